@@ -1,0 +1,53 @@
+# Every target sets up .venv by itself; the stamp makes it happen once, and again when the requirements change.
+# Override: make test PYTHON=python3.12 WORKERS=4
+
+PYTHON ?= python3
+WORKERS ?= 2
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+BENCHMARKS ?= $(sort $(wildcard benchmarks/[a-z]*.py))
+
+# One thread a worker: workers would otherwise fight for the cores, and sums would depend on how many there are.
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS)
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-slow test-all check format bench clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+# constraints.txt pins torch: a bare "torch" may bring gigabytes of CUDA libraries along.
+$(STAMP): pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --disable-pip-version-check --quiet -c constraints.txt -e '.[dev]'
+	touch $@
+
+demo: $(STAMP) ## train, backtest and forecast the built-in data; the report is demo/report.html
+	$(BIN)/rearview demo --out demo
+
+test: $(STAMP) ## the core suite
+	$(PYTEST) -m "not slow"
+
+test-slow: $(STAMP) ## compile, browser, kill and many-pair tests only
+	$(PYTEST) -m slow
+
+test-all: $(STAMP) ## every test
+	$(PYTEST)
+
+check: $(STAMP) ## format, lint, types, import order of the stages
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(STAMP) ## put the code in shape
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: $(STAMP) ## run the benchmarks, or those named by BENCHMARKS="benchmarks/a.py ..."
+	@set -e; for script in $(BENCHMARKS); do echo "== $$script"; $(BIN)/python "$$script"; done
+
+clean: ## remove caches, builds and the demo's output; .venv stays
+	rm -rf build dist demo src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true

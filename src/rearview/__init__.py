@@ -1,0 +1,38 @@
+"""Time series with attention: how a model looks back decides how far it sees.
+
+    import rearview as rv
+
+    forecaster = rv.Forecaster(model="patchtst", horizon=96).fit(frame)
+    future = forecaster.predict(level=[80, 95])
+
+Nothing heavy is imported until it is used: `import rearview` costs neither torch nor a data frame library.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rearview import attention as attention
+    from rearview import data as data
+    from rearview import models as models
+    from rearview.forecaster import Forecaster as Forecaster
+
+__version__ = "0.1.0"
+
+_MODULES = ("attention", "data", "models")
+
+
+def __getattr__(name: str) -> Any:
+    from importlib import import_module
+
+    if name in _MODULES:
+        return import_module(f"rearview.{name}")
+    if name == "Forecaster":
+        return import_module("rearview.forecaster").Forecaster
+    raise AttributeError(f"module 'rearview' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_MODULES, "Forecaster"])
+
+
+__all__ = ["Forecaster", "__version__", "attention", "data", "models"]

@@ -1,0 +1,112 @@
+"""The shelf of attention mechanisms: one file each, one contract, every one of them a drop-in part of every network.
+
+site = attention.Site(groups=7, tokens=42, width=128, heads=16)
+layer = attention.create("softmax", site)
+y = layer(x)                     # [batch, group, token, width] -> the same shape
+w = layer.weights(x)             # the effective operator
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from rearview.errors import SettingsError
+from rearview.shelf import Setting, Shelf, settings_from, settings_table
+
+if TYPE_CHECKING:
+    from rearview.attention.contract import Attention as Attention
+    from rearview.attention.contract import Claims as Claims
+    from rearview.attention.contract import Projected as Projected
+    from rearview.attention.contract import Site as Site
+
+_SHELF = Shelf("rearview.attention", "attention", aside=("contract",))
+_CONTRACT = ("Attention", "Claims", "Projected", "Site")
+
+Spec = str | Mapping[str, Any] | None
+
+
+def names() -> list[str]:
+    """Every mechanism on the shelf."""
+    return _SHELF.names()
+
+
+def summary(name: str) -> str:
+    """A mechanism in one line, without importing it."""
+    return _SHELF.summary(name)
+
+
+def register(name: str, module: ModuleType) -> None:
+    """Put a module with `Settings` and `Layer` on the shelf under a name, for this process."""
+    for part in ("Settings", "Layer"):
+        if not hasattr(module, part):
+            raise SettingsError(f"An attention module must define {part}; {name!r} does not.")
+    _SHELF.register(name, module)
+
+
+def create(name: str, site: "Site", **settings: Any) -> "Attention":
+    """A layer of the mechanism `name` for one place in a network; unknown settings are refused."""
+    module = _SHELF.module(name)
+    return module.Layer(site, settings_from(module.Settings, name, settings))
+
+
+def split(spec: Spec) -> tuple[str, dict[str, Any]]:
+    """Name and settings of `"rbca"` or `{"name": "rbca", "alpha": 0.5}`; None means softmax."""
+    if spec is None:
+        return "softmax", {}
+    if isinstance(spec, str):
+        return spec, {}
+    settings = dict(spec)
+    if "name" not in settings:
+        raise SettingsError(f"An attention given as a mapping needs a 'name'; got the keys {', '.join(settings)}.")
+    return str(settings.pop("name")), settings
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """What a mechanism is, for a person."""
+
+    name: str
+    summary: str
+    details: str
+    settings: tuple[Setting, ...]
+    claims: "Claims"
+
+    def __str__(self) -> str:
+        lines = [f"{self.name}: {self.summary}", "", "settings:"]
+        lines += [f"  {s.name} = {s.default}  ({s.kind})  {s.meaning}" for s in self.settings] or ["  none"]
+        return "\n".join([*lines, "", f"claims: {self.claims}"])
+
+
+def describe(name: str) -> Description:
+    """One line, the module's text, the settings with defaults and meaning, and the claims at the defaults."""
+    from rearview.attention.contract import Site
+
+    module = _SHELF.module(name)
+    layer = create(name, Site(groups=3, tokens=5, width=8, heads=2))
+    head, _, details = (module.__doc__ or "").strip().partition("\n")
+    return Description(name, head, details.strip(), settings_table(module.Settings), layer.claims)
+
+
+def __getattr__(name: str) -> Any:
+    if name in _CONTRACT:
+        from rearview.attention import contract
+
+        return getattr(contract, name)
+    raise AttributeError(f"module 'rearview.attention' has no attribute {name!r}")
+
+
+__all__ = [
+    "Attention",
+    "Claims",
+    "Description",
+    "Projected",
+    "Site",
+    "Spec",
+    "create",
+    "describe",
+    "names",
+    "register",
+    "split",
+    "summary",
+]

@@ -1,0 +1,193 @@
+"""The contract of an attention layer: standard outside, free inside.
+
+    layer(x, *, mask=None, bias=None, ages=None, carry=None)     x: [batch, group, token, width] -> the same shape
+
+`token` is the axis mixed along; `group` is what stays apart unless the mechanism says otherwise.
+
+- `mask` [batch, group, token] is True on real tokens, False on padding.
+- `bias`, broadcastable to [batch, group, head, token, token], is added to the scaled scores.
+- `ages` [batch, group, token, token] or broadcastable to it: real time gaps instead of token distance.
+- `carry`: what earlier layers handed on, `()` in the first; with it a layer returns `(y, carry)`. Residual attention
+  scores travel so, as queries and keys: sum_m Q_m K_m^T = [Q_1 .. Q_l] [K_1 .. K_l]^T.
+
+A mechanism is one file: `Settings` (a frozen dataclass), `Layer` (a subclass of `Attention`), and, above them, the
+paper's equations as a plain `reference`.
+"""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from rearview.errors import SettingsError
+
+Tokens = Float[Tensor, "batch group token width"]
+Heads = Float[Tensor, "batch group head token head_width"]
+Mask = Bool[Tensor, "batch group token"]
+Carry = tuple[Tensor, ...]
+Weights = Tensor | dict[str, Tensor]
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """Where in a network a mechanism stands: everything about the place that is known when the network is built."""
+
+    groups: int
+    """Rows kept apart unless the mechanism says otherwise: PatchTST's channels."""
+    tokens: int
+    """The longest axis it will mix along; shorter ones are accepted."""
+    width: int
+    heads: int
+    time_ordered: bool = True
+    """Whether token order is time order. iTransformer's tokens are channels: False."""
+    causal: bool = False
+    """Whether a token may look at earlier ones only."""
+    head_width: int | None = None
+    """Width of a head; None: width / heads."""
+    lookback: int | None = None
+    """Time steps of the window the tokens were made from."""
+    times: tuple[int, ...] | None = None
+    """The time index of each token where order is not simply 0, 1, 2 ... (Timer-XL's channel x patch tokens)."""
+    layer: int = 0
+    layers: int = 1
+    dropout: float = 0.0
+    """Dropout on the attention weights."""
+    projection_bias: bool = True
+    """Whether query, key, value and output maps have a bias."""
+    host: str = "this model"
+    """The network's name, for sentences such as "iTransformer's tokens are channels"."""
+
+    def __post_init__(self) -> None:
+        for name in ("groups", "tokens", "width", "heads", "layers"):
+            if getattr(self, name) < 1:
+                raise SettingsError(f"Site.{name} is {getattr(self, name)}; it must be at least 1.")
+        if self.head_width is None and self.width % self.heads:
+            raise SettingsError(
+                f"width {self.width} can't be shared evenly by {self.heads} heads; "
+                f"choose a multiple of {self.heads}, another number of heads, or give head_width."
+            )
+        if not 0 <= self.dropout < 1:
+            raise SettingsError(f"Attention dropout is {self.dropout}; it must lie in [0, 1).")
+
+    @property
+    def per_head(self) -> int:
+        """The width of one head."""
+        return self.head_width or self.width // self.heads
+
+
+@dataclass(frozen=True, slots=True)
+class Claims:
+    """What a layer says of itself. Claims steer tests, tables and refusals, never `forward`."""
+
+    causal: bool = False
+    """A later token never moves an earlier output."""
+    mixes_groups: bool = False
+    """Groups see one another."""
+    needs_time_order: bool = False
+    """Tokens must be ordered in time."""
+    linear_in_tokens: bool = False
+    """Cost grows linearly with the number of tokens."""
+    equivariant_to_groups: bool = True
+    """Permuting groups permutes the output."""
+    carries_scores: bool = False
+    """Takes part in residual attention scores through `carry`."""
+    takes_bias: bool = True
+    """Has scores that a bias can be added to."""
+    reduces_to_softmax_at: str | None = None
+    """The setting at which the layer is softmax attention."""
+
+
+class Attention(nn.Module, ABC):
+    """Base of every mechanism. Subclasses mix tokens in `forward` and own up to how in `weights`."""
+
+    claims: Claims
+
+    def __init__(self, site: Site) -> None:
+        super().__init__()
+        self.site = site
+
+    @abstractmethod
+    def forward(
+        self,
+        x: Tokens,
+        *,
+        mask: Mask | None = None,
+        bias: Tensor | None = None,
+        ages: Tensor | None = None,
+        carry: Carry | None = None,
+    ) -> Tokens | tuple[Tokens, Carry]:
+        """Mix the tokens; with `carry`, hand on what the next layer needs."""
+
+    @abstractmethod
+    def weights(
+        self,
+        x: Tokens,
+        *,
+        mask: Mask | None = None,
+        bias: Tensor | None = None,
+        ages: Tensor | None = None,
+        carry: Carry | None = None,
+    ) -> Weights:
+        """The effective mixing operator [batch, group, head, query, key], or a dict of operators that add up.
+
+        Applied to `values(x)` and handed to `project` it reproduces the layer's output.
+        """
+
+    @abstractmethod
+    def values(self, x: Tokens) -> Heads:
+        """What the operator is applied to."""
+
+    @abstractmethod
+    def project(self, heads: Heads) -> Tokens:
+        """Merge the heads and map them back to the width of the tokens."""
+
+    def prepare(self, windows: Float[Tensor, "window channel time"]) -> None:
+        """Learn from training windows before training; most mechanisms have nothing to learn there."""
+
+    def check(self, x: Tensor) -> None:
+        """Refuse tokens that this layer was not built for."""
+        if x.shape[2] > self.site.tokens or x.shape[3] != self.site.width:
+            raise SettingsError(
+                f"This layer was built for up to {self.site.tokens} tokens of width {self.site.width} "
+                f"and got {x.shape[2]} of width {x.shape[3]}."
+            )
+
+
+class Projected(Attention):
+    """A mechanism with the usual maps: queries, keys and values from one product, heads merged by another."""
+
+    def __init__(self, site: Site) -> None:
+        super().__init__(site)
+        inner = site.heads * site.per_head
+        self.qkv = nn.Linear(site.width, 3 * inner, bias=site.projection_bias)
+        self.out = nn.Linear(inner, site.width, bias=site.projection_bias)
+
+    def heads(self, x: Tokens) -> tuple[Heads, Heads, Heads]:
+        """Queries, keys and values, split into heads."""
+        self.check(x)
+        batch, group, token, _ = x.shape
+        split = self.qkv(x).view(batch, group, token, 3, self.site.heads, self.site.per_head)
+        q, k, v = split.permute(3, 0, 1, 4, 2, 5).unbind(0)
+        return q, k, v
+
+    def values(self, x: Tokens) -> Heads:
+        return self.heads(x)[2]
+
+    def project(self, heads: Heads) -> Tokens:
+        return self.out(heads.transpose(2, 3).flatten(3))
+
+
+def additive(mask: Mask, dtype: torch.dtype) -> Float[Tensor, "batch group 1 1 token"]:
+    """The padding mask as a bias on the scores.
+
+    Finite rather than -inf: a row whose tokens are all padding then gets an even mixture instead of NaN.
+    """
+    low = torch.finfo(dtype).min / 2
+    return torch.zeros(mask.shape, dtype=dtype, device=mask.device).masked_fill_(~mask, low)[:, :, None, None, :]
+
+
+def causal_bias(tokens: int, like: Tensor) -> Float[Tensor, "{tokens} {tokens}"]:
+    """0 on and below the diagonal, -inf above: no row is empty, since each token sees itself."""
+    return torch.full((tokens, tokens), -torch.inf, dtype=like.dtype, device=like.device).triu_(1)

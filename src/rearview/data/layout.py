@@ -1,0 +1,167 @@
+"""Which column is what: wide or long, the time column, the ids, what is forecast and what is only read.
+
+Names decide first, contents second, and what was decided is told as findings. Nothing is dropped without a word.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from rearview.data.panel import Finding
+from rearview.data.stamps import kind_of
+from rearview.data.table import Table, listing
+from rearview.errors import InputError
+
+TIME_NAMES = ("ds", "date", "datetime", "timestamp", "time")
+INTEGER_NAMES = ("t", "step", "index")
+ID_NAME, LONG_TIME_NAME, TARGET_NAME = "unique_id", "ds", "y"
+TEXT_COLUMNS = frozenset({*TIME_NAMES, *INTEGER_NAMES, ID_NAME})
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What the caller said about the columns; None or nothing where it is to be found out."""
+
+    id_col: tuple[str, ...] = ()
+    time_col: str | None = None
+    target_col: str | None = None
+    target: tuple[str, ...] | None = None
+    known: tuple[str, ...] = ()
+    drop: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Roles:
+    """What each column of a table is for."""
+
+    form: Literal["wide", "long"]
+    time: str
+    ids: tuple[str, ...]
+    targets: tuple[str, ...]
+    inputs: tuple[str, ...]
+    known: tuple[str, ...]
+    named_targets: bool
+    """It is clear what to forecast, so that columns of text beside it can be left out with a word."""
+
+    @property
+    def numeric(self) -> tuple[str, ...]:
+        """The columns of the panel in order: targets, past inputs, inputs known in the future."""
+        return self.targets + self.inputs + self.known
+
+
+def assign(table: Table, asked: Asked) -> tuple[Roles, list[Finding]]:
+    """The role of every column, and what was inferred on the way."""
+    for names, role in (
+        (asked.id_col, "id_col (--id-col)"),
+        ((asked.time_col,) if asked.time_col else (), "time_col (--time-col)"),
+        ((asked.target_col,) if asked.target_col else (), "target_col (--target-col)"),
+        (asked.target or (), "target (--target)"),
+        (asked.known, "known (--known)"),
+        (asked.drop, "drop (--drop)"),
+    ):
+        table.check_names(names, role)
+    long = bool(asked.id_col) or {ID_NAME, LONG_TIME_NAME, TARGET_NAME} <= set(table.names)
+    ids = (asked.id_col or (ID_NAME,)) if long else ()
+    findings = [] if asked.id_col else [_layout_finding(long)]
+    time = asked.time_col
+    if time is None:
+        time = table.time_index or _time_column(table, exclude={*ids, *asked.drop, *(asked.target or ()), *asked.known})
+        findings.append(Finding("inferred", "time", 0, f"The time column is {time!r}."))
+    free = [name for name in table.names if name != time and name not in ids and name not in asked.drop]
+    counters = _counters(table, free) if not long else []
+    if counters:
+        words = f"Column {counters[0]!r} has no name and only counts the rows; it is left out."
+        findings.append(Finding("warning", "row counter", 1, words))
+        free = [name for name in free if name not in counters]
+    targets = _long_target(table, asked, free) if long else _wide_targets(asked, free)
+    _refuse_overlap(table, time, ids, targets, asked)
+    inputs = tuple(name for name in free if name not in targets and name not in asked.known)
+    if not targets and asked.target is None:
+        raise InputError(f"{table.source} has no column to forecast beside the time column {time!r}.")
+    named = long or asked.target is not None or asked.target_col is not None
+    return Roles("long" if long else "wide", time, ids, targets, inputs, asked.known, named), findings
+
+
+def _layout_finding(long: bool) -> Finding:
+    words = "Long layout: one row for each series and stamp." if long else "Wide layout: one column for each variable."
+    return Finding("inferred", "layout", 0, words)
+
+
+def _time_column(table: Table, exclude: set[str]) -> str:
+    """The column of stamps: by name, else the first that reads as stamps, else integer time by name."""
+    names = [name for name in table.names if name not in exclude]
+    by_name = {name.casefold(): name for name in reversed(names)}
+    named = [by_name[name] for name in TIME_NAMES if name in by_name]
+    for name in named:
+        if kind_of(table.fetch(name)) != "other":
+            return name
+    for name in names:
+        if name not in named and kind_of(table.fetch(name)) == "stamps":
+            return name
+    for name in INTEGER_NAMES:
+        if name in by_name and kind_of(table.fetch(by_name[name])) == "integers":
+            return by_name[name]
+    if named:
+        return named[0]
+    raise InputError(
+        f"{table.source} has no time column: none is called {', '.join(TIME_NAMES)}, and none of {listing(names)} "
+        "reads as stamps. Name it with time_col (--time-col); a column of whole numbers can be named too."
+    )
+
+
+def _counters(table: Table, names: Sequence[str]) -> list[str]:
+    """Nameless first columns that only count rows, which is what pandas writes for its index."""
+    first = table.names[0]
+    if first not in names or first not in ("column 1", "Unnamed: 0"):
+        return []
+    series = table.fetch(first)
+    if not series.dtype.is_numeric() or series.is_null().any():
+        return []
+    counted = series.to_numpy()
+    return [first] if np.array_equal(counted - counted[0], np.arange(len(counted))) else []
+
+
+def _wide_targets(asked: Asked, free: Sequence[str]) -> tuple[str, ...]:
+    if asked.target is not None:
+        return asked.target
+    if asked.target_col is not None:
+        return (asked.target_col,)
+    return tuple(name for name in free if name not in asked.known)
+
+
+def _long_target(table: Table, asked: Asked, free: Sequence[str]) -> tuple[str, ...]:
+    """The one column a long table forecasts."""
+    if asked.target_col is not None:
+        return (asked.target_col,)
+    if asked.target is not None:
+        if len(asked.target) > 1:
+            raise InputError(
+                f"a long table forecasts one column, but target (--target) names {listing(asked.target)}; name one, or "
+                "bring the data in the wide layout."
+            )
+        return asked.target
+    if TARGET_NAME in free:
+        return (TARGET_NAME,)
+    numeric = [name for name in free if name not in asked.known]
+    if len(numeric) == 1:
+        return (numeric[0],)
+    raise InputError(
+        f"{table.source} has several columns that could be forecast ({listing(numeric)}); name one with target_col "
+        "(--target-col)."
+        if numeric
+        else f"{table.source} has no column to forecast beside ids and stamps."
+    )
+
+
+def _refuse_overlap(table: Table, time: str, ids: tuple[str, ...], targets: tuple[str, ...], asked: Asked) -> None:
+    """Refuses a column that was given two roles."""
+    roles = {"the time column": (time,), "an id column": ids, "a target": targets, "known": asked.known}
+    roles["dropped"] = asked.drop
+    seen: dict[str, str] = {}
+    for role, names in roles.items():
+        for name in names:
+            if name in seen:
+                raise InputError(f"{table.source}: column {name!r} can't be {seen[name]} and {role} at once.")
+            seen[name] = role

@@ -1,0 +1,93 @@
+"""Columns of numbers: one float64 array at a time, and a refusal that names the cell which is none."""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rearview.data.stamps import kind_of
+from rearview.data.table import Table
+from rearview.errors import InputError
+
+if TYPE_CHECKING:
+    import narwhals as nw
+
+MISSING_WORDS = frozenset({"", "na", "n/a", "#n/a", "nan", "nat", "null", "none", "<na>", "-nan"})
+_TRUTH = {"true": 1.0, "false": 0.0}
+_LARGEST = 1e37
+"""Beyond this a float32 may overflow in arithmetic as plain as a sum of ten."""
+
+
+class TextColumn(InputError):
+    """A column in which no cell is a number."""
+
+
+def numeric_column(table: Table, name: str) -> NDArray[np.float64]:
+    """The column as float64, missing cells NaN; text, infinite and oversized values are refused by line and value."""
+    import narwhals as nw
+
+    series = table.fetch(name)
+    dtype = series.dtype
+    if isinstance(dtype, nw.Decimal) or dtype == nw.Boolean:
+        series = series.cast(nw.Float64)
+        dtype = series.dtype
+    if dtype.is_numeric():
+        numbers = np.asarray(series.to_numpy(), dtype=np.float64)
+    elif series.is_null().all():
+        numbers = np.full(len(series), np.nan)
+    elif dtype.is_temporal() or dtype.is_nested():
+        raise TextColumn(
+            f"{table.source}: column {name!r} holds {'stamps' if dtype.is_temporal() else 'lists'}, not numbers; "
+            f"leave it out with drop (--drop {name!r}) or name what to forecast with target (--target)."
+        )
+    else:
+        numbers = _from_text(table, name, series)
+    _refuse_infinite(table, name, numbers)
+    return numbers
+
+
+def _from_text(table: Table, name: str, series: "nw.Series[Any]") -> NDArray[np.float64]:
+    cells = ["" if cell is None else str(cell).strip() for cell in series.to_list()]
+    numbers = np.array([_number(cell, decimal_comma=table.decimal_comma) for cell in cells], dtype=object)
+    bad = np.flatnonzero(numbers == None)  # noqa: E711, compared cell by cell
+    if len(bad) == 0:
+        return numbers.astype(np.float64)
+    said = [row for row, cell in enumerate(cells) if cell.lower() not in MISSING_WORDS]
+    if all(cells[row].lower() in _TRUTH for row in said):
+        return np.array([_TRUTH.get(cell.lower(), np.nan) for cell in cells])
+    row = int(bad[0])
+    if len(bad) == len(said):
+        clock = "; if it is the time column, say so with time_col (--time-col)" if kind_of(series) == "stamps" else ""
+        raise TextColumn(
+            f"{table.at(row)}, column {name!r} holds text ({cells[row]!r}) where numbers are expected, as do all its "
+            f"rows; leave it out with drop (--drop {name!r}) or name what to forecast with target (--target){clock}."
+        )
+    raise InputError(
+        f"{table.at(row)}, column {name!r} holds {cells[row]!r}, which is not a number; correct the cell, or leave it "
+        "empty if the value is missing."
+    )
+
+
+def _number(cell: str, *, decimal_comma: bool) -> float | None:
+    """The number in a cell, NaN where the cell says missing, None where it is text."""
+    if cell.lower() in MISSING_WORDS:
+        return np.nan
+    try:
+        # Python reads 1_000 as a number; a data file that says so is in doubt.
+        return None if "_" in cell else float(cell.replace(",", ".") if decimal_comma else cell)
+    except ValueError:
+        return None
+
+
+def _refuse_infinite(table: Table, name: str, numbers: NDArray[np.float64]) -> None:
+    # The comparison is False for NaN, so only infinite and oversized cells are True.
+    with np.errstate(invalid="ignore"):
+        bad = np.abs(numbers) > _LARGEST
+    if not bad.any():
+        return
+    row = int(bad.argmax())
+    kind = "an infinite value" if np.isinf(numbers[row]) else "a value too large for float32"
+    raise InputError(
+        f"{table.at(row)}, column {name!r} holds {kind} ({numbers[row]!s}); correct the cell, or leave it empty if the "
+        "value is missing."
+    )

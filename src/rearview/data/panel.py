@@ -1,0 +1,145 @@
+"""A panel: every series of a data set in one flat float32 array, with the facts needed to find and name each cell.
+
+A wide file is one series of many columns; a long file is many series of one target column (and its inputs).
+Rows of one series lie together, regular in time; `offsets` says where each begins, so a window never crosses a series.
+Values are stored centred: what was subtracted (in float64) stands in `centre`, because float32 alone would round
+long counters and large levels (it holds integers to 16,777,216 only).
+"""
+
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rearview.data.step import Step
+
+Kind = Literal["inferred", "repaired", "warning"]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that reading the data inferred, repaired or warns of."""
+
+    kind: Kind
+    what: str
+    """A short key such as "gaps", "unsorted", "sentinels", "step"."""
+    count: int
+    """How many rows, cells or series it concerns; 0 for what was inferred."""
+    message: str
+    """The sentence a person reads."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How the data came, so that forecasts go back the same way."""
+
+    form: Literal["wide", "long"]
+    time_col: str
+    id_col: str | None = None
+    target_col: str | None = None
+    together: bool = False
+    """A long frame whose series were aligned as channels of one series."""
+    backend: Literal["pandas", "polars", "pyarrow", "file"] = "file"
+    timezone: str | None = None
+    """The time zone the stamps came with, by name or offset."""
+    stored: Literal["wall", "utc"] = "wall"
+    """Whether a panel's stamps are local wall time or, for steps shorter than a day in a time zone, UTC."""
+    time_kind: Literal["datetime", "date", "integer", "text"] = "datetime"
+    time_format: str | None = None
+    """How stamps that came as text were written, as `strftime` takes it."""
+    time_index: bool = False
+    """The stamps were the index of a pandas frame, not a column."""
+    source: str = "frame"
+    """The file the data was read from, or "frame"."""
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """Every series of a data set, ready for windows."""
+
+    values: NDArray[np.float32]
+    """[row, column], centred, missing cells filled (0, the centre, where nothing was seen before)."""
+    centre: NDArray[np.float64]
+    """[series, column]: what was subtracted."""
+    observed: NDArray[np.bool_] | None
+    """[row, column], False where a cell was missing and is filled; None when nothing is missing."""
+    offsets: NDArray[np.int64]
+    """[series + 1]: rows offsets[s] to offsets[s + 1] belong to series s."""
+    first: NDArray[np.int64]
+    """[series, column]: the row of the first observed cell (offsets[s + 1] when there is none)."""
+    stamps: NDArray[np.generic]
+    """[row]: datetime64[us] (time zones: see `Layout.timezone`) or int64."""
+    ids: tuple[str, ...]
+    """One name a series."""
+    columns: tuple[str, ...]
+    """Names of the columns: targets, then past inputs, then inputs known in the future."""
+    targets: int
+    """How many of the columns are forecast."""
+    known: int
+    """How many of the last columns are known in the future."""
+    step: Step
+    layout: Layout
+    findings: tuple[Finding, ...] = field(default=())
+
+    @property
+    def series(self) -> int:
+        return len(self.ids)
+
+    @property
+    def lengths(self) -> NDArray[np.int64]:
+        """[series]: rows of each series."""
+        return np.diff(self.offsets)
+
+    @property
+    def target_names(self) -> tuple[str, ...]:
+        return self.columns[: self.targets]
+
+    @property
+    def input_names(self) -> tuple[str, ...]:
+        """Columns that are inputs up to the cutoff only."""
+        return self.columns[self.targets : len(self.columns) - self.known]
+
+    @property
+    def known_names(self) -> tuple[str, ...]:
+        return self.columns[len(self.columns) - self.known :]
+
+    def original(self, rows: slice, series: int) -> NDArray[np.float64]:
+        """The cells of some rows of one series in original units; missing cells are NaN."""
+        cells = self.values[rows].astype(np.float64) + self.centre[series]
+        if self.observed is not None:
+            cells[~self.observed[rows]] = np.nan
+        return cells
+
+    def until(self, last: np.generic) -> "Panel":
+        """The panel as it was known at `last`: rows with later stamps are cut off, and series that had not begun."""
+        ends = [a + int(np.searchsorted(self.stamps[a:b], last, side="right")) for a, b in self.bounds()]
+        return self.between(self.offsets[:-1], np.array(ends, dtype=np.int64))
+
+    def tail(self, rows: int) -> "Panel":
+        """The last rows of every series."""
+        return self.between(np.maximum(self.offsets[:-1], self.offsets[1:] - rows), self.offsets[1:])
+
+    def between(self, begin: NDArray[np.int64], end: NDArray[np.int64]) -> "Panel":
+        """Rows begin[s] to end[s] (exclusive) of every series; series left with none are dropped."""
+        alive = np.flatnonzero(end > begin)
+        lengths = (end - begin)[alive]
+        offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+        rows: slice | NDArray[np.int64] = np.repeat(begin[alive] - offsets[:-1], lengths) + np.arange(offsets[-1])
+        if len(alive) == 1:
+            rows = slice(int(begin[alive[0]]), int(end[alive[0]]))  # a view: a long single series is not copied
+        first = np.clip(self.first[alive] - begin[alive, None], 0, lengths[:, None]) + offsets[:-1, None]
+        return replace(
+            self,
+            values=self.values[rows],
+            centre=self.centre[alive],
+            observed=None if self.observed is None else self.observed[rows],
+            offsets=offsets,
+            first=first,
+            stamps=self.stamps[rows],
+            ids=tuple(self.ids[s] for s in alive.tolist()),
+        )
+
+    def bounds(self) -> list[tuple[int, int]]:
+        """(first row, row after the last) of every series."""
+        return list(zip(self.offsets[:-1].tolist(), self.offsets[1:].tolist(), strict=True))

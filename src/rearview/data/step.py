@@ -1,0 +1,207 @@
+"""The step of a series: how far apart two neighbouring stamps are, and the calendar arithmetic that follows from it.
+
+Seconds to weeks are fixed lengths. Months, quarters and years are not: a step from a month end leads to a month end, a
+step from another day keeps the day (31 January, 28 February, 31 March). Business days leave out Saturday and Sunday.
+Integer time counts. Stamps are datetime64[us] or int64 throughout.
+"""
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rearview.errors import SettingsError, did_you_mean
+
+Stamps = NDArray[Any]
+"""datetime64[us], or int64 where time is integer."""
+
+MICROSECONDS = {
+    "us": 1,
+    "s": 1_000_000,
+    "min": 60_000_000,
+    "h": 3_600_000_000,
+    "D": 86_400_000_000,
+    "W": 604_800_000_000,
+}
+MONTHS = {"MS": 1, "ME": 1, "QS": 3, "QE": 3, "YS": 12, "YE": 12}
+UNITS = (*MICROSECONDS, "B", *MONTHS, "int")
+SUB_DAILY = ("us", "s", "min", "h")
+
+_ALIASES = {unit: unit for unit in UNITS if unit != "int"} | {
+    "U": "us",
+    "S": "s",
+    "T": "min",
+    "H": "h",
+    "d": "D",
+    "w": "W",
+    "b": "B",
+    "M": "ME",
+    "Q": "QE",
+    "Y": "YE",
+    "A": "YE",
+}
+_THOUSANDS = {"ms": "us", "L": "us"}
+_ACCEPTED = "us, ms, s, min, h, D, B, W, MS, ME, QS, QE, YS, YE, with a count in front as in 15min, or a whole number"
+_ANCHORED = re.compile(r"(\d*)\s*([A-Za-z]+)(?:-[A-Za-z]{3})?")
+_LONGEST_SEASON = 100_000
+
+# The cycles looked for at each unit, in microseconds, months or days; the first that is a whole number of steps is the
+# default season.
+_CYCLES = {
+    "us": (1_000_000, 60_000_000),
+    "s": (60_000_000, 3_600_000_000),
+    "min": (86_400_000_000, 604_800_000_000),
+    "h": (86_400_000_000, 604_800_000_000),
+    "D": (604_800_000_000, 365 * 86_400_000_000),
+    "W": (52 * 604_800_000_000,),
+}
+_WORDS = {
+    "us": ("microsecond", "microseconds"),
+    "s": ("second", "seconds"),
+    "min": ("minute", "minutes"),
+    "h": ("hour", "hours"),
+    "D": ("day", "days"),
+    "B": ("business day", "business days"),
+    "W": ("week", "weeks"),
+    "MS": ("month start", "months, at month starts"),
+    "ME": ("month end", "months, at month ends"),
+    "QS": ("quarter start", "quarters, at quarter starts"),
+    "QE": ("quarter end", "quarters, at quarter ends"),
+    "YS": ("year start", "years, at year starts"),
+    "YE": ("year end", "years, at year ends"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """`count` times `unit` from one stamp to the next; `str(step)` is the alias that `Step.parse` reads back."""
+
+    count: int
+    unit: str
+
+    def __post_init__(self) -> None:
+        if self.unit not in UNITS:
+            raise SettingsError(f"a step has no unit {self.unit!r}; the units are {', '.join(UNITS)}.")
+        if self.count < 1:
+            raise SettingsError(f"a step of {self.count} {self.unit} leads nowhere; the count must be 1 or more.")
+
+    @classmethod
+    def parse(cls, text: str) -> "Step":
+        """The step an alias such as '15min', 'h', 'B', 'MS' or '1' (integer time) stands for; old spellings too."""
+        text = text.strip()
+        if text.isdigit() and text.isascii():
+            return cls(int(text), "int")
+        match = _ANCHORED.fullmatch(text)
+        count = int(match[1] or 1) if match else 1
+        word = match[2] if match else ""
+        if word in _ALIASES:
+            return cls(count, _ALIASES[word]).simplest()
+        if word in _THOUSANDS:
+            return cls(count * 1000, _THOUSANDS[word]).simplest()
+        near = did_you_mean(word, [*_ALIASES, *_THOUSANDS])
+        raise SettingsError(f"freq {text!r} is not a step that rearview knows.{near} Accepted are {_ACCEPTED}.")
+
+    def simplest(self) -> "Step":
+        """The same step in the largest unit that holds it whole: 60 min is 1 h, 7 D is 1 W, 3 MS is 1 QS."""
+        if self.unit in MICROSECONDS:
+            length = self.count * MICROSECONDS[self.unit]
+            unit = next(u for u in reversed(MICROSECONDS) if length % MICROSECONDS[u] == 0)
+            return Step(length // MICROSECONDS[unit], unit)
+        if self.unit in MONTHS:
+            months = self.count * MONTHS[self.unit]
+            size = next(m for m in (12, 3, 1) if months % m == 0)
+            return Step(months // size, {12: "Y", 3: "Q", 1: "M"}[size] + self.unit[1])
+        return self
+
+    def __str__(self) -> str:
+        if self.unit == "int":
+            return str(self.count)
+        if self.unit == "us" and self.count % 1000 == 0:
+            return f"{self.count // 1000 if self.count > 1000 else ''}ms"
+        return f"{self.count if self.count > 1 else ''}{self.unit}"
+
+    def words(self) -> str:
+        """The step as a person says it: 'every 15 minutes', 'every month start', 'integer steps of 1'."""
+        if self.unit == "int":
+            return f"integer steps of {self.count}"
+        if self.unit == "us" and self.count % 1000 == 0:
+            count, (one, many) = self.count // 1000, ("millisecond", "milliseconds")
+        else:
+            count, (one, many) = self.count, _WORDS[self.unit]
+        return f"every {one}" if count == 1 else f"every {count} {many}"
+
+    @property
+    def sub_daily(self) -> bool:
+        """True where a day holds several steps, so that a time zone's clock changes matter."""
+        return self.unit in SUB_DAILY
+
+    @property
+    def season(self) -> int:
+        """The period, in steps, that a seasonal forecast repeats when nobody says otherwise; 1 where there is none."""
+        return self.seasons[0]
+
+    @property
+    def seasons(self) -> tuple[int, ...]:
+        """Candidate periods in steps, ascending: (24, 168) for hours, (7, 365) for days, (1,) where there is none."""
+        if self.unit in MICROSECONDS:
+            length = self.count * MICROSECONDS[self.unit]
+            cycles = _CYCLES[self.unit]
+        elif self.unit in MONTHS:
+            length, cycles = self.count * MONTHS[self.unit], (12,)
+        elif self.unit == "B":
+            length, cycles = self.count, (5, 260)
+        else:
+            return (1,)
+        whole = (cycle // length for cycle in cycles if cycle % length == 0)
+        return tuple(period for period in whole if 1 < period <= _LONGEST_SEASON) or (1,)
+
+    def shift(self, start: Any, steps: Any) -> Stamps:
+        """The stamps `steps` whole steps after `start`; both may be arrays and broadcast."""
+        start, moved = np.asarray(start), np.asarray(steps, dtype=np.int64) * self.count
+        if self.unit == "int":
+            return np.asarray(start + moved)
+        if self.unit in MICROSECONDS:
+            return np.asarray(start + moved * np.timedelta64(MICROSECONDS[self.unit], "us"))
+        day = start.astype("datetime64[D]")
+        if self.unit == "B":
+            moved_day = np.busday_offset(day, moved, roll="forward")
+        else:
+            moved_day = _in_month(day, moved * MONTHS[self.unit], at_end=self.unit[1] == "E")
+        return np.asarray(moved_day.astype("datetime64[us]") + (start - day))
+
+    def grid(self, start: Any, n: int) -> Stamps:
+        """`n` stamps, the first of them `start`."""
+        return self.shift(start, np.arange(n))
+
+    def after(self, last: Any, n: int) -> Stamps:
+        """The `n` stamps that follow `last`; a day of the month is kept as it stands in `last`."""
+        return self.shift(last, np.arange(1, n + 1))
+
+    def distance(self, start: Any, stamps: Any) -> NDArray[np.int64]:
+        """Whole steps from `start` to each stamp, rounded down for a stamp off the grid (see `on_grid`)."""
+        start, stamps = np.asarray(start), np.asarray(stamps)
+        if self.unit == "int":
+            return np.asarray((stamps - start) // self.count, dtype=np.int64)
+        if self.unit in MICROSECONDS:
+            length = self.count * MICROSECONDS[self.unit]
+            return np.asarray((stamps - start).astype(np.int64) // length, dtype=np.int64)
+        if self.unit == "B":
+            days = np.busday_count(start.astype("datetime64[D]"), stamps.astype("datetime64[D]"))
+            return np.asarray(days // self.count, dtype=np.int64)
+        months = stamps.astype("datetime64[M]").astype(np.int64) - start.astype("datetime64[M]").astype(np.int64)
+        return np.asarray(months // (self.count * MONTHS[self.unit]), dtype=np.int64)
+
+    def on_grid(self, start: Any, stamps: Any) -> NDArray[np.bool_]:
+        """True for each stamp that a whole number of steps from `start` reaches exactly."""
+        return np.asarray(self.shift(start, self.distance(start, stamps)) == np.asarray(stamps))
+
+
+def _in_month(day: Stamps, months: Any, *, at_end: bool) -> Stamps:
+    """The same day `months` later, clamped to the month's length; or that month's last day."""
+    month = day.astype("datetime64[M]")
+    target = month + months
+    first = target.astype("datetime64[D]")
+    last = (target + 1).astype("datetime64[D]") - 1
+    return np.asarray(last if at_end else np.minimum(first + (day - month.astype("datetime64[D]")), last))

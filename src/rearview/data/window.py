@@ -1,0 +1,183 @@
+"""Windows are index arithmetic, and a batch is one gather on the device where the model is.
+
+The panel's values go to the device once. A window is a series and the row at which its future starts; nothing is
+copied per window, so memory is bounded by the batch.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from rearview.data.calendar import features
+from rearview.data.panel import Panel
+from rearview.data.scale import Scaler
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Windows of a batch, scaled."""
+
+    past: Tensor
+    """[batch, channel, time]: targets, then past inputs."""
+    future: Tensor
+    """[batch, target, ahead]."""
+    mask: Tensor | None
+    """[batch, time], False before a series began; None when no window reaches back that far."""
+    observed: Tensor | None
+    """[batch, target, ahead], False where the future is missing; None when nothing is."""
+    past_marks: Tensor | None
+    """[batch, mark, time]: calendar features, then known inputs."""
+    future_marks: Tensor | None
+    """[batch, mark, ahead]."""
+    series: Tensor
+    """[batch]."""
+
+
+@dataclass(frozen=True, slots=True)
+class Windows:
+    """Which windows there are: for each, the series and the row where its future starts."""
+
+    starts: NDArray[np.int64]
+    series: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    def __add__(self, other: "Windows") -> "Windows":
+        return Windows(np.concatenate([self.starts, other.starts]), np.concatenate([self.series, other.series]))
+
+    def take(self, which: slice | NDArray[np.int64]) -> "Windows":
+        return Windows(self.starts[which], self.series[which])
+
+
+def least_past(length: int, lookback: int, horizon: int) -> int:
+    """Rows of past that a window of a series needs: all of the look-back, or a quarter of it in a short series."""
+    return lookback if length >= lookback + horizon else max(1, lookback // 4)
+
+
+def windows(
+    panel: Panel,
+    lookback: int,
+    horizon: int,
+    first: NDArray[np.int64] | None = None,
+    last: NDArray[np.int64] | None = None,
+    stride: int = 1,
+) -> Windows:
+    """Every window of a panel whose future lies within rows first[s] to last[s] (exclusive) of its series.
+
+    `first` and `last` count from the start of each series; None stands for its start and end. The past may reach back
+    before `first`. With a stride, windows are counted back from the last possible one.
+    """
+    lengths = panel.lengths
+    low = np.zeros(panel.series, np.int64) if first is None else first
+    high = lengths if last is None else np.minimum(last, lengths)
+    parts = []
+    for s in range(panel.series):
+        begin = max(int(low[s]), least_past(int(lengths[s]), lookback, horizon))
+        final = int(high[s]) - horizon
+        parts.append(np.arange(final, begin - 1, -stride, dtype=np.int64)[::-1] + panel.offsets[s])
+    counts = np.array([len(part) for part in parts], dtype=np.int64)
+    return Windows(np.concatenate(parts or [np.zeros(0, np.int64)]), np.repeat(np.arange(panel.series), counts))
+
+
+def ends(panel: Panel) -> Windows:
+    """One window per series, its future starting after the last row."""
+    return Windows(panel.offsets[1:].copy(), np.arange(panel.series))
+
+
+class Source:
+    """The windows of a panel on a device."""
+
+    def __init__(
+        self,
+        panel: Panel,
+        scaler: Scaler,
+        which: Windows,
+        lookback: int,
+        horizon: int,
+        *,
+        device: torch.device | str = "cpu",
+        inputs: bool = True,
+        calendar: str | None = None,
+    ) -> None:
+        """`inputs`: whether past and known inputs come along; `calendar`: the step whose calendar features do."""
+        known = len(panel.columns) - panel.known
+        self.lookback, self.horizon = lookback, horizon
+        self.targets = panel.targets
+        self.channels = known if inputs else panel.targets
+        self.known = panel.known if inputs else 0
+        taken = slice(None) if inputs else slice(0, panel.targets)
+        self.device = torch.device(device)
+        self.values = self._put(panel.values[:, taken])
+        self.mean = self._put(scaler.mean[:, taken].astype(np.float32))
+        self.inverse = self._put((1 / scaler.std[:, taken]).astype(np.float32))
+        self.observed = None if panel.observed is None else self._put(panel.observed[:, : panel.targets])
+        self.first = self._put(panel.first[:, taken]) if bool((panel.first > panel.offsets[:-1, None]).any()) else None
+        self.begin = self._put(panel.offsets[:-1].copy())
+        self.padded = bool((which.starts - lookback < panel.offsets[which.series]).any())
+        self.marks = None if calendar is None else self._put(features(panel.stamps, calendar).T.copy())
+        self.starts = self._put(which.starts)
+        self.series = self._put(which.series)
+        self._ahead = torch.arange(-lookback, horizon, device=self.device)
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    @property
+    def mark_count(self) -> int:
+        """Marks that come with each window."""
+        return (0 if self.marks is None else self.marks.shape[1]) + self.known
+
+    def batch(self, index: Tensor) -> Batch:
+        """The windows of an index, gathered, scaled and masked."""
+        return self._gather(index, self._ahead)
+
+    def pasts(self, index: Tensor) -> Batch:
+        """The same without a future: what a forecast starts from."""
+        return self._gather(index, self._ahead[: self.lookback])
+
+    def _gather(self, index: Tensor, ahead: Tensor) -> Batch:
+        index = index.to(self.device, non_blocking=True)
+        series = self.series[index]
+        rows = self.starts[index][:, None] + ahead
+        mask = None
+        if self.padded:
+            begin = self.begin[series][:, None]
+            mask = rows[:, : self.lookback] >= begin
+            rows = torch.maximum(rows, begin)
+        cells = self.values[rows]
+        one = len(self.mean) == 1
+        mean, inverse = (self.mean, self.inverse) if one else (self.mean[series], self.inverse[series])
+        cells = cells.sub_(mean[:, None]).mul_(inverse[:, None])
+        if self.first is not None:
+            # Before the first observed value there is nothing to repeat: the training mean stands there, which is 0.
+            cells.masked_fill_(rows[:, :, None] < self.first[series][:, None], 0)
+        if mask is not None:
+            cells[:, : self.lookback].masked_fill_(~mask[:, :, None], 0)
+        observed = None if self.observed is None else self.observed[rows[:, self.lookback :]].transpose(1, 2)
+        past_marks, future_marks = self._marks(rows, cells)
+        cells = cells.transpose(1, 2)
+        return Batch(
+            past=cells[:, : self.channels, : self.lookback].contiguous(),
+            future=cells[:, : self.targets, self.lookback :],
+            mask=mask,
+            observed=observed,
+            past_marks=past_marks,
+            future_marks=future_marks,
+            series=series,
+        )
+
+    def _marks(self, rows: Tensor, cells: Tensor) -> tuple[Tensor | None, Tensor | None]:
+        parts = [] if self.marks is None else [self.marks[rows]]
+        if self.known:
+            parts.append(cells[:, :, self.channels :])
+        if not parts:
+            return None, None
+        marks = torch.cat(parts, dim=2).transpose(1, 2)
+        return marks[..., : self.lookback], marks[..., self.lookback :]
+
+    def _put(self, array: NDArray[np.generic]) -> Tensor:
+        return torch.from_numpy(array).to(self.device)

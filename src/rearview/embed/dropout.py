@@ -1,0 +1,56 @@
+"""Dropout whose mask is cheap on a CPU.
+
+Drawing one Bernoulli number a cell is 40 % of a small Transformer's training step on a CPU. Eight cells drawn from one
+64-bit number are ten times faster; the price is a rate in steps of 1/256 (0.2 becomes 51/256 = 0.1992), and the
+survivors are divided by the share that is really kept, so the mean stays right. On other devices, and under a compiler
+(which fuses its own mask), torch's dropout runs.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+from torch.nn import functional
+
+LEVELS = 256
+
+
+class _ByteDropout(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, dropped: int) -> Tensor:
+        words = torch.empty(-(-x.numel() // 8), dtype=torch.int64).random_(-(2**63), None)
+        keep = (words.view(torch.uint8)[: x.numel()] >= dropped).view(x.shape)
+        ctx.save_for_backward(keep)
+        ctx.scale = LEVELS / (LEVELS - dropped)
+        return x.mul(keep).mul_(ctx.scale)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+        (keep,) = ctx.saved_tensors
+        return grad.mul(keep).mul_(ctx.scale), None
+
+
+def dropout(x: Tensor, rate: float, training: bool) -> Tensor:
+    """Zero a share `rate` of the cells and scale up the rest, in training only."""
+    if not training or rate == 0:
+        return x
+    if x.device.type != "cpu" or rate >= 1 or torch.compiler.is_compiling():
+        return functional.dropout(x, rate, training=True)
+    dropped = min(max(round(rate * LEVELS), 1), LEVELS - 1)
+    return _ByteDropout.apply(x, dropped)  # type: ignore[no-untyped-call]
+
+
+class Dropout(nn.Module):
+    """`dropout` as a module with a fixed rate."""
+
+    def __init__(self, rate: float) -> None:
+        super().__init__()
+        self.rate = rate
+
+    def forward(self, x: Tensor) -> Tensor:
+        return dropout(x, self.rate, self.training)
+
+    def extra_repr(self) -> str:
+        return f"rate={self.rate}"

@@ -1,0 +1,81 @@
+"""Instance normalisation: every window on its own scale, and the way back.
+
+A normaliser returns the normalised window and its own inverse, so that a model reads as a palindrome:
+
+    x, denormalise = normalise(past)
+    ...
+    return denormalise(x)
+
+`revin`: z = (x - mean) / sqrt(var + eps) over the look-back (biased variance), with or without a learned affine map
+z * weight + bias; the inverse divides by weight + eps^2, as RevIN's authors do. `last`: z = x - x[last]. `none`: z = x.
+Where a window is padded (`mask` False), statistics are taken over the real steps and padding becomes 0.
+"""
+
+from collections.abc import Callable
+from typing import Literal
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from rearview.errors import SettingsError
+
+Kind = Literal["revin", "last", "none"]
+Inverse = Callable[[Tensor], Tensor]
+KINDS = ("revin", "last", "none")
+
+
+class Normalise(nn.Module):
+    """Instance normalisation of [batch, channel, time] windows that hands back its own inverse."""
+
+    def __init__(self, kind: Kind = "revin", channels: int | None = None, affine: bool = False, eps: float = 1e-5):
+        super().__init__()
+        if kind not in KINDS:
+            raise SettingsError(f"normalise is {kind!r}; it can be one of {', '.join(KINDS)}.")
+        if affine and (kind != "revin" or channels is None):
+            raise SettingsError("An affine normalisation needs kind 'revin' and the number of channels.")
+        self.kind = kind
+        self.eps = eps
+        self.weight = nn.Parameter(torch.ones(channels or 0)) if affine else None
+        self.bias = nn.Parameter(torch.zeros(channels or 0)) if affine else None
+
+    def forward(
+        self,
+        past: Float[Tensor, "batch channel time"],
+        mask: Bool[Tensor, "batch time"] | None = None,
+    ) -> tuple[Float[Tensor, "batch channel time"], Inverse]:
+        if self.kind == "none":
+            return (past if mask is None else past * mask[:, None]), _same
+        if self.kind == "last":
+            last = past[..., -1:]
+            return _blank(past - last, mask), lambda x: x + last
+        mean, std = self.statistics(past, mask)
+        z = (past - mean) / std
+        if self.weight is None or self.bias is None:
+            return _blank(z, mask), lambda x: x * std + mean
+        weight, bias = self.weight[:, None], self.bias[:, None]
+        undo = weight + self.eps * self.eps
+        return _blank(z * weight + bias, mask), lambda x: (x - bias) / undo * std + mean
+
+    def statistics(self, past: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Mean and standard deviation of the look-back; constants for the gradient, as in the released code."""
+        with torch.no_grad():
+            if mask is None:
+                var, mean = torch.var_mean(past, dim=-1, keepdim=True, correction=0)
+            else:
+                real = mask[:, None].to(past.dtype)
+                count = real.sum(-1, keepdim=True).clamp(min=1)
+                mean = (past * real).sum(-1, keepdim=True) / count
+                var = ((past - mean).square() * real).sum(-1, keepdim=True) / count
+            return mean, (var + self.eps).sqrt()
+
+    def extra_repr(self) -> str:
+        return f"{self.kind}, affine={self.weight is not None}"
+
+
+def _same(x: Tensor) -> Tensor:
+    return x
+
+
+def _blank(x: Tensor, mask: Tensor | None) -> Tensor:
+    return x if mask is None else x * mask[:, None]

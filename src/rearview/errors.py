@@ -1,0 +1,29 @@
+"""What rearview says when it refuses: one sentence that names the thing, the reason and the way out."""
+
+
+class RearviewError(ValueError):
+    """A mistake of the caller's that can be put in one sentence; the command line prints it without a traceback."""
+
+    exit_code = 1
+
+
+class InputError(RearviewError):
+    """The data can't be used as it is: the message names file, row, column, series and value, and what to do."""
+
+
+class SettingsError(RearviewError):
+    """A setting is unknown, out of range, or does not fit the data or the model."""
+
+
+class UsageError(RearviewError):
+    """The command line was called wrongly."""
+
+    exit_code = 2
+
+
+def did_you_mean(word: str, known: "list[str] | tuple[str, ...]") -> str:
+    """' Did you mean 'rank'?' for the known word nearest to `word`, or nothing."""
+    import difflib
+
+    near = difflib.get_close_matches(word, known, n=1)
+    return f" Did you mean {near[0]!r}?" if near else ""

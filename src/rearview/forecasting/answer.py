@@ -1,0 +1,135 @@
+"""Forecasts of a fitted network for some windows of a panel, in original units."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from rearview.data.calendar import features
+from rearview.data.panel import Panel
+from rearview.data.window import Batch, Windows
+from rearview.errors import SettingsError
+from rearview.forecasting.engine import Fitted, outputs
+from rearview.forecasting.transform import applied, undone
+from rearview.tasks.conformal import needed
+
+Array = NDArray[np.float64]
+MOST_CELLS = 1 << 22  # cells of past that go through the network at once
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a network says about the steps after each window."""
+
+    series: NDArray[np.int64]
+    """[window]."""
+    mean: Array
+    """[window, target, step]."""
+    intervals: dict[float, tuple[Array, Array]]
+    """Level in percent -> (low, high), each [window, target, step]."""
+    notes: tuple[str, ...]
+
+
+def answer(
+    fitted: Fitted, panel: Panel, which: Windows, levels: tuple[float, ...], known: NDArray[np.float32] | None = None
+) -> Answer:
+    """Forecast from the rows before each window's start.
+
+    `known` [window, column, step], in original units, holds the future of known inputs.
+    """
+    request = fitted.request
+    panel = applied(panel, request)
+    source = fitted.source(panel, which)
+    portion = max(1, MOST_CELLS // (source.channels * fitted.lookback))
+    batches = [
+        _with_future(fitted, panel, which, index, source.pasts(index), known)
+        for index in torch.split(torch.arange(len(which)), portion)
+    ]
+    yhat, scale = outputs(fitted, batches)
+    scaler = fitted.scaler(panel)
+    level_of = (scaler.mean + panel.centre)[which.series, : fitted.targets, None]
+    spread = scaler.std[which.series, : fitted.targets, None]
+
+    def original(scaled: NDArray[np.float32]) -> Array:
+        return undone(scaled.astype(np.float64) * spread + level_of, request)
+
+    intervals, notes = _intervals(fitted, yhat, scale, levels)
+    return Answer(
+        series=which.series,
+        mean=original(_point(fitted, yhat)),
+        intervals={level: (original(low), original(high)) for level, (low, high) in intervals.items()},
+        notes=notes,
+    )
+
+
+def _point(fitted: Fitted, yhat: NDArray[np.float32]) -> NDArray[np.float32]:
+    quantiles = fitted.task.quantiles
+    return yhat[..., quantiles.index(0.5)] if quantiles else yhat[..., 0]
+
+
+def _intervals(
+    fitted: Fitted, yhat: NDArray[np.float32], scale: NDArray[np.float32], levels: tuple[float, ...]
+) -> tuple[dict[float, tuple[NDArray[np.float32], NDArray[np.float32]]], tuple[str, ...]]:
+    if not levels:
+        return {}, ()
+    if fitted.task.quantiles:
+        return {level: _quantile_bounds(fitted, yhat, level) for level in levels}, ()
+    if fitted.residuals is None:
+        raise SettingsError(
+            f"{fitted.name} was fitted without intervals; fit with intervals='conformal' to ask for levels."
+        )
+    found, notes = {}, []
+    for level in levels:
+        low, high, reach = fitted.residuals.bounds(level)
+        found[level] = (yhat[..., 0] + low * scale[..., None], yhat[..., 0] + high * scale[..., None])
+        if reach:
+            count = int(fitted.residuals.counts.min())
+            notes.append(
+                f"A {level:g} % interval needs {needed(level)} residuals a step and there are {count}: "
+                f"up to {reach} neighbouring steps on each side were pooled."
+            )
+    return found, tuple(notes)
+
+
+def _quantile_bounds(
+    fitted: Fitted, yhat: NDArray[np.float32], level: float
+) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    ordered = np.sort(yhat, axis=-1)  # quantiles learned apart may cross; sorting never makes them worse
+    tail = round((1 - level / 100) / 2, 9)
+    try:
+        low, high = fitted.task.quantiles.index(tail), fitted.task.quantiles.index(round(1 - tail, 9))
+    except ValueError:
+        trained = ", ".join(f"{known:g}" for known in fitted.request.level)
+        raise SettingsError(
+            f"This quantile model was trained for the levels {trained}; ask for one of them, or fit for {level:g} too."
+        ) from None
+    return ordered[..., low], ordered[..., high]
+
+
+def _with_future(
+    fitted: Fitted,
+    panel: Panel,
+    which: Windows,
+    index: torch.Tensor,
+    batch: Batch,
+    known: NDArray[np.float32] | None,
+) -> Batch:
+    """The batch with the marks of its future, whose rows the panel need not have."""
+    horizon = fitted.request.horizon
+    parts = []
+    windows = index.numpy()
+    if fitted.calendar is not None:
+        ahead = [panel.step.after(panel.stamps[which.starts[w] - 1], horizon) for w in windows]
+        flat = features(np.concatenate(ahead), fitted.calendar)
+        parts.append(flat.reshape(len(flat), len(windows), horizon).transpose(1, 0, 2))
+    if fitted.known:
+        if known is None:
+            raise SettingsError("The future of the known inputs is missing.")
+        series = which.series[windows]
+        scaler = fitted.scaler(panel)
+        level = (scaler.mean + panel.centre)[series, -fitted.known :, None]
+        parts.append(((known[windows] - level) / scaler.std[series, -fitted.known :, None]).astype(np.float32))
+    empty = torch.zeros(len(windows), fitted.targets, horizon, device=batch.past.device)
+    marks = torch.from_numpy(np.concatenate(parts, axis=1)).to(batch.past.device) if parts else None
+    return Batch(batch.past, empty, batch.mask, None, batch.past_marks, marks, batch.series)

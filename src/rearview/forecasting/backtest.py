@@ -1,0 +1,210 @@
+"""Backtest: forecast from past cutoffs with rows before them only, and compare with what happened.
+
+Cutoffs are dates: the last stamp a model had seen. The network is trained once on rows up to the first cutoff, or
+afresh at every cutoff (`refit`).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rearview.data.checks import check_length
+from rearview.data.panel import Panel
+from rearview.data.window import Windows
+from rearview.errors import InputError, SettingsError
+from rearview.forecasting.answer import answer
+from rearview.forecasting.engine import Fitted, select
+from rearview.forecasting.request import check_whole
+from rearview.tasks import metrics
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Scores:
+    """Errors of a backtest in original units, pooled over windows, series and steps."""
+
+    mse: float
+    mae: float
+    mase: float
+    smape: float
+    rmsse: float
+    pinball: float
+    coverage: dict[float, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Backtest:
+    """Forecasts from past cutoffs beside what happened; a variable is a series or a column."""
+
+    names: tuple[str, ...]
+    """[variable]."""
+    cutoffs: NDArray[np.generic]
+    """[window]: the last stamp that was known."""
+    stamps: NDArray[np.generic]
+    """[window, step]."""
+    y: Array
+    """[window, variable, step], NaN where nothing was observed."""
+    mean: Array
+    """[window, variable, step], NaN where a series had not begun or had ended."""
+    intervals: dict[float, tuple[Array, Array]]
+    absolute: Array
+    """[variable]: the seasonal naive forecast's mean absolute error before the first cutoff."""
+    squared: Array
+    """[variable]: its mean squared error."""
+    fitted: Fitted
+    """The network of the last fit."""
+    notes: tuple[str, ...]
+
+    def scores(self) -> Scores:
+        """All metrics at once."""
+        quantiles: dict[float, Array] = {}
+        for level, (low, high) in self.intervals.items():
+            tail = (1 - level / 100) / 2
+            quantiles |= {tail: low, 1 - tail: high}
+        if quantiles:
+            quantiles[0.5] = self.mean
+        return Scores(
+            mse=metrics.mse(self.y, self.mean),
+            mae=metrics.mae(self.y, self.mean),
+            mase=metrics.mase(self.y, self.mean, self.absolute),
+            smape=metrics.smape(self.y, self.mean),
+            rmsse=metrics.rmsse(self.y, self.mean, self.squared),
+            pinball=metrics.pinball(self.y, quantiles),
+            coverage={level: metrics.coverage(self.y, *bounds) for level, bounds in self.intervals.items()},
+        )
+
+    def by_step(self) -> tuple[Array, Array]:
+        """MAE and MSE at each step ahead."""
+        error = self.y - self.mean
+        count = np.maximum((~np.isnan(error)).sum(axis=(0, 1)), 1)
+        return np.nansum(np.abs(error), axis=(0, 1)) / count, np.nansum(np.square(error), axis=(0, 1)) / count
+
+
+def cutoffs(panel: Panel, horizon: int, n_windows: int, step_size: int) -> NDArray[np.generic]:
+    """The dates from which to forecast, oldest first, the newest one horizon before the last stamp."""
+    check_whole("n_windows", n_windows, "the number of backtest windows")
+    check_whole("step_size", step_size, "the number of steps from one backtest window to the next")
+    longest = int(np.argmax(panel.lengths))
+    last = panel.stamps.max()
+    begin = panel.stamps[panel.offsets[longest]]
+    grid = panel.step.grid(begin, int(panel.step.distance(begin, np.array([last]))[0]) + 1)
+    back = horizon + step_size * np.arange(n_windows)[::-1]
+    if back[0] >= len(grid):
+        raise InputError(
+            f"{n_windows} backtest windows of {horizon} steps, {step_size} apart, need {back[0] + 1} rows, "
+            f"but the data has {len(grid)}; ask for fewer windows."
+        )
+    return grid[len(grid) - 1 - back]
+
+
+def backtest(
+    panel: Panel,
+    fit: Callable[[Panel, int], Fitted],
+    horizon: int,
+    *,
+    n_windows: int = 5,
+    step_size: int | None = None,
+    refit: bool = False,
+    levels: tuple[float, ...] = (),
+    lookback: int | None = None,
+) -> Backtest:
+    """Run a backtest; `fit(rows before the cutoff, window)` trains a network."""
+    dates = cutoffs(panel, horizon, n_windows, step_size or horizon)
+    before = panel.until(dates[0])
+    if lookback is not None:
+        check_length(before, lookback, horizon)
+    fitted = fit(before, 0)
+    names = variables(panel)
+    shape = (len(dates), len(names), horizon)
+    y, mean = np.full(shape, np.nan), np.full(shape, np.nan)
+    intervals = {level: (np.full(shape, np.nan), np.full(shape, np.nan)) for level in levels}
+    stamps = np.stack([panel.step.after(date, horizon) for date in dates])
+    notes: dict[str, None] = {}
+    for w, date in enumerate(dates):
+        if refit and w:
+            fitted = fit(panel.until(date), w)
+        which = _windows_at(panel, date)
+        said = answer(fitted, readable(panel, fitted), which, levels, _known_ahead(panel, which, horizon))
+        notes |= dict.fromkeys(said.notes)
+        place = which.series[:, None] * panel.targets + np.arange(panel.targets)
+        mean[w, place] = said.mean
+        for level, bounds in said.intervals.items():
+            for whole, part in zip(intervals[level], bounds, strict=True):
+                whole[w, place] = part
+        y[w, place] = _actual(panel, which, horizon)
+    return Backtest(
+        names=names,
+        cutoffs=dates,
+        stamps=stamps,
+        y=y,
+        mean=mean,
+        intervals=intervals,
+        absolute=_naive(panel, dates[0], int(fitted.plan.season.value), square=False),
+        squared=_naive(panel, dates[0], int(fitted.plan.season.value), square=True),
+        fitted=fitted,
+        notes=tuple(notes),
+    )
+
+
+def variables(panel: Panel) -> tuple[str, ...]:
+    """What is forecast, by name: the target columns of a wide panel, the series of a long one."""
+    if panel.series == 1 and (panel.layout.form == "wide" or panel.layout.together):
+        return panel.target_names
+    return panel.ids
+
+
+def readable(panel: Panel, fitted: Fitted) -> Panel:
+    """The columns of a panel that a network reads, in its order; a missing one is refused by name."""
+    if panel.columns == fitted.columns:
+        return panel
+    missing = [name for name in fitted.columns if name not in panel.columns]
+    if missing:
+        raise InputError(
+            f"{panel.layout.source} has no column {', '.join(map(repr, missing))}, which the model was trained on; "
+            f"it has {', '.join(panel.columns)}."
+        )
+    chosen = select(panel, [panel.columns.index(name) for name in fitted.columns])
+    return replace(chosen, targets=fitted.targets, known=fitted.known)
+
+
+def _windows_at(panel: Panel, date: np.generic) -> Windows:
+    """One window per series that was running at a date: its future starts after it."""
+    starts, series = [], []
+    for s, (a, b) in enumerate(panel.bounds()):
+        start = a + int(np.searchsorted(panel.stamps[a:b], date, side="right"))
+        if a < start < b:
+            starts.append(start)
+            series.append(s)
+    if not starts:
+        raise SettingsError(f"No series runs on after the cutoff {date}; ask for fewer or narrower backtest windows.")
+    return Windows(np.array(starts, dtype=np.int64), np.array(series, dtype=np.int64))
+
+
+def _actual(panel: Panel, which: Windows, horizon: int) -> Array:
+    out = np.full((len(which), panel.targets, horizon), np.nan)
+    for w, (start, s) in enumerate(zip(which.starts.tolist(), which.series.tolist(), strict=True)):
+        stop = min(start + horizon, int(panel.offsets[s + 1]))
+        out[w, :, : stop - start] = panel.original(slice(start, stop), s)[:, : panel.targets].T
+    return out
+
+
+def _known_ahead(panel: Panel, which: Windows, horizon: int) -> NDArray[np.float32] | None:
+    if not panel.known:
+        return None
+    out = np.zeros((len(which), panel.known, horizon), dtype=np.float64)
+    for w, (start, s) in enumerate(zip(which.starts.tolist(), which.series.tolist(), strict=True)):
+        rows = np.minimum(np.arange(start, start + horizon), panel.offsets[s + 1] - 1)
+        out[w] = (panel.values[rows, -panel.known :] + panel.centre[s, -panel.known :]).T
+    return out.astype(np.float32)
+
+
+def _naive(panel: Panel, date: np.generic, season: int, *, square: bool) -> Array:
+    parts = []
+    for s, (a, b) in enumerate(panel.bounds()):
+        stop = a + int(np.searchsorted(panel.stamps[a:b], date, side="right"))
+        history = panel.original(slice(a, stop), s)[:, : panel.targets].T
+        parts.append(metrics.naive_scale(history, season, square) if stop > a else np.full(panel.targets, np.nan))
+    return np.concatenate(parts)

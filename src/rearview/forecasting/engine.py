@@ -1,0 +1,313 @@
+"""Fit one network to a panel: plan, split, scale, train, calibrate."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from rearview import models, train
+from rearview.data.checks import check_length
+from rearview.data.panel import Finding, Panel
+from rearview.data.scale import Scaler
+from rearview.data.split import Split, split
+from rearview.data.window import Batch, Source, Windows
+from rearview.errors import SettingsError
+from rearview.forecasting.request import Request
+from rearview.forecasting.transform import applied
+from rearview.models.contract import Model
+from rearview.tasks import plan as planning
+from rearview.tasks.conformal import Residuals
+from rearview.tasks.forecast import Forecast
+from rearview.tasks.plan import GIVEN, Choice, Plan
+
+MOST_RESIDUALS = 4_000_000  # 16 MiB: what a saved model carries for its intervals, at most
+SOFTENING = 0.01  # added to a window's variance on the scaled axis, so that flat windows keep a finite interval
+
+
+@dataclass(frozen=True, slots=True)
+class Fitted:
+    """A trained network and everything needed to use it on new rows."""
+
+    request: Request
+    plan: Plan
+    name: str
+    network: Model
+    task: Forecast
+    ids: tuple[str, ...]
+    columns: tuple[str, ...]
+    """Columns the network reads: targets, past inputs, known inputs."""
+    targets: int
+    known: int
+    mean: NDArray[np.float64]
+    """[series, column] in (transformed) original units."""
+    std: NDArray[np.float64]
+    step: str
+    calendar: str | None
+    residuals: Residuals | None
+    history: train.History | None
+    notes: tuple[str, ...]
+    findings: tuple[Finding, ...]
+    windows: dict[str, int]
+    """Windows that trained, stopped and calibrated."""
+
+    @property
+    def lookback(self) -> int:
+        return int(self.plan.lookback.value)
+
+    @property
+    def device(self) -> torch.device:
+        return torch.device(device_named(self.request.device))
+
+    def scaler(self, panel: Panel) -> Scaler:
+        """Training statistics for series that were seen in training, their own for others."""
+        place = {name: s for s, name in enumerate(self.ids)}
+        own = None
+        mean, std = np.empty_like(panel.centre), np.empty_like(panel.centre)
+        for s, name in enumerate(panel.ids):
+            known = 0 if len(self.ids) == 1 and panel.layout.form == "wide" else place.get(name)
+            if known is None:
+                own = own or Scaler.fit(panel)
+                mean[s], std[s] = own.mean[s], own.std[s]
+            else:
+                mean[s], std[s] = self.mean[known] - panel.centre[s], self.std[known]
+        return Scaler(mean, std)
+
+    def source(self, panel: Panel, which: Windows) -> Source:
+        """The windows of a panel as this network reads them."""
+        return Source(
+            panel,
+            self.scaler(panel),
+            which,
+            self.lookback,
+            self.request.horizon,
+            device=self.device,
+            inputs=len(self.columns) > self.targets,
+            calendar=self.calendar,
+        )
+
+
+def device_named(name: str) -> str:
+    """cpu or cuda for auto; a CUDA device that is not there is refused."""
+    if name == "auto":
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        raise SettingsError(f"There is no device {name!r}; use auto, cpu or cuda.") from None
+    if device.type == "cuda" and not torch.cuda.is_available():
+        raise SettingsError("device is 'cuda', but torch sees no CUDA device here; use device='auto' or 'cpu'.")
+    return name
+
+
+def fit(
+    panel: Panel,
+    request: Request,
+    *,
+    checkpoint: Path | None = None,
+    resume: bool = False,
+    progress: train.Progress | None = None,
+) -> Fitted:
+    """Train a network on a panel and calibrate its intervals; with a checkpoint the run can be resumed."""
+    panel = applied(panel, request)
+    name = planning.choose_model(panel, request.model).value
+    claims = models.claims(name)
+    panel, notes = _usable(panel, name, claims)
+    longest = int(panel.lengths.max())
+    season = planning.choose_season(panel, request.season, longest)
+    lookback = planning.choose_lookback(panel, request.horizon, request.lookback, longest)
+    check_length(panel, lookback.value, request.horizon)
+    cut = split(panel, lookback.value, request.horizon, calibrate=request.intervals == "conformal")
+    findings = _short_series(panel, cut, lookback.value, request.horizon)
+
+    task = Forecast(request.horizon, request.loss, _quantiles(request) if claims.trains else ())
+    calendar = str(panel.step) if claims.uses_marks and request.calendar and panel.step.unit != "int" else None
+    scaler = Scaler.fit(panel, cut.rows)
+    held = cut.train + cut.validation + cut.calibration
+    device = device_named(request.device)
+    source = Source(
+        panel,
+        scaler,
+        held,
+        lookback.value,
+        request.horizon,
+        device=device,
+        inputs=len(panel.columns) > panel.targets,
+        calendar=calendar,
+    )
+    plan = _plan(request, name, season, lookback, cut, source, on_gpu=device.startswith("cuda"))
+    network = _network(name, plan, task, source, request).to(device)
+    order = torch.arange(len(held))
+    a, b = len(cut.train), len(cut.train) + len(cut.validation)
+    history = None
+    if claims.trains:
+        network.prepare(source.pasts(order[:a][:: max(1, a // 256)]).past)
+        settings = train.Settings(seed=request.seed, **{key: choice.value for key, choice in plan.training.items()})
+        history = train.fit(
+            network,
+            task,
+            source,
+            order[:a],
+            order[a:b] if b > a else None,
+            settings,
+            checkpoint=checkpoint,
+            resume=resume,
+            progress=progress,
+        )
+    fitted = Fitted(
+        request=request,
+        plan=plan,
+        name=name,
+        network=network.eval(),
+        task=task,
+        ids=panel.ids,
+        columns=panel.columns,
+        targets=panel.targets,
+        known=panel.known,
+        mean=scaler.mean + panel.centre,
+        std=scaler.std,
+        step=str(panel.step),
+        calendar=calendar,
+        residuals=None,
+        history=history,
+        notes=(*notes, f"Of each series, {cut.note}."),
+        findings=findings,
+        windows={"train": a, "validation": b - a, "calibration": len(held) - b},
+    )
+    if request.intervals != "conformal":
+        return fitted
+    residuals, warning = _calibrate(fitted, source, order, a, b, panel.series > 1)
+    return replace(fitted, residuals=residuals, notes=fitted.notes + warning)
+
+
+def outputs(fitted: Fitted, batches: list[Batch]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Scaled forecasts [window, target, step, quantile] and each window's own scale [window, target]."""
+    answers, scales = [], []
+    with torch.inference_mode():
+        for batch in batches:
+            answers.append(fitted.task.forecasts(fitted.network, batch).float().cpu().numpy())
+            scales.append(window_scale(batch.past[:, : fitted.targets], batch.mask).float().cpu().numpy())
+    return np.concatenate(answers), np.concatenate(scales)
+
+
+def window_scale(past: Tensor, mask: Tensor | None) -> Tensor:
+    """[batch, target]: how much each window varies, softened so that a flat one keeps a scale."""
+    if mask is None:
+        return (past.var(-1, correction=0) + SOFTENING).sqrt()
+    real = mask[:, None].to(past.dtype)
+    count = real.sum(-1).clamp(min=1)
+    mean = (past * real).sum(-1) / count
+    return (((past - mean[..., None]).square() * real).sum(-1) / count + SOFTENING).sqrt()
+
+
+def _usable(panel: Panel, name: str, claims: models.ModelClaims) -> tuple[Panel, tuple[str, ...]]:
+    """The panel as far as a network can read it; known inputs that it can't use are refused, others named."""
+    if panel.known and not claims.uses_marks:
+        raise SettingsError(
+            f"{name} has no place for columns known in the future ({', '.join(panel.known_names)}); "
+            "use itransformer, or leave them out."
+        )
+    inputs = panel.input_names
+    if not inputs or claims.mixes_channels:
+        return panel, ()
+    note = f"{name} forecasts each column from itself alone: {', '.join(inputs)} are not used; itransformer would."
+    keep = [c for c, column in enumerate(panel.columns) if column not in inputs]
+    return select(panel, keep), (note,)
+
+
+def select(panel: Panel, keep: list[int]) -> Panel:
+    """Some columns of a panel, by position."""
+    return replace(
+        panel,
+        values=np.ascontiguousarray(panel.values[:, keep]),
+        centre=panel.centre[:, keep],
+        observed=None if panel.observed is None else np.ascontiguousarray(panel.observed[:, keep]),
+        first=panel.first[:, keep],
+        columns=tuple(panel.columns[c] for c in keep),
+    )
+
+
+def _short_series(panel: Panel, cut: Split, lookback: int, horizon: int) -> tuple[Finding, ...]:
+    lengths = panel.lengths
+    short = np.flatnonzero(lengths < lookback + horizon)
+    findings = []
+    if len(short):
+        names = ", ".join(panel.ids[s] for s in short[:5]) + (" ..." if len(short) > 5 else "")
+        message = (
+            f"{len(short)} of {panel.series} series are shorter than lookback + horizon = {lookback + horizon} rows "
+            f"({names}): their windows are padded at the front and the padding is masked."
+        )
+        findings.append(Finding("repaired", "short_series", len(short), message))
+    idle = panel.series - len(np.unique(cut.train.series))
+    if idle:
+        message = (
+            f"{idle} of {panel.series} series are too short for a training window; they are forecast all the same."
+        )
+        findings.append(Finding("warning", "untrained_series", idle, message))
+    return tuple(findings)
+
+
+def _quantiles(request: Request) -> tuple[float, ...]:
+    if request.intervals != "quantile":
+        return ()
+    tails = {round((1 - level / 100) / 2, 9) for level in request.level}
+    return tuple(sorted({0.5, *tails, *(round(1 - tail, 9) for tail in tails)}))
+
+
+def _plan(
+    request: Request, name: str, season: Choice, lookback: Choice, cut: Split, source: Source, *, on_gpu: bool
+) -> Plan:
+    samples = len(cut.train) * (source.targets if not models.claims(name).mixes_channels else 1)
+    chosen = planning.model_settings(name, lookback.value, season.value, samples, on_gpu)
+    chosen |= {key: Choice(value, GIVEN) for key, value in request.settings.items()}
+    training: dict[str, Choice] = {}
+    if models.claims(name).trains:
+        training = planning.training_settings(len(cut.train), source.channels, len(cut.validation), on_gpu)
+        training |= {key: Choice(value, GIVEN) for key, value in request.training.items()}
+        if not len(cut.validation) and "patience" not in request.training:
+            training["patience"] = Choice(None, "no rows are held out for early stopping")
+    return Plan(lookback, season, chosen, training)
+
+
+def _network(name: str, plan: Plan, task: Forecast, source: Source, request: Request) -> Model:
+    arguments: dict[str, Any] = {key: choice.value for key, choice in plan.model.items()}
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(request.seed)
+        return models.create(
+            name,
+            channels=source.channels,
+            lookback=source.lookback,
+            steps=task.steps,
+            attention=request.attention,
+            marks=source.mark_count,
+            future=request.horizon if source.mark_count else 0,
+            **arguments,
+        )
+
+
+def _calibrate(
+    fitted: Fitted, source: Source, order: Tensor, a: int, b: int, pooled: bool
+) -> tuple[Residuals | None, tuple[str, ...]]:
+    warning: tuple[str, ...] = ()
+    chosen = order[b:]
+    if not len(chosen):
+        chosen = order[max(0, a - 500) : a]
+        warning = ("The intervals rest on rows the model trained on, for want of others: they are likely too narrow.",)
+    most = max(1, MOST_RESIDUALS // (fitted.targets * fitted.request.horizon))
+    chosen = chosen[:: -(-len(chosen) // most)]
+    size = 4 * int(fitted.plan.training["batch"].value) if fitted.plan.training else 256
+    parts = []
+    for index in torch.split(chosen, size):
+        batch = source.batch(index)
+        yhat, scale = outputs(fitted, [batch])
+        y = batch.future.float().cpu().numpy().copy()
+        if batch.observed is not None:
+            y[~batch.observed.cpu().numpy()] = np.nan
+        parts.append((y - yhat[..., 0]) / scale[..., None])
+    residuals = np.concatenate(parts).transpose(1, 0, 2)  # [target, window, step]
+    if pooled:
+        residuals = residuals.reshape(1, -1, residuals.shape[-1])
+    return Residuals.of(residuals), warning

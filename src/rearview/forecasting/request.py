@@ -1,0 +1,85 @@
+"""What is asked for: the part of a forecast that a person decides, as plain data that can be saved."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+from rearview.errors import SettingsError
+
+Intervals = Literal["conformal", "quantile", "none"]
+Transform = Literal["none", "log1p"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """A forecast as asked for; None leaves a choice to the plan."""
+
+    horizon: int
+    """Steps to forecast."""
+    lookback: int | None = None
+    """Steps the model sees; None: from the data's length, step and season."""
+    model: str | None = None
+    """A network's name; None: patchtst, or itransformer where there are inputs."""
+    attention: str | Mapping[str, Any] | None = None
+    """A mechanism's name, or a mapping with `name` and its settings; None: the network's own."""
+    season: int | None = None
+    """Steps of a season, for naive forecasts and scaled errors; None: from the step."""
+    loss: Literal["mse", "mae", "huber"] = "mse"
+    """What a point forecast minimises."""
+    intervals: Intervals = "conformal"
+    """Where intervals come from: held-out residuals, quantiles the model learns, or nowhere."""
+    level: tuple[float, ...] = (80.0, 95.0)
+    """Levels in percent; a quantile model can give only those it was trained for."""
+    transform: Transform = "none"
+    """Applied to the targets before anything else and undone at the end."""
+    nonnegative: bool = False
+    """Forecasts and bounds below 0 become 0."""
+    calendar: bool = True
+    """Calendar features for networks that have a place for them."""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """Settings of the network; what is left out is chosen from the data."""
+    training: Mapping[str, Any] = field(default_factory=dict)
+    """Settings of the training loop; what is left out is chosen from the data."""
+    seed: int = 0
+    device: str = "auto"
+    """auto, cpu, cuda or a torch device."""
+
+    def __post_init__(self) -> None:
+        check_whole("horizon", self.horizon, "the number of steps to forecast")
+        if self.lookback is not None:
+            check_whole("lookback", self.lookback, "the number of steps the model sees")
+        if self.season is not None:
+            check_whole("season", self.season, "the number of steps of a season")
+        choices = {"intervals": ("conformal", "quantile", "none"), "transform": ("none", "log1p")}
+        for name, known in choices.items():
+            if getattr(self, name) not in known:
+                raise SettingsError(f"{name} is {getattr(self, name)!r}; it can be one of {', '.join(known)}.")
+        for level in self.level:
+            check_level(level)
+        if "seed" in self.training:
+            raise SettingsError("Give the seed as seed=..., not among the training settings.")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON."""
+        plain = asdict(self)
+        plain["level"] = list(self.level)
+        return plain
+
+    @staticmethod
+    def from_dict(facts: Mapping[str, Any]) -> "Request":
+        """The request that `to_dict` wrote."""
+        return Request(**{**facts, "level": tuple(facts["level"])})
+
+
+def check_whole(name: str, value: Any, meaning: str) -> None:
+    """Refuse what is not a whole number of at least 1."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise SettingsError(f"{name} is {value!r}; it is {meaning} and must be a whole number of at least 1.")
+
+
+def check_level(level: float) -> None:
+    """Refuse a level that is no percentage between 0 and 100."""
+    if isinstance(level, bool) or not isinstance(level, int | float) or not 0 < level < 100:
+        raise SettingsError(f"level is {level!r}; give percentages between 0 and 100, such as 80 or 95.")
+    if level < 1:
+        raise SettingsError(f"level is {level!r}; levels are percentages: did you mean {100 * level:g}?")

@@ -1,0 +1,48 @@
+"""Target transforms: applied to the whole panel before scaling, undone on forecasts and bounds."""
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rearview.data.panel import Panel
+from rearview.errors import InputError
+from rearview.forecasting.request import Request
+
+
+def applied(panel: Panel, request: Request) -> Panel:
+    """The panel with its targets on the scale the model works on."""
+    if request.transform == "none":
+        return panel
+    values, centre = panel.values.copy(), panel.centre.copy()
+    for s, (a, b) in enumerate(panel.bounds()):
+        for column in range(panel.targets):
+            level = panel.centre[s, column]
+            cells = values[a:b, column].astype(np.float64) + level
+            _check_domain(cells, panel, s, column, a)
+            moved = np.log1p(cells)
+            centre[s, column] = moved.mean() if len(moved) else 0.0
+            values[a:b, column] = moved - centre[s, column]
+            blank = max(0, int(panel.first[s, column]) - a)
+            values[a : a + blank, column] = 0
+    return replace(panel, values=values, centre=centre)
+
+
+def undone(values: NDArray[np.float64], request: Request) -> NDArray[np.float64]:
+    """Forecasts or bounds back in original units."""
+    if request.transform == "log1p":
+        # The logarithm's way back explodes before float64 does; a forecast that large says so as infinity.
+        with np.errstate(over="ignore"):
+            values = np.expm1(values)
+    return np.maximum(values, 0) if request.nonnegative else values
+
+
+def _check_domain(cells: NDArray[np.float64], panel: Panel, series: int, column: int, start: int) -> None:
+    first = max(0, int(panel.first[series, column]) - start)
+    bad = np.flatnonzero(cells[first:] <= -1)
+    if len(bad):
+        row = start + first + int(bad[0])
+        raise InputError(
+            f"transform='log1p' needs values above -1, but column {panel.columns[column]!r} of series "
+            f"{panel.ids[series]!r} is {cells[first + bad[0]]:g} at {panel.stamps[row]}; use transform='none'."
+        )

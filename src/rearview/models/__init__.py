@@ -1,0 +1,123 @@
+"""The shelf of networks, each built from the same parts and with attention as one setting.
+
+model = models.create("patchtst", channels=7, lookback=336, steps=96, attention="softmax", width=128, heads=16)
+yhat = model(past)               # [batch, channel, time] -> [batch, channel, steps]
+"""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from rearview.attention import Spec
+from rearview.errors import SettingsError
+from rearview.shelf import Setting, Shelf, settings_from, settings_table
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from rearview.models.contract import Model as Model
+    from rearview.models.contract import ModelClaims as ModelClaims
+    from rearview.models.contract import Shape as Shape
+
+_SHELF = Shelf("rearview.models", "model", aside=("contract", "encoder", "stack"))
+_CONTRACT = ("Model", "ModelClaims", "Shape")
+
+
+def names() -> list[str]:
+    """Every network on the shelf."""
+    return _SHELF.names()
+
+
+def summary(name: str) -> str:
+    """A network in one line, without importing it."""
+    return _SHELF.summary(name)
+
+
+def register(name: str, module: "ModuleType") -> None:
+    """Put a module with `Settings` and `Network` on the shelf under a name, for this process."""
+    for part in ("Settings", "Network"):
+        if not hasattr(module, part):
+            raise SettingsError(f"A model module must define {part}; {name!r} does not.")
+    _SHELF.register(name, module)
+
+
+def claims(name: str) -> "ModelClaims":
+    """What a network says of itself."""
+    return _SHELF.module(name).Network.claims
+
+
+def settings_of(name: str) -> type[Any]:
+    """The settings class of a network."""
+    return _SHELF.module(name).Settings
+
+
+def create(
+    name: str,
+    *,
+    channels: int,
+    lookback: int,
+    steps: int,
+    attention: Spec = None,
+    marks: int = 0,
+    future: int = 0,
+    **settings: Any,
+) -> "Model":
+    """The network `name` for windows of `channels` x `lookback`, asked for `steps`; unknown settings are refused.
+
+    `marks` calendar features or known inputs come with each window, known `future` steps ahead (0: past only).
+    """
+    from rearview.models.contract import Shape
+
+    module = _SHELF.module(name)
+    shape = Shape(channels, lookback, steps, marks, future)
+    chosen = settings_from(module.Settings, name, settings)
+    if module.Network.claims.attention:
+        return module.Network(shape, chosen, attention)
+    if attention is not None:
+        raise SettingsError(f"{name} has no attention to replace; leave out attention={attention!r} or use patchtst.")
+    return module.Network(shape, chosen)
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """What a network is, for a person."""
+
+    name: str
+    summary: str
+    details: str
+    settings: tuple[Setting, ...]
+    claims: "ModelClaims"
+
+    def __str__(self) -> str:
+        lines = [f"{self.name}: {self.summary}", "", "settings:"]
+        lines += [f"  {s.name} = {s.default}  ({s.kind})  {s.meaning}" for s in self.settings] or ["  none"]
+        return "\n".join([*lines, "", f"claims: {self.claims}"])
+
+
+def describe(name: str) -> Description:
+    """One line, the module's text, the settings with defaults and meaning, and the claims."""
+    module = _SHELF.module(name)
+    head, _, details = (module.__doc__ or "").strip().partition("\n")
+    return Description(name, head, details.strip(), settings_table(module.Settings), module.Network.claims)
+
+
+def __getattr__(name: str) -> Any:
+    if name in _CONTRACT:
+        from rearview.models import contract
+
+        return getattr(contract, name)
+    raise AttributeError(f"module 'rearview.models' has no attribute {name!r}")
+
+
+__all__ = [
+    "Description",
+    "Model",
+    "ModelClaims",
+    "Shape",
+    "claims",
+    "create",
+    "describe",
+    "names",
+    "register",
+    "settings_of",
+    "summary",
+]

@@ -1,0 +1,77 @@
+"""DLinear (Zeng et al., 2023): a moving average and the rest, one linear map of the look-back each.
+
+    trend = average of `kernel` steps, ends repeated;  rest = x - trend;  y = W_rest rest + W_trend trend + biases
+
+Both maps start as the plain mean of the look-back. There is no normalisation unless asked for, as in the original.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from rearview.embed import Normalise
+from rearview.embed.normalise import Kind
+from rearview.errors import SettingsError
+from rearview.models.contract import Marks, Model, ModelClaims, Past, Real, Shape, Steps, refuse_marks
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Settings of DLinear."""
+
+    kernel: int = 25
+    """Steps of the moving average; odd."""
+    individual: bool = False
+    """One pair of maps per channel instead of one for all."""
+    normalise: Kind = "none"
+    """Instance normalisation: none (the original), last or revin."""
+
+
+class Network(Model):
+    """Two linear maps of a decomposed look-back."""
+
+    claims = ModelClaims(attention=False, scale_free=False)
+
+    def __init__(self, shape: Shape, settings: Settings) -> None:
+        super().__init__(shape)
+        refuse_marks(shape, "dlinear")
+        if settings.kernel < 1 or settings.kernel % 2 == 0:
+            raise SettingsError(f"kernel is {settings.kernel}; a centred moving average needs an odd number of steps.")
+        self.kernel = settings.kernel
+        self.normalise = Normalise(settings.normalise)
+        copies = shape.channels if settings.individual else 1
+        self.rest = ChannelLinear(copies, shape.lookback, shape.steps)
+        self.trend = ChannelLinear(copies, shape.lookback, shape.steps)
+
+    def forward(
+        self,
+        past: Past,
+        past_marks: Marks | None = None,
+        future_marks: Marks | None = None,
+        *,
+        mask: Real | None = None,
+    ) -> Steps:
+        x, denormalise = self.normalise(past, mask)
+        trend = self.average(x)
+        return denormalise(self.rest(x - trend) + self.trend(trend))
+
+    def average(self, x: Past) -> Past:
+        """The centred moving average, the ends of the window repeated."""
+        half = self.kernel // 2
+        return functional.avg_pool1d(functional.pad(x, (half, half), mode="replicate"), self.kernel, 1)
+
+
+class ChannelLinear(nn.Module):
+    """A linear map along time, shared by all channels (`copies` = 1) or one per channel."""
+
+    def __init__(self, copies: int, lookback: int, steps: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.full((copies, steps, lookback), 1 / lookback))
+        self.bias = nn.Parameter(torch.empty(copies, steps).uniform_(-(lookback**-0.5), lookback**-0.5))
+
+    def forward(self, x: Past) -> Tensor:
+        if len(self.weight) == 1:
+            return functional.linear(x, self.weight[0], self.bias[0])
+        return torch.einsum("bct,cst->bcs", x, self.weight) + self.bias

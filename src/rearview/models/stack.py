@@ -1,0 +1,154 @@
+"""The one block and the one stack: every Transformer here is these, with another tokeniser, norm, order or default.
+
+post-norm: x = norm(x + drop(attend(x)));   x = norm(x + drop(feed_forward(x)))
+pre-norm:  x = x + drop(attend(norm(x)));   x = x + drop(feed_forward(norm(x)))
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from rearview import attention
+from rearview.attention.contract import Attention, Carry, Mask, Site, Tokens, Weights
+from rearview.embed import Dropout
+from rearview.errors import SettingsError
+
+Norm = Literal["batch", "layer"]
+ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {"gelu": nn.GELU, "relu": nn.ReLU}
+
+
+@dataclass(frozen=True, slots=True)
+class BlockSettings:
+    """How a block is put together."""
+
+    feed_forward: int
+    """Width between the two maps of the feed-forward part."""
+    norm: Norm = "layer"
+    order: Literal["post", "pre"] = "post"
+    activation: Literal["gelu", "relu"] = "gelu"
+    dropout: float = 0.0
+    attended_dropout: float | None = None
+    """Dropout on what attention returns, before it is added; None: as `dropout`."""
+
+    def __post_init__(self) -> None:
+        if self.activation not in ACTIVATIONS:
+            raise SettingsError(f"activation is {self.activation!r}; it can be one of {', '.join(ACTIVATIONS)}.")
+        if not 0 <= self.dropout < 1:
+            raise SettingsError(f"dropout is {self.dropout}; it must lie in [0, 1).")
+
+
+class TokenBatchNorm(nn.BatchNorm1d):
+    """Batch normalisation of each feature over all real tokens of the batch."""
+
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
+        if mask is None or not self.training:
+            return super().forward(x.reshape(-1, x.shape[-1])).view(x.shape)
+        real = mask.expand(x.shape[:-1])
+        out = torch.zeros_like(x)
+        out[real] = super().forward(x[real]).to(x.dtype)
+        return out
+
+
+class TokenLayerNorm(nn.LayerNorm):
+    """Layer normalisation; a token needs no other, so padding does not matter."""
+
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
+        return super().forward(x)
+
+
+def norm(kind: Norm, width: int) -> nn.Module:
+    """The norm of a block by name."""
+    if kind == "batch":
+        return TokenBatchNorm(width)
+    if kind == "layer":
+        return TokenLayerNorm(width)
+    raise SettingsError(f"norm is {kind!r}; it can be batch or layer.")
+
+
+class Block(nn.Module):
+    """Attend, then feed forward, each added to what came in."""
+
+    def __init__(self, attend: Attention, width: int, settings: BlockSettings) -> None:
+        super().__init__()
+        attended = settings.dropout if settings.attended_dropout is None else settings.attended_dropout
+        self.pre = settings.order == "pre"
+        self.attend = attend
+        self.drop_attended = Dropout(attended)
+        self.norm_attended = norm(settings.norm, width)
+        self.feed_forward = nn.Sequential(
+            nn.Linear(width, settings.feed_forward),
+            ACTIVATIONS[settings.activation](),
+            Dropout(settings.dropout),
+            nn.Linear(settings.feed_forward, width),
+            Dropout(settings.dropout),
+        )
+        self.norm_fed = norm(settings.norm, width)
+
+    def forward(
+        self, x: Tokens, mask: Mask | None = None, bias: Tensor | None = None, carry: Carry | None = None
+    ) -> tuple[Tokens, Carry | None]:
+        mixed = self.attend(self.attend_input(x, mask), mask=mask, bias=bias, carry=carry)
+        if carry is not None:
+            mixed, carry = mixed
+        x = x + self.drop_attended(mixed)
+        if self.pre:
+            return x + self.feed_forward(self.norm_fed(x, mask)), carry
+        x = self.norm_attended(x, mask)
+        return self.norm_fed(x + self.feed_forward(x), mask), carry
+
+    def attend_input(self, x: Tokens, mask: Mask | None) -> Tokens:
+        """What attention sees: the tokens themselves, or in a pre-norm block their norm."""
+        return self.norm_attended(x, mask) if self.pre else x
+
+
+class Stack(nn.Module):
+    """Blocks in a row, all with the same mechanism, and an optional norm at the end.
+
+    `residual_scores` lets each layer add its attention scores to those of the layers before, for mechanisms that can.
+    """
+
+    def __init__(
+        self,
+        site: Site,
+        depth: int,
+        settings: BlockSettings,
+        spec: attention.Spec = None,
+        *,
+        residual_scores: bool = False,
+        final_norm: bool = False,
+    ) -> None:
+        super().__init__()
+        if depth < 1:
+            raise SettingsError(f"depth is {depth}; a stack needs at least one block.")
+        name, chosen = attention.split(spec)
+        layers = [attention.create(name, replace(site, layer=i, layers=depth), **chosen) for i in range(depth)]
+        self.blocks = nn.ModuleList(Block(layer, site.width, settings) for layer in layers)
+        self.residual_scores = residual_scores and all(layer.claims.carries_scores for layer in layers)
+        self.final = norm(settings.norm, site.width) if final_norm else None
+
+    def forward(self, x: Tokens, mask: Mask | None = None, bias: Tensor | None = None) -> Tokens:
+        carry: Carry | None = () if self.residual_scores else None
+        for block in self.blocks:
+            x, carry = block(x, mask, bias, carry)
+        if self.final is not None:
+            x = self.final(x, mask)
+        return x
+
+    def weights(self, x: Tokens, mask: Mask | None = None, bias: Tensor | None = None) -> list[Weights]:
+        """The effective operator of every layer on its way."""
+        found: list[Weights] = []
+        carry: Carry | None = () if self.residual_scores else None
+        for block in self.blocks:
+            assert isinstance(block, Block)
+            found.append(block.attend.weights(block.attend_input(x, mask), mask=mask, bias=bias, carry=carry))
+            x, carry = block(x, mask, bias, carry)
+        return found
+
+    def prepare(self, windows: Tensor) -> None:
+        """Hand training windows to every layer."""
+        for block in self.blocks:
+            assert isinstance(block, Block)
+            block.attend.prepare(windows)

@@ -1,0 +1,27 @@
+"""One page about a finished run: `write` puts all that a `Summary` holds into one HTML file that needs nothing else."""
+
+from rearview.report.page import write
+from rearview.report.summary import (
+    Curve,
+    DataFacts,
+    Forecast,
+    Prediction,
+    Score,
+    SeriesView,
+    StepErrors,
+    Summary,
+    Window,
+)
+
+__all__ = [
+    "Curve",
+    "DataFacts",
+    "Forecast",
+    "Prediction",
+    "Score",
+    "SeriesView",
+    "StepErrors",
+    "Summary",
+    "Window",
+    "write",
+]

@@ -1,0 +1,1 @@
+"""What is asked of a model, its loss and its metrics."""

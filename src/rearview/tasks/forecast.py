@@ -1,0 +1,66 @@
+"""The forecasting task: what is asked of a model, and how wrong its answer is.
+
+A point forecast asks for the horizon. A quantile forecast asks for the horizon times the quantiles and reads the steps
+as [ahead, quantile], so any model can give quantiles without knowing of them. Missing cells of the future do not count.
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn import functional
+
+from rearview.errors import SettingsError
+
+if TYPE_CHECKING:
+    from rearview.data.window import Batch
+
+Loss = Literal["mse", "mae", "huber"]
+LOSSES = ("mse", "mae", "huber")
+
+
+class Forecast:
+    """Losses of point or quantile forecasts over the observed cells of the future."""
+
+    def __init__(self, horizon: int, loss: Loss = "mse", quantiles: Sequence[float] = (), delta: float = 1.0) -> None:
+        if loss not in LOSSES:
+            raise SettingsError(f"loss is {loss!r}; it can be one of {', '.join(LOSSES)}.")
+        if any(not 0 < q < 1 for q in quantiles):
+            raise SettingsError(f"quantiles are {list(quantiles)}; each must lie between 0 and 1.")
+        self.horizon = horizon
+        self.name = loss
+        self.quantiles = tuple(sorted(quantiles))
+        self.delta = delta
+
+    @property
+    def steps(self) -> int:
+        """What to ask of a model."""
+        return self.horizon * max(1, len(self.quantiles))
+
+    def forecasts(self, model: nn.Module, batch: "Batch") -> Float[Tensor, "batch target ahead quantile"]:
+        """The model's answer, one forecast per quantile (one in all for a point forecast)."""
+        steps = model(batch.past, batch.past_marks, batch.future_marks, mask=batch.mask)
+        targets = steps[:, : batch.future.shape[1]]
+        return targets.reshape(*targets.shape[:2], self.horizon, -1)
+
+    def loss(self, model: nn.Module, batch: "Batch") -> tuple[Tensor, Tensor]:
+        """Sum of losses over the observed cells, and their number."""
+        yhat = self.forecasts(model, batch)
+        cells = self._cells(yhat.float(), batch.future[..., None])
+        if batch.observed is None:
+            return cells.sum(), torch.full((), cells.numel(), dtype=torch.float32, device=cells.device)
+        cells = cells * batch.observed[..., None]
+        return cells.sum(), batch.observed.sum().to(torch.float32) * cells.shape[-1]
+
+    def _cells(self, yhat: Tensor, y: Tensor) -> Tensor:
+        if self.quantiles:
+            q = torch.tensor(self.quantiles, dtype=yhat.dtype, device=yhat.device)
+            error = y - yhat
+            return torch.maximum(q * error, (q - 1) * error)
+        if self.name == "mse":
+            return (yhat - y).square()
+        if self.name == "mae":
+            return (yhat - y).abs()
+        return functional.huber_loss(yhat, y, reduction="none", delta=self.delta)

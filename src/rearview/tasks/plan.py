@@ -1,0 +1,132 @@
+"""Defaults that need no knowledge: each chosen from the data's length, step and season, each with its reason.
+
+What the user sets stands; what is left open is chosen here, and every choice can be printed as a sentence.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from rearview.data.panel import Panel
+
+LONGEST_LOOKBACK = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A value and why it is what it is."""
+
+    value: Any
+    reason: str
+
+
+GIVEN = "as asked"
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How a forecast will be made: everything that is decided before training."""
+
+    lookback: Choice
+    season: Choice
+    model: Mapping[str, Choice] = field(default_factory=dict)
+    """Settings of the network."""
+    training: Mapping[str, Choice] = field(default_factory=dict)
+    """Settings of the training loop."""
+
+    def sections(self) -> dict[str, dict[str, Choice]]:
+        """For printing: section -> name -> choice."""
+        return {
+            "data": {"lookback": self.lookback, "season": self.season},
+            "model": dict(self.model),
+            "training": dict(self.training),
+        }
+
+
+def choose_season(panel: Panel, given: int | None, longest: int) -> Choice:
+    """The period that naive forecasts and scaled errors use."""
+    if given is not None:
+        return Choice(given, GIVEN)
+    season = panel.step.season
+    if season > 1 and longest < 2 * season:
+        return Choice(1, f"the usual {season} steps of data {panel.step.words()} do not fit twice into {longest} rows")
+    return Choice(season, f"usual for data {panel.step.words()}")
+
+
+def choose_lookback(panel: Panel, horizon: int, given: int | None, longest: int) -> Choice:
+    """Two of the longest seasons that fit or twice the horizon, within what leaves rows for training and checking."""
+    if given is not None:
+        return Choice(given, GIVEN)
+    fitting = [season for season in panel.step.seasons if 12 * season <= longest]
+    season = max(fitting, default=1)
+    wanted = max(2 * season, 2 * horizon, 16)
+    room = max(1, min((longest - 3 * horizon) // 2, LONGEST_LOOKBACK))
+    if wanted > room:
+        limit = max(room, min(longest - horizon, 8), 1)
+        return Choice(limit, f"as much as {longest} rows leave beside three horizons of {horizon}")
+    if 2 * season >= 2 * horizon and season > 1:
+        return Choice(wanted, f"two seasons of {season} steps")
+    return Choice(wanted, f"twice the horizon of {horizon}" if wanted == 2 * horizon else "the shortest that is useful")
+
+
+def choose_model(panel: Panel, given: str | None) -> Choice:
+    """PatchTST, or iTransformer where there are inputs, which PatchTST has no place for."""
+    if given is not None:
+        return Choice(given, GIVEN)
+    if panel.targets < len(panel.columns):
+        return Choice("itransformer", "there are input columns, and it mixes columns")
+    return Choice("patchtst", "a strong general choice")
+
+
+def model_settings(name: str, lookback: int, season: int, samples: int, on_gpu: bool) -> dict[str, Choice]:
+    """Settings of the networks that have sizes to choose; `samples`: training windows times channels."""
+    if name == "seasonal_naive":
+        return {"period": Choice(min(season, lookback), "the season")}
+    if name == "dlinear":
+        kernel = min(25, max(3, lookback // 2 * 2 - 1))
+        return {"kernel": Choice(kernel, "the original's" if kernel == 25 else f"fits a look-back of {lookback}")}
+    width, heads = _width(samples, on_gpu)
+    reason = f"{samples:,} training windows (times channels){'' if on_gpu else ' on a CPU'}"
+    sizes = {
+        "width": Choice(width, reason),
+        "heads": Choice(heads, reason),
+        "feed_forward": Choice(2 * width, "twice the width"),
+    }
+    if name == "patchtst":
+        patch = 16 if lookback >= 64 else max(2, lookback // 6)
+        why = "the original's" if patch == 16 else f"about six patches in a look-back of {lookback}"
+        sizes |= {"patch": Choice(patch, why), "stride": Choice(max(1, patch // 2), "half a patch")}
+    return sizes
+
+
+def _width(samples: int, on_gpu: bool) -> tuple[int, int]:
+    for most, width, heads in ((2_000, 16, 4), (20_000, 32, 4), (200_000, 64, 8)):
+        if samples < most:
+            return width, heads
+    return (128, 16) if on_gpu else (64, 8)
+
+
+def training_settings(windows: int, channels: int, validation: int, on_gpu: bool) -> dict[str, Choice]:
+    """How long and in which portions to train, from the number of training windows."""
+    batch = 2 ** max(3, min(8, round(math.log2(256 / channels))))
+    steps = -(-windows // batch)
+    most = 400 if on_gpu else 60
+    settings = {
+        "batch": Choice(batch, f"windows of {channels} channel{'s' if channels > 1 else ''} at a time"),
+        "learning_rate": Choice(1e-3, "usual for this size"),
+        "schedule": Choice("cosine", "falls smoothly to zero"),
+        "clip": Choice(1.0, "guards against rare large gradients"),
+        "patience": Choice(5, "epochs without improvement"),
+    }
+    if steps > most:
+        settings["epochs"] = Choice(15, "with early stopping")
+        settings["windows_per_epoch"] = Choice(
+            most * batch, f"an epoch visits {most} batches of the {windows:,} windows, drawn anew each time"
+        )
+    else:
+        epochs = max(15, min(100, round(900 / max(1, steps))))
+        settings["epochs"] = Choice(epochs, f"about {epochs * steps} updates of {steps} batches an epoch")
+    if not validation:
+        settings["patience"] = Choice(None, "no rows are held out for early stopping")
+    return settings

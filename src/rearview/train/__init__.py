@@ -1,0 +1,23 @@
+"""One training loop for every model and task: optimisers, schedules, early stopping, checkpoint and resume."""
+
+from rearview.train.contract import SelectingTask, Source, Task, TrainingError
+from rearview.train.history import Epoch, History
+from rearview.train.loop import fit
+from rearview.train.measure import evaluate
+from rearview.train.progress import Line, Progress, Silent
+from rearview.train.settings import Settings
+
+__all__ = [
+    "Epoch",
+    "History",
+    "Line",
+    "Progress",
+    "SelectingTask",
+    "Settings",
+    "Silent",
+    "Source",
+    "Task",
+    "TrainingError",
+    "evaluate",
+    "fit",
+]

@@ -1,0 +1,46 @@
+"""What the loop asks of the others: a source of batches, a task with a loss, and a word for when training fails."""
+
+from typing import Protocol, TypeVar, runtime_checkable
+
+from jaxtyping import Float, Int, Num
+from torch import Tensor, nn
+
+from rearview.errors import RearviewError
+
+Batch = TypeVar("Batch")
+BatchOut = TypeVar("BatchOut", covariant=True)
+BatchIn = TypeVar("BatchIn", contravariant=True)
+
+
+class TrainingError(RearviewError):
+    """Training ran and failed: the message names the epoch, what went wrong and what usually helps."""
+
+
+@runtime_checkable
+class Source(Protocol[BatchOut]):
+    """Where batches come from; the loop never looks inside one."""
+
+    def batch(self, index: Int[Tensor, " window"], /) -> BatchOut:
+        """The windows of `index` (on any device) in one gather, on the device the model is on."""
+        ...
+
+
+@runtime_checkable
+class Task(Protocol[BatchIn]):
+    """What is asked of a model."""
+
+    def loss(self, model: nn.Module, batch: BatchIn, /) -> tuple[Float[Tensor, ""], Num[Tensor, ""]]:
+        """The sum of the losses over the observed cells of the batch, and the number of those cells.
+
+        A sum and a number, not a mean: batches of unequal size or with unequal gaps pool without a bias.
+        """
+        ...
+
+
+@runtime_checkable
+class SelectingTask(Task[BatchIn], Protocol[BatchIn]):
+    """A task that picks the best weights by something other than its training loss."""
+
+    def validation(self, model: nn.Module, batch: BatchIn, /) -> tuple[Float[Tensor, ""], Num[Tensor, ""]]:
+        """The selection criterion, lower is better, in the form of `loss`."""
+        ...

@@ -1,0 +1,50 @@
+"""What happened in training: the loss curves, the best epoch, and why it ended."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+Ended = Literal["epochs", "patience", "interrupted"]
+
+
+@dataclass(frozen=True, slots=True)
+class Epoch:
+    """One pass over the training windows."""
+
+    number: int
+    """Counted from 1."""
+    train_loss: float
+    """Pooled over the epoch's windows, each as the weights were when it was visited."""
+    validation_loss: float | None
+    """Pooled over all validation windows at the epoch's end; None without validation."""
+    learning_rate: float
+    """In force at the epoch's last update."""
+    seconds: float
+    """Wall time, validation included."""
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """What happened in training."""
+
+    epochs: tuple[Epoch, ...]
+    """The epochs that came to their end."""
+    best_epoch: int | None
+    """The epoch whose weights the model holds; None: those it had last."""
+    ended: Ended
+    """"epochs": all were done; "patience": no improvement for too long; "interrupted": Ctrl-C."""
+    steps: int
+    """Updates of the weights."""
+    windows: int
+    """Windows visited, each counted as often as it was."""
+    seconds: float
+    """Wall time over all sessions of the run."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain numbers and lists, ready for JSON."""
+        return {**asdict(self), "epochs": [asdict(epoch) for epoch in self.epochs]}
+
+    @classmethod
+    def from_dict(cls, facts: Mapping[str, Any]) -> "History":
+        """The history that `to_dict` wrote."""
+        return cls(**{**facts, "epochs": tuple(Epoch(**epoch) for epoch in facts["epochs"])})

@@ -1,0 +1,278 @@
+"""The one training loop: epochs of updates, validation, early stopping, checkpoints.
+
+It knows models, tasks and sources by their contracts alone. Everything random is either derived from (seed, epoch) or
+drawn from torch's generators, whose states a checkpoint holds: a run that was killed and resumed on a CPU ends with the
+weights, bit for bit, of the run that was not.
+"""
+
+import math
+import time
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Generic
+
+import numpy as np
+import torch
+from jaxtyping import Int
+from torch import Tensor, nn
+
+from rearview.errors import InputError, SettingsError
+from rearview.train import optimise, state
+from rearview.train.contract import Batch, Source, Task, TrainingError
+from rearview.train.history import Epoch, History
+from rearview.train.measure import device_of, evaluate
+from rearview.train.progress import Line, Progress
+from rearview.train.schedules import rate
+from rearview.train.settings import Settings
+from rearview.train.state import Saved, Standing
+from rearview.train.step import Step
+
+
+def fit(
+    model: nn.Module,
+    task: Task[Batch],
+    source: Source[Batch],
+    train: Int[Tensor, " window"],
+    validation: Int[Tensor, " other"] | None,
+    settings: Settings,
+    *,
+    checkpoint: Path | None = None,
+    resume: bool = False,
+    progress: Progress | None = None,
+) -> History:
+    """Train the model in place on the windows `train` and return what happened.
+
+    With `validation` windows the model ends with the weights of its best epoch, otherwise with its last ones; in both
+    cases in evaluation mode. Ctrl-C ends training early with the same promise. With `checkpoint` the run is kept in
+    that file; `resume` goes on from it if it is there (and returns at once if that run had ended), and refuses a file
+    of a run with other settings, another model or other windows. `progress` defaults to one line on the terminal.
+    The caller's random state is left as it was.
+    """
+    _check_windows("training", train)
+    if validation is not None:
+        _check_windows("validation", validation)
+    if resume and checkpoint is None:
+        raise SettingsError("resume=True needs the checkpoint to go on from; give its path as checkpoint.")
+    run = _Run(model, task, source, train, validation, settings, checkpoint, progress or Line())
+    with _own_generators(run.device, settings.seed):
+        if resume and checkpoint is not None and checkpoint.exists():
+            run.restore(checkpoint)
+        return run.run()
+
+
+def epoch_order(windows: int, settings: Settings, epoch: int) -> Int[Tensor, " visited"]:
+    """The positions of the windows an epoch visits, in order: a function of the seed and the epoch's number alone."""
+    seed = np.random.SeedSequence([settings.seed, epoch]).generate_state(1, np.uint64)
+    generator = torch.Generator().manual_seed(int(seed[0]))
+    return torch.randperm(windows, generator=generator)[: settings.windows_per_epoch]
+
+
+class _Run(Generic[Batch]):
+    def __init__(
+        self,
+        model: nn.Module,
+        task: Task[Batch],
+        source: Source[Batch],
+        train: Int[Tensor, " window"],
+        validation: Int[Tensor, " other"] | None,
+        settings: Settings,
+        checkpoint: Path | None,
+        progress: Progress,
+    ) -> None:
+        self.model = model
+        self.task = task
+        self.source = source
+        self.settings = settings
+        self.checkpoint = checkpoint
+        self.progress = progress
+        self.device = device_of(model)
+        self.train = train.cpu()
+        self.validation = None if validation is None else validation.to(self.device)
+        self.visited, self.updates = _plan(len(train), settings)
+        self.optimiser = optimise.build(model, settings)
+        runner: nn.Module = torch.compile(model) if settings.compile else model  # type: ignore[assignment]
+        self.step = Step(runner, task, source, self.optimiser, settings)
+        self.identity = state.fingerprint(model, settings, train, validation) if checkpoint else {}
+        if checkpoint:
+            _make_folder(checkpoint)
+        self.standing = Standing()
+        # The epoch under way and its updates done: one tuple, so that an interrupt never finds a new one beside an old.
+        self.place = (1, 0)
+        # Moved into the past by what earlier sessions of a resumed run took.
+        self.started = self.epoch_started = time.perf_counter()
+
+    def restore(self, path: Path) -> None:
+        """Go back to where the checkpoint was written."""
+        saved = state.load(path, self.identity, self.model, self.optimiser, self.step.pool)
+        self.standing = saved.standing
+        self.place = (len(saved.standing.epochs) + 1, saved.position)
+        self.started -= saved.seconds
+        self.epoch_started -= saved.epoch_seconds
+
+    def run(self) -> History:
+        self.progress.begin(self.settings.epochs, self.visited, self._steps_and_windows()[1])
+        try:
+            try:
+                self._train()
+                self._settle()
+            except KeyboardInterrupt:
+                # Whatever epochs have settled stands; a second Ctrl-C, in here, goes through.
+                self._settle()
+            except torch.OutOfMemoryError as problem:
+                self._settle()
+                raise self._out_of_memory() from problem
+        finally:
+            self.progress.end()
+        return self._history()
+
+    def _train(self) -> None:
+        self.model.train()
+        self.optimiser.zero_grad()
+        while self.standing.ended is None:
+            epoch = len(self.standing.epochs) + 1
+            self._visit(epoch)
+            self._close(epoch)
+
+    def _visit(self, epoch: int) -> None:
+        order = self.train[epoch_order(len(self.train), self.settings, epoch)].to(self.device)
+        size, every = self.settings.windows_per_update, self.settings.checkpoint_every
+        first = self.place[1] if self.place[0] == epoch else 0
+        for update in range(first, self.updates):
+            optimise.set_rate(self.optimiser, rate(self.settings, epoch, update, self.updates))
+            self.step(order[update * size : (update + 1) * size])
+            self.place = (epoch, update + 1)
+            self.progress.step(epoch, min((update + 1) * size, self.visited), self.step.pool.mean)
+            if every and (update + 1) % every == 0 and update + 1 < self.updates:
+                self._save(update + 1)
+
+    def _close(self, epoch: int) -> None:
+        if self.step.pool.empty:
+            raise InputError(
+                f"None of the {self.visited:,} training windows of epoch {epoch} holds an observed cell, so there is "
+                "nothing to learn from; use windows with observed values."
+            )
+        train_loss = self._finite(epoch, "training", self.step.pool.mean())
+        validation_loss = self._validate(epoch)
+        now = time.perf_counter()
+        last = rate(self.settings, epoch, self.updates - 1, self.updates)
+        record = Epoch(epoch, train_loss, validation_loss, last.learning_rate, now - self.epoch_started)
+        self.standing = self.standing.after(record, self.model, self.settings)
+        self.epoch_started = now
+        self.step.pool.clear()
+        self._save(0)
+        self.progress.epoch(record)
+
+    def _validate(self, epoch: int) -> float | None:
+        if self.validation is None:
+            return None
+        batch = self.settings.validation_batch or 4 * self.settings.batch
+        precision = self.settings.precision
+        loss = evaluate(self.step.model, self.task, self.source, self.validation, batch=batch, precision=precision)
+        return self._finite(epoch, "validation", loss)
+
+    def _finite(self, epoch: int, kind: str, loss: float) -> float:
+        if math.isfinite(loss):
+            return loss
+        self._settle()
+        best = self.standing.best_epoch
+        raise TrainingError(
+            f"The {kind} loss of epoch {epoch} is {loss}: training has diverged. "
+            f"Usual remedies: a lower learning_rate (it is {self.settings.learning_rate:g}), clip=1.0, "
+            f"precision='float32', and a look at the inputs for huge values."
+            + ("" if best is None else f" The model holds the weights of epoch {best}, the best before.")
+        )
+
+    def _out_of_memory(self) -> TrainingError:
+        batch, accumulate = self.settings.batch, self.settings.accumulate
+        remedy = f"batch={batch // 2} with accumulate={accumulate * 2}" if batch % 2 == 0 else "a smaller batch"
+        return TrainingError(
+            f"The device ran out of memory in epoch {len(self.standing.epochs) + 1} with batch={batch}; "
+            f"use {remedy}, or precision='bfloat16'."
+        )
+
+    def _settle(self) -> None:
+        """Leave the model as the caller gets it; doing it twice does no harm."""
+        if self.standing.best is not None:
+            self.model.load_state_dict(self.standing.best)
+        self.model.eval()
+        self.optimiser.zero_grad()
+
+    def _save(self, position: int) -> None:
+        if self.checkpoint is None:
+            return
+        now = time.perf_counter()
+        saved = Saved(self.standing, position, now - self.started, now - self.epoch_started)
+        try:
+            state.save(self.checkpoint, self.identity, saved, self.model, self.optimiser, self.step.pool)
+        except OSError as problem:
+            # A full disk must not cost the hours of training that a checkpoint is there to protect.
+            warnings.warn(
+                f"The checkpoint {self.checkpoint} could not be written ({problem}); training goes on without it.",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+
+    def _steps_and_windows(self) -> tuple[int, int]:
+        whole = len(self.standing.epochs)
+        partial = self.place[1] if self.place[0] > whole else 0
+        windows = min(partial * self.settings.windows_per_update, self.visited)
+        return whole * self.updates + partial, whole * self.visited + windows
+
+    def _history(self) -> History:
+        steps, windows = self._steps_and_windows()
+        standing = self.standing
+        seconds = time.perf_counter() - self.started
+        return History(standing.epochs, standing.best_epoch, standing.ended or "interrupted", steps, windows, seconds)
+
+
+def _plan(windows: int, settings: Settings) -> tuple[int, int]:
+    """How many windows an epoch visits, in how many updates."""
+    size = settings.windows_per_update
+    chosen = min(windows, settings.windows_per_epoch or windows)
+    visited = chosen - chosen % size if settings.drop_last else chosen
+    if not visited:
+        raise SettingsError(
+            f"drop_last leaves nothing to train on: an update takes {size:,} windows (batch x accumulate), but an "
+            f"epoch has {chosen:,}; use a smaller batch or drop_last=False."
+        )
+    return visited, -(-visited // size)
+
+
+def _check_windows(kind: str, index: Tensor) -> None:
+    if index.ndim != 1 or index.is_floating_point():
+        raise InputError(
+            f"The {kind} windows must be a list of whole numbers, one a window, not a tensor of {index.dtype} with "
+            f"shape {tuple(index.shape)}."
+        )
+    if not len(index):
+        raise InputError(
+            f"There are no {kind} windows; "
+            + (
+                "give at least one."
+                if kind == "training"
+                else "give at least one, or None to train without validation."
+            )
+        )
+
+
+def _make_folder(path: Path) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as problem:
+        raise InputError(
+            f"The folder of the checkpoint {path} can't be made ({problem}); give a path that can be written to."
+        ) from problem
+
+
+@contextmanager
+def _own_generators(device: torch.device, seed: int) -> Iterator[None]:
+    """Torch's generators seeded for the run, and the caller's put back after it."""
+    cuda = device.type == "cuda"
+    with torch.random.fork_rng(devices=[device] if cuda else []):
+        torch.default_generator.manual_seed(seed)
+        if cuda:
+            with torch.cuda.device(device):
+                torch.cuda.manual_seed(seed)
+        yield

@@ -1,0 +1,93 @@
+"""One line on the terminal that says how far training is."""
+
+import shutil
+import sys
+import time
+from collections.abc import Callable
+from typing import Protocol, TextIO, runtime_checkable
+
+from rearview.train.history import Epoch
+
+REFRESH_SECONDS = 0.2
+
+
+@runtime_checkable
+class Progress(Protocol):
+    """Something that follows a run."""
+
+    def begin(self, epochs: int, windows: int, done: int) -> None:
+        """A run of `epochs` with `windows` each starts; `done` windows were visited before, if it is a resumed one."""
+        ...
+
+    def step(self, epoch: int, done: int, loss: Callable[[], float]) -> None:
+        """An update is over: `done` windows of this epoch are visited; calling `loss` waits for the device."""
+        ...
+
+    def epoch(self, epoch: Epoch) -> None:
+        """An epoch is over, validation included."""
+        ...
+
+    def end(self) -> None:
+        """The run is over, well or not."""
+        ...
+
+
+class Silent:
+    """Progress that shows nothing."""
+
+    def begin(self, epochs: int, windows: int, done: int) -> None: ...
+
+    def step(self, epoch: int, done: int, loss: Callable[[], float]) -> None: ...
+
+    def epoch(self, epoch: Epoch) -> None: ...
+
+    def end(self) -> None: ...
+
+
+class Line:
+    """One line, rewritten at most five times a second and wiped at the end; nothing where no terminal is."""
+
+    def __init__(self, stream: TextIO | None = None, clock: Callable[[], float] = time.monotonic) -> None:
+        self.stream = stream or sys.stderr
+        self.clock = clock
+        self.shown = self.stream.isatty()
+        self.begin(epochs=0, windows=0, done=0)
+
+    def begin(self, epochs: int, windows: int, done: int) -> None:
+        self.epochs, self.windows, self.before = epochs, windows, done
+        self.started = self.clock()
+        self.drawn = self.started - REFRESH_SECONDS
+        self.validation: float | None = None
+
+    def step(self, epoch: int, done: int, loss: Callable[[], float]) -> None:
+        now = self.clock()
+        if self.shown and now - self.drawn >= REFRESH_SECONDS:
+            self.drawn = now
+            self._draw(self._describe(epoch, done, loss(), now - self.started))
+
+    def epoch(self, epoch: Epoch) -> None:
+        self.validation = epoch.validation_loss
+
+    def end(self) -> None:
+        if self.shown:
+            self._draw("")
+
+    def _describe(self, epoch: int, done: int, loss: float, elapsed: float) -> str:
+        visited = (epoch - 1) * self.windows + done
+        speed = (visited - self.before) / max(elapsed, 1e-9)
+        left = (self.epochs * self.windows - visited) / max(speed, 1e-9)
+        parts = [f"epoch {epoch}/{self.epochs}", f"{done / self.windows:4.0%}", f"loss {loss:.4g}"]
+        if self.validation is not None:
+            parts.append(f"validation {self.validation:.4g}")
+        return "  ".join([*parts, f"{speed:,.0f} windows/s", f"{_clock_time(left)} left at most"])
+
+    def _draw(self, text: str) -> None:
+        columns = shutil.get_terminal_size().columns
+        self.stream.write("\r\x1b[K" + text[: columns - 1])
+        self.stream.flush()
+
+
+def _clock_time(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

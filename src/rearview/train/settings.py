@@ -1,0 +1,153 @@
+"""How to train: every knob of the loop, checked when it is set."""
+
+import math
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from numbers import Integral, Real
+from typing import Any, Literal, get_args
+
+from rearview.errors import SettingsError, did_you_mean
+
+Optimiser = Literal["adamw", "adam"]
+ScheduleName = Literal["constant", "cosine", "onecycle", "type1", "type3"]
+Anneal = Literal["cosine", "linear"]
+Precision = Literal["float32", "bfloat16"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """How to train. A value out of range is refused with the field, the value and what is allowed."""
+
+    epochs: int = 20
+    """Passes over the training windows, at most."""
+    batch: int = 32
+    """Windows that go through the model at once."""
+    accumulate: int = 1
+    """Batches per update. Their losses are pooled, so batch=8 with accumulate=4 is the update of batch=32 in less
+    memory (but for batch norm, which sees 8 windows at a time)."""
+    learning_rate: float = 1e-3
+    """The highest rate of the schedule."""
+    optimiser: Optimiser = "adamw"
+    """"adamw" decays weights apart from the gradient, "adam" through it."""
+    weight_decay: float = 0.0
+    """Strength of the decay."""
+    decay_all: bool = True
+    """Decay every parameter, as torch does; False spares biases, norms and everything else of one axis."""
+    betas: tuple[float, float] = (0.9, 0.999)
+    """Memory of the first and second moments. "onecycle" and `patchtst_compat` drive the first themselves."""
+    schedule: ScheduleName = "constant"
+    """"constant"; "cosine" (to zero, update by update); "onecycle" (up, then down to nearly zero, beta1 the other way);
+    "type1" (halved before each epoch from the third); "type3" (times 0.9 before each epoch from the fifth)."""
+    warmup: float = 0.0
+    """Share of all updates over which the rate rises from zero; for "constant" and "cosine"."""
+    pct_start: float = 0.3
+    """Share of all updates on the way up; for "onecycle"."""
+    anneal: Anneal = "cosine"
+    """Shape of the way up and down; for "onecycle"."""
+    divide: float = 25.0
+    """learning_rate / divide is where "onecycle" begins (and `patchtst_compat` spends epoch 1)."""
+    schedule_epochs: int | None = None
+    """Epochs over which "cosine" and "onecycle" are laid out; None: `epochs`."""
+    patchtst_compat: bool = False
+    """Repeat what PatchTST's released code does by accident with "constant", "type1" and "type3": epoch 1 runs at
+    learning_rate / divide and beta1 is 0.95 throughout."""
+    clip: float | None = None
+    """Largest global norm of the gradients; None: as they come."""
+    patience: int | None = 10
+    """Epochs without improvement of the validation loss before training stops; None: never."""
+    minimum_delta: float = 0.0
+    """By how much the validation loss must fall to count as an improvement."""
+    ties_improve: bool = False
+    """An equal validation loss counts as an improvement, as in the Time-Series-Library."""
+    windows_per_epoch: int | None = None
+    """An epoch visits this many windows, drawn anew each time; None: all."""
+    drop_last: bool = False
+    """Leave out the last, smaller update of an epoch."""
+    validation_batch: int | None = None
+    """Windows at once in validation; None: four times `batch`."""
+    precision: Precision = "float32"
+    """"bfloat16" runs the forward pass under autocast, in validation too; weights stay as they are."""
+    compile: bool = False
+    """Run the model through torch.compile: minutes of warm-up, faster steps."""
+    seed: int = 0
+    """Fixes the order of the windows and every random draw: on CPU two runs of one seed are equal bit for bit."""
+    checkpoint_every: int | None = None
+    """Updates between checkpoints within an epoch; None: at the end of each epoch only."""
+
+    def __post_init__(self) -> None:
+        for name in ("epochs", "batch", "accumulate"):
+            self._whole(name, least=1)
+        for name in ("patience", "windows_per_epoch", "validation_batch", "schedule_epochs", "checkpoint_every"):
+            if getattr(self, name) is not None:
+                self._whole(name, least=1)
+        self._whole("seed", least=0)
+        self._real("learning_rate", "a number above 0", lambda value: value > 0)
+        self._real("weight_decay", "a number of at least 0", lambda value: value >= 0)
+        self._real("minimum_delta", "a number of at least 0", lambda value: value >= 0)
+        self._real("warmup", "a share from 0 up to, not including, 1", lambda value: 0 <= value < 1)
+        self._real("pct_start", "a share from 0 up to, not including, 1", lambda value: 0 <= value < 1)
+        self._real("divide", "a number of at least 1", lambda value: value >= 1)
+        if self.clip is not None:
+            self._real("clip", "a number above 0, or None", lambda value: value > 0)
+        for name in ("decay_all", "patchtst_compat", "ties_improve", "drop_last", "compile"):
+            self._check(name, isinstance(getattr(self, name), bool), "True or False")
+        self._choice("optimiser", get_args(Optimiser))
+        self._choice("schedule", get_args(ScheduleName))
+        self._choice("anneal", get_args(Anneal))
+        self._choice("precision", get_args(Precision))
+        self._check_betas()
+        self._check_together()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Every setting by name, ready for JSON."""
+        return {**asdict(self), "betas": list(self.betas)}
+
+    @property
+    def windows_per_update(self) -> int:
+        return self.batch * self.accumulate
+
+    def _check(self, name: str, fine: bool, allowed: str) -> None:
+        if not fine:
+            raise SettingsError(f"{name} must be {allowed}, not {getattr(self, name)!r}.")
+
+    def _whole(self, name: str, least: int) -> None:
+        value = getattr(self, name)
+        fine = not isinstance(value, bool) and isinstance(value, Integral) and least <= int(value) < 2**63
+        self._check(name, fine, f"a whole number of at least {least}")
+        object.__setattr__(self, name, int(value))
+
+    def _real(self, name: str, allowed: str, fits: Callable[[float], bool]) -> None:
+        value = getattr(self, name)
+        number = not isinstance(value, bool) and isinstance(value, Real) and math.isfinite(float(value))
+        self._check(name, number and fits(float(value)), allowed)
+        object.__setattr__(self, name, float(value))
+
+    def _choice(self, name: str, known: tuple[str, ...]) -> None:
+        value = getattr(self, name)
+        if value not in known:
+            listed = ", ".join(repr(word) for word in known)
+            raise SettingsError(f"{name} must be one of {listed}, not {value!r}.{did_you_mean(str(value), known)}")
+
+    def _check_betas(self) -> None:
+        given: Any = self.betas
+        fine = isinstance(given, tuple | list) and len(given) == 2
+        fine = fine and all(isinstance(beta, Real) and 0 <= float(beta) < 1 for beta in given)
+        self._check("betas", fine, "two numbers from 0 up to, not including, 1")
+        object.__setattr__(self, "betas", (float(given[0]), float(given[1])))
+
+    def _check_together(self) -> None:
+        if self.warmup and self.schedule not in ("constant", "cosine"):
+            raise SettingsError(
+                f"warmup={self.warmup} goes with the schedules 'constant' and 'cosine', but schedule is "
+                f"{self.schedule!r}, which fixes its own first updates; leave warmup at 0."
+            )
+        if self.patchtst_compat and (self.schedule == "cosine" or self.warmup):
+            raise SettingsError(
+                "patchtst_compat repeats PatchTST's released code, which has neither a cosine schedule nor a warm-up; "
+                "use 'constant', 'onecycle', 'type1' or 'type3' with warmup=0, or leave patchtst_compat off."
+            )
+        if self.schedule_epochs is not None and self.schedule_epochs < self.epochs:
+            raise SettingsError(
+                f"schedule_epochs={self.schedule_epochs} ends before the {self.epochs} epochs do; "
+                "give at least as many, or None."
+            )

@@ -1,0 +1,70 @@
+"""One update of the weights: gather, forward, backward, clip, update.
+
+Nothing in here waits for the device: no value is read, no branch depends on one, and every full update has the same
+shapes.
+"""
+
+from typing import Generic
+
+import torch
+from jaxtyping import Int, Num
+from torch import Tensor, nn
+
+from rearview.train.contract import Batch, Source, Task
+from rearview.train.measure import Pool, autocast, device_of
+from rearview.train.settings import Settings
+
+
+class Step(Generic[Batch]):
+    """One update of the weights, over up to batch * accumulate windows."""
+
+    def __init__(
+        self,
+        model: nn.Module,
+        task: Task[Batch],
+        source: Source[Batch],
+        optimiser: torch.optim.Optimizer,
+        settings: Settings,
+    ) -> None:
+        self.model = model
+        self.task = task
+        self.source = source
+        self.optimiser = optimiser
+        self.settings = settings
+        self.device = device_of(model)
+        self.parameters: list[Tensor] = [p for group in optimiser.param_groups for p in group["params"]]
+        self.pool = Pool(self.device)
+
+    def __call__(self, index: Int[Tensor, " window"]) -> None:
+        """Update the weights with the windows of `index`, and add their losses to the pool."""
+        if len(index) > self.settings.batch:
+            self._backward_in_parts(index)
+        else:
+            total, number = self._forward(index)
+            torch.autograd.backward(total / _at_least_one(number))
+        if self.settings.clip is not None:
+            nn.utils.clip_grad_norm_(self.parameters, self.settings.clip)
+        self.optimiser.step()
+        self.optimiser.zero_grad()
+
+    def _forward(self, index: Int[Tensor, " part"]) -> tuple[Tensor, Tensor]:
+        windows = self.source.batch(index)
+        with autocast(self.device, self.settings.precision):
+            total, number = self.task.loss(self.model, windows)
+        self.pool.add(total, number)
+        return total, number
+
+    def _backward_in_parts(self, index: Int[Tensor, " window"]) -> None:
+        # How many cells there are is known after the last part only, so gradients of sums are gathered first.
+        cells = torch.zeros((), device=self.device)
+        for part in torch.split(index, self.settings.batch):
+            total, number = self._forward(part)
+            torch.autograd.backward(total)
+            cells = cells + number
+        gradients = [parameter.grad for parameter in self.parameters if parameter.grad is not None]
+        torch._foreach_div_(gradients, _at_least_one(cells))
+
+
+def _at_least_one(number: Num[Tensor, ""]) -> Num[Tensor, ""]:
+    """The number of cells as a divisor: a batch without an observed cell has a sum of 0 and pulls at nothing."""
+    return torch.where(number > 0, number, 1)

@@ -1,0 +1,32 @@
+"""What every test shares: shapes checked at run time, one torch thread, and the folder of real data sets."""
+
+import importlib.util
+import os
+from pathlib import Path
+
+import pytest
+
+_CHECKED = ["rearview.attention", "rearview.embed", "rearview.models"]
+
+if all(importlib.util.find_spec(package) for package in ("jaxtyping", "beartype")):
+    from jaxtyping import install_import_hook
+
+    # Installed before any test imports rearview: from then on every annotated shape is compared with its tensor.
+    install_import_hook(_CHECKED, "beartype.beartype")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _one_thread():
+    """One torch thread: sums come out in one order, so equal runs are equal bit for bit, and workers don't compete."""
+    import torch
+
+    torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="session")
+def real_data() -> Path:
+    """The folder of benchmark files; without it the test is skipped."""
+    folder = os.environ.get("REARVIEW_DATA")
+    if not folder or not Path(folder).is_dir():
+        pytest.skip("real data sets are needed: set REARVIEW_DATA to a folder that holds them")
+    return Path(folder)

@@ -1,0 +1,44 @@
+"""Generated files: every fault that must be refused is named, every fault that can be repaired is counted."""
+
+from pathlib import Path
+
+import pytest
+from broken import Case, refused, repaired
+
+from rearview.data.checks import check_horizon, check_length
+from rearview.data.load import load
+from rearview.errors import RearviewError
+
+REFUSED, REPAIRED = refused(200, seed=0), repaired(50, seed=0)
+
+
+def test_the_generators_make_what_they_promise() -> None:
+    assert len({case.name for case in REFUSED}) == 200
+    assert len({case.name for case in REPAIRED}) == 50
+    pairs = [case for case in REFUSED if len(case.expected) == 2]
+    assert len(pairs) >= 45
+    for cases in (REFUSED, REPAIRED):
+        assert {case.suffix for case in cases} >= {".csv", ".tsv", ".csv.gz", ".parquet"}
+    assert [case.content for case in refused(200, seed=0)] == [case.content for case in REFUSED]
+    assert [case.content for case in refused(200, seed=1)] != [case.content for case in REFUSED]
+
+
+@pytest.mark.parametrize("case", REFUSED, ids=lambda case: case.name)
+def test_refused_with_the_fault_named(case: Case, tmp_path: Path) -> None:
+    path = case.write(tmp_path)
+    with pytest.raises(RearviewError) as refusal:
+        check_horizon(case.horizon)
+        check_length(load(path, **case.options), case.lookback, case.horizon)
+    message = str(refusal.value)
+    assert any(all(part in message for part in fragments) for fragments in case.expected), message
+    assert path.name in message or case.horizon == 0
+    assert message.endswith((".", ")."))
+    assert "!" not in message
+
+
+@pytest.mark.parametrize("case", REPAIRED, ids=lambda case: case.name)
+def test_repaired_with_the_right_counts(case: Case, tmp_path: Path) -> None:
+    panel = load(case.write(tmp_path), **case.options)
+    found = {finding.what: finding.count for finding in panel.findings if finding.kind != "inferred"}
+    assert found == case.counts
+    check_length(panel, case.lookback, case.horizon)

@@ -1,0 +1,216 @@
+"""The page in a real browser, opened from the file system."""
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rearview.report import Summary, write
+
+BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+DRIVER = shutil.which("chromedriver")
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not (BROWSER and DRIVER), reason="needs chromium and chromedriver (Debian: chromium-driver)"),
+]
+
+FLAGS = (
+    "--headless=new",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+
+
+@pytest.fixture(scope="module")
+def pages(seven: Summary, odd: Summary, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    folder = tmp_path_factory.mktemp("pages")
+    return {name: write(folder / f"{name}.html", summary) for name, summary in (("seven", seven), ("odd", odd))}
+
+
+@pytest.fixture(scope="module")
+def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    webdriver = pytest.importorskip("selenium.webdriver", reason="needs selenium, which the dev extra installs")
+    from selenium.webdriver.chrome.service import Service
+
+    options = webdriver.ChromeOptions()
+    options.binary_location = BROWSER
+    for flag in (*FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('profile')}"):
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    driver = webdriver.Chrome(options=options, service=Service(executable_path=DRIVER))
+    yield driver
+    driver.quit()
+
+
+class Opened:
+    """One page in the browser, with what a reader does on it."""
+
+    def __init__(self, driver: Any, path: Path, width: int) -> None:
+        self.driver = driver
+        size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+        driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+        driver.get_log("browser")
+        driver.get_log("performance")
+        driver.get(path.as_uri())
+
+    def run(self, script: str) -> Any:
+        return self.driver.execute_script(script)
+
+    def field(self, name: str) -> Any:
+        return self.driver.find_element("id", name)
+
+    def pick(self, text: str) -> None:
+        from selenium.webdriver.common.keys import Keys
+
+        field = self.field("series")
+        field.click()
+        field.send_keys(Keys.CONTROL, "a")
+        field.send_keys(text, Keys.ENTER)
+
+    def select(self, name: str, value: str) -> None:
+        from selenium.webdriver.support.ui import Select
+
+        Select(self.field(name)).select_by_value(value)
+
+    def drawn(self, plot: str, name: str) -> list[float | None]:
+        """The values of the first trace of that name."""
+        found = self.run(
+            f"return document.getElementById('{plot}').data.filter((trace) => trace.name === '{name}').map((trace) => "
+            "Array.from(trace.y))"
+        )
+        return found[0] if found else []
+
+    def traces(self, plot: str) -> int:
+        return self.run(f"return document.getElementById('{plot}').data.length")
+
+    def check(self) -> None:
+        """No console message, no request beyond the file system, no sideways scrolling."""
+        assert self.driver.get_log("browser") == []
+        events = [json.loads(entry["message"])["message"] for entry in self.driver.get_log("performance")]
+        urls = [e["params"]["request"]["url"] for e in events if e["method"] == "Network.requestWillBeSent"]
+        assert [url for url in urls if not url.startswith(("file:", "data:", "blob:"))] == []
+        assert self.run("return document.documentElement.scrollWidth <= window.innerWidth")
+
+
+@pytest.mark.parametrize("width", [1400, 400])
+def test_another_column_is_drawn_when_picked(driver: Any, pages: dict[str, Path], seven: Summary, width: int):
+    page = Opened(driver, pages["seven"], width)
+    for plot in ("forecast-plot", "backtest-plot"):
+        assert page.traces(plot) > 2
+    assert page.drawn("forecast-plot", "patchtst") == pytest.approx(
+        seven.series[0].forecast.models["patchtst"].mean, rel=1e-5
+    )
+    page.pick("ot")
+    assert page.field("series").get_property("value") == "OT"
+    assert page.field("series-position").get_property("textContent") == "7 of 7"
+    assert page.drawn("forecast-plot", "patchtst") == pytest.approx(
+        seven.series[6].forecast.models["patchtst"].mean, rel=1e-5
+    )
+    assert page.field("backtest-subject").text.startswith("OT ")
+    page.check()
+
+
+def test_model_window_measure_and_history_redraw(driver: Any, pages: dict[str, Path], seven: Summary):
+    page = Opened(driver, pages["seven"], 1400)
+    everything = page.traces("backtest-plot")
+    page.select("window", "1")
+    assert page.traces("backtest-plot") < everything
+    assert page.drawn("backtest-plot", "patchtst") == pytest.approx(
+        seven.series[0].backtest[1].models["patchtst"].mean, rel=1e-5
+    )
+    page.select("model", "dlinear")
+    assert page.drawn("forecast-plot", "patchtst") == []
+    page.select("model", "*")
+    assert all(page.drawn("forecast-plot", model) for model in seven.models)
+    absolute = page.drawn("steps-plot", "patchtst")
+    page.select("measure", "mse")
+    assert page.drawn("steps-plot", "patchtst") != absolute
+    start = "return document.getElementById('forecast-plot').layout.xaxis.range[0]"
+    recent = page.run(start)
+    page.run("document.getElementById('whole-history').click()")
+    assert page.run(start) < recent
+    page.check()
+
+
+def test_the_values_stand_in_a_table_and_in_a_csv(driver: Any, pages: dict[str, Path], seven: Summary):
+    page = Opened(driver, pages["seven"], 1400)
+    page.run("document.querySelector('#forecast-values summary').click()")
+    page.run(
+        "const make = URL.createObjectURL; URL.createObjectURL = (blob) => { window.blob = blob; return make(blob); };"
+        "HTMLAnchorElement.prototype.click = function () { window.saved = this.download; };"
+    )
+    page.field("forecast-csv").click()
+    csv = driver.execute_async_script("window.blob.text().then(arguments[0])").splitlines()
+    assert page.run("return window.saved") == "forecast-HUFL.csv"
+    assert csv[0].split(",")[:4] == ["unique_id", "ds", "patchtst", "patchtst-lo-80"]
+    assert csv[1].split(",")[:2] == ["HUFL", "2024-03-17 16:00"]
+    assert float(csv[1].split(",")[2]) == pytest.approx(seven.series[0].forecast.models["patchtst"].mean[0], rel=1e-5)
+    assert len(csv) == 1 + seven.horizon
+    assert page.run("return document.querySelectorAll('#forecast-table tbody tr').length") == seven.horizon
+    page.check()
+
+
+@pytest.mark.parametrize("width", [1400, 400])
+def test_odd_names_and_values_are_drawn(driver: Any, pages: dict[str, Path], odd: Summary, width: int):
+    page = Opened(driver, pages["odd"], width)
+    for text, place in (("onerror", 1), ("zurich", 2), ("quoted", 3), ("very long", 4), ("shop 299", 299)):
+        page.pick(text)
+        assert page.field("series").get_property("value") == odd.series[place].id
+        assert page.run("return document.title") == odd.title
+        assert page.run("return document.getElementById('forecast-plot').data.length") >= 1
+    page.check()
+
+
+def test_the_picker_is_worked_by_keys_and_buttons(driver: Any, pages: dict[str, Path], odd: Summary):
+    from selenium.webdriver.common.keys import Keys
+
+    page = Opened(driver, pages["odd"], 1400)
+    field = page.field("series")
+    field.click()
+    assert field.get_attribute("aria-expanded") == "true"
+    assert page.run("return document.querySelectorAll('#series-list [role=option]').length") == 100
+    field.send_keys(Keys.ARROW_DOWN, Keys.ARROW_DOWN, Keys.ENTER)
+    assert field.get_property("value") == odd.series[2].id
+    page.field("series-next").click()
+    assert page.field("series-position").text == "4 of 300"
+    field.click()
+    field.send_keys("nothing is called so")
+    assert page.run("return document.querySelectorAll('#series-list [role=option]').length") == 0
+    field.send_keys(Keys.ESCAPE)
+    assert field.get_property("value") == odd.series[3].id
+    assert field.get_attribute("aria-expanded") == "false"
+    page.check()
+
+
+def test_the_command_is_copied_or_selected(driver: Any, pages: dict[str, Path], odd: Summary):
+    page = Opened(driver, pages["odd"], 1400)
+    page.field("copy").click()
+    said = "return document.getElementById('copied').textContent"
+    wait = pytest.importorskip("selenium.webdriver.support.ui").WebDriverWait(driver, 10)
+    wait.until(lambda _: page.run(said))
+    assert page.run(said) in ("Copied.", "Selected; press Ctrl+C to copy.")
+    assert page.run("return document.getElementById('command').textContent") == odd.command
+    page.check()
+
+
+def test_dark_pages_draw_with_dark_colours(driver: Any, pages: dict[str, Path]):
+    colour = "return document.getElementById('forecast-plot').layout.hoverlabel.font.color"
+    page = Opened(driver, pages["seven"], 1400)
+    light = page.run(colour)
+    feature = {"name": "prefers-color-scheme", "value": "dark"}
+    driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [feature]})
+    try:
+        page.driver.refresh()
+        assert page.run(colour) != light
+        page.check()
+    finally:
+        driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
