@@ -17,7 +17,7 @@ import pytest
 from rearview.data import read
 from rearview.data.load import load
 from rearview.data.panel import Layout, Panel
-from rearview.data.stamps import localise
+from rearview.data.stamps import localise, wall
 from rearview.data.step import Step
 from rearview.errors import InputError
 
@@ -101,7 +101,8 @@ def wide_frame(rows: int = 48) -> pd.DataFrame:
     frame = pd.DataFrame({"date": pd.date_range("2024-01-01", periods=rows, freq="h")})
     frame["a"] = rng.normal(size=rows)
     frame["b"] = rng.integers(0, 100, rows)
-    frame["c"] = rng.normal(size=rows).astype(np.float32)
+    # Sixty-fourths, so that a float32 written as text is the same number when it is read as a float64.
+    frame["c"] = (rng.integers(-200, 200, rows) / 64).astype(np.float32)
     frame.loc[7, "a"] = np.nan
     return frame
 
@@ -116,7 +117,13 @@ def test_pandas_polars_arrow_and_files_give_the_same_panel(tmp_path: Path) -> No
     assert load(pa.Table.from_pandas(frame)).layout.backend == "pyarrow"
     frame.to_csv(tmp_path / "table.csv", index=False)
     polars.write_parquet(tmp_path / "table.parquet")
-    others = [polars, polars.lazy(), pa.Table.from_pandas(frame), tmp_path / "table.parquet", str(tmp_path / "table.csv")]
+    others = [
+        polars,
+        polars.lazy(),
+        pa.Table.from_pandas(frame),
+        tmp_path / "table.parquet",
+        str(tmp_path / "table.csv"),
+    ]
     for other in others:
         same(load(other), panel)
 
@@ -182,7 +189,11 @@ def test_lists_are_refused_by_name(tmp_path: Path) -> None:
         (["01/31/2020", "02/01/2020", "02/02/2020"], "2020-01-31", "02/03/2020"),
         (["2020/01/31", "2020/02/01", "2020/02/02"], "2020-01-31", "2020/02/03"),
         (["2020-01-01T00:00", "2020-01-01T01:00", "2020-01-01T02:00"], "2020-01-01", "2020-01-01T03:00"),
-        (["2020-01-01 00:00:00.1", "2020-01-01 00:00:00.2", "2020-01-01 00:00:00.3"], None, "2020-01-01 00:00:00.400000"),
+        (
+            ["2020-01-01 00:00:00.1", "2020-01-01 00:00:00.2", "2020-01-01 00:00:00.3"],
+            None,
+            "2020-01-01 00:00:00.400000",
+        ),
         (["2020-01-01 11:00 AM", "2020-01-01 12:00 PM", "2020-01-01 1:00 PM"], None, "2020-01-01 02:00 PM"),
         (["20240129", "20240130", "20240131"], "2024-01-29", "20240201"),
         (
@@ -202,7 +213,9 @@ def test_lists_are_refused_by_name(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_written_stamps_are_read_and_written_back(texts: list[str], first: str | None, again: str, tmp_path: Path) -> None:
+def test_written_stamps_are_read_and_written_back(
+    texts: list[str], first: str | None, again: str, tmp_path: Path
+) -> None:
     lines = [f"{text},{number}" for number, text in enumerate(texts)]
     panel = load(written(tmp_path, "\n".join(["date,y", *lines]).encode()))
     if first is not None:
@@ -242,7 +255,7 @@ def test_integer_time_needs_a_name() -> None:
     assert panel.layout.time_kind == "integer"
     assert localise(panel.step.after(panel.stamps[-1], 2), panel.layout).tolist() == [10, 12]
     renamed = frame.rename(columns={"t": "meter"})
-    with pytest.raises(InputError, match="no time column.*'meter' and 'y'.*time_col"):
+    with pytest.raises(InputError, match=r"no time column.*'meter' and 'y'.*time_col"):
         load(renamed)
     assert load(renamed, time_col="meter").columns == ("y",)
 
@@ -266,6 +279,13 @@ def test_time_zones_survive_a_clock_change(stamps: pd.DatetimeIndex, stored: str
     moments = [pd.Timestamp(moment) for moment in (back.to_pylist() if kind == "pyarrow" else back.to_list())]
     assert moments == list(ahead)
     assert {str(moment.tz) for moment in moments} == {"Europe/Berlin"}
+
+
+def test_wall_is_what_a_local_clock_shows() -> None:
+    panel = load(pd.DataFrame({"ds": BERLIN_HOURS, "y": np.arange(72.0)}))
+    np.testing.assert_array_equal(wall(panel.stamps, panel.layout), BERLIN_HOURS.tz_localize(None).to_numpy())
+    daily = load(pd.DataFrame({"ds": BERLIN_DAYS, "y": np.arange(9.0)}))
+    np.testing.assert_array_equal(wall(daily.stamps, daily.layout), daily.stamps)
 
 
 def test_a_midnight_that_the_clocks_skip_moves_on() -> None:
@@ -341,7 +361,9 @@ def test_a_parquet_file_costs_its_array_and_little_more(tmp_path: Path) -> None:
     columns = {f"c{number}": rng.standard_normal(rows, dtype=np.float32) for number in range(50)}
     pl.DataFrame({"date": stamps, **columns}).write_parquet(tmp_path / "large.parquet")
     command = [sys.executable, "-c", _PEAK, str(tmp_path / "large.parquet")]
-    done = subprocess.run(command, check=True, capture_output=True, text=True, env={**os.environ, "POLARS_MAX_THREADS": "1"})
+    done = subprocess.run(
+        command, check=True, capture_output=True, text=True, env={**os.environ, "POLARS_MAX_THREADS": "1"}
+    )
     array, peak = map(int, done.stdout.split())
     assert array == rows * 50 * 4
     # One more array would be 38 MiB, a float64 copy 76 MiB; a batch of columns and the reader's own pages are 100 MiB.

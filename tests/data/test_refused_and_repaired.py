@@ -3,13 +3,23 @@
 from pathlib import Path
 
 import pytest
-from broken import Case, refused, repaired
+from broken import refused, repaired
+from drafts import Case
 
 from rearview.data.checks import check_horizon, check_length
 from rearview.data.load import load
+from rearview.data.panel import Panel
 from rearview.errors import RearviewError
 
 REFUSED, REPAIRED = refused(200, seed=0), repaired(50, seed=0)
+
+
+def read_and_check(case: Case, path: Path) -> Panel:
+    """What the forecaster does before it trains."""
+    check_horizon(case.horizon)
+    panel = load(path, **case.options)
+    check_length(panel, case.lookback, case.horizon)
+    return panel
 
 
 def test_the_generators_make_what_they_promise() -> None:
@@ -27,8 +37,7 @@ def test_the_generators_make_what_they_promise() -> None:
 def test_refused_with_the_fault_named(case: Case, tmp_path: Path) -> None:
     path = case.write(tmp_path)
     with pytest.raises(RearviewError) as refusal:
-        check_horizon(case.horizon)
-        check_length(load(path, **case.options), case.lookback, case.horizon)
+        read_and_check(case, path)
     message = str(refusal.value)
     assert any(all(part in message for part in fragments) for fragments in case.expected), message
     assert path.name in message or case.horizon == 0
@@ -38,7 +47,6 @@ def test_refused_with_the_fault_named(case: Case, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("case", REPAIRED, ids=lambda case: case.name)
 def test_repaired_with_the_right_counts(case: Case, tmp_path: Path) -> None:
-    panel = load(case.write(tmp_path), **case.options)
+    panel = read_and_check(case, case.write(tmp_path))
     found = {finding.what: finding.count for finding in panel.findings if finding.kind != "inferred"}
     assert found == case.counts
-    check_length(panel, case.lookback, case.horizon)

@@ -11,7 +11,7 @@ from rearview.data.step import MONTHS, UNITS, Step
 from rearview.errors import InputError, SettingsError
 
 # A start on the grid of each unit: 31 January 2020 is a Friday and a month end in a leap year.
-STARTS = {unit: "2020-01-31T06:30:00" for unit in UNITS} | {"QE": "2019-12-31", "YE": "2019-12-31"}
+STARTS = dict.fromkeys(UNITS, "2020-01-31T06:30:00") | {"QE": "2019-12-31", "YE": "2019-12-31"}
 
 
 def stamp(text: str) -> np.datetime64:
@@ -111,7 +111,9 @@ def test_month_ends_stick_to_month_ends() -> None:
 def test_other_days_of_the_month_are_kept_and_clamped() -> None:
     assert days(Step(1, "MS").after(stamp("2023-01-15"), 2)) == ["2023-02-15", "2023-03-15"]
     assert days(Step(1, "MS").grid(stamp("2023-01-30"), 3)) == ["2023-01-30", "2023-02-28", "2023-03-30"]
-    assert days(Step(1, "YS").grid(stamp("2020-02-29"), 5)) == [f"202{y}-02-{29 if y % 4 == 0 else 28}" for y in range(5)]
+    assert days(Step(1, "YS").grid(stamp("2020-02-29"), 5)) == [
+        f"202{y}-02-{29 if y % 4 == 0 else 28}" for y in range(5)
+    ]
 
 
 def test_a_time_of_day_goes_along() -> None:
@@ -148,7 +150,9 @@ def test_seasons() -> None:
 
 
 # Every second business day is not told from every second day with gaps, so it is left out here.
-@pytest.mark.parametrize(("unit", "count"), [(unit, count) for unit in UNITS for count in (1, 2) if unit + str(count) != "B2"])
+@pytest.mark.parametrize(
+    ("unit", "count"), [(unit, count) for unit in UNITS for count in (1, 2) if unit + str(count) != "B2"]
+)
 def test_inferred_from_stamps_with_gaps(unit: str, count: int) -> None:
     step = Step(count, unit)
     # A month end would make month starts look like month ends.

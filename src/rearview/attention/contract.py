@@ -63,6 +63,8 @@ class Site:
         for name in ("groups", "tokens", "width", "heads", "layers"):
             if getattr(self, name) < 1:
                 raise SettingsError(f"Site.{name} is {getattr(self, name)}; it must be at least 1.")
+        if self.head_width is not None and self.head_width < 1:
+            raise SettingsError(f"Site.head_width is {self.head_width}; it must be at least 1, or None.")
         if self.head_width is None and self.width % self.heads:
             raise SettingsError(
                 f"width {self.width} can't be shared evenly by {self.heads} heads; "

@@ -47,33 +47,49 @@ class Columns:
     def put(self, number: int, column: Column) -> None:
         """Takes column `number` in original units, NaN where it is missing."""
         missing = np.isnan(column)
-        starts, lengths = self.offsets[:-1], np.diff(self.offsets)
+        lengths = np.diff(self.offsets)
         if not missing.any():
-            centre = np.add.reduceat(column, starts) / lengths
+            centre, _ = self._centre(column, column, column, lengths)
             self.values[:, number] = column - np.repeat(centre, lengths)
         else:
+            starts = self.offsets[:-1]
             seen = np.add.reduceat((~missing).astype(np.int64), starts)
-            centre = np.add.reduceat(np.where(missing, 0.0, column), starts) / np.maximum(seen, 1)
-            spread = np.repeat(centre, lengths)
-            self.values[:, number] = self._filled(column - spread, missing, spread)
+            low, high = np.where(missing, np.inf, column), np.where(missing, -np.inf, column)
+            centre, mean = self._centre(np.where(missing, 0.0, column), low, high, seen)
+            self.values[:, number] = self._filled(column, missing, np.repeat(centre, lengths), np.repeat(mean, lengths))
             self._mark(number, missing)
         self.centre[:, number] = centre
 
-    def _filled(self, column: Column, missing: NDArray[np.bool_], centre: Column) -> Column:
-        """The centred column with missing cells filled; the centre, 0, stays where nothing was seen before."""
-        rows = np.arange(len(column))
-        starts = np.repeat(self.offsets[:-1], np.diff(self.offsets))
-        latest = np.maximum.accumulate(np.where(missing, -1, rows))
-        unseen = latest < starts
+    def _centre(
+        self, column: Column, low: Column, high: Column, seen: NDArray[np.int64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """[series] what to subtract, and the mean.
+
+        The centre is the mean rounded to a power of two no larger than the range: that is as good for precision, and
+        integers and float32 numbers stay what they are, where a mean of many digits would round them all.
+        """
+        starts = self.offsets[:-1]
+        lowest, highest = np.minimum.reduceat(low, starts), np.maximum.reduceat(high, starts)
+        mean = np.add.reduceat(column, starts) / np.maximum(seen, 1)
+        varied, some = highest > lowest, seen > 0
+        spread = np.where(varied, highest - np.where(varied, lowest, 0.0), 1.0)
+        unit = np.exp2(np.floor(np.log2(spread)))
+        return np.where(varied, np.rint(mean / unit) * unit, np.where(some, lowest, 0.0)), mean
+
+    def _filled(self, column: Column, missing: NDArray[np.bool_], centre: Column, mean: Column) -> Column:
+        """The column centred, with missing cells filled; the centre, 0, stays where nothing was seen before."""
         if self.fill == "zero":
-            filled = np.where(missing, -centre, column)
-        elif self.fill == "mean":
-            filled = np.where(missing, 0.0, column)
+            return np.where(missing, -centre, column - centre)
+        rows = np.arange(len(column))
+        latest = np.maximum.accumulate(np.where(missing, -1, rows))
+        unseen = latest < np.repeat(self.offsets[:-1], np.diff(self.offsets))
+        if self.fill == "mean":
+            filled = np.where(missing, mean, column)
         elif self.fill == "last":
-            filled = np.where(unseen, 0.0, column[np.maximum(latest, 0)])
+            filled = column[np.maximum(latest, 0)]
         else:
-            filled = np.where(unseen, 0.0, self._between(column, missing, latest))
-        return np.asarray(np.where(unseen & missing, 0.0, filled) if self.fill != "zero" else filled)
+            filled = self._between(column, missing, latest)
+        return np.where(unseen, 0.0, filled - centre)
 
     def _between(self, column: Column, missing: NDArray[np.bool_], latest: NDArray[np.int64]) -> Column:
         """Missing cells on the line between their neighbours in the series; after the last one, the last one."""

@@ -15,7 +15,8 @@ from rearview.data.table import Table, listing
 from rearview.errors import InputError
 
 TIME_NAMES = ("ds", "date", "datetime", "timestamp", "time")
-INTEGER_NAMES = ("t", "step", "index")
+INTEGER_NAMES = ("t", "step", "Step", "index", "Index")
+"""Spelt just so: a column called T is a temperature more often than a time."""
 ID_NAME, LONG_TIME_NAME, TARGET_NAME = "unique_id", "ds", "y"
 TEXT_COLUMNS = frozenset({*TIME_NAMES, *INTEGER_NAMES, ID_NAME})
 
@@ -70,7 +71,7 @@ def assign(table: Table, asked: Asked) -> tuple[Roles, list[Finding]]:
         time = table.time_index or _time_column(table, exclude={*ids, *asked.drop, *(asked.target or ()), *asked.known})
         findings.append(Finding("inferred", "time", 0, f"The time column is {time!r}."))
     free = [name for name in table.names if name != time and name not in ids and name not in asked.drop]
-    counters = _counters(table, free) if not long else []
+    counters = _counters(table, free)
     if counters:
         words = f"Column {counters[0]!r} has no name and only counts the rows; it is left out."
         findings.append(Finding("warning", "row counter", 1, words))
@@ -101,8 +102,8 @@ def _time_column(table: Table, exclude: set[str]) -> str:
         if name not in named and kind_of(table.fetch(name)) == "stamps":
             return name
     for name in INTEGER_NAMES:
-        if name in by_name and kind_of(table.fetch(by_name[name])) == "integers":
-            return by_name[name]
+        if name in names and kind_of(table.fetch(name)) == "integers":
+            return name
     if named:
         return named[0]
     raise InputError(

@@ -72,10 +72,11 @@ def load(
         rows, repaired = regular(rows_source, step, reading.difference)
     layout = _layout(source, table, roles, times, together=together)
     if layout.together:
-        rows = aligned(rows, rows_source)
+        rows, unaligned = aligned(rows, rows_source)
+        repaired += unaligned
     panel = _panel(reading, rows, layout, ids, fill)
     zone = [] if times.timezone is None else [_zone_finding(times)]
-    return replace(panel, findings=(*findings, *zone, *repaired, *reading.findings(panel)))
+    return replace(panel, findings=(*findings, *zone, *repaired, *reading.findings()))
 
 
 def _names(names: str | Sequence[str] | None) -> tuple[str, ...]:
@@ -123,7 +124,7 @@ def _panel(reading: Reading, rows: Rows, layout: Layout, ids: tuple[str, ...], f
         column = reading.column(name, rows)
         for part in range(spread):
             taken = slice(rows.bounds[part], rows.bounds[part + 1]) if layout.together else slice(None)
-            columns.put(number * spread + part, rows.on_grid(column, taken))
+            columns.put(number * spread + part, rows.placed(column, taken))
     names: tuple[str, ...] = roles.numeric
     if layout.together:
         inputs = [f"{name}{JOIN}{one}" for name in (*roles.inputs, *roles.known) for one in ids]

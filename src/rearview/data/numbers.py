@@ -48,14 +48,14 @@ def numeric_column(table: Table, name: str) -> NDArray[np.float64]:
 
 def _from_text(table: Table, name: str, series: "nw.Series[Any]") -> NDArray[np.float64]:
     cells = ["" if cell is None else str(cell).strip() for cell in series.to_list()]
-    numbers = np.array([_number(cell, decimal_comma=table.decimal_comma) for cell in cells], dtype=object)
-    bad = np.flatnonzero(numbers == None)  # noqa: E711, compared cell by cell
-    if len(bad) == 0:
-        return numbers.astype(np.float64)
+    numbers = [_number(cell, decimal_comma=table.decimal_comma) for cell in cells]
+    bad = [row for row, number in enumerate(numbers) if number is None]
+    if not bad:
+        return np.array(numbers, dtype=np.float64)
     said = [row for row, cell in enumerate(cells) if cell.lower() not in MISSING_WORDS]
     if all(cells[row].lower() in _TRUTH for row in said):
         return np.array([_TRUTH.get(cell.lower(), np.nan) for cell in cells])
-    row = int(bad[0])
+    row = bad[0]
     if len(bad) == len(said):
         clock = "; if it is the time column, say so with time_col (--time-col)" if kind_of(series) == "stamps" else ""
         raise TextColumn(

@@ -57,7 +57,6 @@ def _csv(path: Path, text_columns: Collection[str]) -> Table:
 
     return Table(
         tuple(frame.columns),
-        len(frame),
         str(path),
         "file",
         frame.get_column,
@@ -183,7 +182,7 @@ def _parquet(path: Path) -> Table:
         series: nw.Series[Any] = batch(shown.index(name) // per_batch)[names[name]]
         return series
 
-    return Table(tuple(shown), rows, str(path), "file", fetch, "row {}".format)
+    return Table(tuple(shown), str(path), "file", fetch, "row {}".format)
 
 
 def _parquet_schema(path: Path) -> tuple[int, dict[str, bool]]:

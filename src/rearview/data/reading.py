@@ -9,7 +9,7 @@ import numpy as np
 from rearview.data.columns import Column, sentinel_cells
 from rearview.data.layout import Roles
 from rearview.data.numbers import TextColumn, numeric_column
-from rearview.data.panel import Finding, Kind, Panel
+from rearview.data.panel import Finding, Kind
 from rearview.data.rows import Indices, Rows
 from rearview.data.table import Table, listing
 from rearview.errors import InputError
@@ -72,17 +72,17 @@ class Reading:
                 found = int(differs.argmax()), name
         return found
 
-    def findings(self, panel: Panel) -> list[Finding]:
+    def findings(self) -> list[Finding]:
         """What the columns held, told once they are all read; refused when there is nothing to forecast."""
-        roles, fill = self.roles, "filled for the model's input and left out of the loss"
-        empty = [name for name in roles.targets if self.accounts[name].empty]
-        if empty and len(empty) == len(roles.targets):
+        targets = self.roles.targets
+        empty = [name for name in targets if self.accounts[name].empty]
+        if empty and len(empty) == len(targets):
             which = f"column {empty[0]!r} has" if len(empty) == 1 else f"columns {listing(empty)} have"
             raise InputError(
                 f"{self.table.source}: {which} no value in any row, so there is nothing to forecast; name another "
                 "column with target (--target)."
             )
-        found = [self._sentinel_finding(), self._missing_finding(fill), *self._flat_findings()]
+        found = [self._sentinel_finding(), self._missing_finding(), *self._flat_findings()]
         if self.left_out:
             words = f"{_columns(self.left_out)} text, not numbers, and {_was(self.left_out)} left out."
             found.append(Finding("warning", "text", len(self.left_out), words))
@@ -103,12 +103,14 @@ class Reading:
             "Say sentinels=None (--sentinels none) if they are real values.",
         )
 
-    def _missing_finding(self, fill: str) -> Finding | None:
+    def _missing_finding(self) -> Finding | None:
         total = sum(account.missing for account in self.accounts.values())
         if total == 0:
             return None
         share = total / sum(account.cells for account in self.accounts.values())
-        return Finding("repaired", "missing", total, f"{total} cells ({share:.1%}) are missing; they are {fill}.")
+        cells = f"{total} {'cell is' if total == 1 else 'cells are'} missing ({share:.1%})"
+        words = f"{cells}, filled for the model's input and left out of the loss."
+        return Finding("repaired", "missing", total, words)
 
     def _flat_findings(self) -> list[Finding]:
         """Columns without any value and columns of one value, inputs and targets apart."""

@@ -43,7 +43,7 @@ class Rows:
         """A source column in the order of `take`."""
         return column if self.take is None else np.asarray(column[self.take])
 
-    def on_grid(self, column: NDArray[np.float64], taken: slice) -> NDArray[np.float64]:
+    def placed(self, column: NDArray[np.float64], taken: slice) -> NDArray[np.float64]:
         """The `taken` part of an arranged column at its rows of the panel, NaN on rows that nothing was read for."""
         if self.place is None:
             return column[taken]
@@ -107,7 +107,7 @@ def regular(source: Source, step: Step | None, difference: Difference) -> tuple[
     return Rows(take, place, bounds, offsets, grid, step), findings
 
 
-def aligned(rows: Rows, source: Source) -> Rows:
+def aligned(rows: Rows, source: Source) -> tuple[Rows, list[Finding]]:
     """The same rows with every series on one common grid, for series that become columns of one."""
     start, end = rows.stamps[rows.offsets[:-1]].min(), rows.stamps[rows.offsets[1:] - 1].max()
     size = int(rows.step.distance(start, end)) + 1
@@ -123,7 +123,14 @@ def aligned(rows: Rows, source: Source) -> Rows:
     counts = np.diff(rows.bounds)
     within = np.arange(rows.bounds[-1]) if rows.place is None else rows.place
     place = within - np.repeat(rows.offsets[:-1], counts) + np.repeat(rows.step.distance(start, begins), counts)
-    return Rows(rows.take, place, rows.bounds, np.array([0, size]), rows.step.grid(start, size), rows.step)
+    common = Rows(rows.take, place, rows.bounds, np.array([0, size]), rows.step.grid(start, size), rows.step)
+    outside = size * len(source.ids) - int(rows.offsets[-1])
+    if outside == 0:
+        return common, []
+    words = (
+        f"Series begin or end at different stamps; {outside} {_rows(outside)} of the common grid are missing in them."
+    )
+    return common, [Finding("repaired", "unaligned", outside, words)]
 
 
 def _by_series(source: Source) -> tuple[Indices | None, Indices]:

@@ -52,7 +52,7 @@ class Text:
 
     def stream(self) -> io.TextIOBase:
         """The text from its beginning, bad bytes replaced."""
-        raw: io.BufferedIOBase = self.path.open("rb") if self.content is None else io.BytesIO(self.content)
+        raw: io.BufferedReader | io.BytesIO = self.path.open("rb") if self.content is None else io.BytesIO(self.content)
         return io.TextIOWrapper(raw, encoding="utf-8-sig", errors="replace", newline="")
 
     def line_of(self, record: int) -> int:

@@ -16,6 +16,8 @@ from rearview.data.panel import Panel
 from rearview.data.window import Windows, windows
 
 SHARE = 0.1
+WINDOWS = 40
+"""Windows of one series that a held-out stretch should hold where there is room: enough for a 95 % interval."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +37,7 @@ def split(panel: Panel, lookback: int, horizon: int, *, share: float = SHARE, ca
     """Cut a panel; where it is too short for three stretches, validation goes first, then calibration."""
     lengths = panel.lengths
     spare = int(lengths.max()) - lookback - horizon
-    stretch = max(horizon, round(share * int(lengths.max())))
+    stretch = max(horizon + WINDOWS - 1, round(share * int(lengths.max())))
     parts = 2 if calibrate else 1
     while parts and spare < parts * horizon:
         parts -= 1
@@ -43,7 +45,7 @@ def split(panel: Panel, lookback: int, horizon: int, *, share: float = SHARE, ca
         train = windows(panel, lookback, horizon)
         empty = train.take(slice(0, 0))
         return Split(train, empty, empty, lengths, "too short to set rows aside: every row trains, nothing is held out")
-    stretch = min(stretch, spare // parts)
+    stretch = max(horizon, min(stretch, spare // (parts + 2)))
     borders = [_border(panel, stretch * k) for k in range(parts, 0, -1)]
     train = windows(panel, lookback, horizon, None, borders[0])
     held = [windows(panel, lookback, horizon, a, b) for a, b in zip(borders, [*borders[1:], lengths], strict=True)]

@@ -45,8 +45,10 @@ def show(stamp: Any) -> str:
 
 def kind_of(series: "nw.Series[Any]") -> Literal["stamps", "integers", "other"]:
     """Whether the first cells of a column read as stamps, as whole numbers, or as neither."""
+    import narwhals as nw
+
     dtype = series.dtype
-    if dtype.is_temporal() and str(dtype) not in ("Time", "Duration") and not str(dtype).startswith("Duration"):
+    if dtype in (nw.Date, nw.Datetime):
         return "stamps"
     if dtype.is_integer():
         return "integers"
@@ -62,14 +64,9 @@ def kind_of(series: "nw.Series[Any]") -> Literal["stamps", "integers", "other"]:
     if written.read_integers(cells) is not None:
         return "integers"
     # A column of stamps with one bad cell is still the time column; the cell is named when the column is read.
-    good = sum(isinstance(written.read_stamps([cell]), written.Written) or _looks_dated(cell) for cell in cells)
-    return "stamps" if 2 * good > len(cells) else "other"
-
-
-def _looks_dated(cell: str) -> bool:
-    """True for a date whose day and month can't be told apart in this one cell."""
-    found = written.read_stamps([cell])
-    return isinstance(found, written.Unreadable) and "can be read as" in found.why
+    found = [written.read_stamps([cell]) for cell in cells]
+    bad = sum(isinstance(one, written.Unreadable) and one.kind == "text" for one in found)
+    return "stamps" if 2 * bad < len(cells) else "other"
 
 
 def read_times(table: Table, name: str, step: Step | None) -> Times:
@@ -141,7 +138,7 @@ def _texts(table: Table, name: str, cells: list[str], step: Step | None, *, obje
     found = written.read_stamps(cells)
     if isinstance(found, written.Unreadable):
         advice = f"{_ISO_HELP}, or name another time column with time_col (--time-col)"
-        if "time zones" in found.why:
+        if found.kind == "zones":
             advice = "convert all stamps to UTC first"
         raise InputError(f"{table.at(found.row)}, column {name!r}: {found.why}; {advice}.")
     if table.backend != "file":
@@ -249,3 +246,13 @@ def _zone(name: str) -> tzinfo:
         sign = -1 if offset[0] == "-" else 1
         return timezone(sign * timedelta(hours=int(hours), minutes=int(minutes or 0)))
     return ZoneInfo(name)
+
+
+def wall(stamps: Stamps, layout: Layout) -> Stamps:
+    """Stamps as a clock in the data's time zone shows them, without the zone; for figures."""
+    if layout.timezone is None or layout.stored != "utc" or stamps.dtype.kind != "M":
+        return stamps
+    zone = _zone(layout.timezone)
+    moments: list[datetime] = stamps.astype("datetime64[us]").tolist()
+    local = [moment.replace(tzinfo=UTC).astimezone(zone).replace(tzinfo=None) for moment in moments]
+    return np.array(local, dtype="datetime64[us]")

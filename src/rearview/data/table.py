@@ -23,7 +23,6 @@ class Table:
     """Columns by name, and words for where a row stands."""
 
     names: tuple[str, ...]
-    rows: int
     source: str
     """How messages call the data: the file, or "the frame"."""
     backend: Backend
@@ -93,7 +92,7 @@ def from_frame(frame: Any, *, index_names: Sequence[str] = ()) -> Table:
     names = tuple(taken.columns)
     if not names or len(taken) == 0:
         raise InputError(f"{source} is empty: it has {len(taken)} rows and {len(names)} columns.")
-    return Table(names, len(taken), source, _backend(taken), taken.get_column, "row {}".format, time_index)
+    return Table(names, source, _backend(taken), taken.get_column, "row {}".format, time_index)
 
 
 def _backend(frame: "nw.DataFrame[Any]") -> Backend:

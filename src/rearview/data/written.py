@@ -7,7 +7,7 @@ be either are never guessed: one row of the column has to settle it.
 import re
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,6 +43,7 @@ class Unreadable:
 
     row: int
     why: str
+    kind: Literal["text", "ambiguous", "zones"] = "text"
 
 
 def read_integers(cells: "list[str]") -> NDArray[np.int64] | None:
@@ -129,10 +130,8 @@ def _one_offset(matches: "list[re.Match[str]]") -> "int | Unreadable | None":
     for row, match in enumerate(matches):
         if match["offset"] != first and _minutes(match["offset"]) != _minutes(first):
             words = [text or "no offset" for text in (first, match["offset"])]
-            return Unreadable(
-                row,
-                f"{match[0]!r} has {words[1]} where the first row has {words[0]}: mixed time zones are not guessed at",
-            )
+            why = f"{match[0]!r} has {words[1]} where the first row has {words[0]}: mixed time zones are not guessed at"
+            return Unreadable(row, why, "zones")
     return _minutes(first)
 
 
@@ -162,10 +161,8 @@ def _order(matches: "list[re.Match[str]]") -> "str | Unreadable":
     except ValueError:
         # Neither reading holds (no year, say): the cell is named when it is read.
         return "dmy"
-    return Unreadable(
-        row,
-        f"{matches[row][0]!r} can be read as {readings[0]} or as {readings[1]}, and no row of the column settles it",
-    )
+    why = f"{matches[row][0]!r} can be read as {readings[0]} or as {readings[1]}, and no row of the column settles it"
+    return Unreadable(row, why, "ambiguous")
 
 
 def _moment(match: "re.Match[str]", order: str) -> datetime:

@@ -13,6 +13,8 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
+from rearview.errors import SettingsError
+
 LEVELS = 256
 
 
@@ -47,6 +49,8 @@ class Dropout(nn.Module):
 
     def __init__(self, rate: float) -> None:
         super().__init__()
+        if not 0 <= rate <= 1:
+            raise SettingsError(f"dropout is {rate}; it must lie between 0 and 1.")
         self.rate = rate
 
     def forward(self, x: Tensor) -> Tensor:

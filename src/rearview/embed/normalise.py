@@ -44,8 +44,11 @@ class Normalise(nn.Module):
         past: Float[Tensor, "batch channel time"],
         mask: Bool[Tensor, "batch time"] | None = None,
     ) -> tuple[Float[Tensor, "batch channel time"], Inverse]:
+        if mask is not None:
+            # Filled, not multiplied: whatever stands there, a NaN too, must not reach the statistics.
+            past = past.masked_fill(~mask[:, None], 0)
         if self.kind == "none":
-            return (past if mask is None else past * mask[:, None]), _same
+            return past, _same
         if self.kind == "last":
             last = past[..., -1:]
             return _blank(past - last, mask), lambda x: x + last

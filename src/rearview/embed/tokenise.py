@@ -19,7 +19,8 @@ class Patches(nn.Module):
     """Overlapping pieces of each channel, each mapped to `width` by one shared linear map.
 
     With `pad_end` the last value is repeated `stride` times first, so the newest steps stand in two patches.
-    A look-back shorter than the patch shortens the patch: one patch is then the whole look-back.
+    A look-back shorter than the patch shortens the patch: one patch is then the whole look-back. A stride longer than
+    the patch is shortened to it, so that every step stands in some patch.
     """
 
     def __init__(self, lookback: int, patch: int, stride: int, width: int, *, pad_end: bool = True, bias: bool = True):
@@ -72,9 +73,11 @@ class Variates(nn.Module):
             raise SettingsError(f"This model was built for {self.marks} marks and got {got}.")
         if self.project_marks is None:
             return self.project(torch.cat([x, past_marks], dim=1))[:, None]
-        if future_marks is None:
+        if future_marks is None or future_marks.shape[1:] != (self.marks, self.future):
+            got = "none" if future_marks is None else " x ".join(str(size) for size in future_marks.shape[1:])
             raise SettingsError(
-                f"This model was built for marks known {self.future} steps ahead and got no future marks."
+                f"This model was built for {self.marks} marks known {self.future} steps ahead; "
+                f"of future marks x steps it got {got}."
             )
         marks = self.project_marks(torch.cat([past_marks, future_marks], dim=2))
         return torch.cat([self.project(x), marks], dim=1)[:, None]

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from rearview.errors import SettingsError
-from rearview.models.contract import Marks, Model, ModelClaims, Past, Real, Shape, Steps
+from rearview.models.contract import Marks, Model, ModelClaims, Past, Real, Shape, Steps, refuse_marks
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,12 +18,16 @@ class Settings:
 
 
 class Network(Model):
-    """yhat[h] = the value one season before, or as many seasons before as it takes to be known."""
+    """yhat[h] = the value one season before, or as many seasons before as it takes to be known.
+
+    Where a window is padded and its series does not reach back a season, the last value stands in.
+    """
 
     claims = ModelClaims(attention=False, trains=False)
 
     def __init__(self, shape: Shape, settings: Settings) -> None:
         super().__init__(shape)
+        refuse_marks(shape, "seasonal_naive")
         if not 1 <= settings.period <= shape.lookback:
             raise SettingsError(
                 f"period is {settings.period}; it must lie between 1 and the look-back of {shape.lookback} steps."
@@ -40,4 +44,5 @@ class Network(Model):
         *,
         mask: Real | None = None,
     ) -> Steps:
-        return past[..., self.source]
+        repeated = past[..., self.source]
+        return repeated if mask is None else torch.where(mask[:, None, self.source], repeated, past[..., -1:])

@@ -41,15 +41,39 @@ class BlockSettings:
 
 
 class TokenBatchNorm(nn.BatchNorm1d):
-    """Batch normalisation of each feature over all real tokens of the batch."""
+    """Batch normalisation of each feature over all real tokens of the batch.
+
+    Padding comes out as 0, in training and in evaluation alike: what follows must not see it in two forms.
+    """
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
-        if mask is None or not self.training:
+        if mask is None:
             return super().forward(x.reshape(-1, x.shape[-1])).view(x.shape)
-        real = mask.expand(x.shape[:-1])
-        out = torch.zeros_like(x)
-        out[real] = super().forward(x[real]).to(x.dtype)
-        return out
+        real = mask.expand(x.shape[:-1]).unsqueeze(-1)
+        if not self.training:
+            return super().forward(x.reshape(-1, x.shape[-1])).view(x.shape) * real
+        return self._over_real(x, real)
+
+    def _over_real(self, x: Tensor, real: Tensor) -> Tensor:
+        # Weighted sums rather than the chosen rows: shapes stay the same in every batch, and nothing waits to be counted.
+        tokens = tuple(range(x.dim() - 1))
+        wide = x.to(torch.promote_types(x.dtype, torch.float32))
+        count = real.sum().clamp(min=1)
+        mean = (wide * real).sum(tokens) / count
+        centred = (wide - mean) * real
+        var = centred.square().sum(tokens) / count
+        self._remember(mean.detach(), var.detach() * count / (count - 1).clamp(min=1))
+        return ((centred * (var + self.eps).rsqrt() * self.weight + self.bias) * real).to(x.dtype)
+
+    @torch.no_grad()
+    def _remember(self, mean: Tensor, var: Tensor) -> None:
+        assert self.running_mean is not None
+        assert self.running_var is not None
+        assert self.num_batches_tracked is not None
+        assert self.momentum is not None
+        self.num_batches_tracked.add_(1)
+        self.running_mean.lerp_(mean.to(self.running_mean.dtype), self.momentum)
+        self.running_var.lerp_(var.to(self.running_var.dtype), self.momentum)
 
 
 class TokenLayerNorm(nn.LayerNorm):

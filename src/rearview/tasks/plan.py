@@ -109,15 +109,17 @@ def _width(samples: int, on_gpu: bool) -> tuple[int, int]:
 
 def training_settings(windows: int, channels: int, validation: int, on_gpu: bool) -> dict[str, Choice]:
     """How long and in which portions to train, from the number of training windows."""
-    batch = 2 ** max(3, min(8, round(math.log2(256 / channels))))
+    room = 2 ** max(3, min(8, round(math.log2(256 / channels))))
+    batch = max(8, min(room, 2 ** math.floor(math.log2(max(8, windows / 8)))))
     steps = -(-windows // batch)
     most = 400 if on_gpu else 60
+    patience = max(5, min(20, 100 // steps))
     settings = {
-        "batch": Choice(batch, f"windows of {channels} channel{'s' if channels > 1 else ''} at a time"),
+        "batch": Choice(batch, f"{windows:,} training windows of {channels} channel{'s' if channels > 1 else ''}"),
         "learning_rate": Choice(1e-3, "usual for this size"),
         "schedule": Choice("cosine", "falls smoothly to zero"),
         "clip": Choice(1.0, "guards against rare large gradients"),
-        "patience": Choice(5, "epochs without improvement"),
+        "patience": Choice(patience, "epochs without improvement"),
     }
     if steps > most:
         settings["epochs"] = Choice(15, "with early stopping")

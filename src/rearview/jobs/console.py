@@ -1,0 +1,135 @@
+"""The commands that train and forecast, as a person sees them in a terminal."""
+
+import shlex
+import sys
+from pathlib import Path
+from typing import Any
+
+from rearview.errors import InputError
+from rearview.forecaster import Forecaster
+from rearview.jobs import files
+from rearview.jobs.forecast import Job, Outcome, run
+from rearview.train import Line
+
+
+def forecast_command(job: Job, out: Path, command: str | None = None) -> int:
+    """Run a forecast job, write its files and print what came of it."""
+    if out.exists() and not out.is_dir():
+        raise InputError(f"--out is {out}, which is a file; name a folder.")
+    console = _console()
+    outcome = run(job, out, progress=Line(), say=lambda sentence: console.print(sentence, style="dim", highlight=False))
+    written = files.write(outcome, out, command or again(sys.argv))
+    _print_choices(console, outcome)
+    _print_scores(console, outcome)
+    console.print(f"\n[bold]{_escaped(outcome.verdict)}[/bold]", highlight=False)
+    for note in outcome.notes:
+        console.print(f"- {_escaped(note)}", highlight=False)
+    console.print(f"\nWritten to {_escaped(str(out))}: {', '.join(path.name for path in written)}", highlight=False)
+    if outcome.interrupted:
+        console.print("Interrupted: this is the best model so far; --resume takes the run up again.", highlight=False)
+        return 130
+    return 0
+
+
+def demo_command(out: Path, horizon: int, seed: int) -> int:
+    """The main job on generated data."""
+    from rearview.data.synthetic import write_demo
+
+    data = write_demo(out / "demo.csv", seed=seed)
+    training = {"epochs": 8, "windows_per_epoch": 1600}
+    job = Job(
+        file=str(data),
+        horizon=horizon,
+        models=("patchtst",),
+        lookback=168,
+        windows=5,
+        request={"seed": seed, "settings": {"width": 32, "heads": 4, "feed_forward": 64}, "training": training},
+    )
+    return forecast_command(job, out)
+
+
+def predict_command(
+    model: Path, file: str, future: str | None, level: tuple[float, ...], out: Path | None, device: str
+) -> int:
+    """Forecast new rows with a saved model."""
+    from rearview.files import write_atomically
+    from rearview.forecaster import flattened
+    from rearview.forecasting import frames
+    from rearview.forecasting.backtest import readable, variables
+
+    forecaster = Forecaster.load(model, device=device)
+    panel = readable(forecaster.read(file), forecaster.fitted)
+    for finding in panel.findings:
+        if finding.kind != "inferred":
+            sys.stderr.write(f"{finding.message}\n")
+    said, stamps = forecaster.forecast(panel, future=future, level=level or None)
+    layout = files.file_layout(panel.layout)
+    columns = frames.long_columns(layout, variables(panel), *flattened(stamps, said, panel), forecaster.name)
+    content = files.csv(columns)
+    if out is None:
+        sys.stdout.write(content.decode())
+    else:
+        write_atomically(out, content)
+        sys.stderr.write(f"Written to {out}\n")
+    return 0
+
+
+def bench_command(**asked: Any) -> int:
+    """One benchmark run."""
+    from rearview import bench
+
+    row = bench.run(progress=Line(), **asked)
+    for line in bench.table([row]):
+        sys.stdout.write(f"{line}\n")
+    return 0
+
+
+def again(argv: list[str]) -> str:
+    """The command that makes a run again."""
+    return shlex.join(["rearview", *argv[1:]])
+
+
+def _console() -> Any:
+    from rich.console import Console
+
+    return Console(soft_wrap=True)
+
+
+def _escaped(text: str) -> str:
+    from rich.markup import escape
+
+    return escape(text)
+
+
+def _print_choices(console: Any, outcome: Outcome) -> None:
+    chosen = {"lookback": outcome.lookback}
+    for result in outcome.chosen:
+        if result.forecaster is None:
+            continue
+        plan = result.forecaster.fitted.plan
+        chosen["season"] = plan.season
+        chosen |= {f"{result.name} {name}": choice for name, choice in (*plan.model.items(), *plan.training.items())}
+    console.print()
+    for name, choice in chosen.items():
+        console.print(f"{name} = {choice.value}  ({_escaped(choice.reason)})", style="dim", highlight=False)
+
+
+def _print_scores(console: Any, outcome: Outcome) -> None:
+    from rich.table import Table
+
+    scored = [result for result in outcome.results if result.scores is not None]
+    if not scored:
+        return
+    levels = sorted({level for r in scored if r.scores is not None for level in r.scores.coverage})
+    table = Table(title=f"Backtest, {outcome.windows} windows of {outcome.job.horizon} steps", title_justify="left")
+    table.add_column("model")
+    for column in ("MSE", "MAE", "MASE", *(f"in {level:g} %" for level in levels)):
+        table.add_column(column, justify="right")
+    for result in scored:
+        scores = result.scores
+        assert scores is not None
+        inside = [f"{100 * scores.coverage[level]:.1f} %" if level in scores.coverage else "" for level in levels]
+        name = f"{result.name} (baseline)" if result.baseline else result.name
+        table.add_row(name, f"{scores.mse:.4g}", f"{scores.mae:.4g}", f"{scores.mase:.3g}", *inside)
+    console.print()
+    console.print(table)

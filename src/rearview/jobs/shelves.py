@@ -1,0 +1,85 @@
+"""What is on the shelf, printed without importing torch where that can be helped."""
+
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from rearview.errors import SettingsError, did_you_mean
+
+
+def list_command(what: str, data_dir: Path | None) -> int:
+    """Names with a line each."""
+    if what == "datasets":
+        return _list_datasets(data_dir)
+    shelf = _shelf(what)
+    rows = [(name, shelf.summary(name)) for name in shelf.names()]
+    width = max(len(name) for name, _ in rows)
+    _print([f"{name:<{width}}  {line}" for name, line in rows])
+    return 0
+
+
+def describe_command(name: str) -> int:
+    """One part of the library, in full."""
+    from rearview import attention, models
+    from rearview.data import catalogue
+
+    for shelf in (attention, models):
+        if name in shelf.names():
+            found = shelf.describe(name)
+            text = str(found)
+            _print([text, *(["", found.details] if found.details else [])])
+            return 0
+    folded = {known.casefold(): known for known in catalogue.names()}
+    if name.casefold() in folded or _is_alias(name):
+        _print(_dataset_lines(catalogue.get(name)))
+        return 0
+    known_names = [*attention.names(), *models.names(), *catalogue.names()]
+    raise SettingsError(
+        f"There is nothing called {name!r}.{did_you_mean(name, known_names)} "
+        "See `rearview list attentions`, `list models` and `list datasets`."
+    )
+
+
+def _shelf(what: str) -> Any:
+    from rearview import attention, models
+
+    return attention if what == "attentions" else models
+
+
+def _is_alias(name: str) -> bool:
+    from rearview.data import catalogue
+
+    try:
+        catalogue.get(name)
+    except SettingsError:
+        return False
+    return True
+
+
+def _list_datasets(data_dir: Path | None) -> int:
+    from rearview.data import catalogue
+
+    folder = data_dir or os.environ.get("REARVIEW_DATA") or "data"
+    here = catalogue.available(data_dir)
+    rows = [catalogue.get(name) for name in catalogue.names()]
+    width = max(len(row.name) for row in rows)
+    _print(
+        [f"{r.name:<{width}}  {r.rows:>6} x {r.channels:<4} {'found' if r.name in here else 'missing'}" for r in rows]
+        + ["", f"{len(here)} of {len(rows)} found in {folder}; --data-dir or REARVIEW_DATA names another folder."]
+    )
+    return 0
+
+
+def _dataset_lines(dataset: Any) -> list[str]:
+    return [
+        f"{dataset.name}: {dataset.rows} rows of {dataset.channels} channels, {dataset.step.words()}",
+        f"files: {', '.join(dataset.files)}",
+        f"where the world gets it: {dataset.source}",
+        f"horizons: {', '.join(map(str, dataset.horizons))}",
+        f"borders: {dataset.rule}",
+    ]
+
+
+def _print(lines: list[str]) -> None:
+    sys.stdout.write("\n".join(lines) + "\n")
