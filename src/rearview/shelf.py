@@ -10,50 +10,58 @@ import importlib
 import importlib.util
 import inspect
 import pkgutil
+import textwrap
 from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from rearview.errors import SettingsError, did_you_mean
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 T = TypeVar("T")
 
 
 class Shelf:
-    """The parts of one package by name."""
+    """The parts of one package by name; each module on it defines what `needs` names."""
 
-    def __init__(self, package: str, kind: str, aside: tuple[str, ...] = ()) -> None:
+    def __init__(self, package: str, kind: str, needs: tuple[str, ...], aside: tuple[str, ...] = ()) -> None:
         self.package = package
         self.kind = kind
+        self.needs = needs
         self.aside = aside
         self._added: dict[str, ModuleType] = {}
 
     def names(self) -> list[str]:
         """Every part on the shelf, sorted: the package's own, registered ones and those of installed plug-ins."""
-        path = importlib.import_module(self.package).__path__
-        own = {m.name for m in pkgutil.iter_modules(path) if m.name[0] != "_" and m.name not in self.aside}
-        return sorted(own | set(self._added) | set(self._entry_points()))
+        return sorted(self._own() | set(self._added) | {point.name for point in self._plug_ins()})
 
     def module(self, name: str) -> ModuleType:
         """The module behind a name; an unknown one is refused with its nearest neighbour."""
         if name in self._added:
             return self._added[name]
-        known = self.names()
-        if name not in known:
+        own = [f"{self.package}.{name}"] if name in self._own() else []
+        plugged = [point for point in self._plug_ins() if point.name == name]
+        places = own + [point.value for point in plugged]
+        if not places:
+            known = self.names()
             raise SettingsError(
                 f"There is no {self.kind} called {name!r}.{did_you_mean(name, known)} Known: {', '.join(known)}."
             )
-        if name in (plug_ins := self._entry_points()):
-            loaded: ModuleType = plug_ins[name].load()
-            return loaded
-        return importlib.import_module(f"{self.package}.{name}")
+        if len(places) > 1:
+            raise SettingsError(
+                f"There are {len(places)} parts for the {self.kind} {name!r} ({', '.join(places)}), and nothing says "
+                "which one is meant; uninstall the plug-in or give it another name."
+            )
+        return importlib.import_module(own[0]) if own else self._complete(name, plugged[0].load())
 
     def register(self, name: str, module: ModuleType) -> None:
         """Put a third party's module on the shelf for this process."""
         if name in self.names():
             raise SettingsError(f"There is a {self.kind} called {name!r} already; choose another name.")
-        self._added[name] = module
+        self._added[name] = self._complete(name, module)
 
     def summary(self, name: str) -> str:
         """The first line of a part's docstring, read without importing it."""
@@ -64,10 +72,23 @@ class Shelf:
             return (inspect.getdoc(self.module(name)) or "").partition("\n")[0]
         return (ast.get_docstring(ast.parse(Path(spec.origin).read_text(encoding="utf-8"))) or "").partition("\n")[0]
 
-    def _entry_points(self) -> dict[str, Any]:
+    def _own(self) -> set[str]:
+        path = importlib.import_module(self.package).__path__
+        return {m.name for m in pkgutil.iter_modules(path) if m.name[0] != "_" and m.name not in self.aside}
+
+    def _plug_ins(self) -> "tuple[EntryPoint, ...]":
         from importlib.metadata import entry_points
 
-        return {point.name: point for point in entry_points(group=self.package)}
+        return tuple(entry_points(group=self.package))
+
+    def _complete(self, name: str, module: ModuleType) -> ModuleType:
+        missing = [part for part in self.needs if not hasattr(module, part)]
+        if missing:
+            raise SettingsError(
+                f"The module of the {self.kind} {name!r} must define {' and '.join(self.needs)}; "
+                f"it lacks {' and '.join(missing)}."
+            )
+        return module
 
 
 def settings_from(cls: type[T], owner: str, given: Mapping[str, Any]) -> T:
@@ -84,7 +105,11 @@ def field_docs(cls: type[Any]) -> dict[str, str]:
     """The string under each field of a dataclass, so that a setting's meaning is written once, beside it."""
     docs: dict[str, str] = {}
     for base in [base for base in reversed(cls.__mro__) if dataclasses.is_dataclass(base)]:
-        body = ast.parse(inspect.cleandoc(inspect.getsource(base))).body[0]
+        try:
+            source = textwrap.dedent(inspect.getsource(base))
+        except (OSError, TypeError):  # typed at a prompt or made at run time: there is no text to read
+            continue
+        body = ast.parse(source).body[0]
         assert isinstance(body, ast.ClassDef)
         for field, below in zip(body.body, body.body[1:], strict=False):
             if not (isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)):
@@ -112,6 +137,11 @@ def settings_table(cls: type[Any]) -> tuple[Setting, ...]:
         kind = f.type if isinstance(f.type, str) else getattr(f.type, "__name__", str(f.type))
         if not isinstance(f.type, type):
             kind = str(f.type).replace("typing.", "")
-        default = "required" if f.default is dataclasses.MISSING else repr(f.default)
-        rows.append(Setting(f.name, kind, default, " ".join(docs.get(f.name, "").split())))
+        rows.append(Setting(f.name, kind, _default(f), " ".join(docs.get(f.name, "").split())))
     return tuple(rows)
+
+
+def _default(field: "dataclasses.Field[Any]") -> str:
+    if field.default_factory is not dataclasses.MISSING:
+        return repr(field.default_factory())
+    return "required" if field.default is dataclasses.MISSING else repr(field.default)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rearview.attention.contract import Projected as Projected
     from rearview.attention.contract import Site as Site
 
-_SHELF = Shelf("rearview.attention", "attention", aside=("contract",))
+_SHELF = Shelf("rearview.attention", "attention", needs=("Settings", "Layer"), aside=("contract",))
 _CONTRACT = ("Attention", "Claims", "Projected", "Site")
 
 Spec = str | Mapping[str, Any] | None
@@ -38,9 +38,6 @@ def summary(name: str) -> str:
 
 def register(name: str, module: ModuleType) -> None:
     """Put a module with `Settings` and `Layer` on the shelf under a name, for this process."""
-    for part in ("Settings", "Layer"):
-        if not hasattr(module, part):
-            raise SettingsError(f"An attention module must define {part}; {name!r} does not.")
     _SHELF.register(name, module)
 
 

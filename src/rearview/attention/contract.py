@@ -16,6 +16,7 @@ paper's equations as a plain `reference`.
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Bool, Float
@@ -45,7 +46,9 @@ class Site:
     causal: bool = False
     """Whether a token may look at earlier ones only."""
     head_width: int | None = None
-    """Width of a head; None: width / heads."""
+    """Width of a head's queries and keys; None: width / heads."""
+    value_width: int | None = None
+    """Width of a head's values; None: as its queries and keys."""
     lookback: int | None = None
     """Time steps of the window the tokens were made from."""
     times: tuple[int, ...] | None = None
@@ -75,8 +78,13 @@ class Site:
 
     @property
     def per_head(self) -> int:
-        """The width of one head."""
+        """The width of one head's queries and keys."""
         return self.head_width or self.width // self.heads
+
+    @property
+    def per_value(self) -> int:
+        """The width of one head's values."""
+        return self.value_width or self.per_head
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +156,13 @@ class Attention(nn.Module, ABC):
     def prepare(self, windows: Float[Tensor, "window channel time"]) -> None:
         """Learn from training windows before training; most mechanisms have nothing to learn there."""
 
+    def shared(self) -> nn.Module | None:
+        """The part that all layers of a stack have in common, if the mechanism has one; the stack then owns it."""
+        return None
+
+    def use(self, shared: nn.Module) -> None:
+        """Give up the own copy of the common part for the one that the stack owns."""
+
     def check(self, x: Tensor) -> None:
         """Refuse tokens that this layer was not built for."""
         if x.shape[2] > self.site.tokens or x.shape[3] != self.site.width:
@@ -157,21 +172,67 @@ class Attention(nn.Module, ABC):
             )
 
 
+class Given(NamedTuple):
+    """What comes with the queries, keys and values: the tokens they were made from and the layer's arguments."""
+
+    x: Tensor
+    mask: Tensor | None = None
+    bias: Tensor | None = None
+    ages: Tensor | None = None
+    carry: Carry | None = None
+
+
 class Projected(Attention):
-    """A mechanism with the usual maps: queries, keys and values from one product, heads merged by another."""
+    """A mechanism with the usual maps: queries, keys and values from one product, heads merged by another.
+
+    Subclasses say how heads are mixed (`mix`) and own up to it (`operator`). Because both take queries, keys and
+    values, a mechanism that needs another one inside (MICA's local part) can hand over its own.
+    """
 
     def __init__(self, site: Site) -> None:
         super().__init__(site)
-        inner = site.heads * site.per_head
-        self.qkv = nn.Linear(site.width, 3 * inner, bias=site.projection_bias)
-        self.out = nn.Linear(inner, site.width, bias=site.projection_bias)
+        self.widths = [site.heads * site.per_head, site.heads * site.per_head, site.heads * site.per_value]
+        self.qkv = nn.Linear(site.width, sum(self.widths), bias=site.projection_bias)
+        self.out = nn.Linear(self.widths[2], site.width, bias=site.projection_bias)
 
-    def heads(self, x: Tokens) -> tuple[Heads, Heads, Heads]:
-        """Queries, keys and values, split into heads."""
+    @abstractmethod
+    def mix(self, q: Tensor, k: Tensor, v: Tensor, given: Given) -> tuple[Heads, Carry | None]:
+        """The mixed values, and what the next layer needs (None without `given.carry`)."""
+
+    @abstractmethod
+    def operator(self, q: Tensor, k: Tensor, given: Given) -> Weights:
+        """The effective operator that `mix` applies to the values."""
+
+    def forward(
+        self,
+        x: Tokens,
+        *,
+        mask: Mask | None = None,
+        bias: Tensor | None = None,
+        ages: Tensor | None = None,
+        carry: Carry | None = None,
+    ) -> Tokens | tuple[Tokens, Carry]:
+        mixed, handed_on = self.mix(*self.heads(x), Given(x, mask, bias, ages, carry))
+        y = self.project(mixed)
+        return y if handed_on is None else (y, handed_on)
+
+    def weights(
+        self,
+        x: Tokens,
+        *,
+        mask: Mask | None = None,
+        bias: Tensor | None = None,
+        ages: Tensor | None = None,
+        carry: Carry | None = None,
+    ) -> Weights:
+        q, k, _ = self.heads(x)
+        return self.operator(q, k, Given(x, mask, bias, ages, carry))
+
+    def heads(self, x: Tokens) -> tuple[Tensor, Tensor, Tensor]:
+        """Queries, keys and values [batch, group, head, token, width of a head]."""
         self.check(x)
-        batch, group, token, _ = x.shape
-        split = self.qkv(x).view(batch, group, token, 3, self.site.heads, self.site.per_head)
-        q, k, v = split.permute(3, 0, 1, 4, 2, 5).unbind(0)
+        parts = self.qkv(x).split(self.widths, dim=-1)
+        q, k, v = (part.view(*x.shape[:3], self.site.heads, -1).transpose(2, 3) for part in parts)
         return q, k, v
 
     def values(self, x: Tokens) -> Heads:

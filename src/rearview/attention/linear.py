@@ -15,7 +15,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional
 
-from rearview.attention.contract import Carry, Claims, Heads, Mask, Projected, Site, Tokens
+from rearview.attention.contract import Carry, Claims, Given, Heads, Projected, Site
 from rearview.errors import SettingsError
 
 CHUNK = 64
@@ -77,40 +77,20 @@ class Layer(Projected):
         self.settings = settings
         self.claims = Claims(causal=site.causal, linear_in_tokens=True, takes_bias=False)
 
-    def forward(
-        self,
-        x: Tokens,
-        *,
-        mask: Mask | None = None,
-        bias: Tensor | None = None,
-        ages: Tensor | None = None,
-        carry: Carry | None = None,
-    ) -> Tokens | tuple[Tokens, Carry]:
-        q, k, v = self._parts(x, mask, bias)
+    def mix(self, q: Tensor, k: Tensor, v: Tensor, given: Given) -> tuple[Heads, Carry | None]:
+        q, k = self._features(q, k, given)
         top, bottom = chunked(q, k, v) if self.site.causal else whole(q, k, v)
-        y = self.project(top / (bottom + self.settings.eps))
-        return y if carry is None else (y, carry)
+        return top / (bottom + self.settings.eps), given.carry
 
-    def weights(
-        self,
-        x: Tokens,
-        *,
-        mask: Mask | None = None,
-        bias: Tensor | None = None,
-        ages: Tensor | None = None,
-        carry: Carry | None = None,
-    ) -> Float[Tensor, "batch group head query key"]:
-        q, k, _ = self._parts(x, mask, bias)
+    def operator(self, q: Tensor, k: Tensor, given: Given) -> Float[Tensor, "batch group head query key"]:
+        q, k = self._features(q, k, given)
         w = q @ k.transpose(-1, -2)
         if self.site.causal:
             w = w.tril()
         return w / (w.sum(-1, keepdim=True) + self.settings.eps)
 
-    def _parts(self, x: Tokens, mask: Mask | None, bias: Tensor | None) -> tuple[Heads, Heads, Heads]:
-        if bias is not None:
+    def _features(self, q: Tensor, k: Tensor, given: Given) -> tuple[Tensor, Tensor]:
+        if given.bias is not None:
             raise SettingsError("linear attention has no scores to add a bias to; use softmax or rbca.")
-        q, k, v = self.heads(x)
         q, k = features(q), features(k)
-        if mask is not None:
-            k = k * mask[:, :, None, :, None]
-        return q, k, v
+        return q, k if given.mask is None else k * given.mask[:, :, None, :, None]

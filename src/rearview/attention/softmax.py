@@ -15,7 +15,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional
 
-from rearview.attention.contract import Carry, Claims, Mask, Projected, Site, Tokens, additive, causal_bias
+from rearview.attention.contract import Carry, Claims, Given, Heads, Projected, Site, additive, causal_bias
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,63 +48,49 @@ class Layer(Projected):
         self.settings = settings
         self.claims = Claims(causal=site.causal, carries_scores=True, reduces_to_softmax_at="always")
 
-    def forward(
-        self,
-        x: Tokens,
-        *,
-        mask: Mask | None = None,
-        bias: Tensor | None = None,
-        ages: Tensor | None = None,
-        carry: Carry | None = None,
-    ) -> Tokens | tuple[Tokens, Carry]:
-        q, k, v = self.heads(x)
-        wide_q, wide_k = joined(q, k, carry)
-        out = self._fused(wide_q, wide_k, v, self._bias(x, mask, bias))
-        y = self.project(out)
-        return y if carry is None else (y, (wide_q, wide_k))
+    def mix(self, q: Tensor, k: Tensor, v: Tensor, given: Given) -> tuple[Heads, Carry | None]:
+        q, k = joined(q, k, given.carry)
+        mixed = fused(q, k, v, self._bias(given), self.site, self.training)
+        return mixed, None if given.carry is None else (q, k)
 
-    def weights(
-        self,
-        x: Tokens,
-        *,
-        mask: Mask | None = None,
-        bias: Tensor | None = None,
-        ages: Tensor | None = None,
-        carry: Carry | None = None,
-    ) -> Float[Tensor, "batch group head query key"]:
-        q, k, _ = self.heads(x)
-        q, k = joined(q, k, carry)
+    def operator(self, q: Tensor, k: Tensor, given: Given) -> Float[Tensor, "batch group head query key"]:
+        q, k = joined(q, k, given.carry)
         scores = q @ k.transpose(-1, -2) * self.site.per_head**-0.5
-        added = self._bias(x, mask, bias)
+        added = self._bias(given)
         if self.site.causal:
-            scores = scores + causal_bias(x.shape[2], x)
+            scores = scores + causal_bias(q.shape[-2], q)
         return (scores if added is None else scores + added).softmax(-1)
 
-    def _bias(self, x: Tensor, mask: Tensor | None, bias: Tensor | None) -> Tensor | None:
-        if mask is None:
-            return bias
-        padding = additive(mask, x.dtype)
-        return padding if bias is None else padding + bias
+    def _bias(self, given: Given) -> Tensor | None:
+        if given.mask is None:
+            return given.bias
+        padding = additive(given.mask, given.x.dtype)
+        return padding if given.bias is None else padding + given.bias
 
-    def _fused(self, q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None) -> Tensor:
-        batch, group, heads, tokens, width = v.shape
-        if bias is not None:
-            if self.site.causal:
-                bias = bias + causal_bias(tokens, q)
-            bias = bias.to(q.dtype).expand(batch, group, heads, tokens, tokens).flatten(0, 1)
-        if q.shape[-1] > width:
-            # The fused kernels want one head width; the values' padding is cut off again.
-            v = functional.pad(v, (0, q.shape[-1] - width))
-        out = functional.scaled_dot_product_attention(
-            q.flatten(0, 1),
-            k.flatten(0, 1),
-            v.flatten(0, 1),
-            attn_mask=bias,
-            dropout_p=self.site.dropout if self.training else 0.0,
-            is_causal=self.site.causal and bias is None,
-            scale=self.site.per_head**-0.5,
-        )
-        return out[..., :width].view(batch, group, heads, tokens, width)
+
+def fused(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, site: Site, training: bool) -> Heads:
+    """softmax(Q K^T / sqrt(d_h) + bias) V on torch's fused kernel; queries and keys may be wider than the values."""
+    batch, group, heads, tokens, width = v.shape
+    if bias is not None:
+        if site.causal:
+            bias = bias + causal_bias(tokens, q)
+        bias = bias.to(q.dtype).expand(batch, group, heads, tokens, tokens).flatten(0, 1)
+    spare = q.shape[-1] - width
+    if spare > 0:
+        # The fused kernels want one head width; the values' padding is cut off again, zeros in q and k change nothing.
+        v = functional.pad(v, (0, spare))
+    elif spare < 0:
+        q, k = functional.pad(q, (0, -spare)), functional.pad(k, (0, -spare))
+    out = functional.scaled_dot_product_attention(
+        q.flatten(0, 1),
+        k.flatten(0, 1),
+        v.flatten(0, 1),
+        attn_mask=bias,
+        dropout_p=site.dropout if training else 0.0,
+        is_causal=site.causal and bias is None,
+        scale=site.per_head**-0.5,
+    )
+    return out[..., :width].view(batch, group, heads, tokens, width)
 
 
 def joined(q: Tensor, k: Tensor, carry: Carry | None) -> tuple[Tensor, Tensor]:

@@ -1,1 +1,33 @@
-"""Benchmarks: one run on one catalogue set under one protocol, kept as one self-contained row."""
+"""Benchmarks: one run on one catalogue set under one protocol, kept as one self-contained row.
+
+    from pathlib import Path
+    from rearview import bench
+
+    row = bench.run("ETTh1", "itransformer", lookback=96, horizon=96, results=Path("results.csv"))
+    print("\\n".join(bench.table(bench.read(Path("results.csv")))))
+
+Rows are read and shown without torch; only running imports it.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rearview.bench.results import append as append
+    from rearview.bench.results import find as find
+    from rearview.bench.results import read as read
+    from rearview.bench.row import Row as Row
+    from rearview.bench.runner import run as run
+    from rearview.bench.tables import table as table
+
+_HOMES = {"Row": "row", "append": "results", "find": "results", "read": "results", "run": "runner", "table": "tables"}
+
+
+def __getattr__(name: str) -> Any:
+    from importlib import import_module
+
+    if name in _HOMES:
+        return getattr(import_module(f"rearview.bench.{_HOMES[name]}"), name)
+    raise AttributeError(f"module 'rearview.bench' has no attribute {name!r}")
+
+
+__all__ = ["Row", "append", "find", "read", "run", "table"]

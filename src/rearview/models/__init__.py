@@ -5,6 +5,7 @@ yhat = model(past)               # [batch, channel, time] -> [batch, channel, st
 """
 
 from dataclasses import dataclass
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from rearview.attention import Spec
@@ -12,13 +13,11 @@ from rearview.errors import SettingsError
 from rearview.shelf import Setting, Shelf, settings_from, settings_table
 
 if TYPE_CHECKING:
-    from types import ModuleType
-
     from rearview.models.contract import Model as Model
     from rearview.models.contract import ModelClaims as ModelClaims
     from rearview.models.contract import Shape as Shape
 
-_SHELF = Shelf("rearview.models", "model", aside=("contract", "encoder", "stack"))
+_SHELF = Shelf("rearview.models", "model", needs=("Settings", "Network"), aside=("contract", "encoder", "stack"))
 _CONTRACT = ("Model", "ModelClaims", "Shape")
 
 
@@ -32,11 +31,8 @@ def summary(name: str) -> str:
     return _SHELF.summary(name)
 
 
-def register(name: str, module: "ModuleType") -> None:
+def register(name: str, module: ModuleType) -> None:
     """Put a module with `Settings` and `Network` on the shelf under a name, for this process."""
-    for part in ("Settings", "Network"):
-        if not hasattr(module, part):
-            raise SettingsError(f"A model module must define {part}; {name!r} does not.")
     _SHELF.register(name, module)
 
 

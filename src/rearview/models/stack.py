@@ -55,7 +55,7 @@ class TokenBatchNorm(nn.BatchNorm1d):
         return self._over_real(x, real)
 
     def _over_real(self, x: Tensor, real: Tensor) -> Tensor:
-        # Weighted sums rather than the chosen rows: shapes stay the same in every batch, and nothing waits to be counted.
+        # Weighted sums, not a choice of rows: shapes are the same in every batch, and nothing waits for a count.
         tokens = tuple(range(x.dim() - 1))
         wide = x.to(torch.promote_types(x.dtype, torch.float32))
         count = real.sum().clamp(min=1)
@@ -132,6 +132,7 @@ class Stack(nn.Module):
     """Blocks in a row, all with the same mechanism, and an optional norm at the end.
 
     `residual_scores` lets each layer add its attention scores to those of the layers before, for mechanisms that can.
+    A part that all layers have in common (MICA's shared gate) is owned here, under one name.
     """
 
     def __init__(
@@ -149,6 +150,10 @@ class Stack(nn.Module):
             raise SettingsError(f"depth is {depth}; a stack needs at least one block.")
         name, chosen = attention.split(spec)
         layers = [attention.create(name, replace(site, layer=i, layers=depth), **chosen) for i in range(depth)]
+        self.shared = layers[0].shared()
+        if self.shared is not None:
+            for layer in layers:
+                layer.use(self.shared)
         self.blocks = nn.ModuleList(Block(layer, site.width, settings) for layer in layers)
         self.residual_scores = residual_scores and all(layer.claims.carries_scores for layer in layers)
         self.final = norm(settings.norm, site.width) if final_norm else None

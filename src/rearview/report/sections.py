@@ -144,7 +144,7 @@ def _against(lead: Score, scores: Sequence[Score]) -> str:
 def _extent(summary: Summary) -> tuple[str, str, str]:
     words = ("column", "columns") if summary.is_wide else ("series", "series")
     count = text.counted(len(summary.series), *words)
-    return "Forecast", text.counted(summary.horizon, "step"), f"of {summary.data.step}, for {count}"
+    return "Forecast", text.counted(summary.horizon, "step"), f"{summary.data.step}, for {count}"
 
 
 def _measure(name: str, meaning: str, values: Sequence[float]) -> tuple[str, list[str]] | None:

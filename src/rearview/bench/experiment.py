@@ -1,0 +1,133 @@
+"""What is asked for, settled before any data is read: every setting of network and training has its value."""
+
+import ast
+import hashlib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+
+from rearview import attention as mechanisms
+from rearview import models, train
+from rearview.attention import Spec
+from rearview.bench.presets import preset
+from rearview.bench.row import as_json
+from rearview.data import catalogue
+from rearview.data.catalogue import Dataset
+from rearview.errors import SettingsError
+from rearview.shelf import settings_from
+
+PROTOCOLS = ("clean",)
+"""clean: borders as published, scaler fitted on training rows, no window dropped, everything selected on validation,
+test touched once, pooled metrics."""
+
+_BESIDE_THE_POINT = ("checkpoint_every", "seed")
+"""Training settings that a row leaves out: the first changes nothing that comes out, the second is a column."""
+
+
+@dataclass(frozen=True, slots=True)
+class Experiment:
+    """One run, ready to be made."""
+
+    dataset: Dataset
+    model: str
+    attention: Spec
+    lookback: int
+    horizon: int
+    protocol: str
+    seed: int
+    calendar: str | None
+    """The step whose calendar features the network gets; None: none."""
+    settings: Mapping[str, Any]
+    """Every setting of the network."""
+    training: train.Settings | None
+    """None for a network with nothing to train."""
+
+    def configuration(self, values_sha256: str) -> dict[str, Any]:
+        """The columns of a row that say what was asked for."""
+        name, settings = _mechanism(self.attention) if models.claims(self.model).attention else ("", {})
+        training = {} if self.training is None else self.training.to_dict()
+        return {
+            "dataset": self.dataset.name,
+            "values_sha256": values_sha256,
+            "protocol": self.protocol,
+            "lookback": self.lookback,
+            "horizon": self.horizon,
+            "model": self.model,
+            "attention": name,
+            "attention_settings": as_json(settings),
+            "calendar": self.calendar or "",
+            "settings": as_json(self.settings),
+            "training": as_json({key: value for key, value in training.items() if key not in _BESIDE_THE_POINT}),
+            "seed": self.seed,
+        }
+
+
+def experiment(
+    dataset: str,
+    model: str,
+    *,
+    lookback: int,
+    horizon: int,
+    attention: Spec,
+    seed: int,
+    protocol: str,
+    settings: Mapping[str, Any] | None,
+    training: Mapping[str, Any] | None,
+) -> Experiment:
+    """The published settings with the caller's on top; what does not exist is refused by name."""
+    if protocol not in PROTOCOLS:
+        raise SettingsError(f"There is no protocol {protocol!r}; known: {', '.join(PROTOCOLS)}.")
+    if training and "seed" in training:
+        raise SettingsError("The seed is no setting of the training alone: it also draws the first weights; use seed=.")
+    claims = models.claims(model)
+    if training and not claims.trains:
+        raise SettingsError(f"{model} has nothing to train; leave out training={dict(training)!r}.")
+    found = catalogue.get(dataset)
+    published = preset(model, found, lookback=lookback, horizon=horizon)
+    chosen = {**published.settings, **(settings or {})}
+    calendar = _calendar(found, chosen.pop("calendar", True)) if claims.uses_marks else None
+    return Experiment(
+        dataset=found,
+        model=model,
+        attention=attention,
+        lookback=lookback,
+        horizon=horizon,
+        protocol=protocol,
+        seed=seed,
+        calendar=calendar,
+        settings=asdict(settings_from(models.settings_of(model), model, chosen)),
+        training=_training({**published.training, **(training or {})}, seed) if claims.trains else None,
+    )
+
+
+def digest(configuration: Mapping[str, Any]) -> str:
+    """A short name for a configuration, fit for a file name."""
+    return hashlib.sha256(as_json(configuration).encode()).hexdigest()[:16]
+
+
+def _calendar(dataset: Dataset, wanted: Any) -> str | None:
+    if not isinstance(wanted, bool):
+        raise SettingsError(f"calendar is {wanted!r}; it must be True or False.")
+    return dataset.calendar if wanted else None
+
+
+def _training(given: Mapping[str, Any], seed: int) -> train.Settings:
+    return settings_from(train.Settings, "training", {**given, "seed": seed})
+
+
+def _mechanism(spec: Spec) -> tuple[str, dict[str, Any]]:
+    """A mechanism's name and all of its settings, those left at their defaults included."""
+    name, given = mechanisms.split(spec)
+    with torch.random.fork_rng(devices=[]):  # describing builds a layer, whose weights are drawn
+        known = mechanisms.describe(name).settings
+    return name, {**{setting.name: _value(setting.default) for setting in known}, **given}
+
+
+def _value(text: str) -> Any:
+    """A default as a value where it is written as one, else as text."""
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        return text

@@ -1,0 +1,58 @@
+"""A data set cut where the literature cuts it: training, validation and test windows, and the training rows' scaler."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from rearview.data import catalogue
+from rearview.data.borders import Borders, Range
+from rearview.data.catalogue import Dataset
+from rearview.data.panel import Panel
+from rearview.data.scale import Scaler
+from rearview.data.window import Windows, windows
+from rearview.errors import SettingsError
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """Every window of each part; none is dropped."""
+
+    borders: Borders
+    train: Windows
+    validation: Windows
+    test: Windows
+    scaler: Scaler
+    """Fitted on training rows alone."""
+
+
+def cut(panel: Panel, dataset: Dataset, lookback: int, horizon: int) -> Parts:
+    """The parts of a benchmark set; a part too short for one window is refused."""
+    if horizon < 1:
+        raise SettingsError(f"horizon is {horizon}; it must be at least 1.")
+    if panel.series != 1:
+        raise SettingsError(
+            f"{dataset.name} holds {panel.series:,} series, but published borders are rows of one; a benchmark set "
+            "must be wide: one series, a column for each channel."
+        )
+    borders = catalogue.borders(dataset, panel.values.shape[0], lookback)
+    first, last = borders.train
+    rows = panel.between(np.array([first]), np.array([last]))
+    return Parts(
+        borders,
+        _windows(panel, "training", borders.train, lookback, horizon),
+        _windows(panel, "validation", borders.validation, lookback, horizon),
+        _windows(panel, "test", borders.test, lookback, horizon),
+        Scaler.fit(rows),
+    )
+
+
+def _windows(panel: Panel, part: str, rows: Range, lookback: int, horizon: int) -> Windows:
+    """Every window that lies within the rows of a part, its context included."""
+    first, last = rows
+    found = windows(panel, lookback, horizon, np.array([first + lookback]), np.array([last]))
+    if not len(found):
+        raise SettingsError(
+            f"A lookback of {lookback:,} and a horizon of {horizon:,} need {lookback + horizon:,} rows, but the {part} "
+            f"part has {last - first:,} (context included); use a shorter horizon."
+        )
+    return found

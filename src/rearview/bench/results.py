@@ -1,0 +1,147 @@
+"""Result files: a CSV of rows that only ever grows.
+
+A row is added by one write of one whole line under a lock, and flushed to the disk. What a power cut or a full disk can
+leave is a last line without its end: reading leaves it out and says so, and the next row takes its place. Every other
+line that can't be read is refused, because a result must not go missing in silence.
+"""
+
+import csv
+import io
+import os
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from rearview.bench.row import COLUMNS, SCHEMA, Row, from_cells
+from rearview.errors import InputError, SettingsError, did_you_mean
+
+
+def read(path: Path) -> list[Row]:
+    """Every whole row of a results file, in the order in which they were added."""
+    try:
+        content = path.read_bytes()
+    except OSError as problem:
+        raise InputError(f"The results file {path} can't be read ({problem.strerror}); check its name.") from problem
+    return _rows(path, content)
+
+
+def append(path: Path, row: Row) -> None:
+    """Add a row to a results file, which is made where there is none; a row that can't be kept is told in the error."""
+    line = _line(row.cells())
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with _locked(path) as handle:
+            _write(handle, path, line)
+    except OSError as problem:
+        raise InputError(
+            f"The results file {path} can't be written ({problem.strerror or problem}); the row that belongs there "
+            f"is: {line.decode().rstrip()}"
+        ) from problem
+
+
+def find(rows: Iterable[Row], **wanted: Any) -> list[Row]:
+    """The rows whose columns have the values wanted: find(rows, dataset="ETTh1", horizon=96)."""
+    for name in wanted:
+        if name not in COLUMNS:
+            raise SettingsError(
+                f"Result rows have no column {name!r}.{did_you_mean(name, COLUMNS)} Columns: {', '.join(COLUMNS)}."
+            )
+    return [row for row in rows if all(getattr(row, name) == value for name, value in wanted.items())]
+
+
+def kept(path: Path) -> list[Row]:
+    """The rows a file holds already, none where it is still to be made; a place that can't take rows is refused.
+
+    For asking before a run what would otherwise be found out after it.
+    """
+    if path.exists():
+        rows = read(path)
+        place = path
+    else:
+        rows = []
+        place = next(folder for folder in path.absolute().parents if folder.exists())
+        if not place.is_dir():
+            raise InputError(f"The results file {path} can't be made: {place} is no folder; choose another place.")
+    if not os.access(place, os.W_OK):
+        raise InputError(f"The results file {path} can't be written: {place} is read-only; choose another place.")
+    return rows
+
+
+def _rows(path: Path, content: bytes) -> list[Row]:
+    whole, torn = _parted(content)
+    lines = whole.decode("utf-8", errors="replace").split("\n")[:-1]
+    if not _is_ours(lines, torn):
+        raise InputError(
+            f"{path} is no results file of this version of rearview (schema {SCHEMA}): its first line is not the list "
+            f"of columns that begins with {','.join(COLUMNS[:4])}; choose another file."
+        )
+    if torn:
+        warnings.warn(
+            f"{path} ends in half a line, of a write that was cut off; it is left out, and the next row replaces it.",
+            RuntimeWarning,
+            stacklevel=3,
+        )
+    return [_row(path, number, line) for number, line in enumerate(lines[1:], start=2)]
+
+
+def _row(path: Path, number: int, line: str) -> Row:
+    try:
+        cells = next(csv.reader([line], strict=True), [])
+        return from_cells(cells)
+    except (ValueError, csv.Error) as problem:
+        raise InputError(
+            f"{path}, line {number} is no result row ({problem}); rows are never edited: put the line back as it was, "
+            "or take it out."
+        ) from None
+
+
+def _parted(content: bytes) -> tuple[bytes, bytes]:
+    """The whole lines of a file, and what stands behind the last of them."""
+    end = content.rfind(b"\n") + 1
+    return content[:end], content[end:]
+
+
+def _is_ours(lines: Sequence[str], torn: bytes) -> bool:
+    if lines:
+        return f"{lines[0]}\n".encode() == _HEADER
+    return _HEADER.startswith(torn)
+
+
+def _write(handle: int, path: Path, line: bytes) -> None:
+    content = path.read_bytes()
+    _rows(path, content)
+    whole, torn = _parted(content)
+    if torn:
+        os.ftruncate(handle, len(whole))
+    data = line if whole else _HEADER + line
+    written = os.write(handle, data)
+    if written != len(data):
+        raise OSError(f"only {written} of {len(data)} bytes could be written")
+    os.fsync(handle)
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[int]:
+    """The file open for appending, and nobody else's until it is closed (where the system has such locks)."""
+    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+    try:
+        try:
+            import fcntl
+        except ImportError:
+            pass
+        else:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield handle
+    finally:
+        os.close(handle)
+
+
+def _line(cells: Sequence[str]) -> bytes:
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerow(cells)
+    return text.getvalue().encode()
+
+
+_HEADER = _line(COLUMNS)

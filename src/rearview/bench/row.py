@@ -1,0 +1,138 @@
+"""A result is one flat row that stands by itself: what was run, on which data, by which code, and what came out.
+
+Tables, ranks and comparisons are views of rows. Whatever has parts of its own (settings, borders) is JSON text with
+sorted keys, so that equal runs have equal text.
+"""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import astuple, dataclass, fields
+from typing import Any
+
+SCHEMA = 1
+"""The version of the columns; it grows when one is added, renamed or changes its meaning."""
+
+CONFIGURATION = (
+    "dataset",
+    "values_sha256",
+    "protocol",
+    "lookback",
+    "horizon",
+    "model",
+    "attention",
+    "attention_settings",
+    "calendar",
+    "settings",
+    "training",
+    "seed",
+)
+"""The columns that say what was asked for: two rows that agree in them are the same run made twice."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One run of one model on one data set with one seed."""
+
+    schema: int = SCHEMA
+    dataset: str
+    """The catalogue's name."""
+    file_sha256: str
+    """Checksum of the file, byte for byte."""
+    values_sha256: str
+    """Checksum of the numbers as they were read; the same for files that differ in their dress alone."""
+    rows: int
+    channels: int
+    protocol: str
+    borders: str
+    """JSON: first row and row after the last of train, validation and test, context rows included."""
+    lookback: int
+    horizon: int
+    model: str
+    attention: str
+    """The mechanism; empty for a model without attention."""
+    attention_settings: str
+    """JSON: every setting of the mechanism."""
+    calendar: str
+    """The step whose calendar features the model was fed, past only; empty: none."""
+    settings: str
+    """JSON: every setting of the network."""
+    training: str
+    """JSON: every setting of the training that bears on the outcome; {} for a model that does not train."""
+    seed: int
+    version: str
+    """Of rearview."""
+    commit: str
+    """Of rearview's checkout, "-dirty" behind it where the package had changes; empty outside a checkout."""
+    device: str
+    torch: str
+    """Version of torch."""
+    threads: int
+    """CPU threads of torch."""
+    parameters: int
+    """Numbers that were trained."""
+    train_windows: int
+    validation_windows: int
+    test_windows: int
+    epochs: int
+    """Epochs run."""
+    best_epoch: int | None
+    """The epoch whose weights were tested, the best on validation."""
+    mse: float
+    """On the test windows, pooled over windows, channels and steps, on the standardised scale."""
+    mae: float
+    original_mse: float
+    """The same in original units."""
+    original_mae: float
+    validation_loss: float
+    """Mean squared error of the tested weights on the validation windows, standardised."""
+    train_seconds: float
+    """Wall time of training over all sessions of the run, validation after each epoch included."""
+    total_seconds: float
+    """The same with reading, testing and measuring."""
+    windows_per_second: float | None
+    """Training windows visited per second of `train_seconds`."""
+    peak_memory_bytes: int | None
+    """Most memory held during the run: by torch on a CUDA device; else by the whole process, libraries included."""
+    latency_ms: float
+    """Median time of the forward pass of one window, in milliseconds."""
+    created: str
+    """When the row was made: UTC, ISO 8601."""
+
+    @property
+    def configuration(self) -> dict[str, Any]:
+        """What was asked for."""
+        return {name: getattr(self, name) for name in CONFIGURATION}
+
+    def cells(self) -> list[str]:
+        """The row as text, column by column; floats keep every digit."""
+        return ["" if value is None else str(value) for value in astuple(self)]
+
+
+COLUMNS = tuple(field.name for field in fields(Row))
+
+
+def from_cells(cells: Sequence[str]) -> Row:
+    """The row whose `cells` were written; a ValueError says which of them can't be read."""
+    if len(cells) != len(COLUMNS):
+        raise ValueError(f"it has {len(cells)} cells instead of {len(COLUMNS)}")
+    values: dict[str, Any] = {}
+    for field, cell in zip(fields(Row), cells, strict=True):
+        try:
+            values[field.name] = _READERS[field.type](cell)
+        except ValueError:
+            raise ValueError(f"its {field.name} is {cell!r}") from None
+    return Row(**values)
+
+
+def as_json(facts: Mapping[str, Any]) -> str:
+    """Facts as one line of JSON, the same for equal facts."""
+    return json.dumps(facts, sort_keys=True, separators=(",", ":"))
+
+
+_READERS: dict[Any, Callable[[str], Any]] = {
+    str: str,
+    int: int,
+    float: float,
+    int | None: lambda cell: int(cell) if cell else None,
+    float | None: lambda cell: float(cell) if cell else None,
+}

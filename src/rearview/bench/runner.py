@@ -1,0 +1,240 @@
+"""One run: a model trained on one benchmark set and tested once, as one row."""
+
+import time
+import warnings
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from rearview import __version__, models, train
+from rearview.attention import Spec
+from rearview.bench import measure, origin
+from rearview.bench import results as files
+from rearview.bench.experiment import Experiment, digest, experiment
+from rearview.bench.parts import Parts, cut
+from rearview.bench.row import Row, as_json
+from rearview.data import catalogue
+from rearview.data.panel import Panel
+from rearview.data.window import Source
+from rearview.errors import SettingsError
+from rearview.forecasting.engine import device_named
+from rearview.models.contract import Model
+from rearview.tasks.forecast import Forecast
+
+_PREPARING_WINDOWS = 256
+_UNTRAINED_BATCH = 256
+
+
+def run(
+    dataset: str,
+    model: str,
+    *,
+    horizon: int,
+    lookback: int,
+    attention: Spec = None,
+    seed: int = 0,
+    protocol: str = "clean",
+    data_dir: Path | str | None = None,
+    settings: Mapping[str, Any] | None = None,
+    training: Mapping[str, Any] | None = None,
+    device: str = "auto",
+    results: Path | str | None = None,
+    progress: train.Progress | None = None,
+    checkpoint: Path | str | None = None,
+    resume: bool = False,
+) -> Row:
+    """Train a model on a data set of the catalogue, test it once, and return the row, which `results` keeps.
+
+    `settings` of the network and of the `training` go on top of the published ones for the data set. A network with a
+    place for calendar features gets those the field feeds it, past only, unless settings say `calendar=False`.
+    `checkpoint` is a folder in which the run is kept while it trains, under a name made from all that was asked for, so
+    that many runs can share it. With `resume` a run that `results` holds already is not made again (its row is
+    returned), and one that was cut off goes on from its checkpoint. Ctrl-C leaves no row.
+    """
+    started = time.perf_counter()
+    results, folder = _path(results), _path(checkpoint)
+    if resume and results is None and folder is None:
+        raise SettingsError("resume=True needs something to go on from; give results, checkpoint or both.")
+    asked = experiment(
+        dataset,
+        model,
+        lookback=lookback,
+        horizon=horizon,
+        attention=attention,
+        seed=seed,
+        protocol=protocol,
+        settings=settings,
+        training=training,
+    )
+    rows = [] if results is None else files.kept(results)
+    place = torch.device(device_named(device))
+    memory = measure.PeakMemory(place)
+    panel = _read(asked, data_dir)
+    configuration = asked.configuration(origin.values_checksum(panel))
+    if resume and (made := files.find(rows, **configuration)):
+        return made[-1]
+    parts = cut(panel, asked.dataset, lookback, horizon)
+    saved = None if folder is None else folder / f"{digest(configuration)}.safetensors"
+    trial = _Trial.begin(asked, panel, parts, place)
+    fitted = trial.fit(saved, resume, progress)
+    row = Row(
+        **configuration,
+        **_facts(asked, data_dir, panel, parts, place),
+        **trial.test(fitted),
+        **_training_facts(fitted),
+        peak_memory_bytes=memory.read(),
+        total_seconds=time.perf_counter() - started + fitted.earlier_seconds,
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
+    )
+    if results is not None:
+        files.append(results, row)
+        if saved is not None:
+            saved.unlink(missing_ok=True)
+    return row
+
+
+@dataclass(frozen=True, slots=True)
+class _Fitted:
+    """What training left behind; no history where there was nothing to train."""
+
+    history: train.History | None
+    validation_loss: float
+    earlier_seconds: float
+    """What sessions before this one took, if the run was resumed."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Trial:
+    """A network with the windows it learns from, is selected on and is tested on."""
+
+    asked: Experiment
+    network: Model
+    task: Forecast
+    source: Source
+    parts: Parts
+    learned: Tensor
+    """Training windows, by their place in the source; the next two likewise."""
+    selected: Tensor
+    tested: Tensor
+
+    @staticmethod
+    def begin(asked: Experiment, panel: Panel, parts: Parts, device: torch.device) -> "_Trial":
+        """Data on the device and a network with its first weights."""
+        task = Forecast(asked.horizon)
+        which = parts.train + parts.validation + parts.test
+        source = Source(
+            panel, parts.scaler, which, asked.lookback, asked.horizon, device=device, calendar=asked.calendar
+        )
+        counts = [len(parts.train), len(parts.validation), len(parts.test)]
+        order = torch.split(torch.arange(len(which)), counts)
+        return _Trial(asked, _network(asked, task, source).to(device), task, source, parts, *order)
+
+    def fit(self, checkpoint: Path | None, resume: bool, progress: train.Progress | None) -> _Fitted:
+        """Train to the best epoch on validation, or measure there what has nothing to train."""
+        settings = self.asked.training
+        if settings is None:
+            self.network.eval()
+            loss = train.evaluate(self.network, self.task, self.source, self.selected, batch=self.batch)
+            return _Fitted(None, loss, 0.0)
+        self.network.prepare(self.source.pasts(self.learned[:: max(1, len(self.learned) // _PREPARING_WINDOWS)]).past)
+        started = time.perf_counter()
+        history = train.fit(
+            self.network,
+            self.task,
+            self.source,
+            self.learned,
+            self.selected,
+            settings,
+            checkpoint=checkpoint,
+            resume=resume and checkpoint is not None,
+            progress=progress,
+        )
+        if history.ended == "interrupted" or history.best_epoch is None:
+            # Training ends well on Ctrl-C, but a row of a run cut short would pass for a whole one.
+            raise KeyboardInterrupt
+        best = history.epochs[history.best_epoch - 1].validation_loss
+        assert best is not None
+        return _Fitted(history, best, max(0.0, history.seconds - (time.perf_counter() - started)))
+
+    def test(self, fitted: _Fitted) -> dict[str, Any]:
+        """The columns that the one pass over the test windows fills, and what the network costs to use."""
+        precision = "float32" if self.asked.training is None else self.asked.training.precision
+        std = self.parts.scaler.std[0, : self.source.targets]
+        found = measure.errors(
+            self.network, self.task, self.source, self.tested, std, batch=self.batch, precision=precision
+        )
+        return {
+            **asdict(found),
+            "validation_loss": fitted.validation_loss,
+            "latency_ms": measure.latency(self.network, self.source, precision),
+            "parameters": sum(weight.numel() for weight in self.network.parameters() if weight.requires_grad),
+        }
+
+    @property
+    def batch(self) -> int:
+        """Windows at once where nothing is learned."""
+        settings = self.asked.training
+        return _UNTRAINED_BATCH if settings is None else settings.validation_batch or 4 * settings.batch
+
+
+def _network(asked: Experiment, task: Forecast, source: Source) -> Model:
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(asked.seed)
+        return models.create(
+            asked.model,
+            channels=source.channels,
+            lookback=asked.lookback,
+            steps=task.steps,
+            attention=asked.attention,
+            marks=source.mark_count,
+            **asked.settings,
+        )
+
+
+def _read(asked: Experiment, data_dir: Path | str | None) -> Panel:
+    panel = catalogue.load(asked.dataset, data_dir)
+    for finding in panel.findings:
+        if finding.kind == "warning":
+            warnings.warn(finding.message, UserWarning, stacklevel=3)
+    return panel
+
+
+def _facts(
+    asked: Experiment, data_dir: Path | str | None, panel: Panel, parts: Parts, device: torch.device
+) -> dict[str, Any]:
+    """The columns on data, code and device."""
+    return {
+        "file_sha256": catalogue.checksum(catalogue.find(asked.dataset, data_dir)),
+        "rows": panel.values.shape[0],
+        "channels": panel.values.shape[1],
+        "borders": as_json(asdict(parts.borders)),
+        "train_windows": len(parts.train),
+        "validation_windows": len(parts.validation),
+        "test_windows": len(parts.test),
+        "version": __version__,
+        "commit": origin.commit(),
+        "device": origin.device_words(device),
+        "torch": str(torch.__version__),
+        "threads": torch.get_num_threads(),
+    }
+
+
+def _training_facts(fitted: _Fitted) -> dict[str, Any]:
+    history = fitted.history
+    if history is None:
+        return {"epochs": 0, "best_epoch": None, "train_seconds": 0.0, "windows_per_second": None}
+    return {
+        "epochs": len(history.epochs),
+        "best_epoch": history.best_epoch,
+        "train_seconds": history.seconds,
+        "windows_per_second": history.windows / history.seconds,
+    }
+
+
+def _path(path: Path | str | None) -> Path | None:
+    return None if path is None else Path(path)

@@ -1,0 +1,125 @@
+"""Layers in standard places, tokens for them, and what the checks measure: influence, cost, the operator applied.
+
+Every axis has its own prime, so that no transposed axis can pass.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+from torch.utils.flop_counter import FlopCounterMode
+
+from rearview import attention
+from rearview.attention.contract import Attention, Site, Weights
+from rearview.errors import SettingsError
+
+BATCH, GROUPS, TOKENS, WIDTH, HEADS, HEAD_WIDTH, LOOKBACK = 2, 3, 7, 13, 5, 11, 53
+SITE = Site(groups=GROUPS, tokens=TOKENS, width=WIDTH, heads=HEADS, head_width=HEAD_WIDTH, lookback=LOOKBACK)
+EXACT = 1e-11  # float64, a few thousand operations on numbers near 1
+
+
+def place(name: str, dtype: torch.dtype = torch.float64, seed: int = 17, **changes: Any) -> Attention:
+    """A layer in evaluation mode whose every parameter has left its initial value, so that none hides at zero."""
+    torch.manual_seed(seed)
+    site = replace(SITE, **changes)
+    layer = attention.create(name, site)
+    channels = site.groups if site.time_ordered else site.tokens
+    layer.prepare(torch.randn(19, channels, LOOKBACK))
+    with torch.no_grad():
+        for parameter in layer.parameters():
+            parameter.add_(0.3 * torch.randn_like(parameter))
+    return layer.to(dtype).eval()
+
+
+def place_causal(name: str) -> Attention | None:
+    """A layer in a causal place, or None where the mechanism refuses such places in a sentence that names it."""
+    try:
+        return place(name, causal=True)
+    except SettingsError as refusal:
+        assert name in str(refusal)
+        return None
+
+
+def both(name: str) -> list[Attention]:
+    """The layer in a place that is not causal and, unless it refuses, in one that is."""
+    return [layer for layer in (place(name), place_causal(name)) if layer is not None]
+
+
+def tokens_for(layer: Attention, batch: int = BATCH, tokens: int | None = None, seed: int = 29) -> Tensor:
+    site = layer.site
+    draw = torch.Generator().manual_seed(seed)
+    shape = (batch, site.groups, tokens or site.tokens, site.width)
+    return torch.randn(shape, generator=draw, dtype=torch.float64).to(next(layer.parameters()).dtype)
+
+
+def ragged_mask(layer: Attention, batch: int = BATCH) -> Tensor:
+    """Padding that differs from row to row; each has some of both kinds."""
+    draw = torch.Generator().manual_seed(31)
+    mask = torch.rand(batch, layer.site.groups, layer.site.tokens, generator=draw) < 0.6
+    mask[:, :, 2], mask[:, :, -2] = False, True
+    return mask
+
+
+def scores_bias(layer: Attention, batch: int = BATCH) -> Tensor:
+    site = layer.site
+    draw = torch.Generator().manual_seed(37)
+    return torch.randn(batch, site.groups, site.heads, site.tokens, site.tokens, generator=draw, dtype=torch.float64)
+
+
+def influence(run: Callable[[Tensor], Tensor], x: Tensor, axis: int) -> Tensor:
+    """[output, input] along an axis: how far the output moves when one input does."""
+    still = run(x)
+    moved = []
+    for index in range(x.shape[axis]):
+        changed = x.clone()
+        changed.select(axis, index).add_(torch.randn_like(changed.select(axis, index)))
+        moved.append((run(changed) - still).abs().transpose(0, axis).flatten(1).amax(1))
+    return torch.stack(moved, dim=1)
+
+
+def apart(moves: Tensor) -> bool:
+    """Whether nothing moves anything but itself."""
+    return bool((moves - moves.diag().diag() <= EXACT).all())
+
+
+def operated(layer: Attention, weights: Weights, x: Tensor) -> Tensor:
+    """What the effective operator makes of the values: its parts add up.
+
+    A part is [batch, group, head, query, key], or across groups [batch, group, head, query, group, key]. A layer with
+    `primers()`, [query, key, head, head_width], has values of its own for every pair.
+    """
+    values = layer.values(x)
+    total = torch.zeros_like(values)
+    for part in weights.values() if isinstance(weights, dict) else [weights]:
+        if part.dim() == 6:
+            total = total + torch.einsum("bghqck,bchke->bghqe", part, values)
+        elif hasattr(layer, "primers"):
+            tokens = x.shape[2]
+            total = total + torch.einsum("bghqk,qkhe,bghke->bghqe", part, layer.primers()[:tokens, :tokens], values)
+        else:
+            total = total + part @ values
+    return layer.project(total)
+
+
+class Elements(TorchDispatchMode):
+    """Counts the numbers that all operations write."""
+
+    total = 0
+
+    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        out = function(*args, **(kwargs or {}))
+        self.total += sum(leaf.numel() for leaf in tree_leaves(out) if isinstance(leaf, Tensor))
+        return out
+
+
+def cost(layer: Attention) -> Tensor:
+    """Multiplications of all matrix products, and numbers written by all operations, in one forward pass."""
+    x = tokens_for(layer, batch=1)
+    with torch.no_grad(), sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as products, Elements() as held:
+        layer(x)
+    return torch.tensor([products.get_total_flops(), held.total], dtype=torch.float64)
