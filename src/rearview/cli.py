@@ -5,6 +5,7 @@ Only the parser is imported here; torch and the rest come with the command that 
 
 import sys
 from collections.abc import Sequence
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -20,6 +21,9 @@ app = App(
     help="Time series with attention: from a CSV to a forecast in one command.",
     help_epilogue="Examples: rearview demo; rearview forecast sales.csv --horizon 28; rearview describe patchtst",
 )
+
+_called: ContextVar[tuple[str, ...]] = ContextVar("called", default=())
+"""The arguments of the command that is running."""
 
 Horizon = Annotated[int, Parameter(name=["--horizon", "--pred-len", "--h"])]
 Lookback = Annotated[int | None, Parameter(name=["--lookback", "--seq-len", "--input-size"])]
@@ -133,7 +137,8 @@ def forecast(
         request=request,
         reading={name: value for name, value in reading.items() if value is not None},
     )
-    return forecast_command(job, out or Path(f"rearview-{Path(file).name.partition('.')[0]}"))
+    folder = out or Path(f"rearview-{Path(file).name.partition('.')[0]}")
+    return forecast_command(job, folder, _again())
 
 
 @app.command
@@ -175,7 +180,7 @@ def demo(*, out: Path = Path("demo"), horizon: Horizon = 48, seed: int = 0) -> i
     """
     from rearview.jobs.console import demo_command
 
-    return demo_command(out, horizon, seed)
+    return demo_command(out, horizon, seed, _again())
 
 
 @app.command
@@ -258,6 +263,7 @@ def describe(name: str, /) -> int:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code: 0, 1 for bad input, 2 for usage, 130 for Ctrl-C."""
     tokens = list(sys.argv[1:] if argv is None else argv)
+    _called.set(tuple(tokens))
     try:
         code = app(tokens, exit_on_error=False, print_error=False)
     except cyclopts.CycloptsError as problem:
@@ -268,6 +274,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _refused("Interrupted.", 130)
     except BrokenPipeError:
         return 0
+    except OSError as problem:
+        place = f": {problem.filename}" if problem.filename else ""
+        return _refused(f"{problem.strerror or problem}{place}.", RearviewError.exit_code)
     return code if isinstance(code, int) else 0
 
 
@@ -279,6 +288,13 @@ def run() -> None:
 def _refused(sentence: str, code: int) -> int:
     sys.stderr.write(f"rearview: {sentence}\n")
     return code
+
+
+def _again() -> str:
+    """The command that makes this run again."""
+    import shlex
+
+    return shlex.join(["rearview", *_called.get()])
 
 
 def _words(text: str) -> tuple[str, ...]:

@@ -7,8 +7,8 @@ backtest = forecaster.cross_validation(frame, n_windows=5)
 forecaster.save("model/")
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from numbers import Real
 from pathlib import Path
 from typing import Any, Literal
 
@@ -18,14 +18,18 @@ from numpy.typing import NDArray
 from rearview import train
 from rearview.data.load import load as read
 from rearview.data.panel import Finding, Panel
+from rearview.data.step import Step
 from rearview.data.window import ends
 from rearview.errors import InputError, SettingsError, did_you_mean
 from rearview.forecasting import backtest as backtesting
 from rearview.forecasting import frames, store
-from rearview.forecasting.answer import Answer, answer
+from rearview.forecasting.answer import Answer, answer, with_future
+from rearview.forecasting.asof import AsOf
 from rearview.forecasting.backtest import Backtest, readable, variables
 from rearview.forecasting.engine import Fitted, fit
+from rearview.forecasting.future import known_ahead
 from rearview.forecasting.request import Request, check_level
+from rearview.forecasting.transform import applied
 
 READING = ("id_col", "time_col", "target_col", "target", "known", "drop", "together", "freq", "sentinels", "fill")
 
@@ -98,11 +102,12 @@ class Forecaster:
             seed=seed,
             device=device,
         )
-        self.reading = {name: value for name, value in reading.items() if value is not None}
+        self.reading = {name: _plain(value) for name, value in reading.items() if value is not None}
         self.alias = alias
         self.progress = progress
         self._fitted: Fitted | None = None
         self._tail: Panel | None = None
+        self._whole_ids = False
 
     def fit(self, frame: Any, *, checkpoint: Path | str | None = None, resume: bool = False) -> "Forecaster":
         """Train on a frame or file; with `checkpoint` a run that was cut off is taken up again by `resume=True`."""
@@ -110,6 +115,7 @@ class Forecaster:
         path = None if checkpoint is None else Path(checkpoint)
         fitted = fit(panel, self.request, checkpoint=path, resume=resume, progress=self.progress)
         self.adopt(fitted, panel)
+        self._whole_ids = frames.has_whole_ids(frame, panel.layout)
         return self
 
     def adopt(self, fitted: Fitted, panel: Panel) -> None:
@@ -123,12 +129,13 @@ class Forecaster:
         `future` holds the known inputs for the steps to forecast. The frame comes back in the kind and layout of the
         data: long as `unique_id, ds, model, model-lo-95 ...`, wide as `time, column, column-lo-95 ...`.
         """
-        panel = self.tail if frame is None else readable(self.read(frame), self.fitted)
+        panel = self.tail if frame is None else self.read_new(frame)
         said, stamps = self.forecast(panel, future=future, level=level)
         layout, names = panel.layout, variables(panel)
         if layout.form == "wide":
             return frames.native(frames.wide_columns(layout, names, stamps[:1], said.mean, said.intervals), layout)
-        flat = frames.long_columns(layout, names, *flattened(stamps, said, panel), self.name)
+        whole_ids = self._whole_ids if frame is None else frames.has_whole_ids(frame, layout)
+        flat = frames.long_columns(layout, names, *flattened(stamps, said, panel), self.name, whole_ids=whole_ids)
         return frames.native(flat, layout)
 
     def forecast(
@@ -136,14 +143,8 @@ class Forecaster:
     ) -> tuple[Answer, NDArray[np.generic]]:
         """Forecasts after the last row of each series of a panel, as arrays, and their stamps [series, step]."""
         fitted = self.fitted
-        if str(panel.step) != fitted.step:
-            raise InputError(
-                f"{panel.layout.source} has a row {panel.step.words()} ({panel.step}), but the model was trained on "
-                f"steps of {fitted.step}; bring rows of the same step, or train again."
-            )
-        last = panel.stamps[panel.offsets[1:] - 1]
-        stamps = np.stack([panel.step.after(stamp, self.request.horizon) for stamp in last])
-        known = self._known(panel, stamps, future)
+        stamps = stamps_ahead(panel, self.request.horizon)
+        known = known_ahead(panel, stamps, future, self.reading)
         return answer(fitted, panel, ends(panel), self._asked(level), known), stamps
 
     def cross_validation(
@@ -160,8 +161,11 @@ class Forecaster:
         Trains afresh on rows up to the first cutoff (`refit=True`: at every cutoff), whatever `fit` saw before.
         """
         panel = self.read(frame)
-        result = self.backtest(panel, n_windows, step_size, refit=refit, level=level)
-        return frames.native(backtest_columns(result, panel, self.alias or result.fitted.name), panel.layout)
+        known_at = None if isinstance(frame, Panel) else AsOf.of(frame, panel, self.reading)
+        result = self.backtest(panel, n_windows, step_size, refit=refit, level=level, known_at=known_at)
+        whole_ids = frames.has_whole_ids(frame, panel.layout)
+        columns = backtest_columns(result, panel, self.alias or result.fitted.name, whole_ids=whole_ids)
+        return frames.native(columns, panel.layout)
 
     def backtest(
         self,
@@ -171,10 +175,14 @@ class Forecaster:
         *,
         refit: bool = False,
         level: Sequence[float] | None = None,
+        known_at: Callable[[np.generic], Panel] | None = None,
         checkpoint: Path | None = None,
         resume: bool = False,
     ) -> Backtest:
-        """The same on a panel, as arrays with scores."""
+        """The same on a panel, as arrays with scores.
+
+        `known_at(date)` gives the panel as it was known at a date (`AsOf`); without it the panel is cut off there.
+        """
 
         def train_at(before: Panel, window: int) -> Fitted:
             path = None if checkpoint is None else checkpoint.with_name(f"{checkpoint.stem}-{window}.safetensors")
@@ -189,39 +197,41 @@ class Forecaster:
             refit=refit,
             levels=self._asked(level),
             lookback=self.request.lookback,
+            known_at=known_at,
         )
 
-    def explain(self, frame: Any = None) -> dict[str, Any]:
+    def explain(self, frame: Any = None, *, future: Any = None) -> dict[str, Any]:
         """The attention weights of every layer for the last window of each series, as arrays ready to plot.
 
         "layer 1" and on: [series, group, head, query, key], or a mapping of parts that add up.
         """
         import torch
 
-        panel = self.tail if frame is None else readable(self.read(frame), self.fitted)
+        fitted = self.fitted
+        panel = self.tail if frame is None else self.read_new(frame)
+        known = known_ahead(panel, stamps_ahead(panel, self.request.horizon), future, self.reading)
+        panel = applied(panel, self.request)
         which = ends(panel)
-        source = self.fitted.source(panel, which)
-        batch = source.pasts(torch.arange(len(which)))
+        index = torch.arange(len(which))
+        batch = with_future(fitted, panel, which, index, fitted.source(panel, which).pasts(index), known)
         with torch.inference_mode():
-            layers = self.fitted.network.weights(batch.past, batch.past_marks, None, mask=batch.mask)
+            layers = fitted.network.weights(batch.past, batch.past_marks, batch.future_marks, mask=batch.mask)
         if not layers:
-            raise SettingsError(f"{self.fitted.name} has no attention to look at.")
+            raise SettingsError(f"{fitted.name} has no attention to look at.")
         return {f"layer {number}": _arrays(weights) for number, weights in enumerate(layers, start=1)}
 
     def save(self, folder: Path | str) -> None:
         """Write the fitted forecaster to a folder: settings as JSON, numbers as safetensors."""
-        reading = {**self.reading, "alias": self.alias}
+        reading = {**self.reading, "alias": self.alias, "whole_ids": self._whole_ids}
         store.save(Path(folder), self.fitted, self.tail, reading)
 
     @classmethod
     def load(cls, folder: Path | str, *, device: str | None = None) -> "Forecaster":
         """The forecaster that `save` wrote; a changed or newer one is refused."""
-        fitted, tail, reading = store.load(Path(folder))
-        if device is not None:
-            fitted = replace(fitted, request=replace(fitted.request, device=device))
-            fitted.network.to(fitted.device)
+        fitted, tail, reading = store.load(Path(folder), device)
+        whole_ids = reading.pop("whole_ids")
         forecaster = cls(**fitted.request.to_dict(), **reading)
-        forecaster._fitted, forecaster._tail = fitted, tail
+        forecaster._fitted, forecaster._tail, forecaster._whole_ids = fitted, tail, whole_ids
         return forecaster
 
     def read(self, frame: Any) -> Panel:
@@ -229,6 +239,33 @@ class Forecaster:
         if isinstance(frame, Panel):
             return frame
         return read(frame, **self.reading)
+
+    def read_new(self, frame: Any) -> Panel:
+        """The panel of new rows as the fitted network reads it; another step or a missing column is refused."""
+        step = self.fitted.step
+        try:
+            panel = self.read(frame)
+        except InputError:
+            # A few rows don't tell their step, but the model knows it; other faults are met again and named.
+            panel = read(frame, **{**self.reading, "freq": step})
+        if str(panel.step) != step:
+            panel = self._on_the_steps_of_training(frame, panel)
+        return readable(panel, self.fitted)
+
+    def _on_the_steps_of_training(self, frame: Any, panel: Panel) -> Panel:
+        """Few rows can look like another step (a week of business days: days); refused unless the model's fits too."""
+        if not isinstance(frame, Panel):
+            try:
+                again = read(frame, **{**self.reading, "freq": self.fitted.step})
+            except InputError:
+                pass
+            else:
+                if len(again.values) <= len(panel.values):
+                    return again
+        raise InputError(
+            f"{panel.layout.source} has a row {panel.step.words()} ({panel.step}), but the model was trained on "
+            f"steps of {self.fitted.step}; bring rows of the same step, or train again."
+        )
 
     @property
     def name(self) -> str:
@@ -259,25 +296,10 @@ class Forecaster:
             return () if level is None else _levels(level)
         return self.request.level if level is None else _levels(level)
 
-    def _known(self, panel: Panel, stamps: NDArray[np.generic], future: Any) -> NDArray[np.float32] | None:
-        """[series, column, step]: the future of known inputs, found by series and stamp in the caller's frame."""
-        names = panel.known_names
-        if not names:
-            if future is not None:
-                raise SettingsError(
-                    "A future was given, but no column is named as known; name them with known=[...] when fitting."
-                )
-            return None
-        if future is None:
-            raise InputError(
-                f"The model was trained with {', '.join(names)} known in the future; give their next "
-                f"{self.request.horizon} steps as future=... (command line: --future FILE)."
-            )
-        given = read(future, **{**self.reading, "target": (), "known": names})
-        return _matched(given, panel, stamps, names)
 
-
-def backtest_columns(result: Backtest, panel: Panel, model: str, *, always_long: bool = False) -> dict[str, Any]:
+def backtest_columns(
+    result: Backtest, panel: Panel, model: str, *, always_long: bool = False, whole_ids: bool = False
+) -> dict[str, Any]:
     """A backtest as columns, in the layout of the data or always long."""
     layout = panel.layout
     if layout.form == "wide" and not always_long:
@@ -299,6 +321,7 @@ def backtest_columns(result: Backtest, panel: Panel, model: str, *, always_long:
         model,
         y=rows(result.y),
         cutoffs=np.repeat(result.cutoffs, count)[there],
+        whole_ids=whole_ids,
     )
 
 
@@ -314,37 +337,24 @@ def flattened(
     )
 
 
-def _levels(level: Sequence[float] | float) -> tuple[float, ...]:
-    given = (level,) if isinstance(level, int | float) else tuple(level)
+def stamps_ahead(panel: Panel, horizon: int) -> NDArray[np.generic]:
+    """[series, step]: the stamps that follow the last row of each series."""
+    last = panel.stamps[panel.offsets[1:] - 1]
+    return np.stack([panel.step.after(stamp, horizon) for stamp in last])
+
+
+def _levels(level: Any) -> tuple[float, ...]:
+    given = (level,) if isinstance(level, Real) else tuple(level)
     for one in given:
         check_level(one)
     return tuple(sorted({float(one) for one in given}))
 
 
-def _matched(given: Panel, panel: Panel, stamps: NDArray[np.generic], names: tuple[str, ...]) -> NDArray[np.float32]:
-    columns = [given.columns.index(name) for name in names]
-    out = np.empty((panel.series, len(names), stamps.shape[1]), dtype=np.float64)
-    place = {name: s for s, name in enumerate(given.ids)}
-    for s, name in enumerate(panel.ids):
-        g = 0 if given.layout.form == "wide" else place.get(name)
-        if g is None:
-            raise InputError(f"{given.layout.source} has no rows for series {name!r}; give its known inputs too.")
-        a, b = given.bounds()[g]
-        rows = np.searchsorted(given.stamps[a:b], stamps[s])
-        found = rows < b - a
-        found[found] = given.stamps[a:b][rows[found]] == stamps[s][found]
-        if not found.all():
-            missing = stamps[s][~found][0]
-            raise InputError(
-                f"{given.layout.source} has no row for {missing} of series {name!r}; the known inputs are needed "
-                f"from {stamps[s][0]} to {stamps[s][-1]}."
-            )
-        cells = given.original(slice(a, b), g)[rows][:, columns]
-        if np.isnan(cells).any():
-            bad = int(np.argwhere(np.isnan(cells))[0][0])
-            raise InputError(f"{given.layout.source}: a known input is missing at {stamps[s][bad]} of series {name!r}.")
-        out[s] = cells.T
-    return out.astype(np.float32)
+def _plain(value: Any) -> Any:
+    """A reading option as JSON can hold it: a step by its name, a list of columns as a list."""
+    if isinstance(value, Step):
+        return str(value)
+    return value if isinstance(value, str | bool) else list(value)
 
 
 def _arrays(weights: Any) -> Any:

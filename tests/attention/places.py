@@ -18,8 +18,16 @@ from rearview import attention
 from rearview.attention.contract import Attention, Site, Weights
 from rearview.errors import SettingsError
 
-BATCH, GROUPS, TOKENS, WIDTH, HEADS, HEAD_WIDTH, LOOKBACK = 2, 3, 7, 13, 5, 11, 53
-SITE = Site(groups=GROUPS, tokens=TOKENS, width=WIDTH, heads=HEADS, head_width=HEAD_WIDTH, lookback=LOOKBACK)
+BATCH, GROUPS, HEADS, TOKENS, HEAD_WIDTH, WIDTH, VALUE_WIDTH, LOOKBACK = 2, 3, 5, 7, 11, 13, 17, 53
+SITE = Site(
+    groups=GROUPS,
+    tokens=TOKENS,
+    width=WIDTH,
+    heads=HEADS,
+    head_width=HEAD_WIDTH,
+    value_width=VALUE_WIDTH,
+    lookback=LOOKBACK,
+)
 EXACT = 1e-11  # float64, a few thousand operations on numbers near 1
 
 
@@ -40,9 +48,10 @@ def place_causal(name: str) -> Attention | None:
     """A layer in a causal place, or None where the mechanism refuses such places in a sentence that names it."""
     try:
         return place(name, causal=True)
-    except SettingsError as refusal:
-        assert name in str(refusal)
-        return None
+    except SettingsError as error:
+        refusal = str(error)
+    assert name in refusal
+    return None
 
 
 def both(name: str) -> list[Attention]:
@@ -91,7 +100,7 @@ def operated(layer: Attention, weights: Weights, x: Tensor) -> Tensor:
     """What the effective operator makes of the values: its parts add up.
 
     A part is [batch, group, head, query, key], or across groups [batch, group, head, query, group, key]. A layer with
-    `primers()`, [query, key, head, head_width], has values of its own for every pair.
+    `primers()`, [query, key, head, value_width], has values of its own for every pair.
     """
     values = layer.values(x)
     total = torch.zeros_like(values)

@@ -133,7 +133,8 @@ def linear_claim_is_true(name: str) -> None:
     for causal in (False, True):
         if causal and place_causal(name) is None:
             continue
-        once, twice, thrice = (cost(place(name, causal=causal, tokens=tokens)) for tokens in (256, 512, 768))
+        narrow = {"groups": 2, "heads": 1, "width": 3, "head_width": 5, "value_width": 7, "causal": causal}
+        once, twice, thrice = (cost(place(name, tokens=tokens, **narrow)) for tokens in (256, 512, 768))
         # a + b n has no second difference; c n^2 has 2 c 256^2, and 9 c 256^2 of it are in the whole.
         bent = (thrice - 2 * twice + once) / thrice
         assert bool((bent < 0.01).all()) == place(name, causal=causal).claims.linear_in_tokens
@@ -177,7 +178,7 @@ def carry_claim_is_true(name: str) -> None:
 
 @check
 def softmax_claim_is_true(name: str) -> None:
-    """Where the claim is a mapping in words ("always"), the layer itself is softmax attention."""
+    """A layer that says "always" is softmax attention as it stands; other settings are for its own test."""
     layer = place(name)
     if layer.claims.reduces_to_softmax_at != "always":
         return
@@ -197,7 +198,7 @@ def padding_never_moves_a_real_token(name: str) -> None:
 
 
 @check
-def padding_moves_something_unless_masked(name: str) -> None:
+def mask_changes_what_is_mixed(name: str) -> None:
     layer = place(name)
     mask = ragged_mask(layer)
     x = tokens_for(layer)
@@ -261,7 +262,7 @@ def rows_of_a_batch_do_not_see_one_another(name: str) -> None:
 
 @check
 def gradients_are_those_of_the_function(name: str) -> None:
-    layer = place(name, groups=2, tokens=3, width=5, heads=1, head_width=7)
+    layer = place(name, groups=2, tokens=3, width=5, heads=1, head_width=7, value_width=11)
     x = tokens_for(layer, batch=1).requires_grad_()
     named = dict(layer.named_parameters())
     for given in situations_for_gradients(layer):
@@ -294,7 +295,8 @@ def bfloat16_is_as_exact_as_plain_bfloat16(name: str) -> None:
 
 @check
 def smallest_places_work(name: str) -> None:
-    for changes in ({"tokens": 1}, {"groups": 1}, {"width": 13, "heads": 13, "head_width": None}):
+    thin = {"width": WIDTH, "heads": WIDTH, "head_width": None, "value_width": None}
+    for changes in ({"tokens": 1}, {"groups": 1}, thin, {"value_width": 1}):
         layer = place(name, **changes)
         x = tokens_for(layer).requires_grad_()
         y = layer(x)

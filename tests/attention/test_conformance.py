@@ -10,7 +10,7 @@ NAMES = attention.names()
 
 def test_the_suite_met_every_mechanism() -> None:
     assert len(NAMES) == 2
-    assert len(CHECKS) == 23
+    assert len(CHECKS) == 22
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
@@ -24,6 +24,6 @@ def test_a_mechanism_explains_itself(name: str) -> None:
     about = attention.describe(name)
     assert about.name == name
     assert about.summary == attention.summary(name)
-    assert about.summary.endswith((".", ":")) or len(about.summary) > 20
+    assert len(about.summary.split()) > 3
     assert all(setting.meaning for setting in about.settings)
     assert str(about).startswith(f"{name}: {about.summary}")

@@ -1,6 +1,18 @@
-"""The name maps and sizes of this folder are importable by its tests."""
+"""The name maps and small networks of this folder are importable by its tests; shape checks can be switched off."""
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
+import jaxtyping
+import pytest
+
 sys.path.insert(0, str(Path(__file__).parent))
+
+
+@pytest.fixture
+def unchecked() -> Iterator[None]:
+    """No run-time type checks: they would answer before the library does, and no compiler can trace them."""
+    jaxtyping.config.update("jaxtyping_disable", True)
+    yield
+    jaxtyping.config.update("jaxtyping_disable", False)

@@ -51,6 +51,9 @@ class Site:
     """Width of a head's values; None: as its queries and keys."""
     lookback: int | None = None
     """Time steps of the window the tokens were made from."""
+    variates: int | None = None
+    """Where tokens are channels: how many of the first ones are (calendar tokens follow); None: all, or none in time
+    order."""
     times: tuple[int, ...] | None = None
     """The time index of each token where order is not simply 0, 1, 2 ... (Timer-XL's channel x patch tokens)."""
     layer: int = 0
@@ -66,8 +69,9 @@ class Site:
         for name in ("groups", "tokens", "width", "heads", "layers"):
             if getattr(self, name) < 1:
                 raise SettingsError(f"Site.{name} is {getattr(self, name)}; it must be at least 1.")
-        if self.head_width is not None and self.head_width < 1:
-            raise SettingsError(f"Site.head_width is {self.head_width}; it must be at least 1, or None.")
+        for name in ("head_width", "value_width"):
+            if getattr(self, name) is not None and getattr(self, name) < 1:
+                raise SettingsError(f"Site.{name} is {getattr(self, name)}; it must be at least 1, or None.")
         if self.head_width is None and self.width % self.heads:
             raise SettingsError(
                 f"width {self.width} can't be shared evenly by {self.heads} heads; "
@@ -103,6 +107,8 @@ class Claims:
     """Permuting groups permutes the output."""
     carries_scores: bool = False
     """Takes part in residual attention scores through `carry`."""
+    reads_windows: bool = False
+    """Wants the windows that the tokens were made from, as `windows` [batch, channel, time]."""
     takes_bias: bool = True
     """Has scores that a bias can be added to."""
     reduces_to_softmax_at: str | None = None
@@ -180,6 +186,7 @@ class Given(NamedTuple):
     bias: Tensor | None = None
     ages: Tensor | None = None
     carry: Carry | None = None
+    windows: Tensor | None = None
 
 
 class Projected(Attention):
@@ -211,8 +218,9 @@ class Projected(Attention):
         bias: Tensor | None = None,
         ages: Tensor | None = None,
         carry: Carry | None = None,
+        windows: Tensor | None = None,
     ) -> Tokens | tuple[Tokens, Carry]:
-        mixed, handed_on = self.mix(*self.heads(x), Given(x, mask, bias, ages, carry))
+        mixed, handed_on = self.mix(*self.heads(x), Given(x, mask, bias, ages, carry, windows))
         y = self.project(mixed)
         return y if handed_on is None else (y, handed_on)
 
@@ -224,9 +232,10 @@ class Projected(Attention):
         bias: Tensor | None = None,
         ages: Tensor | None = None,
         carry: Carry | None = None,
+        windows: Tensor | None = None,
     ) -> Weights:
         q, k, _ = self.heads(x)
-        return self.operator(q, k, Given(x, mask, bias, ages, carry))
+        return self.operator(q, k, Given(x, mask, bias, ages, carry, windows))
 
     def heads(self, x: Tokens) -> tuple[Tensor, Tensor, Tensor]:
         """Queries, keys and values [batch, group, head, token, width of a head]."""

@@ -20,6 +20,8 @@ from rearview.errors import SettingsError
 
 CHUNK = 64
 
+Values = Float[Tensor, "batch group head token value_width"]
+
 
 @dataclass(frozen=True, slots=True)
 class Settings:
@@ -50,12 +52,12 @@ def reference(
     return torch.stack(out)
 
 
-def whole(q: Heads, k: Heads, v: Heads) -> tuple[Tensor, Tensor]:
+def whole(q: Heads, k: Heads, v: Values) -> tuple[Tensor, Tensor]:
     """Numerator and normaliser when every token sees every other."""
     return q @ (k.transpose(-1, -2) @ v), q @ k.sum(-2).unsqueeze(-1)
 
 
-def chunked(q: Heads, k: Heads, v: Heads, chunk: int = CHUNK) -> tuple[Tensor, Tensor]:
+def chunked(q: Heads, k: Heads, v: Values, chunk: int = CHUNK) -> tuple[Tensor, Tensor]:
     """Numerator and normaliser when a token sees itself and earlier ones."""
     tokens = q.shape[-2]
     padding = -tokens % chunk

@@ -2,7 +2,7 @@
 
 Entries of a model apply from top to bottom, later ones on top of earlier ones. The schedules are the clean ones: what
 PatchTST's released code does by accident (a first epoch at a twenty-fifth of the rate, a beta1 of 0.95) is left out,
-and so is the single epoch of iTransformer's script for Exchange at horizon 336, because training ends by validation here.
+and so is the single epoch of iTransformer's script for Exchange at horizon 336: training ends by validation here.
 
 Sources: the scripts of yuqinie98/PatchTST, thuml/iTransformer and cure-lab/LTSF-Linear on GitHub.
 """

@@ -24,7 +24,8 @@ def read(path: Path) -> list[Row]:
         content = path.read_bytes()
     except OSError as problem:
         raise InputError(f"The results file {path} can't be read ({problem.strerror}); check its name.") from problem
-    return _rows(path, content)
+    lines = _whole(path, content).decode("utf-8", errors="replace").split("\n")
+    return [_row(path, number, line) for number, line in enumerate(lines[1:-1], start=2)]
 
 
 def append(path: Path, row: Row) -> None:
@@ -34,10 +35,9 @@ def append(path: Path, row: Row) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         with _locked(path) as handle:
             _write(handle, path, line)
-    except OSError as problem:
+    except (OSError, InputError) as problem:
         raise InputError(
-            f"The results file {path} can't be written ({problem.strerror or problem}); the row that belongs there "
-            f"is: {line.decode().rstrip()}"
+            f"The row can't be added to {path} ({problem}); mend that and add this line: {line.decode().rstrip()}"
         ) from problem
 
 
@@ -69,10 +69,11 @@ def kept(path: Path) -> list[Row]:
     return rows
 
 
-def _rows(path: Path, content: bytes) -> list[Row]:
-    whole, torn = _parted(content)
-    lines = whole.decode("utf-8", errors="replace").split("\n")[:-1]
-    if not _is_ours(lines, torn):
+def _whole(path: Path, content: bytes) -> bytes:
+    """The whole lines of a results file; half a last line is told, any other file refused."""
+    end = content.rfind(b"\n") + 1
+    whole, torn = content[:end], content[end:]
+    if not (whole.startswith(_HEADER) if whole else _HEADER.startswith(torn)):
         raise InputError(
             f"{path} is no results file of this version of rearview (schema {SCHEMA}): its first line is not the list "
             f"of columns that begins with {','.join(COLUMNS[:4])}; choose another file."
@@ -83,7 +84,7 @@ def _rows(path: Path, content: bytes) -> list[Row]:
             RuntimeWarning,
             stacklevel=3,
         )
-    return [_row(path, number, line) for number, line in enumerate(lines[1:], start=2)]
+    return whole
 
 
 def _row(path: Path, number: int, line: str) -> Row:
@@ -97,24 +98,9 @@ def _row(path: Path, number: int, line: str) -> Row:
         ) from None
 
 
-def _parted(content: bytes) -> tuple[bytes, bytes]:
-    """The whole lines of a file, and what stands behind the last of them."""
-    end = content.rfind(b"\n") + 1
-    return content[:end], content[end:]
-
-
-def _is_ours(lines: Sequence[str], torn: bytes) -> bool:
-    if lines:
-        return f"{lines[0]}\n".encode() == _HEADER
-    return _HEADER.startswith(torn)
-
-
 def _write(handle: int, path: Path, line: bytes) -> None:
-    content = path.read_bytes()
-    _rows(path, content)
-    whole, torn = _parted(content)
-    if torn:
-        os.ftruncate(handle, len(whole))
+    whole = _whole(path, path.read_bytes())
+    os.ftruncate(handle, len(whole))
     data = line if whole else _HEADER + line
     written = os.write(handle, data)
     if written != len(data):

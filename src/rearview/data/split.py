@@ -19,6 +19,8 @@ SHARE = 0.1
 WINDOWS = 40
 """Windows of one series that a held-out stretch should hold where there is room: enough for a 95 % interval."""
 
+_NONE = Windows(np.zeros(0, np.int64), np.zeros(0, np.int64))
+
 
 @dataclass(frozen=True, slots=True)
 class Split:
@@ -37,47 +39,57 @@ def split(panel: Panel, lookback: int, horizon: int, *, share: float = SHARE, ca
     """Cut a panel; where it is too short for three stretches, validation goes first, then calibration."""
     lengths = panel.lengths
     spare = int(lengths.max()) - lookback - horizon
-    stretch = max(horizon + WINDOWS - 1, round(share * int(lengths.max())))
     parts = 2 if calibrate else 1
     while parts and spare < parts * horizon:
         parts -= 1
     if not parts:
-        train = windows(panel, lookback, horizon)
-        empty = train.take(slice(0, 0))
-        return Split(train, empty, empty, lengths, "too short to set rows aside: every row trains, nothing is held out")
+        train = seen(panel, windows(panel, lookback, horizon), horizon)
+        note = "too short to set rows aside: every row trains, nothing is held out"
+        return Split(train, _NONE, _NONE, lengths, note)
+    stretch = max(horizon + WINDOWS - 1, round(share * int(lengths.max())))
     stretch = max(horizon, min(stretch, spare // (parts + 2)))
-    borders = [_border(panel, stretch * k) for k in range(parts, 0, -1)]
-    train = windows(panel, lookback, horizon, None, borders[0])
-    held = [windows(panel, lookback, horizon, a, b) for a, b in zip(borders, [*borders[1:], lengths], strict=True)]
-    if calibrate and parts == 1:
-        return Split(
-            train,
-            train.take(slice(0, 0)),
-            held[0],
-            borders[0],
-            f"the last {stretch} steps calibrate the intervals; too short to hold out rows for early stopping as well",
-        )
-    empty = train.take(slice(0, 0))
-    calibration = held[1] if parts == 2 else empty
-    note = f"the last {stretch} steps calibrate the intervals, the {stretch} before them stop the training"
+    for dates in (_shared_date, _own_date):
+        borders = [_border(panel, dates(panel, stretch * k)) for k in range(parts, 0, -1)]
+        train = seen(panel, windows(panel, lookback, horizon, None, borders[0]), horizon)
+        if len(train):
+            break
+    stretches = zip(borders, [*borders[1:], lengths], strict=True)
+    held = [seen(panel, windows(panel, lookback, horizon, a, b), horizon) for a, b in stretches]
     if not calibrate:
-        note = f"the last {stretch} steps stop the training"
-    return Split(train, held[0], calibration, borders[0], note)
+        return Split(train, held[0], _NONE, borders[0], f"the last {stretch} steps stop the training")
+    if parts == 1:
+        note = (
+            f"the last {stretch} steps calibrate the intervals; too short to hold out rows for early stopping as well"
+        )
+        return Split(train, _NONE, held[0], borders[0], note)
+    note = f"the last {stretch} steps calibrate the intervals, the {stretch} before them stop the training"
+    return Split(train, held[0], held[1], borders[0], note)
 
 
-def _border(panel: Panel, steps: int) -> NDArray[np.int64]:
-    """[series]: rows before the date at which the last `steps` of the longest series' length begin.
+def seen(panel: Panel, which: Windows, horizon: int) -> Windows:
+    """The windows whose future holds at least one observed target: nothing can be learned from the others."""
+    if panel.observed is None:
+        return which
+    some = np.concatenate([[0], np.cumsum(panel.observed[:, : panel.targets].any(axis=1))])
+    return which.take(np.flatnonzero(some[which.starts + horizon] > some[which.starts]))
 
-    With many series the date is the one after which the same share of all rows lies, so that series which begin and
-    end at different times share the held-out rows fairly; where that leaves the longest series too little, its own
-    last `steps` rows decide.
+
+def _shared_date(panel: Panel, steps: int) -> np.generic:
+    """The date after which as large a share of all rows lies as `steps` are of the longest series.
+
+    Series that begin and end at different times share the held-out rows fairly so; never later than `_own_date`.
     """
-    longest = int(np.argmax(panel.lengths))
-    begin, end = panel.bounds()[longest]
-    own = panel.stamps[end - steps]
-    if panel.series == 1:
-        return panel.lengths - steps
     stamps = np.sort(panel.stamps)
-    date = stamps[min(round((1 - steps / (end - begin)) * len(stamps)), len(stamps) - 1)]
-    date = min(date, own)
+    place = round((1 - steps / int(panel.lengths.max())) * len(stamps))
+    return min(stamps[min(place, len(stamps) - 1)], _own_date(panel, steps))
+
+
+def _own_date(panel: Panel, steps: int) -> np.generic:
+    """The date at which the last `steps` rows of the longest series begin."""
+    longest = int(np.argmax(panel.lengths))
+    return panel.stamps[panel.offsets[longest + 1] - steps]
+
+
+def _border(panel: Panel, date: np.generic) -> NDArray[np.int64]:
+    """[series]: rows before a date."""
     return np.array([np.searchsorted(panel.stamps[a:b], date) for a, b in panel.bounds()], dtype=np.int64)

@@ -22,16 +22,23 @@ class _ByteDropout(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, dropped: int) -> Tensor:
         words = torch.empty(-(-x.numel() // 8), dtype=torch.int64).random_(-(2**63), None)
-        keep = (words.view(torch.uint8)[: x.numel()] >= dropped).view(x.shape)
-        ctx.save_for_backward(keep)
-        ctx.scale = LEVELS / (LEVELS - dropped)
-        return x.mul(keep).mul_(ctx.scale)
+        ctx.save_for_backward(words)
+        ctx.dropped = dropped
+        return _masked(x, words, dropped)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
-        (keep,) = ctx.saved_tensors
-        return grad.mul(keep).mul_(ctx.scale), None
+        (words,) = ctx.saved_tensors
+        return _masked(grad, words, ctx.dropped), None
+
+
+def _masked(x: Tensor, words: Tensor, dropped: int) -> Tensor:
+    """`x` where its byte of `words` is kept, scaled up, and 0 elsewhere."""
+    cells = words.view(torch.uint8)[: x.numel()].view(x.shape)
+    # Straight into the numbers' own type, and on into the result: by way of a bool mask this takes eight times as long.
+    kept = torch.ge(cells, dropped, out=torch.empty(x.shape, dtype=x.dtype))
+    return kept.mul_(x).mul_(LEVELS / (LEVELS - dropped))
 
 
 def dropout(x: Tensor, rate: float, training: bool) -> Tensor:

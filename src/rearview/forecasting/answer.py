@@ -12,7 +12,7 @@ from rearview.data.window import Batch, Windows
 from rearview.errors import SettingsError
 from rearview.forecasting.engine import Fitted, outputs
 from rearview.forecasting.transform import applied, undone
-from rearview.tasks.conformal import needed
+from rearview.tasks.conformal import Residuals, needed
 
 Array = NDArray[np.float64]
 MOST_CELLS = 1 << 22  # cells of past that go through the network at once
@@ -32,7 +32,7 @@ class Answer:
 
 
 def answer(
-    fitted: Fitted, panel: Panel, which: Windows, levels: tuple[float, ...], known: NDArray[np.float32] | None = None
+    fitted: Fitted, panel: Panel, which: Windows, levels: tuple[float, ...], known: Array | None = None
 ) -> Answer:
     """Forecast from the rows before each window's start.
 
@@ -43,7 +43,7 @@ def answer(
     source = fitted.source(panel, which)
     portion = max(1, MOST_CELLS // (source.channels * fitted.lookback))
     batches = [
-        _with_future(fitted, panel, which, index, source.pasts(index), known)
+        with_future(fitted, panel, which, index, source.pasts(index), known)
         for index in torch.split(torch.arange(len(which)), portion)
     ]
     yhat, scale = outputs(fitted, batches)
@@ -84,12 +84,17 @@ def _intervals(
         low, high, reach = fitted.residuals.bounds(level)
         found[level] = (yhat[..., 0] + low * scale[..., None], yhat[..., 0] + high * scale[..., None])
         if reach:
-            count = int(fitted.residuals.counts.min())
-            notes.append(
-                f"A {level:g} % interval needs {needed(level)} residuals a step and there are {count}: "
-                f"up to {reach} neighbouring steps on each side were pooled."
-            )
+            notes.append(_pooling_note(fitted.residuals, level, reach))
     return found, tuple(notes)
+
+
+def _pooling_note(residuals: Residuals, level: float, reach: int) -> str:
+    count, steps = int(residuals.counts.min()), residuals.counts.shape[1]
+    start = f"An interval of {level:g} % needs {needed(level)} residuals a step and there are {count}"
+    if reach < steps:
+        return f"{start}: up to {reach} neighbouring step{'s' if reach > 1 else ''} on each side were pooled."
+    total = int(residuals.counts.sum(-1).min())
+    return f"{start}, {total} over all steps: it rests on the extremes and is likely too narrow."
 
 
 def _quantile_bounds(
@@ -107,13 +112,13 @@ def _quantile_bounds(
     return ordered[..., low], ordered[..., high]
 
 
-def _with_future(
+def with_future(
     fitted: Fitted,
     panel: Panel,
     which: Windows,
     index: torch.Tensor,
     batch: Batch,
-    known: NDArray[np.float32] | None,
+    known: Array | None,
 ) -> Batch:
     """The batch with the marks of its future, whose rows the panel need not have."""
     horizon = fitted.request.horizon

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from rearview.data.checks import check_length
 from rearview.data.panel import Panel
-from rearview.data.window import Windows
+from rearview.data.window import Windows, ends
 from rearview.errors import InputError, SettingsError
 from rearview.forecasting.answer import answer
 from rearview.forecasting.engine import Fitted, select
@@ -110,13 +110,18 @@ def backtest(
     refit: bool = False,
     levels: tuple[float, ...] = (),
     lookback: int | None = None,
+    known_at: Callable[[np.generic], Panel] | None = None,
 ) -> Backtest:
-    """Run a backtest; `fit(rows before the cutoff, window)` trains a network."""
-    dates = cutoffs(panel, horizon, n_windows, step_size or horizon)
-    before = panel.until(dates[0])
+    """Run a backtest; `fit(rows up to the cutoff, window)` trains a network.
+
+    `known_at(date)` gives the panel as it was known at a date (default: the panel cut off there).
+    """
+    known_at = known_at or panel.until
+    dates = cutoffs(panel, horizon, n_windows, horizon if step_size is None else step_size)
+    first = seen = known_at(dates[0])
     if lookback is not None:
-        check_length(before, lookback, horizon)
-    fitted = fit(before, 0)
+        check_length(first, lookback, horizon)
+    fitted = fit(first, 0)
     names = variables(panel)
     shape = (len(dates), len(names), horizon)
     y, mean = np.full(shape, np.nan), np.full(shape, np.nan)
@@ -124,10 +129,13 @@ def backtest(
     stamps = np.stack([panel.step.after(date, horizon) for date in dates])
     notes: dict[str, None] = {}
     for w, date in enumerate(dates):
-        if refit and w:
-            fitted = fit(panel.until(date), w)
+        seen = known_at(date) if w else first
+        if refit and w and not fitted.interrupted:
+            fitted = fit(seen, w)
         which = _windows_at(panel, date)
-        said = answer(fitted, readable(panel, fitted), which, levels, _known_ahead(panel, which, horizon))
+        place_of = {name: s for s, name in enumerate(seen.ids)}
+        last = ends(seen).take(np.array([place_of[panel.ids[s]] for s in which.series]))
+        said = answer(fitted, readable(seen, fitted), last, levels, _known_ahead(panel, which, horizon))
         notes |= dict.fromkeys(said.notes)
         place = which.series[:, None] * panel.targets + np.arange(panel.targets)
         mean[w, place] = said.mean
@@ -142,8 +150,8 @@ def backtest(
         y=y,
         mean=mean,
         intervals=intervals,
-        absolute=_naive(panel, dates[0], int(fitted.plan.season.value), square=False),
-        squared=_naive(panel, dates[0], int(fitted.plan.season.value), square=True),
+        absolute=_naive(first, panel.ids, int(fitted.plan.season.value), square=False),
+        squared=_naive(first, panel.ids, int(fitted.plan.season.value), square=True),
         fitted=fitted,
         notes=tuple(notes),
     )
@@ -191,20 +199,25 @@ def _actual(panel: Panel, which: Windows, horizon: int) -> Array:
     return out
 
 
-def _known_ahead(panel: Panel, which: Windows, horizon: int) -> NDArray[np.float32] | None:
+def _known_ahead(panel: Panel, which: Windows, horizon: int) -> Array | None:
     if not panel.known:
         return None
-    out = np.zeros((len(which), panel.known, horizon), dtype=np.float64)
+    out = np.zeros((len(which), panel.known, horizon))
     for w, (start, s) in enumerate(zip(which.starts.tolist(), which.series.tolist(), strict=True)):
         rows = np.minimum(np.arange(start, start + horizon), panel.offsets[s + 1] - 1)
         out[w] = (panel.values[rows, -panel.known :] + panel.centre[s, -panel.known :]).T
-    return out.astype(np.float32)
+    return out
 
 
-def _naive(panel: Panel, date: np.generic, season: int, *, square: bool) -> Array:
+def _naive(before: Panel, ids: tuple[str, ...], season: int, *, square: bool) -> Array:
+    """[variable]: the scale of errors from the rows before the first cutoff; NaN for series that had not begun."""
+    place = {name: s for s, name in enumerate(before.ids)}
+    bounds = before.bounds()
     parts = []
-    for s, (a, b) in enumerate(panel.bounds()):
-        stop = a + int(np.searchsorted(panel.stamps[a:b], date, side="right"))
-        history = panel.original(slice(a, stop), s)[:, : panel.targets].T
-        parts.append(metrics.naive_scale(history, season, square) if stop > a else np.full(panel.targets, np.nan))
+    for name in ids:
+        scale = np.full(before.targets, np.nan)
+        if name in place:
+            history = before.original(slice(*bounds[place[name]]), place[name])[:, : before.targets].T
+            scale = metrics.naive_scale(history, season, square)
+        parts.append(scale)
     return np.concatenate(parts)

@@ -15,16 +15,18 @@ from rearview.data.panel import Finding, Panel
 from rearview.data.scale import Scaler
 from rearview.data.split import Split, split
 from rearview.data.window import Batch, Source, Windows
-from rearview.errors import SettingsError
+from rearview.errors import InputError, SettingsError
 from rearview.forecasting.request import Request
 from rearview.forecasting.transform import applied
 from rearview.models.contract import Model
+from rearview.shelf import settings_from
 from rearview.tasks import plan as planning
 from rearview.tasks.conformal import Residuals
 from rearview.tasks.forecast import Forecast
 from rearview.tasks.plan import GIVEN, Choice, Plan
 
 MOST_RESIDUALS = 4_000_000  # 16 MiB: what a saved model carries for its intervals, at most
+TRAINING_RESIDUALS = 500  # training windows that stand in for calibration where nothing could be held out
 SOFTENING = 0.01  # added to a window's variance on the scaled axis, so that flat windows keep a finite interval
 
 
@@ -57,6 +59,11 @@ class Fitted:
     @property
     def lookback(self) -> int:
         return int(self.plan.lookback.value)
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether Ctrl-C ended the training."""
+        return self.history is not None and self.history.ended == "interrupted"
 
     @property
     def device(self) -> torch.device:
@@ -119,8 +126,15 @@ def fit(
     longest = int(panel.lengths.max())
     season = planning.choose_season(panel, request.season, longest)
     lookback = planning.choose_lookback(panel, request.horizon, request.lookback, longest)
+    if name == "seasonal_naive" and request.lookback is None:
+        lookback = planning.naive_lookback(season, lookback, request.horizon, longest)
     check_length(panel, lookback.value, request.horizon)
     cut = split(panel, lookback.value, request.horizon, calibrate=request.intervals == "conformal")
+    if not len(cut.train):
+        raise InputError(
+            f"{panel.layout.source}: none of the rows to train on is followed by an observed value of "
+            f"{', '.join(panel.target_names[:5])}, so there is nothing to learn from; bring more history."
+        )
     findings = _short_series(panel, cut, lookback.value, request.horizon)
 
     task = Forecast(request.horizon, request.loss, _quantiles(request) if claims.trains else ())
@@ -145,7 +159,8 @@ def fit(
     history = None
     if claims.trains:
         network.prepare(source.pasts(order[:a][:: max(1, a // 256)]).past)
-        settings = train.Settings(seed=request.seed, **{key: choice.value for key, choice in plan.training.items()})
+        chosen = {key: choice.value for key, choice in plan.training.items()}
+        settings = settings_from(train.Settings, "Training", {**chosen, "seed": request.seed})
         history = train.fit(
             network,
             task,
@@ -155,7 +170,7 @@ def fit(
             settings,
             checkpoint=checkpoint,
             resume=resume,
-            progress=progress,
+            progress=progress or train.Silent(),
         )
     fitted = Fitted(
         request=request,
@@ -294,7 +309,7 @@ def _calibrate(
     warning: tuple[str, ...] = ()
     chosen = order[b:]
     if not len(chosen):
-        chosen = order[max(0, a - 500) : a]
+        chosen = order[:a][:: -(-a // TRAINING_RESIDUALS)]
         warning = ("The intervals rest on rows the model trained on, for want of others: they are likely too narrow.",)
     most = max(1, MOST_RESIDUALS // (fitted.targets * fitted.request.horizon))
     chosen = chosen[:: -(-len(chosen) // most)]

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rearview.data.panel import Layout
+from rearview.data.panel import Layout, Panel
 from rearview.data.stamps import localise
 
 Array = NDArray[np.float64]
@@ -37,6 +37,16 @@ def _listed(values: Any) -> Any:
     return values.tolist() if isinstance(values, np.ndarray) and values.dtype.kind == "U" else values
 
 
+def has_whole_ids(frame: Any, layout: Layout) -> bool:
+    """Whether the series of a long frame were named by integers."""
+    import narwhals as nw
+
+    if layout.form == "wide" or layout.backend == "file" or isinstance(frame, Panel):
+        return False
+    dtype = nw.from_native(frame).collect_schema().get(layout.id_col or "")
+    return dtype is not None and dtype.is_integer()
+
+
 def long_columns(
     layout: Layout,
     names: tuple[str, ...],
@@ -47,14 +57,17 @@ def long_columns(
     *,
     y: Array | None = None,
     cutoffs: NDArray[np.generic] | None = None,
+    whole_ids: bool = False,
 ) -> dict[str, Any]:
     """Columns `unique_id, ds, [cutoff, y,] model, model-lo-95, model-hi-95`, variable by variable.
 
-    Shapes: stamps [variable, step], mean and bounds the same, y too, cutoffs [variable].
+    Shapes: stamps [variable, step], mean and bounds the same, y too, cutoffs [variable]. With `whole_ids` the ids are
+    integers again.
     """
     steps = stamps.shape[1]
+    ids = np.repeat(np.array(names, dtype=np.int64 if whole_ids else np.str_), steps)
     columns: dict[str, Any] = {
-        layout.id_col or "unique_id": np.repeat(np.array(names, dtype=np.str_), steps).tolist(),
+        layout.id_col or "unique_id": ids if whole_ids else ids.tolist(),
         layout.time_col if layout.form == "long" else "ds": localise(stamps.ravel(), layout),
     }
     if cutoffs is not None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from numbers import Integral, Real
 from typing import Any, Literal
 
 from rearview.errors import SettingsError
@@ -45,11 +46,20 @@ class Request:
     """auto, cpu, cuda or a torch device."""
 
     def __post_init__(self) -> None:
-        check_whole("horizon", self.horizon, "the number of steps to forecast")
-        if self.lookback is not None:
-            check_whole("lookback", self.lookback, "the number of steps the model sees")
-        if self.season is not None:
-            check_whole("season", self.season, "the number of steps of a season")
+        meanings = {
+            "horizon": "the number of steps to forecast",
+            "lookback": "the number of steps the model sees",
+            "season": "the number of steps of a season",
+        }
+        for name, meaning in meanings.items():
+            value = getattr(self, name)
+            if value is not None or name == "horizon":
+                check_whole(name, value, meaning)
+                object.__setattr__(self, name, int(value))
+        seed: Any = self.seed
+        if isinstance(seed, bool) or not isinstance(seed, Integral) or not 0 <= int(seed) < 2**63:
+            raise SettingsError(f"seed is {seed!r}; it must be a whole number from 0 up.")
+        object.__setattr__(self, "seed", int(seed))
         choices = {"intervals": ("conformal", "quantile", "none"), "transform": ("none", "log1p")}
         for name, known in choices.items():
             if getattr(self, name) not in known:
@@ -73,13 +83,13 @@ class Request:
 
 def check_whole(name: str, value: Any, meaning: str) -> None:
     """Refuse what is not a whole number of at least 1."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+    if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < 1:
         raise SettingsError(f"{name} is {value!r}; it is {meaning} and must be a whole number of at least 1.")
 
 
-def check_level(level: float) -> None:
+def check_level(level: Any) -> None:
     """Refuse a level that is no percentage between 0 and 100."""
-    if isinstance(level, bool) or not isinstance(level, int | float) or not 0 < level < 100:
+    if isinstance(level, bool) or not isinstance(level, Real) or not 0 < float(level) < 100:
         raise SettingsError(f"level is {level!r}; give percentages between 0 and 100, such as 80 or 95.")
-    if level < 1:
-        raise SettingsError(f"level is {level!r}; levels are percentages: did you mean {100 * level:g}?")
+    if float(level) < 1:
+        raise SettingsError(f"level is {level!r}; levels are percentages: did you mean {100 * float(level):g}?")

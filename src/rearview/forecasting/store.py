@@ -69,11 +69,11 @@ def save(folder: Path, fitted: Fitted, tail: Panel, reading: dict[str, Any]) -> 
             old.unlink()
 
 
-def load(folder: Path) -> tuple[Fitted, Panel, dict[str, Any]]:
-    """What `save` wrote; a missing, changed, damaged or newer model is refused."""
+def load(folder: Path, device: str | None = None) -> tuple[Fitted, Panel, dict[str, Any]]:
+    """What `save` wrote, on another device if one is named; a missing, changed or newer model is refused."""
     facts = _manifest(folder)
     tensors = _read_tensors(folder, facts)
-    request = Request.from_dict(facts["request"])
+    request = Request.from_dict(facts["request"] if device is None else {**facts["request"], "device": device})
     plan = _plan(facts["plan"])
     network = models.create(
         facts["name"],

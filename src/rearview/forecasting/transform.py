@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rearview.data.panel import Panel
+from rearview.data.stamps import show
 from rearview.errors import InputError
 from rearview.forecasting.request import Request
 
@@ -17,14 +18,14 @@ def applied(panel: Panel, request: Request) -> Panel:
     values, centre = panel.values.copy(), panel.centre.copy()
     for s, (a, b) in enumerate(panel.bounds()):
         for column in range(panel.targets):
-            level = panel.centre[s, column]
-            cells = values[a:b, column].astype(np.float64) + level
-            _check_domain(cells, panel, s, column, a)
+            # Before the first observed cell there is nothing to transform: 0, the centre, stands there.
+            first = int(panel.first[s, column])
+            cells = values[first:b, column].astype(np.float64) + panel.centre[s, column]
+            _check_domain(cells, panel, s, column)
             moved = np.log1p(cells)
             centre[s, column] = moved.mean() if len(moved) else 0.0
-            values[a:b, column] = moved - centre[s, column]
-            blank = max(0, int(panel.first[s, column]) - a)
-            values[a : a + blank, column] = 0
+            values[first:b, column] = moved - centre[s, column]
+            values[a:first, column] = 0
     return replace(panel, values=values, centre=centre)
 
 
@@ -37,12 +38,11 @@ def undone(values: NDArray[np.float64], request: Request) -> NDArray[np.float64]
     return np.maximum(values, 0) if request.nonnegative else values
 
 
-def _check_domain(cells: NDArray[np.float64], panel: Panel, series: int, column: int, start: int) -> None:
-    first = max(0, int(panel.first[series, column]) - start)
-    bad = np.flatnonzero(cells[first:] <= -1)
+def _check_domain(cells: NDArray[np.float64], panel: Panel, series: int, column: int) -> None:
+    bad = np.flatnonzero(cells <= -1)
     if len(bad):
-        row = start + first + int(bad[0])
+        stamp = panel.stamps[int(panel.first[series, column]) + int(bad[0])]
         raise InputError(
             f"transform='log1p' needs values above -1, but column {panel.columns[column]!r} of series "
-            f"{panel.ids[series]!r} is {cells[first + bad[0]]:g} at {panel.stamps[row]}; use transform='none'."
+            f"{panel.ids[series]!r} is {cells[bad[0]]:g} at {show(stamp)}; use transform='none'."
         )

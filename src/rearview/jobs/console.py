@@ -1,6 +1,6 @@
 """The commands that train and forecast, as a person sees them in a terminal."""
 
-import shlex
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -8,33 +8,42 @@ from typing import Any
 from rearview.errors import InputError
 from rearview.forecaster import Forecaster
 from rearview.jobs import files
-from rearview.jobs.forecast import Job, Outcome, run
+from rearview.jobs.forecast import Job, Outcome, counted, run
 from rearview.train import Line
 
 
-def forecast_command(job: Job, out: Path, command: str | None = None) -> int:
-    """Run a forecast job, write its files and print what came of it."""
-    if out.exists() and not out.is_dir():
-        raise InputError(f"--out is {out}, which is a file; name a folder.")
+def forecast_command(job: Job, out: Path, command: str) -> int:
+    """Run a forecast job, write its files and print what came of it; `command` is how to make the run again."""
+    check_folder(out)
     console = _console()
-    outcome = run(job, out, progress=Line(), say=lambda sentence: console.print(sentence, style="dim", highlight=False))
-    written = files.write(outcome, out, command or again(sys.argv))
+    outcome = run(job, out, progress=Line(), say=lambda sentence: console.print(sentence, style="dim"))
+    written = files.write(outcome, out, command)
     _print_choices(console, outcome)
     _print_scores(console, outcome)
-    console.print(f"\n[bold]{_escaped(outcome.verdict)}[/bold]", highlight=False)
+    console.print(f"\n{outcome.verdict}", style="bold")
     for note in outcome.notes:
-        console.print(f"- {_escaped(note)}", highlight=False)
-    console.print(f"\nWritten to {_escaped(str(out))}: {', '.join(path.name for path in written)}", highlight=False)
+        console.print(f"- {note}")
+    console.print(f"\nWritten to {out}: {', '.join(path.name for path in written)}")
     if outcome.interrupted:
-        console.print("Interrupted: this is the best model so far; --resume takes the run up again.", highlight=False)
+        console.print("Interrupted: this is the best model so far; --resume takes the run up again.")
         return 130
     return 0
 
 
-def demo_command(out: Path, horizon: int, seed: int) -> int:
+def check_folder(out: Path) -> None:
+    """Refuse a folder that can't be written to before anything is trained for it."""
+    there = next(path for path in (out.absolute(), *out.absolute().parents) if path.exists())
+    if not there.is_dir():
+        raise InputError(f"--out is {out}, but {there} is a file; name a folder.")
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise InputError(f"--out is {out}, but {there} can't be written to; name another folder.")
+
+
+def demo_command(out: Path, horizon: int, seed: int, command: str) -> int:
     """The main job on generated data."""
     from rearview.data.synthetic import write_demo
 
+    check_folder(out)
     data = write_demo(out / "demo.csv", seed=seed)
     training = {"epochs": 8, "windows_per_epoch": 1600}
     job = Job(
@@ -45,7 +54,7 @@ def demo_command(out: Path, horizon: int, seed: int) -> int:
         windows=5,
         request={"seed": seed, "settings": {"width": 32, "heads": 4, "feed_forward": 64}, "training": training},
     )
-    return forecast_command(job, out)
+    return forecast_command(job, out, command)
 
 
 def predict_command(
@@ -55,10 +64,10 @@ def predict_command(
     from rearview.files import write_atomically
     from rearview.forecaster import flattened
     from rearview.forecasting import frames
-    from rearview.forecasting.backtest import readable, variables
+    from rearview.forecasting.backtest import variables
 
     forecaster = Forecaster.load(model, device=device)
-    panel = readable(forecaster.read(file), forecaster.fitted)
+    panel = forecaster.read_new(file)
     for finding in panel.findings:
         if finding.kind != "inferred":
             sys.stderr.write(f"{finding.message}\n")
@@ -84,25 +93,16 @@ def bench_command(**asked: Any) -> int:
     return 0
 
 
-def again(argv: list[str]) -> str:
-    """The command that makes a run again."""
-    return shlex.join(["rearview", *argv[1:]])
-
-
 def _console() -> Any:
     from rich.console import Console
 
-    return Console(soft_wrap=True)
-
-
-def _escaped(text: str) -> str:
-    from rich.markup import escape
-
-    return escape(text)
+    # File and column names are printed as they are: nothing in them is markup.
+    return Console(soft_wrap=True, markup=False, highlight=False, emoji=False)
 
 
 def _print_choices(console: Any, outcome: Outcome) -> None:
-    chosen = {"lookback": outcome.lookback}
+    chosen = {"model": outcome.model} if outcome.model is not None else {}
+    chosen["lookback"] = outcome.lookback
     for result in outcome.chosen:
         if result.forecaster is None:
             continue
@@ -111,7 +111,7 @@ def _print_choices(console: Any, outcome: Outcome) -> None:
         chosen |= {f"{result.name} {name}": choice for name, choice in (*plan.model.items(), *plan.training.items())}
     console.print()
     for name, choice in chosen.items():
-        console.print(f"{name} = {choice.value}  ({_escaped(choice.reason)})", style="dim", highlight=False)
+        console.print(f"{name} = {choice.value}  ({choice.reason})", style="dim")
 
 
 def _print_scores(console: Any, outcome: Outcome) -> None:
@@ -121,7 +121,8 @@ def _print_scores(console: Any, outcome: Outcome) -> None:
     if not scored:
         return
     levels = sorted({level for r in scored if r.scores is not None for level in r.scores.coverage})
-    table = Table(title=f"Backtest, {outcome.windows} windows of {outcome.job.horizon} steps", title_justify="left")
+    title = f"Backtest, {counted(outcome.windows, 'window')} of {counted(outcome.job.horizon, 'step')}"
+    table = Table(title=title, title_justify="left")
     table.add_column("model")
     for column in ("MSE", "MAE", "MASE", *(f"in {level:g} %" for level in levels)):
         table.add_column(column, justify="right")

@@ -3,7 +3,7 @@
 import hashlib
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +13,12 @@ from numpy.typing import NDArray
 from rearview import models
 from rearview.data.checks import check_length
 from rearview.data.panel import Finding, Panel
-from rearview.errors import SettingsError
-from rearview.forecaster import Forecaster
+from rearview.errors import SettingsError, did_you_mean
+from rearview.forecaster import Forecaster, stamps_ahead
 from rearview.forecasting.answer import Answer
+from rearview.forecasting.asof import AsOf
 from rearview.forecasting.backtest import Backtest, Scores
+from rearview.forecasting.future import known_ahead
 from rearview.tasks import plan as planning
 from rearview.tasks.plan import Choice
 from rearview.train import Progress
@@ -67,6 +69,8 @@ class Outcome:
     panel: Panel
     results: tuple[ModelResult, ...]
     lookback: Choice
+    model: Choice | None
+    """The network that was chosen; None where the job names its networks."""
     verdict: str
     notes: tuple[str, ...]
     findings: tuple[Finding, ...]
@@ -92,63 +96,84 @@ def run(
     panel = first.read(job.file)
     for finding in panel.findings:
         say(finding.message)
-    names = job.models or (planning.choose_model(panel, None).value,)
-    for name in names:
-        models.claims(name)
+    chosen = planning.choose_model(panel, None)
+    names = tuple(dict.fromkeys(job.models)) or (chosen.value,)
+    settings = _settings_of_each(names, job.request.get("settings", {}))
     lookback, windows = _extent(panel, job)
     check_length(panel, lookback.value, job.horizon)
+    # Read now, because a future that can't be used must not be found out after the training.
+    known_ahead(panel, stamps_ahead(panel, job.horizon), job.future, first.reading)
+    known_at = AsOf.of(job.file, panel, first.reading) if windows else None
     baselines = [name for name in BASELINES if name not in names and not panel.known]
     results: list[ModelResult] = []
-    notes: dict[str, None] = {}
     interrupted = False
     for name in (*names, *baselines):
-        if interrupted and name in names:
+        if interrupted and (name in names or models.claims(name).trains):
             continue
-        result, stopped = _one(job, panel, name, lookback, windows, folder, progress, say, baseline=name in baselines)
-        interrupted = interrupted or stopped
-        results.append(result)
-        notes |= dict.fromkeys(_notes(result))
-    if not windows:
-        notes[f"Too short to hold out a backtest window of {job.horizon} steps: the forecast is untested."] = None
-    if panel.known and windows:
-        notes["No naive baselines: they have no place for inputs known in the future."] = None
+        task = _Task(job, panel, name, lookback, windows, known_at, folder, name in baselines, settings.get(name, {}))
+        try:
+            results.append(task.run(progress, say))
+        except KeyboardInterrupt:
+            # What is finished is worth keeping; with nothing finished there is nothing to write.
+            if not any(not result.baseline for result in results):
+                raise
+            interrupted = True
+        interrupted = interrupted or _stopped(results[-1])
     done = tuple(results)
     return Outcome(
         job=job,
         panel=panel,
         results=done,
         lookback=lookback,
-        verdict=verdict(done, windows, job.horizon),
-        notes=tuple(notes),
+        model=None if job.models else chosen,
+        verdict=verdict(done, windows, job),
+        notes=tuple(dict.fromkeys((*_notes(done), *_missing_parts(job, panel, windows)))),
         findings=_findings(panel, done),
         interrupted=interrupted,
         seconds=time.perf_counter() - started,
     )
 
 
-def verdict(results: tuple[ModelResult, ...], windows: int, horizon: int) -> str:
+def verdict(results: tuple[ModelResult, ...], windows: int, job: Job) -> str:
     """One sentence: does the model beat the naive forecast?"""
+    if not windows:
+        why = "There was no backtest, as asked" if job.windows == 0 else "The data is too short for a backtest"
+        return f"{why}, so nothing is known about how good this forecast is."
     scored = {r.name: r.scores for r in results if r.scores is not None}
     asked = [r.name for r in results if not r.baseline and r.name != "seasonal_naive"]
-    naive = scored.get("seasonal_naive")
-    asked = [name for name in asked if name in scored and np.isfinite(scored[name].mase)]
-    over = f"{windows} backtest window{'s' if windows != 1 else ''} of {horizon} step{'s' if horizon != 1 else ''}"
-    if not windows:
-        return "The data is too short for a backtest, so nothing is known about how good this forecast is."
-    if naive is None or not asked:
-        listed = (
-            ", ".join(f"{name} has MASE {scored[name].mase:.3g}" for name in asked) or "there is nothing to compare"
-        )
-        return f"Without a naive baseline there is no verdict: over {over}, {listed}."
-    best = min(asked, key=lambda name: scored[name].mase)
-    ours, theirs = scored[best].mase, naive.mase
-    change = abs(1 - ours / theirs) * 100 if theirs else 0.0
-    numbers = (
-        f"MASE {ours:.3g} against {theirs:.3g}, {change:.0f} % {'lower' if ours < theirs else 'higher'}, over {over}"
-    )
+    # MASE has no meaning where the history never changes from season to season; the MAE has.
+    metric = "mase" if all(np.isfinite(scores.mase) for scores in scored.values()) else "mae"
+    errors = {name: float(getattr(scores, metric)) for name, scores in scored.items()}
+    over = f"{counted(windows, 'backtest window')} of {counted(job.horizon, 'step')}"
+    if "seasonal_naive" not in errors or not asked:
+        listed = ", ".join(f"{name} has {metric.upper()} {error:.3g}" for name, error in errors.items())
+        return f"Without {'a naive baseline' if asked else 'a network'} there is no verdict: over {over}, {listed}."
+    best = min(asked, key=lambda name: errors[name])
+    ours, theirs = errors[best], errors["seasonal_naive"]
+    change = f", {abs(1 - ours / theirs) * 100:.0f} % {'lower' if ours < theirs else 'higher'}" if theirs else ""
+    numbers = f"{metric.upper()} {ours:.3g} against {theirs:.3g}{change}, over {over}"
     if ours < theirs:
         return f"{best} beats the seasonal naive forecast: {numbers}."
     return f"{best} does not beat the seasonal naive forecast: {numbers}; use the naive one, or bring more data."
+
+
+def counted(number: int, word: str) -> str:
+    """'1 step', '2 steps'."""
+    return f"{number} {word}{'' if number == 1 else 's'}"
+
+
+def _settings_of_each(names: tuple[str, ...], given: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """The settings of each network: all of them for one network, those it has for one of several."""
+    if len(names) == 1:
+        models.claims(names[0])
+        return {names[0]: dict(given)}
+    known = {name: {field.name for field in fields(models.settings_of(name))} for name in names}
+    for setting in given:
+        everything = sorted(set().union(*known.values()))
+        if setting not in everything:
+            near = did_you_mean(setting, everything)
+            raise SettingsError(f"None of {', '.join(names)} has a setting {setting!r}.{near}")
+    return {name: {key: value for key, value in given.items() if key in known[name]} for name in names}
 
 
 def _extent(panel: Panel, job: Job) -> tuple[Choice, int]:
@@ -166,77 +191,101 @@ def _extent(panel: Panel, job: Job) -> tuple[Choice, int]:
     return planning.choose_lookback(panel, job.horizon, job.lookback, longest), 0
 
 
-def _one(
-    job: Job,
-    panel: Panel,
-    name: str,
-    lookback: Choice,
-    windows: int,
-    folder: Path,
-    progress: Progress | None,
-    say: Callable[[str], None],
-    *,
-    baseline: bool,
-) -> tuple[ModelResult, bool]:
-    claims = models.claims(name)
-    request = dict(job.request)
-    if baseline or not claims.attention:
-        request.pop("attention", None)
-    if baseline:
-        request.pop("settings", None)
-        request.pop("training", None)
-    if request.get("intervals") == "quantile" and not claims.trains:
-        request["intervals"] = "conformal"  # nothing to learn quantiles with
-    forecaster = Forecaster(
-        name, horizon=job.horizon, lookback=lookback.value, progress=progress, **request, **job.reading
-    )
-    stem = folder / "checkpoints" / f"{name}-{_fingerprint(panel, forecaster)}"
-    result, stopped = None, False
-    if windows:
-        say(f"{name}: backtest over {windows} window{'s' if windows > 1 else ''}")
-        result = forecaster.backtest(
-            panel, windows, refit=job.refit, checkpoint=stem.with_name(f"{stem.name}-backtest"), resume=job.resume
+@dataclass(frozen=True, slots=True)
+class _Task:
+    """One network's part of a job."""
+
+    job: Job
+    panel: Panel
+    name: str
+    lookback: Choice
+    windows: int
+    known_at: AsOf | None
+    folder: Path
+    baseline: bool
+    settings: Mapping[str, Any]
+
+    def run(self, progress: Progress | None, say: Callable[[str], None]) -> ModelResult:
+        """Backtest and, unless it is a baseline, train on all rows and forecast."""
+        forecaster = self._forecaster(progress)
+        stem = self.folder / "checkpoints" / f"{self.name}-{_fingerprint(self.panel, forecaster, self.windows)}"
+        if self.job.resume and models.claims(self.name).trains and not list(stem.parent.glob(f"{stem.name}-*")):
+            say(f"{self.name}: there is no checkpoint of this run to resume, so it starts afresh")
+        result = self._backtest(forecaster, stem, say) if self.windows else None
+        scores = None if result is None else result.scores()
+        if self.baseline:
+            return ModelResult(self.name, True, result, scores, None, None, None)
+        if result is not None and result.fitted.interrupted:
+            forecaster.adopt(result.fitted, self.panel)
+        else:
+            say(f"{self.name}: training on all rows")
+            path = stem.with_name(f"{stem.name}-final.safetensors")
+            forecaster.fit(self.panel, checkpoint=path, resume=self.job.resume)
+        answer, stamps = forecaster.forecast(forecaster.tail, future=self.job.future)
+        return ModelResult(self.name, False, result, scores, forecaster, answer, stamps)
+
+    def _backtest(self, forecaster: Forecaster, stem: Path, say: Callable[[str], None]) -> Backtest:
+        say(f"{self.name}: backtest over {counted(self.windows, 'window')}")
+        return forecaster.backtest(
+            self.panel,
+            self.windows,
+            refit=self.job.refit,
+            known_at=self.known_at,
+            checkpoint=stem.with_name(f"{stem.name}-backtest"),
+            resume=self.job.resume,
         )
-        stopped = _stopped(result.fitted.history)
-    scores = None if result is None else result.scores()
-    if baseline:
-        return ModelResult(name, True, result, scores, None, None, None), stopped
-    if stopped and result is not None:
-        forecaster.adopt(result.fitted, panel)
-    else:
-        say(f"{name}: training on all rows")
-        forecaster.fit(panel, checkpoint=stem.with_name(f"{stem.name}-final.safetensors"), resume=job.resume)
-        stopped = _stopped(forecaster.fitted.history)
-    answer, stamps = forecaster.forecast(_seen(panel, forecaster), future=job.future)
-    return ModelResult(name, False, result, scores, forecaster, answer, stamps), stopped
+
+    def _forecaster(self, progress: Progress | None) -> Forecaster:
+        claims = models.claims(self.name)
+        request = {**self.job.request, "settings": self.settings}
+        if self.baseline or not claims.attention:
+            request.pop("attention", None)
+        if self.baseline:
+            request.pop("training", None)
+        if request.get("intervals") == "quantile" and not claims.trains:
+            request["intervals"] = "conformal"  # nothing to learn quantiles with
+        # The baseline that repeats a season looks back on a whole one, however far the networks look.
+        lookback = None if self.baseline and not claims.trains else self.lookback.value
+        return Forecaster(
+            self.name, horizon=self.job.horizon, lookback=lookback, progress=progress, **request, **self.job.reading
+        )
 
 
-def _seen(panel: Panel, forecaster: Forecaster) -> Panel:
-    """The rows a forecast starts from, with the findings left out: they stand elsewhere."""
-    return replace(forecaster.tail, findings=())
+def _stopped(result: ModelResult) -> bool:
+    fits = [result.backtest.fitted] if result.backtest is not None else []
+    fits += [result.forecaster.fitted] if result.forecaster is not None else []
+    return any(fitted.interrupted for fitted in fits)
 
 
-def _stopped(history: Any) -> bool:
-    return history is not None and history.ended == "interrupted"
-
-
-def _fingerprint(panel: Panel, forecaster: Forecaster) -> str:
+def _fingerprint(panel: Panel, forecaster: Forecaster, windows: int) -> str:
     """Names a run by its data and settings, so that a checkpoint is never resumed on other data."""
-    digest = hashlib.sha256(repr(forecaster.request).encode())
-    for array in (panel.values, panel.centre, panel.offsets, panel.stamps):
-        digest.update(np.ascontiguousarray(array).view(np.uint8).data)
+    digest = hashlib.sha256(repr((forecaster.request, panel.columns, panel.targets, panel.known, windows)).encode())
+    for array in (panel.values, panel.observed, panel.centre, panel.offsets, panel.stamps):
+        if array is not None:
+            digest.update(np.ascontiguousarray(array).view(np.uint8).data)
     return digest.hexdigest()[:12]
 
 
-def _notes(result: ModelResult) -> tuple[str, ...]:
+def _notes(results: tuple[ModelResult, ...]) -> list[str]:
     parts: list[str] = []
-    if result.forecaster is not None:
-        parts += result.forecaster.fitted.notes
-    if result.answer is not None:
-        parts += result.answer.notes
-    if result.backtest is not None and not result.baseline:
-        parts += [f"Backtest: {note}" for note in result.backtest.notes]
-    return tuple(dict.fromkeys(parts))
+    for result in results:
+        if result.forecaster is not None:
+            parts += result.forecaster.fitted.notes
+        if result.answer is not None:
+            parts += result.answer.notes
+        if result.backtest is not None and not result.baseline:
+            parts += [f"Backtest: {note}" for note in result.backtest.notes]
+    return parts
+
+
+def _missing_parts(job: Job, panel: Panel, windows: int) -> list[str]:
+    """What a reader might look for in vain, and why it is not there."""
+    parts = []
+    if not windows and job.windows is None:
+        parts.append(f"Too short to hold out a backtest window of {counted(job.horizon, 'step')}.")
+    if panel.known and windows:
+        parts.append("No naive baselines: they have no place for inputs known in the future.")
+    return parts
 
 
 def _findings(panel: Panel, results: tuple[ModelResult, ...]) -> tuple[Finding, ...]:

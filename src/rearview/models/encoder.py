@@ -39,7 +39,7 @@ class Encoder(Model):
     ) -> Steps:
         x, denormalise = self.normalise(past, mask)
         tokens = self.tokenise(x, past_marks, future_marks)
-        tokens = self.stack(tokens, None if mask is None else self.token_mask(mask))
+        tokens = self.stack(tokens, None if mask is None else self.token_mask(mask), windows=x)
         x = self.detokenise(tokens)
         return denormalise(x)
 
@@ -53,7 +53,7 @@ class Encoder(Model):
     ) -> list[Weights]:
         x, _ = self.normalise(past, mask)
         tokens = self.tokenise(x, past_marks, future_marks)
-        return self.stack.weights(tokens, None if mask is None else self.token_mask(mask))
+        return self.stack.weights(tokens, None if mask is None else self.token_mask(mask), windows=x)
 
     def prepare(self, windows: Past) -> None:
         self.stack.prepare(windows)

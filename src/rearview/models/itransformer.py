@@ -60,6 +60,7 @@ class Network(Encoder):
             width=settings.width,
             heads=settings.heads,
             time_ordered=False,
+            variates=shape.channels,
             lookback=shape.lookback,
             dropout=settings.dropout if settings.attention_dropout is None else settings.attention_dropout,
             host="iTransformer",

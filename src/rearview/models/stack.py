@@ -6,7 +6,7 @@ pre-norm:  x = x + drop(attend(norm(x)));   x = x + drop(feed_forward(norm(x)))
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -99,6 +99,7 @@ class Block(nn.Module):
         super().__init__()
         attended = settings.dropout if settings.attended_dropout is None else settings.attended_dropout
         self.pre = settings.order == "pre"
+        self.reads_windows = attend.claims.reads_windows
         self.attend = attend
         self.drop_attended = Dropout(attended)
         self.norm_attended = norm(settings.norm, width)
@@ -112,9 +113,14 @@ class Block(nn.Module):
         self.norm_fed = norm(settings.norm, width)
 
     def forward(
-        self, x: Tokens, mask: Mask | None = None, bias: Tensor | None = None, carry: Carry | None = None
+        self,
+        x: Tokens,
+        mask: Mask | None = None,
+        bias: Tensor | None = None,
+        carry: Carry | None = None,
+        windows: Tensor | None = None,
     ) -> tuple[Tokens, Carry | None]:
-        mixed = self.attend(self.attend_input(x, mask), mask=mask, bias=bias, carry=carry)
+        mixed = self.attend(self.attend_input(x, mask), mask=mask, bias=bias, carry=carry, **self.reads(windows))
         if carry is not None:
             mixed, carry = mixed
         x = x + self.drop_attended(mixed)
@@ -126,6 +132,10 @@ class Block(nn.Module):
     def attend_input(self, x: Tokens, mask: Mask | None) -> Tokens:
         """What attention sees: the tokens themselves, or in a pre-norm block their norm."""
         return self.norm_attended(x, mask) if self.pre else x
+
+    def reads(self, windows: Tensor | None) -> dict[str, Tensor | None]:
+        """The windows behind the tokens, for the mechanisms that read them."""
+        return {"windows": windows} if self.reads_windows else {}
 
 
 class Stack(nn.Module):
@@ -158,22 +168,27 @@ class Stack(nn.Module):
         self.residual_scores = residual_scores and all(layer.claims.carries_scores for layer in layers)
         self.final = norm(settings.norm, site.width) if final_norm else None
 
-    def forward(self, x: Tokens, mask: Mask | None = None, bias: Tensor | None = None) -> Tokens:
+    def forward(
+        self, x: Tokens, mask: Mask | None = None, bias: Tensor | None = None, windows: Tensor | None = None
+    ) -> Tokens:
         carry: Carry | None = () if self.residual_scores else None
         for block in self.blocks:
-            x, carry = block(x, mask, bias, carry)
+            x, carry = block(x, mask, bias, carry, windows)
         if self.final is not None:
             x = self.final(x, mask)
         return x
 
-    def weights(self, x: Tokens, mask: Mask | None = None, bias: Tensor | None = None) -> list[Weights]:
+    def weights(
+        self, x: Tokens, mask: Mask | None = None, bias: Tensor | None = None, windows: Tensor | None = None
+    ) -> list[Weights]:
         """The effective operator of every layer on its way."""
         found: list[Weights] = []
         carry: Carry | None = () if self.residual_scores else None
         for block in self.blocks:
             assert isinstance(block, Block)
-            found.append(block.attend.weights(block.attend_input(x, mask), mask=mask, bias=bias, carry=carry))
-            x, carry = block(x, mask, bias, carry)
+            given: dict[str, Any] = {"mask": mask, "bias": bias, "carry": carry, **block.reads(windows)}
+            found.append(block.attend.weights(block.attend_input(x, mask), **given))
+            x, carry = block(x, mask, bias, carry, windows)
         return found
 
     def prepare(self, windows: Tensor) -> None:

@@ -3,8 +3,9 @@
 Residuals keep their sign and are divided by the window's own scale, (y - yhat) / s, so that calm and wild stretches
 can share them. For each horizon step the n residuals are sorted; an interval of level q takes the residuals of rank
 floor((n + 1) (1 - q) / 2) and ceil((n + 1) (1 + q) / 2), which covers at least q of exchangeable futures. Where n is
-too small for those ranks to exist, residuals of neighbouring steps are pooled until they do, and the report says so.
-Ranks grow with the level, so wider levels always hold narrower ones.
+too small for those ranks to exist, residuals of neighbouring steps are pooled until they do, and the report says so;
+every pool that was too small on the way still counts with its extremes. Ranks grow with the level, and a level that
+takes a wider pool holds all of the narrower ones: wider levels always hold narrower ones.
 """
 
 import math
@@ -43,25 +44,30 @@ class Residuals:
         low, high = (np.take_along_axis(self.sorted, rank[..., None] - 1, axis=-1)[..., 0] for rank in (lower, upper))
         widest = 0
         for pool, step in np.argwhere(self.counts < needed(level)).tolist():
-            values, reach = self._enough(pool, step, needed(level))
+            values, inner, reach = self._pooled(pool, step, needed(level))
             widest = max(widest, reach)
             if len(values):
                 first, last = _ranks(np.array(len(values)), level)
-                low[pool, step], high[pool, step] = values[first - 1], values[last - 1]
+                low[pool, step] = min([values[first - 1], *inner[:1]])
+                high[pool, step] = max([values[last - 1], *inner[-1:]])
         return low, high, widest
 
-    def _enough(self, pool: int, step: int, count: int) -> tuple[Array, int]:
+    def _pooled(self, pool: int, step: int, count: int) -> tuple[Array, Array, int]:
+        """Sorted residuals of enough neighbouring steps, those of the widest pool that was too small, and the reach.
+
+        All steps together may still be too few; the reach is then their number.
+        """
         steps = self.sorted.shape[1]
-        if self.counts[pool, step] >= count:
-            return self.sorted[pool, step, : self.counts[pool, step]], 0
+        inner = values = self._within(pool, step, 0)
         for reach in range(1, steps):
-            near = slice(max(0, step - reach), step + reach + 1)
-            if self.counts[pool, near].sum() >= count:
-                break
-        else:
-            reach, near = steps, slice(None)
-        values = self.sorted[pool, near].ravel()
-        return np.sort(values[~np.isnan(values)]), reach
+            inner, values = values, self._within(pool, step, reach)
+            if len(values) >= count:
+                return values, inner, reach
+        return values, inner, steps
+
+    def _within(self, pool: int, step: int, reach: int) -> Array:
+        values = self.sorted[pool, max(0, step - reach) : step + reach + 1].ravel()
+        return np.sort(values[~np.isnan(values)])
 
 
 def _ranks(n: NDArray[np.int64], level: float) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

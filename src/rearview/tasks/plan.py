@@ -70,6 +70,13 @@ def choose_lookback(panel: Panel, horizon: int, given: int | None, longest: int)
     return Choice(wanted, f"twice the horizon of {horizon}" if wanted == 2 * horizon else "the shortest that is useful")
 
 
+def naive_lookback(season: Choice, lookback: Choice, horizon: int, longest: int) -> Choice:
+    """What the seasonal naive forecast looks back on: a season, where one fits."""
+    if lookback.value < season.value <= longest - horizon:
+        return Choice(season.value, f"a season of {season.value} steps")
+    return lookback
+
+
 def choose_model(panel: Panel, given: str | None) -> Choice:
     """PatchTST, or iTransformer where there are inputs, which PatchTST has no place for."""
     if given is not None:
@@ -82,7 +89,9 @@ def choose_model(panel: Panel, given: str | None) -> Choice:
 def model_settings(name: str, lookback: int, season: int, samples: int, on_gpu: bool) -> dict[str, Choice]:
     """Settings of the networks that have sizes to choose; `samples`: training windows times channels."""
     if name == "seasonal_naive":
-        return {"period": Choice(min(season, lookback), "the season")}
+        if season > lookback:
+            return {"period": Choice(1, f"a season of {season} steps does not fit a look-back of {lookback}")}
+        return {"period": Choice(season, "the season")}
     if name == "dlinear":
         kernel = min(25, max(3, lookback // 2 * 2 - 1))
         return {"kernel": Choice(kernel, "the original's" if kernel == 25 else f"fits a look-back of {lookback}")}

@@ -1,0 +1,91 @@
+"""What is known of each pair of channels before training: lead-lag and instantaneous features of prime attention.
+
+Lead-lag (eq. 13), on windows z-scored over their L steps, circular, tau = 0 .. L - 1:
+
+    R_ij(tau) = (1/L) irfft( rfft(x_j) * conj(rfft(x_i)) )[tau]          large where channel i leads channel j by tau
+
+Instantaneous (the paper names the ingredients, not the formula): Pearson's correlation, Pearson's correlation of the
+rolling standard deviations over 12 steps, Spearman's rank correlation. All are averaged over windows; the lead-lag
+coefficients are squashed by tanh. Averages commute with the inverse transform, so spectra are averaged first and one
+inverse transform serves all windows.
+"""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+ROLLING = 12
+INSTANTANEOUS = 3
+
+Windows = Float[Tensor, "window channel time"]
+
+
+def standardised(x: Tensor) -> Tensor:
+    """z-scores along the last axis (biased variance + 1e-8, as in LIFT); a constant row becomes 0."""
+    centred = x - x.mean(-1, keepdim=True)
+    return centred / (centred.square().mean(-1, keepdim=True) + 1e-8).sqrt()
+
+
+def lead_lag(windows: Windows) -> Float[Tensor, "channel channel time"]:
+    """R_ij(tau), averaged over windows."""
+    length = windows.shape[-1]
+    spectrum = torch.fft.rfft(standardised(windows))
+    crossed = torch.einsum("wjf,wif->ijf", spectrum, spectrum.conj()) / len(windows)
+    return torch.fft.irfft(crossed, n=length) / length
+
+
+def lead_lag_each(windows: Windows) -> Float[Tensor, "window channel channel time"]:
+    """R_ij(tau) of every window by itself."""
+    length = windows.shape[-1]
+    spectrum = torch.fft.rfft(standardised(windows))
+    return torch.fft.irfft(spectrum[:, None] * spectrum[:, :, None].conj(), n=length) / length
+
+
+def instantaneous_each(windows: Windows) -> Float[Tensor, "window channel channel 3"]:
+    """Pearson, Pearson of rolling standard deviations, Spearman, of every window by itself."""
+    rolled = windows.unfold(-1, min(ROLLING, windows.shape[-1]), 1).std(-1, correction=0)
+    ranks = _ranks(windows)
+    return torch.stack([_correlation(part) for part in (windows, rolled, ranks)], dim=-1)
+
+
+def features(windows: Windows, kind: str) -> Float[Tensor, "channel channel feature"]:
+    """The features of a kind ("lead_lag", "instantaneous" or "full"), averaged over windows."""
+    parts = []
+    if kind in ("lead_lag", "full"):
+        parts.append(torch.tanh(lead_lag(windows)))
+    if kind in ("instantaneous", "full"):
+        total = sum(instantaneous_each(part).sum(0) for part in torch.split(windows, 64))
+        parts.append(torch.as_tensor(total) / len(windows))
+    return torch.cat(parts, dim=-1)
+
+
+def features_each(windows: Windows, kind: str) -> Float[Tensor, "window channel channel feature"]:
+    """The features of every window by itself."""
+    parts = []
+    if kind in ("lead_lag", "full"):
+        parts.append(torch.tanh(lead_lag_each(windows)))
+    if kind in ("instantaneous", "full"):
+        parts.append(instantaneous_each(windows))
+    return torch.cat(parts, dim=-1)
+
+
+def width(kind: str, lookback: int) -> int:
+    """How many features a pair has."""
+    return {"lead_lag": lookback, "instantaneous": INSTANTANEOUS, "full": lookback + INSTANTANEOUS}.get(kind, 0)
+
+
+def _correlation(x: Tensor) -> Tensor:
+    z = standardised(x)
+    return z @ z.transpose(-1, -2) / x.shape[-1]
+
+
+def _ranks(x: Tensor) -> Tensor:
+    """Ranks along time, the mean rank for ties, so that a constant series has no order."""
+    ordered, order = x.sort(-1)
+    place = torch.arange(x.shape[-1], dtype=x.dtype, device=x.device).expand_as(x)
+    new = torch.cat([torch.ones_like(ordered[..., :1]), (ordered[..., 1:] != ordered[..., :-1]).to(x.dtype)], -1)
+    run = (new.cumsum(-1) - 1).long()
+    total = torch.zeros_like(x).scatter_add_(-1, run, place)
+    count = torch.zeros_like(x).scatter_add_(-1, run, torch.ones_like(place))
+    mean = (total / count.clamp(min=1)).gather(-1, run)
+    return torch.zeros_like(x).scatter_(-1, order, mean)

@@ -1,0 +1,48 @@
+"""Weights that are no softmax: rectified scores, with hidden pairs, a bias and a norm over the keys.
+
+Shared by the mechanisms that put max(0, .) in the place of softmax's exponential and normaliser: toa, hyperglu.
+"""
+
+from typing import Literal
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from rearview.attention.contract import Mask
+
+ScoreNorm = Literal["none", "l2", "mean"]
+
+
+def shown(mask: Mask | None, bias: Tensor | None, earlier: Tensor | None) -> Tensor | None:
+    """The pairs that a query may use, broadcastable to [batch, group, head, query, key]; None: all of them.
+
+    Left out are padded keys, later tokens where `earlier` [query, key] is given, and pairs that the bias puts at -inf.
+    """
+    pairs = earlier
+    if mask is not None:
+        real = mask[:, :, None, None, :]
+        pairs = real if pairs is None else pairs & real
+    if bias is not None:
+        kept = bias > -torch.inf
+        pairs = kept if pairs is None else pairs & kept
+    return pairs
+
+
+def rectified(scores: Tensor, bias: Tensor | None, pairs: Tensor | None, norm: ScoreNorm) -> Tensor:
+    """max(0, norm(scores + bias)) on the pairs that are shown, 0 on the others.
+
+    `l2` divides a row of scores by its length, `mean` divides the weights by the number of keys that are shown.
+    """
+    if bias is not None:
+        scores = scores + bias.to(scores.dtype)
+    if pairs is not None:
+        scores = torch.where(pairs, scores, 0.0)
+    if norm == "l2":
+        scores = functional.normalize(scores, dim=-1)
+    weights = scores.relu()
+    if norm != "mean":
+        return weights
+    if pairs is None:
+        return weights / scores.shape[-1]
+    return weights / pairs.broadcast_to(scores.shape).sum(-1, keepdim=True).clamp(min=1)

@@ -1,0 +1,347 @@
+"""MICA (Multivariate Infini Compressive Attention): each channel attends to itself and to a memory of all channels.
+
+    A_local  = softmax(Q K^T / sqrt(d_k)) V                       within each channel                  Eq. (3)
+    M        = sum_c w_c phi(K_c)^T V_c                           one memory for all channels          Eq. (4), (22)
+    z        = sum_c w_c sum_p phi(K_c[p])                                                             Eq. (5), (23)
+    A_global = phi(Q) M / (phi(Q) z + eps)                                                             Eq. (6), (24)
+    A_mixed  = sigmoid(beta) A_global + (1 - sigmoid(beta)) A_local                                    Eq. (7), (8)
+             = MLP([A_global; A_local])   or   MLP([A_global; A_local; Q])                             Eq. (9), (10)
+
+Symbols: C channels (groups), P patches (tokens), N heads; Q, K [C, P, d_k] and V [C, P, d_v] of one head; phi(x) =
+elu(x) + 1; eps = 1e-6; w [C] the channels' weights. With `exclude_self`, M and z of a channel leave out its own part
+(Eq. 17 to 21). The gate acts on each head before the heads are merged. The memory has neither mask of time nor
+position bias nor dropout, so bias, ages, residual scores and dropout reach the local path alone.
+
+The gates: `shared` and `channelwise` beta are one parameter for all layers of a stack, which owns it; `layerwise` and
+`layerwise_channelwise` are a layer's own. All betas are per head (section 4.4 of the paper says "scalar").
+
+Where we differ from the paper, and why:
+
+- The weights of `static` are a softmax over channels of a parameter that starts at ones, those of `dynamic` a softmax
+  over channels of a map of the mean query, as the released code has them; Eq. (25) prints a sum and no softmax.
+  The released map has a bias as well, which is the same for all channels and cancels in the softmax.
+- The MLP gives the mixed vector, as Eq. (9) and (10) say; appendix D.1 speaks of mixing weights. With the query it
+  takes d_v + d_v + d_k inputs, so that keys and values may differ in width.
+- Exclusion: w is renormalised over the channels that are left, so that excluding a channel is the same as its not
+  being there; the printed and released form differs from this by eps alone, up to 1e-7. That form subtracts from C
+  copies of M, and loses all digits when one channel outweighs the others. Here phi(Q) M - w_c (phi(Q) phi(K_c)^T) V_c
+  needs no copies (for more tokens than a head is wide, phi(K_c)^T V_c is the smaller and is taken), and the complement
+  of the heaviest channel is summed directly. With one channel nothing is left, and the constructor refuses.
+- Padded tokens leave M, z and the mean query, and a channel of padding leaves the softmax over channels.
+- Both sums run in float32 whatever the layer runs in.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import get_args
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from rearview import attention
+from rearview.attention._mica_gates import Beta, Dynamic, Fixed, GateName, LogWeights, Perceptron, Static, WeightingName
+from rearview.attention._mica_memory import EPS, Queries, Values, excluded, full_precision, included, operator
+from rearview.attention.contract import Attention, Carry, Claims, Given, Heads, Mask, Projected, Site, Tokens
+from rearview.attention.linear import features
+from rearview.errors import SettingsError
+
+OF_THE_STACK = ("shared", "channelwise")
+PER_CHANNEL = ("channelwise", "layerwise_channelwise")
+
+Gate = Callable[[Tensor, Tensor, Tensor], Tensor]
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Settings of MICA; the defaults are the paper's main choice."""
+
+    gate: GateName = "mlp_query"
+    """What joins the local and the global path: an MLP with or without the query, or one of the four betas."""
+    exclude_self: bool = False
+    """Whether a channel's memory leaves out the channel itself, which the local path sees already."""
+    weighting: WeightingName = "uniform"
+    """The channels' weights in the memory: uniform, static (learned) or dynamic (read from the queries)."""
+    channel_weights: Sequence[float] | None = None
+    """Weights of your own, one per channel, instead of `weighting`; only their ratios matter."""
+    key_width: int | None = None
+    """Width of a head's queries and keys; None: as the network has it. The paper's networks have 32."""
+    value_width: int | None = None
+    """Width of a head's values; None: as its queries and keys."""
+    mlp_width: int = 128
+    """Width inside an MLP gate."""
+    mlp_layers: int = 3
+    """Linear maps of an MLP gate, the last included."""
+    mlp_dropout: float = 0.1
+    """Dropout inside an MLP gate."""
+    local: attention.Spec = "softmax"
+    """The mechanism within each channel: a name, or a mapping with its settings such as {"name": "rbca"}."""
+
+    def __post_init__(self) -> None:
+        for name, known in (("gate", GateName), ("weighting", WeightingName)):
+            if getattr(self, name) not in get_args(known):
+                raise SettingsError(
+                    f"mica's {name} is {getattr(self, name)!r}; it can be one of {', '.join(get_args(known))}."
+                )
+        for name, least in (("key_width", 1), ("value_width", 1), ("mlp_width", 1), ("mlp_layers", 2)):
+            given = getattr(self, name)
+            if given is not None and given < least:
+                raise SettingsError(f"mica's {name} is {given}; it must be at least {least}.")
+        if not 0 <= self.mlp_dropout < 1:
+            raise SettingsError(f"mica's mlp_dropout is {self.mlp_dropout}; it must lie in [0, 1).")
+        attention.split(self.local)
+        if self.channel_weights is not None:
+            self._check_weights(tuple(float(weight) for weight in self.channel_weights))
+
+    def _check_weights(self, weights: tuple[float, ...]) -> None:
+        if self.weighting != "uniform":
+            raise SettingsError(
+                f"mica got channel_weights and weighting={self.weighting!r}, which are two answers to one question; "
+                "leave one of them out."
+            )
+        for channel, weight in enumerate(weights):
+            if not (math.isfinite(weight) and weight >= 0):
+                raise SettingsError(
+                    f"mica's channel_weights[{channel}] is {weight}; weights are finite and not below 0."
+                )
+        needed = 2 if self.exclude_self else 1
+        if sum(weight > 0 for weight in weights) < needed:
+            raise SettingsError(
+                f"mica's channel_weights need at least {needed} above 0"
+                f"{', so that something is left when a channel is excluded' if self.exclude_self else ''}; "
+                f"got {list(weights)}."
+            )
+
+
+def reference(
+    Q: Float[Tensor, "channel patch d_k"],
+    K: Float[Tensor, "channel patch d_k"],
+    V: Float[Tensor, "channel patch d_v"],
+    gate: Gate,
+    w: Float[Tensor, " channel"] | None = None,
+    exclude_self: bool = False,
+    renormalise: bool = True,
+    S: Float[Tensor, "channel patch patch"] | None = None,
+) -> Float[Tensor, "channel patch d_v"]:
+    """One head; `gate` maps A_global, A_local and Q of a channel to A_mixed, `S` are scores of earlier layers.
+
+    `w` sums to 1, or is None for ones. Exclusion with `renormalise=False` is the printed and released form.
+    """
+    C, d_k = len(Q), Q.shape[-1]
+    phi_Q, phi_K = features(Q), features(K)
+    ones = torch.ones(C, dtype=Q.dtype) if w is None else w
+    M_all = torch.stack([ones[c] * phi_K[c].T @ V[c] for c in range(C)]).sum(0)  # (4), (17), (22)
+    z_all = torch.stack([ones[c] * phi_K[c].sum(0) for c in range(C)]).sum(0)  # (5), (19), (23)
+    A_mixed = []
+    for c in range(C):
+        scores = Q[c] @ K[c].T / math.sqrt(d_k)
+        A_local = torch.softmax(scores if S is None else scores + S[c], dim=-1) @ V[c]  # (3)
+        M, z = M_all, z_all
+        if exclude_self:
+            M = M_all - ones[c] * phi_K[c].T @ V[c]  # (18)
+            z = z_all - ones[c] * phi_K[c].sum(0)  # (20)
+            if w is not None and renormalise:
+                M, z = M / (1 - w[c]), z / (1 - w[c])
+        A_global = phi_Q[c] @ M / (phi_Q[c] @ z + EPS)[:, None]  # (6), (21), (24)
+        A_mixed.append(gate(A_global, A_local, Q[c]))  # (7), (9), (10)
+    return torch.stack(A_mixed)
+
+
+def refuse(site: Site, settings: Settings) -> None:
+    """Places where the mathematics has nothing to offer, each in a sentence."""
+    if site.causal:
+        raise SettingsError(
+            f"mica's memory holds all tokens of all channels, but in {site.host} a token may only look back; "
+            "use rbca or softmax."
+        )
+    if site.groups == 1 and not site.time_ordered:
+        raise SettingsError(
+            f"mica mixes channels that stand apart, but {site.host}'s tokens are channels and see one another already; "
+            "use softmax, toa or prime."
+        )
+    if site.groups == 1 and settings.exclude_self:
+        raise SettingsError(
+            f"mica's exclude_self leaves each channel the memory of the others, but {site.host} has one channel here; "
+            "set exclude_self=False."
+        )
+    if settings.channel_weights is not None and len(settings.channel_weights) != site.groups:
+        raise SettingsError(
+            f"mica got {len(settings.channel_weights)} channel_weights for the {site.groups} channels of {site.host}; "
+            "give one per channel."
+        )
+
+
+def local_part(site: Site, settings: Settings) -> Projected:
+    """The mechanism within each channel, whose queries, keys and values both paths use."""
+    name, chosen = attention.split(settings.local)
+    local = attention.create(name, site, **chosen)
+    if local.claims.mixes_groups:
+        raise SettingsError(f"mica's local part must keep channels apart, but {name} mixes them; use softmax or rbca.")
+    if not isinstance(local, Projected):
+        raise SettingsError(
+            f"mica shares queries, keys and values with its local part, and {name} has none to share; "
+            "use softmax, rbca, toa or prime."
+        )
+    return local
+
+
+def make_gate(site: Site, settings: Settings, keys: int, values: int) -> Beta | Perceptron:
+    """The gate that the settings name, for heads with keys and values of these widths."""
+    if settings.gate in ("mlp", "mlp_query"):
+        query = keys if settings.gate == "mlp_query" else 0
+        return Perceptron(values, query, settings.mlp_width, settings.mlp_layers, settings.mlp_dropout)
+    return Beta(site.groups if settings.gate in PER_CHANNEL else 1, site.heads)
+
+
+def make_weighting(site: Site, settings: Settings, keys: int) -> Static | Dynamic | Fixed | None:
+    """The channels' weights that the settings ask for; None: all are 1."""
+    if settings.channel_weights is not None:
+        return Fixed(tuple(float(weight) for weight in settings.channel_weights))
+    if settings.weighting == "static":
+        return Static(site.groups, site.heads)
+    return Dynamic(keys) if settings.weighting == "dynamic" else None
+
+
+class Layer(Attention):
+    """Multi-head attention within each channel, beside linear attention across all of them."""
+
+    gate: nn.Module | None
+    weighting: nn.Module | None
+
+    def __init__(self, site: Site, settings: Settings) -> None:
+        refuse(site, settings)
+        keys = settings.key_width or site.per_head
+        site = replace(site, head_width=keys, value_width=settings.value_width or site.value_width or keys)
+        super().__init__(site)
+        self.settings = settings
+        self.local = local_part(site, settings)
+        keys, _, values = (width // site.heads for width in self.local.widths)
+        self.gate = make_gate(site, settings, keys, values)
+        self.lent: tuple[nn.Module, ...] = ()
+        self.weighting = make_weighting(site, settings, keys)
+        # As many numbers as the memory of a channel or fewer: then its scores cost less, in time and memory alike.
+        self.by_scores = site.tokens**2 <= keys * (values + 1)
+        self.bound_to_channels = settings.gate in PER_CHANNEL or isinstance(self.weighting, Static | Fixed)
+        self.claims = self._claims()
+
+    def forward(
+        self,
+        x: Tokens,
+        *,
+        mask: Mask | None = None,
+        bias: Tensor | None = None,
+        ages: Tensor | None = None,
+        carry: Carry | None = None,
+        windows: Tensor | None = None,
+    ) -> Tokens | tuple[Tokens, Carry]:
+        self.check(x)
+        q, k, v = self.local.heads(x)
+        local, handed_on = self.local.mix(q, k, v, Given(x, mask, bias, ages, carry, windows))
+        across = self._across(q, k, v, mask)
+        y = self.project(self._gate()(across, local, q).to(v.dtype))
+        return y if handed_on is None else (y, handed_on)
+
+    def weights(
+        self,
+        x: Tokens,
+        *,
+        mask: Mask | None = None,
+        bias: Tensor | None = None,
+        ages: Tensor | None = None,
+        carry: Carry | None = None,
+        windows: Tensor | None = None,
+    ) -> dict[str, Tensor]:
+        """`local` [batch, group, head, query, key] and `cross` [batch, group, head, query, group, key].
+
+        Under a beta they hold the gate and add up; under an MLP they are what it is given, and `combine` runs it.
+        """
+        self.check(x)
+        q, k, _ = self.local.heads(x)
+        found = self.local.operator(q, k, Given(x, mask, bias, ages, carry, windows))
+        local = torch.stack(list(found.values())).sum(0) if isinstance(found, dict) else found
+        with full_precision(q.device):
+            phi_q, phi_k, logs = self._features(q, k, mask)
+            cross = operator(phi_q, phi_k, logs, self.settings.exclude_self)
+        gate = self._gate()
+        if isinstance(gate, Beta):
+            to_cross, to_local = gate.shares(cross)
+            local, cross = local * to_local, cross * to_cross[..., None]
+        return {"local": local.to(q.dtype), "cross": cross.to(q.dtype)}
+
+    def combine(self, local: Heads, cross: Heads, x: Tokens) -> Heads:
+        """What goes to `project`, from what the two parts of `weights` make of the values."""
+        gate = self._gate()
+        return local + cross if isinstance(gate, Beta) else gate(cross, local, self.local.heads(x)[0])
+
+    def values(self, x: Tokens) -> Heads:
+        return self.local.values(x)
+
+    def project(self, heads: Heads) -> Tokens:
+        return self.local.project(heads)
+
+    def prepare(self, windows: Float[Tensor, "window channel time"]) -> None:
+        self.local.prepare(windows)
+
+    def shared(self) -> nn.Module | None:
+        """The beta of all layers, and what the local part shares in turn."""
+        gate = self._gate() if self.settings.gate in OF_THE_STACK else None
+        parts = {"gate": gate, "local": self.local.shared()}
+        found = {name: part for name, part in parts.items() if part is not None}
+        return nn.ModuleDict(found) if found else None
+
+    def use(self, shared: nn.Module) -> None:
+        assert isinstance(shared, nn.ModuleDict)
+        if "gate" in shared:
+            # In a tuple it is no submodule of the layer: the one tensor then has one name, that of the stack.
+            self.gate, self.lent = None, (shared["gate"],)
+        if "local" in shared:
+            self.local.use(shared["local"])
+
+    def check(self, x: Tensor) -> None:
+        super().check(x)
+        if self.bound_to_channels and x.shape[1] != self.site.groups:
+            raise SettingsError(
+                f"This mica layer has parameters or weights for each of {self.site.groups} channels and got "
+                f"{x.shape[1]}; take another gate, or dynamic weights, for any number of channels."
+            )
+        if self.settings.exclude_self and x.shape[1] == 1:
+            raise SettingsError("mica with exclude_self got one channel, which has no others to look at.")
+
+    def _gate(self) -> nn.Module:
+        gate = self.lent[0] if self.lent else self.gate
+        assert gate is not None
+        return gate
+
+    def _across(self, q: Queries, k: Queries, v: Values, mask: Mask | None) -> Values:
+        with full_precision(q.device):
+            phi_q, phi_k, logs = self._features(q, k, mask)
+            v = v.to(phi_q.dtype)
+            if self.settings.exclude_self:
+                return excluded(phi_q, phi_k, v, logs, self.by_scores)
+            return included(phi_q, phi_k, v, logs)
+
+    def _features(self, q: Queries, k: Queries, mask: Mask | None) -> tuple[Tensor, Tensor, LogWeights | None]:
+        wide = torch.promote_types(q.dtype, torch.float32)
+        q, k = q.to(wide), k.to(wide)
+        logs = None if self.weighting is None else self.weighting(q, mask)
+        phi_k = features(k) if mask is None else features(k) * mask[:, :, None, :, None]
+        return features(q), phi_k, logs
+
+    def _claims(self) -> Claims:
+        inner = self.local.claims
+        closed = None
+        if isinstance(self.gate, Beta) and inner.reduces_to_softmax_at is not None:
+            closed = "sigmoid(beta) = 0"
+            if inner.reduces_to_softmax_at != "always":
+                closed += f", local: {inner.reduces_to_softmax_at}"
+        return Claims(
+            mixes_groups=True,
+            needs_time_order=inner.needs_time_order,
+            linear_in_tokens=inner.linear_in_tokens,
+            equivariant_to_groups=inner.equivariant_to_groups and not self.bound_to_channels,
+            carries_scores=inner.carries_scores,
+            reads_windows=inner.reads_windows,
+            takes_bias=inner.takes_bias,
+            reduces_to_softmax_at=closed,
+        )

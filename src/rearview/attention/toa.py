@@ -1,0 +1,281 @@
+"""Temporal operator attention (TOA, Twitty et al., 2026): attention between learned, signed mixtures of tokens.
+
+    S1 = I + M1,  S2 = I + M2                                                     (section 3.4)
+    softmax:  O = softmax(A S1) S2 V
+    relu:     O = max(0, A S1) S2 V
+    gated:    O = (softplus(R S1R) * max(0, L S1L)) S2 V
+
+Symbols: A = Q K^T / sqrt(d_h) the scores of one head; L and R two such scores from queries and keys of their own; V the
+values; M1, M2 [N, N] learned per head, drawn from N(0, 0.001^2), so that a layer starts as plain attention. S1 spreads
+a query's similarities over the keys before the activation; S2 mixes the values with any sign, so that differences,
+filters and projections are within reach, which no row of a softmax is (proposition 1).
+
+Stochastic operator regularisation (SOR), in training: M~ = M * B / (1 - p), p ~ U[0, 1) once a call, B_jk ~ Bern(1 - p)
+once a matrix and head, not once a sample. E[M~ | p] = M, Var[M~ | p] = p / (1 - p) M^2; the variance has no bound and
+is meant to have none. As p goes to 1 the layer falls back to S = I.
+
+What runs is A S1 = Q (S1^T K)^T and (W S2) V = W (S2 V): attention with mixed keys and mixed values. That costs
+N^2 d_h instead of N^3, and the softmax kind runs on the fused kernel. S^T K is taken as K + M^T K, with M~ formed in
+float32: the identity is then exact in bfloat16, where 1 + 0.001 is 1.
+
+Where we differ from the paper, or it is silent:
+- The scores are divided by sqrt(d_h), which the paper never writes but all its backbones do; `score_scale=1` undoes it.
+- Rectified scores have no norm, as printed; `score_norm` offers HyperMLP's and the mean over the keys.
+- Fewer than N tokens use the top-left block of M1 and M2.
+- Padded keys and values are 0 before they are mixed, and padded scores are hidden after S1: the result is that of the
+  real tokens alone. Zeros alone would not do, since S1 brings padded columns back to life.
+- A bias (positions, RBCA's decay) joins the scores after S1, in the gated kind those of L; (A + M) S1 is NaN where M
+  is -inf. It does not make the layer causal, because S1 and S2 carry the future across the mask. `causal=True` does:
+  there M1 is upper and M2 lower triangular.
+- Attention dropout falls on the weights after the activation, before S2.
+- Residual scores (`carry_scores`) are those before S1, so a bias is added once a layer and not carried.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal, get_args
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn import functional
+
+from rearview.attention import split
+from rearview.attention._rectify import ScoreNorm, rectified, shown
+from rearview.attention.contract import Carry, Claims, Given, Heads, Projected, Site, additive
+from rearview.attention.softmax import fused, joined
+from rearview.embed.dropout import dropout
+from rearview.errors import SettingsError
+from rearview.shelf import settings_from
+
+Kind = Literal["gated", "relu", "softmax"]
+Share = Literal["call", "matrix"]
+OFFSET_SCALE = 1e-3
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Settings of temporal operator attention."""
+
+    kind: Kind = "gated"
+    """The activation: gated (softplus times relu of two scores), relu or softmax."""
+    sor: bool = True
+    """Whether entries of M1 and M2 are dropped in training (stochastic operator regularisation)."""
+    sor_rate: float | None = None
+    """The drop rate p; None: drawn from U[0, 1)."""
+    sor_share: Share = "call"
+    """Who shares a drawn rate: every matrix of a call, or no two matrices (M1, M2 and heads each draw their own)."""
+    score_scale: float | None = None
+    """What scores are multiplied by; None: 1 / sqrt(width of a head's queries). 1 is the formula as printed."""
+    score_norm: ScoreNorm = "none"
+    """Norm of the relu and gated kinds: none, l2 (relu's scores over their length), mean (weights over the keys)."""
+    bias: str | Mapping[str, Any] | None = None
+    """A recency bias for the softmax kind: "rbca", or {"name": "rbca", ...} with its settings."""
+    causal: bool = False
+    """Whether a token sees earlier ones only, by M1 upper and M2 lower triangular; a causal place implies it."""
+    carry_scores: bool = False
+    """Whether scores before S1 are added to those of the layers before, where the model carries scores."""
+    half_width: bool = False
+    """For the gated kind: L and R get queries and keys of half the width each, as HyperMLP has them."""
+
+    def __post_init__(self) -> None:
+        for name, choices in (("kind", Kind), ("sor_share", Share), ("score_norm", ScoreNorm)):
+            if getattr(self, name) not in get_args(choices):
+                known = ", ".join(get_args(choices))
+                raise SettingsError(f"toa's {name} is {getattr(self, name)!r}; it can be one of {known}.")
+        if self.sor_rate is not None and not 0 <= self.sor_rate < 1:
+            raise SettingsError(f"toa's sor_rate is {self.sor_rate}; it must lie in [0, 1), or be None to draw it.")
+        if self.score_scale is not None and not 0 < self.score_scale < float("inf"):
+            raise SettingsError(f"toa's score_scale is {self.score_scale}; it must be a positive number, or None.")
+        if self.kind == "softmax" and self.score_norm != "none":
+            raise SettingsError(
+                f"toa's score_norm is {self.score_norm!r}, but softmax weights sum to 1 already; "
+                "use kind relu or gated, or leave it out."
+            )
+        if self.kind != "softmax" and self.bias is not None:
+            raise SettingsError(
+                f"toa's bias fades weights by being added to logits, and {self.kind} scores are none; use kind softmax."
+            )
+        if self.kind != "gated" and self.half_width:
+            raise SettingsError(f"toa's half_width splits a head in two, and kind {self.kind} has no second half.")
+
+
+def reference(
+    kind: Kind,
+    Q: Float[Tensor, "branch token d"],
+    K: Float[Tensor, "branch token d"],
+    V: Float[Tensor, "token e"],
+    S1: Float[Tensor, "branch token token"],
+    S2: Float[Tensor, "token token"],
+    scale: float | None = None,
+    M: Float[Tensor, "token token"] | None = None,
+) -> Float[Tensor, "token e"]:
+    """Section 3.4 for one head, products in the order they are printed; `gated` has the branches L and R."""
+    scale = Q.shape[-1] ** -0.5 if scale is None else scale
+    mixed = [q @ k.T * scale @ s for q, k, s in zip(Q, K, S1, strict=True)]
+    if M is not None:
+        mixed[0] = mixed[0] + M
+    if kind == "softmax":
+        W = torch.exp(mixed[0] - mixed[0].amax(-1, keepdim=True))
+        W = W / W.sum(-1, keepdim=True)
+    elif kind == "relu":
+        W = mixed[0].clamp(min=0)
+    else:
+        L, R = mixed
+        W = functional.softplus(R) * L.clamp(min=0)
+    return (W @ S2) @ V
+
+
+def regularised(offset: Tensor, rate: Tensor | float) -> Tensor:
+    """M~ = M * B / (1 - p): each entry dropped with probability p, the others scaled up (section 3.4)."""
+    kept = torch.rand_like(offset) >= rate
+    return offset * kept / (1 - rate)
+
+
+class Layer(Projected):
+    """Multi-head temporal operator attention."""
+
+    score_offset: Tensor
+    """M1 [branch, head, token, token]; the branches of the gated kind are L and R."""
+    value_offset: Tensor
+    """M2 [head, token, token]."""
+    earlier: Tensor | None
+    """[query, key], True where the key is no later than the query; None unless causal."""
+
+    def __init__(self, site: Site, settings: Settings) -> None:
+        branches = 2 if settings.kind == "gated" else 1
+        width = -(-site.per_head // 2) if settings.half_width else site.per_head
+        super().__init__(replace(site, head_width=branches * width, value_width=site.per_value))
+        self.site = site
+        self.settings = settings
+        self.branches = branches
+        self.scale = width**-0.5 if settings.score_scale is None else settings.score_scale
+        self.causal = settings.causal or site.causal
+        if settings.causal and not site.time_ordered:
+            raise SettingsError(
+                f"toa with causal=True hides later tokens, but {site.host}'s tokens are not ordered in time; "
+                "leave causal out."
+            )
+        square = (site.heads, site.tokens, site.tokens)
+        self.score_offset = nn.Parameter(torch.empty(branches, *square).normal_(std=OFFSET_SCALE))
+        self.value_offset = nn.Parameter(torch.empty(square).normal_(std=OFFSET_SCALE))
+        times = torch.arange(site.tokens) if site.times is None else torch.tensor(site.times)
+        self.register_buffer("earlier", times <= times[:, None] if self.causal else None, persistent=False)
+        # Where token order is time order the fused kernel knows the causal mask; elsewhere it is part of the bias.
+        self.place = replace(site, causal=self.causal and site.times is None)
+        self.decay = _decay(site, settings.bias)
+        self.claims = Claims(
+            causal=self.causal,
+            needs_time_order=self.decay is not None or settings.causal,
+            carries_scores=settings.carry_scores,
+            reduces_to_softmax_at="kind softmax, M1 = M2 = 0",
+        )
+
+    def mix(self, q: Tensor, k: Tensor, v: Tensor, given: Given) -> tuple[Heads, Carry | None]:
+        q, k, handed_on = self._branches(q, k, given)
+        before, after = self.offsets(v.shape[-2], v, self.settings.sor and self.training)
+        k, v = _real(k, given), _real(v, given)
+        k = k + torch.einsum("shkn,sbghkd->sbghnd", before, k)
+        v = v + torch.einsum("hnk,bghkd->bghnd", after, v)
+        if self.settings.kind == "softmax":
+            return fused(self._to_fused(q[0]), k[0], v, self._bias(given, q), self.place, self.training), handed_on
+        weights = self._rectified(q @ k.transpose(-1, -2), given)
+        return dropout(weights, self.site.dropout, self.training) @ v, handed_on
+
+    def operator(self, q: Tensor, k: Tensor, given: Given) -> Float[Tensor, "batch group head query key"]:
+        q, k, _ = self._branches(q, k, given)
+        before, after = self.offsets(q.shape[-2], q, regularise=False)
+        k = _real(k, given)
+        scores = q @ (k + torch.einsum("shkn,sbghkd->sbghnd", before, k)).transpose(-1, -2)
+        weights = self._softmax(scores[0], given) if self.settings.kind == "softmax" else self._rectified(scores, given)
+        weights = weights + weights @ after
+        return weights if given.mask is None else weights * given.mask[:, :, None, None, :]
+
+    def offsets(self, tokens: int, like: Tensor, regularise: bool) -> tuple[Tensor, Tensor]:
+        """M1 [branch, head, token, token] and M2 [head, token, token] as they are used for this many tokens."""
+        wide = torch.promote_types(self.value_offset.dtype, torch.float32)
+        before = self.score_offset[..., :tokens, :tokens].to(wide)
+        after = self.value_offset[..., :tokens, :tokens].to(wide)
+        if regularise:
+            for_scores, for_values = self._drop_rates()
+            before, after = regularised(before, for_scores), regularised(after, for_values)
+        if self.earlier is not None:
+            earlier = self.earlier[:tokens, :tokens]
+            before, after = before * earlier.T, after * earlier
+        return before.to(like.dtype), after.to(like.dtype)
+
+    def _drop_rates(self) -> tuple[Tensor | float, Tensor | float]:
+        if self.settings.sor_rate is not None:
+            return self.settings.sor_rate, self.settings.sor_rate
+        device = self.value_offset.device
+        if self.settings.sor_share == "call":
+            rate = torch.rand((), device=device)
+            return rate, rate
+        heads = self.site.heads
+        return torch.rand(self.branches, heads, 1, 1, device=device), torch.rand(heads, 1, 1, device=device)
+
+    def _branches(self, q: Tensor, k: Tensor, given: Given) -> tuple[Tensor, Tensor, Carry | None]:
+        """Queries and keys [branch, batch, group, head, token, width], and what the next layer gets."""
+        q, k = (part.view(*part.shape[:-1], self.branches, -1).movedim(-2, 0) for part in (q, k))
+        if not self.settings.carry_scores or given.carry is None:
+            return q, k, given.carry
+        q, k = joined(q, k, given.carry)
+        return q, k, (q, k)
+
+    def _rectified(self, scores: Float[Tensor, "branch batch group head query key"], given: Given) -> Tensor:
+        scores = scores * self.scale
+        earlier = None if self.earlier is None else self.earlier[: scores.shape[-2], : scores.shape[-1]]
+        pairs = shown(given.mask, given.bias, earlier)
+        weights = rectified(scores[0], given.bias, pairs, self.settings.score_norm)
+        return weights if self.branches == 1 else weights * functional.softplus(scores[1])
+
+    def _softmax(self, scores: Tensor, given: Given) -> Tensor:
+        scores = scores * self.scale
+        bias = self._bias(given, scores)
+        if bias is not None:
+            scores = scores + bias
+        if self.earlier is not None:
+            scores = scores.masked_fill(~self.earlier[: scores.shape[-2], : scores.shape[-1]], -torch.inf)
+        return scores.softmax(-1)
+
+    def _to_fused(self, q: Tensor) -> Tensor:
+        """Queries for the fused kernel, which divides by sqrt(d_h) whatever the scale is here."""
+        return q if self.settings.score_scale is None else q * (self.scale * self.site.per_head**0.5)
+
+    def _bias(self, given: Given, like: Tensor) -> Tensor | None:
+        """All that is added to the softmax kind's scores, bar the causal mask that the fused kernel knows."""
+        tokens = given.x.shape[2]
+        parts = [] if given.bias is None else [given.bias.to(like.dtype)]
+        if given.mask is not None:
+            parts.append(additive(given.mask, like.dtype))
+        if self.decay is not None:
+            parts.append(self.decay(tokens, like, given.ages))
+        if self.earlier is not None and not self.place.causal:
+            later = ~self.earlier[:tokens, :tokens]
+            parts.append(torch.zeros_like(later, dtype=like.dtype).masked_fill_(later, -torch.inf))
+        total = None
+        for part in parts:
+            total = part if total is None else total + part
+        return total
+
+
+def _real(part: Tensor, given: Given) -> Tensor:
+    """Keys or values with padding at 0, so that no mixture takes anything from it."""
+    return part if given.mask is None else part * given.mask[:, :, None, :, None]
+
+
+def _decay(site: Site, spec: str | Mapping[str, Any] | None) -> nn.Module | None:
+    """The recency bias that `Settings.bias` asks for."""
+    if spec is None:
+        return None
+    name, chosen = split(spec)
+    if name != "rbca":
+        raise SettingsError(f"toa's bias is {name!r}; the only one there is to add is rbca.")
+    if not site.time_ordered:
+        raise SettingsError(
+            f"rbca fades keys by age, but {site.host}'s tokens have none, since they are not ordered in time; "
+            "leave toa's bias out."
+        )
+    from rearview.attention import rbca
+
+    return rbca.Decay(site, settings_from(rbca.Settings, name, chosen))

@@ -1,0 +1,129 @@
+"""The shelf of mechanisms: names, descriptions, refusals, and parts that third parties put on it."""
+
+from importlib.metadata import EntryPoint
+
+import pytest
+import torch
+from shelf_checks import CHECKS
+from strangers import FAULTS, Primed, RunningMean, module
+
+from rearview import attention, shelf
+from rearview.attention import softmax
+from rearview.errors import SettingsError
+
+STRANGERS = {"running_mean": RunningMean, "primed": Primed}
+SITE = attention.Site(groups=3, tokens=7, width=10, heads=5)
+
+
+@pytest.fixture(autouse=True)
+def _own_shelf(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a test registers is gone after it."""
+    monkeypatch.setattr(attention._SHELF, "_added", {})
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+@pytest.mark.parametrize("name", STRANGERS)
+def test_an_honest_stranger_passes(name: str, check) -> None:
+    attention.register(name, module(name, STRANGERS[name]))
+    check(name)
+
+
+@pytest.mark.parametrize("check", FAULTS)
+def test_a_fault_is_caught(check: str) -> None:
+    attention.register("faulty", module("faulty", FAULTS[check], softmax.Settings))
+    by_name = {each.__name__: each for each in CHECKS}
+    with pytest.raises((AssertionError, RuntimeError, pytest.fail.Exception)):
+        by_name[check]("faulty")
+
+
+def test_a_registered_mechanism_stands_beside_the_others() -> None:
+    before = attention.names()
+    attention.register("primed", module("primed", Primed))
+    assert attention.names() == sorted([*before, "primed"])
+    layer = attention.create("primed", SITE, share=0.25)
+    assert layer(torch.zeros(2, 3, 7, 10)).shape == (2, 3, 7, 10)
+    assert attention.summary("primed") == "A stranger called primed, for tests."
+    about = attention.describe("primed")
+    assert about.details == "And some details."
+    (share,) = about.settings
+    assert (share.name, share.kind, share.default) == ("share", "float", "0.5")
+    assert share.meaning == "How much of the mixture comes from the group itself."
+
+
+@pytest.mark.parametrize("name", ["softmax", "primed"])
+def test_a_name_is_given_once(name: str) -> None:
+    attention.register("primed", module("primed", Primed))
+    with pytest.raises(SettingsError, match=f"attention called '{name}' already"):
+        attention.register(name, module(name, Primed))
+
+
+def test_an_incomplete_module_is_refused() -> None:
+    bare = module("bare", Primed)
+    del bare.Layer
+    with pytest.raises(SettingsError, match=r"'bare' must define Settings and Layer; it lacks Layer\."):
+        attention.register("bare", bare)
+    assert "bare" not in attention.names()
+
+
+def plug_in(monkeypatch: pytest.MonkeyPatch, *points: EntryPoint) -> None:
+    monkeypatch.setattr(shelf.Shelf, "_plug_ins", lambda self: tuple(p for p in points if p.group == self.package))
+
+
+def test_a_plug_in_is_found_by_its_entry_point(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "somebody_primed", module("somebody_primed", Primed))
+    plug_in(monkeypatch, EntryPoint("primed", "somebody_primed", "rearview.attention"))
+    assert "primed" in attention.names()
+    assert isinstance(attention.create("primed", SITE), Primed)
+    assert attention.summary("primed") == "A stranger called somebody_primed, for tests."
+
+
+def test_a_plug_in_without_a_layer_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    plug_in(monkeypatch, EntryPoint("decoder", "json", "rearview.attention"))
+    with pytest.raises(SettingsError, match="'decoder' must define Settings and Layer"):
+        attention.create("decoder", SITE)
+
+
+def test_a_plug_in_never_replaces_a_part_in_silence(monkeypatch: pytest.MonkeyPatch) -> None:
+    plug_in(monkeypatch, EntryPoint("softmax", "somebody.softmax", "rearview.attention"))
+    with pytest.raises(SettingsError, match=r"rearview\.attention\.softmax, somebody\.softmax"):
+        attention.create("softmax", SITE)
+
+
+def test_what_is_unknown_is_refused_with_its_neighbour() -> None:
+    with pytest.raises(SettingsError, match=r"no attention called 'sotfmax'\. Did you mean 'softmax'"):
+        attention.create("sotfmax", SITE)
+    with pytest.raises(SettingsError, match=r"linear has no setting 'epss'\. Did you mean 'eps'"):
+        attention.create("linear", SITE, epss=1e-3)
+    with pytest.raises(SettingsError, match=r"softmax has no setting 'alpha'\. It has none"):
+        attention.create("softmax", SITE, alpha=0.5)
+
+
+def test_an_attention_is_named_alone_or_with_settings() -> None:
+    assert attention.split(None) == ("softmax", {})
+    assert attention.split("linear") == ("linear", {})
+    spec = {"name": "linear", "eps": 0.5}
+    assert attention.split(spec) == ("linear", {"eps": 0.5})
+    assert "name" in spec, "the caller's mapping is left as it was"
+    with pytest.raises(SettingsError, match="needs a 'name'; got the keys eps"):
+        attention.split({"eps": 0.5})
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"groups": 0}, "Site.groups is 0"),
+        ({"tokens": 0}, "Site.tokens is 0"),
+        ({"heads": 3}, "width 10 can't be shared evenly by 3 heads"),
+        ({"head_width": 0}, "Site.head_width is 0"),
+        ({"value_width": 0}, "Site.value_width is 0"),
+        ({"dropout": 1.0}, "dropout is 1.0"),
+    ],
+)
+def test_an_impossible_place_is_refused(changes: dict[str, float], message: str) -> None:
+    with pytest.raises(SettingsError, match=message):
+        attention.Site(**{"groups": 3, "tokens": 7, "width": 10, "heads": 5, **changes})
+
+
+def test_a_head_may_have_a_width_of_its_own() -> None:
+    assert attention.Site(groups=3, tokens=7, width=10, heads=5).per_head == 2
+    assert attention.Site(groups=3, tokens=7, width=11, heads=5, head_width=13).per_head == 13

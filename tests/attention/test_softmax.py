@@ -1,0 +1,154 @@
+"""Softmax attention: the fused form against the definition, residual scores against explicit ones, numbers by hand."""
+
+import math
+
+import pytest
+import torch
+from places import EXACT, place, tokens_for
+from torch import Tensor
+from torch.nn import functional
+from torch.testing import assert_close
+
+from rearview.attention import Site, softmax
+from rearview.attention.contract import additive, causal_bias
+
+BATCH, GROUPS, HEADS, HEAD_WIDTH, VALUE_WIDTH = 1, 2, 3, 5, 7
+LENGTHS = [1, 2, 13, 42, 65, 193]
+
+
+def site(tokens: int, **changes) -> Site:
+    return Site(GROUPS, tokens, 11, HEADS, head_width=HEAD_WIDTH, value_width=VALUE_WIDTH, **changes)
+
+
+def heads(tokens: int) -> list[Tensor]:
+    torch.manual_seed(tokens)
+    widths = (HEAD_WIDTH, HEAD_WIDTH, VALUE_WIDTH)
+    return [torch.randn(BATCH, GROUPS, HEADS, tokens, width, dtype=torch.float64).requires_grad_() for width in widths]
+
+
+def by_definition(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None) -> Tensor:
+    biases = [None] * (BATCH * GROUPS * HEADS) if bias is None else bias.flatten(0, 2)
+    rows = zip(q.flatten(0, 2), k.flatten(0, 2), v.flatten(0, 2), biases, strict=True)
+    return torch.stack([softmax.reference(*row) for row in rows]).view(v.shape)
+
+
+def with_gradients(y: Tensor, inputs: list[Tensor]) -> list[Tensor]:
+    cotangent = torch.linspace(-1, 1, y.numel(), dtype=y.dtype).view(y.shape)
+    return [y, *torch.autograd.grad(y, inputs, cotangent)]
+
+
+def agree(ours: list[Tensor], theirs: list[Tensor]) -> None:
+    for one, other in zip(ours, theirs, strict=True):
+        assert_close(one, other, rtol=EXACT, atol=EXACT)
+
+
+@pytest.mark.parametrize("kind", ["plain", "bias", "causal", "causal with bias"])
+@pytest.mark.parametrize("tokens", LENGTHS)
+def test_the_fused_form_is_the_definition(tokens: int, kind: str) -> None:
+    q, k, v = heads(tokens)
+    bias = torch.randn(BATCH, GROUPS, HEADS, tokens, tokens, dtype=q.dtype) if "bias" in kind else None
+    whole = bias
+    if "causal" in kind:
+        whole = causal_bias(tokens, q).expand(BATCH, GROUPS, HEADS, -1, -1) + (0 if bias is None else bias)
+    fused = softmax.fused(q, k, v, bias, site(tokens, causal="causal" in kind), training=False)
+    agree(with_gradients(fused, [q, k, v]), with_gradients(by_definition(q, k, v, whole), [q, k, v]))
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("tokens", [1, 13, 65])
+def test_carried_queries_and_keys_are_added_scores(tokens: int, causal: bool) -> None:
+    depth = 3
+    where = {"tokens": tokens, "causal": causal, "layers": depth}
+    layers = [place("softmax", seed=layer, layer=layer, **where) for layer in range(depth)]
+    x = tokens_for(layers[0]).requires_grad_()
+    inputs = [x, *(parameter for layer in layers for parameter in layer.parameters())]
+
+    carried, carry = x, ()
+    for layer in layers:
+        carried, carry = layer(functional.layer_norm(carried, carried.shape[-1:]), carry=carry)
+    assert carry[0].shape[-1] == depth * layers[0].site.per_head
+
+    explicit, scores = x, torch.zeros(())
+    for layer in layers:
+        q, k, v = layer.heads(functional.layer_norm(explicit, explicit.shape[-1:]))
+        scores = scores + q @ k.transpose(-1, -2) / math.sqrt(layer.site.per_head)
+        seen = scores + causal_bias(tokens, x) if causal else scores
+        explicit = layer.project(seen.softmax(-1) @ v)
+    agree(with_gradients(carried, inputs), with_gradients(explicit, inputs))
+
+
+def test_padding_and_bias_of_a_layer_are_not_carried() -> None:
+    layer = place("softmax")
+    x = tokens_for(layer)
+    mask = torch.ones(x.shape[:3], dtype=torch.bool)
+    mask[..., :3] = False
+    bias = torch.randn(layer.site.heads, layer.site.tokens, layer.site.tokens, dtype=x.dtype)
+    _, carry = layer(x, mask=mask, bias=bias, carry=())
+    _, plain = layer(x, carry=())
+    assert all(torch.equal(one, other) for one, other in zip(carry, plain, strict=True))
+
+
+def test_padding_in_front_is_a_shorter_sequence() -> None:
+    layer = place("softmax")
+    x = tokens_for(layer)
+    mask = (torch.arange(layer.site.tokens) >= 3).expand(x.shape[:3])
+    agree([layer(x, mask=mask)[:, :, 3:]], [layer(x[:, :, 3:])])
+
+
+def test_numbers_by_hand() -> None:
+    """Scores ln 3 and 0 give weights 3/4 and 1/4."""
+    q, k = torch.tensor([[2 * math.log(3), 0, 0, 0]]), torch.tensor([[1.0, 0, 0, 0], [0, 5.0, 0, 0]])
+    v = torch.tensor([[8.0, 4.0], [16.0, -4.0]])
+    assert_close(softmax.reference(q, k, v), torch.tensor([[10.0, 2.0]]))
+    assert_close(softmax.reference(q, k, v, torch.tensor([[0.0, math.log(3)]])), torch.tensor([[12.0, 0.0]]))
+
+
+def test_a_row_of_padding_is_an_even_mixture() -> None:
+    layer = place("softmax")
+    x = tokens_for(layer)
+    mask = torch.ones(x.shape[:3], dtype=torch.bool)
+    mask[1, 2] = False
+    weights = layer.weights(x, mask=mask)
+    assert_close(weights[1, 2], torch.full_like(weights[1, 2], 1 / layer.site.tokens))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_padding_stays_finite_under_autocast(dtype: torch.dtype) -> None:
+    layer = place("softmax", dtype=torch.float32)
+    x = tokens_for(layer).requires_grad_()
+    mask = torch.ones(x.shape[:3], dtype=torch.bool)
+    mask[0, 0] = False
+    mask[1, :, :4] = False
+    with torch.autocast("cpu", dtype=dtype):
+        y = layer(x, mask=mask)
+    (gradient,) = torch.autograd.grad(y.float().square().sum(), x)
+    assert y.isfinite().all()
+    assert gradient.isfinite().all()
+
+
+@pytest.mark.parametrize("carry", [None, ()])
+def test_dropout_acts_on_the_weights_in_training(carry: tuple[()] | None) -> None:
+    layer = place("softmax", dropout=0.5).train()
+    x = tokens_for(layer)
+
+    def run(seed: int) -> Tensor:
+        torch.manual_seed(seed)
+        out = layer(x, carry=carry)
+        return out if carry is None else out[0]
+
+    draws = torch.stack([run(seed) for seed in range(500)])
+    assert torch.equal(run(1), draws[1])
+    assert not torch.equal(draws[0], draws[1])
+    exact = layer.eval()(x)
+    error = draws.std(0) / math.sqrt(len(draws))
+    assert ((draws.mean(0) - exact).abs() < 5 * error).all()
+
+
+def test_the_mask_as_a_bias_is_finite_in_every_dtype() -> None:
+    mask = torch.tensor([[[True, False, True]]])
+    for dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64):
+        bias = additive(mask, dtype)
+        assert bias.shape == (1, 1, 1, 1, 3)
+        assert (bias + bias).isfinite().all()
+        assert bias[..., 1] < -30_000
+        assert not bias[..., [0, 2]].any()

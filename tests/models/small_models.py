@@ -1,0 +1,48 @@
+"""Networks small enough to be tried in every way, whatever their settings are called."""
+
+import dataclasses
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from rearview import models
+
+BATCH, CHANNELS, STEPS, MARKS, AHEAD, LOOKBACK = 2, 3, 11, 5, 17, 37
+SETTINGS = {
+    "width": 26,
+    "heads": 13,
+    "depth": 2,
+    "feed_forward": 19,
+    "dropout": 0.0,
+    "patch": 7,
+    "stride": 3,
+    "kernel": 5,
+    "period": 3,
+}
+
+
+def small(name: str, seed: int = 23, **changes: Any) -> models.Model:
+    """A network in evaluation mode and float64 whose every parameter has left its initial value."""
+    torch.manual_seed(seed)
+    fields = {field.name for field in dataclasses.fields(models.settings_of(name))}
+    settings = {key: value for key, value in SETTINGS.items() if key in fields}
+    shape = {"channels": CHANNELS, "lookback": LOOKBACK, "steps": STEPS}
+    model = models.create(name, **{**shape, **settings, **changes})
+    model.prepare(torch.randn(13, model.shape.channels, model.shape.lookback))
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(0.1 * torch.randn_like(parameter))
+    return model.double().eval()
+
+
+def past_for(model: models.Model, batch: int = BATCH, seed: int = 31) -> Tensor:
+    """Windows far from zero and from unit size, so that no small constant inside a model matters."""
+    draw = torch.Generator().manual_seed(seed)
+    shape = (batch, model.shape.channels, model.shape.lookback)
+    return 500 + 100 * torch.randn(shape, generator=draw, dtype=torch.float64)
+
+
+def marks_for(model: models.Model, steps: int, seed: int = 41) -> Tensor:
+    draw = torch.Generator().manual_seed(seed)
+    return torch.randn(BATCH, model.shape.marks, steps, generator=draw, dtype=torch.float64)

@@ -1,0 +1,70 @@
+"""Compiled and exported networks give what the plain ones do, in one graph without breaks."""
+
+import pytest
+import torch
+from small_models import BATCH, LOOKBACK, MARKS, marks_for, past_for, small
+from torch import Tensor, nn
+from torch.testing import assert_close
+
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("unchecked")]
+NAMES = ["patchtst", "itransformer"]
+TOLERANCE = 1e-9
+
+
+def same(ours: Tensor, theirs: Tensor) -> None:
+    assert_close(ours, theirs, rtol=TOLERANCE, atol=TOLERANCE)
+
+
+def compiled(model: nn.Module) -> nn.Module:
+    torch.compiler.reset()
+    return torch.compile(model, fullgraph=True)
+
+
+def padding() -> Tensor:
+    return torch.arange(LOOKBACK) >= torch.tensor([[0], [23]])
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_compiled_is_eager_in_evaluation(name: str) -> None:
+    model = small(name)
+    past = past_for(model)
+    with torch.no_grad():
+        same(compiled(model)(past), model(past))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_compiled_is_eager_in_training_with_padding(name: str) -> None:
+    """Gradients and running statistics too; a mask must not break the graph."""
+    eager, model = small(name).train(), small(name).train()
+    runner, past, mask = compiled(model), past_for(model), padding()
+    for run in (eager, runner):
+        run(past, mask=mask).sub(500).square().mean().backward()
+    same_gradients = zip(model.parameters(), eager.parameters(), strict=True)
+    assert all(ours.grad is not None for ours in model.parameters())
+    for ours, theirs in same_gradients:
+        same(ours.grad, theirs.grad)
+    assert_close(model.state_dict(), eager.state_dict(), rtol=TOLERANCE, atol=TOLERANCE)
+
+
+def test_compiled_dropout_drops() -> None:
+    model = small("itransformer", dropout=0.5).train()
+    runner, past = compiled(model), past_for(model)
+    first, second = runner(past), runner(past)
+    assert first.isfinite().all()
+    assert not torch.equal(first, second)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_exported_network_takes_any_batch(name: str) -> None:
+    model = small(name)
+    program = torch.export.export(model, (past_for(model),), dynamic_shapes={"past": {0: torch.export.Dim("batch")}})
+    for batch in (BATCH, 7):
+        past = past_for(model, batch)
+        same(program.module()(past), model(past))
+
+
+def test_an_exported_network_takes_marks_and_a_mask() -> None:
+    model = small("itransformer", marks=MARKS)
+    given = {"past_marks": marks_for(model, LOOKBACK), "mask": padding()}
+    program = torch.export.export(model, (past_for(model),), given)
+    same(program.module()(past_for(model, seed=43), **given), model(past_for(model, seed=43), **given))

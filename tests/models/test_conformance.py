@@ -1,0 +1,305 @@
+"""Every network on the shelf keeps every promise of the contract, and the suite says how many it met."""
+
+import dataclasses
+
+import pytest
+import torch
+from safetensors.torch import load, save
+from small_models import AHEAD, BATCH, CHANNELS, LOOKBACK, MARKS, SETTINGS, STEPS, marks_for, past_for, small
+from torch import Tensor
+from torch.testing import assert_close
+
+from rearview import attention, models
+from rearview.errors import SettingsError
+
+NAMES = models.names()
+ATTENTIVE = [name for name in NAMES if models.claims(name).attention]
+TRAINED = [name for name in NAMES if models.claims(name).trains]
+MARKED = [name for name in NAMES if models.claims(name).uses_marks]
+TOLERANCE = 1e-9
+
+every = pytest.mark.parametrize("name", NAMES)
+
+
+def same(ours: Tensor, theirs: Tensor, tolerance: float = TOLERANCE) -> None:
+    assert_close(ours, theirs, rtol=tolerance, atol=tolerance)
+
+
+def test_the_suite_met_every_network() -> None:
+    assert len(NAMES) == 4
+    assert len(ATTENTIVE) == 2
+    assert len(TRAINED) == 3
+    assert len(MARKED) == 1
+
+
+@every
+@pytest.mark.parametrize(
+    ("channels", "lookback", "steps"),
+    [(1, 37, 11), (23, 37, 11), (3, 5, 11), (3, 37, 101), (1, 3, 1)],
+    ids=["one channel", "23 channels", "look-back shorter than a patch", "steps beyond the look-back", "least of all"],
+)
+def test_any_shape_goes_forward_and_backward(name: str, channels: int, lookback: int, steps: int) -> None:
+    model = small(name, channels=channels, lookback=lookback, steps=steps).train()
+    past = past_for(model).requires_grad_()
+    out = model(past)
+    assert out.shape == (BATCH, channels, steps)
+    assert out.isfinite().all()
+    out.sub(500).square().mean().backward()
+    assert past.grad is not None
+    assert past.grad.isfinite().all()
+    for parameter_name, parameter in model.named_parameters():
+        assert parameter.grad is not None, f"{parameter_name} is never reached"
+        assert parameter.grad.isfinite().all()
+
+
+@every
+def test_a_thousand_channels_go_through(name: str) -> None:
+    model = small(name, channels=1000)
+    with torch.no_grad():
+        out = model(past_for(model, batch=1))
+    assert out.shape == (1, 1000, STEPS)
+    assert out.isfinite().all()
+
+
+@every
+def test_defaults_fit_an_ordinary_window(name: str) -> None:
+    model = models.create(name, channels=7, lookback=96, steps=24)
+    assert model(torch.randn(BATCH, 7, 96)).shape == (BATCH, 7, 24)
+
+
+@every
+def test_affine_in_is_affine_out_where_claimed(name: str) -> None:
+    model = small(name)
+    past = past_for(model)
+    moved = (model(7 * past + 11) - (7 * model(past) + 11)).abs().max()
+    assert bool(moved < 1e-5) == model.claims.scale_free
+
+
+@every
+def test_channels_permuted_in_are_permuted_out(name: str) -> None:
+    model = small(name)
+    past, order = past_for(model), torch.tensor([2, 0, 1])
+    same(model(past[:, order]), model(past)[:, order])
+
+
+@every
+def test_channels_see_one_another_where_claimed(name: str) -> None:
+    model = small(name)
+    past = past_for(model)
+    for channel in range(CHANNELS):
+        changed = past.clone()
+        changed[:, channel] += 100 * torch.randn(BATCH, LOOKBACK, dtype=past.dtype)
+        moved = (model(changed) - model(past)).abs().amax((0, 2)) > TOLERANCE
+        others = torch.arange(CHANNELS) != channel
+        assert moved[channel]
+        assert moved[others].all() == model.claims.mixes_channels
+        assert moved[others].any() == model.claims.mixes_channels
+
+
+@every
+def test_windows_of_a_batch_do_not_see_one_another(name: str) -> None:
+    model = small(name)
+    past = past_for(model)
+    same(model(past[1:]), model(past)[1:])
+
+
+@every
+@pytest.mark.parametrize("training", [False, True])
+@pytest.mark.parametrize("garbage", [1e6, float("nan")])
+def test_padding_never_moves_the_output(name: str, training: bool, garbage: float) -> None:
+    model = small(name).train(training)
+    past = past_for(model)
+    mask = torch.arange(LOOKBACK) >= torch.tensor([[0], [29]])
+    other = torch.where(mask[:, None], past, garbage)
+    out = model(other, mask=mask)
+    assert out.isfinite().all()
+    same(out, model(past, mask=mask))
+
+
+@every
+def test_a_mask_without_padding_changes_nothing(name: str) -> None:
+    for training in (False, True):
+        model = small(name).train(training)
+        past = past_for(model)
+        same(model(past, mask=torch.ones(BATCH, LOOKBACK, dtype=torch.bool)), model(past))
+
+
+@every
+def test_a_window_with_one_real_step_is_answered(name: str) -> None:
+    model = small(name).train()
+    past = past_for(model).requires_grad_()
+    mask = (torch.arange(LOOKBACK) == LOOKBACK - 1).expand(BATCH, -1)
+    out = model(past, mask=mask)
+    (gradient,) = torch.autograd.grad(out.sum(), past)
+    assert out.isfinite().all()
+    assert gradient.isfinite().all()
+
+
+@every
+def test_an_unknown_setting_is_refused_with_its_neighbour(name: str) -> None:
+    first = dataclasses.fields(models.settings_of(name))[0].name
+    with pytest.raises(SettingsError, match=rf"{name} has no setting '{first}x'\. Did you mean '{first}'"):
+        small(name, **{f"{first}x": 1})
+
+
+@every
+def test_an_impossible_shape_is_refused(name: str) -> None:
+    for wrong in ("channels", "lookback", "steps"):
+        with pytest.raises(SettingsError, match=f"{wrong} is 0"):
+            small(name, **{wrong: 0})
+    with pytest.raises(SettingsError, match="marks is -1"):
+        small(name, marks=-1)
+
+
+@pytest.mark.parametrize("name", sorted(set(NAMES) - set(ATTENTIVE)))
+def test_attention_is_refused_where_there_is_none(name: str) -> None:
+    with pytest.raises(SettingsError, match=f"{name} has no attention to replace"):
+        small(name, attention="softmax")
+    assert small(name).weights(past_for(small(name))) == []
+
+
+@pytest.mark.parametrize("mechanism", attention.names())
+@pytest.mark.parametrize("name", ATTENTIVE)
+def test_every_attention_stands_in_every_network_or_says_why_not(name: str, mechanism: str) -> None:
+    try:
+        model = small(name, attention=mechanism)
+    except SettingsError as error:
+        refusal = str(error)
+    else:
+        past = past_for(model)
+        assert model(past).shape == (BATCH, CHANNELS, STEPS)
+        assert (model(past) - small(name, attention={"name": mechanism})(past)).abs().max() == 0
+        return
+    assert mechanism in refusal
+    assert "use" in refusal
+
+
+@pytest.mark.parametrize("name", ATTENTIVE)
+def test_a_wrong_attention_is_refused(name: str) -> None:
+    with pytest.raises(SettingsError, match="Did you mean 'softmax'"):
+        small(name, attention="sofmax")
+    with pytest.raises(SettingsError, match="linear has no setting 'epz'"):
+        small(name, attention={"name": "linear", "epz": 1.0})
+    with pytest.raises(SettingsError, match="can't be shared evenly by 5 heads"):
+        small(name, heads=5)
+
+
+@pytest.mark.parametrize("name", ATTENTIVE)
+def test_weights_are_those_of_each_layer(name: str) -> None:
+    model = small(name)
+    past = past_for(model)
+    weights = model.weights(past)
+    assert len(weights) == SETTINGS["depth"]
+    for operator in weights:
+        assert isinstance(operator, Tensor)
+        batch, _, heads, queries, keys = operator.shape
+        assert (batch, heads, queries) == (BATCH, SETTINGS["heads"], keys)
+        same(operator.sum(-1), torch.ones_like(operator[..., 0]))
+    assert not torch.equal(weights[0], weights[1])
+
+
+@pytest.mark.parametrize("name", sorted(set(NAMES) - set(MARKED)))
+def test_marks_are_refused_where_there_is_no_place_for_them(name: str) -> None:
+    with pytest.raises(SettingsError, match=f"{name} .* no place for {MARKS} calendar features"):
+        small(name, marks=MARKS)
+
+
+@every
+def test_marks_that_were_not_asked_for_are_ignored(name: str) -> None:
+    model = small(name)
+    past, marks = past_for(model), torch.randn(BATCH, MARKS, LOOKBACK, dtype=torch.float64)
+    assert torch.equal(model(past, marks, marks[..., :STEPS]), model(past))
+
+
+@pytest.mark.parametrize("name", MARKED)
+@pytest.mark.parametrize("future", [0, AHEAD])
+def test_marks_are_used_where_claimed(name: str, future: int) -> None:
+    model = small(name, marks=MARKS, future=future)
+    past, before = past_for(model), marks_for(model, LOOKBACK)
+    after = marks_for(model, future) if future else None
+    out = model(past, before, after)
+    assert out.shape == (BATCH, CHANNELS, STEPS)
+    assert (model(past, before + 1, after) - out).abs().max() > TOLERANCE
+    assert model.weights(past, before, after)[0].shape[-1] == CHANNELS + MARKS
+    if after is not None:
+        assert (model(past, before, after + 1) - out).abs().max() > TOLERANCE
+
+
+@pytest.mark.parametrize("name", MARKED)
+def test_missing_and_misshapen_marks_are_refused(name: str) -> None:
+    model = small(name, marks=MARKS, future=AHEAD)
+    past, before, after = past_for(model), marks_for(model, LOOKBACK), marks_for(model, AHEAD)
+    with pytest.raises(SettingsError, match=f"built for {MARKS} marks and got none"):
+        model(past)
+    with pytest.raises(SettingsError, match=f"built for {MARKS} marks and got {MARKS - 1}"):
+        model(past, before[:, 1:], after[:, 1:])
+    with pytest.raises(SettingsError, match=f"known {AHEAD} steps ahead; .* got none"):
+        model(past, before)
+    with pytest.raises(SettingsError, match=f"got {MARKS} x {AHEAD - 1}"):
+        model(past, before, after[..., 1:])
+
+
+@pytest.mark.parametrize("name", TRAINED)
+def test_one_training_step_lowers_the_loss(name: str) -> None:
+    model = small(name).train()
+    past = past_for(model)
+    future = 500 + 100 * torch.randn(BATCH, CHANNELS, STEPS, dtype=torch.float64)
+    optimiser = torch.optim.Adam(model.parameters(), lr=1e-4)
+
+    def loss() -> Tensor:
+        return (model(past) - future).square().mean()
+
+    before = loss()
+    before.backward()
+    optimiser.step()
+    assert loss() < before
+
+
+@pytest.mark.parametrize("name", sorted(set(NAMES) - set(TRAINED)))
+def test_what_does_not_train_has_nothing_to_train(name: str) -> None:
+    assert not list(small(name).parameters())
+
+
+@every
+def test_a_saved_network_is_the_same_network(name: str) -> None:
+    model, other = small(name), small(name, seed=53)
+    past = past_for(model)
+    if model.claims.trains:
+        model.train()(past)  # moves running statistics, which must be saved too
+        assert (model.eval()(past) - other(past)).abs().max() > TOLERANCE
+    other.load_state_dict(load(save(model.state_dict())), strict=True)
+    assert torch.equal(model(past), other(past))
+
+
+@every
+def test_dropout_acts_in_training_only(name: str) -> None:
+    if "dropout" not in {field.name for field in dataclasses.fields(models.settings_of(name))}:
+        return
+    model = small(name, dropout=0.5)
+    past = past_for(model)
+    assert torch.equal(model(past), small(name)(past))
+    model.train()
+    assert not torch.equal(model(past), model(past))
+    with pytest.raises(SettingsError, match=r"dropout is 1\.5"):
+        small(name, dropout=1.5)
+
+
+@every
+def test_low_precision_stays_close(name: str) -> None:
+    """A mantissa of 8 bits through a few layers: a few per cent of the spread of the output."""
+    model = small(name)
+    past = past_for(model)
+    exact = model(past)
+    low = model.float()
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        rough = low(past.float())
+    assert (rough.double() - exact).abs().max() < 0.05 * exact.sub(exact.mean()).abs().max()
+
+
+@every
+def test_a_network_explains_itself(name: str) -> None:
+    about = models.describe(name)
+    assert about.summary == models.summary(name)
+    assert len(about.summary.split()) > 3
+    assert all(setting.meaning for setting in about.settings)
+    assert str(about).startswith(f"{name}: {about.summary}")
