@@ -19,6 +19,7 @@ app = App(
     name="rearview",
     version=__version__,
     help="Time series with attention: from a CSV to a forecast in one command.",
+    suppress_keyboard_interrupt=False,
     help_epilogue="Examples: rearview demo; rearview forecast sales.csv --horizon 28; rearview describe patchtst",
 )
 
@@ -265,7 +266,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     tokens = list(sys.argv[1:] if argv is None else argv)
     _called.set(tuple(tokens))
     try:
-        code = app(tokens, exit_on_error=False, print_error=False)
+        code = app(tokens, exit_on_error=False, print_error=False, result_action="return_value")
     except cyclopts.CycloptsError as problem:
         return _refused(f"{problem}\nTry: rearview --help", UsageError.exit_code)
     except RearviewError as problem:

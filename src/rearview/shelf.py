@@ -1,7 +1,8 @@
 """The folder is the registry: every module of a package is a part on the shelf, under its file name.
 
-A leading underscore, or a place in `aside`, keeps a file off the shelf. Nothing is imported until it is asked for, so
-that listing what is there costs no torch. Third parties add parts through an entry point or by registering a module.
+A part is one file: folders, a leading underscore, and a place in `aside` keep things off the shelf. Nothing is imported
+until it is asked for, so that listing what is there costs no torch. Third parties add parts through an entry point or
+by registering a module.
 """
 
 import ast
@@ -74,7 +75,8 @@ class Shelf:
 
     def _own(self) -> set[str]:
         path = importlib.import_module(self.package).__path__
-        return {m.name for m in pkgutil.iter_modules(path) if m.name[0] != "_" and m.name not in self.aside}
+        files = (m.name for m in pkgutil.iter_modules(path) if not m.ispkg)
+        return {name for name in files if name[0] != "_" and name not in self.aside}
 
     def _plug_ins(self) -> "tuple[EntryPoint, ...]":
         from importlib.metadata import entry_points

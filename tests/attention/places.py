@@ -97,22 +97,26 @@ def apart(moves: Tensor) -> bool:
 
 
 def operated(layer: Attention, weights: Weights, x: Tensor) -> Tensor:
-    """What the effective operator makes of the values: its parts add up.
+    """What the effective operator makes of the values.
 
-    A part is [batch, group, head, query, key], or across groups [batch, group, head, query, group, key]. A layer with
-    `primers()`, [query, key, head, value_width], has values of its own for every pair.
+    Its parts add up, unless the layer puts them together itself, by `combine(**parts, x=x)`. A part is [batch, group,
+    head, query, key], or across groups [batch, group, head, query, group, key]. A layer with `primers()`, [query, key,
+    head, value_width], has values of its own for every pair.
     """
-    values = layer.values(x)
-    total = torch.zeros_like(values)
-    for part in weights.values() if isinstance(weights, dict) else [weights]:
-        if part.dim() == 6:
-            total = total + torch.einsum("bghqck,bchke->bghqe", part, values)
-        elif hasattr(layer, "primers"):
-            tokens = x.shape[2]
-            total = total + torch.einsum("bghqk,qkhe,bghke->bghqe", part, layer.primers()[:tokens, :tokens], values)
-        else:
-            total = total + part @ values
-    return layer.project(total)
+    parts = weights if isinstance(weights, dict) else {"all": weights}
+    mixed = {name: _applied(layer, part, layer.values(x)) for name, part in parts.items()}
+    if hasattr(layer, "combine"):
+        return layer.project(layer.combine(**mixed, x=x))
+    return layer.project(sum(mixed.values()))
+
+
+def _applied(layer: Attention, part: Tensor, values: Tensor) -> Tensor:
+    if part.dim() == 6:
+        return torch.einsum("bghqck,bchke->bghqe", part, values)
+    if hasattr(layer, "primers"):
+        tokens = values.shape[3]
+        return torch.einsum("bghqk,qkhe,bghke->bghqe", part, layer.primers()[:tokens, :tokens], values)
+    return part @ values
 
 
 class Elements(TorchDispatchMode):

@@ -1,6 +1,9 @@
 """The shelf of mechanisms: names, descriptions, refusals, and parts that third parties put on it."""
 
+import sys
+from dataclasses import dataclass, field, make_dataclass
 from importlib.metadata import EntryPoint
+from pathlib import Path
 
 import pytest
 import torch
@@ -34,6 +37,14 @@ def test_a_fault_is_caught(check: str) -> None:
     by_name = {each.__name__: each for each in CHECKS}
     with pytest.raises((AssertionError, RuntimeError, pytest.fail.Exception)):
         by_name[check]("faulty")
+
+
+def test_the_folder_is_the_shelf() -> None:
+    """Every file but the contract and those with a leading underscore; no folder, whatever helpers it holds."""
+    (folder,) = attention.__path__
+    files = {path.stem for path in Path(folder).glob("*.py") if not path.stem.startswith("_")}
+    assert set(attention.names()) == files - {"contract"}
+    assert {"linear", "softmax"} <= files
 
 
 def test_a_registered_mechanism_stands_beside_the_others() -> None:
@@ -70,7 +81,7 @@ def plug_in(monkeypatch: pytest.MonkeyPatch, *points: EntryPoint) -> None:
 
 
 def test_a_plug_in_is_found_by_its_entry_point(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "somebody_primed", module("somebody_primed", Primed))
+    monkeypatch.setitem(sys.modules, "somebody_primed", module("somebody_primed", Primed))
     plug_in(monkeypatch, EntryPoint("primed", "somebody_primed", "rearview.attention"))
     assert "primed" in attention.names()
     assert isinstance(attention.create("primed", SITE), Primed)
@@ -94,8 +105,9 @@ def test_what_is_unknown_is_refused_with_its_neighbour() -> None:
         attention.create("sotfmax", SITE)
     with pytest.raises(SettingsError, match=r"linear has no setting 'epss'\. Did you mean 'eps'"):
         attention.create("linear", SITE, epss=1e-3)
-    with pytest.raises(SettingsError, match=r"softmax has no setting 'alpha'\. It has none"):
-        attention.create("softmax", SITE, alpha=0.5)
+    attention.register("plain", module("plain", Primed, make_dataclass("Settings", [])))
+    with pytest.raises(SettingsError, match=r"plain has no setting 'alpha'\. It has none"):
+        attention.create("plain", SITE, alpha=0.5)
 
 
 def test_an_attention_is_named_alone_or_with_settings() -> None:
@@ -127,3 +139,29 @@ def test_an_impossible_place_is_refused(changes: dict[str, float], message: str)
 def test_a_head_may_have_a_width_of_its_own() -> None:
     assert attention.Site(groups=3, tokens=7, width=10, heads=5).per_head == 2
     assert attention.Site(groups=3, tokens=7, width=11, heads=5, head_width=13).per_head == 13
+
+
+def test_settings_are_described_by_the_text_beside_them() -> None:
+    @dataclass(frozen=True)
+    class Beside:
+        """Settings inside a function, as a notebook might have them."""
+
+        needed: int
+        """A number that
+        has no default."""
+        edges: tuple[int, ...] = field(default_factory=lambda: (2, 3))
+        """Made afresh."""
+        bare: float = 0.5
+
+    rows = [(row.name, row.kind, row.default, row.meaning) for row in shelf.settings_table(Beside)]
+    assert rows == [
+        ("needed", "int", "required", "A number that has no default."),
+        ("edges", "tuple[int, ...]", "(2, 3)", "Made afresh."),
+        ("bare", "float", "0.5", ""),
+    ]
+
+
+def test_settings_without_a_text_are_listed_all_the_same() -> None:
+    made = make_dataclass("Made", [("share", float, 0.5)])
+    (row,) = shelf.settings_table(made)
+    assert (row.name, row.default, row.meaning) == ("share", "0.5", "")

@@ -28,12 +28,11 @@ def test_numbers_decide_not_the_dress_of_the_file(folder):
 
 
 @pytest.mark.skipif(not shutil.which("git"), reason="git is not installed")
-def test_the_commit_is_that_of_the_package(tmp_path, monkeypatch):
+def test_the_commit_is_that_of_the_package(tmp_path):
     package = tmp_path / "project" / "package"
     package.mkdir(parents=True)
     (package / "__init__.py").touch()
-    monkeypatch.setattr(origin, "_PACKAGE", package)
-    assert origin.commit() == ""
+    assert origin.commit_of(package) == ""
 
     def git(*arguments):
         names = ["-c", "user.name=a", "-c", "user.email=a@b"]
@@ -41,16 +40,16 @@ def test_the_commit_is_that_of_the_package(tmp_path, monkeypatch):
         return done.stdout.decode().strip()
 
     git("init", "-q")
-    assert origin.commit() == ""
+    assert origin.commit_of(package) == ""
     git("add", "__init__.py")
     git("commit", "-q", "-m", "one")
     head = git("rev-parse", "HEAD")
     assert len(head) == 40
-    assert origin.commit() == head
+    assert origin.commit_of(package) == head
     (package.parent / "results.csv").touch()
-    assert origin.commit() == head
+    assert origin.commit_of(package) == head
     (package / "new.py").touch()
-    assert origin.commit() == f"{head}-dirty"
+    assert origin.commit_of(package) == f"{head}-dirty"
 
 
 def test_the_processor_has_a_name():

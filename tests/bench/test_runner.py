@@ -11,7 +11,7 @@ import torch
 from small import CHANNELS, HORIZON, LOOKBACK, ROWS, SMALL, TEST_START, TRAIN_END, numbers, write
 
 from rearview import bench, train
-from rearview.bench import measure, runner
+from rearview.bench import measure, origin, runner
 from rearview.bench.parts import cut
 from rearview.data import catalogue
 from rearview.data.window import Source
@@ -224,6 +224,18 @@ def test_equal_seeds_give_equal_errors_and_the_callers_random_state_stays(folder
     assert torch.equal(torch.get_rng_state(), before)
     assert (first.mse, first.validation_loss) == (again.mse, again.validation_loss)
     assert run("itransformer", seed=8, **asked).mse != first.mse
+
+
+def test_the_commit_is_that_at_the_start_of_the_run(folder, monkeypatch):
+    commits = ["at the start"]
+    monkeypatch.setattr(origin, "commit", lambda: commits[-1])
+
+    class Moves(train.Silent):
+        def begin(self, epochs, windows, done):
+            commits.append("meanwhile")
+
+    row = run("dlinear", training=FAST, data_dir=folder, progress=Moves())
+    assert (row.commit, commits[-1]) == ("at the start", "meanwhile")
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device is here")

@@ -1,8 +1,9 @@
 """Fused attention under a bias: a gradient for the bias that stays fused, and a band of keys at linear cost.
 
-Three pieces that any mechanism with an additive mask can use:
+Four pieces that any mechanism with a causal mask can use:
 
 - `toeplitz`: a bias that depends on age alone, from its values at ages 0, 1, 2 ... (as many as keys, not pairs);
+- `hide`: the same with padding hidden, no row of it empty;
 - `attend`: softmax(Q K^T s + M) V on torch's fused kernel. On a CPU that kernel takes no bias that needs a gradient and
   torch turns to its explicit form, which keeps every weight for the backward pass. Here the forward pass stays fused
   and the backward pass makes the weights again, a block at a time, so that memory does not grow with the square:
@@ -16,15 +17,17 @@ Three pieces that any mechanism with an additive mask can use:
 from typing import Any
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
-BLOCK = 1 << 20
-"""Scores held at a time in the backward pass: 4 MiB of float32."""
+from rearview.attention import _fused
+
+BLOCK = 1 << 18
+"""Scores held at a time in the backward pass: 1 MiB of float32, which a cache keeps."""
 SHORT = 128
-"""Below so many keys torch's explicit form is the faster one (by a fifth at 42), and what it keeps is small."""
+"""Below so many keys torch's explicit form is the faster one (by a fifth at 42 keys), and what it keeps is small."""
 CHUNK = 64
 """The fewest queries of a chunk: smaller ones spend more on calls than they save in pairs."""
 
@@ -38,12 +41,28 @@ def toeplitz(profile: Float[Tensor, "head age"], rows: int, columns: int) -> Flo
     return line.unfold(-1, columns, 1).flip(-2)
 
 
-def attend(q: Flat, k: Flat, v: Flat, bias: Tensor, scale: float) -> Flat:
-    """softmax(q k^T scale + bias) v; `bias` is broadcastable to [row, head, query, key] and may need a gradient."""
+def hide(bias: Tensor, real: Bool[Tensor, "*row key"]) -> Tensor:
+    """[*row, head, query, key]: -inf on keys that are padding, save a query's own; the last query's is the last key.
+
+    Nobody reads what a query that is padding sees, but a row of it with nothing to see would be NaN, and one whose
+    scores all drown in a large finite number has weights 1 instead of 1/n in the fused kernel's backward pass.
+    """
+    queries, keys = bias.shape[-2:]
+    at = torch.arange(keys, device=bias.device)
+    own = at[keys - queries :, None] == at
+    return torch.where(real[..., None, None, :] | own, bias, -torch.inf)
+
+
+def attend(q: Flat, k: Flat, v: Flat, bias: Tensor, scale: float, ordered: bool = False) -> Flat:
+    """softmax(q k^T scale + bias) v; `bias` is broadcastable to [row, head, query, key] and may need a gradient.
+
+    `ordered` says that the bias hides every key after a query's own, where the last query's is the last key; the
+    backward pass then leaves those pairs out.
+    """
     bias = bias.to(q.dtype)
     if bias.requires_grad and torch.is_grad_enabled() and bias.device.type == "cpu" and k.shape[2] >= SHORT:
-        return _Attend.apply(q, k, v, bias, scale)  # type: ignore[no-untyped-call]
-    return _fused(q, k, v, bias, scale)
+        return _Attend.apply(q, k, v, bias, scale, ordered)  # type: ignore[no-untyped-call]
+    return _fused.attend(q, k, v, bias, scale)
 
 
 def banded(
@@ -52,10 +71,10 @@ def banded(
     v: Flat,
     profile: Float[Tensor, "_ age"],
     back: int,
-    low: Float[Tensor, "row token"] | None,
+    real: Bool[Tensor, "row token"] | None,
     scale: float,
 ) -> Flat:
-    """Attention to keys of ages 0 to `back`; `low` is added to the scores of each key.
+    """Attention to keys of ages 0 to `back`; `real` is False on padding.
 
     Queries go in chunks of at least `back`, each with the keys of its own and of the `back` tokens before. The first
     chunk has nothing before it and runs by itself, so no key outside of the sequence needs hiding; at the end, zeros
@@ -67,9 +86,9 @@ def banded(
     spare = (chunks + 1) * chunk - tokens
     band = toeplitz(profile[:, : back + 1], chunk, back + chunk)
     first = band[None, :, :, back:]
-    if low is not None:
-        first = first + low[:, None, None, :chunk]
-    start = attend(q[:, :, :chunk], k[:, :, :chunk], v[:, :, :chunk], first, scale)
+    if real is not None:
+        first = hide(first, real[:, :chunk])
+    start = attend(q[:, :, :chunk], k[:, :, :chunk], v[:, :, :chunk], first, scale, ordered=True)
 
     later = functional.pad(q[:, :, chunk:], (0, 0, 0, spare)).unflatten(2, (chunks, chunk))
     seen = [
@@ -77,11 +96,12 @@ def banded(
         for part in (k, v)
     ]
     bias = band[None]
-    if low is not None:
-        hidden = functional.pad(low[:, chunk - back :], (0, spare)).unfold(1, back + chunk, chunk)
-        bias = bias + hidden.flatten(0, 1)[:, None, None, :]
+    if real is not None:
+        bias = hide(
+            bias, functional.pad(real[:, chunk - back :], (0, spare)).unfold(1, back + chunk, chunk).flatten(0, 1)
+        )
     by_chunk = [part.transpose(1, 2).flatten(0, 1) for part in (later, *seen)]
-    rest = attend(by_chunk[0], by_chunk[1], by_chunk[2], bias, scale)
+    rest = attend(by_chunk[0], by_chunk[1], by_chunk[2], bias, scale, ordered=True)
     rest = rest.view(rows, chunks, heads, chunk, width).transpose(1, 2).flatten(2, 3)
     return torch.cat([start, rest[:, :, : tokens - chunk]], dim=2)
 
@@ -91,49 +111,38 @@ def chunk_of(back: int) -> int:
     return max(back, CHUNK)
 
 
-def _fused(q: Flat, k: Flat, v: Flat, bias: Tensor, scale: float) -> Flat:
-    width = v.shape[-1]
-    spare = q.shape[-1] - width
-    if spare > 0:
-        # The fused kernels want one head width; zeros in the values are cut off again, in q and k they change nothing.
-        v = functional.pad(v, (0, spare))
-    elif spare < 0:
-        q, k = functional.pad(q, (0, -spare)), functional.pad(k, (0, -spare))
-    bias = bias.expand(*q.shape[:3], k.shape[2])
-    return functional.scaled_dot_product_attention(q, k, v, attn_mask=bias, scale=scale)[..., :width]
-
-
 class _Attend(torch.autograd.Function):
     """Fused forward; backward by blocks."""
 
     @staticmethod
-    def forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor, bias: Tensor, scale: float) -> Tensor:
-        out = _fused(q, k, v, bias, scale)
+    def forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor, bias: Tensor, scale: float, ordered: bool) -> Tensor:
+        out = _fused.attend(q, k, v, bias, scale)
         ctx.save_for_backward(q, k, v, bias, out)
-        ctx.scale = scale
+        ctx.scale, ctx.ordered = scale, ordered
         return out
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor, None]:
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor, None, None]:
         q, k, v, bias, out = ctx.saved_tensors
         wide = torch.promote_types(q.dtype, torch.float32)
         dq, dk, dv = torch.empty_like(q), torch.zeros_like(k), torch.zeros_like(v)
         dbias = torch.zeros(bias.shape, dtype=wide, device=bias.device)
         pull = (grad.to(wide) * out.to(wide)).sum(-1, keepdim=True)
         over = tuple(axis for axis in (0, 1) if bias.shape[axis] == 1)
-        for rows, part in _blocks(*q.shape[:3], k.shape[2]):
+        for rows, part in _blocks(len(q), q.shape[1], q.shape[2], k.shape[2]):
             mine = rows if bias.shape[0] > 1 else slice(None)
-            queries, keys, values, pulled = q[rows, :, part], k[rows], v[rows], grad[rows, :, part]
-            scores = (queries @ keys.transpose(-1, -2)).to(wide).mul_(ctx.scale).add_(bias[mine, :, part])
+            seen = slice(0, part.stop + k.shape[2] - q.shape[2] if ctx.ordered else None)
+            queries, keys, values, pulled = q[rows, :, part], k[rows, :, seen], v[rows, :, seen], grad[rows, :, part]
+            scores = (queries @ keys.transpose(-1, -2)).to(wide).mul_(ctx.scale).add_(bias[mine, :, part, seen])
             weights = scores.softmax(-1)
-            dv[rows] += weights.to(v.dtype).transpose(-1, -2) @ pulled
+            dv[rows, :, seen] += weights.to(v.dtype).transpose(-1, -2) @ pulled
             dscores = (pulled @ values.transpose(-1, -2)).to(wide).sub_(pull[rows, :, part]).mul_(weights)
-            dbias[mine, :, part] += dscores.sum(over, keepdim=True) if over else dscores
+            dbias[mine, :, part, seen] += dscores.sum(over, keepdim=True) if over else dscores
             dscores = dscores.mul_(ctx.scale).to(q.dtype)
             dq[rows, :, part] = dscores @ keys
-            dk[rows] += dscores.transpose(-1, -2) @ queries
-        return dq, dk, dv, dbias.to(bias.dtype), None
+            dk[rows, :, seen] += dscores.transpose(-1, -2) @ queries
+        return dq, dk, dv, dbias.to(bias.dtype), None, None
 
 
 def _blocks(rows: int, heads: int, queries: int, keys: int) -> list[tuple[slice, slice]]:
@@ -141,7 +150,7 @@ def _blocks(rows: int, heads: int, queries: int, keys: int) -> list[tuple[slice,
     together = max(1, BLOCK // (heads * queries * keys))
     part = queries if heads * queries * keys <= BLOCK else max(1, BLOCK // (heads * keys))
     return [
-        (slice(row, row + together), slice(query, query + part))
+        (slice(row, row + together), slice(query, min(query + part, queries)))
         for row in range(0, rows, together)
         for query in range(0, queries, part)
     ]

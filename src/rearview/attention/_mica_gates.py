@@ -20,7 +20,7 @@ ABSENT = -1e30  # the log-weight of a channel that takes no part: finite, so tha
 
 Mixed = Float[Tensor, "batch group head token value"]
 Queries = Float[Tensor, "batch group head token key"]
-LogWeights = Float[Tensor, "batches group heads"]
+LogWeights = Float[Tensor, "_ group heads"]
 
 
 class Beta(nn.Module):
@@ -38,7 +38,7 @@ class Beta(nn.Module):
 
     def forward(self, across: Mixed, local: Mixed, q: Queries) -> Mixed:
         share, _ = self.shares(across)
-        return local + share * (across - local)
+        return torch.lerp(local.to(across.dtype), across, share)
 
 
 class Perceptron(nn.Module):
@@ -66,7 +66,7 @@ class Static(nn.Module):
         self.scores = nn.Parameter(torch.ones(channels, heads))
 
     def forward(self, q: Queries, real: Bool[Tensor, "batch group token"] | None) -> LogWeights:
-        return present(self.scores.to(q.dtype)[None], real)
+        return present(self.scores.to(q.dtype).log_softmax(0)[None], real)
 
 
 class Dynamic(nn.Module):

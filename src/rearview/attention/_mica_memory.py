@@ -35,7 +35,7 @@ def excluded(q: Queries, k: Queries, v: Values, logs: LogWeights | None, by_scor
     """A_global with a memory of all channels but one's own, without a memory per channel where `by_scores`.
 
     Of each head, the channel with the largest part of z is left out of the sum from the start, so that its complement
-    is right to the last digit. For any other channel, at least half of z (its entries summed) is left after subtraction.
+    is right to the last digit. For any other channel at least half of z, its entries summed, is left by subtraction.
     """
     v = with_ones(v)
     relative = logs is not None
@@ -64,7 +64,8 @@ def excluded(q: Queries, k: Queries, v: Values, logs: LogWeights | None, by_scor
 
 def with_ones(v: Values) -> Tensor:
     """The values and a column of ones, by which M holds z as well."""
-    return functional.pad(v, (0, 1), value=1.0)
+    # Laid out head by head, as `remember` multiplies: the copy that padding makes is then the only one.
+    return functional.pad(v.transpose(1, 2), (0, 1), value=1.0).transpose(1, 2)
 
 
 def remember(k: Queries, v: Values) -> Memory:
@@ -80,7 +81,7 @@ def read(q: Queries, memory: Memory) -> Values:
 def normalised(found: Tensor, total: Tensor | None = None) -> Tensor:
     """phi(Q) M / (phi(Q) z + eps); weights that sum to `total` instead of 1 scale eps, and nothing else."""
     top, bottom = found[..., :-1], found[..., -1:]
-    return top / (bottom + (EPS if total is None else EPS * total.clamp(min=LEAST)))
+    return top * (bottom + (EPS if total is None else EPS * total.clamp(min=LEAST))).reciprocal()
 
 
 def sum_of_others(weight: Float[Tensor, "batch group head"]) -> Float[Tensor, "batch group head"]:

@@ -1,7 +1,7 @@
 """Recency biases as functions of age, one rate per head, and how far back each of them matters.
 
-A bias is f(t) <= 0 with f(0) = 0; `t` is any tensor of ages >= 0. A rate is a float, or a tensor that broadcasts against
-`t` where it is learned.
+A bias is f(t) <= 0 with f(0) = 0; `t` is any tensor of ages >= 0. A rate is a float, or where it is learned a tensor
+that broadcasts against `t`.
 """
 
 import math
@@ -19,7 +19,8 @@ DROPPED = 1e-6
 STUDY = 0.5
 """The alpha at which heads are spread as in the flip-flop study."""
 
-Rate = float | Tensor
+Number = float | int
+Rate = Number | Tensor
 
 
 class Window(NamedTuple):
@@ -82,7 +83,7 @@ BIASES: dict[str, Callable[[Tensor, Rate], Tensor]] = {
 }
 
 
-def spread(bias: str, rate: float, heads: int) -> tuple[float, ...]:
+def spread(bias: str, rate: Number, heads: int) -> tuple[float, ...]:
     """One rate per head around `rate`, as in the flip-flop study where it has four heads.
 
     At alpha 0.5: power law 0.25, 0.5, 0.75, 1; similarity power law 0.1, 0.5, 1, 2; exponential 2^(-8k/h), ALiBi's
@@ -118,8 +119,8 @@ def reach(bias: str, rates: tuple[float, ...]) -> Window:
 
 _HEAVY = {
     "causal": "every key is kept: without a decay none is less than another",
-    "power_law": "every key is kept: a power law's tail is heavy (at alpha 0.5, 99 % of the weight of 100,000 equal keys "
-    "takes 98,015 of them)",
+    "power_law": "every key is kept: a power law's tail is heavy (at alpha 0.5, 99 % of the weight of 100,000 equal "
+    "keys takes 98,015 of them)",
     "similarity_power_law": "every key is kept: below alpha 0.5 the similarity power law's tail is heavy",
     "exponential": "every key is kept: at alpha 0 the exponential does not decay",
 }

@@ -251,13 +251,15 @@ class Projected(Attention):
         return self.out(heads.transpose(2, 3).flatten(3))
 
 
-def additive(mask: Mask, dtype: torch.dtype) -> Float[Tensor, "batch group 1 1 token"]:
-    """The padding mask as a bias on the scores.
+def additive(mask: Mask, dtype: torch.dtype) -> Float[Tensor, "batch group 1 token token"]:
+    """The padding mask as a bias on the scores: -inf on keys that are padding, save a query's own.
 
-    Finite rather than -inf: a row whose tokens are all padding then gets an even mixture instead of NaN.
+    Nobody reads what a query that is padding sees, but a row with nothing to see would be NaN, and one whose scores all
+    drown in a large finite number has weights 1 instead of 1/n in the fused kernel's backward pass.
     """
-    low = torch.finfo(dtype).min / 2
-    return torch.zeros(mask.shape, dtype=dtype, device=mask.device).masked_fill_(~mask, low)[:, :, None, None, :]
+    own = torch.eye(mask.shape[-1], dtype=torch.bool, device=mask.device)
+    hidden = ~(mask[:, :, None, None, :] | own)
+    return torch.zeros(hidden.shape, dtype=dtype, device=mask.device).masked_fill_(hidden, -torch.inf)
 
 
 def causal_bias(tokens: int, like: Tensor) -> Float[Tensor, "{tokens} {tokens}"]:

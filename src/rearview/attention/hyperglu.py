@@ -13,7 +13,9 @@ Symbols: p_j [N] (starts at 0), A_j, B_j [N, r] (start small) per head; K_j, V k
 branch's queries and keys. Cost is that of attention with r more columns: z_j R_j is one product of
 [q | (q K^T A) * s] with [(1 + p) K | B], and the readout needs a_t only against [(1 + p) V | B].
 
-Where we differ, or the source is silent. TOA gives the table but no formula; what stands here are HyperMLP's formulas.
+Where we differ, or the source is silent. TOA gives the table but no formula, and no code of its authors is public. What
+stands here, with the rank and the starting values, is HyperMLP as an independent re-implementation states it
+(pratyush-acharya/implementing-hypermlp-paper).
 - HyperMLP is causal and numbers its slots by age (slot 0 is the token itself). So it is here in a causal place. In the
   others, as TOA's experiments have it, slots are positions and every token sees all.
 - HyperMLP also gates the features that a head reads out, by sigmoid(x_t W). Such a head is not one matrix over tokens,

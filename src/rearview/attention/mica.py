@@ -255,6 +255,7 @@ class Layer(Attention):
         """`local` [batch, group, head, query, key] and `cross` [batch, group, head, query, group, key].
 
         Under a beta they hold the gate and add up; under an MLP they are what it is given, and `combine` runs it.
+        Over prime, `local` goes with `local.primers()`, as prime's own weights do.
         """
         self.check(x)
         q, k, _ = self.local.heads(x)

@@ -20,8 +20,8 @@ Where the text and the released code differ we follow the code, which the paper'
 - Equation (1) prints K Q^T; rows are queries, so it is Q K^T. S1 prints ln(t), infinite at t = 0; the code adds 1. S2
   prints the exponent -alpha; the code has +alpha, which alone decays.
 - Butterworth: main text and S3 print gains of opposite sign; the code takes 5 ln |gain| of a digital low-pass (cut-off
-  0.8) at 512 points and joins them by lines. That is done here, exactly. The closed form above, which is what the points
-  lie on, is within 0.001 of it for s <= 10 and within 0.02 at worst.
+  0.8) at 512 points and joins them by lines. That is done here, exactly. The closed form above, on which the points
+  lie, is within 0.001 of it for s <= 10 and within 0.02 at worst.
 - Attention dropout is left out, as the paper says (S3.3), whatever the host has set.
 - With residual attention scores the released layer hands on scores that contain the mask, so layer l sees the masks of
   l layers: alpha, 2 alpha, 3 alpha. The text describes one mask per layer. `residual_mask` has both; the first is the
@@ -39,19 +39,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from rearview.attention._fused_bias import attend, banded, chunk_of, toeplitz
-from rearview.attention._rbca_bias import BIASES, STUDY, Rate, Window, butterworth, reach, spread
-from rearview.attention.contract import Carry, Claims, Given, Heads, Projected, Site, additive
+from rearview.attention._fused_bias import attend, banded, chunk_of, hide, toeplitz
+from rearview.attention._rbca_bias import BIASES, STUDY, Number, Rate, Window, butterworth, reach, spread
+from rearview.attention.contract import Carry, Claims, Given, Heads, Projected, Site
 from rearview.attention.softmax import joined
 from rearview.errors import SettingsError, did_you_mean
 
 Bias = Literal["power_law", "similarity_power_law", "exponential", "butterworth", "step", "causal"]
-_SCALED = ("butterworth", "step")
 _KNOWN = (*BIASES, "butterworth", "causal")
 
 
@@ -60,16 +60,16 @@ class Settings:
     """Settings of recency-biased causal attention; the defaults are Powerformer's main choice."""
 
     bias: Bias = "power_law"
-    """How keys fade: power_law, similarity_power_law, exponential (ALiBi), butterworth, step, or causal (not at all)."""
-    alpha: float | int | Sequence[float | int] | None = 0.5
-    """How fast they fade (power laws and exponential): one number, one per head, or None for the study's, one per head."""
+    """How keys fade: power_law, similarity_power_law, exponential (ALiBi), butterworth, step or causal (not at all)."""
+    alpha: Number | Sequence[Number] | None = 0.5
+    """How fast they fade (power laws, exponential): one number, one per head, or None: the study's, one per head."""
     learnable: bool = False
     """Whether alpha is trained, from the value given."""
-    floor: float | int | None = None
+    floor: Number | None = None
     """The least a learned alpha can be; None: no bound, but 0 for similarity_power_law."""
     per_head: bool = False
     """Whether each head has its own rate, spread around the one given: at alpha 0.5, exponential has ALiBi's slopes."""
-    scale: float | int | Sequence[float | int] = 10.0
+    scale: Number | Sequence[Number] = 10.0
     """How far butterworth and step reach, in tokens: one number, or one per head."""
     order: Literal[1, 2] = 1
     """Order of the Butterworth filter."""
@@ -84,22 +84,21 @@ class Settings:
                 f"rbca's bias is {self.bias!r}; it can be one of {', '.join(_KNOWN)}."
                 f"{did_you_mean(str(self.bias), _KNOWN)}"
             )
-        for name in ("alpha", "scale"):
-            value = getattr(self, name)
-            if isinstance(value, Sequence) and not isinstance(value, str):
-                object.__setattr__(self, name, tuple(float(rate) for rate in value))
-        for alpha in _listed(self.alpha):
-            if not 0 <= alpha < math.inf:
-                raise SettingsError(f"rbca's alpha is {alpha}; it must be at least 0, since a key can't grow with age.")
-        for scale in _listed(self.scale):
-            if not 0 < scale < math.inf:
-                raise SettingsError(f"rbca's scale is {scale}; it must be above 0.")
+        object.__setattr__(self, "alpha", _rates("alpha", self.alpha))
+        object.__setattr__(self, "scale", _rates("scale", self.scale))
+        if any(alpha < 0 for alpha in _listed(self.alpha)):
+            raise SettingsError(f"rbca's alpha is {self.alpha}; it must be at least 0, since keys fade and never grow.")
+        if any(scale <= 0 for scale in _listed(self.scale)):
+            raise SettingsError(f"rbca's scale is {self.scale}; it must be above 0.")
         if self.order not in (1, 2):
             raise SettingsError(f"rbca's order is {self.order}; Butterworth filters of orders 1 and 2 are known.")
         if self.residual_mask not in ("accumulate", "once"):
             raise SettingsError(f"rbca's residual_mask is {self.residual_mask!r}; it can be accumulate or once.")
-        if self.window not in (None, "auto") and not (isinstance(self.window, int) and self.window >= 1):
-            raise SettingsError(f"rbca's window is {self.window!r}; it can be auto, None or a number of tokens from 1 on.")
+        whole = isinstance(self.window, int) and not isinstance(self.window, bool)
+        if self.window not in (None, "auto") and not (whole and int(self.window) >= 1):
+            raise SettingsError(
+                f"rbca's window is {self.window!r}; it can be auto, None or a number of tokens from 1 on."
+            )
         self._check_learning()
 
     def _check_learning(self) -> None:
@@ -110,58 +109,71 @@ class Settings:
             )
         if self.floor is None:
             return
+        object.__setattr__(self, "floor", float(self.floor))
         if not self.learnable:
-            raise SettingsError("rbca's floor bounds a learned alpha, but alpha is fixed; set learnable=True or drop it.")
+            raise SettingsError(
+                "rbca's floor bounds a learned alpha, but alpha is fixed; set learnable=True or drop it."
+            )
         if self.bias == "similarity_power_law" and self.floor < 0:
             raise SettingsError(f"rbca's floor is {self.floor}; similarity_power_law needs one of at least 0.")
-        if any(alpha < self.floor for alpha in _listed(self.alpha)):
-            raise SettingsError(f"rbca's alpha starts at {self.alpha}, below its floor {self.floor}; raise one of them.")
 
     def rates(self, heads: int) -> tuple[float, ...]:
         """The alphas or scales at the start: none, one for all heads, or one per head."""
+        rates = self._spread(heads)
+        if self.floor is not None and min(rates) < self.floor:
+            raise SettingsError(
+                f"rbca's alpha starts at {min(rates)}, below its floor {self.floor}; raise one or lower the other."
+            )
+        return rates
+
+    def _spread(self, heads: int) -> tuple[float, ...]:
         if self.bias == "causal":
             return ()
-        name = "scale" if self.bias in _SCALED else "alpha"
-        given: float | tuple[float, ...] | None = getattr(self, name)
-        if isinstance(given, tuple):
+        name = "scale" if self.bias in ("butterworth", "step") else "alpha"
+        given = self.scale if name == "scale" else self.alpha
+        if isinstance(given, Sequence):
             if len(given) != heads:
-                raise SettingsError(f"rbca got {len(given)} values of {name} for {heads} heads; give one, or one a head.")
-            return given
+                raise SettingsError(
+                    f"rbca got {len(given)} values of {name} for {heads} heads; give one, or one a head."
+                )
+            return tuple(given)
         rate = STUDY if given is None else float(given)
         return spread(self.bias, rate, heads) if self.per_head or given is None else (rate,)
 
 
-def _listed(rates: object) -> tuple[float, ...]:
+def _rates(name: str, given: Number | Sequence[Number] | None) -> float | tuple[float, ...] | None:
+    try:
+        if given is None and name == "alpha":
+            return None
+        rates = tuple(map(float, given)) if isinstance(given, Sequence) else float(given)  # type: ignore[arg-type]
+        if all(map(math.isfinite, _listed(rates))):
+            return rates
+    except (TypeError, ValueError):
+        pass
+    raise SettingsError(f"rbca's {name} is {given!r}; it must be a number, or one for each head.")
+
+
+def _listed(rates: Number | Sequence[Number] | None) -> Sequence[Number]:
     if rates is None:
         return ()
-    return rates if isinstance(rates, tuple) else (float(rates),)  # type: ignore[arg-type]
+    return rates if isinstance(rates, Sequence) else (rates,)
 
 
-def recency(t: float, settings: Settings, rate: Rate | None = None) -> Tensor:
-    """f(t) of the paper for one age; `rate` is alpha or s, by default the one of the settings."""
-    rate = settings.rates(1)[0] if rate is None and settings.bias != "causal" else rate
-    age = torch.tensor(t, dtype=torch.float64)
-    match settings.bias, rate:
-        case "power_law", alpha:
-            return -alpha * torch.log(age + 1)  # type: ignore[operator]
-        case "similarity_power_law", alpha:
-            return -(age**alpha) if t > 0 else torch.zeros_like(age)  # type: ignore[operator]
-        case "exponential", alpha:
-            return -alpha * age  # type: ignore[operator]
-        case "step", s:
-            return torch.where(age <= s, 0.0, -torch.inf).double()  # type: ignore[operator]
-        case "butterworth", s:
-            k = torch.arange(512, dtype=torch.float64)
-            times = float(s) * math.pi * k / 1024  # type: ignore[arg-type]
-            gain = -2.5 * torch.log(1 + (torch.tan(math.pi * k / 1024) / math.tan(0.4 * math.pi)) ** (2 * settings.order))
-            right = int(torch.searchsorted(times, age))
-            if right == 512:
-                return torch.tensor(-torch.inf, dtype=torch.float64)
-            if right == 0:
-                return gain[0]
-            part = (age - times[right - 1]) / (times[right] - times[right - 1])
-            return gain[right - 1] + part * (gain[right] - gain[right - 1])
-    return torch.zeros_like(age)
+def recency(t: Float[Tensor, " key"], settings: Settings, rate: Rate) -> Float[Tensor, " key"]:
+    """f(t) of section 3.3 and S1; `rate` is alpha or s."""
+    if settings.bias == "power_law":
+        return -rate * torch.log(t + 1)
+    if settings.bias == "similarity_power_law":
+        return -(t**rate)
+    if settings.bias == "exponential":
+        return -rate * t
+    if settings.bias == "step":
+        return torch.where(t <= rate, 0.0, -torch.inf)
+    if settings.bias == "butterworth":
+        w = np.pi * np.arange(512) / 512
+        gain = -2.5 * np.log(1 + (np.tan(w / 2) / np.tan(0.4 * np.pi)) ** (2 * settings.order))
+        return torch.from_numpy(np.interp(t.numpy(), float(rate) * w / 2, gain, right=-np.inf))
+    return torch.zeros_like(t)
 
 
 def reference(
@@ -170,15 +182,194 @@ def reference(
     v: Float[Tensor, "token e"],
     settings: Settings,
     rate: Rate | None = None,
-    times: Sequence[float] | None = None,
+    times: Float[Tensor, " token"] | None = None,
 ) -> Float[Tensor, "token e"]:
-    """Equations (1) to (6), pair by pair; `times` are t_i, the tokens' indices unless given."""
-    t = range(len(q)) if times is None else times
+    """Equations (1) to (6), one query at a time; `rate` is alpha or s, `times` are t_i, the tokens' indices if None."""
+    rate = sum(settings.rates(1)) if rate is None else rate
+    t = torch.arange(len(q), dtype=torch.float64) if times is None else times
     out = []
     for i in range(len(q)):
-        seen = [j for j in range(i + 1) if settings.window is None or i - j <= int(settings.window)]
-        s = torch.stack([k[j] @ q[i] / math.sqrt(q.shape[-1]) for j in seen])  # (1)
-        m = torch.stack([recency(t[i] - t[j], settings, rate) for j in seen])  # (4); j > i is left out, (3)
+        first = max(i - settings.window, 0) if isinstance(settings.window, int) else 0
+        seen = slice(first, i + 1)  # (3): j > i is left out
+        s = k[seen] @ q[i] / math.sqrt(q.shape[-1])  # (1)
+        m = recency(t[i] - t[seen], settings, rate)  # (4)
         c = torch.exp(s + m - (s + m).max())  # (5)
         out.append(c @ v[seen] / c.sum())  # (6)
     return torch.stack(out)
+
+
+class Decay(nn.Module):
+    """The mask M^(C) + M^(L) of one place, for this mechanism and for others that take it as a bias.
+
+    `alpha` is the stored parameter, one or one a head, None where it is fixed; in the released code a power law's is
+    the negative of ours. `window` says how far back the mask reaches, and why.
+    """
+
+    times: Tensor | None
+
+    def __init__(self, site: Site, settings: Settings) -> None:
+        super().__init__()
+        if not site.time_ordered:
+            raise SettingsError(
+                f"rbca fades keys by age, but {site.host}'s tokens are channels and have none; use prime or toa."
+            )
+        if site.times is not None and len(site.times) != site.tokens:
+            raise SettingsError(f"Site.times names {len(site.times)} tokens of {site.tokens}; give one time a token.")
+        self.settings = settings
+        self.rates = settings.rates(site.heads)
+        self.floor = settings.floor
+        if self.floor is None and settings.bias == "similarity_power_law":
+            self.floor = 0.0
+        self.alpha = nn.Parameter(torch.tensor(self.rates)) if settings.learnable else None
+        self.register_buffer("times", None if site.times is None else torch.tensor(site.times), persistent=False)
+        self.window = self._window()
+
+    def forward(
+        self, tokens: int, like: Tensor, ages: Tensor | None = None
+    ) -> Float[Tensor, "*row _ {tokens} {tokens}"]:
+        """[head or 1, token, token], in front [batch, group] where `ages` has them; of the dtype and device of `like`.
+
+        -inf hides what lies in the future: later tokens, or where the site has times later times, and negative ages.
+        """
+        if ages is None and self.times is None:
+            return toeplitz(self.profile(tokens, like), tokens, tokens).to(like.dtype)
+        return self.pairs(tokens, like, ages).to(like.dtype)
+
+    def profile(self, tokens: int, like: Tensor) -> Float[Tensor, "_ {tokens}"]:
+        """The mask at ages 0 to tokens - 1, in float32 or better: all of it, where distance is in tokens."""
+        t = torch.arange(tokens, dtype=_wide(like), device=like.device)
+        f = self._faded(t[None])
+        return f if self.window.back is None else f.masked_fill(t > self.window.back, -torch.inf)
+
+    def pairs(self, tokens: int, like: Tensor, ages: Tensor | None) -> Float[Tensor, "*row _ {tokens} {tokens}"]:
+        """The mask of every pair, where distance is in times of the site or in real `ages`; in float32 or better.
+
+        An automatic window was chosen for token distance, says nothing of real ages and is not applied to them.
+        """
+        order = torch.arange(tokens, device=like.device) if self.times is None else self.times[:tokens]
+        distance = order[:, None] - order
+        seen = distance >= 0
+        if isinstance(self.settings.window, int):
+            seen = seen & (distance <= self.settings.window)
+        if ages is not None:
+            # A token is always its own present, so that no row is empty.
+            distance = torch.where(torch.eye(tokens, dtype=torch.bool, device=like.device), 0, ages)
+            seen = seen & (distance >= 0)
+        # Hidden pairs get an age at which no bias has a gradient that is not a number.
+        t = torch.where(seen, distance, 0).to(_wide(like))
+        return self._faded(t.unsqueeze(-3)).masked_fill(~seen.unsqueeze(-3), -torch.inf)
+
+    def _faded(self, t: Tensor) -> Tensor:
+        """f of every head at ages [1, age] or [..., 1, token, token]: the heads take the place of the 1."""
+        settings, last = self.settings, min(t.dim() - 1, 2)
+        if settings.bias == "causal":
+            return torch.zeros_like(t)
+        if settings.bias == "butterworth":
+            return torch.cat([butterworth(t, scale, settings.order) for scale in self.rates], dim=-1 - last)
+        f = BIASES[settings.bias]
+        if self.alpha is None:
+            # Numbers, not a tensor: exact in every dtype, and nothing to copy to the device in a captured step.
+            return torch.cat([f(t, rate) for rate in self.rates], dim=-1 - last)
+        alpha = self.alpha
+        if self.floor is not None:
+            alpha = _AtLeast.apply(alpha, self.floor)  # type: ignore[no-untyped-call]
+        return f(t, alpha.view(-1, *[1] * last))
+
+    def _window(self) -> Window:
+        settings = self.settings
+        if settings.window is None:
+            return Window(None, "every key is kept: no window was asked for")
+        if settings.window != "auto":
+            return Window(settings.window, "as set")
+        if self.times is not None:
+            return Window(None, "every key is kept: where times are given, the last tokens are not the latest")
+        if not settings.learnable:
+            return reach(settings.bias, self.rates)
+        if self.floor:
+            return reach(settings.bias, (self.floor,))
+        return Window(None, "every key is kept: a learned alpha without a floor above 0 may fall to where all matter")
+
+    def extra_repr(self) -> str:
+        back = "all" if self.window.back is None else self.window.back
+        return f"{self.settings.bias}, rates={self.rates}, window={back} ({self.window.why})"
+
+
+class Layer(Projected):
+    """Multi-head attention whose keys fade with age."""
+
+    def __init__(self, site: Site, settings: Settings) -> None:
+        super().__init__(site)
+        self.settings = settings
+        self.decay = Decay(site, settings)
+        self.claims = Claims(
+            causal=True,
+            needs_time_order=True,
+            linear_in_tokens=self.decay.window.back is not None and site.times is None,
+            carries_scores=True,
+            reduces_to_softmax_at='bias="causal", in a causal place',
+        )
+
+    def mix(self, q: Tensor, k: Tensor, v: Tensor, given: Given) -> tuple[Heads, Carry | None]:
+        q, k = joined(q, k, given.carry)
+        fading = self._fading(q, given)
+        rows = q.flatten(0, 1), k.flatten(0, 1), v.flatten(0, 1)
+        scale = self.site.per_head**-0.5
+        back = self.decay.window.back
+        if back is not None and self._in_a_band(q.shape[-2], back, given):
+            real = None if given.mask is None else given.mask.flatten(0, 1)
+            mixed = banded(*rows, profile=fading, back=back, real=real, scale=scale)
+        else:
+            bias = _folded(self._bias(fading, q, given), q.shape[0], q.shape[1])
+            mixed = attend(*rows, bias=bias, scale=scale, ordered=self.site.times is None)
+        handed_on = (q, k, fading) if self.settings.residual_mask == "accumulate" else (q, k)
+        return mixed.view(v.shape), None if given.carry is None else handed_on
+
+    def operator(self, q: Tensor, k: Tensor, given: Given) -> Float[Tensor, "batch group head query key"]:
+        q, k = joined(q, k, given.carry)
+        scores = q @ k.transpose(-1, -2) * self.site.per_head**-0.5
+        return (scores + self._bias(self._fading(q, given), q, given).to(q.dtype)).softmax(-1)
+
+    def _fading(self, q: Tensor, given: Given) -> Tensor:
+        """The mask of this layer, with those that earlier layers handed on; by age where distance is in tokens."""
+        tokens = q.shape[-2]
+        own = self.decay.profile(tokens, q) if self._by_age(given) else self.decay.pairs(tokens, q, given.ages)
+        earlier = given.carry[2:] if given.carry and self.settings.residual_mask == "accumulate" else ()
+        return sum(earlier, own)
+
+    def _by_age(self, given: Given) -> bool:
+        return given.ages is None and self.site.times is None
+
+    def _in_a_band(self, tokens: int, back: int, given: Given) -> bool:
+        # Who gives a bias or ages holds a number for every pair already, and two chunks are as dear as the whole.
+        return self._by_age(given) and given.bias is None and tokens > 2 * chunk_of(back)
+
+    def _bias(self, fading: Tensor, q: Tensor, given: Given) -> Tensor:
+        """All that is added to the scores, broadcastable to [batch, group, head, token, token]."""
+        bias = toeplitz(fading, q.shape[-2], q.shape[-2]) if self._by_age(given) else fading
+        bias = bias if given.mask is None else hide(bias, given.mask)
+        return bias if given.bias is None else bias + given.bias
+
+
+def _folded(bias: Tensor, batch: int, group: int) -> Float[Tensor, "row _ token token"]:
+    """[batch, group, ...] as [row, ...], left at one row where all have the same."""
+    bias = bias[(None,) * (5 - bias.dim())]
+    return bias[0] if bias.shape[:2] == (1, 1) else bias.expand(batch, group, -1, -1, -1).flatten(0, 1)
+
+
+def _wide(like: Tensor) -> torch.dtype:
+    return torch.promote_types(like.dtype, torch.float32)
+
+
+class _AtLeast(torch.autograd.Function):
+    """max(x, floor), with a way back: below the floor a gradient passes where it leads up again."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, floor: float) -> Tensor:
+        ctx.save_for_backward(x >= floor)
+        return x.clamp(min=floor)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+        (above,) = ctx.saved_tensors
+        return grad * (above | (grad < 0)), None

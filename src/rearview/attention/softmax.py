@@ -5,6 +5,9 @@ Symbols: q, k, v [token, d_h] of one head; M the sum of padding mask, bias and c
 Residual attention scores (RealFormer; PatchTST and Powerformer have them on): S_l = Q_l K_l^T / sqrt(d_h) + S_(l-1).
 We carry queries and keys instead of scores, S_l = [Q_1 .. Q_l] [K_1 .. K_l]^T / sqrt(d_h): the same numbers, but the
 score matrix is never held, so every layer runs fused. A bias given to a layer is its own, added once and not carried.
+
+With `rotary`, q_t and k_j are turned by angles that grow with time first (Attn+RoPE in CAPS's tables; `_rotary` has the
+formula), so that scores depend on how far apart two tokens are. Carried queries and keys stay as they were turned.
 """
 
 import math
@@ -13,14 +16,19 @@ from dataclasses import dataclass
 import torch
 from jaxtyping import Float
 from torch import Tensor
-from torch.nn import functional
 
+from rearview.attention._fused import attend
+from rearview.attention._rotary import Rotary
 from rearview.attention.contract import Carry, Claims, Given, Heads, Projected, Site, additive, causal_bias
+from rearview.errors import SettingsError
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
     """Settings of softmax attention."""
+
+    rotary: bool = False
+    """Whether queries and keys are turned by their position in time, at fixed frequencies of base 10000."""
 
 
 def reference(
@@ -44,22 +52,38 @@ class Layer(Projected):
     """Multi-head softmax attention."""
 
     def __init__(self, site: Site, settings: Settings) -> None:
+        if settings.rotary and not site.time_ordered:
+            raise SettingsError(
+                f"softmax with rotary=True turns tokens by their time, but {site.host}'s tokens have no order in time; "
+                "use rotary=False, prime or toa."
+            )
         super().__init__(site)
         self.settings = settings
-        self.claims = Claims(causal=site.causal, carries_scores=True, reduces_to_softmax_at="always")
+        self.rotary = Rotary(site) if settings.rotary else None
+        self.claims = Claims(
+            causal=site.causal,
+            needs_time_order=settings.rotary,
+            carries_scores=True,
+            reduces_to_softmax_at="rotary=False" if settings.rotary else "always",
+        )
 
     def mix(self, q: Tensor, k: Tensor, v: Tensor, given: Given) -> tuple[Heads, Carry | None]:
-        q, k = joined(q, k, given.carry)
+        q, k = self._queries_and_keys(q, k, given)
         mixed = fused(q, k, v, self._bias(given), self.site, self.training)
         return mixed, None if given.carry is None else (q, k)
 
     def operator(self, q: Tensor, k: Tensor, given: Given) -> Float[Tensor, "batch group head query key"]:
-        q, k = joined(q, k, given.carry)
+        q, k = self._queries_and_keys(q, k, given)
         scores = q @ k.transpose(-1, -2) * self.site.per_head**-0.5
         added = self._bias(given)
         if self.site.causal:
             scores = scores + causal_bias(q.shape[-2], q)
         return (scores if added is None else scores + added).softmax(-1)
+
+    def _queries_and_keys(self, q: Tensor, k: Tensor, given: Given) -> tuple[Tensor, Tensor]:
+        if self.rotary is not None:
+            q, k = self.rotary(q, k, given.ages)
+        return joined(q, k, given.carry)
 
     def _bias(self, given: Given) -> Tensor | None:
         if given.mask is None:
@@ -69,28 +93,14 @@ class Layer(Projected):
 
 
 def fused(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, site: Site, training: bool) -> Heads:
-    """softmax(Q K^T / sqrt(d_h) + bias) V on torch's fused kernel; queries and keys may be wider than the values."""
+    """softmax(Q K^T / sqrt(d_h) + bias) V, fused; queries and keys may be wider than the values."""
     batch, group, heads, tokens, width = v.shape
     if bias is not None:
-        if site.causal:
-            bias = bias + causal_bias(tokens, q)
-        bias = bias.to(q.dtype).expand(batch, group, heads, tokens, tokens).flatten(0, 1)
-    spare = q.shape[-1] - width
-    if spare > 0:
-        # The fused kernels want one head width; the values' padding is cut off again, zeros in q and k change nothing.
-        v = functional.pad(v, (0, spare))
-    elif spare < 0:
-        q, k = functional.pad(q, (0, -spare)), functional.pad(k, (0, -spare))
-    out = functional.scaled_dot_product_attention(
-        q.flatten(0, 1),
-        k.flatten(0, 1),
-        v.flatten(0, 1),
-        attn_mask=bias,
-        dropout_p=site.dropout if training else 0.0,
-        is_causal=site.causal and bias is None,
-        scale=site.per_head**-0.5,
-    )
-    return out[..., :width].view(batch, group, heads, tokens, width)
+        bias = bias.expand(batch, group, *bias.shape[-3:]).flatten(0, 1) if bias.dim() > 3 else bias
+    dropout = site.dropout if training else 0.0
+    q, k, v = q.flatten(0, 1), k.flatten(0, 1), v.flatten(0, 1)
+    out = attend(q, k, v, bias, site.per_head**-0.5, causal=site.causal, dropout=dropout)
+    return out.view(batch, group, heads, tokens, width)
 
 
 def joined(q: Tensor, k: Tensor, carry: Carry | None) -> tuple[Tensor, Tensor]:

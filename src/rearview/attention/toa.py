@@ -132,6 +132,16 @@ def regularised(offset: Tensor, rate: Tensor | float) -> Tensor:
     return offset * kept / (1 - rate)
 
 
+def mixed(
+    offset: Float[Tensor, "*branch head token token"], part: Float[Tensor, "*branch batch group head token d"]
+) -> Float[Tensor, "*branch batch group head token d"]:
+    """(I + offset) part, as part + offset part: one product a head, whatever the number of batches and groups."""
+    columns = part.movedim((-5, -4), (-3, -2))
+    flat = columns.flatten(-3).flatten(0, -3)
+    out = torch.baddbmm(flat, offset.flatten(0, -3), flat)
+    return out.view(columns.shape).movedim((-3, -2), (-5, -4))
+
+
 class Layer(Projected):
     """Multi-head temporal operator attention."""
 
@@ -175,8 +185,7 @@ class Layer(Projected):
         q, k, handed_on = self._branches(q, k, given)
         before, after = self.offsets(v.shape[-2], v, self.settings.sor and self.training)
         k, v = _real(k, given), _real(v, given)
-        k = k + torch.einsum("shkn,sbghkd->sbghnd", before, k)
-        v = v + torch.einsum("hnk,bghkd->bghnd", after, v)
+        k, v = mixed(before.transpose(-1, -2), k), mixed(after, v)
         if self.settings.kind == "softmax":
             return fused(self._to_fused(q[0]), k[0], v, self._bias(given, q), self.place, self.training), handed_on
         weights = self._rectified(q @ k.transpose(-1, -2), given)
@@ -186,7 +195,7 @@ class Layer(Projected):
         q, k, _ = self._branches(q, k, given)
         before, after = self.offsets(q.shape[-2], q, regularise=False)
         k = _real(k, given)
-        scores = q @ (k + torch.einsum("shkn,sbghkd->sbghnd", before, k)).transpose(-1, -2)
+        scores = q @ mixed(before.transpose(-1, -2), k).transpose(-1, -2)
         weights = self._softmax(scores[0], given) if self.settings.kind == "softmax" else self._rectified(scores, given)
         weights = weights + weights @ after
         return weights if given.mask is None else weights * given.mask[:, :, None, None, :]

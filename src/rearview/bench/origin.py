@@ -3,6 +3,7 @@
 import hashlib
 import platform
 import subprocess
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -24,17 +25,26 @@ def values_checksum(panel: Panel) -> str:
     return digest.hexdigest()
 
 
+@cache
 def commit() -> str:
-    """The commit of the checkout that this package is a part of, marked where the package has changes since.
+    """The commit of the code at work, as the checkout stood when this was first asked.
+
+    Once in a process: its code stays as it was loaded, however the checkout moves on during a long run.
+    """
+    return commit_of(_PACKAGE)
+
+
+def commit_of(package: Path) -> str:
+    """The commit of the checkout that a package is a part of, marked where the package has changes since.
 
     A package that is installed somewhere inside another project's checkout has none.
     """
-    if _git("ls-files", "--error-unmatch", "__init__.py") is None:
+    if _git(package, "ls-files", "--error-unmatch", "__init__.py") is None:
         return ""
-    head = _git("rev-parse", "HEAD")
+    head = _git(package, "rev-parse", "HEAD")
     if head is None:
         return ""
-    return f"{head}-dirty" if _git("status", "--porcelain", "--", ".") else head
+    return f"{head}-dirty" if _git(package, "status", "--porcelain", "--", ".") else head
 
 
 def device_words(device: torch.device) -> str:
@@ -53,11 +63,11 @@ def _processor() -> str:
     return " ".join((names[0] if names else platform.processor() or platform.machine()).split())
 
 
-def _git(*arguments: str) -> str | None:
-    """What git says about the package's folder; None where there is no git, or it refuses."""
+def _git(folder: Path, *arguments: str) -> str | None:
+    """What git says about a folder; None where there is no git, or it refuses."""
     try:
         done = subprocess.run(
-            ["git", "-C", str(_PACKAGE), *arguments],
+            ["git", "-C", str(folder), *arguments],
             capture_output=True,
             check=False,
             text=True,

@@ -62,7 +62,8 @@ class Row:
     version: str
     """Of rearview."""
     commit: str
-    """Of rearview's checkout, "-dirty" behind it where the package had changes; empty outside a checkout."""
+    """Of rearview's checkout when the process first ran a benchmark, "-dirty" behind it where the package had changes;
+    empty outside a checkout."""
     device: str
     torch: str
     """Version of torch."""

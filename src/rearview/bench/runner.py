@@ -57,6 +57,7 @@ def run(
     returned), and one that was cut off goes on from its checkpoint. Ctrl-C leaves no row.
     """
     started = time.perf_counter()
+    code = origin.commit()
     results, folder = _path(results), _path(checkpoint)
     if resume and results is None and folder is None:
         raise SettingsError("resume=True needs something to go on from; give results, checkpoint or both.")
@@ -85,6 +86,7 @@ def run(
     row = Row(
         **configuration,
         **_facts(asked, data_dir, panel, parts, place),
+        commit=code,
         **trial.test(fitted),
         **_training_facts(fitted),
         peak_memory_bytes=memory.read(),
@@ -207,7 +209,7 @@ def _read(asked: Experiment, data_dir: Path | str | None) -> Panel:
 def _facts(
     asked: Experiment, data_dir: Path | str | None, panel: Panel, parts: Parts, device: torch.device
 ) -> dict[str, Any]:
-    """The columns on data, code and device."""
+    """The columns on data, library and device."""
     return {
         "file_sha256": catalogue.checksum(catalogue.find(asked.dataset, data_dir)),
         "rows": panel.values.shape[0],
@@ -217,7 +219,6 @@ def _facts(
         "validation_windows": len(parts.validation),
         "test_windows": len(parts.test),
         "version": __version__,
-        "commit": origin.commit(),
         "device": origin.device_words(device),
         "torch": str(torch.__version__),
         "threads": torch.get_num_threads(),

@@ -45,5 +45,8 @@ def _one_column(table: Table, name: str) -> tuple[NDArray[np.int64], list[str]]:
             "remove the row."
         )
     values = series.unique(maintain_order=True).to_list()
+    words = [str(value) for value in values]
+    if len(values) == 1:
+        return np.zeros(len(series), dtype=np.int64), words
     codes = series.replace_strict(values, list(range(len(values))), return_dtype=nw.Int64).to_numpy()
-    return np.asarray(codes, dtype=np.int64), [str(value) for value in values]
+    return np.asarray(codes, dtype=np.int64), words

@@ -47,6 +47,7 @@ def answer(
         for index in torch.split(torch.arange(len(which)), portion)
     ]
     yhat, scale = outputs(fitted, batches)
+    yhat = np.sort(yhat, axis=-1)  # quantiles learned apart may cross; sorting never makes them worse
     scaler = fitted.scaler(panel)
     level_of = (scaler.mean + panel.centre)[which.series, : fitted.targets, None]
     spread = scaler.std[which.series, : fitted.targets, None]
@@ -92,7 +93,8 @@ def _pooling_note(residuals: Residuals, level: float, reach: int) -> str:
     count, steps = int(residuals.counts.min()), residuals.counts.shape[1]
     start = f"An interval of {level:g} % needs {needed(level)} residuals a step and there are {count}"
     if reach < steps:
-        return f"{start}: up to {reach} neighbouring step{'s' if reach > 1 else ''} on each side were pooled."
+        steps_were = "step on each side was" if reach == 1 else "steps on each side were"
+        return f"{start}: up to {reach} neighbouring {steps_were} pooled."
     total = int(residuals.counts.sum(-1).min())
     return f"{start}, {total} over all steps: it rests on the extremes and is likely too narrow."
 
@@ -100,7 +102,6 @@ def _pooling_note(residuals: Residuals, level: float, reach: int) -> str:
 def _quantile_bounds(
     fitted: Fitted, yhat: NDArray[np.float32], level: float
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    ordered = np.sort(yhat, axis=-1)  # quantiles learned apart may cross; sorting never makes them worse
     tail = round((1 - level / 100) / 2, 9)
     try:
         low, high = fitted.task.quantiles.index(tail), fitted.task.quantiles.index(round(1 - tail, 9))
@@ -109,7 +110,7 @@ def _quantile_bounds(
         raise SettingsError(
             f"This quantile model was trained for the levels {trained}; ask for one of them, or fit for {level:g} too."
         ) from None
-    return ordered[..., low], ordered[..., high]
+    return yhat[..., low], yhat[..., high]
 
 
 def with_future(

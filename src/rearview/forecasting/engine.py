@@ -1,6 +1,7 @@
 """Fit one network to a panel: plan, split, scale, train, calibrate."""
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from rearview.tasks.plan import GIVEN, Choice, Plan
 
 MOST_RESIDUALS = 4_000_000  # 16 MiB: what a saved model carries for its intervals, at most
 TRAINING_RESIDUALS = 500  # training windows that stand in for calibration where nothing could be held out
+LEAST_STOPPING = 1_000  # windows that early stopping looks at, at least, where there are as many
 SOFTENING = 0.01  # added to a window's variance on the scaled axis, so that flat windows keep a finite interval
 
 
@@ -156,6 +158,7 @@ def fit(
     network = _network(name, plan, task, source, request).to(device)
     order = torch.arange(len(held))
     a, b = len(cut.train), len(cut.train) + len(cut.validation)
+    stopping, thinned = _thinned(order[a:b], plan, a)
     history = None
     if claims.trains:
         network.prepare(source.pasts(order[:a][:: max(1, a // 256)]).past)
@@ -166,7 +169,7 @@ def fit(
             task,
             source,
             order[:a],
-            order[a:b] if b > a else None,
+            stopping if len(stopping) else None,
             settings,
             checkpoint=checkpoint,
             resume=resume,
@@ -188,9 +191,9 @@ def fit(
         calendar=calendar,
         residuals=None,
         history=history,
-        notes=(*notes, f"Of each series, {cut.note}."),
+        notes=(*notes, f"Of each series, {cut.note}.", *thinned),
         findings=findings,
-        windows={"train": a, "validation": b - a, "calibration": len(held) - b},
+        windows={"train": a, "validation": len(stopping), "calibration": len(held) - b},
     )
     if request.intervals != "conformal":
         return fitted
@@ -228,7 +231,8 @@ def _usable(panel: Panel, name: str, claims: models.ModelClaims) -> tuple[Panel,
     inputs = panel.input_names
     if not inputs or claims.mixes_channels:
         return panel, ()
-    note = f"{name} forecasts each column from itself alone: {', '.join(inputs)} are not used; itransformer would."
+    unused = f"{', '.join(inputs)} {'is' if len(inputs) == 1 else 'are'} not used"
+    note = f"{name} forecasts each column from itself alone: {unused}; itransformer would."
     keep = [c for c, column in enumerate(panel.columns) if column not in inputs]
     return select(panel, keep), (note,)
 
@@ -287,7 +291,20 @@ def _plan(
     return Plan(lookback, season, chosen, training)
 
 
+def _check_kinds(name: str, given: Mapping[str, Any]) -> None:
+    """Refuse a setting of a network whose value is of another kind than its default."""
+    kinds = {bool: "True or False", int: "a whole number", float: "a number", str: "a word"}
+    for field in fields(models.settings_of(name)):
+        kind = type(field.default)
+        value = given.get(field.name, field.default)
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        fits = number if kind is float else isinstance(value, kind) and (kind is not int or number)
+        if kind in kinds and not fits:
+            raise SettingsError(f"{name}: {field.name} is {value!r}; it must be {kinds[kind]}.")
+
+
 def _network(name: str, plan: Plan, task: Forecast, source: Source, request: Request) -> Model:
+    _check_kinds(name, request.settings)
     arguments: dict[str, Any] = {key: choice.value for key, choice in plan.model.items()}
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(request.seed)
@@ -301,6 +318,16 @@ def _network(name: str, plan: Plan, task: Forecast, source: Source, request: Req
             future=request.horizon if source.mark_count else 0,
             **arguments,
         )
+
+
+def _thinned(validation: Tensor, plan: Plan, trained: int) -> tuple[Tensor, tuple[str, ...]]:
+    """Evenly spaced validation windows, no more than an epoch trains on: looking must not cost more than learning."""
+    epoch = plan.training.get("windows_per_epoch")
+    most = max(LEAST_STOPPING, trained if epoch is None else epoch.value or trained)
+    if len(validation) <= most:
+        return validation, ()
+    some = validation[:: -(-len(validation) // most)]
+    return some, (f"Early stopping looks at {len(some):,} of {len(validation):,} windows, evenly spaced.",)
 
 
 def _calibrate(

@@ -19,7 +19,7 @@ import rearview
 from rearview import models
 from rearview.data.panel import Finding, Layout, Panel
 from rearview.data.step import Step
-from rearview.errors import InputError
+from rearview.errors import InputError, RearviewError
 from rearview.files import write_atomically
 from rearview.forecasting.engine import Fitted, device_named
 from rearview.forecasting.request import Request
@@ -69,11 +69,37 @@ def save(folder: Path, fitted: Fitted, tail: Panel, reading: dict[str, Any]) -> 
             old.unlink()
 
 
+def discard(folder: Path) -> None:
+    """Remove a saved forecaster and nothing else; the folder goes too when it is empty then."""
+    for path in (folder / MANIFEST, *folder.glob("weights-*.safetensors")):
+        path.unlink(missing_ok=True)
+    if folder.is_dir() and not any(folder.iterdir()):
+        folder.rmdir()
+
+
 def load(folder: Path, device: str | None = None) -> tuple[Fitted, Panel, dict[str, Any]]:
     """What `save` wrote, on another device if one is named; a missing, changed or newer model is refused."""
     facts = _manifest(folder)
     tensors = _read_tensors(folder, facts)
-    request = Request.from_dict(facts["request"] if device is None else {**facts["request"], "device": device})
+    try:
+        if device is not None:
+            facts["request"]["device"] = device
+        fitted = _fitted(facts, tensors)
+        reading = facts["reading"]
+        return fitted, _tail(facts, tensors, fitted), {**reading, "whole_ids": bool(reading["whole_ids"])}
+    except RearviewError:
+        raise
+    except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as problem:
+        raise InputError(
+            f"{folder} does not fit this version of rearview ({rearview.__version__}): it was written by "
+            f"{facts.get('version', 'an unknown one')} and something in it is missing or of another kind "
+            f"({type(problem).__name__}: {str(problem).splitlines()[0] if str(problem) else 'no details'}); "
+            "save the model again."
+        ) from problem
+
+
+def _fitted(facts: dict[str, Any], tensors: dict[str, Tensor]) -> Fitted:
+    request = Request.from_dict(facts["request"])
     plan = _plan(facts["plan"])
     network = models.create(
         facts["name"],
@@ -85,7 +111,7 @@ def load(folder: Path, device: str | None = None) -> tuple[Fitted, Panel, dict[s
     residuals = None
     if "residuals.sorted" in tensors:
         residuals = Residuals(tensors["residuals.sorted"].numpy(), tensors["residuals.counts"].numpy())
-    fitted = Fitted(
+    return Fitted(
         request=request,
         plan=plan,
         name=facts["name"],
@@ -105,7 +131,6 @@ def load(folder: Path, device: str | None = None) -> tuple[Fitted, Panel, dict[s
         findings=tuple(Finding(**finding) for finding in facts["findings"]),
         windows=facts["windows"],
     )
-    return fitted, _tail(facts, tensors, fitted), facts["reading"]
 
 
 def _tensors(fitted: Fitted, tail: Panel) -> dict[str, Tensor]:
@@ -148,7 +173,11 @@ def _tail(facts: dict[str, Any], tensors: dict[str, Tensor], fitted: Fitted) -> 
 def _manifest(folder: Path) -> dict[str, Any]:
     path = folder / MANIFEST
     if not path.is_file():
-        raise InputError(f"{folder} holds no saved forecaster: {MANIFEST} is missing; give the folder `save` wrote.")
+        inside = [
+            str(found.parent) for found in sorted((*folder.glob(f"*/{MANIFEST}"), *folder.glob(f"*/*/{MANIFEST}")))
+        ]
+        found = f"There is one in {' and in '.join(inside)}." if inside else "Give the folder that `save` wrote."
+        raise InputError(f"{folder} holds no saved forecaster: {MANIFEST} is missing. {found}")
     try:
         facts: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         version, written = int(facts["format"]), facts.get("version", "unknown")
@@ -168,11 +197,11 @@ def _manifest(folder: Path) -> dict[str, Any]:
 def _read_tensors(folder: Path, facts: dict[str, Any]) -> dict[str, Tensor]:
     from safetensors.torch import load as unpacked
 
-    path = folder / facts["weights"]
+    path = folder / Path(str(facts.get("weights"))).name
     if not path.is_file():
         raise InputError(f"{path} is missing; copy the whole folder, or save the model again.")
     content = path.read_bytes()
-    if hashlib.sha256(content).hexdigest() != facts["sha256"]:
+    if hashlib.sha256(content).hexdigest() != facts.get("sha256"):
         raise InputError(f"{path} was changed after it was saved (its checksum differs); save the model again.")
     return unpacked(content)
 

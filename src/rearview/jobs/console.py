@@ -44,6 +44,7 @@ def demo_command(out: Path, horizon: int, seed: int, command: str) -> int:
     from rearview.data.synthetic import write_demo
 
     check_folder(out)
+    out.mkdir(parents=True, exist_ok=True)
     data = write_demo(out / "demo.csv", seed=seed)
     training = {"epochs": 8, "windows_per_epoch": 1600}
     job = Job(
@@ -66,6 +67,8 @@ def predict_command(
     from rearview.forecasting import frames
     from rearview.forecasting.backtest import variables
 
+    if out is not None and out.is_dir():
+        raise InputError(f"--out is {out}, which is a folder; name a file, such as {out / 'next.csv'}.")
     forecaster = Forecaster.load(model, device=device)
     panel = forecaster.read_new(file)
     for finding in panel.findings:

@@ -15,7 +15,7 @@ from rearview import report
 from rearview.data.panel import Layout
 from rearview.files import write_atomically
 from rearview.forecaster import backtest_columns, flattened
-from rearview.forecasting import frames
+from rearview.forecasting import frames, store
 from rearview.forecasting.backtest import variables
 from rearview.jobs.forecast import Outcome
 from rearview.jobs.page import device, summary
@@ -29,10 +29,9 @@ def write(outcome: Outcome, folder: Path, command: str) -> list[Path]:
     if outcome.windows:
         written.append(folder / "backtest.csv")
         write_atomically(written[-1], csv(_backtest(outcome)))
-    for result in outcome.chosen:
-        if result.forecaster is not None:
-            place = folder / "model" if len(outcome.chosen) == 1 else folder / "model" / result.name
-            result.forecaster.save(place)
+    else:
+        (folder / "backtest.csv").unlink(missing_ok=True)
+    _save_models(outcome, folder / "model")
     written.append(folder / "model")
     report.write(folder / "report.html", summary(outcome, command))
     write_atomically(folder / "run.json", json.dumps(_run(outcome, command), indent=1) + "\n")
@@ -40,6 +39,17 @@ def write(outcome: Outcome, folder: Path, command: str) -> list[Path]:
     if not outcome.interrupted:
         shutil.rmtree(folder / "checkpoints", ignore_errors=True)
     return written
+
+
+def _save_models(outcome: Outcome, folder: Path) -> None:
+    """One model in the folder itself, several in folders of their own; models of an earlier run don't stay beside."""
+    single = len(outcome.chosen) == 1
+    places = {folder if single else folder / r.name: r.forecaster for r in outcome.chosen if r.forecaster is not None}
+    for place, forecaster in places.items():
+        forecaster.save(place)
+    for manifest in (*folder.glob(store.MANIFEST), *folder.glob(f"*/{store.MANIFEST}")):
+        if manifest.parent not in places:
+            store.discard(manifest.parent)
 
 
 def file_layout(layout: Layout) -> Layout:

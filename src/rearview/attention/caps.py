@@ -1,0 +1,287 @@
+"""CAPS (Pati et al., 2026): linear attention to the past through three kinds of memory that add up.
+
+Symbols, for one head of width d: h_t tokens; q_t, k_t, v_t; Delta_t > 0 the clock, one number a token; p_t, g_t [d]
+gates; R_t a rotation; ^q_t = R_t q_t, ^k_i = R_i k_i.
+
+    Delta_t = softplus(W_c h_t) + 1e-6                                   (7)     p_t = W_p h_t,   g_t = W_g h_t
+    G[t,i] = exp(p_i) Delta_i / sum_(j<=t) exp(p_j) Delta_j              (11)    riemann: trends, by content
+    A[t,i] = exp( - sum_(i<j<=t) softplus(g_j) Delta_j )                 (14)    prefix: shocks that fade
+    B[t,i] = Delta_i / sum_(j<=t) Delta_j                                (15)    clock: a prior over time
+    alpha[t,i] = sum_c ^q[t,c] ^k[i,c] (G + A + B)[t,i,c]                (17)
+    o_t = sum_(i<=t) phi(alpha[t,i]) v_i         phi: identity (`linear`) or softmax over i
+
+p and g have a value for each channel of a head, as the authors' code has it and "diagonal SPD(d)" says; B has none.
+
+How it is computed. Each path is a recurrence with a gate below 1, S_t = diag(exp(a_t)) S_(t-1) + (w_t * ^k_t) v_t^T:
+
+    prefix    a_t = -softplus(g_t) Delta_t            w_t = 1
+    riemann   a_t = ln E_(t-1) - ln E_t               w_t = exp(s_t - ln E_t)      s_t = p_t + ln Delta_t,
+    clock     the same with s_t = ln Delta_t                                       ln E_t = logsumexp_(j<=t) s_j
+
+so one form serves all three (`_caps_recurrence`), linear in the number of tokens. a_t and w_t are taken as log sigmoid
+and sigmoid of ln E_(t-1) - s_t and its negative: gate and weight then add up to 1 whatever was rounded before.
+
+Where we differ from the paper, and why:
+
+- Equation (9) subtracts a running maximum from scores that query and key share; no key can know the maximum at a later
+  query. The recurrence needs none.
+- Equations (10), (13), (15) and (16) as they stand, which is `numerics="released"`, divide keys by
+  exp(-sum of all gates so far). The authors' code clips that sum and adds 1e-8 to the divisor, and with it the prefix
+  path of a fresh layer is dead after some fifty tokens: A[t,t], which must be 1, is 0.54 at t = 38 and 9e-13 at t = 96.
+  `numerics="stable"` is the formula above at any length and for gates of any size. They are two models. The released
+  riemann path is not strictly causal either: it takes one maximum over the whole sequence for (9), and what should
+  cancel does not, next to the 1e-8 that it adds to E_t. A late token with a large p moves earlier outputs.
+- Equation (8) has learned frequencies; the authors' code has fixed ones in a layout that is no rotation. The default is
+  a true rotation with fixed frequencies; `rotation` has the others.
+- Softmax over alpha is causal here and scaled by 1/sqrt(d). The authors' is neither causal nor scaled so (1/sqrt(3 d));
+  `numerics="released"` gives it.
+- Maps have no biases and start as in appendix A.2, whatever the network around them does. Dropout on weights applies to
+  the softmax form only: the linear form has no weights that it holds. A bias on scores likewise. Residual scores are
+  not taken part in: alpha is no logit in the linear form.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn import functional
+from torch.utils.checkpoint import checkpoint
+
+from rearview.attention._caps_maps import Bare, need_one_time_axis, start
+from rearview.attention._caps_paths import (
+    EPS,
+    PATHS,
+    Path,
+    PathName,
+    Signals,
+    applied,
+    released,
+    scores,
+    side_by_side,
+    stable,
+)
+from rearview.attention._rotary import Layout, Rotary, frequencies
+from rearview.attention.contract import Carry, Claims, Given, Heads, Site, Weights, additive, causal_bias
+from rearview.errors import SettingsError
+
+NORMALISERS = ("linear", "softmax")
+ROTATIONS = ("fixed", "learned", "released", "none")
+NUMERICS = ("stable", "released")
+LONG = 1024
+"""From so many tokens on, everything between queries and output is computed again in backward."""
+HELD = 1 << 21
+"""Numbers of a query tensor worked on at a time from there on: what backward needs is some 30 times as many."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Settings of CAPS."""
+
+    paths: tuple[PathName, ...] = PATHS
+    """Which kinds of memory are summed: any of riemann, prefix, clock."""
+    normaliser: Literal["linear", "softmax"] = "linear"
+    """linear: the sum as it is, at linear cost; softmax: over all earlier tokens, at quadratic cost."""
+    rotation: Layout | Literal["none"] = "fixed"
+    """fixed: a rotation by base 10000; learned: its frequencies are parameters; released: the authors' layout, which
+    is no rotation; none."""
+    numerics: Literal["stable", "released"] = "stable"
+    """stable: the paper's formula at any length; released: the authors' clipped form, for comparison only."""
+
+    def __post_init__(self) -> None:
+        # A list, or one name, comes from a configuration file; a frozen setting is a tuple.
+        given: object = self.paths
+        object.__setattr__(self, "paths", (given,) if isinstance(given, str) else tuple(self.paths))
+        unknown = [path for path in self.paths if path not in PATHS]
+        if unknown:
+            raise SettingsError(f"paths holds {unknown[0]!r}; a path can be one of {', '.join(PATHS)}.")
+        if not self.paths or len(set(self.paths)) < len(self.paths):
+            raise SettingsError(f"paths is {self.paths}; it must name at least one path, and each of them once.")
+        for name, known in (("normaliser", NORMALISERS), ("rotation", ROTATIONS), ("numerics", NUMERICS)):
+            if getattr(self, name) not in known:
+                raise SettingsError(f"{name} is {getattr(self, name)!r}; it can be one of {', '.join(known)}.")
+
+
+def induced(
+    p: Float[Tensor, "token d"], g: Float[Tensor, "token d"], delta: Float[Tensor, " token"]
+) -> dict[PathName, Float[Tensor, "token token d"]]:
+    """The weights G, A and B of equations (11), (14) and (15) for i <= t, and zeros after."""
+    G, A, B = (p.new_zeros(len(p), len(p), p.shape[-1]) for _ in PATHS)
+    p_tilde = p + torch.log(delta)[:, None]
+    g_tilde = -functional.softplus(g) * delta[:, None]
+    for t in range(len(p)):
+        past = slice(t + 1)
+        mass = torch.exp(p_tilde[past] - p_tilde[past].amax(0))
+        G[t, past] = mass / mass.sum(0)
+        A[t, past] = torch.stack([torch.exp(g_tilde[i + 1 : t + 1].sum(0)) for i in range(t + 1)])
+        B[t, past] = (delta[past] / delta[past].sum())[:, None]
+    return {"riemann": G, "prefix": A, "clock": B}
+
+
+def rotation_matrix(t: int, omega: Float[Tensor, " pair"], width: int) -> Float[Tensor, "{width} {width}"]:
+    """R_t of equation (8); a last channel without partner is left alone."""
+    R = torch.eye(width, dtype=omega.dtype)
+    for pair, w in enumerate(omega):
+        a, b = 2 * pair, 2 * pair + 1
+        R[a, a], R[a, b] = torch.cos(t * w), -torch.sin(t * w)
+        R[b, a], R[b, b] = torch.sin(t * w), torch.cos(t * w)
+    return R
+
+
+def reference(
+    q: Float[Tensor, "token d"],
+    k: Float[Tensor, "token d"],
+    v: Float[Tensor, "token e"],
+    p: Float[Tensor, "token d"],
+    g: Float[Tensor, "token d"],
+    delta: Float[Tensor, " token"],
+    omega: Float[Tensor, " pair"] | None = None,
+    paths: tuple[PathName, ...] = PATHS,
+    normaliser: Literal["linear", "softmax"] = "linear",
+) -> Float[Tensor, "token e"]:
+    """Equations (8) to (17), pair by pair; `omega` defaults to the frequencies of base 10000."""
+    omega = frequencies(q.shape[-1]).to(q.dtype) if omega is None else omega
+    R = [rotation_matrix(t, omega, q.shape[-1]) for t in range(len(q))]
+    q_hat, k_hat = (torch.stack([R[t] @ x[t] for t in range(len(x))]) for x in (q, k))
+    Lambda = torch.stack([weights for path, weights in induced(p, g, delta).items() if path in paths]).sum(0)
+    out = []
+    for t in range(len(q)):
+        alpha = (Lambda[t, : t + 1] * k_hat[: t + 1]) @ q_hat[t]
+        if normaliser == "softmax":
+            alpha = torch.softmax(alpha / q.shape[-1] ** 0.5, dim=0)
+        out.append(alpha @ v[: t + 1])
+    return torch.stack(out)
+
+
+def fast(
+    q: Heads,
+    k: Heads,
+    v: Float[Tensor, "batch group head token value_width"],
+    signals: Signals,
+    paths: tuple[PathName, ...] = PATHS,
+    form: Callable[[PathName, Tensor, Tensor, Signals], Path] = stable,
+) -> Float[Tensor, "batch group head token value_width"]:
+    """Equation (17) with phi the identity, at linear cost; q and k are turned already.
+
+    Short sequences take all paths side by side. Long ones go row by row and path by path, and keep nothing for the
+    gradient but what is given here.
+    """
+    if v.shape[-2] < LONG:
+        return applied(side_by_side([form(path, q, k, signals) for path in paths]), v)
+    rows = [None if part is None else _rows(part, v.shape[:3]) for part in (q, k, v, *signals)]
+    size = max(1, HELD // q[0, 0, 0].numel())
+    out = []
+    for begin in range(0, v.shape[:3].numel(), size):
+        piece = [None if part is None else part[begin : begin + size] for part in rows]
+        out.append(torch.stack([_again(_one_path, form, path, *piece) for path in paths]).sum(0))
+    return torch.cat(out).view(v.shape)
+
+
+def _rows(x: Tensor, leading: torch.Size) -> Tensor:
+    return x.expand(*leading, -1, -1).flatten(0, 2)[:, None, None]
+
+
+def _one_path(
+    form: Callable[[PathName, Tensor, Tensor, Signals], Path],
+    path: PathName,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    delta: Tensor,
+    p: Tensor | None,
+    g: Tensor | None,
+    real: Tensor | None,
+) -> Tensor:
+    return applied(form(path, q, k, Signals(delta, p, g, real)), v)
+
+
+def _again(function: Callable[..., Tensor], *arguments: Any) -> Tensor:
+    if not torch.is_grad_enabled():
+        return function(*arguments)
+    return checkpoint(function, *arguments, use_reentrant=False, preserve_rng_state=False)
+
+
+class Layer(Bare):
+    """Multi-head CAPS."""
+
+    def __init__(self, site: Site, settings: Settings) -> None:
+        need_one_time_axis("caps", site)
+        softmax, as_released = settings.normaliser == "softmax", settings.numerics == "released"
+        causal = not as_released or not (softmax or "riemann" in settings.paths)
+        if site.causal and not causal:
+            raise SettingsError(
+                "caps with numerics='released' lets later tokens in, as the authors' code does, "
+                f"but {site.host}'s tokens may not look ahead; use numerics='stable'."
+            )
+        super().__init__(site)
+        self.settings = settings
+        self.form = released if as_released else stable
+        inner = site.heads * site.per_head
+        self.signal_widths = [inner * ("riemann" in settings.paths), inner * ("prefix" in settings.paths), site.heads]
+        self.signals = nn.Linear(site.width, sum(self.signal_widths), bias=False)
+        start(self.signals)
+        self.rotary = None if settings.rotation == "none" else Rotary(site, settings.rotation)
+        self.claims = Claims(causal=causal, needs_time_order=True, linear_in_tokens=not softmax, takes_bias=softmax)
+
+    def mix(self, q: Tensor, k: Tensor, v: Tensor, given: Given) -> tuple[Heads, Carry | None]:
+        found = self._signals(given)
+        # Sums of exponentials, and what is divided by them, need the digits of float32 whatever the layer runs in.
+        with torch.autocast(device_type=v.device.type, enabled=False):
+            q, k = self._turned(q, k, given, found)
+            if self.settings.normaliser == "softmax":
+                weights = functional.dropout(self._softmax(q, k, given, found), self.site.dropout, self.training)
+                out = weights @ _wide(v)
+            else:
+                out = fast(q, k, _wide(v), found, self.settings.paths, self.form)
+        return out.to(v.dtype), given.carry
+
+    def operator(self, q: Tensor, k: Tensor, given: Given) -> Weights:
+        found = self._signals(given)
+        with torch.autocast(device_type=q.device.type, enabled=False):
+            dtype = q.dtype
+            q, k = self._turned(q, k, given, found)
+            if self.settings.normaliser == "softmax":
+                return self._softmax(q, k, given, found).to(dtype)
+            return {path: scores(self.form(path, q, k, found)).tril().to(dtype) for path in self.settings.paths}
+
+    def _signals(self, given: Given) -> Signals:
+        parts = self.signals(given.x).split(self.signal_widths, dim=-1)
+        p, g, clock = (self._by_head(part) if part.shape[-1] else None for part in parts)
+        assert clock is not None
+        real = None if given.mask is None else given.mask[:, :, None, :, None]
+        return Signals(functional.softplus(clock) + EPS, p, g, real)
+
+    def _by_head(self, x: Tensor) -> Tensor:
+        return _wide(torch.unflatten(x, -1, (self.site.heads, x.shape[-1] // self.site.heads)).transpose(2, 3))
+
+    def _turned(self, q: Tensor, k: Tensor, given: Given, found: Signals) -> tuple[Tensor, Tensor]:
+        if given.bias is not None and not self.claims.takes_bias:
+            raise SettingsError(
+                "caps with normaliser='linear' has no scores to add a bias to; use normaliser='softmax', or rbca."
+            )
+        q, k = _wide(q), _wide(k)
+        if self.rotary is not None:
+            q, k = self.rotary(q, k, given.ages)
+        return q, found.of(k, 0.0)
+
+    def _softmax(
+        self, q: Tensor, k: Tensor, given: Given, found: Signals
+    ) -> Float[Tensor, "batch group head query key"]:
+        path = side_by_side([self.form(path, q, k, found) for path in self.settings.paths])
+        both_ways = self.settings.numerics == "released"
+        width = path.q.shape[-1] if both_ways else self.site.per_head
+        alpha = scores(path) * width**-0.5
+        if given.bias is not None:
+            alpha = alpha + given.bias
+        if given.mask is not None:
+            alpha = alpha + additive(given.mask, alpha.dtype)
+        if not both_ways:
+            alpha = alpha + causal_bias(alpha.shape[-1], alpha)
+        return alpha.softmax(-1)
+
+
+def _wide(x: Tensor) -> Tensor:
+    """x in float32, or float64 where it is."""
+    return x.to(torch.promote_types(x.dtype, torch.float32))

@@ -1,0 +1,71 @@
+"""Linear attention with rotary positions, the baseline of CAPS: o_t = sum_(i<=t) (R_t q_t . R_i k_i) v_i.
+
+The sum of CAPS's equation (17) with all three path weights left out (LinAttn+RoPE in its tables): no feature map, no
+scale, no normaliser, always causal, maps without biases that start as those of CAPS do. Rows of weights therefore do
+not sum to 1, and outputs grow with the number of tokens.
+
+The authors call it linear attention (Katharopoulos et al.); their code has neither the feature map nor the normaliser
+of that paper, and this is their code. `linear` is the paper's. Their rotation is none (see `rotation`); a true one is
+the default here.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from rearview.attention._caps_maps import Bare, need_one_time_axis
+from rearview.attention._rotary import Layout, Rotary
+from rearview.attention.contract import Carry, Claims, Given, Heads, Site
+from rearview.attention.linear import chunked
+from rearview.errors import SettingsError
+
+ROTATIONS = ("fixed", "learned", "released")
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Settings of linear attention with rotary positions."""
+
+    rotation: Layout = "fixed"
+    """fixed: a rotation by base 10000; learned: its frequencies are parameters; released: the authors' layout, which
+    is no rotation."""
+
+    def __post_init__(self) -> None:
+        if self.rotation not in ROTATIONS:
+            raise SettingsError(
+                f"rotation is {self.rotation!r}; it can be one of {', '.join(ROTATIONS)} (without one, use linear)."
+            )
+
+
+def reference(
+    q: Float[Tensor, "token d"], k: Float[Tensor, "token d"], v: Float[Tensor, "token e"]
+) -> Float[Tensor, "token e"]:
+    """The sum over the past, one query at a time; q and k are turned already."""
+    return torch.stack([(k[: t + 1] @ q[t]) @ v[: t + 1] for t in range(len(q))])
+
+
+class Layer(Bare):
+    """Multi-head linear attention with rotary positions."""
+
+    def __init__(self, site: Site, settings: Settings) -> None:
+        need_one_time_axis("linear_rope", site)
+        super().__init__(site)
+        self.settings = settings
+        self.rotary = Rotary(site, settings.rotation)
+        self.claims = Claims(causal=True, needs_time_order=True, linear_in_tokens=True, takes_bias=False)
+
+    def mix(self, q: Tensor, k: Tensor, v: Tensor, given: Given) -> tuple[Heads, Carry | None]:
+        q, k = self._turned(q, k, given)
+        return chunked(q, k, v)[0], given.carry
+
+    def operator(self, q: Tensor, k: Tensor, given: Given) -> Float[Tensor, "batch group head query key"]:
+        q, k = self._turned(q, k, given)
+        return (q @ k.transpose(-1, -2)).tril()
+
+    def _turned(self, q: Tensor, k: Tensor, given: Given) -> tuple[Tensor, Tensor]:
+        if given.bias is not None:
+            raise SettingsError("linear_rope has no scores to add a bias to; use softmax with rotary=True, or rbca.")
+        q, k = self.rotary(q, k, given.ages)
+        return q, k if given.mask is None else k * given.mask[:, :, None, :, None]

@@ -1,0 +1,123 @@
+"""Patches, variates and points: how many tokens, and what each is made from."""
+
+import pytest
+import torch
+from torch import Tensor
+from torch.testing import assert_close
+
+from rearview.embed import Patches, Points, Variates
+from rearview.errors import SettingsError
+
+BATCH, CHANNELS, MARKS, AHEAD, WIDTH, LOOKBACK = 2, 3, 5, 7, 13, 37
+
+
+def windows(lookback: int = LOOKBACK) -> Tensor:
+    torch.manual_seed(lookback)
+    return torch.randn(BATCH, CHANNELS, lookback)
+
+
+def pieces(channel: Tensor, patch: int, stride: int, pad_end: bool) -> Tensor:
+    """The patches of one channel, cut one at a time."""
+    steps = channel.tolist()
+    steps += steps[-1:] * (stride if pad_end else 0)
+    cut = []
+    start = 0
+    while start + patch <= len(steps):
+        cut.append(steps[start : start + patch])
+        start += stride
+    return torch.tensor(cut)
+
+
+@pytest.mark.parametrize("pad_end", [True, False])
+@pytest.mark.parametrize(
+    ("lookback", "patch", "stride"), [(37, 16, 8), (37, 7, 3), (37, 7, 7), (37, 1, 1), (37, 37, 11), (336, 16, 8)]
+)
+def test_patches_are_cut_as_a_loop_cuts_them(lookback: int, patch: int, stride: int, pad_end: bool) -> None:
+    tokenise = Patches(lookback, patch, stride, WIDTH, pad_end=pad_end)
+    past = windows(lookback)
+    out = tokenise(past)
+    assert out.shape == (BATCH, CHANNELS, tokenise.tokens, WIDTH)
+    for row in range(BATCH):
+        for channel in range(CHANNELS):
+            cut = pieces(past[row, channel], patch, stride, pad_end)
+            assert len(cut) == tokenise.tokens
+            assert_close(out[row, channel], tokenise.project(cut))
+
+
+def test_the_official_settings_make_42_patches() -> None:
+    assert Patches(336, 16, 8, WIDTH).tokens == 42
+    assert Patches(512, 16, 8, WIDTH).tokens == 64
+
+
+@pytest.mark.parametrize(("lookback", "tokens"), [(1, 2), (5, 2), (15, 2), (16, 2)])
+def test_a_short_lookback_is_one_patch_and_its_padding(lookback: int, tokens: int) -> None:
+    tokenise = Patches(lookback, 16, 16, WIDTH)
+    past = windows(lookback)
+    assert tokenise.patch == lookback
+    assert tokenise.tokens == tokens
+    assert_close(tokenise(past)[:, :, 0], tokenise.project(past))
+    assert_close(tokenise(past)[:, :, 1], tokenise.project(past[..., -1:].expand_as(past)))
+
+
+def test_no_step_is_left_out_by_a_long_stride() -> None:
+    tokenise = Patches(LOOKBACK, 5, 11, WIDTH)
+    past = windows().requires_grad_()
+    (gradient,) = torch.autograd.grad(tokenise(past).square().sum(), past)
+    assert tokenise.stride == 5
+    assert (gradient != 0).all()
+
+
+def test_a_patch_is_real_when_any_of_its_steps_is() -> None:
+    tokenise = Patches(LOOKBACK, 7, 3, WIDTH)
+    mask = torch.arange(LOOKBACK) >= torch.tensor([[0], [20]])
+    expected = [[bool(piece.any()) for piece in pieces(row, 7, 3, True)] for row in mask]
+    assert tokenise.mask(mask).tolist() == expected
+    assert not all(expected[1])
+
+
+def test_a_map_without_bias_sends_0_to_0() -> None:
+    assert not Patches(LOOKBACK, 7, 3, WIDTH, bias=False)(torch.zeros(BATCH, CHANNELS, LOOKBACK)).any()
+
+
+@pytest.mark.parametrize(("patch", "stride"), [(0, 3), (7, 0), (-1, 3)])
+def test_an_impossible_patch_is_refused(patch: int, stride: int) -> None:
+    with pytest.raises(SettingsError, match=f"patch is {patch} and stride is {stride}"):
+        Patches(LOOKBACK, patch, stride, WIDTH)
+
+
+def test_a_variate_is_a_token() -> None:
+    tokenise = Variates(LOOKBACK, WIDTH)
+    past = windows()
+    out = tokenise(past)
+    assert out.shape == (BATCH, 1, CHANNELS, WIDTH)
+    assert_close(out[:, 0, 2], tokenise.project(past[:, 2]))
+    assert torch.equal(tokenise(past, torch.ones(BATCH, MARKS, LOOKBACK)), out), "no place for marks: ignored"
+
+
+def test_marks_follow_as_tokens_with_the_map_of_the_channels() -> None:
+    tokenise = Variates(LOOKBACK, WIDTH, marks=MARKS)
+    past, before = windows(), torch.randn(BATCH, MARKS, LOOKBACK)
+    out = tokenise(past, before)
+    assert out.shape == (BATCH, 1, CHANNELS + MARKS, WIDTH)
+    assert_close(out[:, 0, :CHANNELS], tokenise.project(past))
+    assert_close(out[:, 0, CHANNELS:], tokenise.project(before))
+
+
+def test_marks_known_ahead_have_a_map_of_their_own() -> None:
+    tokenise = Variates(LOOKBACK, WIDTH, marks=MARKS, future=AHEAD)
+    past = windows()
+    before, after = torch.randn(BATCH, MARKS, LOOKBACK), torch.randn(BATCH, MARKS, AHEAD)
+    out = tokenise(past, before, after)
+    assert_close(out[:, 0, :CHANNELS], tokenise.project(past))
+    assert_close(out[:, 0, CHANNELS:], tokenise.project_marks(torch.cat([before, after], -1)))
+
+
+def test_a_point_sees_its_neighbours_in_a_ring() -> None:
+    tokenise = Points(CHANNELS, WIDTH)
+    past = windows()
+    out = tokenise(past)
+    assert out.shape == (BATCH, 1, LOOKBACK, WIDTH)
+    weight = tokenise.convolve.weight
+    for step in (0, 11, LOOKBACK - 1):
+        around = torch.stack([past[..., (step + shift) % LOOKBACK] for shift in (-1, 0, 1)], -1)
+        assert_close(out[:, 0, step], torch.einsum("bcs,wcs->bw", around, weight))

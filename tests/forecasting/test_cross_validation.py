@@ -1,0 +1,239 @@
+"""Backtests see nothing after their cutoff, go by date, and stand beside what happened."""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from samples import HORIZON, as_kind, forecaster, long, numbers, to_pandas, wide
+
+from rearview.data.load import load
+from rearview.data.panel import Panel
+from rearview.errors import InputError, SettingsError
+from rearview.forecasting import backtest as backtesting
+from rearview.forecasting.asof import AsOf
+
+
+def forecasts(frame: pd.DataFrame, cutoff: Any) -> np.ndarray:
+    """What was said at a cutoff, without what happened."""
+    said = frame[frame["cutoff"] == cutoff]
+    names = [name for name in said.columns if name != "y" and not name.endswith("-y")]
+    return numbers(said[names])
+
+
+@pytest.fixture(scope="module")
+def back() -> pd.DataFrame:
+    return forecaster().cross_validation(wide(), n_windows=3)
+
+
+def test_columns_and_cutoffs_of_a_wide_frame(back: pd.DataFrame) -> None:
+    one = ["load", "load-lo-80", "load-hi-80", "load-lo-95", "load-hi-95", "load-y"]
+    assert list(back.columns) == ["date", "cutoff", *one, *(name.replace("load", "wind") for name in one)]
+    last = wide()["date"].max()
+    expected = [last - pd.Timedelta(hours=HORIZON * back_) for back_ in (3, 2, 1)]
+    assert back["cutoff"].unique().tolist() == expected
+    assert (back["date"] > back["cutoff"]).all()
+    assert len(back) == 3 * HORIZON
+
+
+def test_the_actual_values_are_the_frame_s(back: pd.DataFrame) -> None:
+    joined = back.merge(wide(), on="date", suffixes=("", "-real"))
+    np.testing.assert_allclose(joined["load-y"], joined["load-real"], rtol=1e-6)
+    np.testing.assert_allclose(joined["wind-y"], joined["wind-real"], rtol=1e-6)
+
+
+def test_columns_of_a_long_frame() -> None:
+    back = forecaster("dlinear").cross_validation(long(), n_windows=2, step_size=3, level=[80])
+    assert list(back.columns) == ["unique_id", "ds", "cutoff", "y", "dlinear", "dlinear-lo-80", "dlinear-hi-80"]
+    joined = back.merge(long(), on=["unique_id", "ds"], suffixes=("", "-real"))
+    assert len(joined) == len(back) == 2 * 2 * HORIZON
+    np.testing.assert_allclose(joined["y"], joined["y-real"], rtol=1e-6)
+    gap = back["cutoff"].drop_duplicates().diff().iloc[1]
+    assert gap == pd.Timedelta(hours=3)
+
+
+@pytest.mark.parametrize("kind", ["pandas", "polars", "pyarrow"])
+def test_every_kind_of_frame_gives_the_same_backtest(kind: str) -> None:
+    plain = forecaster("dlinear").cross_validation(long(), n_windows=1)
+    found = forecaster("dlinear").cross_validation(as_kind(long(), kind), n_windows=1)
+    assert np.array_equal(numbers(found), numbers(plain))
+    assert list(to_pandas(found).columns) == list(plain.columns)
+
+
+def test_cutoffs_go_by_date_in_series_that_end_at_other_times() -> None:
+    frame = long({"whole": 160, "ended": 150})
+    # One series ends twelve hours before the other: it has nothing to say at the last cutoffs.
+    frame.loc[frame["unique_id"] == "ended", "ds"] -= pd.Timedelta(hours=12)
+    back = forecaster("dlinear").cross_validation(frame, n_windows=3)
+    by_cutoff = back.groupby("cutoff")["unique_id"].unique().map(sorted).tolist()
+    assert by_cutoff == [["ended", "whole"], ["whole"], ["whole"]]
+    part = back[(back["unique_id"] == "ended")]
+    assert part["y"].notna().tolist() == [True, True, True, False, False]
+
+
+POISONS = {"huge": 1e12, "missing": np.nan, "far below zero": -1e9}
+
+
+@pytest.mark.parametrize(
+    ("model", "asked", "poison"),
+    [
+        ("patchtst", {}, "huge"),
+        ("patchtst", {}, "missing"),
+        ("patchtst", {}, "far below zero"),
+        ("itransformer", {"intervals": "quantile"}, "huge"),
+        ("dlinear", {"transform": "log1p"}, "huge"),
+        ("dlinear", {"transform": "log1p"}, "far below zero"),
+        ("dlinear", {"fill": "mean"}, "huge"),
+        ("dlinear", {"fill": "linear"}, "huge"),
+        ("seasonal_naive", {}, "huge"),
+    ],
+)
+def test_nothing_after_the_cutoff_is_seen(model: str, asked: dict[str, Any], poison: str) -> None:
+    frame = wide(110)
+    cutoff = frame["date"].iloc[-1 - HORIZON]
+    hour = pd.Timedelta(hours=1)
+    # A gap that ends after the cutoff, one in the middle, and a sentinel: each is found and filled by what is around.
+    frame.loc[frame["date"].between(cutoff - 2 * hour, cutoff + hour), "load"] = np.nan
+    frame.loc[30:33, "load"] = np.nan
+    frame.loc[50, "load"] = -999.0
+    poisoned = frame.assign(load=np.where(frame["date"] > cutoff, POISONS[poison], frame["load"]))
+    plain, found = (forecaster(model, **asked).cross_validation(one, n_windows=1) for one in (frame, poisoned))
+    assert np.isfinite(forecasts(plain, cutoff)).all()
+    assert np.array_equal(forecasts(plain, cutoff), forecasts(found, cutoff))
+
+
+def test_a_series_that_begins_late_is_scaled_by_what_was_known() -> None:
+    frame = long({"old": 160, "new": 12})
+    cutoff = frame["ds"].max() - pd.Timedelta(hours=HORIZON)
+    louder = frame.assign(y=np.where((frame["unique_id"] == "new") & (frame["ds"] > cutoff), 1e9, frame["y"]))
+    results = [forecaster("dlinear").cross_validation(one, n_windows=3) for one in (frame, louder)]
+    for name in ("old", "new"):
+        parts = [forecasts(one[one["unique_id"] == name], cutoff) for one in results]
+        assert len(parts[0]) == HORIZON
+        assert np.array_equal(*parts)
+
+
+def test_what_fit_saw_before_does_not_matter(back: pd.DataFrame) -> None:
+    model = forecaster().fit(wide().assign(load=lambda frame: frame["load"] * 100))
+    assert model.cross_validation(wide(), n_windows=3).equals(back)
+
+
+def test_one_window_equals_fitting_on_the_rows_before_it(back: pd.DataFrame) -> None:
+    cutoff = back["cutoff"].min()
+    before = wide()[wide()["date"] <= cutoff]
+    future = forecaster().fit(before).predict()
+    assert np.array_equal(numbers(future), forecasts(back, cutoff))
+
+
+def test_refit_trains_at_every_cutoff(back: pd.DataFrame) -> None:
+    again = forecaster().cross_validation(wide(), n_windows=3, refit=True)
+    cutoffs = back["cutoff"].unique()
+    assert np.array_equal(forecasts(again, cutoffs[0]), forecasts(back, cutoffs[0]))
+    for cutoff in cutoffs[1:]:
+        before = wide()[wide()["date"] <= cutoff]
+        assert np.array_equal(numbers(forecaster().fit(before).predict()), forecasts(again, cutoff))
+        assert not np.array_equal(forecasts(again, cutoff), forecasts(back, cutoff))
+
+
+def test_too_many_windows_are_refused() -> None:
+    with pytest.raises(
+        InputError, match="50 backtest windows of 5 steps, 5 apart, need 251 rows, but the data has 160"
+    ):
+        forecaster().cross_validation(wide(), n_windows=50)
+    with pytest.raises(InputError, match="no series is long enough"):
+        forecaster().cross_validation(wide(), n_windows=28)
+    for name, asked in (("n_windows", {"n_windows": 0}), ("step_size", {"step_size": 0})):
+        with pytest.raises(SettingsError, match=f"{name} is 0"):
+            forecaster().cross_validation(wide(), **asked)
+
+
+def test_scores_against_loops() -> None:
+    panel = load(long())
+    result = forecaster("dlinear").backtest(panel, 3)
+    scores = result.scores()
+    error = result.y - result.mean
+    assert scores.mae == pytest.approx(np.abs(error).mean())
+    assert scores.mse == pytest.approx(np.square(error).mean())
+    parts = []
+    for s, (a, b) in enumerate(panel.bounds()):
+        history = panel.original(slice(a, b), s)[: -3 * HORIZON, 0]
+        scale = np.abs(history[24:] - history[:-24]).mean()
+        parts.append(np.abs(error[:, s]).mean() / scale)
+    assert scores.mase == pytest.approx(np.mean(parts))
+    low, high = result.intervals[80.0]
+    assert scores.coverage[80.0] == pytest.approx(((result.y >= low) & (result.y <= high)).mean())
+    mae, mse = result.by_step()
+    np.testing.assert_allclose(mae, np.abs(error).mean(axis=(0, 1)))
+    np.testing.assert_allclose(mse, np.square(error).mean(axis=(0, 1)))
+
+
+def test_a_cutoff_after_every_series_is_refused() -> None:
+    panel = load(long())
+    with pytest.raises(SettingsError, match="No series runs on after the cutoff"):
+        backtesting._windows_at(panel, panel.stamps.max())
+
+
+class TestAsOf:
+    """The panel as it was known at a date equals what reading the rows up to that date gives."""
+
+    @staticmethod
+    def same(one: Panel, other: Panel) -> None:
+        for name in ("values", "centre", "offsets", "first", "stamps"):
+            assert np.array_equal(getattr(one, name), getattr(other, name)), name
+        observed = [np.ones(p.values.shape, bool) if p.observed is None else p.observed for p in (one, other)]
+        assert np.array_equal(*observed)
+        assert (one.ids, one.columns, one.targets, one.known) == (other.ids, other.columns, other.targets, other.known)
+
+    @pytest.mark.parametrize(
+        "reading",
+        [{}, {"target": ["wind"]}, {"known": ["wind"]}, {"sentinels": [50.0]}, {"fill": "linear"}],
+        ids=["plain", "target", "known", "sentinels", "fill"],
+    )
+    @pytest.mark.parametrize("kind", ["pandas", "polars", "pyarrow"])
+    def test_wide(self, reading: dict[str, Any], kind: str) -> None:
+        frame = wide(80).assign(note="text") if reading.get("target") else wide(80)
+        frame.loc[20:25, "load"] = np.nan
+        panel = load(as_kind(frame, kind), **reading)
+        date = panel.stamps[60]
+        known = AsOf.of(as_kind(frame, kind), panel, reading)(date)
+        self.same(known, load(as_kind(frame[frame["date"] <= pd.Timestamp(date)], kind), **reading))
+        assert known.layout == panel.layout
+
+    @pytest.mark.parametrize("inputs", [(), ("heat", "rain")])
+    def test_long(self, inputs: tuple[str, ...]) -> None:
+        frame = long({3: 80, 1: 50, 2: 10}, inputs).sample(frac=1, random_state=0)
+        reading = {"known": list(inputs[:1])}
+        panel = load(frame, **reading)
+        date = panel.stamps[60]
+        known = AsOf.of(frame, panel, reading)(date)
+        before = frame[frame["ds"] <= pd.Timestamp(date)]
+        expected = load(before, **reading)
+        assert set(known.ids) == set(expected.ids) == {"3", "1"}
+        order = np.argsort([known.ids.index(name) for name in expected.ids])
+        for s, e in enumerate(order):
+            assert np.array_equal(
+                known.original(slice(*known.bounds()[s]), s), expected.original(slice(*expected.bounds()[e]), int(e))
+            )
+
+    def test_together_keeps_the_columns_of_series_that_had_not_begun(self) -> None:
+        frame = long({"old": 80, "new": 10}, ("heat",))
+        panel = load(frame, together=True)
+        known = AsOf.of(frame, panel, {"together": True})(panel.stamps[40])
+        assert known.columns == panel.columns
+        assert len(known.values) == 41
+        assert known.observed is not None
+        assert not known.observed[:, known.columns.index("new")].any()
+
+    @pytest.mark.parametrize("separator", [",", ";"])
+    def test_files(self, tmp_path: Any, separator: str) -> None:
+        frame = wide(80)
+        frame.loc[5, "load"] = np.nan
+        path = tmp_path / "data.csv"
+        # A comma for the decimal point, dates that only a later row settles, and a word for missing.
+        options = {"sep": separator, "decimal": "," if separator == ";" else ".", "na_rep": "NA"}
+        days = pd.date_range("2024-01-02", periods=80, freq="D")
+        frame.assign(date=days.strftime("%d/%m/%Y")).to_csv(path, index=False, **options)
+        panel = load(path)
+        known = AsOf.of(path, panel, {})(panel.stamps[8])
+        assert known.stamps.tolist() == panel.stamps[:9].tolist()
+        np.testing.assert_allclose(known.original(slice(0, 9), 0), panel.original(slice(0, 9), 0), rtol=1e-6)

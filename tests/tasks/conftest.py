@@ -1,0 +1,6 @@
+"""Panels for these tests are made by those of the data stage."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "data"))

@@ -1,0 +1,110 @@
+"""Defaults that need no knowledge: each fits the data and says why."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from test_window import panel_of
+
+from rearview import models, train
+from rearview.data.panel import Panel
+from rearview.data.step import Step
+from rearview.tasks import plan as planning
+
+STEPS = ("s", "15min", "h", "D", "B", "W", "MS", "ME", "QS", "YS", "1")
+
+
+def panel_with(step: str, length: int, inputs: int = 0) -> Panel:
+    one = Step.parse(step)
+    start = 0 if one.unit == "int" else np.datetime64("2024-01-01", "us")
+    return replace(panel_of((length,), targets=1, inputs=inputs), step=one, stamps=one.grid(start, length))
+
+
+@pytest.mark.parametrize(
+    ("step", "length", "horizon", "lookback", "season"),
+    [
+        ("h", 17_520, 24, 336, 24),  # two weeks
+        ("h", 1_000, 24, 48, 24),  # two days, because a year of weeks is not there
+        ("D", 730, 14, 28, 7),  # the horizon decides
+        ("D", 730, 3, 16, 7),  # the least that is useful
+        ("MS", 144, 12, 24, 12),
+        ("MS", 240, 6, 24, 12),  # two years
+        ("QS", 60, 4, 16, 4),
+        ("1", 500, 10, 20, 1),
+        ("MS", 20, 3, 8, 1),  # short: eight rows, and a season does not fit twice
+    ],
+)
+def test_choices_for_common_data(step: str, length: int, horizon: int, lookback: int, season: int) -> None:
+    panel = panel_with(step, length)
+    chosen = planning.choose_lookback(panel, horizon, None, length)
+    assert chosen.value == lookback
+    assert chosen.reason
+    assert planning.choose_season(panel, None, length).value == season
+
+
+def test_what_was_asked_for_stands() -> None:
+    panel = panel_with("h", 500)
+    assert planning.choose_lookback(panel, 24, 7, 500) == planning.Choice(7, planning.GIVEN)
+    assert planning.choose_season(panel, 5, 500) == planning.Choice(5, planning.GIVEN)
+    assert planning.choose_model(panel, "dlinear") == planning.Choice("dlinear", planning.GIVEN)
+
+
+def test_inputs_decide_the_model() -> None:
+    assert planning.choose_model(panel_with("h", 50), None).value == "patchtst"
+    assert planning.choose_model(panel_with("h", 50, inputs=1), None).value == "itransformer"
+
+
+@settings(deadline=None, max_examples=200)
+@given(step=st.sampled_from(STEPS), length=st.integers(2, 5000), horizon=st.integers(1, 300))
+def test_lookback_and_horizon_always_fit(step: str, length: int, horizon: int) -> None:
+    if length <= horizon:
+        return
+    panel = panel_with(step, length)
+    lookback = planning.choose_lookback(panel, horizon, None, length).value
+    assert 1 <= lookback <= planning.LONGEST_LOOKBACK
+    assert lookback + horizon <= length
+    season = planning.choose_season(panel, None, length)
+    assert season.value == 1 or 2 * season.value <= length
+    naive = planning.naive_lookback(season, planning.Choice(lookback, ""), horizon, length).value
+    assert naive + horizon <= length
+    assert naive >= season.value or season.value + horizon > length
+
+
+@settings(deadline=None, max_examples=100)
+@given(
+    name=st.sampled_from(["patchtst", "itransformer", "dlinear", "seasonal_naive"]),
+    lookback=st.integers(1, 200),
+    season=st.integers(1, 60),
+    samples=st.integers(1, 1_000_000),
+)
+def test_the_chosen_settings_make_a_network(name: str, lookback: int, season: int, samples: int) -> None:
+    chosen = planning.model_settings(name, lookback, season, samples, on_gpu=False)
+    assert all(choice.reason for choice in chosen.values())
+    values = {key: choice.value for key, choice in chosen.items()}
+    network = models.create(name, channels=2, lookback=lookback, steps=3, **values)
+    assert network.shape.lookback == lookback
+
+
+@settings(deadline=None, max_examples=200)
+@given(
+    windows=st.integers(1, 10_000_000),
+    channels=st.integers(1, 2000),
+    validation=st.integers(0, 100),
+    on_gpu=st.booleans(),
+)
+def test_the_chosen_training_is_bounded(windows: int, channels: int, validation: int, on_gpu: bool) -> None:
+    chosen = planning.training_settings(windows, channels, validation, on_gpu)
+    asked = train.Settings(**{key: choice.value for key, choice in chosen.items()})
+    assert asked.batch <= 256
+    updates = asked.epochs * -(-min(windows, asked.windows_per_epoch or windows) // asked.batch)
+    assert updates <= 6000
+    assert (asked.patience is None) == (validation == 0)
+
+
+def test_a_season_that_does_not_fit_the_look_back_is_said() -> None:
+    chosen = planning.model_settings("seasonal_naive", lookback=16, season=52, samples=100, on_gpu=False)
+    assert chosen["period"].value == 1
+    assert "52" in chosen["period"].reason
+    assert planning.model_settings("seasonal_naive", 52, 52, 100, False)["period"].value == 52

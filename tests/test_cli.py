@@ -1,0 +1,155 @@
+"""The command line's own part: help, usage, exit codes, the shelves, and what it does not import."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import rearview
+from rearview import attention, models
+from rearview.cli import main
+from rearview.data import catalogue
+
+COMMANDS = ("forecast", "predict", "demo", "bench", "list", "describe")
+LIGHT = """
+import json, sys
+from rearview.cli import main
+code = main(sys.argv[1:])
+heavy = sorted({"torch", "polars", "pandas", "plotly", "pyarrow"} & set(sys.modules))
+sys.stderr.write("\\n" + json.dumps([code, heavy]))
+"""
+
+
+def in_a_process(*arguments: str) -> tuple[str, int, list[str]]:
+    """What is printed, the exit code and the heavy packages that were imported."""
+    done = subprocess.run([sys.executable, "-c", LIGHT, *arguments], capture_output=True, text=True, check=True)
+    code, heavy = json.loads(done.stderr.splitlines()[-1])
+    return done.stdout, code, heavy
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_of_every_command(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([command, "--help"]) == 0
+    printed = " ".join(capsys.readouterr().out.split())
+    assert f"rearview {command}" in printed
+    assert "!" not in printed
+
+
+def test_the_help_names_every_command_and_gives_an_example(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--help"]) == 0
+    printed = capsys.readouterr().out
+    assert all(command in printed for command in COMMANDS)
+    assert "rearview forecast sales.csv --horizon 28" in " ".join(printed.split())
+    assert main([]) == 0
+    assert capsys.readouterr().out == printed
+
+
+def test_the_forecast_help_explains_every_flag(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["forecast", "--help"])
+    printed = capsys.readouterr().out
+    flags = ("horizon", "pred-len", "lookback", "seq-len", "input-size", "model", "attention", "target", "level")
+    flags += ("out", "seed", "device", "freq", "resume", "windows", "future", "known", "id-col", "set", "train")
+    for flag in flags:
+        assert f"--{flag}" in printed
+
+
+def test_help_and_shelves_import_nothing_heavy() -> None:
+    for arguments in (["--help"], ["forecast", "--help"], ["list", "models"], ["--version"]):
+        printed, code, heavy = in_a_process(*arguments)
+        assert code == 0
+        assert printed
+        assert heavy == [], arguments
+
+
+def test_the_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out.strip() == rearview.__version__
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["forecats"], "forecats"),
+        (["forecast"], "FILE"),
+        (["forecast", "x.csv"], "--horizon"),
+        (["forecast", "x.csv", "--horizon", "many"], "many"),
+        (["forecast", "x.csv", "--horizon", "3", "--colour", "red"], "--colour"),
+        (["forecast", "x.csv", "--horizon", "3", "--loss", "rmse"], "rmse"),
+        (["forecast", "x.csv", "--horizon", "3", "--level", "high"], "--level takes numbers"),
+        (["forecast", "x.csv", "--horizon", "3", "--sentinels", "minus"], "--sentinels takes numbers"),
+        (["forecast", "x.csv", "--horizon", "3", "--set", "width"], "--set takes name=value"),
+        (["forecast", "x.csv", "--horizon", "3", "--attention", "linear:eps"], "--attention takes name=value"),
+        (["predict", "model"], "FILE"),
+        (["list", "nothing"], "nothing"),
+        (["describe"], "NAME"),
+    ],
+)
+def test_usage_exits_with_2(arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(arguments) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("rearview: ")
+    assert words in said
+    assert "Traceback" not in said
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["forecast", "nowhere.csv", "--horizon", "3"], "nowhere.csv does not exist"),
+        (["predict", "nowhere", "new.csv"], "nowhere holds no saved forecaster"),
+        (["describe", "patchts"], "Did you mean 'patchtst'"),
+    ],
+)
+def test_bad_input_exits_with_1(
+    arguments: list[str],
+    words: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(arguments) == 1
+    said = capsys.readouterr().err
+    assert words in said
+    assert said.count("\n") == 1
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_shelves_are_listed_in_full(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    for what, names in (("attentions", attention.names()), ("models", models.names())):
+        assert main(["list", what]) == 0
+        lines = capsys.readouterr().out.splitlines()
+        assert [line.split()[0] for line in lines] == names
+        assert all(len(line.split()) > 3 for line in lines)
+    assert main(["list", "datasets", "--data-dir", str(tmp_path)]) == 0
+    printed = capsys.readouterr().out
+    assert all(name in printed for name in catalogue.names())
+    assert f"0 of {len(catalogue.names())} found in {tmp_path}" in printed
+
+
+@pytest.mark.parametrize("name", ["softmax", "patchtst", "seasonal_naive", "ETTh1", "etth1", "national_illness"])
+def test_describe(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["describe", name]) == 0
+    printed = capsys.readouterr().out
+    if name in ("softmax", "patchtst", "seasonal_naive"):
+        assert printed.startswith(f"{name}: ")
+        assert "settings:" in printed
+        assert "claims:" in printed
+    else:
+        assert "borders:" in printed
+        assert "where the world gets it:" in printed
+
+
+def test_an_interrupt_before_anything_is_done_exits_with_130(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from rearview.jobs import shelves
+
+    def interrupted(*_: object) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(shelves, "list_command", interrupted)
+    assert main(["list", "models"]) == 130
+    assert capsys.readouterr().err == "rearview: Interrupted.\n"
