@@ -47,7 +47,6 @@ class Gated(train.Silent):
 
 def main(case: dict[str, Any]) -> None:
     gate = Gate()
-    idle = memory("VmRSS")
     cuda = case["device"] == "cuda"
     if cuda:
         gate.synchronise = torch.cuda.synchronize
@@ -90,7 +89,7 @@ def main(case: dict[str, Any]) -> None:
     if gate.wait():
         task, order = Forecast(case["horizon"]), torch.arange(len(which))
         train.fit(network, task, Watched(source, gate), order, None, settings, progress=Gated(gate))
-    gate.answer(peak=torch.cuda.max_memory_allocated() if cuda else memory("VmHWM") - idle)
+    gate.answer(peak=torch.cuda.max_memory_allocated() if cuda else memory("VmHWM"))
 
 
 if __name__ == "__main__":

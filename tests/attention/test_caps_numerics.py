@@ -8,7 +8,7 @@ import jaxtyping
 import numpy as np
 import pytest
 import torch
-from caps_parts import BATCH, GROUPS, HEADS, SETTINGS, WIDTH, head, layer_of, ones, signals, tokens_of
+from caps_parts import BATCH, GROUPS, HEADS, SETTINGS, head, layer_of, ones, signals, tokens_of
 from places import EXACT, cost
 from torch import Tensor
 from torch.testing import assert_close
@@ -254,28 +254,37 @@ def test_smallest_places_work() -> None:
         assert all(parameter.grad.isfinite().all() for parameter in [x, *layer.parameters()])
 
 
+def small(tokens: int, **settings: Any) -> tuple[attention.Attention, Tensor]:
+    torch.manual_seed(tokens)
+    layer = attention.create("caps", Site(groups=GROUPS, tokens=tokens, width=14, heads=2), **settings)
+    return layer, torch.randn(BATCH, GROUPS, tokens, 14)
+
+
 @pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize("tokens", [42, 1100])
-def test_it_can_be_exported(tokens: int) -> None:
-    layer = attention.create("caps", Site(groups=GROUPS, tokens=tokens, width=WIDTH - 1, heads=2))
-    x = torch.randn(BATCH, GROUPS, tokens, WIDTH - 1)
-    exported = torch.export.export(layer, (x,)).module()
-    assert_close(exported(x), layer(x))
+def test_an_exported_layer_takes_any_batch(tokens: int) -> None:
+    layer, x = small(tokens)
+    batch = torch.export.Dim("batch")
+    program = torch.export.export(layer, (x,), dynamic_shapes={"x": {0: batch}})
+    more = torch.cat([x, -x, 2 * x])
+    assert_close(program.module()(more), layer(more), rtol=1e-4, atol=1e-7)
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("unchecked")
-@pytest.mark.parametrize("tokens", [42, 1100])
-def test_compiled_is_eager(tokens: int) -> None:
-    layer = attention.create("caps", Site(groups=GROUPS, tokens=tokens, width=WIDTH - 1, heads=2), rotation="learned")
-    x = torch.randn(BATCH, GROUPS, tokens, WIDTH - 1)
+@pytest.mark.parametrize(("tokens", "backend"), [(42, "inductor"), (1100, "aot_eager")])
+def test_compiled_is_eager(tokens: int, backend: str) -> None:
+    """The long form's graph is traced and differentiated only: its code takes minutes to build."""
+    layer, x = small(tokens, rotation="learned")
+    torch.compiler.reset()
     found = []
-    for call in (torch.compile(layer, fullgraph=True), layer):
+    for call in (torch.compile(layer, fullgraph=True, backend=backend), layer):
         layer.zero_grad()
         y = call(x)
         y.square().sum().backward()
         found.append([y, *(parameter.grad.clone() for parameter in layer.parameters())])
-    assert_close(found[0], found[1], rtol=1e-3, atol=1e-6)
+    for ours, theirs in zip(*found, strict=True):
+        assert (ours - theirs).abs().max() <= 1e-5 * theirs.abs().max()
 
 
 def test_chunks_and_pairs_agree_in_float32() -> None:

@@ -200,10 +200,7 @@ def test_the_alias_names_the_columns() -> None:
     [
         "données été.csv",
         "a b;c.csv",
-        pytest.param(
-            "sales [1].csv",
-            marks=pytest.mark.xfail(reason="the CSV reader takes brackets for a pattern of file names", strict=True),
-        ),
+        "sales [1].csv",
     ],
 )
 def test_a_file_is_read_whatever_it_is_called(name: str, tmp_path: Any) -> None:

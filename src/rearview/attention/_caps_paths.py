@@ -29,10 +29,6 @@ class Signals(NamedTuple):
     real: Tensor | None
     """False on padding [batch, group, 1, token, 1]."""
 
-    def of(self, x: Tensor, padding: float) -> Tensor:
-        """x with another value on padding."""
-        return x if self.real is None else x.masked_fill(~self.real, padding)
-
 
 class Path(NamedTuple):
     """One path: alpha[t,i] = sum_c q[t,c] k[i,c] exp( sum_(i<j<=t) log_gate[j,c] ); no gate is a gate of 1."""
@@ -42,17 +38,22 @@ class Path(NamedTuple):
     log_gate: Tensor | None
 
 
+def padded(x: Tensor, signals: Signals, value: float) -> Tensor:
+    """x with another value on padding."""
+    return x if signals.real is None else x.masked_fill(~signals.real, value)
+
+
 def stable(name: PathName, q: Tensor, k: Tensor, signals: Signals) -> Path:
     """A path as a recurrence whose gates and weights are at most 1; padding neither adds nor fades."""
     if name == "prefix":
         assert signals.g is not None
         decay = -functional.softplus(signals.g) * signals.delta
-        return Path(q, k, signals.of(decay.clamp(min=LOW), 0.0))
+        return Path(q, k, padded(decay.clamp(min=LOW), signals, 0.0))
     score = signals.delta.log()
     if name == "riemann":
         assert signals.p is not None
         score = signals.p + score
-    log_gate, weight = averaging(signals.of(score, LOW))
+    log_gate, weight = averaging(padded(score, signals, LOW))
     return Path(q, weight * k, log_gate.expand_as(k))
 
 
@@ -65,7 +66,7 @@ def averaging(score: Tensor) -> tuple[Tensor, Tensor]:
 
 def released(name: PathName, q: Tensor, k: Tensor, signals: Signals) -> Path:
     """A path as the authors compute it: equations (10), (13) and (15) with their clip and epsilons."""
-    delta = signals.of(signals.delta, 0.0)
+    delta = padded(signals.delta, signals, 0.0)
     if name == "clock":
         # The bound is that of a single clock: it holds where nothing but padding came before.
         return Path(q / delta.cumsum(-2).clamp(min=EPS), delta * k, None)
@@ -74,7 +75,7 @@ def released(name: PathName, q: Tensor, k: Tensor, signals: Signals) -> Path:
         gamma = (-functional.softplus(signals.g) * delta).cumsum(-2).clamp(-50.0, 40.0).exp()
         return Path(q * gamma, k / (gamma + 1e-8), None)
     assert signals.p is not None
-    score = signals.of(signals.p + signals.delta.log(), LOW)
+    score = padded(signals.p + signals.delta.log(), signals, LOW)
     mass = (score - score.amax(-2, keepdim=True)).exp()
     return Path(q / (mass.cumsum(-2) + 1e-8), mass * k, None)
 

@@ -25,12 +25,12 @@ Where we differ from the paper, and why:
 
 - Equation (9) subtracts a running maximum from scores that query and key share; no key can know the maximum at a later
   query. The recurrence needs none.
-- Equations (10), (13), (15) and (16) as they stand, which is `numerics="released"`, divide keys by
-  exp(-sum of all gates so far). The authors' code clips that sum and adds 1e-8 to the divisor, and with it the prefix
-  path of a fresh layer is dead after some fifty tokens: A[t,t], which must be 1, is 0.54 at t = 38 and 9e-13 at t = 96.
-  `numerics="stable"` is the formula above at any length and for gates of any size. They are two models. The released
-  riemann path is not strictly causal either: it takes one maximum over the whole sequence for (9), and what should
-  cancel does not, next to the 1e-8 that it adds to E_t. A late token with a large p moves earlier outputs.
+- Equation (13) divides keys by Gamma_i, the product of all gates so far, which underflows. The authors' code clips its
+  logarithm and adds 1e-8 to the divisor (`numerics="released"`), and with that the prefix path of a fresh layer is dead
+  after some fifty tokens: A[t,t], which must be 1, is 0.54 at t = 38 and 9e-13 at t = 96. `numerics="stable"` is the
+  formula above at any length and for gates of any size; the two are different models. The released riemann path is not
+  strictly causal either: it takes one maximum over the whole sequence for (9), and what should cancel does not, next to
+  the 1e-8 that it adds to E_t. A late token with a large p moves earlier outputs.
 - Equation (8) has learned frequencies; the authors' code has fixed ones in a layout that is no rotation. The default is
   a true rotation with fixed frequencies; `rotation` has the others.
 - Softmax over alpha is causal here and scaled by 1/sqrt(d). The authors' is neither causal nor scaled so (1/sqrt(3 d));
@@ -58,6 +58,7 @@ from rearview.attention._caps_paths import (
     PathName,
     Signals,
     applied,
+    padded,
     released,
     scores,
     side_by_side,
@@ -171,16 +172,19 @@ def fast(
     if v.shape[-2] < LONG:
         return applied(side_by_side([form(path, q, k, signals) for path in paths]), v)
     rows = [None if part is None else _rows(part, v.shape[:3]) for part in (q, k, v, *signals)]
-    size = max(1, HELD // q[0, 0, 0].numel())
-    out = []
-    for begin in range(0, v.shape[:3].numel(), size):
-        piece = [None if part is None else part[begin : begin + size] for part in rows]
-        out.append(torch.stack([_again(_one_path, form, path, *piece) for path in paths]).sum(0))
+    # A compiler would unroll the pieces, and finds its own way through memory.
+    pieces = [rows] if torch.compiler.is_compiling() else _pieces(rows, max(1, HELD // q[0, 0, 0].numel()))
+    out = [torch.stack([_again(_one_path, form, path, *piece) for path in paths]).sum(0) for piece in pieces]
     return torch.cat(out).view(v.shape)
 
 
 def _rows(x: Tensor, leading: torch.Size) -> Tensor:
     return x.expand(*leading, -1, -1).flatten(0, 2)[:, None, None]
+
+
+def _pieces(rows: list[Tensor | None], size: int) -> list[list[Tensor | None]]:
+    count = next(len(part) for part in rows if part is not None)
+    return [[None if part is None else part[begin : begin + size] for part in rows] for begin in range(0, count, size)]
 
 
 def _one_path(
@@ -264,7 +268,7 @@ class Layer(Bare):
         q, k = _wide(q), _wide(k)
         if self.rotary is not None:
             q, k = self.rotary(q, k, given.ages)
-        return q, found.of(k, 0.0)
+        return q, padded(k, found, 0.0)
 
     def _softmax(
         self, q: Tensor, k: Tensor, given: Given, found: Signals

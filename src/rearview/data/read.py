@@ -90,6 +90,7 @@ def _polars_csv(text: Text, numeric: Collection[str]) -> "nw.DataFrame[Any]":
             separator=text.separator,
             decimal_comma=text.decimal_comma,
             encoding="utf8-lossy",
+            glob=False,
         )
 
     try:
@@ -192,7 +193,7 @@ def _parquet_schema(path: Path) -> tuple[int, dict[str, bool]]:
             import polars as pl
 
             schema = pl.read_parquet_schema(path)
-            rows = int(pl.scan_parquet(path).select(pl.len()).collect().item())
+            rows = int(pl.scan_parquet(path, glob=False).select(pl.len()).collect().item())
             return rows, {name: dtype.is_temporal() for name, dtype in schema.items()}
         import pyarrow.parquet
         import pyarrow.types
@@ -212,7 +213,7 @@ def _parquet_columns(path: Path, columns: list[str]) -> Any:
     if _installed("polars"):
         import polars as pl
 
-        return pl.read_parquet(path, columns=columns)
+        return pl.read_parquet(path, columns=columns, glob=False)
     import pyarrow.parquet
 
     return pyarrow.parquet.read_table(path, columns=columns, use_pandas_metadata=False)
