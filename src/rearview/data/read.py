@@ -192,7 +192,7 @@ def _parquet_schema(path: Path) -> tuple[int, dict[str, bool]]:
         if _installed("polars"):
             import polars as pl
 
-            schema = pl.read_parquet_schema(path)
+            schema = pl.scan_parquet(path, glob=False).collect_schema()
             rows = int(pl.scan_parquet(path, glob=False).select(pl.len()).collect().item())
             return rows, {name: dtype.is_temporal() for name, dtype in schema.items()}
         import pyarrow.parquet
