@@ -196,7 +196,7 @@ def bench(
     data_dir: Path | None = None,
     results: Path = Path("results.csv"),
     device: str = "auto",
-    resume: bool = False,
+    again: bool = False,
     setting: Annotated[str, Parameter(name="--set")] = "",
     training: Annotated[str, Parameter(name="--train")] = "",
 ) -> int:
@@ -212,9 +212,9 @@ def bench(
         attention: A mechanism.
         seed: Fixes every random draw.
         data_dir: Where the data sets lie; default: the folder that REARVIEW_DATA names, or ./data.
-        results: CSV file the row is added to; a run that is in it already is not repeated.
+        results: CSV file for the row; a run that is in it already is not repeated, one that was cut off goes on.
         device: auto, cpu or cuda.
-        resume: Take up a run that was cut off.
+        again: Run even if the results hold this run already.
         setting: Settings of the network, such as width=16,heads=4; default: as published for the data set.
         training: Settings of the training, such as epochs=10; default: as published for the data set.
     """
@@ -230,7 +230,8 @@ def bench(
         data_dir=data_dir,
         results=results,
         device=device,
-        resume=resume,
+        resume=not again,
+        checkpoint=results.with_suffix(".checkpoints"),
         settings=_pairs(setting, "--set") or None,
         training=_pairs(training, "--train") or None,
     )

@@ -32,6 +32,7 @@ from torch.nn import functional
 
 from rearview.attention import _prime_features as pairs
 from rearview.attention import _prime_mixing as mixing
+from rearview.attention._lent_bias import lent_bias
 from rearview.attention.contract import Carry, Claims, Given, Heads, Projected, Site, additive, causal_bias
 from rearview.errors import SettingsError
 
@@ -154,7 +155,7 @@ class Layer(Projected):
         shape = (primed, primed) if self.edges is None else (self.edges.shape[1],)
         self.count = primed
         self.primer = Primer(shape, site.heads, max(site.per_head, site.per_value), feature_width, settings)
-        self.decay = _decay(settings.bias, site)
+        self.decay = lent_bias("prime", site, settings.bias)
         self.claims = Claims(
             causal=site.causal or self.decay is not None,
             needs_time_order=self.decay is not None,
@@ -296,18 +297,3 @@ def _edge_list(edges: Sequence[Any] | Tensor, count: int, tokens: int) -> Tensor
     linked[given[:, 0].long(), given[:, 1].long()] = True
     linked[count:], linked[:, count:] = True, True
     return torch.nonzero(linked).T.contiguous()
-
-
-def _decay(spec: Any, site: Site) -> nn.Module | None:
-    """The bias of another mechanism."""
-    if spec is None:
-        return None
-    from rearview import attention
-
-    name, chosen = attention.split(spec)
-    if name != "rbca":
-        raise SettingsError(f"prime: bias is {name!r}, which has no bias to lend; use {{'name': 'rbca'}}.")
-    from rearview.attention import rbca
-    from rearview.shelf import settings_from
-
-    return rbca.Decay(site, settings_from(rbca.Settings, name, chosen))

@@ -40,13 +40,12 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
-from rearview.attention import split
+from rearview.attention._lent_bias import lent_bias
 from rearview.attention._rectify import ScoreNorm, rectified, shown
 from rearview.attention.contract import Carry, Claims, Given, Heads, Projected, Site, additive
 from rearview.attention.softmax import fused, joined
 from rearview.embed.dropout import dropout
 from rearview.errors import SettingsError
-from rearview.shelf import settings_from
 
 Kind = Literal["gated", "relu", "softmax"]
 Share = Literal["call", "matrix"]
@@ -173,7 +172,7 @@ class Layer(Projected):
         self.register_buffer("earlier", times <= times[:, None] if self.causal else None, persistent=False)
         # Where token order is time order the fused kernel knows the causal mask; elsewhere it is part of the bias.
         self.place = replace(site, causal=self.causal and site.times is None)
-        self.decay = _decay(site, settings.bias)
+        self.decay = lent_bias("toa", site, settings.bias)
         self.claims = Claims(
             causal=self.causal,
             needs_time_order=self.decay is not None or settings.causal,
@@ -271,20 +270,3 @@ class Layer(Projected):
 def _real(part: Tensor, given: Given) -> Tensor:
     """Keys or values with padding at 0, so that no mixture takes anything from it."""
     return part if given.mask is None else part * given.mask[:, :, None, :, None]
-
-
-def _decay(site: Site, spec: str | Mapping[str, Any] | None) -> nn.Module | None:
-    """The recency bias that `Settings.bias` asks for."""
-    if spec is None:
-        return None
-    name, chosen = split(spec)
-    if name != "rbca":
-        raise SettingsError(f"toa's bias is {name!r}; the only one there is to add is rbca.")
-    if not site.time_ordered:
-        raise SettingsError(
-            f"rbca fades keys by age, but {site.host}'s tokens have none, since they are not ordered in time; "
-            "leave toa's bias out."
-        )
-    from rearview.attention import rbca
-
-    return rbca.Decay(site, settings_from(rbca.Settings, name, chosen))

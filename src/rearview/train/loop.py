@@ -19,7 +19,7 @@ from jaxtyping import Int
 from torch import Tensor, nn
 
 from rearview.errors import InputError, SettingsError
-from rearview.train import optimise, state
+from rearview.train import memory, optimise, state
 from rearview.train.contract import Batch, Source, Task, TrainingError
 from rearview.train.history import Epoch, History
 from rearview.train.measure import device_of, evaluate
@@ -56,7 +56,7 @@ def fit(
     if resume and checkpoint is None:
         raise SettingsError("resume=True needs the checkpoint to go on from; give its path as checkpoint.")
     run = _Run(model, task, source, train, validation, settings, checkpoint, progress or Line())
-    with _own_generators(run.device, settings.seed):
+    with _own_generators(run.device, settings.seed), memory.kept(run.device):
         if resume and checkpoint is not None and checkpoint.exists():
             run.restore(checkpoint)
         return run.run()
