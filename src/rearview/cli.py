@@ -15,8 +15,15 @@ from cyclopts import App, Parameter
 from rearview import __version__
 from rearview.errors import RearviewError, SettingsError, UsageError
 
+
+def _shown(default: object) -> str | None:
+    """Defaults that say something; what is left open is explained in words."""
+    return None if default is None or default is False or default == "" else str(default)
+
+
 app = App(
     name="rearview",
+    default_parameter=Parameter(negative="", show_default=_shown),
     version=__version__,
     help="Time series with attention: from a CSV to a forecast in one command.",
     suppress_keyboard_interrupt=False,

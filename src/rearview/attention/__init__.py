@@ -82,7 +82,7 @@ def describe(name: str) -> Description:
     module = _SHELF.module(name)
     layer = create(name, Site(groups=3, tokens=5, width=8, heads=2))
     head, _, details = (module.__doc__ or "").strip().partition("\n")
-    return Description(name, head, details.strip(), settings_table(module.Settings), layer.claims)
+    return Description(name, head, details.strip("\n"), settings_table(module.Settings), layer.claims)
 
 
 def __getattr__(name: str) -> Any:

@@ -93,7 +93,7 @@ def describe(name: str) -> Description:
     """One line, the module's text, the settings with defaults and meaning, and the claims."""
     module = _SHELF.module(name)
     head, _, details = (module.__doc__ or "").strip().partition("\n")
-    return Description(name, head, details.strip(), settings_table(module.Settings), module.Network.claims)
+    return Description(name, head, details.strip("\n"), settings_table(module.Settings), module.Network.claims)
 
 
 def __getattr__(name: str) -> Any:
