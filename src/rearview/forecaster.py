@@ -7,6 +7,7 @@ backtest = forecaster.cross_validation(frame, n_windows=5)
 forecaster.save("model/")
 """
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from numbers import Real
 from pathlib import Path
@@ -31,6 +32,7 @@ from rearview.forecasting.future import known_ahead
 from rearview.forecasting.request import Request, check_level
 from rearview.forecasting.transform import applied
 
+_LOGGER = logging.getLogger("rearview")
 READING = ("id_col", "time_col", "target_col", "target", "known", "drop", "together", "freq", "sentinels", "fill")
 
 
@@ -112,6 +114,7 @@ class Forecaster:
     def fit(self, frame: Any, *, checkpoint: Path | str | None = None, resume: bool = False) -> "Forecaster":
         """Train on a frame or file; with `checkpoint` a run that was cut off is taken up again by `resume=True`."""
         panel = self.read(frame)
+        _tell(frame, panel.findings)
         path = None if checkpoint is None else Path(checkpoint)
         fitted = fit(panel, self.request, checkpoint=path, resume=resume, progress=self.progress)
         self.adopt(fitted, panel)
@@ -130,6 +133,7 @@ class Forecaster:
         data: long as `unique_id, ds, model, model-lo-95 ...`, wide as `time, column, column-lo-95 ...`.
         """
         panel = self.tail if frame is None else self.read_new(frame)
+        _tell(frame, () if frame is None else panel.findings)
         said, stamps = self.forecast(panel, future=future, level=level)
         layout, names = panel.layout, variables(panel)
         if layout.form == "wide":
@@ -295,6 +299,15 @@ class Forecaster:
         if self.request.intervals == "none":
             return () if level is None else _levels(level)
         return self.request.level if level is None else _levels(level)
+
+
+def _tell(frame: Any, findings: tuple[Finding, ...]) -> None:
+    """Say what was repaired or looks odd, through logging; whoever hands over a panel has its findings already."""
+    if isinstance(frame, Panel):
+        return
+    for finding in findings:
+        if finding.kind != "inferred":
+            _LOGGER.warning(finding.message)
 
 
 def backtest_columns(

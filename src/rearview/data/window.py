@@ -176,7 +176,7 @@ class Source:
             parts.append(cells[:, :, self.channels :])
         if not parts:
             return None, None
-        marks = torch.cat(parts, dim=2).transpose(1, 2)
+        marks = (parts[0] if len(parts) == 1 else torch.cat(parts, dim=2)).transpose(1, 2)
         return marks[..., : self.lookback], marks[..., self.lookback :]
 
     def _put(self, array: NDArray[np.generic]) -> Tensor:

@@ -56,6 +56,12 @@ def answer(
         return undone(scaled.astype(np.float64) * spread + level_of, request)
 
     intervals, notes = _intervals(fitted, yhat, scale, levels)
+    short = int((which.starts - panel.offsets[which.series] < fitted.lookback).sum())
+    if short:
+        notes += (
+            f"{short} of {len(which)} forecasts start from fewer rows than the look-back of {fitted.lookback}: "
+            "the rest of their past is padded and masked.",
+        )
     return Answer(
         series=which.series,
         mean=original(_point(fitted, yhat)),
@@ -83,6 +89,9 @@ def _intervals(
     found, notes = {}, []
     for level in levels:
         low, high, reach = fitted.residuals.bounds(level)
+        # Where all residuals of a biased network have one sign, the interval reaches back to the forecast itself: it
+        # only grows, so it covers no less.
+        low, high = np.fmin(low, 0), np.fmax(high, 0)
         found[level] = (yhat[..., 0] + low * scale[..., None], yhat[..., 0] + high * scale[..., None])
         if reach:
             notes.append(_pooling_note(fitted.residuals, level, reach))

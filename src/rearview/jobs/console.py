@@ -8,7 +8,8 @@ from typing import Any
 from rearview.errors import InputError
 from rearview.forecaster import Forecaster
 from rearview.jobs import files
-from rearview.jobs.forecast import Job, Outcome, counted, run
+from rearview.jobs.forecast import Job, Outcome, run
+from rearview.jobs.verdict import counted
 from rearview.train import Line
 
 
@@ -25,7 +26,10 @@ def forecast_command(job: Job, out: Path, command: str) -> int:
         console.print(f"- {note}")
     console.print(f"\nWritten to {out}: {', '.join(path.name for path in written)}")
     if outcome.interrupted:
-        console.print("Interrupted: this is the best model so far; --resume takes the run up again.")
+        kept = any((out / "checkpoints").glob("*.safetensors"))
+        console.print(
+            f"Interrupted: this is the best model so far{'; --resume takes the run up again' if kept else ''}."
+        )
         return 130
     return 0
 
@@ -46,7 +50,7 @@ def demo_command(out: Path, horizon: int, seed: int, command: str) -> int:
     check_folder(out)
     out.mkdir(parents=True, exist_ok=True)
     data = write_demo(out / "demo.csv", seed=seed)
-    training = {"epochs": 8, "windows_per_epoch": 1600}
+    training = {"epochs": 6, "windows_per_epoch": 1280}
     job = Job(
         file=str(data),
         horizon=horizon,
@@ -75,6 +79,8 @@ def predict_command(
         if finding.kind != "inferred":
             sys.stderr.write(f"{finding.message}\n")
     said, stamps = forecaster.forecast(panel, future=future, level=level or None)
+    for note in said.notes:
+        sys.stderr.write(f"{note}\n")
     layout = files.file_layout(panel.layout)
     columns = frames.long_columns(layout, variables(panel), *flattened(stamps, said, panel), forecaster.name)
     content = files.csv(columns)

@@ -19,6 +19,7 @@ from rearview.forecasting.answer import Answer
 from rearview.forecasting.asof import AsOf
 from rearview.forecasting.backtest import Backtest, Scores
 from rearview.forecasting.future import known_ahead
+from rearview.jobs.verdict import Scored, counted, verdict
 from rearview.tasks import plan as planning
 from rearview.tasks.plan import Choice
 from rearview.train import Progress
@@ -99,6 +100,7 @@ def run(
     chosen = planning.choose_model(panel, None)
     names = tuple(dict.fromkeys(job.models)) or (chosen.value,)
     settings = _settings_of_each(names, job.request.get("settings", {}))
+    _check_attention(names, job.request.get("attention"))
     lookback, windows = _extent(panel, job)
     check_length(panel, lookback.value, job.horizon)
     # Read now, because a future that can't be used must not be found out after the training.
@@ -126,40 +128,14 @@ def run(
         results=done,
         lookback=lookback,
         model=None if job.models else chosen,
-        verdict=verdict(done, windows, job),
-        notes=tuple(dict.fromkeys((*_notes(done), *_missing_parts(job, panel, windows)))),
+        verdict=verdict(scored(done), windows, job.horizon, skipped=job.windows == 0),
+        notes=tuple(
+            dict.fromkeys((*_notes(done), *_missing_parts(job, panel, windows), *_hints(names, job, panel, done)))
+        ),
         findings=_findings(panel, done),
         interrupted=interrupted,
         seconds=time.perf_counter() - started,
     )
-
-
-def verdict(results: tuple[ModelResult, ...], windows: int, job: Job) -> str:
-    """One sentence: does the model beat the naive forecast?"""
-    if not windows:
-        why = "There was no backtest, as asked" if job.windows == 0 else "The data is too short for a backtest"
-        return f"{why}, so nothing is known about how good this forecast is."
-    scored = {r.name: r.scores for r in results if r.scores is not None}
-    asked = [r.name for r in results if not r.baseline and r.name != "seasonal_naive"]
-    # MASE has no meaning where the history never changes from season to season; the MAE has.
-    metric = "mase" if all(np.isfinite(scores.mase) for scores in scored.values()) else "mae"
-    errors = {name: float(getattr(scores, metric)) for name, scores in scored.items()}
-    over = f"{counted(windows, 'backtest window')} of {counted(job.horizon, 'step')}"
-    if "seasonal_naive" not in errors or not asked:
-        listed = ", ".join(f"{name} has {metric.upper()} {error:.3g}" for name, error in errors.items())
-        return f"Without {'a naive baseline' if asked else 'a network'} there is no verdict: over {over}, {listed}."
-    best = min(asked, key=lambda name: errors[name])
-    ours, theirs = errors[best], errors["seasonal_naive"]
-    change = f", {abs(1 - ours / theirs) * 100:.0f} % {'lower' if ours < theirs else 'higher'}" if theirs else ""
-    numbers = f"{metric.upper()} {ours:.3g} against {theirs:.3g}{change}, over {over}"
-    if ours < theirs:
-        return f"{best} beats the seasonal naive forecast: {numbers}."
-    return f"{best} does not beat the seasonal naive forecast: {numbers}; use the naive one, or bring more data."
-
-
-def counted(number: int, word: str) -> str:
-    """'1 step', '2 steps'."""
-    return f"{number} {word}{'' if number == 1 else 's'}"
 
 
 def _settings_of_each(names: tuple[str, ...], given: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
@@ -206,7 +182,7 @@ class _Task:
     settings: Mapping[str, Any]
 
     def run(self, progress: Progress | None, say: Callable[[str], None]) -> ModelResult:
-        """Backtest and, unless it is a baseline, train on all rows and forecast."""
+        """Backtest and, unless it is a baseline, train for the forecast and make it."""
         forecaster = self._forecaster(progress)
         stem = self.folder / "checkpoints" / f"{self.name}-{_fingerprint(self.panel, forecaster, self.windows)}"
         if self.job.resume and models.claims(self.name).trains and not list(stem.parent.glob(f"{stem.name}-*")):
@@ -218,7 +194,7 @@ class _Task:
         if result is not None and result.fitted.interrupted:
             forecaster.adopt(result.fitted, self.panel)
         else:
-            say(f"{self.name}: training on all rows")
+            say(f"{self.name}: training for the forecast")
             path = stem.with_name(f"{stem.name}-final.safetensors")
             forecaster.fit(self.panel, checkpoint=path, resume=self.job.resume)
         answer, stamps = forecaster.forecast(forecaster.tail, future=self.job.future)
@@ -286,6 +262,35 @@ def _missing_parts(job: Job, panel: Panel, windows: int) -> list[str]:
     if panel.known and windows:
         parts.append("No naive baselines: they have no place for inputs known in the future.")
     return parts
+
+
+def _hints(names: tuple[str, ...], job: Job, panel: Panel, results: tuple[ModelResult, ...]) -> list[str]:
+    """What a person would want to know but did not ask for."""
+    parts = []
+    without = [name for name in names if not models.claims(name).attention]
+    if job.request.get("attention") is not None and without:
+        parts.append(f"{', '.join(without)}: no attention to replace, so the one asked for does not concern it.")
+    answers = [result.answer for result in results if result.answer is not None]
+    below = any((low < 0).any() for one in answers for low, _ in one.intervals.values())
+    if below and not job.request.get("nonnegative") and _never_negative(panel):
+        parts.append("No value so far is below 0, but some bounds are; --nonnegative cuts them off there.")
+    return parts
+
+
+def _never_negative(panel: Panel) -> bool:
+    return all(
+        (panel.original(slice(a, b), s)[:, : panel.targets] < 0).sum() == 0 for s, (a, b) in enumerate(panel.bounds())
+    )
+
+
+def _check_attention(names: tuple[str, ...], attention: Any) -> None:
+    if attention is not None and not any(models.claims(name).attention for name in names):
+        raise SettingsError(f"{', '.join(names)} has no attention to replace; leave --attention out, or use patchtst.")
+
+
+def scored(results: tuple[ModelResult, ...]) -> tuple[Scored, ...]:
+    """The results that the verdict weighs."""
+    return tuple(Scored(r.name, r.baseline, r.scores) for r in results if r.scores is not None)
 
 
 def _findings(panel: Panel, results: tuple[ModelResult, ...]) -> tuple[Finding, ...]:

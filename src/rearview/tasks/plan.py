@@ -128,6 +128,7 @@ def training_settings(windows: int, channels: int, validation: int, on_gpu: bool
         "learning_rate": Choice(1e-3, "usual for this size"),
         "schedule": Choice("cosine", "falls smoothly to zero"),
         "clip": Choice(1.0, "guards against rare large gradients"),
+        "checkpoint_every": Choice(50, "updates; a run that is cut off loses little"),
         "patience": Choice(patience, "epochs without improvement"),
     }
     if steps > most:

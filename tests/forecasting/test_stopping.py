@@ -1,0 +1,33 @@
+"""Which windows early stopping looks at: all, until there are more than an epoch trains on."""
+
+import pytest
+from samples import forecaster, wide
+
+from rearview.forecasting import engine
+
+
+def note(fitted: engine.Fitted) -> list[str]:
+    return [words for words in fitted.notes if words.startswith("Early stopping looks at")]
+
+
+def test_all_of_a_few_windows() -> None:
+    fitted = forecaster("dlinear").fit(wide(400)).fitted
+    assert fitted.windows["validation"] > 20
+    assert note(fitted) == []
+
+
+def test_evenly_spaced_ones_of_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    everything = forecaster("dlinear").fit(wide(400)).fitted.windows["validation"]
+    monkeypatch.setattr(engine, "LEAST_STOPPING", 8)
+    fitted = forecaster("dlinear", training={"epochs": 1, "windows_per_epoch": 12}).fit(wide(400)).fitted
+    some = fitted.windows["validation"]
+    assert 6 <= some <= 12 < everything
+    assert note(fitted) == [f"Early stopping looks at {some} of {everything} windows, evenly spaced."]
+    assert fitted.history is not None
+    assert fitted.history.epochs[0].validation_loss is not None
+
+
+def test_the_least_number_holds_for_short_epochs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine, "LEAST_STOPPING", 16)
+    fitted = forecaster("dlinear", training={"epochs": 1, "windows_per_epoch": 2}).fit(wide(400)).fitted
+    assert 9 <= fitted.windows["validation"] <= 16

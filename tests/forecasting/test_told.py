@@ -1,0 +1,40 @@
+"""What a person is told without asking: repairs, padding, and intervals that hold their own forecast."""
+
+import logging
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from samples import HORIZON, forecaster, to_pandas, wide
+
+from rearview.data.window import ends
+from rearview.forecasting.answer import answer
+from rearview.tasks.conformal import Residuals
+
+
+def test_repairs_are_told_in_python_too(caplog: pytest.LogCaptureFixture) -> None:
+    frame = wide().drop(index=[40, 41])
+    with caplog.at_level(logging.WARNING, logger="rearview"):
+        forecaster("dlinear").fit(frame)
+    assert any("missing" in message or "gap" in message for message in caplog.messages)
+    caplog.clear()
+    with caplog.at_level(logging.WARNING, logger="rearview"):
+        forecaster("dlinear").fit(wide())
+    assert caplog.messages == []
+
+
+def test_the_interval_of_a_biased_network_still_holds_its_forecast() -> None:
+    model = forecaster("dlinear").fit(wide())
+    biased = Residuals.of(np.full((2, 100, HORIZON), 3.0, dtype=np.float32))
+    said = answer(replace(model.fitted, residuals=biased), model.tail, ends(model.tail), (80.0, 95.0))
+    for low, high in said.intervals.values():
+        assert (low <= said.mean).all()
+        assert (high > said.mean).all()
+
+
+def test_a_forecast_from_too_few_rows_says_so() -> None:
+    model = forecaster("dlinear").fit(wide())
+    panel = model.read_new(wide().tail(9))
+    said, _ = model.forecast(panel)
+    assert any("fewer rows than the look-back of 24" in note for note in said.notes)
+    assert len(to_pandas(model.predict(wide().tail(9)))) == HORIZON

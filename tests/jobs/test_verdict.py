@@ -1,0 +1,49 @@
+"""The verdict says whether the model is worth it, names a simpler one that does better, owns up to its intervals."""
+
+import math
+
+from rearview.forecasting.backtest import Scores
+from rearview.jobs.verdict import Scored, verdict
+
+
+def scored(name: str, mase: float, *, baseline: bool = False, coverage: float = 0.95, mae: float = 1.0) -> Scored:
+    scores = Scores(mse=1.0, mae=mae, mase=mase, smape=1.0, rmsse=1.0, pinball=1.0, coverage={95.0: coverage})
+    return Scored(name, baseline, scores)
+
+
+NAIVE = scored("seasonal_naive", 1.0, baseline=True)
+
+
+def test_a_model_that_is_worth_it() -> None:
+    said = verdict((scored("patchtst", 0.5), NAIVE, scored("dlinear", 0.7, baseline=True)), 5, 24)
+    assert said == (
+        "patchtst beats the seasonal naive forecast: MASE 0.5 against 1, 50 % lower, "
+        "over 5 backtest windows of 24 steps."
+    )
+
+
+def test_a_simpler_model_that_does_better_is_named() -> None:
+    said = verdict((scored("patchtst", 0.8), NAIVE, scored("dlinear", 0.7, baseline=True)), 1, 1)
+    assert "beats the seasonal naive" in said
+    assert said.endswith("dlinear does better (MASE 0.7): use it with --model dlinear.")
+    said = verdict((scored("patchtst", 1.2), NAIVE), 1, 1)
+    assert "does not beat" in said
+    assert "20 % higher, over 1 backtest window of 1 step." in said
+    assert said.endswith("seasonal_naive does better (MASE 1): use it with --model seasonal_naive.")
+
+
+def test_intervals_that_did_not_hold_are_called_out() -> None:
+    said = verdict((scored("patchtst", 0.5, coverage=0.54), NAIVE), 5, 24)
+    assert said.endswith("Its 95 % intervals held only 54 % of the time: do not rely on them.")
+    assert "rely" not in verdict((scored("patchtst", 0.5, coverage=0.86), NAIVE), 5, 24)
+
+
+def test_without_a_scaled_error_the_mean_absolute_one_decides() -> None:
+    flat = scored("seasonal_naive", math.nan, baseline=True, mae=2.0)
+    assert "MAE 1 against 2, 50 % lower" in verdict((scored("patchtst", math.nan), flat), 5, 24)
+
+
+def test_no_backtest_no_verdict() -> None:
+    assert verdict((), 0, 24, skipped=True).startswith("There was no backtest, as asked")
+    assert verdict((), 0, 24).startswith("The data is too short for a backtest")
+    assert verdict((scored("patchtst", 0.5),), 2, 3).startswith("Without a naive baseline there is no verdict")
