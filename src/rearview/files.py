@@ -1,35 +1,27 @@
 """Files that are written whole or not at all."""
 
 import os
-import tempfile
 from pathlib import Path
 
 
 def write_atomically(path: Path, content: bytes | str) -> None:
     """Put content at a path; whoever reads it, even after a kill or a power cut, sees the old file or the new one."""
-    data = content.encode() if isinstance(content, str) else content
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
+    # One fixed name beside the target: what a killed process left half-written is overwritten by the next write.
+    part = path.with_name(path.name + ".part")
     try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
+        with part.open("wb") as file:
+            file.write(content.encode() if isinstance(content, str) else content)
             file.flush()
             os.fsync(file.fileno())
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
+        os.replace(part, path)
     except BaseException:
-        Path(temporary).unlink(missing_ok=True)
+        part.unlink(missing_ok=True)
         raise
-    _sync_folder(path.parent)
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make the rename itself last; not every system lets a folder be opened."""
-    try:
-        handle = os.open(folder, os.O_RDONLY)
-    except OSError:
-        return
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+    if os.name == "posix":
+        # The new name itself must reach the disk too, not only the bytes it points at.
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)

@@ -1,10 +1,8 @@
 """CAPS against its paper: the fast form and the reference, numbers by hand, propositions, settings, refusals."""
 
 import math
-from collections.abc import Iterator
 from typing import Any
 
-import jaxtyping
 import pytest
 import torch
 from caps_parts import (
@@ -35,14 +33,6 @@ from rearview.attention._rotary import Rotary
 from rearview.errors import SettingsError
 
 LENGTHS = [1, 2, 13, 42, 65, 193]
-
-
-@pytest.fixture
-def unchecked() -> Iterator[None]:
-    """No run-time type checks: they would answer before the library does, and no compiler can trace them."""
-    jaxtyping.config.update("jaxtyping_disable", True)
-    yield
-    jaxtyping.config.update("jaxtyping_disable", False)
 
 
 def turned(q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:

@@ -1,10 +1,8 @@
 """CAPS at lengths and gates where the released form fails: exact, finite, linear in cost, in any precision."""
 
 import math
-from collections.abc import Iterator
 from typing import Any
 
-import jaxtyping
 import numpy as np
 import pytest
 import torch
@@ -20,14 +18,6 @@ from rearview.attention._caps_recurrence import mixed, states, whole
 
 LONGEST = 100_000
 EVERY = [{**each, "rotation": "none"} if each.get("numerics") == "released" else each for each in SETTINGS]
-
-
-@pytest.fixture
-def unchecked() -> Iterator[None]:
-    """No run-time type checks: no compiler can trace them."""
-    jaxtyping.config.update("jaxtyping_disable", True)
-    yield
-    jaxtyping.config.update("jaxtyping_disable", False)
 
 
 def run(parts: list[Tensor], dtype: torch.dtype = torch.float64) -> list[Tensor]:

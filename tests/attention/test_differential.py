@@ -1,10 +1,8 @@
 """Differential attention: two fused maps are the definition, with the released layer's sizes and starting values."""
 
 import math
-from collections.abc import Iterator
 from dataclasses import replace
 
-import jaxtyping
 import pytest
 import torch
 from places import EXACT, SITE, operated, place, ragged_mask, scores_bias, tokens_for
@@ -17,14 +15,6 @@ from rearview.attention.contract import Attention, Site
 from rearview.errors import SettingsError
 
 LENGTHS = [1, 2, 13, 42, 65, 193]
-
-
-@pytest.fixture
-def unchecked() -> Iterator[None]:
-    """No run-time type checks, which no compiler can trace."""
-    jaxtyping.config.update("jaxtyping_disable", True)
-    yield
-    jaxtyping.config.update("jaxtyping_disable", False)
 
 
 def literal(layer: Attention, x: Tensor, bias: Tensor | None = None) -> Tensor:

@@ -1,8 +1,5 @@
 """CAPS's baseline: the sum over the past against its definition, numbers by hand, where it does not fit."""
 
-from collections.abc import Iterator
-
-import jaxtyping
 import pytest
 import torch
 from places import EXACT, cost, operated
@@ -15,14 +12,6 @@ from rearview.attention._rotary import Rotary
 from rearview.errors import SettingsError
 
 BATCH, GROUPS, HEADS, HEAD_WIDTH, VALUE_WIDTH, WIDTH = 1, 2, 3, 5, 7, 11
-
-
-@pytest.fixture
-def unchecked() -> Iterator[None]:
-    """No run-time type checks: they would answer before the library does."""
-    jaxtyping.config.update("jaxtyping_disable", True)
-    yield
-    jaxtyping.config.update("jaxtyping_disable", False)
 
 
 def layer_of(tokens: int, **settings) -> linear_rope.Layer:

@@ -1,12 +1,10 @@
 """MICA in its places: inside PatchTST with one gate for all layers, over other mechanisms, compiled, and refused."""
 
 import copy
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import jaxtyping
 import pytest
 import torch
 from torch import Tensor
@@ -28,14 +26,6 @@ LOCAL: list[attention.Spec] = [
     "linear",
     "differential",
 ]
-
-
-@pytest.fixture
-def unchecked() -> Iterator[None]:
-    """No run-time type checks: they would answer before the library does, and no compiler can trace them."""
-    jaxtyping.config.update("jaxtyping_disable", True)
-    yield
-    jaxtyping.config.update("jaxtyping_disable", False)
 
 
 def network(attention: Any, **settings: Any) -> models.Model:

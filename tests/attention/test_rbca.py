@@ -1,11 +1,9 @@
 """Recency-biased causal attention: the paper's equations, numbers by hand, propositions, extremes and refusals."""
 
 import math
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-import jaxtyping
 import pytest
 import torch
 from torch import Tensor
@@ -45,14 +43,6 @@ GOLDEN = {  # the table of values by hand: ages 0, 1, 2, 5, 10, 41
     ("exponential", "alpha", 0.25, 1): (0, -0.25, -0.5, -1.25, -2.5, -10.25),
     ("step", "scale", 5, 1): (0, 0, 0, 0, -math.inf, -math.inf),
 }
-
-
-@pytest.fixture
-def unchecked() -> Iterator[None]:
-    """No run-time type checks: they would answer before the library does, and no compiler can trace them."""
-    jaxtyping.config.update("jaxtyping_disable", True)
-    yield
-    jaxtyping.config.update("jaxtyping_disable", False)
 
 
 def site(tokens: int, **changes: Any) -> Site:

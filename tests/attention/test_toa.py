@@ -1,10 +1,8 @@
 """Temporal operator attention: the fast form is the paper's, in every kind, place and combination of arguments."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-import jaxtyping
 import pytest
 import torch
 from places import EXACT, SITE, operated, ragged_mask, scores_bias, tokens_for
@@ -28,14 +26,6 @@ VARIANTS: list[dict[str, Any]] = [
     {"kind": "gated", "score_norm": "l2", "half_width": True},
     {"kind": "gated", "score_norm": "mean", "causal": True, "carry_scores": True},
 ]
-
-
-@pytest.fixture
-def unchecked() -> Iterator[None]:
-    """No run-time type checks: they would answer before the library does, and no compiler can trace them."""
-    jaxtyping.config.update("jaxtyping_disable", True)
-    yield
-    jaxtyping.config.update("jaxtyping_disable", False)
 
 
 def same(ours: Tensor, theirs: Tensor) -> None:

@@ -6,12 +6,12 @@ fetches nothing, whatever a series is called.
 
 import base64
 import hashlib
-import os
 from html import escape
 from importlib import resources
 from pathlib import Path
 from string import Template
 
+from rearview.files import write_atomically
 from rearview.report import payload, sections
 from rearview.report.summary import Summary
 
@@ -21,17 +21,7 @@ SCRIPTS = ("figures.js", "choice.js", "charts.js", "values.js", "picker.js", "re
 def write(path: Path, summary: Summary) -> Path:
     """Writes the page to `path` (folders are made as needed) and returns it; no half-written page can be seen."""
     content = render(summary).encode("utf-8", errors="xmlcharrefreplace")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    # Not tempfile: its files are readable by their owner alone, and a report is made to be passed on.
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        with temporary.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    write_atomically(path, content)
     return path
 
 

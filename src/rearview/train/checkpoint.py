@@ -5,7 +5,6 @@ refuses memory that several names share, so a shared tensor is stored once and i
 """
 
 import json
-import os
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,6 +14,7 @@ import torch
 from torch import Tensor
 
 from rearview.errors import InputError
+from rearview.files import write_atomically
 
 FORMAT = 1
 """Version of the layout; a file of a newer one is refused."""
@@ -28,7 +28,7 @@ def write(path: Path, tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -
     own, aliases = _once(tensors)
     body = json.dumps({"aliases": aliases, "facts": facts})
     header = {"format": FORMAT, "checksum": _checksum(own, body), "body": body}
-    _replace(path, save(own, metadata={_KEY: json.dumps(header)}))
+    write_atomically(path, save(own, metadata={_KEY: json.dumps(header)}))
 
 
 def read(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
@@ -85,24 +85,3 @@ def _checksum(tensors: Mapping[str, Tensor], body: str) -> int:
         value = zlib.crc32(name.encode(), value)
         value = zlib.crc32(tensors[name].reshape(-1).view(torch.uint8).numpy().data, value)
     return value
-
-
-def _replace(path: Path, content: bytes) -> None:
-    # One fixed name beside the target: what a killed process left half-written is overwritten by the next write.
-    part = path.with_name(path.name + ".part")
-    try:
-        with part.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(part, path)
-    except BaseException:
-        part.unlink(missing_ok=True)
-        raise
-    if os.name == "posix":
-        # The new name itself must reach the disk too, not only the bytes it points at.
-        folder = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
