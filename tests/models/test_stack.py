@@ -100,7 +100,7 @@ def test_a_block_is_its_formula(kind: str, order: str) -> None:
 
 def test_weights_of_a_stack_are_those_on_its_way() -> None:
     torch.manual_seed(13)
-    stack = Stack(SITE, 3, BlockSettings(FEED_FORWARD, order="pre"), final_norm=True).double().eval()
+    stack = Stack(SITE, 3, BlockSettings(FEED_FORWARD, order="pre"), final_norm="layer").double().eval()
     x, mask = tokens(), padding()
     weights = stack.weights(x, mask)
     seen = []
@@ -130,7 +130,7 @@ def test_residual_scores_reach_later_layers_where_the_mechanism_carries_them() -
         (lambda: Stack(SITE, 0, BlockSettings(FEED_FORWARD)), "depth is 0"),
         (lambda: BlockSettings(FEED_FORWARD, activation="tanh"), "activation is 'tanh'; it can be one of gelu, relu"),
         (lambda: BlockSettings(FEED_FORWARD, dropout=1.0), r"dropout is 1\.0"),
-        (lambda: norm("group", WIDTH), "norm is 'group'; it can be batch or layer"),
+        (lambda: norm("group", WIDTH), "norm is 'group'; it can be one of batch, layer, rms"),
     ],
 )
 @pytest.mark.usefixtures("unchecked")

@@ -13,11 +13,14 @@ from rearview.errors import SettingsError
 from rearview.shelf import Setting, Shelf, settings_from, settings_table
 
 if TYPE_CHECKING:
+    from rearview.models.contract import Asks as Asks
     from rearview.models.contract import Model as Model
     from rearview.models.contract import ModelClaims as ModelClaims
     from rearview.models.contract import Shape as Shape
 
-_SHELF = Shelf("rearview.models", "model", needs=("Settings", "Network"), aside=("contract", "encoder", "stack"))
+_SHELF = Shelf(
+    "rearview.models", "model", needs=("Settings", "Network"), aside=("contract", "encoder", "heads", "stack")
+)
 _CONTRACT = ("Model", "ModelClaims", "Shape")
 
 
@@ -51,26 +54,47 @@ def create(
     *,
     channels: int,
     lookback: int,
-    steps: int,
+    steps: int | None = None,
     attention: Spec = None,
     marks: int = 0,
     future: int = 0,
+    asks: "Asks" = "steps",
+    classes: int = 0,
     **settings: Any,
 ) -> "Model":
     """The network `name` for windows of `channels` x `lookback`, asked for `steps`; unknown settings are refused.
 
-    `marks` calendar features or known inputs come with each window, known `future` steps ahead (0: past only).
+    `marks` calendar features or known inputs come with each window, known `future` steps ahead (0: past only). With
+    `asks="window"` the network gives the window back, with `asks="classes"` logits of `classes` classes.
     """
     from rearview.models.contract import Shape
 
     module = _SHELF.module(name)
-    shape = Shape(channels, lookback, steps, marks, future)
+    if steps is None and asks == "steps":
+        raise SettingsError(f"{name} is asked for steps: say how many, for example steps=96.")
+    if asks == "classes" and steps is not None:
+        raise SettingsError(f"A class has no steps; leave out steps={steps}.")
+    if steps is None:
+        steps = lookback if asks == "window" else 1
+    shape = Shape(channels, lookback, steps, marks, future, asks, classes)
+    _refuse_unanswerable(name, asks)
     chosen = settings_from(module.Settings, name, settings)
     if module.Network.claims.attention:
         return module.Network(shape, chosen, attention)
     if attention is not None:
         raise SettingsError(f"{name} has no attention to replace; leave out attention={attention!r} or use patchtst.")
     return module.Network(shape, chosen)
+
+
+def _refuse_unanswerable(name: str, asks: "Asks") -> None:
+    can = {"steps": None, "window": "reconstructs", "classes": "classifies"}
+    if asks not in can:
+        raise SettingsError(f"asks is {asks!r}; it can be one of {', '.join(can)}.")
+    claim = can[asks]
+    if claim is not None and not getattr(claims(name), claim):
+        able = ", ".join(other for other in names() if getattr(claims(other), claim))
+        what = "give a window back" if asks == "window" else "tell classes apart"
+        raise SettingsError(f"{name} forecasts and can't {what}; use one of {able}.")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,14 +1,16 @@
-"""The contract of a model: windows in, steps out.
+"""The contract of a model: windows in, what was asked for out.
 
     yhat = model(past, past_marks=None, future_marks=None)     past [batch, channel, time] -> [batch, channel, steps]
 
-A model knows no task: whoever asks decides what the steps are (the horizon, the horizon times the quantiles, the
-window itself). It says what it can use in its claims; marks it has no use for are ignored, so every model is called
-the same way.
+A model knows no task. It is asked for steps (whoever asks decides what they are: the horizon, the horizon times the
+quantiles), for the window itself (a reconstruction, [batch, channel, lookback]) or for classes (logits
+[batch, classes]); tokens and attention are the same, only the head differs. It says in its claims what it can be asked
+for and what it can use; marks it has no use for are ignored, so every model is called the same way.
 """
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import Literal
 
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
@@ -20,6 +22,8 @@ Past = Float[Tensor, "batch channel time"]
 Steps = Float[Tensor, "batch channel steps"]
 Marks = Float[Tensor, "batch mark _"]
 Real = Bool[Tensor, "batch time"]
+Logits = Float[Tensor, "batch classes"]
+Asks = Literal["steps", "window", "classes"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +37,10 @@ class Shape:
     """Calendar features and known inputs that come with each window."""
     future: int = 0
     """Steps for which marks are known ahead; 0: past marks only."""
+    asks: Asks = "steps"
+    """What is asked for: steps after the window, the window itself, or its class."""
+    classes: int = 0
+    """How many classes there are, where a class is asked for."""
 
     def __post_init__(self) -> None:
         for name in ("channels", "lookback", "steps"):
@@ -41,6 +49,15 @@ class Shape:
         for name in ("marks", "future"):
             if getattr(self, name) < 0:
                 raise SettingsError(f"{name} is {getattr(self, name)}; it can't be negative.")
+        if self.asks == "window" and self.steps != self.lookback:
+            raise SettingsError(
+                f"A window of {self.lookback} steps can't be reconstructed as {self.steps}; leave out steps."
+            )
+        if (self.asks == "classes") != (self.classes > 0) or self.classes == 1:
+            raise SettingsError(
+                f"asks is {self.asks!r} and classes is {self.classes}; a classifier is asked for 'classes' and has at "
+                "least 2, anything else has 0."
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +74,10 @@ class ModelClaims:
     """Has parameters to train."""
     scale_free: bool = True
     """Affine in, affine out: a * x + b gives a * yhat + b."""
+    reconstructs: bool = False
+    """Can be asked for the window itself."""
+    classifies: bool = False
+    """Can be asked for a class."""
 
 
 class Model(nn.Module, ABC):
@@ -76,8 +97,8 @@ class Model(nn.Module, ABC):
         future_marks: Marks | None = None,
         *,
         mask: Real | None = None,
-    ) -> Steps:
-        """The steps asked for; `mask` is False where a window reaches back before its series began."""
+    ) -> Steps | Logits:
+        """What was asked for; `mask` is False where a window reaches back before its series began."""
 
     def weights(
         self,

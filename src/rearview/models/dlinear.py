@@ -32,7 +32,7 @@ class Settings:
 class Network(Model):
     """Two linear maps of a decomposed look-back."""
 
-    claims = ModelClaims(attention=False, scale_free=False)
+    claims = ModelClaims(attention=False, scale_free=False, reconstructs=True)
 
     def __init__(self, shape: Shape, settings: Settings) -> None:
         super().__init__(shape)

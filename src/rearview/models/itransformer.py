@@ -19,6 +19,7 @@ from rearview.embed import Dropout, Normalise, Variates
 from rearview.embed.normalise import Kind
 from rearview.models.contract import Marks, ModelClaims, Past, Shape, Steps
 from rearview.models.encoder import Encoder
+from rearview.models.heads import Classes
 from rearview.models.stack import BlockSettings, Stack
 
 
@@ -47,7 +48,7 @@ class Settings:
 class Network(Encoder):
     """iTransformer with any attention that does not need tokens in time order."""
 
-    claims = ModelClaims(mixes_channels=True, uses_marks=True)
+    claims = ModelClaims(mixes_channels=True, uses_marks=True, reconstructs=True, classifies=True)
 
     def __init__(self, shape: Shape, settings: Settings, attention: Spec = None) -> None:
         super().__init__(shape)
@@ -66,8 +67,12 @@ class Network(Encoder):
             host="iTransformer",
         )
         block = BlockSettings(settings.feed_forward, activation=settings.activation, dropout=settings.dropout)
-        self.stack = Stack(site, settings.depth, block, attention, final_norm=True)
-        self.head = nn.Linear(settings.width, shape.steps)
+        self.stack = Stack(site, settings.depth, block, attention, final_norm="layer")
+        self.head: nn.Module
+        if shape.asks == "classes":
+            self.head = Classes(site.tokens * settings.width, shape.classes, activate=True, dropout=settings.dropout)
+        else:
+            self.head = nn.Linear(settings.width, shape.steps)
 
     def tokenise(self, x: Past, past_marks: Marks | None, future_marks: Marks | None) -> Tokens:
         return self.drop(self.variates(x, past_marks, future_marks))

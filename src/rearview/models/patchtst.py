@@ -20,6 +20,7 @@ from rearview.embed import Dropout, Learned, Normalise, Patches
 from rearview.embed.normalise import Kind
 from rearview.models.contract import Marks, ModelClaims, Past, Real, Shape, Steps, refuse_marks
 from rearview.models.encoder import Encoder
+from rearview.models.heads import Classes
 from rearview.models.stack import BlockSettings, Stack
 
 
@@ -54,7 +55,7 @@ class Settings:
 class Network(Encoder):
     """PatchTST with any attention that mixes patches."""
 
-    claims = ModelClaims()
+    claims = ModelClaims(reconstructs=True, classifies=True)
 
     def __init__(self, shape: Shape, settings: Settings, attention: Spec = None) -> None:
         super().__init__(shape)
@@ -79,7 +80,12 @@ class Network(Encoder):
             attended_dropout=1 - (1 - settings.dropout) ** 2,
         )
         self.stack = Stack(site, settings.depth, block, attention, residual_scores=settings.residual_scores)
-        self.head = nn.Linear(self.patches.tokens * settings.width, shape.steps)
+        features = self.patches.tokens * settings.width
+        self.head: nn.Module
+        if shape.asks == "classes":
+            self.head = Classes(shape.channels * features, shape.classes, dropout=settings.dropout)
+        else:
+            self.head = nn.Linear(features, shape.steps)
 
     def tokenise(self, x: Past, past_marks: Marks | None, future_marks: Marks | None) -> Tokens:
         return self.drop(self.positions(self.patches(x)))

@@ -16,7 +16,7 @@ from rearview.attention.contract import Attention, Carry, Mask, Site, Tokens, We
 from rearview.embed import Dropout
 from rearview.errors import SettingsError
 
-Norm = Literal["batch", "layer"]
+Norm = Literal["batch", "layer", "rms"]
 ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {"gelu": nn.GELU, "relu": nn.ReLU}
 
 
@@ -27,6 +27,10 @@ class BlockSettings:
     feed_forward: int
     """Width between the two maps of the feed-forward part."""
     norm: Norm = "layer"
+    norm_eps: float = 1e-5
+    """Added to the variance under the root."""
+    bias: bool = True
+    """Whether the feed-forward maps have a bias."""
     order: Literal["post", "pre"] = "post"
     activation: Literal["gelu", "relu"] = "gelu"
     dropout: float = 0.0
@@ -83,13 +87,27 @@ class TokenLayerNorm(nn.LayerNorm):
         return super().forward(x)
 
 
-def norm(kind: Norm, width: int) -> nn.Module:
+class TokenRMSNorm(nn.Module):
+    """x / sqrt(mean(x^2) + eps) * weight, the mean taken in float32 at least; nothing is subtracted."""
+
+    def __init__(self, width: int, eps: float = 1e-5) -> None:
+        super().__init__()
+        self.eps = eps
+        self.weight = nn.Parameter(torch.ones(width))
+
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
+        wide = x.to(torch.promote_types(x.dtype, torch.float32))
+        return (wide * (wide.square().mean(-1, keepdim=True) + self.eps).rsqrt()).to(x.dtype) * self.weight
+
+
+NORMS: dict[str, Callable[..., nn.Module]] = {"batch": TokenBatchNorm, "layer": TokenLayerNorm, "rms": TokenRMSNorm}
+
+
+def norm(kind: Norm, width: int, eps: float = 1e-5) -> nn.Module:
     """The norm of a block by name."""
-    if kind == "batch":
-        return TokenBatchNorm(width)
-    if kind == "layer":
-        return TokenLayerNorm(width)
-    raise SettingsError(f"norm is {kind!r}; it can be batch or layer.")
+    if kind not in NORMS:
+        raise SettingsError(f"norm is {kind!r}; it can be one of {', '.join(NORMS)}.")
+    return NORMS[kind](width, eps=eps)
 
 
 class Block(nn.Module):
@@ -102,15 +120,15 @@ class Block(nn.Module):
         self.reads_windows = attend.claims.reads_windows
         self.attend = attend
         self.drop_attended = Dropout(attended)
-        self.norm_attended = norm(settings.norm, width)
+        self.norm_attended = norm(settings.norm, width, settings.norm_eps)
         self.feed_forward = nn.Sequential(
-            nn.Linear(width, settings.feed_forward),
+            nn.Linear(width, settings.feed_forward, bias=settings.bias),
             ACTIVATIONS[settings.activation](),
             Dropout(settings.dropout),
-            nn.Linear(settings.feed_forward, width),
+            nn.Linear(settings.feed_forward, width, bias=settings.bias),
             Dropout(settings.dropout),
         )
-        self.norm_fed = norm(settings.norm, width)
+        self.norm_fed = norm(settings.norm, width, settings.norm_eps)
 
     def forward(
         self,
@@ -153,7 +171,7 @@ class Stack(nn.Module):
         spec: attention.Spec = None,
         *,
         residual_scores: bool = False,
-        final_norm: bool = False,
+        final_norm: Norm | None = None,
     ) -> None:
         super().__init__()
         if depth < 1:
@@ -166,7 +184,7 @@ class Stack(nn.Module):
                 layer.use(self.shared)
         self.blocks = nn.ModuleList(Block(layer, site.width, settings) for layer in layers)
         self.residual_scores = residual_scores and all(layer.claims.carries_scores for layer in layers)
-        self.final = norm(settings.norm, site.width) if final_norm else None
+        self.final = norm(final_norm, site.width, settings.norm_eps) if final_norm else None
 
     def forward(
         self, x: Tokens, mask: Mask | None = None, bias: Tensor | None = None, windows: Tensor | None = None
