@@ -61,7 +61,7 @@ def test_a_machine_with_pandas_alone_runs_benchmarks(folder):
     program = f"""
 import sys
 from pathlib import Path
-for absent in ("polars", "pyarrow", "pydantic", "yaml", "cyclopts", "rich", "plotly"):
+for absent in ("polars", "pyarrow", "pydantic", "cyclopts", "rich", "plotly"):
     sys.modules[absent] = None
 sys.path.insert(0, {str(Path(__file__).parent)!r})
 from small import SMALL

@@ -74,7 +74,7 @@ def test_an_empty_file_holds_no_rows(tmp_path):
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("patchtst", "patchtst,", "line 2 is no result row .it has 40 cells instead of 39"),
+        ("patchtst", "patchtst,", "line 2 is no result row .it has 47 cells instead of 46"),
         (",503,", ",five,", "line 2 is no result row .its rows is 'five'"),
         ('"cpu (', 'cpu "(', "line 2 is no result row"),
     ],
@@ -82,7 +82,7 @@ def test_an_empty_file_holds_no_rows(tmp_path):
 def test_a_line_that_was_edited_is_refused(tmp_path, old, new, message):
     path = tmp_path / "results.csv"
     several(path, 0, 2)
-    assert len(COLUMNS) == 39
+    assert len(COLUMNS) == 46
     text = path.read_text()
     path.write_text(text.replace(old, new, 1))
     with pytest.raises(InputError, match=message):
@@ -93,7 +93,7 @@ def test_a_line_that_was_edited_is_refused(tmp_path, old, new, message):
 def test_another_file_is_refused_and_left_alone(tmp_path, content):
     path = tmp_path / "other.csv"
     path.write_text(content)
-    with pytest.raises(InputError, match=r"no results file of this version of rearview .schema 1"):
+    with pytest.raises(InputError, match=r"no results file of this version of rearview .schema 2"):
         bench.append(path, row())
     assert path.read_text() == content
 
@@ -109,7 +109,7 @@ def test_a_row_that_can_not_be_written_is_not_lost(tmp_path, monkeypatch):
     several(path, 0, 1)
     write = os.write
     monkeypatch.setattr(os, "write", lambda handle, data: write(handle, data[:10]))
-    with pytest.raises(InputError, match=r"only 10 of .* bytes.*add this line: 1,Small,f0,0f"):
+    with pytest.raises(InputError, match=r"only 10 of .* bytes.*add this line: 2,Small,f0,0f"):
         bench.append(path, row(seed=1))
     monkeypatch.undo()
     with pytest.warns(RuntimeWarning, match="half a line"):

@@ -89,7 +89,7 @@ def literal_errors(forecast) -> dict[str, float]:
 def test_a_row_says_everything(folder):
     row = run("itransformer", training=FAST, settings={"width": 16, "heads": 2}, seed=5, data_dir=folder)
     empty = [name for name, value in asdict(row).items() if value in ("", None, "{}")]
-    assert set(empty) <= {"attention_settings", "commit"}
+    assert set(empty) <= {"attention_settings", "commit", "problem", "budget"}
     assert (row.dataset, row.model, row.attention, row.protocol, row.seed) == (
         "Small", "itransformer", "softmax", "clean", 5
     )  # fmt: skip
@@ -302,7 +302,7 @@ def test_a_file_of_another_checksum_is_told(shelf, tmp_path):
 @pytest.mark.parametrize(
     ("model", "asked", "message"),
     [
-        ("dlinear", {"protocol": "published:rbca"}, "no protocol 'published:rbca'; known: clean"),
+        ("dlinear", {"protocol": "published:nobody"}, "no protocol 'published:nobody'"),
         ("dlinear", {"training": {"seed": 3}}, "use seed="),
         ("dlinear", {"training": {"epoch": 3}}, "training has no setting 'epoch'. Did you mean 'epochs'"),
         ("dlinear", {"settings": {"width": 3}}, "dlinear has no setting 'width'"),

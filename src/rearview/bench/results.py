@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from rearview.bench.row import COLUMNS, SCHEMA, Row, from_cells
+from rearview.bench.row import COLUMNS, EARLIER, SCHEMA, Row, from_cells
 from rearview.errors import InputError, SettingsError, did_you_mean
 
 
@@ -25,7 +25,8 @@ def read(path: Path) -> list[Row]:
     except OSError as problem:
         raise InputError(f"The results file {path} can't be read ({problem.strerror}); check its name.") from problem
     lines = _whole(path, content).decode("utf-8", errors="replace").split("\n")
-    return [_row(path, number, line) for number, line in enumerate(lines[1:-1], start=2)]
+    columns = lines[0].count(",") + 1
+    return [_row(path, number, line, columns) for number, line in enumerate(lines[1:-1], start=2)]
 
 
 def append(path: Path, row: Row) -> None:
@@ -73,7 +74,7 @@ def _whole(path: Path, content: bytes) -> bytes:
     """The whole lines of a results file; half a last line is told, any other file refused."""
     end = content.rfind(b"\n") + 1
     whole, torn = content[:end], content[end:]
-    if not (whole.startswith(_HEADER) if whole else _HEADER.startswith(torn)):
+    if not (whole.startswith(_HEADERS) if whole else _HEADER.startswith(torn)):
         raise InputError(
             f"{path} is no results file of this version of rearview (schema {SCHEMA}): its first line is not the list "
             f"of columns that begins with {','.join(COLUMNS[:4])}; choose another file."
@@ -87,10 +88,10 @@ def _whole(path: Path, content: bytes) -> bytes:
     return whole
 
 
-def _row(path: Path, number: int, line: str) -> Row:
+def _row(path: Path, number: int, line: str, columns: int) -> Row:
     try:
         cells = next(csv.reader([line], strict=True), [])
-        return from_cells(cells)
+        return from_cells(cells, columns)
     except (ValueError, csv.Error) as problem:
         raise InputError(
             f"{path}, line {number} is no result row ({problem}); rows are never edited: put the line back as it was, "
@@ -100,6 +101,8 @@ def _row(path: Path, number: int, line: str) -> Row:
 
 def _write(handle: int, path: Path, line: bytes) -> None:
     whole = _whole(path, path.read_bytes())
+    if whole and not whole.startswith(_HEADER):
+        raise InputError(f"its columns are those of an earlier version (now: schema {SCHEMA}); begin another file")
     os.ftruncate(handle, len(whole))
     data = line if whole else _HEADER + line
     written = os.write(handle, data)
@@ -131,3 +134,4 @@ def _line(cells: Sequence[str]) -> bytes:
 
 
 _HEADER = _line(COLUMNS)
+_HEADERS = (_HEADER, *(_line(COLUMNS[:count]) for count in EARLIER.values()))

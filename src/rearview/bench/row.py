@@ -9,8 +9,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import astuple, dataclass, fields
 from typing import Any
 
-SCHEMA = 1
+SCHEMA = 2
 """The version of the columns; it grows when one is added, renamed or changes its meaning."""
+
+EARLIER = {1: 39}
+"""Columns of the versions before: each added its own at the end, so older files are read, the new ones at defaults."""
 
 CONFIGURATION = (
     "dataset",
@@ -25,6 +28,9 @@ CONFIGURATION = (
     "settings",
     "training",
     "seed",
+    "loss",
+    "adapters",
+    "budget",
 )
 """The columns that say what was asked for: two rows that agree in them are the same run made twice."""
 
@@ -98,6 +104,19 @@ class Row:
     """Median time of the forward pass of one window, in milliseconds."""
     created: str
     """When the row was made: UTC, ISO 8601."""
+    status: str = "done"
+    """done; or failed: the run broke off, `problem` says why and there are no metrics."""
+    problem: str = ""
+    loss: str = "mse"
+    """What training minimised."""
+    adapters: str = "[]"
+    """JSON: what was put around the network, the outermost first."""
+    budget: str = "{}"
+    """JSON: how many candidates were tried for the settings, and by what they were chosen; {}: none, one setting."""
+    loop: str = "eager"
+    """How the training step ran: eager, captured (in a CUDA graph), compiled, or compiled+captured."""
+    setup_seconds: float = 0.0
+    """Time of compiling and capturing, part of `train_seconds`."""
 
     @property
     def configuration(self) -> dict[str, Any]:
@@ -112,12 +131,12 @@ class Row:
 COLUMNS = tuple(field.name for field in fields(Row))
 
 
-def from_cells(cells: Sequence[str]) -> Row:
-    """The row whose `cells` were written; a ValueError says which of them can't be read."""
-    if len(cells) != len(COLUMNS):
-        raise ValueError(f"it has {len(cells)} cells instead of {len(COLUMNS)}")
+def from_cells(cells: Sequence[str], columns: int = len(COLUMNS)) -> Row:
+    """The row whose `cells` were written under the first `columns` columns; a ValueError says what can't be read."""
+    if len(cells) != columns:
+        raise ValueError(f"it has {len(cells)} cells instead of {columns}")
     values: dict[str, Any] = {}
-    for field, cell in zip(fields(Row), cells, strict=True):
+    for field, cell in zip(fields(Row)[:columns], cells, strict=True):
         try:
             values[field.name] = _READERS[field.type](cell)
         except ValueError:
@@ -125,7 +144,7 @@ def from_cells(cells: Sequence[str]) -> Row:
     return Row(**values)
 
 
-def as_json(facts: Mapping[str, Any]) -> str:
+def as_json(facts: Mapping[str, Any] | Sequence[Any]) -> str:
     """Facts as one line of JSON, the same for equal facts."""
     return json.dumps(facts, sort_keys=True, separators=(",", ":"))
 

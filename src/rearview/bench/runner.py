@@ -2,7 +2,7 @@
 
 import time
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,10 +13,11 @@ from torch import Tensor
 
 from rearview import __version__, models, train
 from rearview.attention import Spec
-from rearview.bench import measure, origin
+from rearview.bench import measure, origin, search
 from rearview.bench import results as files
-from rearview.bench.experiment import Experiment, digest, experiment
+from rearview.bench.asked import Asked, ask, digest
 from rearview.bench.parts import Parts, cut
+from rearview.bench.presets import OFFICIAL
 from rearview.bench.row import Row, as_json
 from rearview.data import catalogue
 from rearview.data.panel import Panel
@@ -47,6 +48,10 @@ def run(
     progress: train.Progress | None = None,
     checkpoint: Path | str | None = None,
     resume: bool = False,
+    presets: str = OFFICIAL,
+    loss: str | Mapping[str, Any] | None = None,
+    adapters: Sequence[str] = (),
+    candidates: Sequence[Mapping[str, Any]] = (),
 ) -> Row:
     """Train a model on a data set of the catalogue, test it once, and return the row, which `results` keeps.
 
@@ -55,13 +60,17 @@ def run(
     `checkpoint` is a folder in which the run is kept while it trains, under a name made from all that was asked for, so
     that many runs can share it. With `resume` a run that `results` holds already is not made again (its row is
     returned), and one that was cut off goes on from its checkpoint. Ctrl-C leaves no row.
+
+    `presets` names whose published settings these are, `loss` is what training minimises (the protocol's unless given),
+    `adapters` stand around the network. With `candidates`, settings of the mechanism that are tried one after the
+    other, each is trained alike, the one with the lowest validation loss is tested, and the row's budget says so.
     """
     started = time.perf_counter()
     code = origin.commit()
     results, folder = _path(results), _path(checkpoint)
     if resume and results is None and folder is None:
         raise SettingsError("resume=True needs something to go on from; give results, checkpoint or both.")
-    asked = experiment(
+    asked = ask(
         dataset,
         model,
         lookback=lookback,
@@ -71,21 +80,30 @@ def run(
         protocol=protocol,
         settings=settings,
         training=training,
+        presets=presets,
+        loss=loss,
+        adapters=adapters,
+        budget=search.budget(candidates),
     )
     rows = [] if results is None else files.kept(results)
     place = torch.device(device_named(device))
     memory = measure.PeakMemory(place)
     panel = _read(asked, data_dir)
     configuration = asked.configuration(origin.values_checksum(panel))
-    if resume and (made := files.find(rows, **configuration)):
+    if resume and (made := files.find(rows, **search.known(configuration, candidates), status="done")):
         return made[-1]
     parts = cut(panel, asked.dataset, lookback, horizon)
     saved = None if folder is None else folder / f"{digest(configuration)}.safetensors"
-    trial = _Trial.begin(asked, panel, parts, place)
-    fitted = trial.fit(saved, resume, progress)
+
+    def tried(asked: Asked) -> tuple["_Trial", _Fitted]:
+        trial = _Trial.begin(asked, panel, parts, place)
+        return trial, trial.fit(None if saved is None or candidates else saved, resume, progress)
+
+    trial, fitted = search.best(asked, candidates, tried, lambda pair: pair[1].validation_loss)
+    configuration |= trial.asked.configuration(configuration["values_sha256"])
     row = Row(
         **configuration,
-        **_facts(asked, data_dir, panel, parts, place),
+        **_facts(trial, data_dir, panel, place),
         commit=code,
         **trial.test(fitted),
         **_training_facts(fitted),
@@ -114,7 +132,7 @@ class _Fitted:
 class _Trial:
     """A network with the windows it learns from, is selected on and is tested on."""
 
-    asked: Experiment
+    asked: Asked
     network: Model
     task: Forecast
     source: Source
@@ -125,16 +143,20 @@ class _Trial:
     tested: Tensor
 
     @staticmethod
-    def begin(asked: Experiment, panel: Panel, parts: Parts, device: torch.device) -> "_Trial":
+    def begin(asked: Asked, panel: Panel, parts: Parts, device: torch.device) -> "_Trial":
         """Data on the device and a network with its first weights."""
-        task = Forecast(asked.horizon)
+        task = Forecast(asked.horizon, **asked.loss)
         which = parts.train + parts.validation + parts.test
         source = Source(
             panel, parts.scaler, which, asked.lookback, asked.horizon, device=device, calendar=asked.calendar
         )
         counts = [len(parts.train), len(parts.validation), len(parts.test)]
-        order = torch.split(torch.arange(len(which)), counts)
-        return _Trial(asked, _network(asked, task, source).to(device), task, source, parts, *order)
+        learned, selected, tested = torch.split(torch.arange(len(which)), counts)
+        batch = _UNTRAINED_BATCH if asked.training is None else asked.training.batch
+        selected = selected[: asked.protocol.windows(len(selected), batch, "validation")]
+        tested = tested[: asked.protocol.windows(len(tested), batch, "test")]
+        network = _network(asked, task, source).to(device)
+        return _Trial(asked, network, task, source, parts, learned, selected, tested)
 
     def fit(self, checkpoint: Path | None, resume: bool, progress: train.Progress | None) -> _Fitted:
         """Train to the best epoch on validation, or measure there what has nothing to train."""
@@ -184,7 +206,7 @@ class _Trial:
         return _UNTRAINED_BATCH if settings is None else settings.validation_batch or 4 * settings.batch
 
 
-def _network(asked: Experiment, task: Forecast, source: Source) -> Model:
+def _network(asked: Asked, task: Forecast, source: Source) -> Model:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(asked.seed)
         return models.create(
@@ -194,11 +216,11 @@ def _network(asked: Experiment, task: Forecast, source: Source) -> Model:
             steps=task.steps,
             attention=asked.attention,
             marks=source.mark_count,
-            **asked.settings,
+            **{**asked.settings, **({"adapters": asked.adapters} if asked.adapters else {})},
         )
 
 
-def _read(asked: Experiment, data_dir: Path | str | None) -> Panel:
+def _read(asked: Asked, data_dir: Path | str | None) -> Panel:
     panel = catalogue.load(asked.dataset, data_dir)
     for finding in panel.findings:
         if finding.kind == "warning":
@@ -206,18 +228,16 @@ def _read(asked: Experiment, data_dir: Path | str | None) -> Panel:
     return panel
 
 
-def _facts(
-    asked: Experiment, data_dir: Path | str | None, panel: Panel, parts: Parts, device: torch.device
-) -> dict[str, Any]:
+def _facts(trial: _Trial, data_dir: Path | str | None, panel: Panel, device: torch.device) -> dict[str, Any]:
     """The columns on data, library and device."""
     return {
-        "file_sha256": catalogue.checksum(catalogue.find(asked.dataset, data_dir)),
+        "file_sha256": catalogue.checksum(catalogue.find(trial.asked.dataset, data_dir)),
         "rows": panel.values.shape[0],
         "channels": panel.values.shape[1],
-        "borders": as_json(asdict(parts.borders)),
-        "train_windows": len(parts.train),
-        "validation_windows": len(parts.validation),
-        "test_windows": len(parts.test),
+        "borders": as_json(asdict(trial.parts.borders)),
+        "train_windows": len(trial.learned),
+        "validation_windows": len(trial.selected),
+        "test_windows": len(trial.tested),
         "version": __version__,
         "device": origin.device_words(device),
         "torch": str(torch.__version__),

@@ -2,6 +2,9 @@
 
 A point forecast asks for the horizon. A quantile forecast asks for the horizon times the quantiles and reads the steps
 as [ahead, quantile], so any model can give quantiles without knowing of them. Missing cells of the future do not count.
+
+`fredf` (Wang et al., 2025) also compares spectra: share * mean (yhat - y)^2 + (1 - share) * mean |rfft(yhat) - rfft(y)|,
+the transform over time and not normalised; a missing cell counts as met.
 """
 
 from collections.abc import Sequence
@@ -17,22 +20,34 @@ from rearview.errors import SettingsError
 if TYPE_CHECKING:
     from rearview.data.window import Batch
 
-Loss = Literal["mse", "mae", "huber"]
-LOSSES = ("mse", "mae", "huber")
+Loss = Literal["mse", "mae", "huber", "fredf"]
+LOSSES = ("mse", "mae", "huber", "fredf")
 
 
 class Forecast:
     """Losses of point or quantile forecasts over the observed cells of the future."""
 
-    def __init__(self, horizon: int, loss: Loss = "mse", quantiles: Sequence[float] = (), delta: float = 1.0) -> None:
+    def __init__(
+        self,
+        horizon: int,
+        loss: Loss = "mse",
+        quantiles: Sequence[float] = (),
+        delta: float = 1.0,
+        time_share: float = 0.5,
+    ) -> None:
         if loss not in LOSSES:
             raise SettingsError(f"loss is {loss!r}; it can be one of {', '.join(LOSSES)}.")
+        if not 0 <= time_share <= 1:
+            raise SettingsError(f"time_share is {time_share}; fredf's share of squared errors lies in 0 to 1.")
+        if loss == "fredf" and quantiles:
+            raise SettingsError("fredf compares the spectra of point forecasts; leave out quantiles, or use mse.")
         if any(not 0 < q < 1 for q in quantiles):
             raise SettingsError(f"quantiles are {list(quantiles)}; each must lie between 0 and 1.")
         self.horizon = horizon
         self.name = loss
         self.quantiles = tuple(sorted(quantiles))
         self.delta = delta
+        self.time_share = time_share
 
     @property
     def steps(self) -> int:
@@ -48,11 +63,23 @@ class Forecast:
     def loss(self, model: nn.Module, batch: "Batch") -> tuple[Tensor, Tensor]:
         """Sum of losses over the observed cells, and their number."""
         yhat = self.forecasts(model, batch)
+        if self.name == "fredf":
+            return self._in_time_and_frequency(yhat[..., 0].float(), batch)
         cells = self._cells(yhat.float(), batch.future[..., None])
         if batch.observed is None:
             return cells.sum(), torch.full((), cells.numel(), dtype=torch.float32, device=cells.device)
         cells = cells * batch.observed[..., None]
         return cells.sum(), batch.observed.sum().to(torch.float32) * cells.shape[-1]
+
+    def _in_time_and_frequency(self, yhat: Tensor, batch: "Batch") -> tuple[Tensor, Tensor]:
+        error = yhat - batch.future
+        number = torch.full((), error.numel(), dtype=torch.float32, device=error.device)
+        if batch.observed is not None:
+            error = error * batch.observed
+            number = batch.observed.sum().to(torch.float32)
+        # The transform is linear: the spectrum of the error is the difference of the spectra.
+        spectrum = torch.fft.rfft(error, dim=-1).abs().mean()
+        return self.time_share * error.square().sum() + (1 - self.time_share) * spectrum * number, number
 
     def _cells(self, yhat: Tensor, y: Tensor) -> Tensor:
         if self.quantiles:

@@ -2,7 +2,7 @@
 
 import ast
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -11,23 +11,21 @@ import torch
 from rearview import attention as mechanisms
 from rearview import models, train
 from rearview.attention import Spec
-from rearview.bench.presets import preset
+from rearview.bench import protocols
+from rearview.bench.presets import OFFICIAL, preset
+from rearview.bench.protocols import Protocol
 from rearview.bench.row import as_json
 from rearview.data import catalogue
 from rearview.data.catalogue import Dataset
 from rearview.errors import SettingsError
 from rearview.shelf import settings_from
 
-PROTOCOLS = ("clean",)
-"""clean: borders as published, scaler fitted on training rows, no window dropped, everything selected on validation,
-test touched once, pooled metrics."""
-
 _BESIDE_THE_POINT = ("checkpoint_every", "seed")
 """Training settings that a row leaves out: the first changes nothing that comes out, the second is a column."""
 
 
 @dataclass(frozen=True, slots=True)
-class Experiment:
+class Asked:
     """One run, ready to be made."""
 
     dataset: Dataset
@@ -35,8 +33,14 @@ class Experiment:
     attention: Spec
     lookback: int
     horizon: int
-    protocol: str
+    protocol: Protocol
     seed: int
+    loss: Mapping[str, Any]
+    """Of training: its name and settings."""
+    adapters: tuple[str, ...]
+    """What stands around the network, the outermost first."""
+    budget: Mapping[str, Any]
+    """How settings were chosen, where several were tried."""
     calendar: str | None
     """The step whose calendar features the network gets; None: none."""
     settings: Mapping[str, Any]
@@ -51,7 +55,7 @@ class Experiment:
         return {
             "dataset": self.dataset.name,
             "values_sha256": values_sha256,
-            "protocol": self.protocol,
+            "protocol": self.protocol.name,
             "lookback": self.lookback,
             "horizon": self.horizon,
             "model": self.model,
@@ -61,10 +65,13 @@ class Experiment:
             "settings": as_json(self.settings),
             "training": as_json({key: value for key, value in training.items() if key not in _BESIDE_THE_POINT}),
             "seed": self.seed,
+            "loss": self.loss["loss"] if len(self.loss) == 1 else as_json(self.loss),
+            "adapters": as_json(list(self.adapters)),
+            "budget": as_json(self.budget),
         }
 
 
-def experiment(
+def ask(
     dataset: str,
     model: str,
     *,
@@ -75,31 +82,50 @@ def experiment(
     protocol: str,
     settings: Mapping[str, Any] | None,
     training: Mapping[str, Any] | None,
-) -> Experiment:
-    """The published settings with the caller's on top; what does not exist is refused by name."""
-    if protocol not in PROTOCOLS:
-        raise SettingsError(f"There is no protocol {protocol!r}; known: {', '.join(PROTOCOLS)}.")
+    presets: str = OFFICIAL,
+    loss: str | Mapping[str, Any] | None = None,
+    adapters: Sequence[str] = (),
+    budget: Mapping[str, Any] | None = None,
+) -> Asked:
+    """The published settings with the protocol's and the caller's on top; what does not exist is refused by name."""
+    declared = protocols.get(protocol)
     if training and "seed" in training:
         raise SettingsError("The seed is no setting of the training alone: it also draws the first weights; use seed=.")
     claims = models.claims(model)
     if training and not claims.trains:
         raise SettingsError(f"{model} has nothing to train; leave out training={dict(training)!r}.")
     found = catalogue.get(dataset)
-    published = preset(model, found, lookback=lookback, horizon=horizon)
+    published = preset(model, found, lookback=lookback, horizon=horizon, source=presets)
     chosen = {**published.settings, **(settings or {})}
     calendar = _calendar(found, chosen.pop("calendar", True)) if claims.uses_marks else None
-    return Experiment(
+    trained = {**published.training, **declared.training, **(training or {})}
+    return Asked(
         dataset=found,
         model=model,
-        attention=attention,
+        attention=_under(declared, attention) if claims.attention else attention,
         lookback=lookback,
         horizon=horizon,
-        protocol=protocol,
+        protocol=declared,
         seed=seed,
+        loss=_loss(declared.loss if loss is None else loss),
+        adapters=tuple(adapters),
+        budget=budget or {},
         calendar=calendar,
         settings=asdict(settings_from(models.settings_of(model), model, chosen)),
-        training=_training({**published.training, **(training or {})}, seed) if claims.trains else None,
+        training=_training(trained, seed) if claims.trains else None,
     )
+
+
+def _under(protocol: Protocol, attention: Spec) -> Spec:
+    """A mechanism with what the protocol says of it below what the caller says."""
+    if attention is None or not protocol.attention:
+        return attention
+    name, given = mechanisms.split(attention)
+    return {"name": name, **protocol.attention.get(name, {}), **given}
+
+
+def _loss(given: str | Mapping[str, Any]) -> Mapping[str, Any]:
+    return {"loss": given} if isinstance(given, str) else dict(given)
 
 
 def digest(configuration: Mapping[str, Any]) -> str:

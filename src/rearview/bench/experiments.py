@@ -1,0 +1,182 @@
+"""Experiments as data: each table of a paper, and what none of them asks, as cells that can be run.
+
+One YAML file a paper says which protocol and whose presets it goes by and names its tables. The cells of a table are
+read off the paper's own numbers, so every number stands beside the run that it compares with; what a paper shows in a
+figure only is a grid in the file.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import resources
+from itertools import product
+from typing import Any
+
+from rearview.bench import published
+from rearview.bench.published import Kind, Number
+from rearview.errors import SettingsError, did_you_mean
+
+_FOLDER = "rearview.bench.papers.experiments"
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One run to make, and the published numbers it stands beside."""
+
+    dataset: str
+    lookback: int
+    horizon: int
+    model: str
+    attention: Mapping[str, Any] | None
+    loss: str | None = None
+    adapters: tuple[str, ...] = ()
+    candidates: tuple[Mapping[str, Any], ...] = ()
+    """Settings of the mechanism tried on validation, where the paper names a best one."""
+    numbers: tuple[Number, ...] = field(default=(), compare=False)
+
+    @property
+    def label(self) -> str:
+        """Network and mechanism in short."""
+        parts = [self.model]
+        if self.attention is not None:
+            parts.append(spoken(self.attention))
+        if self.candidates:
+            parts.append("best of " + "/".join(spoken(candidate) for candidate in self.candidates))
+        return " + ".join([*parts, *self.adapters, *([self.loss] if self.loss else [])])
+
+    def arguments(self) -> dict[str, Any]:
+        """What `rearview.bench.run` takes."""
+        return {
+            "dataset": self.dataset,
+            "model": self.model,
+            "lookback": self.lookback,
+            "horizon": self.horizon,
+            "attention": None if self.attention is None else dict(self.attention),
+            "loss": self.loss,
+            "adapters": self.adapters,
+            "candidates": self.candidates,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Experiment:
+    """One table of a paper, or one question."""
+
+    paper: str
+    table: str
+    title: str
+    protocol: str
+    presets: str
+    cells: tuple[Cell, ...]
+    """Forecasting runs; other tasks have commands of their own."""
+    kinds: Mapping[Kind, int]
+    """How many printed numbers there are of each kind."""
+
+    @property
+    def name(self) -> str:
+        return f"{self.paper}:{self.table}"
+
+
+def papers() -> list[str]:
+    """Every file of experiments."""
+    files = resources.files(_FOLDER).iterdir()
+    return sorted(file.name.removesuffix(".yaml") for file in files if file.name.endswith(".yaml"))
+
+
+def tables(paper: str) -> list[str]:
+    """The tables of a paper."""
+    return list(_file(paper)["tables"])
+
+
+def every() -> Iterator[Experiment]:
+    """Every experiment there is."""
+    for paper in papers():
+        for table in tables(paper):
+            yield get(paper, table)
+
+
+@cache
+def get(paper: str, table: str) -> Experiment:
+    """One experiment; an unknown one is refused with its nearest neighbour."""
+    facts = _file(paper)
+    known = facts["tables"]
+    if table not in known:
+        raise SettingsError(
+            f"{paper} has no table {table!r}.{did_you_mean(table, list(known))} Known: {', '.join(known)}."
+        )
+    chosen = known[table]
+    source = chosen.get("of", table)
+    numbers = published.of(paper, source)
+    grid = chosen.get("grid")
+    cells = tuple(_grid(grid)) if grid else tuple(_cells(numbers, facts.get("lookbacks", {}), chosen.get("search")))
+    kinds = {kind: sum(n.kind == kind for n in numbers) for kind in dict.fromkeys(n.kind for n in numbers)}
+    return Experiment(paper, table, chosen["title"], facts["protocol"], facts["presets"], cells, kinds)
+
+
+def spoken(spec: Mapping[str, Any]) -> str:
+    """A mechanism with its settings in short: rbca(bias=power_law, alpha=0.5)."""
+    settings = ", ".join(
+        f"{key}={spoken(value) if isinstance(value, Mapping) else _word(value)}"
+        for key, value in spec.items()
+        if key != "name"
+    )
+    name = spec.get("name", "")
+    return f"{name}({settings})" if name and settings else str(name or settings)
+
+
+def _word(value: Any) -> str:
+    return "+".join(map(str, value)) if isinstance(value, tuple | list) else str(value)
+
+
+@cache
+def _file(paper: str) -> Mapping[str, Any]:
+    if paper not in papers():
+        raise SettingsError(
+            f"There is no paper {paper!r}.{did_you_mean(paper, papers())} Known: {', '.join(papers())}."
+        )
+    import yaml
+
+    return yaml.safe_load(resources.files(_FOLDER).joinpath(f"{paper}.yaml").read_text(encoding="utf-8"))
+
+
+def _cells(
+    numbers: list[Number], lookbacks: Mapping[str, int], search: Mapping[str, list[Any]] | None
+) -> Iterator[Cell]:
+    """A cell for each run that some of the numbers compare with, in the order of the paper."""
+    gathered: dict[tuple[Any, ...], list[Number]] = {}
+    for number in numbers:
+        if number.kind == "forecast" and number.horizon is not None:
+            spec = None if number.attention is None else repr(number.attention)
+            key = (number.dataset, number.lookback, number.horizon, number.backbone, spec, repr(number.around))
+            gathered.setdefault((*key, number.variant, _chosen(number)), []).append(number)
+    for same in gathered.values():
+        first = same[0]
+        best = search is not None and _chosen(first)
+        yield Cell(
+            dataset=first.dataset,
+            lookback=first.lookback or lookbacks.get(first.model, 96),
+            horizon=first.horizon or 0,
+            model=first.model,
+            attention=first.attention if isinstance(first.attention, Mapping) else None,
+            loss=first.around.get("loss"),
+            adapters=tuple(first.around.get("adapters", ())),
+            candidates=tuple(_candidates(search)) if best and search is not None else (),
+            numbers=tuple(same),
+        )
+
+
+def _chosen(number: Number) -> bool:
+    """Whether a number is the best of several settings."""
+    return number.variant == "rbca_best" or "best of" in number.setting and number.variant.startswith("rbca")
+
+
+def _candidates(search: Mapping[str, list[Any]]) -> Iterator[dict[str, Any]]:
+    for values in product(*search.values()):
+        yield dict(zip(search, values, strict=True))
+
+
+def _grid(grid: Mapping[str, list[Any]]) -> Iterator[Cell]:
+    axes = ("dataset", "horizon", "lookback", "model", "attention")
+    for dataset, horizon, lookback, model, attention in product(*(grid[axis] for axis in axes)):
+        spec = {"name": attention} if isinstance(attention, str) else attention
+        yield Cell(dataset, lookback, horizon, model, spec)

@@ -1,0 +1,79 @@
+"""Settings per data set as the authors' scripts and tables have them: data, in one YAML file a source.
+
+`official` holds what each network's own authors published, so that a run without settings is the published model.
+The other files hold what a paper that tests its attention in somebody else's network prints for it (prime's table 4);
+they go on top of the official ones. Entries of a network apply from top to bottom, later ones on top of earlier ones.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import resources
+from typing import Any
+
+from rearview.data.catalogue import Dataset
+from rearview.errors import SettingsError, did_you_mean
+
+OFFICIAL = "official"
+
+
+@dataclass(frozen=True, slots=True)
+class Preset:
+    """Settings of a network and of its training."""
+
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    training: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What holds for some data sets from some horizon on."""
+
+    datasets: tuple[str, ...] = ()
+    """Names of the catalogue; none: every data set."""
+    horizon: int = 0
+    """The smallest horizon it holds for."""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    training: Mapping[str, Any] = field(default_factory=dict)
+
+    def holds(self, dataset: Dataset, horizon: int) -> bool:
+        """Whether it says something about a data set at a horizon."""
+        return horizon >= self.horizon and (not self.datasets or dataset.name in self.datasets)
+
+
+def names() -> list[str]:
+    """Every source of presets."""
+    files = resources.files(__name__).iterdir()
+    return sorted(file.name.removesuffix(".yaml") for file in files if file.name.endswith(".yaml"))
+
+
+@cache
+def entries(source: str = OFFICIAL) -> Mapping[str, tuple[Entry, ...]]:
+    """What a source says, by network."""
+    if source not in names():
+        raise SettingsError(f"There are no presets called {source!r}.{did_you_mean(source, names())}")
+    import yaml
+
+    text = resources.files(__name__).joinpath(f"{source}.yaml").read_text(encoding="utf-8")
+    listed = yaml.safe_load(text)
+    return {
+        model: tuple(Entry(**{**entry, "datasets": tuple(entry.get("datasets", ()))}) for entry in found)
+        for model, found in listed.items()
+        if not model.startswith("_")
+    }
+
+
+def preset(model: str, dataset: Dataset, *, lookback: int, horizon: int, source: str = OFFICIAL) -> Preset:
+    """The published settings of a model for a data set, or those the field uses most where none are published."""
+    if model == "seasonal_naive":
+        season = dataset.step.season
+        return Preset({"period": season if season <= lookback else 1})
+    official = entries().get(model, entries()["any"])
+    chosen = official if source == OFFICIAL else (*official, *entries(source).get(model, ()))
+    settings: dict[str, Any] = {}
+    training: dict[str, Any] = {}
+    for entry in chosen:
+        if entry.holds(dataset, horizon):
+            settings |= entry.settings
+            training |= entry.training
+    return Preset(settings, training)

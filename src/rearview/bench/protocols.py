@@ -1,0 +1,206 @@
+"""Protocols: how a benchmark number is made, declared as data.
+
+`clean` is ours. `published:<paper>` repeats a paper's own habits, so that a difference can be told apart from a habit;
+every row made so carries the name. What a protocol changes is stated here in fields that the runner reads and in
+sentences that reports print; a habit that is told but not repeated is marked "not repeated".
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from rearview.errors import SettingsError, did_you_mean
+
+Scale = Literal["standardised", "original"]
+
+
+@dataclass(frozen=True, slots=True)
+class Protocol:
+    """One way of making a benchmark number."""
+
+    name: str
+    summary: str
+    habits: tuple[str, ...]
+    """What a reader of the number must know, a sentence each."""
+    drop_last_test: bool = False
+    """Test windows after the last full batch of the training size go unscored."""
+    drop_last_validation: bool = False
+    """The same for validation windows."""
+    scale: Scale = "standardised"
+    """The scale of the headline errors."""
+    training: Mapping[str, Any] = field(default_factory=dict)
+    """Training settings that go on top of those published for network and data set."""
+    attention: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """By mechanism: settings that go on top of its defaults."""
+    loss: str = "mse"
+    """What training minimises where an experiment says nothing else."""
+
+    def windows(self, count: int, batch: int, part: Literal["validation", "test"]) -> int:
+        """How many of `count` windows of a part are looked at, training in batches of `batch`."""
+        drops = self.drop_last_test if part == "test" else self.drop_last_validation
+        return count - count % batch if drops and count >= batch else count
+
+    def lines(self) -> list[str]:
+        """The protocol for a person."""
+        facts = [f"{self.name}: {self.summary}", "", *(f"- {habit}" for habit in self.habits), ""]
+        facts.append(f"scale of the errors: {self.scale}; loss: {self.loss}")
+        facts.append(f"dropped: {self._dropped()}")
+        if self.training:
+            facts.append("training on top of the published settings: " + _pairs(self.training))
+        for name, settings in self.attention.items():
+            facts.append(f"{name} runs with " + _pairs(settings))
+        return facts
+
+    def _dropped(self) -> str:
+        parts = [("test", self.drop_last_test), ("validation", self.drop_last_validation)]
+        dropped = [f"the last partial batch of {part} windows" for part, drops in parts if drops]
+        return " and ".join(dropped) or "no window"
+
+
+def names() -> list[str]:
+    """Every protocol."""
+    return list(_PROTOCOLS)
+
+
+def get(name: str) -> Protocol:
+    """The protocol of that name."""
+    if name not in _PROTOCOLS:
+        raise SettingsError(
+            f"There is no protocol {name!r}.{did_you_mean(name, names())} Known: {', '.join(_PROTOCOLS)}."
+        )
+    return _PROTOCOLS[name]
+
+
+def _pairs(settings: Mapping[str, Any]) -> str:
+    return ", ".join(f"{key}={value}" for key, value in settings.items())
+
+
+_BORDERS = "Borders are the field's: ETT 12/4/4 months of 30 days, other CSV files 70/10/20 %, PEMS 60/20/20 %."
+_SCALER = "The scaler is fitted on training rows."
+_POOLED = "Errors are pooled over all windows, channels and steps on the standardised scale."
+_TIES = "An equal validation loss counts as an improvement."
+_MEANS = (
+    "The released code selects by a mean of batch means, in which a last, smaller batch weighs too much: not repeated, "
+    "validation is pooled."
+)
+
+_ALL = (
+    Protocol(
+        name="clean",
+        summary="the default: nothing dropped, everything selected on validation, test touched once",
+        habits=(
+            _BORDERS,
+            _SCALER,
+            "No window is dropped.",
+            "Weights, epochs and settings are selected on validation; the test part is read once.",
+            _POOLED,
+        ),
+    ),
+    Protocol(
+        name="published:tslib",
+        summary="the Time-Series-Library: ten epochs, rate halved from the third, last batches kept",
+        habits=(
+            _BORDERS,
+            _SCALER,
+            "No window is dropped.",
+            _TIES,
+            _MEANS,
+            "The library prints test errors after every epoch; weights are chosen by validation: not repeated.",
+            _POOLED,
+        ),
+        training={"ties_improve": True},
+    ),
+    Protocol(
+        name="published:rbca",
+        summary="Powerformer's release, which is PatchTST's official code with a mask",
+        habits=(
+            _BORDERS,
+            _SCALER,
+            "The test and validation loaders drop their last partial batch (up to 127 windows at batch 128).",
+            "A one-cycle object is built for every run, so epoch 1 trains at a twenty-fifth of the rate and beta1 is "
+            "0.95 throughout, unless the schedule is one-cycle itself.",
+            _TIES,
+            _MEANS,
+            "Mask, alpha and look-back are picked by the test error in the paper's tables: not repeated, alpha is "
+            "chosen on validation here.",
+            "Table 1 needs a weight decay that is not in the release; tables S5 to S8 are the release's.",
+            _POOLED,
+        ),
+        drop_last_test=True,
+        drop_last_validation=True,
+        training={"patchtst_compat": True, "ties_improve": True, "drop_last": True},
+    ),
+    Protocol(
+        name="published:caps",
+        summary="the release of CAPS: its numerics, its rotation, its decay of the rate",
+        habits=(
+            _BORDERS,
+            _SCALER,
+            "No window is dropped.",
+            "The rate falls in a straight line from 5e-4 to nearly 0 over 101 epochs; beta1 goes from 0.85 to 0.95.",
+            "The forward pass runs in bfloat16.",
+            "Gradients are zeroed before every micro-batch, so accumulation is void: batch is the micro-batch.",
+            "Gradients are clipped while still scaled by the loss scaler, which clips nearly all of them: not "
+            "repeated, the norm is clipped at 1.",
+            "The rotation is no rotation and path 2 is dead at late positions (clip and epsilons of the release).",
+            _TIES,
+            _POOLED,
+        ),
+        training={"precision": "bfloat16", "ties_improve": True},
+        attention={"caps": {"numerics": "released", "rotation": "released"}, "linear_rope": {"rotation": "released"}},
+    ),
+    Protocol(
+        name="published:toa",
+        summary="TOA's text (no code is public): the hosts' official scripts with AdamW, betas 0.9 and 0.95",
+        habits=(
+            _BORDERS,
+            _SCALER,
+            "PatchTST's official loaders drop the last partial batch of validation and test.",
+            "AdamW with betas 0.9 and 0.95, no weight decay, rate 1e-4.",
+            _TIES,
+            _MEANS,
+            _POOLED,
+        ),
+        drop_last_test=True,
+        drop_last_validation=True,
+        training={"optimiser": "adamw", "betas": (0.9, 0.95), "ties_improve": True, "drop_last": True},
+    ),
+    Protocol(
+        name="published:prime",
+        summary="prime attention's text on iTransformer's official code",
+        habits=(
+            _BORDERS,
+            _SCALER,
+            "The validation loader drops its last partial batch; the test loader has batch 1 and drops nothing.",
+            "Settings are those of the paper's table 4, which differ from iTransformer's own scripts.",
+            _TIES,
+            _MEANS,
+            _POOLED,
+        ),
+        drop_last_validation=True,
+        training={"ties_improve": True, "drop_last": True},
+    ),
+    Protocol(
+        name="published:mica",
+        summary="MICA's release: mean absolute error, original units, rolling origins of step 1",
+        habits=(
+            "The last windows of GIFT-Eval's short setting are the test rows, the horizon before them is validation, "
+            "and origins roll by one step (GIFT-Eval itself does not overlap its windows).",
+            "Every window is standardised by itself and instance-normalised again; only the second is repeated here, "
+            "after a scaler fitted on training rows.",
+            "Training minimises the absolute error of standardised values.",
+            "12,000 updates of 64 windows, the rate halved every 4,000; here laid out in epochs of 500 updates.",
+            "Errors are pooled over all windows, channels and steps in original units.",
+        ),
+        scale="original",
+        loss="mae",
+        training={
+            "optimiser": "adam",
+            "learning_rate": 1e-3,
+            "batch": 64,
+            "ties_improve": True,
+        },
+    ),
+)
+
+_PROTOCOLS = {protocol.name: protocol for protocol in _ALL}
