@@ -27,6 +27,14 @@ def test_a_long_table_stays_right() -> None:
     assert sinusoids(100_001, 2)[-1].tolist() == pytest.approx([math.sin(1e5), math.cos(1e5)], abs=1e-7)
 
 
+@pytest.mark.parametrize("tokens", [TOKENS, 5001])
+def test_a_standardised_table_is_a_tenth_as_wide_whatever_part_of_it_is_used(tokens: int) -> None:
+    counted, table = sinusoids(5000, 7).double(), Sinusoidal(tokens, 7, standard=True).table
+    assert table.shape == (tokens, 7)
+    expected = (sinusoids(tokens, 7).double() - counted.mean()) / counted.std() / 10
+    assert_close(table.double(), expected, rtol=1e-6, atol=1e-7)
+
+
 @pytest.mark.parametrize("kind", [Learned, Sinusoidal])
 def test_positions_are_added_to_as_many_tokens_as_there_are(kind: type[Learned] | type[Sinusoidal]) -> None:
     positions = kind(TOKENS, 7)

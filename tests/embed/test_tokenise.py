@@ -121,3 +121,27 @@ def test_a_point_sees_its_neighbours_in_a_ring() -> None:
     for step in (0, 11, LOOKBACK - 1):
         around = torch.stack([past[..., (step + shift) % LOOKBACK] for shift in (-1, 0, 1)], -1)
         assert_close(out[:, 0, step], torch.einsum("bcs,wcs->bw", around, weight))
+
+
+@pytest.mark.parametrize("fill", ["front", "end"])
+@pytest.mark.parametrize(("lookback", "tokens"), [(37, 6), (35, 5), (5, 1)])
+def test_patches_filled_up_come_out_even(fill: str, lookback: int, tokens: int) -> None:
+    tokenise = Patches(lookback, 7, 7, WIDTH, pad_end=False, fill=fill)
+    past = windows(lookback)
+    assert tokenise.tokens == tokens
+    missing = tokens * tokenise.patch - lookback
+    edge = past[..., :1] if fill == "front" else past[..., -1:]
+    repeated = [edge.expand(-1, -1, missing), past] if fill == "front" else [past, edge.expand(-1, -1, missing)]
+    whole = torch.cat(repeated, dim=-1).unflatten(-1, (tokens, tokenise.patch))
+    assert_close(tokenise(past), tokenise.project(whole))
+    mask = (torch.arange(lookback) == lookback - 1).expand(BATCH, -1)
+    assert tokenise.mask(mask).sum() == BATCH
+    assert tokenise.mask(mask)[:, -1].all()
+
+
+def test_marks_of_a_point_are_added_to_its_token() -> None:
+    tokenise, marks = Points(CHANNELS, WIDTH, marks=MARKS), torch.randn(BATCH, MARKS, LOOKBACK)
+    silent = tokenise(windows(), torch.zeros_like(marks))
+    added = tokenise(windows(), marks) - silent
+    assert_close(added[:, 0], tokenise.project_marks(marks.transpose(1, 2)), rtol=1e-4, atol=1e-5)
+    assert_close(silent[:, 0], tokenise.convolve(windows()).transpose(1, 2))

@@ -1,8 +1,21 @@
 """From windows to tokens and back: normalisation, tokenisers, positions, dropout."""
 
 from rearview.embed.dropout import Dropout, dropout
+from rearview.embed.dual import Dual
 from rearview.embed.normalise import Normalise
-from rearview.embed.positions import Learned, Sinusoidal, sinusoids
+from rearview.embed.positions import Learned, RelativeBias, Sinusoidal, sinusoids
 from rearview.embed.tokenise import Patches, Points, Variates
 
-__all__ = ["Dropout", "Learned", "Normalise", "Patches", "Points", "Sinusoidal", "Variates", "dropout", "sinusoids"]
+__all__ = [
+    "Dropout",
+    "Dual",
+    "Learned",
+    "Normalise",
+    "Patches",
+    "Points",
+    "RelativeBias",
+    "Sinusoidal",
+    "Variates",
+    "dropout",
+    "sinusoids",
+]

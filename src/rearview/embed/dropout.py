@@ -9,6 +9,7 @@ survivors are divided by the share that is really kept, so the mean stays right.
 from typing import Any
 
 import torch
+from jaxtyping import Float
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
@@ -49,6 +50,19 @@ def dropout(x: Tensor, rate: float, training: bool) -> Tensor:
         return functional.dropout(x, rate, training=True)
     dropped = min(max(round(rate * LEVELS), 1), LEVELS - 1)
     return _ByteDropout.apply(x, dropped)  # type: ignore[no-untyped-call]
+
+
+def channel_dropout(x: Float[Tensor, "batch channel time"], training: bool) -> Float[Tensor, "batch channel time"]:
+    """Whole channels zeroed, in training only; each window draws its own rate from U(0, 1).
+
+    The rest is divided by the share of channels that is really kept, so the sum over channels keeps its size; a window
+    that loses all of them is 0.
+    """
+    if not training:
+        return x
+    rate = torch.rand(len(x), 1, 1, dtype=x.dtype, device=x.device)
+    kept = (torch.rand(*x.shape[:2], 1, dtype=x.dtype, device=x.device) > rate).to(x.dtype)
+    return x * (kept / kept.mean(1, keepdim=True).clamp(min=1e-6))
 
 
 class Dropout(nn.Module):

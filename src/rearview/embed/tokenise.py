@@ -7,6 +7,8 @@
 | `Points` | 1 | a time step: all channels of one instant |
 """
 
+from typing import Literal
+
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
@@ -18,19 +20,32 @@ from rearview.errors import SettingsError
 class Patches(nn.Module):
     """Overlapping pieces of each channel, each mapped to `width` by one shared linear map.
 
-    With `pad_end` the last value is repeated `stride` times first, so the newest steps stand in two patches.
+    With `pad_end` the last value is repeated `stride` times first, so the newest steps stand in two patches. With
+    `fill` the first value is repeated in front, or the last one at the end, until the patches come out even.
     A look-back shorter than the patch shortens the patch: one patch is then the whole look-back. A stride longer than
     the patch is shortened to it, so that every step stands in some patch.
     """
 
-    def __init__(self, lookback: int, patch: int, stride: int, width: int, *, pad_end: bool = True, bias: bool = True):
+    def __init__(
+        self,
+        lookback: int,
+        patch: int,
+        stride: int,
+        width: int,
+        *,
+        pad_end: bool = True,
+        fill: Literal["front", "end"] | None = None,
+        bias: bool = True,
+    ) -> None:
         super().__init__()
         if patch < 1 or stride < 1:
             raise SettingsError(f"patch is {patch} and stride is {stride}; both must be at least 1.")
         self.patch = min(patch, lookback)
         self.stride = min(stride, self.patch)
-        self.padding = self.stride if pad_end else 0
-        self.tokens = (lookback + self.padding - self.patch) // self.stride + 1
+        missing = (self.patch - lookback) % self.stride if fill else 0
+        front = missing if fill == "front" else 0
+        self.padding = (front, missing - front + (self.stride if pad_end else 0))
+        self.tokens = (lookback + sum(self.padding) - self.patch) // self.stride + 1
         self.project = nn.Linear(self.patch, width, bias=bias)
 
     def forward(self, x: Float[Tensor, "batch channel time"]) -> Float[Tensor, "batch channel token width"]:
@@ -41,9 +56,27 @@ class Patches(nn.Module):
         return self._pieces(mask[:, None].to(torch.float32)).amax(-1)[:, 0] > 0
 
     def _pieces(self, x: Tensor) -> Tensor:
-        if self.padding:
-            x = functional.pad(x, (0, self.padding), mode="replicate")
+        if any(self.padding):
+            x = functional.pad(x, self.padding, mode="replicate")
         return x.unfold(-1, self.patch, self.stride)
+
+
+def built_for(
+    marks: int, future: int, past_marks: Tensor | None, future_marks: Tensor | None
+) -> tuple[Float[Tensor, "batch mark time"], Float[Tensor, "batch mark ahead"] | None]:
+    """The marks of a model for `marks` of them, known `future` steps ahead (0: past only); others are refused."""
+    if past_marks is None or past_marks.shape[1] != marks:
+        got = "none" if past_marks is None else past_marks.shape[1]
+        raise SettingsError(f"This model was built for {marks} marks and got {got}.")
+    if not future:
+        return past_marks, None
+    if future_marks is None or future_marks.shape[1:] != (marks, future):
+        given = "none" if future_marks is None else " x ".join(str(size) for size in future_marks.shape[1:])
+        raise SettingsError(
+            f"This model was built for {marks} marks known {future} steps ahead; "
+            f"of future marks x steps it got {given}."
+        )
+    return past_marks, future_marks
 
 
 class Variates(nn.Module):
@@ -68,28 +101,30 @@ class Variates(nn.Module):
     ) -> Float[Tensor, "batch 1 token width"]:
         if not self.marks:
             return self.project(x)[:, None]
-        if past_marks is None or past_marks.shape[1] != self.marks:
-            got = "none" if past_marks is None else past_marks.shape[1]
-            raise SettingsError(f"This model was built for {self.marks} marks and got {got}.")
-        if self.project_marks is None:
+        past_marks, future_marks = built_for(self.marks, self.future, past_marks, future_marks)
+        if self.project_marks is None or future_marks is None:
             return self.project(torch.cat([x, past_marks], dim=1))[:, None]
-        if future_marks is None or future_marks.shape[1:] != (self.marks, self.future):
-            got = "none" if future_marks is None else " x ".join(str(size) for size in future_marks.shape[1:])
-            raise SettingsError(
-                f"This model was built for {self.marks} marks known {self.future} steps ahead; "
-                f"of future marks x steps it got {got}."
-            )
         marks = self.project_marks(torch.cat([past_marks, future_marks], dim=2))
         return torch.cat([self.project(x), marks], dim=1)[:, None]
 
 
 class Points(nn.Module):
-    """All channels of one instant as one token: a convolution over three neighbouring steps, wrapped around."""
+    """All channels of one instant as one token: a convolution over three neighbouring steps, wrapped around.
 
-    def __init__(self, channels: int, width: int) -> None:
+    Marks of the instant are added by a linear map.
+    """
+
+    def __init__(self, channels: int, width: int, *, marks: int = 0) -> None:
         super().__init__()
+        self.project_marks = nn.Linear(marks, width, bias=False) if marks else None
         self.convolve = nn.Conv1d(channels, width, 3, padding=1, padding_mode="circular", bias=False)
         nn.init.kaiming_normal_(self.convolve.weight, mode="fan_in", nonlinearity="leaky_relu")
 
-    def forward(self, x: Float[Tensor, "batch channel time"]) -> Float[Tensor, "batch 1 time width"]:
-        return self.convolve(x).transpose(1, 2)[:, None]
+    def forward(
+        self, x: Float[Tensor, "batch channel time"], marks: Float[Tensor, "batch mark time"] | None = None
+    ) -> Float[Tensor, "batch 1 time width"]:
+        tokens: Tensor = self.convolve(x).transpose(1, 2)
+        if self.project_marks is not None:
+            assert marks is not None, "a model that has marks checks that it was given them"
+            tokens = tokens + self.project_marks(marks.transpose(1, 2))
+        return tokens[:, None]

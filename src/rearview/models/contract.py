@@ -5,7 +5,8 @@
 A model knows no task. It is asked for steps (whoever asks decides what they are: the horizon, the horizon times the
 quantiles), for the window itself (a reconstruction, [batch, channel, lookback]) or for classes (logits
 [batch, classes]); tokens and attention are the same, only the head differs. It says in its claims what it can be asked
-for and what it can use; marks it has no use for are ignored, so every model is called the same way.
+for and what it can use; marks it has no use for are ignored, so every model is called the same way. Targets are all
+channels, unless a model has a setting that says which ones are.
 """
 
 from abc import ABC, abstractmethod
@@ -19,7 +20,7 @@ from rearview.attention.contract import Weights
 from rearview.errors import SettingsError
 
 Past = Float[Tensor, "batch channel time"]
-Steps = Float[Tensor, "batch channel steps"]
+Steps = Float[Tensor, "batch target steps"]
 Marks = Float[Tensor, "batch mark _"]
 Real = Bool[Tensor, "batch time"]
 Logits = Float[Tensor, "batch classes"]
@@ -70,10 +71,14 @@ class ModelClaims:
     """A channel's forecast can depend on other channels."""
     uses_marks: bool = False
     """Has a place for calendar features and known inputs."""
+    reads_ahead: bool = False
+    """Its published form is fed calendar features of the steps ahead, not of the look-back alone."""
     trains: bool = True
     """Has parameters to train."""
     scale_free: bool = True
     """Affine in, affine out: a * x + b gives a * yhat + b."""
+    equivariant_to_channels: bool = True
+    """Permuting the channels permutes the forecast: no parameter belongs to one channel."""
     reconstructs: bool = False
     """Can be asked for the window itself."""
     classifies: bool = False
@@ -111,14 +116,18 @@ class Model(nn.Module, ABC):
         """The effective mixing operator of each attention layer; a model without attention has none."""
         return []
 
+    def penalty(self) -> Float[Tensor, ""] | None:
+        """What training adds to the mean loss of the forward pass just made, handed over once; None: nothing."""
+        return None
+
     def prepare(self, windows: Past) -> None:
         """Let mechanisms that learn from training windows before training do so."""
 
 
-def refuse_marks(shape: Shape, name: str) -> None:
-    """For models that read each channel alone."""
+def refuse_marks(shape: Shape, name: str, because: str = "reads each channel by itself") -> None:
+    """For models without tokens that a mark could be; most of them read each channel alone."""
     if shape.marks:
         raise SettingsError(
-            f"{name} reads each channel by itself and has no place for {shape.marks} calendar features or inputs; "
+            f"{name} {because} and has no place for {shape.marks} calendar features or inputs; "
             "use itransformer, or leave them out."
         )

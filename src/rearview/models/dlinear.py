@@ -37,9 +37,7 @@ class Network(Model):
     def __init__(self, shape: Shape, settings: Settings) -> None:
         super().__init__(shape)
         refuse_marks(shape, "dlinear")
-        if settings.kernel < 1 or settings.kernel % 2 == 0:
-            raise SettingsError(f"kernel is {settings.kernel}; a centred moving average needs an odd number of steps.")
-        self.kernel = settings.kernel
+        self.average = Average(settings.kernel)
         self.normalise = Normalise(settings.normalise)
         copies = shape.channels if settings.individual else 1
         self.rest = ChannelLinear(copies, shape.lookback, shape.steps)
@@ -57,8 +55,17 @@ class Network(Model):
         trend = self.average(x)
         return denormalise(self.rest(x - trend) + self.trend(trend))
 
-    def average(self, x: Past) -> Past:
-        """The centred moving average, the ends of the window repeated."""
+
+class Average(nn.Module):
+    """The centred moving average, the ends of the window repeated."""
+
+    def __init__(self, kernel: int) -> None:
+        super().__init__()
+        if kernel < 1 or kernel % 2 == 0:
+            raise SettingsError(f"kernel is {kernel}; a centred moving average needs an odd number of steps.")
+        self.kernel = kernel
+
+    def forward(self, x: Past) -> Past:
         half = self.kernel // 2
         return functional.avg_pool1d(functional.pad(x, (half, half), mode="replicate"), self.kernel, 1)
 

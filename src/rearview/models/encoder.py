@@ -3,49 +3,44 @@
 from abc import abstractmethod
 from typing import NamedTuple
 
-from torch import nn
+from torch import Tensor, nn
 
 from rearview.attention.contract import Mask, Tokens, Weights
 from rearview.embed import Normalise
 from rearview.embed.normalise import Inverse
 from rearview.models.contract import Logits, Marks, Model, Past, Real, Steps
 from rearview.models.heads import Classes
-from rearview.models.stack import Stack
+from rearview.models.stack import Bias, Stack
 
 
 class Read(NamedTuple):
-    """A window on its way in: tokens, which of them are real, the normalised window, and the way back."""
+    """A window on its way in: tokens, which of them are real, what is added to their scores, the normalised window,
+    the way back, and what scores are multiplied by."""
 
     tokens: Tokens
     mask: Mask | None
+    bias: Bias
     windows: Past
     denormalise: Inverse
+    gate: Tensor | None = None
 
 
-class Encoder(Model):
-    """A network of one stack between a tokeniser and a head; asked for classes, its head is a `Classes`."""
+class Stacked(Model):
+    """A network of one stack: `read` says what the stack is given, `detokenise` what its tokens are read out as.
 
-    normalise: Normalise
+    Asked for classes, its head is a `Classes`.
+    """
+
     stack: Stack
     head: nn.Module
 
     @abstractmethod
-    def tokenise(self, x: Past, past_marks: Marks | None, future_marks: Marks | None) -> Tokens:
-        """Tokens of a normalised window."""
+    def read(self, past: Past, past_marks: Marks | None, future_marks: Marks | None, mask: Real | None) -> Read:
+        """What the stack is given."""
 
     @abstractmethod
     def detokenise(self, tokens: Tokens) -> Steps:
         """The steps asked for, on the normalised scale."""
-
-    def token_mask(self, mask: Real) -> Mask | None:
-        """Which tokens are real, for a window that reaches back before its series began."""
-        return None
-
-    def read(self, past: Past, past_marks: Marks | None, future_marks: Marks | None, mask: Real | None) -> Read:
-        """What the stack is given."""
-        x, denormalise = self.normalise(past, mask)
-        tokens = self.tokenise(x, past_marks, future_marks)
-        return Read(tokens, None if mask is None else self.token_mask(mask), x, denormalise)
 
     def forward(
         self,
@@ -56,7 +51,7 @@ class Encoder(Model):
         mask: Real | None = None,
     ) -> Steps | Logits:
         given = self.read(past, past_marks, future_marks, mask)
-        tokens = self.stack(given.tokens, given.mask, windows=given.windows)
+        tokens = self.stack(given.tokens, given.mask, given.bias, given.windows, given.gate)
         if isinstance(self.head, Classes):
             return self.head(tokens, given.mask)
         return given.denormalise(self.detokenise(tokens))
@@ -70,7 +65,31 @@ class Encoder(Model):
         mask: Real | None = None,
     ) -> list[Weights]:
         given = self.read(past, past_marks, future_marks, mask)
-        return self.stack.weights(given.tokens, given.mask, windows=given.windows)
+        return self.stack.weights(given.tokens, given.mask, given.bias, given.windows, given.gate)
 
     def prepare(self, windows: Past) -> None:
         self.stack.prepare(windows)
+
+
+class Encoder(Stacked):
+    """A network of one stack between a tokeniser of normalised windows and a head."""
+
+    normalise: Normalise
+
+    @abstractmethod
+    def tokenise(self, x: Past, past_marks: Marks | None, future_marks: Marks | None) -> Tokens:
+        """Tokens of a normalised window."""
+
+    def token_mask(self, mask: Real) -> Mask | None:
+        """Which tokens are real, for a window that reaches back before its series began."""
+        return None
+
+    def score_bias(self, tokens: Tokens) -> Bias:
+        """What is added to the scores of all layers or of each, broadcastable to [batch, group, head, token, token]."""
+        return None
+
+    def read(self, past: Past, past_marks: Marks | None, future_marks: Marks | None, mask: Real | None) -> Read:
+        x, denormalise = self.normalise(past, mask)
+        tokens = self.tokenise(x, past_marks, future_marks)
+        real = None if mask is None else self.token_mask(mask)
+        return Read(tokens, real, self.score_bias(tokens), x, denormalise)

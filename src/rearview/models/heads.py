@@ -1,5 +1,7 @@
 """What a stack of tokens is read out by when something other than steps is asked for."""
 
+from typing import Literal
+
 import torch
 from torch import Tensor, nn
 
@@ -7,12 +9,21 @@ from rearview.attention.contract import Mask, Tokens
 from rearview.embed import Dropout
 from rearview.models.contract import Logits
 
+Pool = Literal["none", "mean"]
+
 
 class Classes(nn.Module):
-    """Logits from all tokens at once: padding blanked, flattened, dropped out, one linear map."""
+    """Logits from all tokens at once: padding blanked, dropped out, flattened, one linear map.
 
-    def __init__(self, features: int, classes: int, *, activate: bool = False, dropout: float = 0.0) -> None:
+    With pool="mean" the real tokens of each group are averaged first, so that it does not matter where in time they
+    stand; `features` is then the number of groups times the width, without the tokens.
+    """
+
+    def __init__(
+        self, features: int, classes: int, *, activate: bool = False, dropout: float = 0.0, pool: Pool = "none"
+    ) -> None:
         super().__init__()
+        self.pool = pool
         self.activate = nn.GELU() if activate else nn.Identity()
         self.drop = Dropout(dropout)
         self.project = nn.Linear(features, classes)
@@ -22,4 +33,7 @@ class Classes(nn.Module):
         if mask is not None:
             # Chosen, not multiplied: nothing that stands at padding, an infinity neither, may reach a class.
             x = torch.where(mask.unsqueeze(-1), x, 0)
+        if self.pool == "mean":
+            real = x.shape[2] if mask is None else mask.sum(2).clamp(min=1).unsqueeze(-1)
+            x = x.sum(2) / real
         return self.project(x.flatten(1))

@@ -9,18 +9,12 @@ ahead (`future` > 0), which the official network does not use, their tokens are 
 """
 
 from dataclasses import dataclass
-from typing import Literal
-
-from torch import nn
 
 from rearview.attention import Spec
-from rearview.attention.contract import Site, Tokens
-from rearview.embed import Dropout, Normalise, Variates
 from rearview.embed.normalise import Kind
-from rearview.models.contract import Marks, ModelClaims, Past, Shape, Steps
-from rearview.models.encoder import Encoder
-from rearview.models.heads import Classes
-from rearview.models.stack import BlockSettings, Stack
+from rearview.models._inverted import Inverted
+from rearview.models.contract import Shape
+from rearview.models.stack import Activation, BlockSettings, Stack
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +25,8 @@ class Settings:
     """Width of a token."""
     heads: int = 8
     """Attention heads."""
+    head_width: int | None = None
+    """Width of a head; None: width / heads."""
     depth: int = 2
     """Blocks."""
     feed_forward: int = 256
@@ -39,43 +35,21 @@ class Settings:
     """Dropout on tokens, attention's output and the feed-forward part."""
     attention_dropout: float | None = None
     """Dropout on the attention weights; None: as `dropout`, the official form."""
-    activation: Literal["gelu", "relu"] = "gelu"
+    activation: Activation = "gelu"
     """Activation of the feed-forward part."""
     normalise: Kind = "revin"
     """Instance normalisation: revin, last or none."""
 
 
-class Network(Encoder):
+class Network(Inverted):
     """iTransformer with any attention that does not need tokens in time order."""
 
-    claims = ModelClaims(mixes_channels=True, uses_marks=True, reconstructs=True, classifies=True)
+    host = "iTransformer"
 
     def __init__(self, shape: Shape, settings: Settings, attention: Spec = None) -> None:
-        super().__init__(shape)
-        self.normalise = Normalise(settings.normalise)
-        self.variates = Variates(shape.lookback, settings.width, marks=shape.marks, future=shape.future)
-        self.drop = Dropout(settings.dropout)
-        site = Site(
-            groups=1,
-            tokens=shape.channels + shape.marks,
-            width=settings.width,
-            heads=settings.heads,
-            time_ordered=False,
-            variates=shape.channels,
-            lookback=shape.lookback,
-            dropout=settings.dropout if settings.attention_dropout is None else settings.attention_dropout,
-            host="iTransformer",
-        )
+        super().__init__(shape, settings.normalise, settings.width, settings.dropout)
+        dropped = settings.dropout if settings.attention_dropout is None else settings.attention_dropout
+        site = self.site(settings.heads, settings.head_width, dropped)
         block = BlockSettings(settings.feed_forward, activation=settings.activation, dropout=settings.dropout)
         self.stack = Stack(site, settings.depth, block, attention, final_norm="layer")
-        self.head: nn.Module
-        if shape.asks == "classes":
-            self.head = Classes(site.tokens * settings.width, shape.classes, activate=True, dropout=settings.dropout)
-        else:
-            self.head = nn.Linear(settings.width, shape.steps)
-
-    def tokenise(self, x: Past, past_marks: Marks | None, future_marks: Marks | None) -> Tokens:
-        return self.drop(self.variates(x, past_marks, future_marks))
-
-    def detokenise(self, tokens: Tokens) -> Steps:
-        return self.head(tokens[:, 0, : self.shape.channels])
+        self.head = self.readout()

@@ -8,19 +8,19 @@ The official code drops out attention's output twice in a row at the same rate; 
 the same distribution and is what runs here. Its head flattens width-major; ours patch-major, which needs no copy (the
 head's columns are the same in another order). Statistics of RevIN carry no affine parameters unless asked for, as the
 official runs have it.
+
+With patch=8, stride=8, width=256, heads=4, head_width=32, depth=4, feed_forward=1024, dropout=0 and
+positions="standardised" it is the PatchTST of the MICA paper, whose fixed table of sines and cosines is standardised.
 """
 
 from dataclasses import dataclass
 
-from torch import nn
-
 from rearview.attention import Spec
-from rearview.attention.contract import Mask, Site, Tokens
-from rearview.embed import Dropout, Learned, Normalise, Patches
+from rearview.embed import Normalise, Patches
 from rearview.embed.normalise import Kind
-from rearview.models.contract import Marks, ModelClaims, Past, Real, Shape, Steps, refuse_marks
-from rearview.models.encoder import Encoder
-from rearview.models.heads import Classes
+from rearview.models._patched import Patched, Positions
+from rearview.models.contract import Shape
+from rearview.models.heads import Pool
 from rearview.models.stack import BlockSettings, Stack
 
 
@@ -32,6 +32,8 @@ class Settings:
     """Width of a token."""
     heads: int = 16
     """Attention heads."""
+    head_width: int | None = None
+    """Width of a head; None: width / heads."""
     depth: int = 3
     """Blocks."""
     feed_forward: int = 256
@@ -44,35 +46,33 @@ class Settings:
     """Time steps of a patch."""
     stride: int = 8
     """Time steps from one patch to the next."""
+    positions: Positions = "learned"
+    """Where a patch stands: a learned table, sinusoidal (sines and cosines), or these standardised."""
     normalise: Kind = "revin"
     """Instance normalisation: revin, last or none."""
     affine: bool = False
     """Whether RevIN learns a scale and a shift per channel."""
     residual_scores: bool = True
     """Whether each layer adds its attention scores to those of the layers before."""
+    pool: Pool = "none"
+    """For classes: "mean" averages the patches of a channel; "none" reads each at its own place, as the original."""
 
 
-class Network(Encoder):
+class Network(Patched):
     """PatchTST with any attention that mixes patches."""
 
-    claims = ModelClaims(reconstructs=True, classifies=True)
+    name = "patchtst"
+    host = "PatchTST"
 
     def __init__(self, shape: Shape, settings: Settings, attention: Spec = None) -> None:
-        super().__init__(shape)
-        refuse_marks(shape, "patchtst")
-        self.normalise = Normalise(settings.normalise, shape.channels, settings.affine)
-        self.patches = Patches(shape.lookback, settings.patch, settings.stride, settings.width)
-        self.positions = Learned(self.patches.tokens, settings.width)
-        self.drop = Dropout(settings.dropout)
-        site = Site(
-            groups=shape.channels,
-            tokens=self.patches.tokens,
-            width=settings.width,
-            heads=settings.heads,
-            lookback=shape.lookback,
-            dropout=settings.attention_dropout,
-            host="PatchTST",
+        super().__init__(
+            shape,
+            Normalise(settings.normalise, shape.channels, settings.affine),
+            Patches(shape.lookback, settings.patch, settings.stride, settings.width),
+            settings.positions,
+            settings.dropout,
         )
+        site = self.site(settings.heads, settings.head_width, settings.attention_dropout)
         block = BlockSettings(
             feed_forward=settings.feed_forward,
             norm="batch",
@@ -80,19 +80,4 @@ class Network(Encoder):
             attended_dropout=1 - (1 - settings.dropout) ** 2,
         )
         self.stack = Stack(site, settings.depth, block, attention, residual_scores=settings.residual_scores)
-        features = self.patches.tokens * settings.width
-        self.head: nn.Module
-        if shape.asks == "classes":
-            self.head = Classes(shape.channels * features, shape.classes, dropout=settings.dropout)
-        else:
-            self.head = nn.Linear(features, shape.steps)
-
-    def tokenise(self, x: Past, past_marks: Marks | None, future_marks: Marks | None) -> Tokens:
-        return self.drop(self.positions(self.patches(x)))
-
-    def token_mask(self, mask: Real) -> Mask:
-        real = self.patches.mask(mask)
-        return real[:, None].expand(-1, self.shape.channels, -1)
-
-    def detokenise(self, tokens: Tokens) -> Steps:
-        return self.head(tokens.flatten(2))
+        self.head = self.readout(settings.pool)

@@ -6,6 +6,7 @@ pre-norm:  x = x + drop(attend(norm(x)));   x = x + drop(feed_forward(norm(x)))
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal
 
 import torch
@@ -16,8 +17,15 @@ from rearview.attention.contract import Attention, Carry, Mask, Site, Tokens, We
 from rearview.embed import Dropout
 from rearview.errors import SettingsError
 
+Bias = Tensor | list[Tensor] | None
+"""What is added to scores: the same in every layer, or one in each."""
 Norm = Literal["batch", "layer", "rms"]
-ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {"gelu": nn.GELU, "relu": nn.ReLU}
+Activation = Literal["gelu", "relu", "gelu_tanh"]
+ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {
+    "gelu": nn.GELU,
+    "relu": nn.ReLU,
+    "gelu_tanh": partial(nn.GELU, approximate="tanh"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,10 +40,14 @@ class BlockSettings:
     bias: bool = True
     """Whether the feed-forward maps have a bias."""
     order: Literal["post", "pre"] = "post"
-    activation: Literal["gelu", "relu"] = "gelu"
+    activation: Activation = "gelu"
+    gated: bool = False
+    """Whether the activated map is multiplied by a second one: W2 (activation(W1 x) * V x)."""
     dropout: float = 0.0
     attended_dropout: float | None = None
     """Dropout on what attention returns, before it is added; None: as `dropout`."""
+    hidden_dropout: float | None = None
+    """Dropout between the two feed-forward maps; None: as `dropout`."""
 
     def __post_init__(self) -> None:
         if self.activation not in ACTIVATIONS:
@@ -110,25 +122,58 @@ def norm(kind: Norm, width: int, eps: float = 1e-5) -> nn.Module:
     return NORMS[kind](width, eps=eps)
 
 
-class Block(nn.Module):
-    """Attend, then feed forward, each added to what came in."""
+class Gated(nn.Module):
+    """activation(W x) * V x."""
 
-    def __init__(self, attend: Attention, width: int, settings: BlockSettings) -> None:
+    def __init__(self, width: int, settings: BlockSettings) -> None:
         super().__init__()
-        attended = settings.dropout if settings.attended_dropout is None else settings.attended_dropout
+        self.gate = nn.Linear(width, settings.feed_forward, bias=settings.bias)
+        self.value = nn.Linear(width, settings.feed_forward, bias=settings.bias)
+        self.activate = ACTIVATIONS[settings.activation]()
+
+    def forward(self, x: Tokens) -> Tensor:
+        return self.activate(self.gate(x)) * self.value(x)
+
+
+def _widening(width: int, settings: BlockSettings) -> list[nn.Module]:
+    """The first half of the feed-forward part."""
+    if settings.gated:
+        return [Gated(width, settings)]
+    return [nn.Linear(width, settings.feed_forward, bias=settings.bias), ACTIVATIONS[settings.activation]()]
+
+
+class Feeding(nn.Module):
+    """What every block ends with: feed forward, added to what came in."""
+
+    def __init__(self, width: int, settings: BlockSettings) -> None:
+        super().__init__()
+        hidden = settings.dropout if settings.hidden_dropout is None else settings.hidden_dropout
         self.pre = settings.order == "pre"
-        self.reads_windows = attend.claims.reads_windows
-        self.attend = attend
-        self.drop_attended = Dropout(attended)
-        self.norm_attended = norm(settings.norm, width, settings.norm_eps)
         self.feed_forward = nn.Sequential(
-            nn.Linear(width, settings.feed_forward, bias=settings.bias),
-            ACTIVATIONS[settings.activation](),
-            Dropout(settings.dropout),
+            *_widening(width, settings),
+            Dropout(hidden),
             nn.Linear(settings.feed_forward, width, bias=settings.bias),
             Dropout(settings.dropout),
         )
         self.norm_fed = norm(settings.norm, width, settings.norm_eps)
+
+    def fed(self, x: Tokens, mask: Mask | None = None) -> Tokens:
+        """The tokens after the feed-forward part."""
+        if self.pre:
+            return x + self.feed_forward(self.norm_fed(x, mask))
+        return self.norm_fed(x + self.feed_forward(x), mask)
+
+
+class Block(Feeding):
+    """Attend, then feed forward, each added to what came in."""
+
+    def __init__(self, attend: Attention, width: int, settings: BlockSettings) -> None:
+        super().__init__(width, settings)
+        attended = settings.dropout if settings.attended_dropout is None else settings.attended_dropout
+        self.reads_windows = attend.claims.reads_windows
+        self.attend = attend
+        self.drop_attended = Dropout(attended)
+        self.norm_attended = norm(settings.norm, width, settings.norm_eps)
 
     def forward(
         self,
@@ -137,23 +182,46 @@ class Block(nn.Module):
         bias: Tensor | None = None,
         carry: Carry | None = None,
         windows: Tensor | None = None,
+        gate: Tensor | None = None,
     ) -> tuple[Tokens, Carry | None]:
-        mixed = self.attend(self.attend_input(x, mask), mask=mask, bias=bias, carry=carry, **self.reads(windows))
+        x, carry = self.attended(x, mask, bias, carry, windows, gate)
+        return self.fed(x, mask), carry
+
+    def attended(
+        self,
+        x: Tokens,
+        mask: Mask | None = None,
+        bias: Tensor | None = None,
+        carry: Carry | None = None,
+        windows: Tensor | None = None,
+        gate: Tensor | None = None,
+    ) -> tuple[Tokens, Carry | None]:
+        """The tokens after attention, the first half of the block."""
+        mixed = self.attend(self.attend_input(x, mask), mask=mask, bias=bias, carry=carry, **self.reads(windows, gate))
         if carry is not None:
             mixed, carry = mixed
         x = x + self.drop_attended(mixed)
-        if self.pre:
-            return x + self.feed_forward(self.norm_fed(x, mask)), carry
-        x = self.norm_attended(x, mask)
-        return self.norm_fed(x + self.feed_forward(x), mask), carry
+        return x if self.pre else self.norm_attended(x, mask), carry
 
     def attend_input(self, x: Tokens, mask: Mask | None) -> Tokens:
         """What attention sees: the tokens themselves, or in a pre-norm block their norm."""
         return self.norm_attended(x, mask) if self.pre else x
 
-    def reads(self, windows: Tensor | None) -> dict[str, Tensor | None]:
-        """The windows behind the tokens, for the mechanisms that read them."""
-        return {"windows": windows} if self.reads_windows else {}
+    def reads(self, windows: Tensor | None, gate: Tensor | None) -> dict[str, Tensor | None]:
+        """The windows behind the tokens, for the mechanisms that read them, and the gate of a host that has one."""
+        read = {"windows": windows} if self.reads_windows else {}
+        return read if gate is None else {**read, "gate": gate}
+
+
+def mechanisms(site: Site, depth: int, spec: attention.Spec) -> tuple[list[Attention], nn.Module | None]:
+    """A layer of the mechanism for each of `depth` blocks in a row, and the part that all have in common, if any."""
+    name, chosen = attention.split(spec)
+    layers = [attention.create(name, replace(site, layer=i, layers=depth), **chosen) for i in range(depth)]
+    shared = layers[0].shared()
+    if shared is not None:
+        for layer in layers:
+            layer.use(shared)
+    return layers, shared
 
 
 class Stack(nn.Module):
@@ -176,37 +244,42 @@ class Stack(nn.Module):
         super().__init__()
         if depth < 1:
             raise SettingsError(f"depth is {depth}; a stack needs at least one block.")
-        name, chosen = attention.split(spec)
-        layers = [attention.create(name, replace(site, layer=i, layers=depth), **chosen) for i in range(depth)]
-        self.shared = layers[0].shared()
-        if self.shared is not None:
-            for layer in layers:
-                layer.use(self.shared)
+        layers, self.shared = mechanisms(site, depth, spec)
         self.blocks = nn.ModuleList(Block(layer, site.width, settings) for layer in layers)
         self.residual_scores = residual_scores and all(layer.claims.carries_scores for layer in layers)
         self.final = norm(final_norm, site.width, settings.norm_eps) if final_norm else None
 
     def forward(
-        self, x: Tokens, mask: Mask | None = None, bias: Tensor | None = None, windows: Tensor | None = None
+        self,
+        x: Tokens,
+        mask: Mask | None = None,
+        bias: Bias = None,
+        windows: Tensor | None = None,
+        gate: Tensor | None = None,
     ) -> Tokens:
         carry: Carry | None = () if self.residual_scores else None
-        for block in self.blocks:
-            x, carry = block(x, mask, bias, carry, windows)
+        for block, added in zip(self.blocks, self._biases(bias), strict=True):
+            x, carry = block(x, mask, added, carry, windows, gate)
         if self.final is not None:
             x = self.final(x, mask)
         return x
 
     def weights(
-        self, x: Tokens, mask: Mask | None = None, bias: Tensor | None = None, windows: Tensor | None = None
+        self,
+        x: Tokens,
+        mask: Mask | None = None,
+        bias: Bias = None,
+        windows: Tensor | None = None,
+        gate: Tensor | None = None,
     ) -> list[Weights]:
         """The effective operator of every layer on its way."""
         found: list[Weights] = []
         carry: Carry | None = () if self.residual_scores else None
-        for block in self.blocks:
+        for block, added in zip(self.blocks, self._biases(bias), strict=True):
             assert isinstance(block, Block)
-            given: dict[str, Any] = {"mask": mask, "bias": bias, "carry": carry, **block.reads(windows)}
+            given: dict[str, Any] = {"mask": mask, "bias": added, "carry": carry, **block.reads(windows, gate)}
             found.append(block.attend.weights(block.attend_input(x, mask), **given))
-            x, carry = block(x, mask, bias, carry, windows)
+            x, carry = block(x, mask, added, carry, windows, gate)
         return found
 
     def prepare(self, windows: Tensor) -> None:
@@ -214,3 +287,8 @@ class Stack(nn.Module):
         for block in self.blocks:
             assert isinstance(block, Block)
             block.attend.prepare(windows)
+
+    def _biases(self, bias: Bias) -> list[Tensor] | list[None]:
+        if bias is None:
+            return [None] * len(self.blocks)
+        return bias if isinstance(bias, list) else [bias] * len(self.blocks)

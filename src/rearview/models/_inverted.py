@@ -1,0 +1,59 @@
+"""What the hosts whose tokens are whole channels have in common: everything but stack and defaults."""
+
+from typing import ClassVar
+
+from torch import nn
+
+from rearview.attention.contract import Site, Tokens
+from rearview.embed import Dropout, Normalise, Variates
+from rearview.embed.normalise import Kind
+from rearview.models.contract import Marks, ModelClaims, Past, Shape, Steps
+from rearview.models.encoder import Encoder
+from rearview.models.heads import Classes
+
+
+class Inverted(Encoder):
+    """normalise -> a token for each channel and mark -> dropout -> stack -> Linear(width -> steps), marks cut off.
+
+    A subclass adds the stack, at `site`, and then the head, `readout`.
+    """
+
+    claims = ModelClaims(mixes_channels=True, uses_marks=True, reconstructs=True, classifies=True)
+    host: ClassVar[str]
+    """The name in sentences."""
+
+    def __init__(self, shape: Shape, normalise: Kind, width: int, dropout: float) -> None:
+        super().__init__(shape)
+        self.width = width
+        self.normalise = Normalise(normalise)
+        self.variates = Variates(shape.lookback, width, marks=shape.marks, future=shape.future)
+        self.drop = Dropout(dropout)
+
+    def site(self, heads: int, head_width: int | None, dropout: float, projection_bias: bool = True) -> Site:
+        """Where attention stands: one group, a token for each channel, then one for each mark."""
+        return Site(
+            groups=1,
+            tokens=self.shape.channels + self.shape.marks,
+            width=self.width,
+            heads=heads,
+            head_width=head_width,
+            time_ordered=False,
+            variates=self.shape.channels,
+            lookback=self.shape.lookback,
+            dropout=dropout,
+            projection_bias=projection_bias,
+            host=self.host,
+        )
+
+    def readout(self) -> nn.Module:
+        """The head for what is asked."""
+        if self.shape.asks == "classes":
+            features = (self.shape.channels + self.shape.marks) * self.width
+            return Classes(features, self.shape.classes, activate=True, dropout=self.drop.rate)
+        return nn.Linear(self.width, self.shape.steps)
+
+    def tokenise(self, x: Past, past_marks: Marks | None, future_marks: Marks | None) -> Tokens:
+        return self.drop(self.variates(x, past_marks, future_marks))
+
+    def detokenise(self, tokens: Tokens) -> Steps:
+        return self.head(tokens[:, 0, : self.shape.channels])

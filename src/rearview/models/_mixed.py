@@ -1,0 +1,40 @@
+"""What the hosts without tokens have in common: blocks that keep [batch, channel, time], and one map along time."""
+
+from torch import nn
+
+from rearview.embed import Normalise
+from rearview.embed.normalise import Kind
+from rearview.models.contract import Logits, Marks, Model, Past, Real, Shape, Steps
+from rearview.models.heads import Classes
+
+
+class Mixed(Model):
+    """normalise -> blocks -> Linear(lookback -> steps), shared by all channels -> denormalise.
+
+    Asked for classes, all mixed values go to the classes instead, padding blanked.
+    """
+
+    def __init__(self, shape: Shape, normalise: Kind, blocks: nn.Sequential, dropout: float) -> None:
+        super().__init__(shape)
+        self.normalise = Normalise(normalise)
+        self.blocks = blocks
+        self.head: nn.Module
+        if shape.asks == "classes":
+            self.head = Classes(shape.channels * shape.lookback, shape.classes, dropout=dropout)
+        else:
+            self.head = nn.Linear(shape.lookback, shape.steps)
+
+    def forward(
+        self,
+        past: Past,
+        past_marks: Marks | None = None,
+        future_marks: Marks | None = None,
+        *,
+        mask: Real | None = None,
+    ) -> Steps | Logits:
+        x, denormalise = self.normalise(past, mask)
+        x = self.blocks(x)
+        if isinstance(self.head, Classes):
+            real = None if mask is None else mask[:, None].expand(x.shape)
+            return self.head(x.unsqueeze(-1), real)
+        return denormalise(self.head(x))

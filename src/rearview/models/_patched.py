@@ -1,0 +1,73 @@
+"""What the hosts that cut each channel into patches have in common: everything but positions, stack and defaults."""
+
+from typing import ClassVar, Literal
+
+from torch import nn
+
+from rearview.attention.contract import Mask, Site, Tokens
+from rearview.embed import Dropout, Learned, Normalise, Patches, Sinusoidal
+from rearview.models.contract import Marks, ModelClaims, Past, Real, Shape, Steps, refuse_marks
+from rearview.models.encoder import Encoder
+from rearview.models.heads import Classes, Pool
+
+Positions = Literal["learned", "sinusoidal", "standardised"]
+
+
+class Patched(Encoder):
+    """normalise -> patches -> + positions -> dropout -> stack -> flatten -> one linear map shared by all channels.
+
+    A subclass adds the stack, at `site`, and then the head, `readout`.
+    """
+
+    claims = ModelClaims(reconstructs=True, classifies=True)
+    name: ClassVar[str]
+    """The name on the shelf."""
+    host: ClassVar[str]
+    """The name in sentences."""
+    positions: nn.Module
+
+    def __init__(
+        self, shape: Shape, normalise: Normalise, patches: Patches, positions: Positions, dropout: float
+    ) -> None:
+        super().__init__(shape)
+        refuse_marks(shape, self.name)
+        self.normalise = normalise
+        self.patches = patches
+        self.width = patches.project.out_features
+        if positions == "learned":
+            self.positions = Learned(patches.tokens, self.width)
+        else:
+            self.positions = Sinusoidal(patches.tokens, self.width, standard=positions == "standardised")
+        self.drop = Dropout(dropout)
+
+    def site(self, heads: int, head_width: int | None, dropout: float, projection_bias: bool = True) -> Site:
+        """Where attention stands: a group for each channel, a token for each patch."""
+        return Site(
+            groups=self.shape.channels,
+            tokens=self.patches.tokens,
+            width=self.width,
+            heads=heads,
+            head_width=head_width,
+            lookback=self.shape.lookback,
+            dropout=dropout,
+            projection_bias=projection_bias,
+            host=self.host,
+        )
+
+    def readout(self, pool: Pool = "none") -> nn.Module:
+        """The head for what is asked; `pool` says how tokens are brought together before they tell a class."""
+        features = self.patches.tokens * self.width
+        if self.shape.asks == "classes":
+            read = self.shape.channels * (self.width if pool == "mean" else features)
+            return Classes(read, self.shape.classes, dropout=self.drop.rate, pool=pool)
+        return nn.Linear(features, self.shape.steps)
+
+    def tokenise(self, x: Past, past_marks: Marks | None, future_marks: Marks | None) -> Tokens:
+        return self.drop(self.positions(self.patches(x)))
+
+    def token_mask(self, mask: Real) -> Mask:
+        real = self.patches.mask(mask)
+        return real[:, None].expand(-1, self.shape.channels, -1)
+
+    def detokenise(self, tokens: Tokens) -> Steps:
+        return self.head(tokens.flatten(2))

@@ -1,0 +1,57 @@
+"""iTransformer-T5 (a baseline of the MICA paper): iTransformer's tokens, one a channel, through the encoder of T5.
+
+    RevIN -> Linear(lookback -> width) of every channel (and of every mark) -> dropout
+    -> depth x [RMS norm, attention; RMS norm, feed-forward] (pre-norm, no biases) -> RMS norm -> dropout
+    -> Linear(width -> steps), marks cut off -> inverse RevIN
+
+Where we differ: T5's bias by relative position is left out, since the tokens are channels and have no order; with it,
+shuffling the columns of a table would change the forecast. Marks are used as in `itransformer`.
+"""
+
+from dataclasses import dataclass
+
+from rearview.attention import Spec
+from rearview.attention.contract import Tokens
+from rearview.embed.normalise import Kind
+from rearview.models._inverted import Inverted
+from rearview.models._t5 import t5_stack
+from rearview.models.contract import Shape, Steps
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Settings of iTransformer-T5; the defaults are those of the MICA paper."""
+
+    width: int = 256
+    """Width of a token."""
+    heads: int = 4
+    """Attention heads."""
+    head_width: int | None = None
+    """Width of a head; None: width / heads."""
+    depth: int = 4
+    """Blocks."""
+    feed_forward: int = 1024
+    """Width inside the feed-forward part."""
+    gated: bool = False
+    """Whether the feed-forward part is the gated one of T5 1.1."""
+    dropout: float = 0.0
+    """Dropout on tokens, attention's weights and output, the feed-forward part and what the head is given."""
+    normalise: Kind = "revin"
+    """Instance normalisation: revin, last or none."""
+
+
+class Network(Inverted):
+    """iTransformer-T5 with any attention that does not need tokens in time order."""
+
+    host = "iTransformer-T5"
+
+    def __init__(self, shape: Shape, settings: Settings, attention: Spec = None) -> None:
+        super().__init__(shape, settings.normalise, settings.width, settings.dropout)
+        site = self.site(settings.heads, settings.head_width, settings.dropout, projection_bias=False)
+        self.stack = t5_stack(
+            site, settings.depth, settings.feed_forward, settings.dropout, attention, gated=settings.gated
+        )
+        self.head = self.readout()
+
+    def detokenise(self, tokens: Tokens) -> Steps:
+        return super().detokenise(self.drop(tokens))

@@ -1,0 +1,67 @@
+"""PatchTST as in the Time-Series-Library: layer norms, fixed positions, and no residual scores.
+
+    RevIN -> replicate the last value `stride` times -> patches -> Linear without bias -> + sines and cosines -> dropout
+    -> depth x [attention, LayerNorm; feed-forward, LayerNorm] (post-norm) -> BatchNorm
+    -> flatten -> one Linear shared by all channels -> dropout -> inverse RevIN
+
+The library's network bears the name of PatchTST (Nie et al., 2023) and is another one; `patchtst` is the official form.
+Results of the two are often mixed up, hence two names. Where we differ: the library's head flattens width-major, ours
+patch-major (the same columns in another order), and its patches are always 16 steps at a stride of 8, ours as set.
+"""
+
+from dataclasses import dataclass
+
+from rearview.attention import Spec
+from rearview.attention.contract import Tokens
+from rearview.embed import Normalise, Patches
+from rearview.embed.normalise import Kind
+from rearview.models._patched import Patched
+from rearview.models.contract import Shape, Steps
+from rearview.models.stack import Activation, BlockSettings, Stack
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Settings of the library's PatchTST; the defaults are those of its scripts for ETTh1 at horizon 96."""
+
+    width: int = 512
+    """Width of a token."""
+    heads: int = 2
+    """Attention heads."""
+    depth: int = 1
+    """Blocks."""
+    feed_forward: int = 2048
+    """Width inside the feed-forward part."""
+    dropout: float = 0.1
+    """Dropout on tokens, attention's weights and output, the feed-forward part and the head."""
+    patch: int = 16
+    """Time steps of a patch."""
+    stride: int = 8
+    """Time steps from one patch to the next."""
+    activation: Activation = "gelu"
+    """Activation of the feed-forward part."""
+    normalise: Kind = "revin"
+    """Instance normalisation: revin, last or none."""
+
+
+class Network(Patched):
+    """The library's PatchTST with any attention that mixes patches."""
+
+    name = "patchtst_tslib"
+    host = "PatchTST"
+
+    def __init__(self, shape: Shape, settings: Settings, attention: Spec = None) -> None:
+        super().__init__(
+            shape,
+            Normalise(settings.normalise),
+            Patches(shape.lookback, settings.patch, settings.stride, settings.width, bias=False),
+            "sinusoidal",
+            settings.dropout,
+        )
+        site = self.site(settings.heads, None, settings.dropout)
+        block = BlockSettings(settings.feed_forward, activation=settings.activation, dropout=settings.dropout)
+        self.stack = Stack(site, settings.depth, block, attention, final_norm="batch")
+        self.head = self.readout()
+
+    def detokenise(self, tokens: Tokens) -> Steps:
+        return self.drop(super().detokenise(tokens))

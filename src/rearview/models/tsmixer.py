@@ -1,0 +1,73 @@
+"""TSMixer (Chen et al., 2023) as in the Time-Series-Library: perceptrons along time and across channels in turn.
+
+    x = x + drop(W2 relu(W1 x)) along time;   x = x + drop(W4 relu(W3 x)) across channels;   `depth` times
+    y = W x along time
+
+The library's form has neither the normalisation nor the covariates of the paper; `normalise` brings the first back. Its
+maps across channels belong to the channels in their order, so permuting them gives another network.
+"""
+
+from dataclasses import dataclass
+
+from torch import Tensor, nn
+
+from rearview.embed import Dropout
+from rearview.embed.normalise import Kind
+from rearview.errors import SettingsError
+from rearview.models._mixed import Mixed
+from rearview.models.contract import ModelClaims, Past, Shape, refuse_marks
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Settings of TSMixer; the defaults are the library's."""
+
+    width: int = 512
+    """Width inside the perceptrons, along time and across channels."""
+    depth: int = 2
+    """Blocks."""
+    dropout: float = 0.1
+    """Dropout on what a perceptron returns, before it is added."""
+    normalise: Kind = "none"
+    """Instance normalisation: none (the library's form), last or revin."""
+
+
+class Network(Mixed):
+    """Mixing by perceptrons, without attention."""
+
+    claims = ModelClaims(
+        attention=False,
+        mixes_channels=True,
+        scale_free=False,
+        equivariant_to_channels=False,
+        reconstructs=True,
+        classifies=True,
+    )
+
+    def __init__(self, shape: Shape, settings: Settings) -> None:
+        refuse_marks(shape, "tsmixer", "mixes the channels of a window")
+        if settings.depth < 1 or settings.width < 1:
+            raise SettingsError(f"width is {settings.width} and depth is {settings.depth}; both must be at least 1.")
+        blocks = (Block(shape, settings) for _ in range(settings.depth))
+        super().__init__(shape, settings.normalise, nn.Sequential(*blocks), settings.dropout)
+
+
+class Block(nn.Module):
+    """Along time, then across channels."""
+
+    def __init__(self, shape: Shape, settings: Settings) -> None:
+        super().__init__()
+        self.along = perceptron(shape.lookback, settings)
+        self.across = perceptron(shape.channels, settings)
+
+    def forward(self, x: Past) -> Past:
+        x = x + self.along(x)
+        across: Tensor = self.across(x.transpose(1, 2))
+        return x + across.transpose(1, 2)
+
+
+def perceptron(size: int, settings: Settings) -> nn.Sequential:
+    """Two linear maps of the last axis with a relu between."""
+    return nn.Sequential(
+        nn.Linear(size, settings.width), nn.ReLU(), nn.Linear(settings.width, size), Dropout(settings.dropout)
+    )
