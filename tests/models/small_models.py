@@ -19,7 +19,15 @@ SETTINGS = {
     "stride": 3,
     "kernel": 5,
     "period": 3,
+    "router": 29,
+    # Chance in training, which a test that compares two passes has to do without.
+    "noisy": False,
+    "sample": "never",
+    "channel_dropout": False,
 }
+
+MANY_CHANNELS = {"timer_xl": {"patch": LOOKBACK}}
+"""What keeps a thousand channels affordable where all tokens of all channels see one another: one token a channel."""
 
 
 def small(name: str, seed: int = 23, **changes: Any) -> models.Model:

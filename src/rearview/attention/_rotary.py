@@ -15,6 +15,7 @@ for parity with the authors' numbers only.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Literal
 
 import torch
@@ -113,3 +114,16 @@ class Rotary(nn.Module):
 
     def extra_repr(self) -> str:
         return f"{self.width}, {self.layout}"
+
+
+class Leading(nn.Module):
+    """Turns the first `Site.turned` channels of each head by token index, whatever the tokens' times are."""
+
+    def __init__(self, site: Site) -> None:
+        super().__init__()
+        self.rotary = Rotary(replace(site, head_width=site.turned, times=None))
+
+    def forward(self, q: Heads, k: Heads) -> tuple[Heads, Heads]:
+        width = self.rotary.width
+        first = self.rotary(q[..., :width], k[..., :width])
+        return torch.cat([first[0], q[..., width:]], dim=-1), torch.cat([first[1], k[..., width:]], dim=-1)

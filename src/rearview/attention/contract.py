@@ -10,12 +10,16 @@
 - `carry`: what earlier layers handed on, `()` in the first; with it a layer returns `(y, carry)`. Residual attention
   scores travel so, as queries and keys: sum_m Q_m K_m^T = [Q_1 .. Q_l] [K_1 .. K_l]^T.
 
+Mechanisms that claim it also take `gate`, broadcastable to [batch, group, head, token, token]: 0 or 1 for every pair,
+learned by way of its gradient (DUET's clusters of channels); see `gated`.
+
 A mechanism is one file: `Settings` (a frozen dataclass), `Layer` (a subclass of `Attention`), and, above them, the
 paper's equations as a plain `reference`.
 """
 
+import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import torch
@@ -44,7 +48,7 @@ class Site:
     time_ordered: bool = True
     """Whether token order is time order. iTransformer's tokens are channels: False."""
     causal: bool = False
-    """Whether a token may look at earlier ones only."""
+    """Whether a token may look at earlier ones only; those of its own time are among them where `times` are given."""
     head_width: int | None = None
     """Width of a head's queries and keys; None: width / heads."""
     value_width: int | None = None
@@ -56,6 +60,8 @@ class Site:
     order."""
     times: tuple[int, ...] | None = None
     """The time index of each token where order is not simply 0, 1, 2 ... (Timer-XL's channel x patch tokens)."""
+    turned: int = 0
+    """How many leading channels of a head's queries and keys the network turns by token index (Timer-XL's rotary)."""
     layer: int = 0
     layers: int = 1
     dropout: float = 0.0
@@ -111,6 +117,8 @@ class Claims:
     """Wants the windows that the tokens were made from, as `windows` [batch, channel, time]."""
     takes_bias: bool = True
     """Has scores that a bias can be added to."""
+    takes_gate: bool = False
+    """Has scores or weights of pairs that can be multiplied by a gate."""
     reduces_to_softmax_at: str | None = None
     """The setting at which the layer is softmax attention."""
 
@@ -187,6 +195,7 @@ class Given(NamedTuple):
     ages: Tensor | None = None
     carry: Carry | None = None
     windows: Tensor | None = None
+    gate: Tensor | None = None
 
 
 class Projected(Attention):
@@ -200,6 +209,14 @@ class Projected(Attention):
         super().__init__(site)
         self.widths = [site.heads * site.per_head, site.heads * site.per_head, site.heads * site.per_value]
         self.qkv = nn.Linear(site.width, sum(self.widths), bias=site.projection_bias)
+        self.turn = _turn(site)
+        self.later: Tensor | None
+        self.register_buffer("later", None, persistent=False)
+        if site.causal and site.times is not None:
+            # Where several tokens share a moment, what lies ahead is a matter of pairs and no longer of token order.
+            times = torch.tensor(site.times)
+            self.later = times > times[:, None]
+            self.site = replace(site, causal=False)
         self.out = nn.Linear(self.widths[2], site.width, bias=site.projection_bias)
 
     @abstractmethod
@@ -219,8 +236,11 @@ class Projected(Attention):
         ages: Tensor | None = None,
         carry: Carry | None = None,
         windows: Tensor | None = None,
+        gate: Tensor | None = None,
     ) -> Tokens | tuple[Tokens, Carry]:
-        mixed, handed_on = self.mix(*self.heads(x), Given(x, mask, bias, ages, carry, windows))
+        self._refuse_gate(gate)
+        bias = self._hide_later(x, bias)
+        mixed, handed_on = self.mix(*self.heads(x), Given(x, mask, bias, ages, carry, windows, gate))
         y = self.project(mixed)
         return y if handed_on is None else (y, handed_on)
 
@@ -233,22 +253,61 @@ class Projected(Attention):
         ages: Tensor | None = None,
         carry: Carry | None = None,
         windows: Tensor | None = None,
+        gate: Tensor | None = None,
     ) -> Weights:
+        self._refuse_gate(gate)
+        bias = self._hide_later(x, bias)
         q, k, _ = self.heads(x)
-        return self.operator(q, k, Given(x, mask, bias, ages, carry, windows))
+        return self.operator(q, k, Given(x, mask, bias, ages, carry, windows, gate))
 
     def heads(self, x: Tokens) -> tuple[Tensor, Tensor, Tensor]:
         """Queries, keys and values [batch, group, head, token, width of a head]."""
         self.check(x)
         parts = self.qkv(x).split(self.widths, dim=-1)
         q, k, v = (part.view(*x.shape[:3], self.site.heads, -1).transpose(2, 3) for part in parts)
-        return q, k, v
+        return (q, k, v) if self.turn is None else (*self.turn(q, k), v)
 
     def values(self, x: Tokens) -> Heads:
         return self.heads(x)[2]
 
     def project(self, heads: Heads) -> Tokens:
         return self.out(heads.transpose(2, 3).flatten(3))
+
+    def _hide_later(self, x: Tokens, bias: Tensor | None) -> Tensor | None:
+        """The bias with -inf on keys of a later time, where times are what orders the tokens."""
+        if self.later is None:
+            return bias
+        later = self.later[: x.shape[2], : x.shape[2]]
+        bias = torch.zeros(later.shape, dtype=x.dtype, device=x.device) if bias is None else bias
+        return bias.masked_fill(later, -torch.inf)
+
+    def _refuse_gate(self, gate: Tensor | None) -> None:
+        if gate is not None and not self.claims.takes_gate:
+            raise SettingsError("This layer has no pairs that a gate could act on; use softmax, toa or prime.")
+
+
+def _turn(site: Site) -> nn.Module | None:
+    """The rotation that a network asks of every mechanism in it."""
+    if not site.turned:
+        return None
+    if not 0 < site.turned <= site.per_head:
+        raise SettingsError(f"Site.turned is {site.turned}, but a head has {site.per_head} channels to turn.")
+    from rearview.attention._rotary import Leading
+
+    return Leading(site)
+
+
+HIDDEN = -math.log(1e10)
+"""What a score becomes where its gate is 0, before scores are scaled."""
+
+
+def gated(scores: Float[Tensor, "*_ query key"], gate: Tensor, scale: float) -> Float[Tensor, "*_ query key"]:
+    """Scaled scores as they are where the gate is 1, and -ln(10^10) times the scale where it is 0 (DUET).
+
+    The product carries a gradient to the gate. Being divided by sqrt(d_h) too, what is left at 0 hides a pair less the
+    wider the heads are: next to a score of 0 its weight is 0.06 at a width of 64 and 0.36 at 512.
+    """
+    return scores * gate + (gate == 0) * (HIDDEN * scale)
 
 
 def additive(mask: Mask, dtype: torch.dtype) -> Float[Tensor, "batch group 1 token token"]:

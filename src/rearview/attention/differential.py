@@ -75,11 +75,11 @@ class Layer(Projected):
     def __init__(self, site: Site, settings: Settings) -> None:
         width = -(-site.per_head // 2)
         super().__init__(replace(site, head_width=2 * width, value_width=site.per_value))
-        self.site = site
+        self.site = replace(site, causal=self.site.causal)
         self.settings = settings
         given = settings.lambda_init
         self.lambda_init = 0.8 - 0.6 * math.exp(-0.3 * site.layer) if given is None else given
-        self.one_map = replace(site, head_width=width, value_width=site.per_value)
+        self.one_map = replace(self.site, head_width=width, value_width=site.per_value)
         self.vectors = nn.Parameter(torch.empty(2, 2, width).normal_(std=VECTOR_SCALE))
         self.gain = nn.Parameter(torch.ones(site.per_value))
         self.claims = Claims(causal=site.causal, carries_scores=True)

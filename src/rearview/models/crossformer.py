@@ -1,0 +1,202 @@
+"""Crossformer (Zhang and Yan, 2023): segments of each channel, mixed along time, then across channels, at every scale.
+
+    segments without overlap -> Linear + sines and cosines + a learned place of each segment -> LayerNorm = scale 0
+    -> depth x [merge neighbours (not in the first); two-stage attention] = scales 1 .. depth
+    a learned place of each segment ahead
+    -> for each scale [two-stage attention; attention to the scale; feed-forward] -> Linear(width -> patch)
+    -> the sum of these forecasts, the last `steps` of it
+
+This is the form of Time-Series-Library. The chosen attention is that of the time stage, in encoder and decoder; the
+attention of routers and that to a scale stay softmax (`_two_stage` has the formulas). A mechanism that mixes channels
+has no place in the time stage, since the other stage does that.
+
+Asked for its window or for classes, the network is the encoder alone, and a linear map of the last scale's tokens: of
+each channel's, or of all.
+
+As released: the look-back is filled up at the end with its last value, and forecasts are the last steps of whole
+segments, so that with steps that are no multiple of the patch the first of them are made in vain. Where we differ: of
+more than two segments to merge the last one is repeated, not the last few; padding is hidden from attention; instance
+normalisation is there to be asked for.
+"""
+
+from dataclasses import dataclass, replace
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from rearview import attention as shelf
+from rearview.attention import Spec
+from rearview.attention.contract import Attention, Mask, Site, Tokens, Weights
+from rearview.embed import Normalise, Patches, Sinusoidal
+from rearview.embed.normalise import Kind
+from rearview.errors import SettingsError
+from rearview.models._two_stage import Looking, Merge, TwoStage
+from rearview.models.contract import Logits, Marks, ModelClaims, Past, Real, Shape, Steps, refuse_marks
+from rearview.models.encoder import Encoder, Read
+from rearview.models.heads import Classes
+from rearview.models.stack import BlockSettings
+
+Scale = tuple[Tensor, Tensor | None]
+"""Tokens [batch, channel, segment, width] and which of them are real; from scale to scale there are fewer segments."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Settings of Crossformer; the defaults are its authors' for ETTh1, segments as in Time-Series-Library."""
+
+    width: int = 256
+    """Width of a token."""
+    heads: int = 4
+    """Attention heads."""
+    depth: int = 3
+    """Scales of the encoder; the decoder has one layer more."""
+    feed_forward: int = 512
+    """Width inside the feed-forward part of a stage."""
+    dropout: float = 0.2
+    """Dropout on attention's weights and output and on what feed-forward parts add."""
+    patch: int = 12
+    """Time steps of a segment."""
+    merge: int = 2
+    """Segments that are joined into one from a scale to the next."""
+    routers: int = 10
+    """Routers of a segment, through which channels see one another."""
+    normalise: Kind = "none"
+    """Instance normalisation: revin, last or none."""
+
+
+class Network(Encoder):
+    """Crossformer with any attention that mixes segments of a channel."""
+
+    claims = ModelClaims(
+        mixes_channels=True, scale_free=False, equivariant_to_channels=False, reconstructs=True, classifies=True
+    )
+
+    def __init__(self, shape: Shape, settings: Settings, attention: Spec = None) -> None:
+        super().__init__(shape)
+        refuse_marks(shape, "crossformer", "makes its tokens from channels alone")
+        for name, least in (("depth", 1), ("merge", 2), ("routers", 1)):
+            if getattr(settings, name) < least:
+                raise SettingsError(f"{name} is {getattr(settings, name)}; it must be at least {least}.")
+        patch, width = settings.patch, settings.width
+        self.normalise = Normalise(settings.normalise)
+        self.patches = Patches(shape.lookback, patch, patch, width, pad_end=False, fill="end", bias=False)
+        self.positions = Sinusoidal(self.patches.tokens, width)
+        self.places = nn.Parameter(torch.randn(shape.channels, self.patches.tokens, width))
+        self.norm = nn.LayerNorm(width)
+        segments = [self.patches.tokens]
+        for _ in range(settings.depth - 1):
+            segments.append(-(-segments[-1] // settings.merge))
+        ahead = -(-shape.steps // patch) if shape.asks == "steps" else 0
+        stages = _stages(shape, settings, attention, segments + [ahead] * (settings.depth + 1 if ahead else 0))
+        self.merges = nn.ModuleList(Merge(width, settings.merge) for _ in segments[1:])
+        self.stages = nn.ModuleList(stages[: settings.depth])
+        self.stages_ahead = nn.ModuleList(stages[settings.depth :])
+        self.head: nn.Module
+        if shape.asks == "classes":
+            features = shape.channels * segments[-1] * width
+            self.head = Classes(features, shape.classes, dropout=settings.dropout)
+        elif shape.asks == "window":
+            self.head = nn.Linear(segments[-1] * width, shape.lookback)
+        else:
+            plain = BlockSettings(feed_forward=width)
+            self.places_ahead = nn.Parameter(torch.randn(shape.channels, ahead, width))
+            self.looks = nn.ModuleList(
+                Looking(width, settings.heads, settings.dropout, plain) for _ in self.stages_ahead
+            )
+            self.head = nn.ModuleList(nn.Linear(width, patch) for _ in self.stages_ahead)
+
+    def tokenise(self, x: Past, past_marks: Marks | None, future_marks: Marks | None) -> Tokens:
+        return self.norm(self.positions(self.patches(x)) + self.places)
+
+    def token_mask(self, mask: Real) -> Mask:
+        return self.patches.mask(mask)[:, None].expand(-1, self.shape.channels, -1)
+
+    def detokenise(self, tokens: Tokens) -> Steps:
+        return self.head(tokens.flatten(2))
+
+    def forward(
+        self,
+        past: Past,
+        past_marks: Marks | None = None,
+        future_marks: Marks | None = None,
+        *,
+        mask: Real | None = None,
+    ) -> Steps | Logits:
+        given = self.read(past, past_marks, future_marks, mask)
+        scales = self._scales(given)
+        if isinstance(self.head, Classes):
+            return self.head(*scales[-1])
+        if self.shape.asks == "window":
+            return given.denormalise(self.detokenise(scales[-1][0]))
+        return given.denormalise(self.decode(scales)[..., -self.shape.steps :])
+
+    def weights(
+        self,
+        past: Past,
+        past_marks: Marks | None = None,
+        future_marks: Marks | None = None,
+        *,
+        mask: Real | None = None,
+    ) -> list[Weights]:
+        """The operators of the time stages: the encoder's from scale to scale, then the decoder's."""
+        found: list[Weights] = []
+        scales = self._scales(self.read(past, past_marks, future_marks, mask), found)
+        if self.shape.asks == "steps":
+            self.decode(scales, found)
+        return found
+
+    def prepare(self, windows: Past) -> None:
+        for stage in (*self.stages, *self.stages_ahead):
+            assert isinstance(stage, TwoStage)
+            stage.time.attend.prepare(windows)
+
+    def decode(self, scales: list[Scale], found: list[Weights] | None = None) -> Float[Tensor, "batch channel ahead"]:
+        """The forecast of whole segments, on the normalised scale; see `weights` for `found`."""
+        x: Tensor = self.places_ahead.expand(scales[0][0].shape[0], -1, -1, -1)
+        assert isinstance(self.head, nn.ModuleList)
+        forecasts = []
+        for stage, look, head, (memory, real) in zip(self.stages_ahead, self.looks, self.head, scales, strict=True):
+            x = look(stage(x, None, found), memory, real)
+            forecasts.append(head(x))
+        return torch.stack(forecasts).sum(0).flatten(2)
+
+    def _scales(self, given: Read, found: list[Weights] | None = None) -> list[Scale]:
+        """Tokens and their mask, before the first scale and after each."""
+        x, mask = given.tokens, given.mask
+        scales = [(x, mask)]
+        for merge, stage in zip([None, *self.merges], self.stages, strict=True):
+            if merge is not None:
+                assert isinstance(merge, Merge)
+                x, mask = merge(x), None if mask is None else merge.mask(mask)
+            x = stage(x, mask, found)
+            scales.append((x, mask))
+        return scales
+
+
+def _stages(shape: Shape, settings: Settings, spec: Spec, segments: list[int]) -> list[TwoStage]:
+    """Two-stage attention for so many segments each."""
+    block = BlockSettings(settings.feed_forward, dropout=settings.dropout, hidden_dropout=0.0)
+    site = Site(
+        groups=shape.channels,
+        tokens=1,
+        width=settings.width,
+        heads=settings.heads,
+        lookback=shape.lookback,
+        layers=len(segments),
+        dropout=settings.dropout,
+        host="Crossformer",
+    )
+    sites = [replace(site, tokens=tokens, layer=layer) for layer, tokens in enumerate(segments)]
+    return [TwoStage(_time_stage(spec, each), settings.routers, block) for each in sites]
+
+
+def _time_stage(spec: Spec, site: Site) -> Attention:
+    name, chosen = shelf.split(spec)
+    attend = shelf.create(name, site, **chosen)
+    if attend.claims.mixes_groups:
+        raise SettingsError(
+            f"{name} mixes channels, but Crossformer's time stage keeps them apart and leaves that to its routers; "
+            "use softmax, rbca, caps, toa or prime."
+        )
+    return attend

@@ -1,0 +1,180 @@
+"""Timer-XL (Liu et al., 2025): the patches of all channels are one sequence, each seeing all channels up to its time.
+
+    RevIN -> patches without overlap -> Linear -> [channel 0's patches, channel 1's patches, ..]
+    -> depth x [attention, LayerNorm; feed-forward, LayerNorm] (post-norm) -> LayerNorm
+    -> Linear(width -> output_patch) of each channel's last token -> inverse RevIN -> again with these steps appended
+
+    softmax((R_i q_i . R_j k_j + b) / sqrt(d_h)), hidden where key j is later than query i
+
+R turns the first half of each head (in pairs of channels, rounded up) by a token's place in the sequence, which is
+channel-major: the channel counts too, and permuting channels changes the forecast. b is one of two numbers a head and
+layer, for keys of the same channel and of another. Rotation, mask and bias are the network's own: every mechanism that
+stands in it has them.
+
+Where we differ: the authors train every token to forecast what follows it and use the last one; here the last one is
+also what is trained. A look-back that is no multiple of the patch is filled up in front with its first value (the
+released code drops the newest steps). A roll-out keeps the newest `lookback` steps, also where a token forecasts more
+or fewer steps than it holds. It reads forecasts as further steps: what is no forecast of the next step (quantiles) has
+to fit in one token, so raise `output_patch` for it. The released fused form, which adds b after the scale and does not
+transpose heads back, is another network and not here.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from rearview.attention import Spec, split
+from rearview.attention.contract import Mask, Site, Tokens
+from rearview.embed import Normalise, Patches
+from rearview.embed.normalise import Kind
+from rearview.errors import SettingsError
+from rearview.models.contract import Logits, Marks, ModelClaims, Past, Real, Shape, Steps, refuse_marks
+from rearview.models.encoder import Encoder
+from rearview.models.heads import Classes
+from rearview.models.stack import Block, BlockSettings, Stack
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Settings of Timer-XL; the defaults are those of its code, and the patch of prime attention's experiments."""
+
+    width: int = 512
+    """Width of a token."""
+    heads: int = 8
+    """Attention heads."""
+    depth: int = 1
+    """Blocks."""
+    feed_forward: int = 2048
+    """Width inside the feed-forward part."""
+    dropout: float = 0.1
+    """Dropout on attention's output and the feed-forward part."""
+    attention_dropout: float | None = None
+    """Dropout on the attention weights; None: as `dropout`."""
+    activation: Literal["gelu", "relu"] = "relu"
+    """Activation of the feed-forward part."""
+    patch: int = 96
+    """Time steps of a token."""
+    output_patch: int | None = None
+    """Time steps that a token forecasts; None: as `patch`. More are rolled out, so many at a time."""
+    target: int | None = None
+    """A channel that the others inform: it sees them at all times, and they see themselves only; None: all see all."""
+    normalise: Kind = "revin"
+    """Instance normalisation: revin, last or none."""
+
+
+class Network(Encoder):
+    """Timer-XL with any attention whose pairs of tokens can be hidden and biased."""
+
+    claims = ModelClaims(mixes_channels=True, equivariant_to_channels=False, reconstructs=True, classifies=True)
+    same: Tensor
+    """[query, key], True where both are of the same channel."""
+    hidden: Tensor | None
+    """[query, key], True where `target` hides the key; None: time alone decides."""
+
+    def __init__(self, shape: Shape, settings: Settings, attention: Spec = None) -> None:
+        super().__init__(shape)
+        refuse_marks(shape, "timer_xl", "makes its tokens from channels alone")
+        ahead = settings.patch if settings.output_patch is None else settings.output_patch
+        if ahead < 1:
+            raise SettingsError(f"output_patch is {ahead}; a token forecasts at least 1 step.")
+        if settings.target is not None and not 0 <= settings.target < shape.channels:
+            raise SettingsError(f"target is {settings.target}; channels count from 0 to {shape.channels - 1}.")
+        self.normalise = Normalise(settings.normalise)
+        patch = settings.patch
+        self.patches = Patches(shape.lookback, patch, patch, settings.width, pad_end=False, fill="front")
+        site = self._site(settings)
+        block = BlockSettings(settings.feed_forward, activation=settings.activation, dropout=settings.dropout)
+        self.stack = Stack(site, settings.depth, block, attention, final_norm="layer")
+        self._refuse_unfit(split(attention)[0])
+        self.variable_bias = nn.Parameter(torch.randn(settings.depth, 2, settings.heads))
+        self.scale = site.per_head**-0.5
+        channel = torch.arange(shape.channels).repeat_interleave(self.patches.tokens)
+        self.register_buffer("same", channel[:, None] == channel, persistent=False)
+        self.register_buffer("hidden", self._hidden(site, channel, settings.target), persistent=False)
+        self.ahead = min(ahead, shape.steps)
+        self.head: nn.Module
+        if shape.asks == "classes":
+            self.head = Classes(site.tokens * settings.width, shape.classes, dropout=settings.dropout)
+        else:
+            self.head = nn.Linear(settings.width, self.patches.patch if shape.asks == "window" else self.ahead)
+
+    def tokenise(self, x: Past, past_marks: Marks | None, future_marks: Marks | None) -> Tokens:
+        return self.patches(x).flatten(1, 2)[:, None]
+
+    def token_mask(self, mask: Real) -> Mask:
+        return self.patches.mask(mask).repeat(1, self.shape.channels)[:, None]
+
+    def score_bias(self, tokens: Tokens) -> list[Tensor]:
+        """The bias of each layer [head, token, token]; the authors add it before scores are scaled."""
+        other, own = (self.variable_bias * self.scale)[..., None, None].unbind(1)
+        biases = torch.where(self.same, own, other)
+        if self.hidden is not None:
+            biases = biases.masked_fill(self.hidden, -torch.inf)
+        return list(biases.unbind(0))
+
+    def detokenise(self, tokens: Tokens) -> Steps:
+        by_channel = tokens[:, 0].unflatten(1, (self.shape.channels, -1))
+        if self.shape.asks == "window":
+            return self.head(by_channel).flatten(2)[..., -self.shape.lookback :]
+        return self.head(by_channel[:, :, -1])
+
+    def forward(
+        self,
+        past: Past,
+        past_marks: Marks | None = None,
+        future_marks: Marks | None = None,
+        *,
+        mask: Real | None = None,
+    ) -> Steps | Logits:
+        out = super().forward(past, mask=mask)
+        if self.shape.asks != "steps":
+            return out
+        found = [out]
+        for _ in range(self.ahead, self.shape.steps, self.ahead):
+            past = torch.cat([past, found[-1]], dim=-1)[..., -self.shape.lookback :]
+            if mask is not None:
+                mask = functional.pad(mask, (0, self.ahead), value=True)[..., -self.shape.lookback :]
+            found.append(super().forward(past, mask=mask))
+        return torch.cat(found, dim=-1)[..., : self.shape.steps]
+
+    def _site(self, settings: Settings) -> Site:
+        channels, tokens = self.shape.channels, self.patches.tokens
+        return Site(
+            groups=1,
+            tokens=channels * tokens,
+            width=settings.width,
+            heads=settings.heads,
+            causal=settings.target is None,
+            lookback=self.shape.lookback,
+            variates=channels if tokens == 1 else None,
+            times=tuple(range(tokens)) * channels,
+            turned=_half(settings.width // settings.heads),
+            dropout=settings.dropout if settings.attention_dropout is None else settings.attention_dropout,
+            host="Timer-XL",
+        )
+
+    def _hidden(self, site: Site, channel: Tensor, target: int | None) -> Tensor | None:
+        if target is None:
+            return None
+        assert site.times is not None
+        times = torch.tensor(site.times)
+        own_past = (channel[:, None] == channel) & (times <= times[:, None])
+        informs = (channel == target)[:, None] & (channel != target)
+        return ~(own_past | informs)
+
+    def _refuse_unfit(self, name: str) -> None:
+        for block in self.stack.blocks:
+            assert isinstance(block, Block)
+            if block.attend.claims.mixes_groups or not block.attend.claims.takes_bias:
+                raise SettingsError(
+                    f"{name} does not work pair by pair, but Timer-XL hides some pairs of tokens and adds a bias to "
+                    "the others; use softmax, rbca, toa or prime."
+                )
+
+
+def _half(head_width: int) -> int:
+    """Half the channels of a head in whole pairs, rounded up as far as the head has them."""
+    return min(2 * -(-head_width // 4), head_width // 2 * 2)

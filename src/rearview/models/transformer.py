@@ -1,0 +1,199 @@
+"""Transformer, the encoder-decoder (Vaswani et al., 2017), as time series use it: every time step is a token.
+
+    window -> three-step convolution of all channels + marks + sines and cosines -> dropout
+           -> depth x [attention, LayerNorm; feed-forward, LayerNorm] -> LayerNorm = memory
+    the last `label` observed steps, then zeros -> the same kind of embedding
+           -> decoder_depth x [attention; attention to the memory; feed-forward, a LayerNorm each] -> LayerNorm
+           -> Linear(width -> channels) of the steps asked for
+
+This is the form of Time-Series-Library and of the recency-bias paper (Hegazy, Mahoney and Erichson, 2026): no instance
+norm unless asked for. The chosen attention stands in encoder and decoder; attention to the memory stays softmax. With
+softmax the decoder is causal. Other mechanisms keep their nature: recency bias or CAPS look back in the encoder too,
+TOA or prime see all of the decoder, which tells them nothing, since its future is zeros; `causal_decoder` overrules.
+
+Asked for its window or for classes, the network is the encoder alone, with a linear map of each step, or of all.
+
+Where we differ: marks that aren't known ahead are left out of the steps asked for (the released code always has them),
+and padding is hidden from attention, where the released classifier blanks it after the last layer only.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn import functional
+
+from rearview.attention import Spec, split
+from rearview.attention.contract import Mask, Site, Tokens, Weights
+from rearview.embed import Dropout, Normalise, Points, Sinusoidal
+from rearview.embed.normalise import Kind
+from rearview.embed.tokenise import built_for
+from rearview.errors import SettingsError
+from rearview.models._decoder import Decoder
+from rearview.models.contract import Logits, Marks, ModelClaims, Past, Real, Shape, Steps
+from rearview.models.encoder import Encoder, Read
+from rearview.models.heads import Classes
+from rearview.models.stack import BlockSettings, Stack
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Settings of the Transformer; the defaults are those of the recency-bias paper's table S3."""
+
+    width: int = 512
+    """Width of a token."""
+    heads: int = 8
+    """Attention heads."""
+    depth: int = 2
+    """Blocks of the encoder."""
+    decoder_depth: int = 1
+    """Blocks of the decoder."""
+    feed_forward: int = 2048
+    """Width inside the feed-forward part."""
+    dropout: float = 0.05
+    """Dropout on tokens, attention's output and the feed-forward part."""
+    attention_dropout: float | None = None
+    """Dropout on the attention weights; None: as `dropout`."""
+    activation: Literal["gelu", "relu"] = "gelu"
+    """Activation of the feed-forward part."""
+    label: int = 48
+    """Observed steps that the decoder starts from, as far as the look-back has them."""
+    causal_decoder: bool | None = None
+    """Whether decoder tokens see earlier ones only; None: with softmax yes, other mechanisms as they are by nature."""
+    normalise: Kind = "none"
+    """Instance normalisation: revin, last or none."""
+
+
+class Embedding(nn.Module):
+    """Tokens of time steps: values, marks and positions added up."""
+
+    def __init__(self, shape: Shape, steps: int, settings: Settings) -> None:
+        super().__init__()
+        self.points = Points(shape.channels, settings.width, marks=shape.marks)
+        self.positions = Sinusoidal(steps, settings.width)
+        self.drop = Dropout(settings.dropout)
+
+    def forward(self, x: Past, marks: Marks | None) -> Tokens:
+        return self.drop(self.positions(self.points(x, marks)))
+
+
+class Network(Encoder):
+    """The Transformer with any attention that mixes time steps."""
+
+    claims = ModelClaims(
+        mixes_channels=True,
+        uses_marks=True, reads_ahead=True,
+        scale_free=False,
+        equivariant_to_channels=False,
+        reconstructs=True,
+        classifies=True,
+    )
+
+    def __init__(self, shape: Shape, settings: Settings, attention: Spec = None) -> None:
+        super().__init__(shape)
+        if settings.label < 0:
+            raise SettingsError(f"label is {settings.label}; the decoder starts from 0 observed steps or more.")
+        self.normalise = Normalise(settings.normalise)
+        self.embed = Embedding(shape, shape.lookback, settings)
+        site = Site(
+            groups=1,
+            tokens=shape.lookback,
+            width=settings.width,
+            heads=settings.heads,
+            lookback=shape.lookback,
+            dropout=settings.dropout if settings.attention_dropout is None else settings.attention_dropout,
+            host="Transformer",
+        )
+        block = BlockSettings(settings.feed_forward, activation=settings.activation, dropout=settings.dropout)
+        self.stack = Stack(site, settings.depth, block, attention, final_norm="layer")
+        self.label = min(settings.label, shape.lookback)
+        self.decoder: Decoder | None = None
+        self.head: nn.Module
+        if shape.asks == "classes":
+            features = shape.lookback * settings.width
+            self.head = Classes(features, shape.classes, activate=True, dropout=settings.dropout)
+            return
+        self.head = nn.Linear(settings.width, shape.channels)
+        if shape.asks == "steps":
+            steps = self.label + shape.steps
+            causal = settings.causal_decoder
+            causal = split(attention)[0] == "softmax" if causal is None else causal
+            self.embed_start = Embedding(shape, steps, settings)
+            self.decoder = Decoder(replace(site, tokens=steps, causal=causal), settings.decoder_depth, block, attention)
+
+    def tokenise(self, x: Past, past_marks: Marks | None, future_marks: Marks | None) -> Tokens:
+        if not self.shape.marks:
+            return self.embed(x, None)
+        return self.embed(x, built_for(self.shape.marks, self.shape.future, past_marks, future_marks)[0])
+
+    def token_mask(self, mask: Real) -> Mask:
+        return mask[:, None]
+
+    def detokenise(self, tokens: Tokens) -> Steps:
+        return self.head(tokens[:, 0, -self.shape.steps :]).transpose(1, 2)
+
+    def forward(
+        self,
+        past: Past,
+        past_marks: Marks | None = None,
+        future_marks: Marks | None = None,
+        *,
+        mask: Real | None = None,
+    ) -> Steps | Logits:
+        if self.decoder is None:
+            return super().forward(past, past_marks, future_marks, mask=mask)
+        given = self.read(past, past_marks, future_marks, mask)
+        decoded = self._decode(self.decoder, given, past_marks, future_marks)
+        return given.denormalise(self.detokenise(decoded))
+
+    def weights(
+        self,
+        past: Past,
+        past_marks: Marks | None = None,
+        future_marks: Marks | None = None,
+        *,
+        mask: Real | None = None,
+    ) -> list[Weights]:
+        """The operators of the encoder's layers, then those of the decoder's."""
+        found = super().weights(past, past_marks, future_marks, mask=mask)
+        if self.decoder is not None:
+            given = self.read(past, past_marks, future_marks, mask)
+            self._decode(self.decoder, given, past_marks, future_marks, found)
+        return found
+
+    def prepare(self, windows: Past) -> None:
+        super().prepare(windows)
+        if self.decoder is not None:
+            self.decoder.prepare(windows)
+
+    def _decode(
+        self,
+        decoder: Decoder,
+        given: Read,
+        past_marks: Marks | None,
+        future_marks: Marks | None,
+        found: list[Weights] | None = None,
+    ) -> Float[Tensor, "batch 1 start width"]:
+        memory = self.stack(given.tokens, given.mask, windows=given.windows)
+        start = functional.pad(given.windows, (0, self.shape.steps))[..., -self.label - self.shape.steps :]
+        tokens = self.embed_start(start, self._marks_ahead(past_marks, future_marks))
+        mask = given.mask
+        if mask is not None:
+            mask = functional.pad(mask, (0, self.shape.steps), value=True)[..., -tokens.shape[2] :]
+        return decoder(tokens, memory, mask, given.mask, given.windows, found)
+
+    def _marks_ahead(self, past_marks: Marks | None, future_marks: Marks | None) -> Marks | None:
+        """Marks of the decoder's steps: those observed, those known ahead, and 0 for what nobody knows.
+
+        Where steps are asked for several times over (quantiles), each moment's marks stand at all of its steps.
+        """
+        if past_marks is None or not self.shape.marks:
+            return None
+        steps, future = self.shape.steps, self.shape.future
+        ahead = past_marks[..., :0] if future_marks is None or not future else future_marks
+        if future and steps % future == 0:
+            ahead = ahead.repeat_interleave(steps // future, dim=-1)
+        ahead = functional.pad(ahead, (0, max(0, steps - ahead.shape[-1])))[..., :steps]
+        return torch.cat([past_marks[..., past_marks.shape[-1] - self.label :], ahead], dim=-1)
