@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rearview.data import catalogue, undated
+from rearview.data import catalogue, gift, undated
 from rearview.data.borders import Borders
 from rearview.data.catalogue import Dataset
 from rearview.data.step import Step
@@ -39,6 +39,19 @@ SHAPES = {
     "PEMS07": (28224, 883),
     "PEMS08": (17856, 170),
 }
+GIFT = {
+    "ETT1_H": (17420, 7),
+    "ETT1_D": (725, 7),
+    "ETT1_W": (103, 7),
+    "ETT2_H": (17420, 7),
+    "ETT2_D": (725, 7),
+    "ETT2_W": (103, 7),
+    "JENA_WEATHER_H": (8784, 21),
+    "JENA_WEATHER_D": (366, 21),
+    "M_DENSE_H": (17520, 30),
+    "M_DENSE_D": (730, 30),
+    "COVID_DEATHS_D": (212, 266),
+}
 
 SMALL = Dataset("Small", ("small.csv",), rows=5, channels=2, step=Step(1, "h"), rule="custom", source="our own desk")
 SMALL_CSV = "date,a,OT\n" + "".join(
@@ -53,7 +66,10 @@ def shelf(monkeypatch):
 
 
 def test_every_set_of_the_field_stands_with_its_shape():
-    assert {name: (catalogue.get(name).rows, catalogue.get(name).channels) for name in catalogue.names()} == SHAPES
+    assert {name: (catalogue.get(name).rows, catalogue.get(name).channels) for name in catalogue.names()} == {
+        **SHAPES,
+        **GIFT,
+    }
 
 
 @pytest.mark.parametrize(
@@ -84,7 +100,7 @@ def test_horizons_and_calendar_follow_the_field():
     assert catalogue.get("ETTm1").horizons == (96, 192, 336, 720)
     assert catalogue.get("ILI").horizons == (24, 36, 48, 60)
     assert catalogue.get("PEMS07").horizons == (12, 24, 48, 96)
-    assert {name for name in catalogue.names() if catalogue.get(name).calendar is None} == {
+    assert {name for name in SHAPES if catalogue.get(name).calendar is None} == {
         "Solar", "PEMS03", "PEMS04", "PEMS07", "PEMS08"
     }  # fmt: skip
     assert {catalogue.get(name).calendar for name in ("ETTm1", "Weather", "ILI")} == {"h"}
@@ -144,7 +160,7 @@ def test_files_are_found_in_any_case_two_levels_down_and_the_upper_wins(tmp_path
         (tmp_path / place).write_text("date,a\n")
     assert catalogue.find("Weather", tmp_path) == tmp_path / "deep/er/WEATHER.csv"
     assert catalogue.find("etth1", str(tmp_path)) == tmp_path / "ETTh1.csv"
-    assert catalogue.available(tmp_path) == ("ETTh1", "Weather", "Weather-repaired")
+    assert catalogue.available(tmp_path) == ("ETTh1", "Weather", "Weather-repaired", "ETT1_H", "ETT1_D", "ETT1_W")
     with pytest.raises(InputError, match=r"ETTm1\.csv"):
         catalogue.find("ETTm1", tmp_path)
 
@@ -292,3 +308,22 @@ def test_a_standardised_etth1_is_the_published_one(real_data):
     train = panel.original(slice(first, last), 0)
     np.testing.assert_allclose(train.mean(axis=0), GOLDEN["output_scaler/ETTh1/mean"], rtol=1e-6)
     np.testing.assert_allclose(train.std(axis=0), GOLDEN["output_scaler/ETTh1/scale"], rtol=1e-6)
+
+
+def test_gift_short_takes_a_tenth_in_whole_horizons():
+    # 17,420 rows: a tenth is 36.3 horizons of 48, of which 20 are taken; 725 days: 2.4 horizons of 30, so 3.
+    assert catalogue.borders("ETT1_H", lookback=96) == Borders((0, 16412), (16316, 16460), (16364, 17420))
+    assert catalogue.borders("ETT1_D", lookback=60) == Borders((0, 605), (545, 635), (575, 725))
+
+
+def test_days_are_means_of_their_hours(tmp_path):
+    hours = np.arange(24 * 3 + 5)
+    days = [f"2020-01-{1 + hour // 24:02d} {hour % 24:02d}:00:00" for hour in hours]
+    lines = [f"{day},{hour},{'' if hour == 30 else 2 * hour}" for day, hour in zip(days, hours, strict=True)]
+    (tmp_path / "hourly.csv").write_text("date,a,b\n" + "\n".join(lines) + "\n")
+    panel = gift.averaged(tmp_path / "hourly.csv", Step(1, "D"), hours=24)
+    means = panel.original(slice(None), 0)
+    without = np.delete(2 * hours[24:48], 6).mean()
+    np.testing.assert_allclose(means, [[11.5, 23], [35.5, without], [59.5, 119]], rtol=1e-6)
+    assert panel.stamps[1] == np.datetime64("2020-01-02")
+    assert any(finding.what == "averaged" for finding in panel.findings)

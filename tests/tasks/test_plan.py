@@ -72,9 +72,9 @@ def test_lookback_and_horizon_always_fit(step: str, length: int, horizon: int) -
     assert naive >= season.value or season.value + horizon > length
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=60)
 @given(
-    name=st.sampled_from(["patchtst", "itransformer", "dlinear", "seasonal_naive"]),
+    name=st.sampled_from(models.names()),
     lookback=st.integers(1, 200),
     season=st.integers(1, 60),
     samples=st.integers(1, 1_000_000),

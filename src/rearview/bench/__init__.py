@@ -12,6 +12,8 @@ Rows are read and shown without torch; only running imports it.
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from rearview.bench.classification import classify as classify
+    from rearview.bench.classification_row import ClassificationRow as ClassificationRow
     from rearview.bench.results import append as append
     from rearview.bench.results import find as find
     from rearview.bench.results import read as read
@@ -19,7 +21,16 @@ if TYPE_CHECKING:
     from rearview.bench.runner import run as run
     from rearview.bench.tables import table as table
 
-_HOMES = {"Row": "row", "append": "results", "find": "results", "read": "results", "run": "runner", "table": "tables"}
+_HOMES = {
+    "ClassificationRow": "classification_row",
+    "Row": "row",
+    "append": "results",
+    "classify": "classification",
+    "find": "results",
+    "read": "results",
+    "run": "runner",
+    "table": "tables",
+}
 
 
 def __getattr__(name: str) -> Any:
@@ -30,4 +41,4 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module 'rearview.bench' has no attribute {name!r}")
 
 
-__all__ = ["Row", "append", "find", "read", "run", "table"]
+__all__ = ["ClassificationRow", "Row", "append", "classify", "find", "read", "run", "table"]

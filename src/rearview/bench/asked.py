@@ -50,7 +50,7 @@ class Asked:
 
     def configuration(self, values_sha256: str) -> dict[str, Any]:
         """The columns of a row that say what was asked for."""
-        name, settings = _mechanism(self.attention) if models.claims(self.model).attention else ("", {})
+        name, settings = mechanism(self.attention) if models.claims(self.model).attention else ("", {})
         training = {} if self.training is None else self.training.to_dict()
         return {
             "dataset": self.dataset.name,
@@ -143,7 +143,7 @@ def _training(given: Mapping[str, Any], seed: int) -> train.Settings:
     return settings_from(train.Settings, "training", {**given, "seed": seed})
 
 
-def _mechanism(spec: Spec) -> tuple[str, dict[str, Any]]:
+def mechanism(spec: Spec) -> tuple[str, dict[str, Any]]:
     """A mechanism's name and all of its settings, those left at their defaults included."""
     name, given = mechanisms.split(spec)
     with torch.random.fork_rng(devices=[]):  # describing builds a layer, whose weights are drawn

@@ -167,7 +167,7 @@ def _cells(
 
 def _chosen(number: Number) -> bool:
     """Whether a number is the best of several settings."""
-    return number.variant == "rbca_best" or "best of" in number.setting and number.variant.startswith("rbca")
+    return number.variant == "rbca_best" or ("best of" in number.setting and number.variant.startswith("rbca"))
 
 
 def _candidates(search: Mapping[str, list[Any]]) -> Iterator[dict[str, Any]]:

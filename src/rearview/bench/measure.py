@@ -70,7 +70,7 @@ def errors(
 
 def latency(network: Model, source: Source, precision: Precision = "float32") -> float:
     """Median time of a forward pass of one window, in milliseconds."""
-    window = source.pasts(torch.zeros(1, dtype=torch.int64))
+    window = source.batch(torch.zeros(1, dtype=torch.int64))
     times = []
     with torch.no_grad(), autocast(source.device, precision):
         for _ in range(_WARM_UPS + _REPEATS):

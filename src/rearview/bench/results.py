@@ -12,53 +12,62 @@ import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
-from rearview.bench.row import COLUMNS, EARLIER, SCHEMA, Row, from_cells
+from rearview.bench.row import AnyLine, Line, Row, from_cells
 from rearview.errors import InputError, SettingsError, did_you_mean
 
 
-def read(path: Path) -> list[Row]:
-    """Every whole row of a results file, in the order in which they were added."""
+@overload
+def read(path: Path) -> list[Row]: ...
+@overload
+def read(path: Path, kind: type[AnyLine]) -> list[AnyLine]: ...
+def read(path: Path, kind: type[Any] = Row) -> list[Any]:
+    """Every whole row of a results file, in the order in which they were added; `kind`: what its rows are."""
     try:
         content = path.read_bytes()
     except OSError as problem:
         raise InputError(f"The results file {path} can't be read ({problem.strerror}); check its name.") from problem
-    lines = _whole(path, content).decode("utf-8", errors="replace").split("\n")
+    lines = _whole(path, content, kind).decode("utf-8", errors="replace").split("\n")
     columns = lines[0].count(",") + 1
-    return [_row(path, number, line, columns) for number, line in enumerate(lines[1:-1], start=2)]
+    return [_row(path, number, line, columns, kind) for number, line in enumerate(lines[1:-1], start=2)]
 
 
-def append(path: Path, row: Row) -> None:
+def append(path: Path, row: Line) -> None:
     """Add a row to a results file, which is made where there is none; a row that can't be kept is told in the error."""
     line = _line(row.cells())
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with _locked(path) as handle:
-            _write(handle, path, line)
+            _write(handle, path, line, type(row))
     except (OSError, InputError) as problem:
         raise InputError(
             f"The row can't be added to {path} ({problem}); mend that and add this line: {line.decode().rstrip()}"
         ) from problem
 
 
-def find(rows: Iterable[Row], **wanted: Any) -> list[Row]:
+def find(rows: Iterable[AnyLine], kind: type[Line] = Row, **wanted: Any) -> list[AnyLine]:
     """The rows whose columns have the values wanted: find(rows, dataset="ETTh1", horizon=96)."""
+    columns = kind.columns()
     for name in wanted:
-        if name not in COLUMNS:
+        if name not in columns:
             raise SettingsError(
-                f"Result rows have no column {name!r}.{did_you_mean(name, COLUMNS)} Columns: {', '.join(COLUMNS)}."
+                f"Result rows have no column {name!r}.{did_you_mean(name, columns)} Columns: {', '.join(columns)}."
             )
     return [row for row in rows if all(getattr(row, name) == value for name, value in wanted.items())]
 
 
-def kept(path: Path) -> list[Row]:
+@overload
+def kept(path: Path) -> list[Row]: ...
+@overload
+def kept(path: Path, kind: type[AnyLine]) -> list[AnyLine]: ...
+def kept(path: Path, kind: type[Any] = Row) -> list[Any]:
     """The rows a file holds already, none where it is still to be made; a place that can't take rows is refused.
 
     For asking before a run what would otherwise be found out after it.
     """
     if path.exists():
-        rows = read(path)
+        rows = read(path, kind)
         place = path
     else:
         rows = []
@@ -70,14 +79,15 @@ def kept(path: Path) -> list[Row]:
     return rows
 
 
-def _whole(path: Path, content: bytes) -> bytes:
+def _whole(path: Path, content: bytes, kind: type[Line]) -> bytes:
     """The whole lines of a results file; half a last line is told, any other file refused."""
     end = content.rfind(b"\n") + 1
     whole, torn = content[:end], content[end:]
-    if not (whole.startswith(_HEADERS) if whole else _HEADER.startswith(torn)):
+    current, *earlier = _headers(kind)
+    if not (whole.startswith((current, *earlier)) if whole else current.startswith(torn)):
         raise InputError(
-            f"{path} is no results file of this version of rearview (schema {SCHEMA}): its first line is not the list "
-            f"of columns that begins with {','.join(COLUMNS[:4])}; choose another file."
+            f"{path} is no results file of this version of rearview (schema {kind.VERSION}): its first line is not the "
+            f"list of columns that begins with {','.join(kind.columns()[:4])}; choose another file."
         )
     if torn:
         warnings.warn(
@@ -88,10 +98,10 @@ def _whole(path: Path, content: bytes) -> bytes:
     return whole
 
 
-def _row(path: Path, number: int, line: str, columns: int) -> Row:
+def _row(path: Path, number: int, line: str, columns: int, kind: type[AnyLine]) -> AnyLine:
     try:
         cells = next(csv.reader([line], strict=True), [])
-        return from_cells(cells, columns)
+        return from_cells(kind, cells, columns)
     except (ValueError, csv.Error) as problem:
         raise InputError(
             f"{path}, line {number} is no result row ({problem}); rows are never edited: put the line back as it was, "
@@ -99,12 +109,15 @@ def _row(path: Path, number: int, line: str, columns: int) -> Row:
         ) from None
 
 
-def _write(handle: int, path: Path, line: bytes) -> None:
-    whole = _whole(path, path.read_bytes())
-    if whole and not whole.startswith(_HEADER):
-        raise InputError(f"its columns are those of an earlier version (now: schema {SCHEMA}); begin another file")
+def _write(handle: int, path: Path, line: bytes, kind: type[Line]) -> None:
+    whole = _whole(path, path.read_bytes(), kind)
+    header = _headers(kind)[0]
+    if whole and not whole.startswith(header):
+        raise InputError(
+            f"its columns are those of an earlier version (now: schema {kind.VERSION}); begin another file"
+        )
     os.ftruncate(handle, len(whole))
-    data = line if whole else _HEADER + line
+    data = line if whole else header + line
     written = os.write(handle, data)
     if written != len(data):
         raise OSError(f"only {written} of {len(data)} bytes could be written")
@@ -133,5 +146,7 @@ def _line(cells: Sequence[str]) -> bytes:
     return text.getvalue().encode()
 
 
-_HEADER = _line(COLUMNS)
-_HEADERS = (_HEADER, *(_line(COLUMNS[:count]) for count in EARLIER.values()))
+def _headers(kind: type[Line]) -> tuple[bytes, ...]:
+    """The first line of a file of such rows, as it is now and as it was in the versions before."""
+    columns = kind.columns()
+    return _line(columns), *(_line(columns[:count]) for count in kind.EARLIER.values())

@@ -7,7 +7,7 @@ sorted keys, so that equal runs have equal text.
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import astuple, dataclass, fields
-from typing import Any
+from typing import Any, ClassVar, TypeVar
 
 SCHEMA = 2
 """The version of the columns; it grows when one is added, renamed or changes its meaning."""
@@ -36,8 +36,41 @@ CONFIGURATION = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class Line:
+    """What rows of every kind can do; a kind adds its columns, of which `schema` is the first."""
+
+    VERSION: ClassVar[int]
+    """The version of the columns."""
+    EARLIER: ClassVar[Mapping[int, int]] = {}
+    """How many columns the versions before had."""
+    CONFIGURATION: ClassVar[tuple[str, ...]]
+    """The columns that say what was asked for."""
+
+    @classmethod
+    def columns(cls) -> tuple[str, ...]:
+        """Every column, in order."""
+        return tuple(field.name for field in fields(cls))
+
+    @property
+    def configuration(self) -> dict[str, Any]:
+        """What was asked for."""
+        return {name: getattr(self, name) for name in self.CONFIGURATION}
+
+    def cells(self) -> list[str]:
+        """The row as text, column by column; floats keep every digit."""
+        return ["" if value is None else str(value) for value in astuple(self)]
+
+
+AnyLine = TypeVar("AnyLine", bound=Line)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row(Line):
     """One run of one model on one data set with one seed."""
+
+    VERSION: ClassVar[int] = SCHEMA
+    EARLIER: ClassVar[Mapping[int, int]] = EARLIER
+    CONFIGURATION: ClassVar[tuple[str, ...]] = CONFIGURATION
 
     schema: int = SCHEMA
     dataset: str
@@ -118,30 +151,21 @@ class Row:
     setup_seconds: float = 0.0
     """Time of compiling and capturing, part of `train_seconds`."""
 
-    @property
-    def configuration(self) -> dict[str, Any]:
-        """What was asked for."""
-        return {name: getattr(self, name) for name in CONFIGURATION}
 
-    def cells(self) -> list[str]:
-        """The row as text, column by column; floats keep every digit."""
-        return ["" if value is None else str(value) for value in astuple(self)]
+COLUMNS = Row.columns()
 
 
-COLUMNS = tuple(field.name for field in fields(Row))
-
-
-def from_cells(cells: Sequence[str], columns: int = len(COLUMNS)) -> Row:
+def from_cells(kind: type[AnyLine], cells: Sequence[str], columns: int) -> AnyLine:
     """The row whose `cells` were written under the first `columns` columns; a ValueError says what can't be read."""
     if len(cells) != columns:
         raise ValueError(f"it has {len(cells)} cells instead of {columns}")
     values: dict[str, Any] = {}
-    for field, cell in zip(fields(Row)[:columns], cells, strict=True):
+    for field, cell in zip(fields(kind)[:columns], cells, strict=True):
         try:
             values[field.name] = _READERS[field.type](cell)
         except ValueError:
             raise ValueError(f"its {field.name} is {cell!r}") from None
-    return Row(**values)
+    return kind(**values)
 
 
 def as_json(facts: Mapping[str, Any] | Sequence[Any]) -> str:

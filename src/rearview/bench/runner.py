@@ -216,6 +216,7 @@ def _network(asked: Asked, task: Forecast, source: Source) -> Model:
             steps=task.steps,
             attention=asked.attention,
             marks=source.mark_count,
+            future=asked.horizon if source.mark_count and models.claims(asked.model).reads_ahead else 0,
             **{**asked.settings, **({"adapters": asked.adapters} if asked.adapters else {})},
         )
 

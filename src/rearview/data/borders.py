@@ -13,6 +13,7 @@ PEMS is the exception: its parts lend nothing to one another, and the first `loo
 | pems               | int(0.6 rows) | to int(0.8 rows) | the rest            | PEMS03, PEMS04, PEMS07, PEMS08       |
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -84,6 +85,17 @@ def _solar(rows: int, lookback: int) -> Borders:
 def _pems(rows: int, lookback: int) -> Borders:
     train_end, validation_end = int(rows * 0.6), int(rows * 0.8)
     return Borders((0, train_end), (train_end, validation_end), (validation_end, rows))
+
+
+def gift_short(horizon: int) -> Rule:
+    """GIFT-Eval's short setting: a tenth of the rows, 1 to 20 windows of a horizon, is test; one horizon validation."""
+
+    def rule(rows: int, lookback: int) -> Borders:
+        windows = min(max(1, math.ceil(rows / 10 / horizon)), 20)
+        test_start = rows - windows * horizon
+        return _lending(test_start - horizon, test_start, test_start, rows, lookback)
+
+    return rule
 
 
 RULES: dict[str, Rule] = {

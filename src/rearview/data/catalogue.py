@@ -16,13 +16,26 @@ from functools import partial
 from pathlib import Path
 
 from rearview.data import borders as published
-from rearview.data import undated
+from rearview.data import gift, undated
 from rearview.data.borders import Borders, Rule
 from rearview.data.panel import Finding, Panel
 from rearview.data.step import Step
 from rearview.errors import InputError, SettingsError, did_you_mean
 
-__all__ = ["Borders", "Dataset", "available", "borders", "checksum", "find", "get", "load", "names", "register"]
+__all__ = [
+    "Borders",
+    "Dataset",
+    "available",
+    "borders",
+    "checksum",
+    "compared",
+    "find",
+    "get",
+    "load",
+    "locate",
+    "names",
+    "register",
+]
 
 Reader = Callable[[Path, Step], Panel]
 
@@ -109,16 +122,21 @@ def borders(dataset: str | Dataset | Rule, rows: int | None = None, lookback: in
 def find(name: str | Dataset, data_dir: Path | str | None = None) -> Path:
     """The file of a data set; a missing one is refused with the places looked at and where the world gets it."""
     dataset = get(name) if isinstance(name, str) else name
+    return locate(dataset.name, dataset.files, dataset.source, data_dir)
+
+
+def locate(name: str, files: tuple[str, ...], source: str, data_dir: Path | str | None = None) -> Path:
+    """The first of some files that is there, in any case; where none is, a refusal says what was looked for where."""
     folder, chosen_by = _folder(data_dir)
     held = _files(folder)
-    for file in dataset.files:
+    for file in files:
         if file.casefold() in held:
             return held[file.casefold()]
     looked = f"{folder} ({chosen_by})"
     reason = f"in {looked} or its subfolders, two levels down" if folder.is_dir() else f"because {looked} is no folder"
     raise InputError(
-        f"{' or '.join(dataset.files)}, the file of {dataset.name}, was not found {reason}; get it from "
-        f"{dataset.source}, and name its folder with --data-dir (data_dir=) or the variable REARVIEW_DATA"
+        f"{' or '.join(files)}, the file of {name}, was not found {reason}; get it from {source}, and name its folder "
+        "with --data-dir (data_dir=) or the variable REARVIEW_DATA"
     )
 
 
@@ -140,7 +158,7 @@ def load(name: str | Dataset, data_dir: Path | str | None = None) -> Panel:
             f"{dataset.channels:,}; a part of a data set can't go by its name: get the whole from {dataset.source}, "
             "or read the file as one of your own"
         )
-    return replace(panel, findings=(*panel.findings, *_compared(path, dataset)))
+    return replace(panel, findings=(*panel.findings, *compared(path, dataset.name, dataset.sha256)))
 
 
 def checksum(path: Path) -> str:
@@ -149,11 +167,12 @@ def checksum(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _compared(path: Path, dataset: Dataset) -> tuple[Finding, ...]:
-    if not dataset.sha256 or checksum(path) in dataset.sha256:
+def compared(path: Path, name: str, good: tuple[str, ...]) -> tuple[Finding, ...]:
+    """A warning where copies of a data set are known to be good and the file is none of them."""
+    if not good or checksum(path) in good:
         return ()
     message = (
-        f"{path.name} differs from the copy of {dataset.name} that is known to be good (its checksum is another); "
+        f"{path.name} differs from the copy of {name} that is known to be good (its checksum is another); "
         "line ends or rounding may be all, but compare scores with care."
     )
     return (Finding("warning", "checksum", 1, message),)
@@ -218,6 +237,24 @@ def _pems(district: str, rows: int, channels: int, start: str) -> Dataset:
     )
 
 
+def _gift(name: str, files: tuple[str, ...], hours: int, rows: int, channels: int, horizon: int) -> Dataset:
+    """A set of GIFT-Eval in the setting that MICA reports: rows of `hours` hours, one horizon."""
+    steps = {1: Step(1, "h"), 24: Step(1, "D"), 168: Step(1, "W")}
+    return Dataset(
+        name=name,
+        files=files,
+        rows=rows,
+        channels=channels,
+        step=steps[hours],
+        rule=published.gift_short(horizon),
+        source="the GIFT-Eval collection of Salesforce on Hugging Face, or the file it was made from",
+        horizons=(horizon,),
+        calendar=None,
+        read=gift.hourly if hours == 1 or files == ("covid_deaths.csv",) else partial(gift.averaged, hours=hours),
+    )
+
+
+_JENA, _MADRID = ("jena_weather_hourly.csv",), ("M_DENSE.csv",)
 _TSLIB = "the data folder linked in the README of thuml/Time-Series-Library on GitHub"
 
 _WEATHER = Dataset(
@@ -297,5 +334,16 @@ for _dataset in (
     _pems("04", 16_992, 307, start="2018-01-01"),
     _pems("07", 28_224, 883, start="2017-05-01"),
     _pems("08", 17_856, 170, start="2016-07-01"),
+    _gift("ETT1_H", ("ETTh1.csv",), 1, 17_420, 7, 48),
+    _gift("ETT1_D", ("ETTh1.csv",), 24, 725, 7, 30),
+    _gift("ETT1_W", ("ETTh1.csv",), 168, 103, 7, 8),
+    _gift("ETT2_H", ("ETTh2.csv",), 1, 17_420, 7, 48),
+    _gift("ETT2_D", ("ETTh2.csv",), 24, 725, 7, 30),
+    _gift("ETT2_W", ("ETTh2.csv",), 168, 103, 7, 8),
+    _gift("JENA_WEATHER_H", _JENA, 1, 8_784, 21, 48),
+    _gift("JENA_WEATHER_D", _JENA, 24, 366, 21, 30),
+    _gift("M_DENSE_H", _MADRID, 1, 17_520, 30, 48),
+    _gift("M_DENSE_D", _MADRID, 24, 730, 30, 30),
+    _gift("COVID_DEATHS_D", ("covid_deaths.csv",), 24, 212, 266, 30),
 ):
     register(_dataset)

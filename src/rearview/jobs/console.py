@@ -16,7 +16,7 @@ from rearview.train import Line
 def forecast_command(job: Job, out: Path, command: str) -> int:
     """Run a forecast job, write its files and print what came of it; `command` is how to make the run again."""
     check_folder(out)
-    console = _console()
+    console = new_console()
     outcome = run(job, out, progress=Line(), say=lambda sentence: console.print(sentence, style="dim"))
     written = files.write(outcome, out, command)
     _print_choices(console, outcome)
@@ -92,17 +92,8 @@ def predict_command(
     return 0
 
 
-def bench_command(**asked: Any) -> int:
-    """One benchmark run."""
-    from rearview import bench
-
-    row = bench.run(progress=Line(), **asked)
-    for line in bench.table([row]):
-        sys.stdout.write(f"{line}\n")
-    return 0
-
-
-def _console() -> Any:
+def new_console() -> Any:
+    """A terminal to print to."""
     from rich.console import Console
 
     # File and column names are printed as they are: nothing in them is markup.

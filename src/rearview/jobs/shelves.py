@@ -12,6 +12,17 @@ def list_command(what: str, data_dir: Path | None) -> int:
     """Names with a line each."""
     if what == "datasets":
         return _list_datasets(data_dir)
+    if what == "experiments":
+        from rearview.jobs.reproduce import list_experiments
+
+        return list_experiments(data_dir)
+    if what == "protocols":
+        from rearview.bench import protocols
+
+        _print([f"{name}: {protocols.get(name).summary}" for name in protocols.names()])
+        return 0
+    if what == "pairs":
+        return _list_pairs()
     shelf = _shelf(what)
     rows = [(name, shelf.summary(name)) for name in shelf.names()]
     width = max(len(name) for name, _ in rows)
@@ -24,6 +35,11 @@ def describe_command(name: str) -> int:
     from rearview import attention, models
     from rearview.data import catalogue
 
+    if name.startswith("protocol:"):
+        from rearview.bench import protocols
+
+        _print(protocols.get(name.removeprefix("protocol:")).lines())
+        return 0
     for shelf in (attention, models):
         if name in shelf.names():
             found = shelf.describe(name)
@@ -39,6 +55,21 @@ def describe_command(name: str) -> int:
         f"There is nothing called {name!r}.{did_you_mean(name, known_names)} "
         "See `rearview list attentions`, `list models` and `list datasets`."
     )
+
+
+def _list_pairs() -> int:
+    from rearview.models import pairs
+
+    found = pairs.matrix()
+    names = list(dict.fromkeys(pair.attention for pair in found))
+    width = max(len(pair.model) for pair in found)
+    lines = [" " * width + "  " + "  ".join(names)]
+    for model in dict.fromkeys(pair.model for pair in found):
+        marks = {pair.attention: "-" if pair.reason else "yes" for pair in found if pair.model == model}
+        lines.append(f"{model:<{width}}  " + "  ".join(marks[name].ljust(len(name)) for name in names).rstrip())
+    reasons = dict.fromkeys(f"{pair.model} with {pair.attention}: {pair.reason}" for pair in found if pair.reason)
+    _print([*lines, "", *reasons])
+    return 0
 
 
 def _shelf(what: str) -> Any:

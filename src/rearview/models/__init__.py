@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rearview.models.contract import Shape as Shape
 
 _SHELF = Shelf(
-    "rearview.models", "model", needs=("Settings", "Network"), aside=("contract", "encoder", "heads", "stack")
+    "rearview.models", "model", needs=("Settings", "Network"), aside=("contract", "encoder", "heads", "pairs", "stack")
 )
 _CONTRACT = ("Model", "ModelClaims", "Shape")
 

@@ -3,8 +3,8 @@
 A point forecast asks for the horizon. A quantile forecast asks for the horizon times the quantiles and reads the steps
 as [ahead, quantile], so any model can give quantiles without knowing of them. Missing cells of the future do not count.
 
-`fredf` (Wang et al., 2025) also compares spectra: share * mean (yhat - y)^2 + (1 - share) * mean |rfft(yhat) - rfft(y)|,
-the transform over time and not normalised; a missing cell counts as met.
+`fredf` (Wang et al., 2025) also compares spectra: share * mean (yhat - y)^2 + (1 - share) * mean |rfft(yhat - y)|, the
+transform over time and not normalised; a missing cell counts as met.
 """
 
 from collections.abc import Sequence
@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from rearview.errors import SettingsError
+from rearview.tasks.penalty import penalised
 
 if TYPE_CHECKING:
     from rearview.data.window import Batch
@@ -61,8 +62,11 @@ class Forecast:
         return targets.reshape(*targets.shape[:2], self.horizon, -1)
 
     def loss(self, model: nn.Module, batch: "Batch") -> tuple[Tensor, Tensor]:
-        """Sum of losses over the observed cells, and their number."""
+        """Sum of losses over the observed cells, and their number; in training with the model's own penalty."""
         yhat = self.forecasts(model, batch)
+        return penalised(model, *self._errors(yhat, batch))
+
+    def _errors(self, yhat: Tensor, batch: "Batch") -> tuple[Tensor, Tensor]:
         if self.name == "fredf":
             return self._in_time_and_frequency(yhat[..., 0].float(), batch)
         cells = self._cells(yhat.float(), batch.future[..., None])

@@ -5,10 +5,12 @@ What the user sets stands; what is left open is chosen here, and every choice ca
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
+from rearview import models
 from rearview.data.panel import Panel
+from rearview.folder import inside
 
 LONGEST_LOOKBACK = 1024
 
@@ -42,6 +44,21 @@ class Plan:
             "model": dict(self.model),
             "training": dict(self.training),
         }
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON, one entry a choice."""
+        parts = {
+            "model.": self.model,
+            "training.": self.training,
+            "": {"lookback": self.lookback, "season": self.season},
+        }
+        return {f"{part}{name}": asdict(choice) for part, choices in parts.items() for name, choice in choices.items()}
+
+    @staticmethod
+    def from_dict(facts: Mapping[str, Any]) -> "Plan":
+        """The plan that `to_dict` wrote."""
+        choices = {name: Choice(**fact) for name, fact in facts.items()}
+        return Plan(choices["lookback"], choices["season"], inside("model.", choices), inside("training.", choices))
 
 
 def choose_season(panel: Panel, given: int | None, longest: int) -> Choice:
@@ -87,7 +104,7 @@ def choose_model(panel: Panel, given: str | None) -> Choice:
 
 
 def model_settings(name: str, lookback: int, season: int, samples: int, on_gpu: bool) -> dict[str, Choice]:
-    """Settings of the networks that have sizes to choose; `samples`: training windows times channels."""
+    """Those settings of a network that the data decide; `samples`: training windows times channels."""
     if name == "seasonal_naive":
         if season > lookback:
             return {"period": Choice(1, f"a season of {season} steps does not fit a look-back of {lookback}")}
@@ -95,6 +112,7 @@ def model_settings(name: str, lookback: int, season: int, samples: int, on_gpu: 
     if name == "dlinear":
         kernel = min(25, max(3, lookback // 2 * 2 - 1))
         return {"kernel": Choice(kernel, "the original's" if kernel == 25 else f"fits a look-back of {lookback}")}
+    known = {field.name for field in fields(models.settings_of(name))}
     width, heads = _width(samples, on_gpu)
     reason = f"{samples:,} training windows (times channels){'' if on_gpu else ' on a CPU'}"
     sizes = {
@@ -102,11 +120,11 @@ def model_settings(name: str, lookback: int, season: int, samples: int, on_gpu: 
         "heads": Choice(heads, reason),
         "feed_forward": Choice(2 * width, "twice the width"),
     }
-    if name == "patchtst":
+    if "patch" in known and "stride" in known:
         patch = 16 if lookback >= 64 else max(2, lookback // 6)
         why = "the original's" if patch == 16 else f"about six patches in a look-back of {lookback}"
         sizes |= {"patch": Choice(patch, why), "stride": Choice(max(1, patch // 2), "half a patch")}
-    return sizes
+    return {setting: choice for setting, choice in sizes.items() if setting in known}
 
 
 def _width(samples: int, on_gpu: bool) -> tuple[int, int]:

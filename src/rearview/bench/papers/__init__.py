@@ -1,0 +1,1 @@
+"""The papers: their printed numbers and their experiments."""

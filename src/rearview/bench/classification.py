@@ -1,0 +1,232 @@
+"""Classification benchmarks: a network trained on one archive set under one protocol, kept as one row.
+
+Both protocols train the same network in the same way (TOA's settings, in the Time-Series-Library); they differ in what
+the network is shown and in what picks its weights.
+"""
+
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from rearview import __version__, models, train
+from rearview.attention import Spec
+from rearview.bench import origin
+from rearview.bench import results as files
+from rearview.bench.asked import mechanism
+from rearview.bench.classification_row import ClassificationRow
+from rearview.bench.row import as_json
+from rearview.classifying import engine
+from rearview.classifying.request import Request
+from rearview.data import archive, catalogue, ts
+from rearview.data.cases import Cases, Labels
+from rearview.data.padded import ChannelScaler, Source, source
+from rearview.errors import SettingsError
+from rearview.forecasting.engine import device_named
+from rearview.models.contract import Model
+from rearview.shelf import settings_from
+from rearview.tasks.classify import Classify
+from rearview.tasks.confusion import Confusion
+
+CLEAN = "clean"
+TSLIB = "published:tslib"
+PROTOCOLS: Mapping[str, tuple[str, ...]] = {
+    CLEAN: (
+        "A fifth of TRAIN, class by class, picks the epoch; TEST is read once.",
+        "Cases are standardised with the statistics of those that train.",
+        "Class codes come from TRAIN.",
+        "Shorter cases are padded at the front and the padding is masked.",
+    ),
+    TSLIB: (
+        "TEST picks the epoch and is what is reported: an upper bound, not an estimate.",
+        "TRAIN and TEST are each standardised with their own statistics.",
+        "Class codes are made for each file by itself.",
+        "Cases are padded at the end to the longest of TRAIN and TEST, and nothing is masked.",
+    ),
+}
+SETTINGS: Mapping[str, Any] = {"width": 128, "heads": 8, "depth": 3, "feed_forward": 256, "dropout": 0.1}
+TRAINING: Mapping[str, Any] = {
+    "optimiser": "radam",
+    "learning_rate": 1e-3,
+    "batch": 16,
+    "epochs": 100,
+    "patience": 10,
+    "clip": 4.0,
+}
+_BESIDE_THE_POINT = ("checkpoint_every", "seed")
+
+
+def classify(
+    dataset: str,
+    model: str = "patchtst_tslib",
+    *,
+    attention: Spec = None,
+    seed: int = 0,
+    protocol: str = CLEAN,
+    data_dir: Path | str | None = None,
+    settings: Mapping[str, Any] | None = None,
+    training: Mapping[str, Any] | None = None,
+    device: str = "auto",
+    results: Path | str | None = None,
+    progress: train.Progress | None = None,
+    resume: bool = False,
+) -> ClassificationRow:
+    """Train a network on an archive set, test it as the protocol says, and return the row, which `results` keeps.
+
+    `settings` of the network and of the `training` go on top of TOA's. With `resume` a run that `results` holds already
+    is not made again. Ctrl-C leaves no row.
+    """
+    started = time.perf_counter()
+    code = origin.commit()
+    if protocol not in PROTOCOLS:
+        raise SettingsError(f"There is no protocol {protocol!r} for classification; known: {', '.join(PROTOCOLS)}.")
+    place = None if results is None else Path(results)
+    kept = [] if place is None else files.kept(place, ClassificationRow)
+    pair = archive.find(dataset, data_dir)
+    given = {name: value for name, value in SETTINGS.items() if name in _known(model)} | dict(settings or {})
+    asked = _Asked(
+        model=model,
+        attention=attention,
+        settings=asdict(settings_from(models.settings_of(model), model, given)),
+        training=settings_from(
+            train.Settings,
+            "training",
+            {**TRAINING, "ties_improve": protocol == TSLIB, **(training or {}), "seed": seed},
+        ),
+        seed=seed,
+        device=device_named(device),
+    )
+    configuration = {
+        "dataset": pair.name,
+        "train_sha256": catalogue.checksum(pair.train),
+        "test_sha256": catalogue.checksum(pair.test),
+        "protocol": protocol,
+        **asked.configuration(),
+    }
+    if resume and (made := files.find(kept, ClassificationRow, **configuration)):
+        return made[-1]
+    learned, tested = ts.read(pair.train), ts.read(pair.test)
+    trial = (_clean if protocol == CLEAN else _as_tslib)(learned, tested, asked, progress)
+    row = ClassificationRow(
+        **configuration,
+        habits=" ".join(PROTOCOLS[protocol]),
+        channels=learned.channels,
+        version=__version__,
+        commit=code,
+        device=origin.device_words(torch.device(asked.device)),
+        torch=str(torch.__version__),
+        threads=torch.get_num_threads(),
+        **trial.facts(tested),
+        total_seconds=time.perf_counter() - started,
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
+    )
+    if place is not None:
+        files.append(place, row)
+    return row
+
+
+def _known(model: str) -> set[str]:
+    return set(models.settings_of(model).__dataclass_fields__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    model: str
+    attention: Spec
+    settings: Mapping[str, Any]
+    training: train.Settings
+    seed: int
+    device: str
+
+    def configuration(self) -> dict[str, Any]:
+        name, settings = mechanism(self.attention) if models.claims(self.model).attention else ("", {})
+        training = {key: value for key, value in self.training.to_dict().items() if key not in _BESIDE_THE_POINT}
+        return {
+            "model": self.model,
+            "attention": name,
+            "attention_settings": as_json(settings),
+            "settings": as_json(self.settings),
+            "training": as_json(training),
+            "seed": self.seed,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class _Trial:
+    """A trained network and its answers to the test cases."""
+
+    network: Model
+    history: train.History
+    truth: Labels
+    said: Labels
+    classes: Labels
+    lookback: int
+    cases: Mapping[str, int]
+
+    def facts(self, tested: Cases) -> dict[str, Any]:
+        """The columns that training and testing fill."""
+        if self.history.ended == "interrupted" or self.history.best_epoch is None:
+            # Training ends well on Ctrl-C, but a row of a run cut short would pass for a whole one.
+            raise KeyboardInterrupt
+        found = Confusion.of(self.truth, self.said, self.classes)
+        return {
+            "lookback": self.lookback,
+            "classes": len(self.classes),
+            "train_cases": self.cases["train"],
+            "validation_cases": self.cases["validation"],
+            "test_cases": len(tested),
+            "parameters": sum(weight.numel() for weight in self.network.parameters() if weight.requires_grad),
+            "epochs": len(self.history.epochs),
+            "best_epoch": self.history.best_epoch,
+            "accuracy": found.accuracy,
+            "macro_f1": found.macro_f1,
+            "validation_criterion": self.history.epochs[self.history.best_epoch - 1].validation_loss,
+            "train_seconds": self.history.seconds,
+            "loop": "captured" if self.history.captured else "eager",
+        }
+
+
+def _clean(learned: Cases, tested: Cases, asked: _Asked, progress: train.Progress | None) -> _Trial:
+    training = {key: value for key, value in asked.training.to_dict().items() if key != "seed"}
+    request = Request(
+        model=asked.model,
+        attention=asked.attention,
+        settings=asked.settings,
+        training=training,
+        seed=asked.seed,
+        device=asked.device,
+    )
+    fitted = engine.fit(learned, request, progress=progress)
+    said = fitted.classes[engine.answer(fitted, tested).probabilities.argmax(1)]
+    assert tested.labels is not None
+    return _Trial(fitted.network, fitted.history, tested.labels, said, fitted.classes, fitted.lookback, fitted.cases)
+
+
+def _as_tslib(learned: Cases, tested: Cases, asked: _Asked, progress: train.Progress | None) -> _Trial:
+    classes, codes = engine.coded(learned)
+    _, truth = engine.coded(tested)
+    length = int(max(learned.lengths.max(), tested.lengths.max()))
+    parts = [
+        source(cases, ChannelScaler.fit(cases), numbers, length, side="end", masked=False, device=asked.device)
+        for cases, numbers in ((learned, codes), (tested, truth))
+    ]
+    both = Source(torch.cat([part.values for part in parts]), None, torch.cat([part.labels for part in parts]))
+    network = engine.network_for(both, asked.model, asked.attention, asked.settings, len(classes), asked.seed)
+    order = torch.arange(len(both))
+    history = train.fit(
+        network,
+        Classify(tie_break=0.0),
+        both,
+        order[: len(learned)],
+        order[len(learned) :],
+        asked.training,
+        progress=progress or train.Silent(),
+    )
+    said = engine.logits(network, parts[1]).argmax(-1).numpy()
+    cases = {"train": len(learned), "validation": len(tested)}
+    return _Trial(network, history, truth, said, np.arange(len(classes)), length, cases)

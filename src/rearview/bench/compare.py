@@ -1,0 +1,105 @@
+"""Ours beside the printed numbers: mean, spread, difference, verdict, and the rule behind the verdict.
+
+Two numbers agree when they differ by no more than the larger of 2 % of the printed one and two standard errors of our
+mean over seeds, and then the verdict is "reproduced"; else "better" or "worse" (ours against theirs: every metric here
+is an error, lower is better). "not comparable" where the printed cell is doubtful.
+"""
+
+import json
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from rearview.bench.experiments import Cell, Experiment
+from rearview.bench.published import Number
+from rearview.bench.row import Row
+
+SHARE = 0.02
+RULE = (
+    "reproduced: the difference is at most 2 % of the printed number or two standard errors of our mean, whichever is "
+    "larger; better and worse are ours against theirs; not comparable: the printed cell is doubtful"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """One printed number and the rows of ours that stand beside it."""
+
+    cell: Cell
+    number: Number | None
+    """None for a run that no paper printed a number of."""
+    metric: str
+    rows: tuple[Row, ...]
+    mean: float | None
+    std: float | None
+    """Over seeds; None with fewer than two."""
+
+    @property
+    def difference(self) -> float | None:
+        """Ours against theirs, in percent."""
+        if self.mean is None or self.number is None or not self.number.value:
+            return None
+        return 100 * (self.mean / self.number.value - 1)
+
+    @property
+    def verdict(self) -> str:
+        """reproduced, better, worse, not comparable; not run where there is no row, and empty without a number."""
+        if self.mean is None:
+            return "not run"
+        if self.number is None:
+            return ""
+        if self.number.doubtful or self.number.value is None:
+            return "not comparable"
+        error = 0.0 if self.std is None else 2 * self.std / math.sqrt(len(self.rows))
+        if abs(self.mean - self.number.value) <= max(SHARE * self.number.value, error):
+            return "reproduced"
+        return "better" if self.mean < self.number.value else "worse"
+
+
+def compare(experiment: Experiment, rows: Sequence[Row], protocol: str | None = None) -> list[Comparison]:
+    """Every printed number of an experiment beside our rows of the protocol (the experiment's own unless given)."""
+    wanted = protocol or experiment.protocol
+    usable = [row for row in rows if row.status == "done" and row.protocol == wanted]
+    found = []
+    for cell in experiment.cells:
+        ours = tuple(row for row in usable if is_of(row, cell))
+        numbers: Iterable[Number | None] = cell.numbers or (None,)
+        for number in numbers:
+            metrics = ("mse", "mae") if number is None else (number.metric,)
+            found += [_comparison(cell, number, metric, ours, experiment) for metric in metrics]
+    return found
+
+
+def is_of(row: Row, cell: Cell) -> bool:
+    """Whether a row was made for a cell: what the cell leaves open may be anything."""
+    plain = (row.dataset, row.lookback, row.horizon, row.model, row.adapters)
+    if plain != (cell.dataset, cell.lookback, cell.horizon, cell.model, json.dumps(list(cell.adapters))):
+        return False
+    if cell.loss is not None and cell.loss not in row.loss:
+        return False
+    if bool(cell.candidates) != ("candidates" in row.budget):
+        return False
+    if cell.attention is None:
+        return row.attention in ("", "softmax")
+    settings = json.loads(row.attention_settings)
+    asked = json.loads(json.dumps({key: value for key, value in cell.attention.items() if key != "name"}))
+    return row.attention == cell.attention["name"] and all(settings.get(key) == value for key, value in asked.items())
+
+
+def value(row: Row, metric: str, original: bool) -> float:
+    """A row's error under the paper's name for it, on the paper's scale."""
+    if metric == "rmse":
+        return math.sqrt(row.original_mse if original else row.mse)
+    return float(getattr(row, f"original_{metric}" if original else metric))
+
+
+def _comparison(
+    cell: Cell, number: Number | None, metric: str, rows: tuple[Row, ...], experiment: Experiment
+) -> Comparison:
+    # MICA judges in original units; every other paper on the standardised scale.
+    values = [value(row, metric, experiment.paper == "mica") for row in rows]
+    mean = float(np.mean(values)) if values else None
+    std = float(np.std(values, ddof=1)) if len(values) > 1 else None
+    return Comparison(cell, number, metric, rows, mean, std)

@@ -1,0 +1,373 @@
+"""Detection benchmarks: one network on one labelled set under one protocol, kept as one self-contained row.
+
+clean             each entity scaled and scored apart; the last 20 % of each entity's training rows, held out, stop the
+                  training and draw the threshold; overlapping windows averaged to one score a row; every measure on the
+                  rows as they are.
+published:tslib   the habits of the Time-Series-Library (`rearview.detecting.tslib`), which most papers share.
+
+Without settings of the caller's, network and training are those of TOA's detection runs: 3 layers, 8 heads, width 128,
+Adam at 1e-4, batches of 128, patience 3, and the epochs of the field's scripts.
+"""
+
+import hashlib
+import math
+import time
+import warnings
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from datetime import UTC, datetime
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from rearview import __version__, models, train
+from rearview import attention as mechanisms
+from rearview.attention import Spec
+from rearview.bench import origin
+from rearview.bench.ledger import Ledger
+from rearview.bench.row import as_json
+from rearview.data import labelled
+from rearview.data.labelled import LabelledSet
+from rearview.data.scale import Scaler
+from rearview.data.triples import Triple
+from rearview.detecting import engine, tslib
+from rearview.detecting.request import Request
+from rearview.detecting.scoring import source_of
+from rearview.errors import SettingsError
+from rearview.forecasting.engine import device_named
+from rearview.models.contract import Model
+from rearview.shelf import settings_from
+from rearview.tasks.assess import Assessment, assess
+from rearview.tasks.detect import Detect, Mode
+
+SCHEMA = 1
+PROTOCOLS = ("clean", "published:tslib")
+SIZES: Mapping[str, Any] = {"width": 128, "heads": 8, "depth": 3, "feed_forward": 128, "dropout": 0.1}
+TRAINING: Mapping[str, Any] = {
+    "optimiser": "adam",
+    "learning_rate": 1e-4,
+    "batch": 128,
+    "patience": 3,
+    "schedule": "type1",
+}
+_QUICK_BATCH = 1024
+_MOST_WINDOWS = 102_400
+"""What an epoch visits at most under the clean protocol, drawn anew each time: neighbouring windows are alike."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DetectionRow:
+    """One run of one network on one labelled set with one seed; what a protocol does not measure is empty."""
+
+    schema: int = SCHEMA
+    dataset: str
+    values_sha256: str
+    """Checksum of the numbers as they were read: training rows, test rows, labels."""
+    entities: int
+    train_rows: int
+    test_rows: int
+    channels: int
+    protocol: str
+    mode: str
+    lookback: int
+    stride: int
+    """Rows from one scored window to the next."""
+    threshold_rule: str
+    balance: int
+    """1 where a channel's error is divided by what is usual for it on held-out rows, else 0."""
+    model: str
+    attention: str
+    attention_settings: str
+    """JSON: the settings that were given."""
+    settings: str
+    """JSON: every setting of the network."""
+    training: str
+    """JSON: the settings of the training that were given."""
+    seed: int
+    version: str
+    commit: str
+    device: str
+    torch: str
+    threads: int
+    parameters: int
+    epochs: int
+    best_epoch: int | None
+    validation_loss: float | None
+    rows: int
+    """Rows that were judged; under published:tslib windows times their length."""
+    anomalous: int
+    flagged: int
+    threshold: float
+    """The pooled one where entities have their own."""
+    precision: float | None
+    """Rows counted one by one at the threshold; empty where nothing was flagged."""
+    recall: float | None
+    f1: float | None
+    best_f1: float | None = None
+    auc_pr: float | None = None
+    auc_roc: float | None = None
+    vus_pr: float | None = None
+    range_precision: float | None = None
+    range_recall: float | None = None
+    range_f1: float | None = None
+    event_precision: float | None = None
+    event_recall: float | None = None
+    event_f1: float | None = None
+    adjusted_precision: float | None
+    """After point adjustment, which edits flags by labels."""
+    adjusted_recall: float | None
+    adjusted_f1: float | None
+    adjusted_f1_by_chance: float | None
+    """The adjusted F1 of as many flags thrown at random."""
+    train_seconds: float
+    score_seconds: float
+    """Scoring the test rows, judging aside."""
+    total_seconds: float
+    created: str
+
+
+CONFIGURATION = (
+    "dataset",
+    "values_sha256",
+    "protocol",
+    "mode",
+    "lookback",
+    "stride",
+    "threshold_rule",
+    "balance",
+    "model",
+    "attention",
+    "attention_settings",
+    "settings",
+    "training",
+    "seed",
+)
+"""The columns that say what was asked for: two rows that agree in them are the same run made twice."""
+
+LEDGER = Ledger(DetectionRow)
+
+
+def detect(
+    dataset: str,
+    model: str,
+    *,
+    attention: Spec = None,
+    protocol: str = "clean",
+    mode: Mode = "reconstruct",
+    lookback: int = 100,
+    stride: int | None = None,
+    threshold: Any = "quantile",
+    balance: bool = True,
+    seed: int = 0,
+    settings: Mapping[str, Any] | None = None,
+    training: Mapping[str, Any] | None = None,
+    device: str = "auto",
+    data_dir: Path | str | None = None,
+    results: Path | str | None = None,
+    resume: bool = True,
+    progress: train.Progress | None = None,
+) -> DetectionRow:
+    """Train a network on a labelled set, judge it once on the test rows, and return the row, which `results` keeps.
+
+    With `resume` a run that `results` holds already is not made again: its row is returned. Ctrl-C leaves no row.
+    """
+    started = time.perf_counter()
+    if protocol not in PROTOCOLS:
+        raise SettingsError(f"There is no detection protocol {protocol!r}; known: {', '.join(PROTOCOLS)}.")
+    if protocol != "clean" and (mode != "reconstruct" or threshold != "quantile" or stride is not None):
+        raise SettingsError(f"{protocol} gives windows back and has its own threshold and step; leave them out.")
+    found = labelled.get(dataset)
+    request = _request(
+        found, protocol, model, attention, mode, lookback, stride, threshold, balance, seed, settings, training, device
+    )
+    triple = _read(found.name, None if data_dir is None else str(data_dir))
+    configuration = _configuration(found, request, protocol, triple)
+    kept = None if results is None else Path(results)
+    if resume and kept is not None and (made := LEDGER.find(kept, configuration)):
+        return made[-1]
+    run = _clean if protocol == "clean" else _published
+    row = DetectionRow(
+        **configuration,
+        entities=triple.test.series,
+        train_rows=len(triple.train.values),
+        test_rows=len(triple.test.values),
+        channels=len(triple.test.columns),
+        version=__version__,
+        commit=origin.commit(),
+        device=origin.device_words(torch.device(device_named(device))),
+        torch=str(torch.__version__),
+        threads=torch.get_num_threads(),
+        **run(triple, request, found, progress or train.Silent()),
+        total_seconds=time.perf_counter() - started,
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
+    )
+    if kept is not None:
+        LEDGER.append(kept, row)
+    return row
+
+
+@lru_cache(maxsize=1)
+def _read(name: str, data_dir: str | None) -> Triple:
+    """A set as it stands on disk; the runs of a sweep, one after another on one set, read it once."""
+    triple = labelled.load(labelled.get(name), data_dir)
+    for finding in triple.train.findings:
+        if finding.kind == "warning":
+            warnings.warn(finding.message, UserWarning, stacklevel=3)
+    return triple
+
+
+def _checksum(triple: Triple) -> str:
+    digest = hashlib.sha256(triple.labels.tobytes())
+    for panel in (triple.train, triple.test):
+        digest.update(origin.values_checksum(panel).encode())
+    return digest.hexdigest()
+
+
+def _request(
+    found: LabelledSet,
+    protocol: str,
+    model: str,
+    attention: Spec,
+    mode: Mode,
+    lookback: int,
+    stride: int | None,
+    threshold: Any,
+    balance: bool,
+    seed: int,
+    settings: Mapping[str, Any] | None,
+    training: Mapping[str, Any] | None,
+    device: str,
+) -> Request:
+    known = {field.name: field.default for field in fields(models.settings_of(model))}
+    capped = {"windows_per_epoch": _MOST_WINDOWS} if found.train_rows > _MOST_WINDOWS and protocol == "clean" else {}
+    sizes: dict[str, Any] = {name: value for name, value in SIZES.items() if name in known}
+    if "normalise" in known:
+        sizes["normalise"] = known["normalise"]  # as published, whatever detection would choose by itself
+    learned = {**TRAINING, "epochs": found.epochs, **capped, **(training or {})} if models.claims(model).trains else {}
+    return Request(
+        lookback=lookback,
+        model=model,
+        attention=attention,
+        mode=mode,
+        threshold=threshold,
+        balance=balance,
+        stride=stride,
+        seed=seed,
+        settings={**sizes, **(settings or {})},
+        training=learned,
+        device=device,
+    )
+
+
+def _configuration(found: LabelledSet, request: Request, protocol: str, triple: Triple) -> dict[str, Any]:
+    assert request.model is not None
+    name, given = mechanisms.split(request.attention) if models.claims(request.model).attention else ("", {})
+    clean = protocol == "clean"
+    chosen = settings_from(models.settings_of(request.model), request.model, dict(request.settings))
+    return {
+        "dataset": found.name,
+        "values_sha256": _checksum(triple),
+        "protocol": protocol,
+        "mode": request.mode,
+        "lookback": request.lookback,
+        "stride": request.step if clean else found.step,
+        "threshold_rule": str(request.threshold) if clean else f"percentile {100 - found.ratio:g} of train and test",
+        "balance": int(clean and request.balance),
+        "model": request.model,
+        "attention": name,
+        "attention_settings": as_json(given),
+        "settings": as_json(asdict(chosen)),
+        "training": as_json(request.training),
+        "seed": request.seed,
+    }
+
+
+def _clean(triple: Triple, request: Request, found: LabelledSet, progress: train.Progress) -> dict[str, Any]:
+    fitted = engine.fit(triple.train, request, progress=progress)
+    if fitted.interrupted:
+        raise KeyboardInterrupt
+    started = time.perf_counter()
+    said = engine.detect(fitted, triple.test)
+    seconds = time.perf_counter() - started
+    judged = assess(
+        triple.labels == 1, said.scores.rows, said.flags, slack=request.lookback, offsets=triple.test.offsets
+    )
+    return {
+        **_measures(judged),
+        **_trained(fitted.network, fitted.history),
+        "threshold": fitted.calibration.threshold_elsewhere,
+        "score_seconds": seconds,
+    }
+
+
+def _measures(judged: Assessment) -> dict[str, Any]:
+    return {
+        name: None if isinstance(value, float) and math.isnan(value) else value
+        for name, value in asdict(judged).items()
+        if name != "events"
+    }
+
+
+def _published(triple: Triple, request: Request, found: LabelledSet, progress: train.Progress) -> dict[str, Any]:
+    learned, tested = tslib.joined(triple.train), tslib.joined(triple.test)
+    scaler = Scaler.fit(learned)
+    beside = Scaler(scaler.mean + learned.centre - tested.centre, scaler.std)
+    size, device = request.lookback, device_named(request.device)
+    rows = len(learned.values)
+    windows = tslib.strided(rows, size, found.step)
+    stopping = tslib.strided(rows, size, found.step, tslib.validation_begin(rows))
+    source = source_of(learned, scaler, windows + stopping, size, "reconstruct", device)
+    network = _network(request, source.channels).to(device)
+    order = torch.arange(len(windows) + len(stopping))
+    network.prepare(source.pasts(order[: len(windows)][:: max(1, len(windows) // 256)]).past)
+    chosen = settings_from(train.Settings, "Training", {**request.training, "seed": request.seed})
+    history = train.fit(
+        network, Detect(), source, order[: len(windows)], order[len(windows) :], chosen, progress=progress
+    )
+    if history.ended == "interrupted":
+        raise KeyboardInterrupt
+    started = time.perf_counter()
+    fitted = tslib.energies(network, source_of(learned, scaler, windows, size, "reconstruct", device), _QUICK_BATCH)
+    which = tslib.strided(len(tested.values), size, found.step)
+    said = tslib.energies(network, source_of(tested, beside, which, size, "reconstruct", device), _QUICK_BATCH)
+    seconds = time.perf_counter() - started
+    judged = tslib.judge(fitted, said, tslib.labels_of(triple.labels, which, size), found.ratio)
+    return {
+        **_trained(network, history),
+        **{name: getattr(judged, name) for name in ("rows", "anomalous", "flagged", "threshold")},
+        "precision": judged.raw.precision,
+        "recall": judged.raw.recall,
+        "f1": judged.raw.f1,
+        "adjusted_precision": judged.adjusted.precision,
+        "adjusted_recall": judged.adjusted.recall,
+        "adjusted_f1": judged.adjusted.f1,
+        "adjusted_f1_by_chance": judged.by_chance,
+        "score_seconds": seconds,
+    }
+
+
+def _network(request: Request, channels: int) -> Model:
+    assert request.model is not None
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(request.seed)
+        return models.create(
+            request.model,
+            channels=channels,
+            lookback=request.lookback,
+            asks="window",
+            attention=request.attention,
+            **request.settings,
+        )
+
+
+def _trained(network: Model, history: train.History | None) -> dict[str, Any]:
+    best = None if history is None or history.best_epoch is None else history.epochs[history.best_epoch - 1]
+    return {
+        "parameters": sum(weight.numel() for weight in network.parameters() if weight.requires_grad),
+        "epochs": 0 if history is None else len(history.epochs),
+        "best_epoch": None if history is None else history.best_epoch,
+        "validation_loss": None if best is None else best.validation_loss,
+        "train_seconds": 0.0 if history is None else history.seconds,
+    }

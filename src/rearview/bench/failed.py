@@ -1,0 +1,84 @@
+"""The row of a run that broke off: what was asked for, and why there is no number."""
+
+import math
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+import torch
+
+from rearview import __version__
+from rearview.bench import origin, search
+from rearview.bench.asked import ask
+from rearview.bench.row import Row, as_json
+
+_ASKED = (
+    "dataset", "model", "lookback", "horizon", "attention", "seed", "protocol", "settings", "training", "presets",
+    "loss", "adapters",
+)  # fmt: skip
+
+
+def failed_row(run: Mapping[str, Any], problem: Exception) -> Row:
+    """A row without metrics; what could not even be settled is told as it was asked."""
+    return Row(
+        **_configuration(run),
+        file_sha256="",
+        rows=0,
+        channels=0,
+        borders="{}",
+        version=__version__,
+        commit=origin.commit(),
+        device=str(run.get("device", "")),
+        torch=str(torch.__version__),
+        threads=torch.get_num_threads(),
+        parameters=0,
+        train_windows=0,
+        validation_windows=0,
+        test_windows=0,
+        epochs=0,
+        best_epoch=None,
+        mse=math.nan,
+        mae=math.nan,
+        original_mse=math.nan,
+        original_mae=math.nan,
+        validation_loss=math.nan,
+        train_seconds=0.0,
+        total_seconds=0.0,
+        windows_per_second=None,
+        peak_memory_bytes=None,
+        latency_ms=math.nan,
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
+        status="failed",
+        problem=" ".join(f"{type(problem).__name__}: {problem}".split()),
+    )
+
+
+def settled(run: Mapping[str, Any]) -> dict[str, Any]:
+    """What a run of a sweep asks for, its data unread."""
+    budget = search.budget(run.get("candidates", ()))
+    return ask(**{name: run[name] for name in _ASKED}, budget=budget).configuration("")
+
+
+def _configuration(run: Mapping[str, Any]) -> dict[str, Any]:
+    try:
+        return settled(run)
+    except Exception:
+        # Whatever kept the run from being settled is the problem that the row tells already.
+        spec = run["attention"] or {}
+        return {
+            "dataset": run["dataset"],
+            "values_sha256": "",
+            "protocol": run["protocol"],
+            "lookback": run["lookback"],
+            "horizon": run["horizon"],
+            "model": run["model"],
+            "attention": spec if isinstance(spec, str) else spec.get("name", ""),
+            "attention_settings": "{}" if isinstance(spec, str) else as_json(spec),
+            "calendar": "",
+            "settings": as_json(run["settings"] or {}),
+            "training": as_json(run["training"] or {}),
+            "seed": run["seed"],
+            "loss": str(run["loss"] or "mse"),
+            "adapters": as_json(list(run["adapters"])),
+            "budget": as_json(search.budget(run.get("candidates", ()))),
+        }

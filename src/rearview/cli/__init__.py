@@ -1,0 +1,45 @@
+"""The command line: parse, call one function, print.
+
+Only the parser is imported here; torch and the rest come with the command that needs them.
+"""
+
+import sys
+from collections.abc import Sequence
+
+import cyclopts
+
+from rearview.cli import bench, classify, detect, forecast, shelves
+from rearview.cli.parse import app, called
+from rearview.errors import RearviewError, UsageError
+
+__all__ = ["app", "bench", "classify", "detect", "forecast", "main", "run", "shelves"]
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit code: 0, 1 for bad input, 2 for usage, 130 for Ctrl-C."""
+    tokens = list(sys.argv[1:] if argv is None else argv)
+    called.set(tuple(tokens))
+    try:
+        code = app(tokens, exit_on_error=False, print_error=False, result_action="return_value")
+    except cyclopts.CycloptsError as problem:
+        return _refused(f"{problem}\nTry: rearview --help", UsageError.exit_code)
+    except RearviewError as problem:
+        return _refused(str(problem), problem.exit_code)
+    except KeyboardInterrupt:
+        return _refused("Interrupted.", 130)
+    except BrokenPipeError:
+        return 0
+    except OSError as problem:
+        place = f": {problem.filename}" if problem.filename else ""
+        return _refused(f"{problem.strerror or problem}{place}.", RearviewError.exit_code)
+    return code if isinstance(code, int) else 0
+
+
+def run() -> None:
+    """The console script."""
+    sys.exit(main())
+
+
+def _refused(sentence: str, code: int) -> int:
+    sys.stderr.write(f"rearview: {sentence}\n")
+    return code

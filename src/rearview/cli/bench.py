@@ -1,0 +1,152 @@
+"""Benchmark runs, and the papers' tables beside ours."""
+
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from rearview.cli.parse import app, mechanisms, pairs, whole_numbers, words
+from rearview.errors import UsageError
+
+Horizons = Annotated[str, Parameter(name=["--horizon", "--pred-len", "--h"])]
+Lookbacks = Annotated[str, Parameter(name=["--lookback", "--seq-len", "--input-size"])]
+NetworkSettings = Annotated[str, Parameter(name="--set")]
+TrainingSettings = Annotated[str, Parameter(name="--train")]
+
+
+@app.command
+def bench(
+    *,
+    dataset: str,
+    model: str,
+    horizon: Horizons = "96",
+    lookback: Lookbacks = "96",
+    attention: str = "",
+    seeds: int = 1,
+    seed: int = 0,
+    protocol: str = "clean",
+    presets: str = "official",
+    loss: str = "",
+    data_dir: Path | None = None,
+    results: Path = Path("results.csv"),
+    device: str = "auto",
+    again: bool = False,
+    workers: int = 1,
+    seconds: float | None = None,
+    ray: bool = False,
+    setting: NetworkSettings = "",
+    training: TrainingSettings = "",
+) -> int:
+    """Run any attention x network x data set x horizon x seed and keep a result row of each.
+
+    Example: rearview bench --dataset ETTh1,ETTh2 --model patchtst --attention softmax,rbca --horizon 96,192 --seeds 3
+
+    Args:
+        dataset: Data sets of the catalogue, separated by commas. See `rearview list datasets`.
+        model: Networks, separated by commas.
+        horizon: Steps to forecast; several, separated by commas.
+        lookback: Steps the model sees; several, separated by commas.
+        attention: Mechanisms, separated by commas, or by semicolons where they have settings (softmax; rbca:alpha=1).
+        seeds: How many seeds, from --seed on.
+        seed: The first seed; it fixes every random draw.
+        protocol: How numbers are made. See `rearview describe protocol:clean`.
+        presets: Whose published settings: official, or those a paper prints for somebody else's network.
+        loss: What training minimises: mse, mae, huber or fredf; default: as the protocol says.
+        data_dir: Where the data sets lie; default: the folder that REARVIEW_DATA names, or ./data.
+        results: CSV file for the rows; a run that is in it already is not repeated, one that was cut off goes on.
+        device: auto, cpu or cuda.
+        again: Run even if the results hold a run already.
+        workers: Runs at once, each in a process of its own.
+        seconds: Begin no run after this long.
+        ray: Spread the runs over the Ray cluster at hand.
+        setting: Settings of the network, such as width=16,heads=4; default: as published for the data set.
+        training: Settings of the training, such as epochs=10; default: as published for the data set.
+    """
+    from rearview.jobs.reproduce import grid_command
+
+    if seeds < 1:
+        raise UsageError(f"--seeds is {seeds}; it must be at least 1.")
+    return grid_command(
+        datasets=words(dataset),
+        models=words(model),
+        attentions=mechanisms(attention),
+        horizons=whole_numbers(horizon, "--horizon"),
+        lookbacks=whole_numbers(lookback, "--lookback"),
+        seeds=range(seed, seed + seeds),
+        plan={
+            "protocol": protocol,
+            "presets": presets,
+            "data_dir": data_dir,
+            "results": results,
+            "device": device,
+            "again": again,
+            "settings": pairs(setting, "--set") or None,
+            "training": pairs(training, "--train") or None,
+        },
+        workers=workers,
+        seconds=seconds,
+        loss=loss or None,
+        over="ray" if ray else "here",
+    )
+
+
+@app.command
+def reproduce(
+    paper: str,
+    /,
+    *,
+    table: str | None = None,
+    dataset: str | None = None,
+    horizon: Annotated[int | None, Parameter(name=["--horizon", "--pred-len", "--h"])] = None,
+    model: str | None = None,
+    attention: str | None = None,
+    seeds: int = 1,
+    protocol: str | None = None,
+    data_dir: Path | None = None,
+    results: Path = Path("results.csv"),
+    device: str = "auto",
+    workers: int = 1,
+    seconds: float | None = None,
+    compare: bool = False,
+    ray: bool = False,
+    training: TrainingSettings = "",
+) -> int:
+    """Make a paper's table again: ours, published, difference, verdict, time.
+
+    Example: rearview reproduce rbca --table S5 --dataset ETTh1 --horizon 96 --seeds 3
+
+    Args:
+        paper: rbca, caps, toa, mica, prime, or rearview for questions of our own. See `rearview list experiments`.
+        table: One table; default: all of the paper.
+        dataset: One data set.
+        horizon: One horizon.
+        model: One network.
+        attention: One mechanism.
+        seeds: How many seeds.
+        protocol: Default: the paper's own; clean is ours.
+        data_dir: Where the data sets lie; default: the folder that REARVIEW_DATA names, or ./data.
+        results: CSV file for the rows; what it holds already is not run again.
+        device: auto, cpu or cuda.
+        workers: Runs at once, each in a process of its own.
+        seconds: Begin no run after this long.
+        compare: Run nothing; compare the rows that are there.
+        ray: Spread the runs over the Ray cluster at hand.
+        training: Settings of the training on top of the published ones, such as epochs=10; rows tell them.
+    """
+    from rearview.jobs.reproduce import Chosen, reproduce_command
+
+    if seeds < 1:
+        raise UsageError(f"--seeds is {seeds}; it must be at least 1.")
+    return reproduce_command(
+        Chosen(paper, table, dataset, horizon, attention, model),
+        results=results,
+        seeds=seeds,
+        protocol=protocol,
+        data_dir=data_dir,
+        device=device,
+        training=pairs(training, "--train") or None,
+        workers=workers,
+        seconds=seconds,
+        only_compare=compare,
+        over="ray" if ray else "here",
+    )

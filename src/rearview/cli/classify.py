@@ -1,0 +1,63 @@
+"""From two files of cases to a tested classifier."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from cyclopts import Parameter
+
+from rearview.cli.parse import Lookback, again, app, mechanism, pairs
+
+
+@app.command
+def classify(
+    train: str,
+    test: str,
+    /,
+    *,
+    model: str = "patchtst",
+    attention: str = "",
+    lookback: Lookback = None,
+    fill: Literal["last", "linear", "mean", "zero"] = "linear",
+    validation: float = 0.2,
+    out: Path | None = None,
+    seed: int = 0,
+    device: str = "auto",
+    resume: bool = False,
+    setting: Annotated[str, Parameter(name="--set")] = "",
+    training: Annotated[str, Parameter(name="--train")] = "",
+) -> int:
+    """Train on one file of cases, test once on another, and write one HTML page that shows how it went.
+
+    Example: rearview classify UWave_TRAIN.ts UWave_TEST.ts --attention toa:kind=relu
+
+    Args:
+        train: .ts file of the cases to train on; a part of each class picks the best epoch.
+        test: .ts file of the cases to test on, read once.
+        model: A network. See `rearview list models`.
+        attention: A mechanism, such as softmax or toa:kind=relu. See `rearview list attentions`.
+        lookback: Steps the model sees; default: the longest training case. Of longer cases the last steps count.
+        fill: What stands where a value is missing.
+        validation: Share of each class held out of training to pick the best epoch; 0: none.
+        out: Folder for predictions.csv, model/, report.html and run.json; default: rearview-TRAIN.
+        seed: Fixes every random draw.
+        device: auto, cpu or cuda.
+        resume: Take up a run that was cut off, from its checkpoint in the out folder.
+        setting: Settings of the network, such as width=64,depth=2.
+        training: Settings of the training, such as epochs=30,batch=16.
+    """
+    from rearview.jobs.classify import Job
+    from rearview.jobs.classify_console import classify_command
+
+    request = {
+        "model": model,
+        "attention": mechanism(attention),
+        "lookback": lookback,
+        "fill": fill,
+        "validation": validation,
+        "seed": seed,
+        "device": device,
+        "settings": pairs(setting, "--set"),
+        "training": pairs(training, "--train"),
+    }
+    job = Job(train=train, test=test, resume=resume, request=request)
+    return classify_command(job, out or Path(f"rearview-{Path(train).name.partition('.')[0]}"), again())

@@ -1,0 +1,136 @@
+"""Classification benchmarks: rows that stand by themselves, protocols that do as they say, a table beside TOA's."""
+
+import json
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "classifying"))
+from small_sets import unequal, waves, write_ts
+
+from rearview import bench
+from rearview.bench import classification, classification_table
+from rearview.bench.classification_row import ClassificationRow
+from rearview.bench.results import read
+from rearview.errors import InputError, SettingsError
+
+SMALL = {"settings": {"width": 16, "heads": 2, "depth": 1, "feed_forward": 32}, "training": {"epochs": 3}}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    place = tmp_path_factory.mktemp("archive")
+    X, y = waves(30)
+    X_test, y_test = waves(15, steps=44, seed=7)
+    (place / "uea" / "Waves").mkdir(parents=True)
+    write_ts(place / "uea" / "Waves" / "Waves_TRAIN.ts", unequal(X), y)
+    write_ts(place / "uea" / "Waves" / "Waves_TEST.ts", unequal(X_test, seed=8), y_test)
+    return place
+
+
+@pytest.mark.parametrize("protocol", ["clean", "published:tslib"])
+def test_a_row_says_what_was_run_and_is_not_made_twice(folder, tmp_path, protocol):
+    results = tmp_path / "classification.csv"
+    asked = {"attention": {"name": "toa", "kind": "relu"}, "protocol": protocol, "data_dir": folder, "device": "cpu"}
+    row = bench.classify("waves", **asked, **SMALL, results=results)
+    assert (row.dataset, row.model, row.attention) == ("Waves", "patchtst_tslib", "toa")
+    assert json.loads(row.attention_settings)["kind"] == "relu"
+    assert json.loads(row.training)["optimiser"] == "radam"
+    assert 0 <= row.accuracy <= 1
+    assert read(results, ClassificationRow) == [row]
+    again = bench.classify("waves", **asked, **SMALL, results=results, resume=True)
+    assert again == row
+    other = bench.classify("waves", **asked, **SMALL, results=results, resume=True, seed=1)
+    assert other.seed == 1
+    assert len(read(results, ClassificationRow)) == 2
+
+
+def test_the_protocols_differ_as_they_say(folder):
+    asked = {"data_dir": folder, "device": "cpu", **SMALL}
+    clean = bench.classify("Waves", **asked)
+    theirs = bench.classify("Waves", protocol="published:tslib", **asked)
+    assert (clean.lookback, theirs.lookback) == (40, 44)
+    assert (clean.train_cases, clean.validation_cases, clean.test_cases) == (24, 6, 15)
+    assert (theirs.train_cases, theirs.validation_cases) == (30, 15)
+    assert "TEST is read once" in clean.habits
+    assert "TEST picks the epoch" in theirs.habits
+    # Selected on the test set, the test error is the criterion itself.
+    assert theirs.validation_criterion == pytest.approx(1 - theirs.accuracy)
+    assert json.loads(theirs.training)["ties_improve"]
+
+
+def test_the_published_protocol_shows_the_network_what_the_library_does(folder, monkeypatch):
+    seen = {}
+
+    def watch(data, *rest):
+        seen["data"] = data
+        return original(data, *rest)
+
+    original = classification.engine.network_for
+    monkeypatch.setattr(classification.engine, "network_for", watch)
+    bench.classify("Waves", protocol="published:tslib", data_dir=folder, device="cpu", **SMALL)
+    data = seen["data"]
+    assert data.mask is None
+    train, test = data.values[:30], data.values[30:]
+    for part in (train, test):
+        real = torch.cat([case[:, case.abs().sum(0) > 0] for case in part], dim=1)
+        torch.testing.assert_close(real.mean(1), torch.zeros(2), atol=1e-5, rtol=0)
+        torch.testing.assert_close(real.std(1, correction=0), torch.ones(2), atol=1e-4, rtol=0)
+    shortest = min(train, key=lambda case: int((case.abs().sum(0) > 0).sum()))
+    assert shortest[:, -1].abs().sum() == 0
+    assert shortest[:, 0].abs().sum() > 0
+
+
+def test_what_is_not_there_is_refused(folder):
+    with pytest.raises(SettingsError, match="no protocol 'published:nobody' for classification"):
+        bench.classify("Waves", protocol="published:nobody", data_dir=folder)
+    with pytest.raises(InputError, match=r"Missing_TRAIN\.ts"):
+        bench.classify("Missing", data_dir=folder)
+
+
+def row(dataset, attention, settings, seed, accuracy, protocol="clean"):
+    """A row with what the table reads."""
+    blank = {name: "" for name in ClassificationRow.columns() if name != "schema"}
+    made = ClassificationRow(**blank)
+    facts = {"dataset": dataset, "attention": attention, "seed": seed, "accuracy": accuracy, "protocol": protocol}
+    return replace(made, attention_settings=json.dumps(settings), **facts)
+
+
+def test_the_table_stands_beside_the_papers():
+    gated = {"kind": "gated", "sor": True}
+    sets = {"BasicMotions": (0.6, 0.7), "Libras": (0.5, 0.8), "LSST": (0.4, 0.3)}
+    rows = []
+    for name, (soft, toa) in sets.items():
+        for seed, shift in ((1, -0.1), (2, 0.1)):
+            rows += [row(name, "softmax", {}, seed, soft + shift), row(name, "toa", gated, seed, toa + shift)]
+    rows.append(row("PenDigits", "softmax", {}, 1, 0.9))
+    rows.append(row("Libras", "softmax", {}, 1, 0.0, protocol="published:tslib"))
+    found = classification_table.cells(rows, "clean")
+    cell = next(one for one in found if (one.dataset, one.mechanism) == ("BasicMotions", "toa_gated"))
+    assert (cell.accuracy, cell.seeds, cell.published) == (pytest.approx(0.7), 2, 0.7250)
+    assert cell.std == pytest.approx(0.1)
+    best, other = classification_table.standings(found)
+    assert (best.mechanism, best.sets, best.wins, best.losses) == ("toa_gated", 3, 2, 1)
+    assert (best.rank, other.rank) == (pytest.approx(4 / 3), pytest.approx(5 / 3))
+    assert other.p_value == 1.0
+    text = "\n".join(classification_table.lines(rows, "clean"))
+    assert "0.7000 (0.7250)" in text
+    assert "toa_gated: mean rank 1.33" in text
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_signed_rank_test_is_scipys(seed):
+    stats = pytest.importorskip("scipy.stats")
+    differences = np.random.default_rng(seed).standard_normal(10)
+    wanted = stats.wilcoxon(differences, method="exact").pvalue
+    assert classification_table.signed_rank(differences) == pytest.approx(wanted)
+
+
+def test_ties_and_zeros_in_the_signed_rank_test():
+    """Four equal gains: 2 of 16 sign patterns are as extreme, zeros aside."""
+    assert classification_table.signed_rank(np.array([0.0, 0.1, 0.1, 0.1, 0.1])) == pytest.approx(2 / 16)
+    assert classification_table.signed_rank(np.zeros(3)) == 1.0

@@ -1,0 +1,152 @@
+"""Detection benchmarks: the published protocol equals its authors' code, rows stand by themselves and are kept."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from rearview.bench import detection
+from rearview.bench.detection import LEDGER, detect
+from rearview.bench.ledger import Ledger
+from rearview.data import labelled, triples
+from rearview.data.labelled import LabelledSet
+from rearview.detecting import tslib
+from rearview.errors import InputError, SettingsError
+from rearview.tasks.alarms import adjusted
+
+GOLDEN = np.load(Path(__file__).parents[1] / "golden" / "protocol.npz", allow_pickle=False)
+TINY = {"width": 8, "heads": 2, "feed_forward": 8, "depth": 1}
+QUICK = {"epochs": 1, "batch": 32}
+LOOKBACK = 20
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a labelled set of two machines, which stands among the sets."""
+    rng = np.random.default_rng(11)
+    train, test = rng.normal(size=(400, 3)), rng.normal(size=(300, 3))
+    labels = np.zeros(300, dtype=np.uint8)
+    labels[100:120] = labels[250:260] = 1
+    test[labels == 1] += 6
+    test[150:] += 1000
+    train[200:] += 1000
+    lengths = np.array([[200, 150], [200, 150]])
+    np.savez(tmp_path / "pumps.npz", train=train, test=test, test_label=labels, pump=["a", "b"], pump_lengths=lengths)
+    pumps = LabelledSet("Pumps", ("pumps.npz",), 400, 300, 3, "our own desk", ratio=5.0)
+    monkeypatch.setattr(labelled, "_SHELF", (*labelled._SHELF, pumps))
+    detection._read.cache_clear()
+    return tmp_path
+
+
+def run(folder: Path, **asked):
+    given = {"lookback": LOOKBACK, "settings": TINY, "training": QUICK, "device": "cpu", "data_dir": folder, **asked}
+    return detect("pumps", "itransformer", **given)
+
+
+@pytest.mark.parametrize("row", GOLDEN["output_anomaly_windows"].tolist())
+def test_windows_are_those_of_the_published_loaders(row: list[int]) -> None:
+    loader, split, train_rows, test_rows, size, count, first, second, last = row
+    rows = test_rows if split == 2 else train_rows
+    begin = tslib.validation_begin(rows) if split == 1 else 0
+    starts = tslib.strided(rows, size, 100 if loader else 1, begin).starts - size
+    assert len(starts) == count
+    assert (starts[0], starts[-1]) == (first, last)
+    assert len(starts) == 1 or starts[1] == second
+
+
+def test_the_threshold_is_that_of_the_published_code() -> None:
+    train, test = GOLDEN["input_threshold/train_energy"], GOLDEN["input_threshold/test_energy"]
+    for place, ratio in enumerate(GOLDEN["input_threshold/anomaly_ratio"].tolist()):
+        limit = tslib.threshold(train, test, ratio)
+        assert limit == pytest.approx(GOLDEN["output_threshold/combined"][place], abs=1e-12)
+        assert int((test > limit).sum()) == GOLDEN["output_threshold/n_detected_combined"][place]
+
+
+def test_joined_entities_are_one_series_of_the_same_values(folder: Path) -> None:
+    whole = triples.read(folder / "pumps.npz").test
+    one = tslib.joined(whole)
+    assert (one.series, one.offsets.tolist()) == (1, [0, 300])
+    apart = np.concatenate([whole.original(slice(a, b), s) for s, (a, b) in enumerate(whole.bounds())])
+    np.testing.assert_allclose(one.original(slice(0, 300), 0), apart, atol=1e-3)
+
+
+def test_the_published_protocol_counts_rows_once_a_window_and_adjusts_them(folder: Path) -> None:
+    row = run(folder, protocol="published:tslib")
+    assert row.rows == (300 - LOOKBACK + 1) * LOOKBACK
+    assert row.stride == 1
+    assert row.threshold_rule == "percentile 95 of train and test"
+    assert row.auc_pr is None
+    assert row.adjusted_recall >= row.recall
+    whole = triples.read(folder / "pumps.npz")
+    which = tslib.strided(300, LOOKBACK, 1)
+    truth = tslib.labels_of(whole.labels, which, LOOKBACK)
+    assert truth.sum() == row.anomalous
+    rng = np.random.default_rng(0)
+    train, test = rng.random((380, LOOKBACK)), rng.random(truth.shape)
+    judged = tslib.judge(train, test, truth, 5.0)
+    flags = test.ravel() > tslib.threshold(train, test, 5.0)
+    hits = (adjusted(truth.ravel(), flags) & truth.ravel()).sum()
+    assert judged.adjusted.recall == pytest.approx(hits / truth.sum())
+    assert judged.flagged == flags.sum()
+
+
+def test_the_clean_protocol_scales_entities_apart_and_judges_rows_once(folder: Path) -> None:
+    row = run(folder, settings={**TINY, "normalise": "none"})
+    assert (row.rows, row.entities, row.anomalous) == (300, 2, 30)
+    assert row.auc_pr > 0.6  # with one scaler for both the second pump would drown everything
+    assert row.vus_pr is not None
+    assert row.parameters > 0
+    assert row.best_epoch == 1
+
+
+def test_rows_are_kept_found_again_and_read_back(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    results = tmp_path / "out" / "detection.csv"
+    first = run(folder, results=results)
+    assert LEDGER.read(results) == [first]
+    monkeypatch.setattr(detection, "_clean", None)  # nothing is trained for a row that is there
+    assert run(folder, results=results) == first
+    with pytest.raises(TypeError):
+        run(folder, results=results, seed=1)
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        ({"protocol": "published:tsl"}, "no detection protocol"),
+        ({"protocol": "published:tslib", "mode": "forecast"}, "leave them out"),
+    ],
+)
+def test_what_does_not_exist_is_refused(folder: Path, asked: dict, words: str) -> None:
+    with pytest.raises(SettingsError, match=words):
+        run(folder, **asked)
+
+
+def test_a_ledger_refuses_other_files_and_mends_a_torn_line(folder: Path, tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    row = run(folder, results=path)
+    with path.open("ab") as file:
+        file.write(b"half a li")
+    with pytest.warns(RuntimeWarning, match="half a line"):
+        assert LEDGER.read(path) == [row]
+    other = replace(row, seed=7)
+    with pytest.warns(RuntimeWarning, match="half a line"):
+        LEDGER.append(path, other)
+    assert LEDGER.read(path) == [row, other]
+    lines = path.read_text().splitlines()
+    path.write_text("\n".join([lines[0], "1,2,3"]) + "\n")
+    with pytest.raises(InputError, match="line 2 is no result row"):
+        LEDGER.read(path)
+    path.write_text("a,b\n1,2\n")
+    with pytest.raises(InputError, match="is no file of DetectionRow rows"):
+        LEDGER.read(path)
+    assert Ledger(detection.DetectionRow).read(tmp_path / "none.csv") == []
+
+
+@pytest.mark.slow
+def test_asd_is_detected_far_better_than_chance_under_the_clean_protocol(real_data: Path) -> None:
+    settings = {"width": 32, "heads": 4, "feed_forward": 32, "depth": 1, "normalise": "none"}
+    training = {"epochs": 2, "windows_per_epoch": 12_800, "learning_rate": 1e-3}
+    row = detect("ASD", "itransformer", settings=settings, training=training, device="cpu", data_dir=real_data)
+    assert row.auc_pr > 3 * row.anomalous / row.rows
+    assert row.adjusted_f1_by_chance > row.f1  # the adjustment makes chance look better than an honest F1

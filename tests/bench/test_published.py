@@ -1,0 +1,111 @@
+"""The papers' numbers: none is lost, each has our names, and their experiments hold together."""
+
+from collections import Counter
+
+import pytest
+
+from rearview import attention, models
+from rearview.bench import experiments, presets, protocols, published
+from rearview.data import catalogue
+from rearview.errors import SettingsError
+
+ELSEWHERE = {"timemixer", "timesnet", "fedformer", "autoformer", "informer", "chronos2", "autoets", "harmonic"}
+"""Networks of other packages, and the synthetic task's own."""
+
+
+def test_every_printed_number_is_mapped():
+    found = published.numbers()
+    assert len(found) == 8596
+    assert Counter(number.kind for number in found) == {
+        "forecast": 6432, "summary": 1138, "cost": 440, "elsewhere": 312, "classification": 196, "detection": 75,
+        "synthetic": 3,
+    }  # fmt: skip
+    for number in found:
+        assert bool(number.model) != (number.kind == "elsewhere" or number.backbone in published.ELSEWHERE)
+        assert number.value is not None or "UNREADABLE" in number.note
+
+
+def test_our_names_exist():
+    known = set(models.names()) | ELSEWHERE
+    assert {number.model for number in published.numbers()} - {""} <= known
+    for number in published.numbers():
+        if number.attention is not None:
+            name, settings = attention.split(dict(number.attention))
+            allowed = {setting.name for setting in attention.describe(name).settings} if settings else set()
+            assert set(settings) <= allowed, (name, settings)
+
+
+@pytest.mark.parametrize(
+    ("table", "variant", "setting", "spec"),
+    [
+        ("S5", "rbca_pl", "Powerformer; alpha=0.25", {"name": "rbca", "bias": "power_law", "alpha": 0.25}),
+        ("S8", "rbca_bw2", "Powerformer; t_c=15", {"name": "rbca", "bias": "butterworth", "order": 2, "scale": 15.0}),
+        (
+            "S10",
+            "rbca_pl",
+            "Powerformer; learnable alpha, init=0.75",
+            {"name": "rbca", "bias": "power_law", "alpha": 0.75, "learnable": True},
+        ),
+    ],
+)
+def test_settings_in_words_become_settings(table, variant, setting, spec):
+    found = [n for n in published.of("rbca", table) if n.variant == variant and n.setting == setting]
+    assert found
+    assert all(number.attention == spec for number in found)
+
+
+def test_doubtful_cells_are_marked():
+    doubtful = [number for number in published.numbers() if number.doubtful]
+    assert 0 < len(doubtful) < 200
+    assert all(any(mark in number.note for mark in published.DOUBTS) for number in doubtful)
+
+
+def test_every_table_of_the_papers_is_an_experiment():
+    for paper in published.PAPERS:
+        assert set(published.tables(paper)) <= set(experiments.tables(paper))
+
+
+def test_cells_hold_every_number_that_a_run_can_meet():
+    for experiment in experiments.every():
+        source = {number.table for cell in experiment.cells for number in cell.numbers}
+        held = sum(len(cell.numbers) for cell in experiment.cells)
+        assert held == experiment.kinds.get("forecast", 0), experiment.name
+        assert len(source) <= 1
+        assert experiment.protocol in protocols.names()
+        assert experiment.presets in presets.names()
+        assert all(cell.lookback > 0 and cell.horizon > 0 for cell in experiment.cells)
+
+
+def test_the_best_of_a_grid_is_chosen_from_candidates():
+    best = [cell for cell in experiments.get("rbca", "T1").cells if cell.candidates]
+    assert len(best) == 28
+    assert {candidate["alpha"] for candidate in best[0].candidates} == {0.1, 0.25, 0.5, 0.75, 1.0}
+
+
+def test_grids_are_spread_out():
+    cells = experiments.get("prime", "sparsity").cells
+    assert len(cells) == 15
+    assert {cell.attention["sparsity"] for cell in cells} == {0.0, 0.25, 0.5, 0.75, 1.0}
+
+
+def test_data_sets_are_known_or_named_missing():
+    known = {name.casefold() for name in catalogue.names()}
+    strange = {c.dataset for e in experiments.every() for c in e.cells if c.dataset.casefold() not in known}
+    assert strange == {"SIMGLUCOSE_5MIN", "IOWA_IHOP_SMEX02_5MIN", "IOWA_PLOWS_5MIN", "LOOP_SEATTLE_D", "SOLAR_H",
+                       "SOLAR_D", "SOLAR_W"}  # fmt: skip
+
+
+@pytest.mark.parametrize(("paper", "table"), [("rbac", "T1"), ("rbca", "T99")])
+def test_what_there_is_not_is_refused(paper, table):
+    with pytest.raises(SettingsError, match="Known"):
+        experiments.get(paper, table)
+
+
+def test_protocols_say_what_they_drop():
+    published_rbca = protocols.get("published:rbca")
+    assert published_rbca.windows(2785, 128, "test") == 2688
+    assert protocols.get("clean").windows(2785, 128, "test") == 2785
+    assert protocols.get("published:prime").windows(2785, 128, "test") == 2785
+    assert any("last partial batch of test" in line for line in published_rbca.lines())
+    with pytest.raises(SettingsError, match="published:rbca"):
+        protocols.get("published:rbac")

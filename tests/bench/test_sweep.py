@@ -1,0 +1,150 @@
+"""Many runs and what is made of them: skipping, failing, choosing on validation, standing beside printed numbers."""
+
+import json
+import math
+from dataclasses import replace
+
+import pytest
+from small import HORIZON, LOOKBACK, row
+
+from rearview import bench
+from rearview.bench import experiments
+from rearview.bench.compare import compare, is_of
+from rearview.bench.experiments import Cell, Experiment
+from rearview.bench.published import numbers
+from rearview.bench.sweep import Plan, sweep
+from rearview.errors import SettingsError
+
+QUICK = {"epochs": 1, "windows_per_epoch": 32}
+DLINEAR = Cell("Small", LOOKBACK, HORIZON, "dlinear", None)
+SETTINGS = {"width": 8, "heads": 2, "feed_forward": 8, "depth": 1}
+
+
+@pytest.fixture
+def plan(folder):
+    return Plan(results=folder / "rows.csv", data_dir=folder, device="cpu", training=QUICK)
+
+
+def test_a_sweep_makes_every_seed_once_and_skips_what_is_there(plan):
+    told = []
+    first = sweep([DLINEAR], replace(plan, seeds=(0, 1)), say=told.append)
+    again = sweep([DLINEAR], replace(plan, seeds=(0, 1, 2)), say=told.append)
+    assert [row.seed for row in first] == [0, 1]
+    assert again[:2] == first
+    assert len(bench.read(plan.results)) == 3
+    assert len(told) == 5
+
+
+def test_a_failure_is_a_row_and_not_the_end(plan):
+    wrong = replace(DLINEAR, model="itransformer", attention={"name": "rbca"})
+    rows = sweep([wrong, DLINEAR], plan)
+    assert [row.status for row in rows] == ["failed", "done"]
+    assert "tokens are channels" in rows[0].problem
+    assert math.isnan(rows[0].mse)
+    kept = bench.read(plan.results)
+    assert [row.status for row in kept] == ["failed", "done"]
+    # It is tried again next time.
+    assert [row.status for row in sweep([wrong, DLINEAR], plan)] == ["failed", "done"]
+    assert len(bench.read(plan.results)) == 3
+
+
+def test_no_run_begins_after_the_time_is_up(plan):
+    assert sweep([DLINEAR], plan, seconds=0.0) == []
+    assert not plan.results.exists()
+
+
+@pytest.mark.slow
+def test_processes_share_the_work(plan, monkeypatch):
+    # Spawned processes know the catalogue as it stands in the package only.
+    rows = sweep([replace(DLINEAR, dataset="Nowhere")], replace(plan, seeds=(0, 1, 2)), workers=2)
+    assert [row.status for row in rows] == ["failed"] * 3
+    assert len(bench.read(plan.results)) == 3
+
+
+def test_ray_is_asked_for_by_name(plan, monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "ray", None)
+    with pytest.raises(SettingsError, match=r"rearview\[ray\]"):
+        sweep([DLINEAR], plan, over="ray")
+
+
+def test_candidates_are_chosen_on_validation_and_told(plan):
+    cell = Cell("Small", LOOKBACK, HORIZON, "patchtst", {"name": "rbca"}, candidates=({"alpha": 0.1}, {"alpha": 2.0}))
+    [chosen] = sweep([cell], replace(plan, settings=SETTINGS))
+    assert chosen.status == "done", chosen.problem
+    assert json.loads(chosen.budget)["candidates"] == [{"alpha": 0.1}, {"alpha": 2.0}]
+    alone = [
+        sweep(
+            [replace(cell, candidates=(), attention={"name": "rbca", "alpha": alpha})], replace(plan, settings=SETTINGS)
+        )
+        for alpha in (0.1, 2.0)
+    ]
+    losses = {json.loads(row.attention_settings)["alpha"]: row.validation_loss for [row] in alone}
+    best = min(losses, key=losses.get)
+    assert json.loads(chosen.attention_settings)["alpha"] == best
+    assert chosen.validation_loss == losses[best]
+    # Known by its candidates, it is not made again.
+    assert sweep([cell], replace(plan, settings=SETTINGS)) == [chosen]
+
+
+def test_published_habits_are_repeated(plan):
+    [clean] = sweep([DLINEAR], replace(plan, training={**QUICK, "batch": 32}))
+    [habit] = sweep([DLINEAR], replace(plan, protocol="published:rbca", training={**QUICK, "batch": 32}))
+    assert habit.status == "done", habit.problem
+    assert clean.test_windows % 32 != 0
+    assert habit.test_windows == clean.test_windows - clean.test_windows % 32
+    assert json.loads(habit.training)["patchtst_compat"]
+    assert habit.protocol == "published:rbca"
+
+
+def test_a_loss_is_told(plan):
+    [found] = sweep([replace(DLINEAR, loss="fredf")], plan)
+    assert found.status == "done", found.problem
+    assert found.loss == "fredf"
+
+
+NUMBER = next(n for n in numbers() if n.kind == "forecast" and n.metric == "mse")
+CELL = Cell("Small", 29, 7, "patchtst", {"name": "softmax"}, numbers=(replace(NUMBER, value=0.5, note=""),))
+ASKED = Experiment("rbca", "T0", "", "clean", "official", (CELL,), {"forecast": 1})
+
+
+def made(**changes):
+    return row(model="patchtst", attention="softmax", attention_settings="{}", **changes)
+
+
+@pytest.mark.parametrize(
+    ("errors", "verdict"),
+    [
+        ([0.505], "reproduced"),
+        ([0.45], "better"),
+        ([0.55], "worse"),
+        ([0.4, 0.6], "reproduced"),
+        ([0.54, 0.56], "worse"),
+        ([], "not run"),
+    ],
+)
+def test_verdicts_follow_the_rule(errors, verdict):
+    [found] = compare(ASKED, [made(mse=error, seed=seed) for seed, error in enumerate(errors)])
+    assert found.verdict == verdict
+    if errors:
+        assert found.mean == pytest.approx(sum(errors) / len(errors))
+        assert found.difference == pytest.approx(100 * (found.mean / 0.5 - 1))
+
+
+def test_a_doubtful_number_is_not_compared():
+    doubtful = replace(CELL, numbers=(replace(CELL.numbers[0], note="DOUBTFUL digit"),))
+    [found] = compare(replace(ASKED, cells=(doubtful,)), [made(mse=0.5)])
+    assert found.verdict == "not comparable"
+
+
+def test_rows_of_another_kind_stand_beside_nothing():
+    assert is_of(made(), CELL)
+    for change in ({"horizon": 8}, {"lookback": 30}, {"dataset": "Other"}, {"model": "dlinear"},
+                   {"attention": "rbca"}, {"adapters": '["lift"]'}, {"budget": '{"candidates":[]}'}):  # fmt: skip
+        assert not is_of(replace(made(), **change), CELL)
+    assert compare(ASKED, [made(protocol="published:rbca")])[0].verdict == "not run"
+    assert compare(ASKED, [made(status="failed")])[0].verdict == "not run"
+
+
+def test_a_mechanism_is_named_in_short():
+    spec = {"name": "mica", "local": {"name": "rbca", "alpha": 0.5}, "gate": "shared"}
+    assert experiments.spoken(spec) == "mica(local=rbca(alpha=0.5), gate=shared)"

@@ -1,0 +1,103 @@
+"""Arrays, lists and long frames become the same cases, and what can be none is refused by name."""
+
+import numpy as np
+import pytest
+
+from rearview.data.cases import as_cases
+from rearview.errors import InputError
+
+X = np.arange(24.0).reshape(3, 2, 4)
+
+
+def long_frame(kind):
+    """The cases of X as a long frame, its rows shuffled, ids in the order c, a, b."""
+    pandas = pytest.importorskip("pandas")
+    ids, times = np.repeat(["c", "a", "b"], 4), np.tile(np.arange(4), 3)
+    columns = {"id": ids, "time": times, "one": X[:, 0].ravel(), "two": X[:, 1].ravel()}
+    columns["kind"] = np.repeat(["x", "y", "x"], 4)
+    order = np.random.default_rng(0).permutation(12)
+    order = np.concatenate([[0], order[order != 0]])  # the first id stays first
+    frame = pandas.DataFrame(columns).iloc[order]
+    if kind == "pandas":
+        return frame
+    polars = pytest.importorskip("polars")
+    whole = polars.DataFrame({name: frame[name].tolist() for name in frame.columns})
+    return whole if kind == "polars" else whole.to_arrow()
+
+
+@pytest.mark.parametrize("kind", ["pandas", "polars", "arrow"])
+def test_a_long_frame_holds_the_cases_of_an_array(kind):
+    frame = long_frame(kind)
+    cases = as_cases(frame, "kind")
+    found = dict(zip(cases.names, cases.series, strict=True))
+    for name, one in zip(("id c", "id a", "id b"), X, strict=True):
+        np.testing.assert_array_equal(found[name], one)
+    assert dict(zip(cases.names, cases.labels.tolist(), strict=True)) == {"id c": "x", "id a": "y", "id b": "x"}
+    assert cases.names[0] == "id c"
+
+
+def test_classes_of_a_frame_can_come_by_id_or_in_order():
+    pandas = pytest.importorskip("pandas")
+    frame = long_frame("pandas").drop(columns="kind")
+    by_id = {"a": 1, "b": 2, "c": 3}
+    wanted = [by_id[name.removeprefix("id ")] for name in as_cases(frame).names]
+    assert as_cases(frame, by_id).labels.tolist() == wanted
+    assert as_cases(frame, pandas.Series(by_id)).labels.tolist() == wanted
+    assert as_cases(frame, wanted).labels.tolist() == wanted
+
+
+def test_a_frame_that_is_not_clear_is_refused():
+    frame = long_frame("pandas")
+    with pytest.raises(InputError, match="column 'kind' holds"):
+        as_cases(frame)
+    with pytest.raises(InputError, match="no class for 1 of 3 ids, such as 'b'"):
+        as_cases(frame.drop(columns="kind"), {"a": 1, "c": 2})
+    with pytest.raises(InputError, match="holds 2 classes, but X holds 3 ids"):
+        as_cases(frame.drop(columns="kind"), [1, 2])
+    with pytest.raises(InputError, match="no column called unique_id"):
+        as_cases(frame.rename(columns={"id": "who"}), "kind")
+    with pytest.raises(InputError, match="two rows at time 2"):
+        as_cases(frame.assign(time=2), "kind")
+    mixed = frame.assign(kind=np.arange(12).astype(str))
+    with pytest.raises(InputError, match=r"in one row and .* in another"):
+        as_cases(mixed, "kind")
+    assert as_cases(frame.rename(columns={"id": "who"}), "kind", id_col="who").channels == 2
+
+
+def test_a_matrix_is_one_channel_and_a_list_may_be_unequal():
+    assert as_cases(X[:, 0]).series[1].shape == (1, 4)
+    assert as_cases([X[0], X[1][:, :2]]).lengths.tolist() == [4, 2]
+    assert as_cases([[1.0, 2.0, 3.0], [1.0, 2.0]]).series[1].tolist() == [[1.0, 2.0]]
+
+
+def test_ends_without_any_value_are_how_unequal_series_lie_in_one_array():
+    padded = np.full((2, 2, 6), np.nan)
+    padded[0, :, :4], padded[1] = X[0], 1.0
+    padded[1, 0, 5] = np.nan
+    cases = as_cases(padded)
+    assert cases.lengths.tolist() == [4, 6]
+    assert cases.missing == 1
+
+
+@pytest.mark.parametrize(
+    ("given", "y", "sentence"),
+    [
+        (X, [1, 2], "y holds 2 classes, but X holds 3 cases"),
+        (X, [[1, 2, 3]], r"its shape is \(1, 3\)"),
+        (X, [1.0, np.nan, 2.0], "no class for 1 of 3 cases"),
+        (X, ["a", None, "b"], "the first at place 2"),
+        (X, [0.1, 0.2, 0.3], "measurements such as 0.1"),
+        (X, {1: 1}, "go with a long frame"),
+        (np.float64(3), None, "0 axes"),
+        (np.zeros(3), None, "Reshape your data"),
+        (np.zeros((0, 3)), None, r"0 sample\(s\)"),
+        (np.full((2, 1, 3), np.inf), None, r"case 1: channel 1, step 1 is infinity"),
+        (X.astype(complex), None, "Complex data not supported"),
+        ([["a", "b"], ["c", "d"]], None, "does not hold numbers"),
+        ([X[0], X[1][:1]], None, "case 2 has 1 channels, but case 1 has 2"),
+        ([X[0], np.zeros((2, 0))], None, r"case 2: its shape is \(2, 0\)"),
+    ],
+)
+def test_what_can_be_no_case_is_refused(given, y, sentence):
+    with pytest.raises(InputError, match=sentence):
+        as_cases(given, y)

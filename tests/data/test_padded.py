@@ -1,0 +1,90 @@
+"""Cases as tensors: training statistics, gaps filled as named, padding at the front and marked."""
+
+import numpy as np
+import pytest
+import torch
+
+from rearview.data.cases import as_cases
+from rearview.data.padded import ChannelScaler, filled, source
+from rearview.data.strata import held_out
+from rearview.errors import InputError, SettingsError
+
+
+def test_statistics_are_those_of_the_observed_steps():
+    cases = as_cases([np.array([[1.0, np.nan, 3.0], [5.0, 5.0, 5.0]]), np.array([[8.0], [5.0]])])
+    scaler = ChannelScaler.fit(cases)
+    np.testing.assert_allclose(scaler.mean, [4.0, 5.0])
+    np.testing.assert_allclose(scaler.std, [np.std([1, 3, 8]), 1.0])
+
+
+def test_a_small_spread_about_a_high_level_keeps_its_digits():
+    cases = as_cases(1e9 + np.array([[[1.0, 2.0, 3.0, 4.0]]]))
+    np.testing.assert_allclose(ChannelScaler.fit(cases).std, [np.std([1, 2, 3, 4])], rtol=1e-9)
+
+
+def test_a_channel_without_any_value_is_refused_by_its_number():
+    with pytest.raises(InputError, match="channel 2 has no value in any of the 2 cases"):
+        ChannelScaler.fit(as_cases(np.stack([[[1.0, 2.0], [np.nan, np.nan]]] * 2)))
+
+
+@pytest.mark.parametrize(
+    ("fill", "wanted"),
+    [
+        ("linear", [2, 2, 3, 4, 5, 5]),
+        ("last", [2, 2, 2, 2, 5, 5]),
+        ("mean", [1, 2, 1, 1, 5, 1]),
+        ("zero", [0, 2, 0, 0, 5, 0]),
+    ],
+)
+def test_gaps_are_filled_as_named(fill, wanted):
+    scaler = ChannelScaler(np.array([1.0]), np.array([2.0]))
+    one = np.array([[np.nan, 2.0, np.nan, np.nan, 5.0, np.nan]])
+    np.testing.assert_allclose(filled(one, scaler, fill, "here") * 2 + 1, [wanted])
+
+
+def test_a_channel_missing_in_one_case_holds_the_mean_and_an_empty_case_is_refused():
+    scaler = ChannelScaler(np.array([1.0, 7.0]), np.array([2.0, 3.0]))
+    one = filled(np.array([[3.0, 5.0], [np.nan, np.nan]]), scaler, "last", "here")
+    np.testing.assert_allclose(one, [[1.0, 2.0], [0.0, 0.0]])
+    with pytest.raises(InputError, match="here has no value at all"):
+        filled(np.full((2, 2), np.nan), scaler, "last", "here")
+
+
+def test_padding_stands_at_the_front_and_long_cases_keep_their_newest_steps():
+    cases = as_cases([np.array([[1.0, 2.0]]), np.array([[1.0, 2.0, 3.0, 4.0]])])
+    plain = ChannelScaler(np.zeros(1), np.ones(1))
+    data = source(cases, plain, np.array([1, 0]), 3)
+    torch.testing.assert_close(data.values[:, 0], torch.tensor([[0.0, 1, 2], [2, 3, 4]]))
+    assert data.mask.tolist() == [[False, True, True], [True, True, True]]
+    end = source(cases, plain, np.array([1, 0]), 3, side="end", masked=False)
+    assert end.mask is None
+    assert end.values[0, 0].tolist() == [1, 2, 0]
+    batch = data.batch(torch.tensor([1]))
+    assert batch.labels.tolist() == [0]
+    assert batch.past.shape == (1, 1, 3)
+
+
+def test_equal_lengths_need_no_mask():
+    cases = as_cases(np.ones((2, 1, 3)))
+    assert source(cases, ChannelScaler.fit(cases), np.zeros(2, dtype=np.int64), 3).mask is None
+
+
+def test_an_unknown_way_of_filling_is_refused():
+    cases = as_cases(np.ones((2, 1, 3)))
+    with pytest.raises(SettingsError, match="no method 'spline'"):
+        source(cases, ChannelScaler.fit(cases), np.zeros(2, dtype=np.int64), 3, fill="spline")
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_each_class_gives_its_share(seed):
+    codes = np.repeat([0, 1, 2, 3, 4], [50, 10, 4, 2, 1])
+    learned, held = held_out(codes, 0.2, seed)
+    assert np.bincount(codes[held], minlength=5).tolist() == [10, 2, 1, 0, 0]
+    assert sorted([*learned, *held]) == list(range(len(codes)))
+    again = held_out(codes, 0.2, seed)
+    assert again[1].tolist() == held.tolist()
+
+
+def test_another_seed_holds_out_others():
+    codes = np.repeat([0, 1], 50)
+    assert held_out(codes, 0.2, 0)[1].tolist() != held_out(codes, 0.2, 1)[1].tolist()

@@ -1,0 +1,125 @@
+"""Detection data: archives and triples of arrays, entities apart, and names that no cut may carry."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from rearview.data import labelled, triples
+from rearview.errors import InputError, SettingsError
+
+SHAPES = {
+    "SMD": (708405, 708420, 38),
+    "SMD19": (450219, 450232, 38),
+    "SMAP": (135183, 427617, 25),
+    "MSL": (58317, 73729, 55),
+    "PSM": (132481, 87841, 25),
+    "SWaT": (495000, 449919, 51),
+    "ASD": (102331, 51840, 19),
+}
+
+
+def arrays(**changed: np.ndarray) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(3)
+    held = {
+        "train": rng.normal(size=(11, 2)) + 1e6,
+        "test": rng.normal(size=(7, 2)) + 1e6,
+        "test_label": np.array([0, 1, 0, 0, 1, 1, 0], dtype=np.uint8),
+        "machine": np.array(["a", "b"]),
+        "machine_lengths": np.array([[5, 3], [6, 4]], dtype=np.int32),
+    }
+    return {name: array for name, array in {**held, **changed}.items() if array is not None}
+
+
+def test_entities_lie_apart_and_keep_their_values(tmp_path: Path) -> None:
+    held = arrays()
+    held["test"][4, 1] = np.nan
+    np.savez(tmp_path / "x.npz", **held)
+    found = triples.read(tmp_path / "x.npz")
+    assert found.train.ids == found.test.ids == ("a", "b")
+    assert found.train.offsets.tolist() == [0, 5, 11]
+    assert found.test.offsets.tolist() == [0, 3, 7]
+    assert found.test.stamps.tolist() == [0, 1, 2, 0, 1, 2, 3]
+    np.testing.assert_allclose(found.test.original(slice(3, 7), 1), held["test"][3:], rtol=0, atol=1e-6)
+    assert found.labels.tolist() == held["test_label"].tolist()
+    assert found.test.observed is not None
+    assert int((~found.test.observed).sum()) == 1
+
+
+def test_three_files_are_one_triple(tmp_path: Path) -> None:
+    held = arrays(machine=None, machine_lengths=None)
+    for part in triples.PARTS:
+        np.save(tmp_path / f"pump_{part}.npy", held[part])
+    found = triples.read(tmp_path / "pump_test.npy")
+    assert found.train.series == 1
+    assert found.train.layout.form == "wide"
+    (tmp_path / "pump_test_label.npy").unlink()
+    with pytest.raises(InputError, match=r"pump_test_label\.npy is missing"):
+        triples.read(tmp_path / "pump_train.npy")
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"test_label": None}, "no array 'test_label'"),
+        ({"test_label": np.zeros(6)}, "6 labels for 7 test rows"),
+        ({"test_label": np.full(7, 2)}, "test_label holds 2"),
+        ({"test": np.zeros((7, 3))}, "train has 2 channels and test 3"),
+        ({"machine_lengths": np.array([[5, 3], [5, 4]])}, "adds up to"),
+        ({"train": np.full((11, 2), np.inf)}, "infinite value in row 0, channel 0"),
+        ({"train": np.array([["a", "b"]] * 11)}, "must be numbers"),
+    ],
+)
+def test_what_does_not_belong_together_is_refused(changed: dict, words: str, tmp_path: Path) -> None:
+    np.savez(tmp_path / "x.npz", **arrays(**changed))
+    with pytest.raises(InputError, match=words):
+        triples.read(tmp_path / "x.npz")
+
+
+def test_what_is_no_archive_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "x.npz").write_text("no archive")
+    with pytest.raises(InputError, match=r"can't be read as an \.npz archive"):
+        triples.read(tmp_path / "x.npz")
+    with pytest.raises(InputError, match="does not exist"):
+        triples.read(tmp_path / "y.npz")
+    np.save(tmp_path / "odd.npy", np.zeros(3))
+    with pytest.raises(InputError, match=r"NAME_train\.npy"):
+        triples.read(tmp_path / "odd.npy")
+
+
+def test_every_set_of_the_field_stands_with_its_shape() -> None:
+    sets = {name: labelled.get(name) for name in labelled.names()}
+    assert {name: (one.train_rows, one.test_rows, one.channels) for name, one in sets.items()} == SHAPES
+    assert labelled.get("smap").name == "SMAP"
+    with pytest.raises(SettingsError, match="Did you mean 'SMAP'"):
+        labelled.get("SMAPP")
+
+
+def test_a_cut_can_not_carry_the_name(tmp_path: Path) -> None:
+    np.savez(tmp_path / "SMD.npz", **arrays())
+    assert labelled.available(tmp_path) == ("SMD",)
+    with pytest.raises(InputError, match="a part of a data set can't go by its name"):
+        labelled.load(labelled.get("SMD"), tmp_path)
+    with pytest.raises(InputError, match="the file of MSL, was not found"):
+        labelled.load(labelled.get("MSL"), tmp_path)
+
+
+def test_tables_of_numbers_are_read_in_the_forms_the_field_uses(tmp_path: Path) -> None:
+    rows = ["timestamp,a,b", "1,0.5,2", "2,,3", "3,1.5,4"]
+    (tmp_path / "train.csv").write_text("\n".join(rows))
+    (tmp_path / "test.csv").write_text("\n".join(rows))
+    (tmp_path / "test_label.csv").write_text("timestamp,label\n1,0\n2,1\n3,0\n")
+    found = labelled.psm(tmp_path / "test.csv")
+    assert found.labels.tolist() == [0, 1, 0]
+    assert np.isnan(found.train.original(slice(0, 3), 0)[1, 0])
+    (tmp_path / "swat_train2.csv").write_text("a,b,label\n1,2,0\n3,4,0\n")
+    (tmp_path / "swat2.csv").write_text("a,b,label\n1,2,0\n3,4,1\n")
+    found = labelled.swat(tmp_path / "swat2.csv")
+    assert (found.labels.tolist(), found.test.columns) == ([0, 1], ("0", "1"))
+
+
+def test_the_real_sets_have_the_shapes_and_rates_of_their_papers(real_data: Path) -> None:
+    found = labelled.load(labelled.get("ASD"), real_data)
+    assert found.test.series == 12
+    assert found.labels.mean() == pytest.approx(0.0461, abs=5e-5)
+    assert not found.train.findings

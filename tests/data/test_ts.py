@@ -1,0 +1,94 @@
+"""The .ts reader: what the archives hold, read right, and what contradicts itself, refused with its line."""
+
+import numpy as np
+import pytest
+
+from rearview.data import ts
+from rearview.errors import InputError
+
+HEAD = "# a comment\n@problemName tiny\n@timeStamps false\n@univariate false\n"
+CLASSES = "@classLabel true up down\n"
+
+
+def written(tmp_path, text):
+    path = tmp_path / "tiny.ts"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_channels_classes_and_gaps_are_read(tmp_path):
+    path = written(tmp_path, HEAD + CLASSES + "@data\n\n1,2,?:4,5,6:up\n# between\n-1e3,NaN,0.5:7, 8 ,9:down\n")
+    cases = ts.read(path)
+    assert cases.labels.tolist() == ["up", "down"]
+    assert cases.classes == ("up", "down")
+    assert cases.names == ("line 8", "line 10")
+    np.testing.assert_array_equal(cases.series[0], [[1, 2, np.nan], [4, 5, 6]])
+    np.testing.assert_array_equal(cases.series[1], [[-1000, np.nan, 0.5], [7, 8, 9]])
+
+
+def test_unequal_lengths_are_kept(tmp_path):
+    cases = ts.read(written(tmp_path, HEAD + "@equalLength false\n" + CLASSES + "@data\n1,2:3,4:up\n1:3:down\n"))
+    assert cases.lengths.tolist() == [2, 1]
+
+
+def test_tags_are_read_in_any_case_and_a_file_can_have_no_classes(tmp_path):
+    cases = ts.read(written(tmp_path, "@PROBLEMNAME tiny\n@ClassLabel false\n@DATA\n1,2,3\n4,5,6\n"))
+    assert cases.labels is None
+    assert cases.channels == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        (HEAD + CLASSES + "1,2:up\n", "line 6: '1,2:up' stands before @data"),
+        (HEAD + CLASSES, "no line @data"),
+        (HEAD + CLASSES + "@data\n", "no case behind @data"),
+        ("@timeStamps true\n@data\n(0,1),(1,2)\n", "line 1: its values come with time stamps"),
+        (HEAD + CLASSES + "@data\n(0,1),(1,2):(0,1):up\n", r"line 7: values come with time stamps, as in \(0"),
+        ("@timeStamps maybe\n@data\n1\n", "@timeStamps must say true or false, not 'maybe'"),
+        ("@dimensions two\n@data\n1\n", "@dimensions must say a whole number, not 'two'"),
+        ("@classLabel true\n@data\n1\n", "must be followed by the classes"),
+        ("@targetLabel true\n@data\n1:0.5\n", "a number to predict"),
+        (HEAD + CLASSES + "@data\n1,2:3,4:sideways\n", "line 7: the class 'sideways' is not among"),
+        (HEAD + CLASSES + "@data\n1,2:3,4,5:up\n", "channel 2 has 3 values, but channel 1 has 2"),
+        (HEAD + CLASSES + "@data\n1,2:3,x:up\n", "channel 2, value 2 is 'x', which is no number"),
+        (HEAD + CLASSES + "@data\n1,2:3,:up\n", "value 2 is ''"),
+        (HEAD + CLASSES + "@data\nup\n", "has a class but no values"),
+        (HEAD + CLASSES + "@data\n1,2:3,4:up\n1,2:down\n", "line 8 has 1 channels where 2 are expected"),
+        (HEAD + "@dimensions 3\n" + CLASSES + "@data\n1:2:up\n", "has 2 channels where 3 are expected"),
+        ("@univariate true\n" + CLASSES + "@data\n1:2:up\n", "has 2 channels, but @univariate says there is one"),
+        (
+            HEAD + "@equalLength true\n@seriesLength 3\n" + CLASSES + "@data\n1,2:1,2:up\n",
+            "has 2 steps where 3 are expected",
+        ),
+        (HEAD + "@equalLength true\n" + CLASSES + "@data\n1,2:1,2:up\n1:1:up\n", "has 1 steps where 2 are expected"),
+    ],
+)
+def test_a_file_that_can_not_be_read_right_is_refused(tmp_path, text, sentence):
+    with pytest.raises(InputError, match=sentence):
+        ts.read(written(tmp_path, text))
+
+
+def test_a_missing_file_is_refused(tmp_path):
+    with pytest.raises(InputError, match=r"none\.ts can't be read"):
+        ts.read(tmp_path / "none.ts")
+
+
+@pytest.mark.parametrize("name", ["JapaneseVowels", "BasicMotions"])
+def test_the_archive_reads_as_aeon_reads_it(real_data, name):
+    load = pytest.importorskip("aeon.datasets", reason="aeon, whose reader this one is held against").load_from_ts_file
+    for part in ("TRAIN", "TEST"):
+        path = real_data / "uea" / name / f"{name}_{part}.ts"
+        theirs, labels = load(str(path))
+        ours = ts.read(path)
+        # aeon writes classes in lower case; the file's own spelling is kept here.
+        assert [label.lower() for label in ours.labels] == list(labels)
+        assert len(ours) == len(theirs)
+        for mine, other in zip(ours.series, theirs, strict=True):
+            np.testing.assert_array_equal(mine, other)
+
+
+def test_the_archive_has_the_shape_it_is_known_for(real_data):
+    cases = ts.read(real_data / "uea" / "JapaneseVowels" / "JapaneseVowels_TRAIN.ts")
+    assert (len(cases), cases.channels, len(cases.classes)) == (270, 12, 9)
+    assert (cases.lengths.min(), cases.lengths.max()) == (7, 26)

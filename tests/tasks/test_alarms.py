@@ -1,0 +1,108 @@
+"""Flags against labels: golden point adjustment, scikit-learn, the range formula written out, series borders."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from rearview.tasks import alarms
+
+GOLDEN = np.load(Path(__file__).parents[1] / "golden" / "protocol.npz", allow_pickle=False)
+CASES = sorted({name.split("/")[1] for name in GOLDEN.files if name.startswith("input_point_adjust/")})
+
+
+def draw(seed: int, rows: int = 307) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    labels = np.convolve(rng.random(rows) < 0.03, np.ones(11), "same") > 0
+    return labels, rng.random(rows) < 0.2
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_point_adjustment_is_that_of_the_published_code(case: str) -> None:
+    labels = GOLDEN[f"input_point_adjust/{case}/gt"] == 1
+    flags = GOLDEN[f"input_point_adjust/{case}/pred"] == 1
+    after = alarms.adjusted(labels, flags)
+    np.testing.assert_array_equal(after, GOLDEN[f"output_point_adjust/{case}/pred"] == 1)
+    for which, found in (("raw", flags), ("adjusted", after)):
+        said = alarms.pointwise(labels, found)
+        expected = GOLDEN[f"output_point_adjust/{case}/{which}_acc_prec_rec_f1"][1:]
+        # Where a ratio does not exist scikit-learn writes 0.
+        np.testing.assert_allclose(np.nan_to_num([said.precision, said.recall, said.f1]), expected, atol=1e-12)
+
+
+def test_every_golden_case_was_met() -> None:
+    assert len(CASES) == 7
+
+
+def test_rows_are_counted_as_scikit_learn_counts_them() -> None:
+    metrics = pytest.importorskip("sklearn.metrics")
+    labels, flags = draw(1)
+    said = alarms.pointwise(labels, flags)
+    expected = metrics.precision_recall_fscore_support(labels, flags, average="binary")[:3]
+    np.testing.assert_allclose([said.precision, said.recall, said.f1], expected)
+
+
+def test_runs_break_at_the_border_of_two_series() -> None:
+    flags = np.array([1, 1, 1, 0, 1], dtype=bool)
+    assert alarms.runs(flags).tolist() == [[0, 3], [4, 5]]
+    assert alarms.runs(flags, np.array([0, 2, 5])).tolist() == [[0, 2], [2, 3], [4, 5]]
+    assert alarms.runs(flags, np.array([0, 3, 4, 5])).tolist() == [[0, 3], [4, 5]]
+    assert alarms.runs(np.zeros(3, dtype=bool)).shape == (0, 2)
+
+
+def test_a_hit_in_one_series_does_not_flag_the_next() -> None:
+    labels = np.ones(4, dtype=bool)
+    flags = np.array([1, 0, 0, 0], dtype=bool)
+    assert alarms.adjusted(labels, flags, np.array([0, 2, 4])).tolist() == [True, True, False, False]
+
+
+def ranges(flags: np.ndarray) -> list[set[int]]:
+    """Stretches of flagged rows as sets, one row after another."""
+    found: list[set[int]] = []
+    for row, flag in enumerate(flags.tolist()):
+        if flag and row and flags[row - 1]:
+            found[-1].add(row)
+        elif flag:
+            found.append({row})
+    return found
+
+
+def literal_range_measure(of: list[set[int]], by: list[set[int]]) -> float:
+    """Tatbul et al.: mean of (share of the range covered, flat bias) / (ranges that cover it)."""
+    total = 0.0
+    for one in of:
+        touching = [other for other in by if one & other]
+        total += sum(len(one & other) for other in touching) / len(one) / max(1, len(touching))
+    return total / len(of)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_ranges_and_events_as_their_definitions_read(seed: int) -> None:
+    labels, flags = draw(seed)
+    events, found = ranges(labels), ranges(flags)
+    said = alarms.rangewise(labels, flags)
+    assert said.precision == pytest.approx(literal_range_measure(found, events))
+    assert said.recall == pytest.approx(literal_range_measure(events, found))
+    said = alarms.eventwise(labels, flags)
+    assert said.precision == pytest.approx(np.mean([any(one & other for other in events) for one in found]))
+    assert said.recall == pytest.approx(np.mean([any(one & other for other in found) for one in events]))
+
+
+def test_what_does_not_exist_is_nan_and_nothing_found_is_zero() -> None:
+    none, some = np.zeros(5, dtype=bool), np.array([0, 1, 1, 0, 0], dtype=bool)
+    for measure in (alarms.pointwise, alarms.eventwise, alarms.rangewise):
+        silent = measure(some, none)
+        assert np.isnan(silent.precision)
+        assert (silent.recall, silent.f1) == (0, 0)
+        unmarked = measure(none, some)
+        assert unmarked.precision == 0
+        assert np.isnan([unmarked.recall, unmarked.f1]).all()
+
+
+def test_random_flags_look_good_after_point_adjustment() -> None:
+    labels = np.zeros(2000, dtype=bool)
+    labels[500:900] = True
+    flags = np.zeros(2000, dtype=bool)
+    flags[np.random.default_rng(3).choice(2000, 40, replace=False)] = True
+    assert alarms.pointwise(labels, flags).f1 < 0.15
+    assert alarms.adjusted_by_chance(labels, 40) > 0.9
