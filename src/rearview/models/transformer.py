@@ -84,7 +84,8 @@ class Network(Encoder):
 
     claims = ModelClaims(
         mixes_channels=True,
-        uses_marks=True, reads_ahead=True,
+        uses_marks=True,
+        reads_ahead=True,
         scale_free=False,
         equivariant_to_channels=False,
         reconstructs=True,

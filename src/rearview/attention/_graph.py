@@ -1,0 +1,70 @@
+"""Graphs among tokens: which pairs are linked, a softmax over the neighbours of each query, weights as a matrix.
+
+Edges are [2, edge], query above key, sorted by query; every token has a loop, so that no query is without neighbours.
+"""
+
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from rearview.errors import SettingsError
+
+Edges = Int[Tensor, "2 edge"]
+
+
+def edge_list(owner: str, edges: Any, count: int, tokens: int) -> Edges:
+    """The given pairs (query, key), or those of an adjacency matrix, a loop at every token, and all pairs with a token
+    beyond the first `count` (a calendar token); None: all pairs."""
+    linked = torch.eye(tokens, dtype=torch.bool)
+    linked[count:], linked[:, count:] = True, True
+    if edges is None:
+        linked[:] = True
+    else:
+        pairs = _pairs(owner, edges, count)
+        linked[pairs[:, 0], pairs[:, 1]] = True
+    return torch.nonzero(linked).T.contiguous()
+
+
+def random_pairs(count: int, density: float) -> Int[Tensor, "edge 2"]:
+    """A share of all pairs of different tokens, drawn at random and linked in both directions."""
+    if not 0 <= density <= 1:
+        raise SettingsError(f"density is {density}; it is the share of pairs that are linked, from 0 to 1.")
+    pairs = torch.combinations(torch.arange(count)).view(-1, 2)
+    kept = pairs[torch.randperm(len(pairs))[: round(density * len(pairs))]]
+    return torch.cat([kept, kept.flip(1)])
+
+
+def softmax_by_query(
+    logits: Float[Tensor, "row head edge"], query: Int[Tensor, " edge"], tokens: int
+) -> Float[Tensor, "row head edge"]:
+    """softmax over the edges of each query."""
+    place = query.expand_as(logits)
+    top = torch.full((*logits.shape[:2], tokens), -torch.inf, dtype=logits.dtype, device=logits.device)
+    top = top.scatter_reduce(2, place, logits.detach(), "amax")
+    mass = torch.exp(logits - top.gather(2, place))
+    total = torch.zeros_like(top).scatter_add(2, place, mass)
+    return mass / total.gather(2, place)
+
+
+def spread(along: Float[Tensor, "row head edge"], edges: Edges, tokens: int) -> Float[Tensor, "row head token token"]:
+    """Weights along edges as a matrix, 0 elsewhere."""
+    dense = torch.zeros(*along.shape[:2], tokens * tokens, dtype=along.dtype, device=along.device)
+    return dense.index_copy(2, edges[0] * tokens + edges[1], along).view(*along.shape[:2], tokens, tokens)
+
+
+def _pairs(owner: str, edges: Any, count: int) -> Int[Tensor, "edge 2"]:
+    given = torch.as_tensor(edges)
+    if given.shape == (count, count) and not (count == 2 and given.max() > 1):
+        return torch.nonzero(given)
+    if given.numel() == 0:
+        return torch.empty(0, 2, dtype=torch.long)
+    if given.dim() != 2 or given.shape[1] != 2:
+        raise SettingsError(
+            f"{owner}: edges has shape {tuple(given.shape)}; give pairs (query, key) or a {count} x {count} matrix."
+        )
+    if given.min() < 0 or given.max() >= count:
+        named = int(given.min() if given.min() < 0 else given.max())
+        raise SettingsError(f"{owner}: an edge names token {named}, but there are tokens 0 to {count - 1} only.")
+    return given.long()

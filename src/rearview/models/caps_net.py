@@ -1,0 +1,150 @@
+"""CAPS's own network (Pati et al., 2026): past and future steps of each channel as tokens, refined by causal attention.
+
+    x - x[last] -> extend by W_ext to lookback + steps -> tokens [context ; value] + channel + position (`embed.dual`)
+    -> depth x [RMSNorm, attention; RMSNorm, feed-forward] (pre-norm, no norm at the end, no biases)
+    -> value part of the steps ahead times the value vectors (tied) -> + x[last]
+
+Channels are groups, so they meet in the context token only. There is no variance in the normalisation: the network is
+meant for data that are on one scale already. It starts as appendix A.2 says: maps from N(0, 0.02^2), those that end a
+branch narrower by sqrt(2 depth), whatever the attention; tables of positions and channels at 0.
+
+The widths follow the authors' code (`width=None`): 4 times the power of 2 nearest to sqrt(channels + marks), at least
+8, for each part of a token. The paper's text asks for 64 a part (8 for ETTh) and prints 527 thousand parameters, which
+neither rule gives; its growth with the horizon, lookback x steps, is that of W_ext without a table of positions. Their
+code knows where the calendar stands ahead, and so do we where marks are known; marks known for the past alone stay at
+their last value.
+
+Attention sees earlier steps only. The authors' numerics (`numerics="released"`) are not strictly so and need
+`causal=False`. A window is not given back: the value part of a token holds its step's value, and tied decoding would
+return it untouched.
+"""
+
+import math
+from dataclasses import dataclass
+
+from torch import nn
+
+from rearview.attention import Spec
+from rearview.attention._caps_maps import SPREAD, start
+from rearview.attention.contract import Projected, Site, Tokens
+from rearview.embed import Dual, Normalise
+from rearview.embed.normalise import Kind
+from rearview.errors import SettingsError
+from rearview.models.contract import Marks, ModelClaims, Past, Real, Shape, Steps
+from rearview.models.encoder import Read, Stacked
+from rearview.models.heads import Classes
+from rearview.models.stack import Block, BlockSettings, Stack
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Settings of CAPS's network."""
+
+    width: int | None = None
+    """Width of a token, context and value together; None: the authors' rule, from the number of channels and marks."""
+    value_width: int | None = None
+    """How much of the width is the value part; None: half."""
+    heads: int = 4
+    """Attention heads."""
+    depth: int = 3
+    """Blocks."""
+    feed_forward: int | None = None
+    """Width inside the feed-forward part; None: four times the width."""
+    dropout: float = 0.0
+    """Dropout on attention's output and the feed-forward part."""
+    channel_dropout: bool = True
+    """Whether training drops channels (and marks) from the context token, each window at a rate of its own."""
+    causal: bool = True
+    """Whether attention sees earlier steps only; mechanisms that are causal by themselves are so either way."""
+    targets: int | None = None
+    """How many of the last channels are forecast; None: all."""
+    normalise: Kind = "last"
+    """Instance normalisation: last (the original), revin or none."""
+
+    def __post_init__(self) -> None:
+        if self.width is not None and not 0 < (self.value_width or self.width // 2) < self.width:
+            raise SettingsError(
+                f"width is {self.width} and value_width is {self.value_width}; a token needs room for both its parts, "
+                "the context and the value."
+            )
+
+
+def nearest(inputs: int) -> int:
+    """The authors' width of a part: 4 times the power of 2 nearest to the root of the number of inputs, at least 8."""
+    return 4 * 2 ** max(1, round(math.log2(math.sqrt(inputs))))
+
+
+class Network(Stacked):
+    """CAPS's network with any attention along time; `attention=None` is CAPS."""
+
+    claims = ModelClaims(
+        mixes_channels=True,
+        uses_marks=True,
+        reads_ahead=True,
+        scale_free=False,
+        equivariant_to_channels=False,
+        classifies=True,
+    )
+
+    def __init__(self, shape: Shape, settings: Settings, attention: Spec = None) -> None:
+        super().__init__(shape)
+        part = nearest(shape.channels + shape.marks)
+        width = 2 * part if settings.width is None else settings.width
+        value = width // 2 if settings.value_width is None else settings.value_width
+        self.normalise = Normalise(settings.normalise)
+        self.dual = Dual(
+            shape.channels,
+            shape.lookback,
+            0 if shape.asks == "classes" else shape.steps,
+            context=width - value,
+            value=value,
+            targets=settings.targets,
+            marks=shape.marks,
+            future=shape.future,
+            drop_channels=settings.channel_dropout,
+        )
+        site = Site(
+            groups=self.dual.targets,
+            tokens=self.dual.tokens,
+            width=width,
+            heads=settings.heads,
+            causal=settings.causal,
+            lookback=shape.lookback,
+            projection_bias=False,
+            host="CAPS's network",
+        )
+        block = BlockSettings(
+            feed_forward=4 * width if settings.feed_forward is None else settings.feed_forward,
+            norm="rms",
+            order="pre",
+            bias=False,
+            dropout=settings.dropout,
+        )
+        self.stack = Stack(site, settings.depth, block, "caps" if attention is None else attention)
+        self._start(settings.depth)
+        self.head: nn.Module = nn.Identity()
+        if shape.asks == "classes":
+            features = self.dual.targets * self.dual.tokens * width
+            self.head = Classes(features, shape.classes, dropout=settings.dropout)
+
+    def read(self, past: Past, past_marks: Marks | None, future_marks: Marks | None, mask: Real | None) -> Read:
+        x, _ = self.normalise(past, mask)
+        tokens = self.dual(x, past_marks, future_marks, mask)
+        real = None if mask is None else self.dual.mask(mask)[:, None].expand(-1, self.dual.targets, -1)
+        _, denormalise = self.normalise(past[:, -self.dual.targets :], mask)
+        return Read(tokens, real, None, x, denormalise)
+
+    def detokenise(self, tokens: Tokens) -> Steps:
+        return self.dual.decode(tokens)
+
+    def _start(self, depth: int) -> None:
+        """Every map of a block as appendix A.2 says; a mechanism's other parameters start as it says."""
+        narrow = SPREAD / math.sqrt(2 * depth)
+        for block in self.stack.blocks:
+            assert isinstance(block, Block)
+            first, last = (part for part in block.feed_forward if isinstance(part, nn.Linear))
+            start(first)
+            start(last, narrow)
+            if isinstance(block.attend, Projected):
+                start(block.attend.qkv)
+                start(block.attend.out, narrow)

@@ -1,0 +1,109 @@
+"""Graph attention over channels: each channel is a node, and looks at its neighbours only.
+
+    RevIN -> Linear(lookback -> width) of every channel (and of every mark) -> dropout
+    -> depth x [attention along the edges of a graph, LayerNorm; feed-forward, LayerNorm] (post-norm) -> LayerNorm
+    -> Linear(width -> steps), marks cut off -> inverse RevIN
+
+This is the network of appendices D.2 and G.2 of the paper on prime attention (Lee et al., 2025): GATv2's scores, and
+with `primed` a view of its own for every edge. The paper leaves the rest of the network open; here it is iTransformer's
+(tokens, blocks, head), so that on the complete graph the two differ by their scores alone.
+
+The graph is complete unless `edges` gives one or `density` has one drawn, once, when the network is built; it is saved
+with the weights. Calendar tokens are linked with every channel. Another mechanism (`attention="softmax"`) runs on the
+same graph: pairs without an edge are hidden from it by a bias of -inf, so it pays for all pairs.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from rearview.attention import Spec, split
+from rearview.attention._graph import edge_list, random_pairs
+from rearview.attention.contract import Tokens
+from rearview.attention.prime import Features
+from rearview.embed.normalise import Kind
+from rearview.errors import SettingsError
+from rearview.models._inverted import Inverted
+from rearview.models.contract import Shape
+from rearview.models.stack import Activation, Bias, Block, BlockSettings, Stack
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Settings of the graph attention network."""
+
+    width: int = 128
+    """Width of a token."""
+    heads: int = 8
+    """Attention heads."""
+    depth: int = 2
+    """Blocks."""
+    feed_forward: int = 128
+    """Width inside the feed-forward part."""
+    dropout: float = 0.1
+    """Dropout on tokens, attention's weights and output, and the feed-forward part."""
+    activation: Activation = "gelu"
+    """Activation of the feed-forward part."""
+    edges: Any = None
+    """The graph: pairs (query, key) of channels, or an adjacency matrix; loops are added. None: see `density`."""
+    density: float = 1.0
+    """Without edges: the share of pairs of channels that are linked, drawn at random; 1 is the complete graph."""
+    primed: bool = False
+    """Whether every edge has its own view of its neighbour, as in prime attention."""
+    features: Features = "full"
+    """What a primer is made from: "lead_lag", "instantaneous", both ("full"), or "random"."""
+    free: bool = True
+    """A free term per edge beside the features, where edges are primed."""
+    normalise: Kind = "revin"
+    """Instance normalisation: revin, last or none."""
+
+    def __post_init__(self) -> None:
+        if self.edges is not None and self.density != 1:
+            raise SettingsError(f"edges and density={self.density} both say what the graph is; leave one of them out.")
+
+
+class Network(Inverted):
+    """Graph attention over channels; `attention=None` is GATv2's, and other mechanisms keep to the graph."""
+
+    host = "gat"
+    linked: Tensor | None
+
+    def __init__(self, shape: Shape, settings: Settings, attention: Spec = None) -> None:
+        super().__init__(shape, settings.normalise, settings.width, settings.dropout)
+        edges = settings.edges
+        if edges is None and settings.density != 1:
+            edges = random_pairs(shape.channels, settings.density)
+        name, chosen = ("gat", {}) if attention is None else split(attention)
+        own = name == "gat"
+        if own:
+            primer = {"primed": settings.primed, "features": settings.features, "free": settings.free}
+            chosen = {"edges": edges, **primer, **chosen}
+        elif settings.primed:
+            raise SettingsError(f"primed=True primes gat's own scores, not {name}'s; use prime, or leave it out.")
+        site = self.site(settings.heads, None, settings.dropout)
+        block = BlockSettings(settings.feed_forward, activation=settings.activation, dropout=settings.dropout)
+        self.stack = Stack(site, settings.depth, block, {"name": name, **chosen}, final_norm="layer")
+        linked = None
+        if not own and edges is not None:
+            _refuse_unhidden(self.stack, name)
+            linked = torch.zeros(site.tokens, site.tokens, dtype=torch.bool)
+            linked[tuple(edge_list("gat", edges, shape.channels, site.tokens))] = True
+        self.register_buffer("linked", linked)
+        self.head = self.readout()
+
+    def score_bias(self, tokens: Tokens) -> Bias:
+        if self.linked is None:
+            return None
+        return torch.zeros_like(self.linked, dtype=tokens.dtype).masked_fill_(~self.linked, -torch.inf)
+
+
+def _refuse_unhidden(stack: Stack, name: str) -> None:
+    for block in stack.blocks:
+        assert isinstance(block, Block)
+        if not block.attend.claims.takes_bias:
+            raise SettingsError(
+                f"gat hides pairs without an edge by a bias on their scores, and {name} has none; "
+                "use gat's own attention, softmax, toa or prime, or the complete graph."
+            )
