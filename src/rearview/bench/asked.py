@@ -96,7 +96,7 @@ def ask(
         raise SettingsError(f"{model} has nothing to train; leave out training={dict(training)!r}.")
     found = catalogue.get(dataset)
     published = preset(model, found, lookback=lookback, horizon=horizon, source=presets)
-    chosen = {**published.settings, **(settings or {})}
+    chosen = {**published.settings, **declared.settings.get(model, {}), **(settings or {})}
     calendar = _calendar(found, chosen.pop("calendar", True)) if claims.uses_marks else None
     trained = {**published.training, **declared.training, **(training or {})}
     return Asked(

@@ -32,6 +32,8 @@ class Protocol:
     """Training settings that go on top of those published for network and data set."""
     attention: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """By mechanism: settings that go on top of its defaults."""
+    settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """By network: settings that go on top of the published ones."""
     loss: str = "mse"
     """What training minimises where an experiment says nothing else."""
 
@@ -47,7 +49,7 @@ class Protocol:
         facts.append(f"dropped: {self._dropped()}")
         if self.training:
             facts.append("training on top of the published settings: " + _pairs(self.training))
-        for name, settings in self.attention.items():
+        for name, settings in (*self.attention.items(), *self.settings.items()):
             facts.append(f"{name} runs with " + _pairs(settings))
         return facts
 
@@ -148,6 +150,8 @@ _ALL = (
         ),
         training={"precision": "bfloat16", "ties_improve": True},
         attention={"caps": {"numerics": "released", "rotation": "released"}, "linear_rope": {"rotation": "released"}},
+        # The released numerics see ahead by a rounding's breadth, so the network must not insist on the past alone.
+        settings={"caps_net": {"causal": False}},
     ),
     Protocol(
         name="published:toa",
