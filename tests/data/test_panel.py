@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from rearview.data.checks import check_horizon, check_length
 from rearview.data.columns import Columns, sentinel_cells
-from rearview.data.load import load
+from rearview.data.loading import load
 from rearview.data.panel import Panel
 from rearview.data.step import Step
 from rearview.errors import InputError, SettingsError

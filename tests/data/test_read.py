@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 from rearview.data import read
-from rearview.data.load import load
+from rearview.data.loading import load
 from rearview.data.panel import Layout, Panel
 from rearview.data.stamps import localise, wall
 from rearview.data.step import Step
@@ -329,7 +329,7 @@ _WITHOUT = """
 import sys
 for package in {blocked}:
     sys.modules[package] = None
-from rearview.data.load import load
+from rearview.data.loading import load
 panel = load({path!r})
 sys.exit(0 if panel.values.shape == (4, 2) else 1)
 """
@@ -345,7 +345,7 @@ _PEAK = """
 import resource
 import sys
 import narwhals, numpy, polars
-from rearview.data.load import load
+from rearview.data.loading import load
 def peak():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 before = peak()
@@ -368,3 +368,10 @@ def test_a_parquet_file_costs_its_array_and_little_more(tmp_path: Path) -> None:
     assert array == rows * 50 * 4
     # One more array would be 38 MiB, a float64 copy 76 MiB; a batch of columns and the reader's own pages are 100 MiB.
     assert peak < array + (110 << 20)
+
+
+def test_load_stays_a_function_however_often_it_is_asked_for(tmp_path):
+    import rearview.data as data
+
+    (tmp_path / "a.csv").write_text("date,y\n2020-01-01,1\n2020-01-02,2\n2020-01-03,3\n")
+    assert data.load(tmp_path / "a.csv").values.shape == data.load(tmp_path / "a.csv").values.shape == (3, 1)

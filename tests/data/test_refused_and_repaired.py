@@ -7,7 +7,7 @@ from broken import refused, repaired
 from drafts import Case
 
 from rearview.data.checks import check_horizon, check_length
-from rearview.data.load import load
+from rearview.data.loading import load
 from rearview.data.panel import Panel
 from rearview.errors import RearviewError
 

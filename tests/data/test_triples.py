@@ -115,7 +115,7 @@ def test_tables_of_numbers_are_read_in_the_forms_the_field_uses(tmp_path: Path) 
     (tmp_path / "swat_train2.csv").write_text("a,b,label\n1,2,0\n3,4,0\n")
     (tmp_path / "swat2.csv").write_text("a,b,label\n1,2,0\n3,4,1\n")
     found = labelled.swat(tmp_path / "swat2.csv")
-    assert (found.labels.tolist(), found.test.columns) == ([0, 1], ("0", "1"))
+    assert (found.labels.tolist(), found.test.columns) == ([0, 1], ("channel 0", "channel 1"))
 
 
 def test_the_real_sets_have_the_shapes_and_rates_of_their_papers(real_data: Path) -> None:

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from samples import HORIZON, as_kind, forecaster, long, numbers, to_pandas, wide
 
-from rearview.data.load import load
+from rearview.data.loading import load
 from rearview.data.panel import Panel
 from rearview.errors import InputError, SettingsError
 from rearview.forecasting import backtest as backtesting

@@ -1,5 +1,8 @@
 """Losses of point and quantile forecasts over the observed cells of the future."""
 
+from pathlib import Path
+
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
@@ -100,3 +103,41 @@ def test_refusals() -> None:
         Forecast(3, "rmse")  # type: ignore[arg-type]
     with pytest.raises(SettingsError, match="between 0 and 1"):
         Forecast(3, quantiles=(0.1, 1.0))
+
+
+GOLDEN = np.load(Path(__file__).parents[1] / "golden" / "losses_and_schedules.npz", allow_pickle=False)
+
+
+@pytest.mark.parametrize("length", ["oddH", "evenH"])
+@pytest.mark.parametrize("share", [0.0, 0.2, 1.0])
+def test_fredf_is_the_authors_loss_with_its_gradient(length: str, share: float) -> None:
+    steps = 13 if length == "oddH" else 12
+    pred, true = (
+        torch.from_numpy(GOLDEN[f"input_fredf_{name}"])[:, :steps].transpose(1, 2) for name in ("pred", "true")
+    )
+    # Their numbers are float64, a loss here is float32.
+    yhat = pred.float().contiguous().requires_grad_()
+    batch = Batch(true.float(), true.float(), None, None, None, None, torch.zeros(len(true), dtype=torch.long))
+    total, number = Forecast(steps, "fredf", time_share=share).loss(Fixed(yhat), batch)
+    (total / number).backward()
+    theirs = f"output_fredf/{length}/rfft_complex_MAE_l{share}"
+    assert (total / number).item() == pytest.approx(float(GOLDEN[f"{theirs}/loss"]), rel=1e-5)
+    assert yhat.grad is not None
+    grad = torch.from_numpy(GOLDEN[f"{theirs}/grad_pred"]).transpose(1, 2).float()
+    torch.testing.assert_close(yhat.grad, grad, rtol=1e-4, atol=1e-6)
+
+
+def test_fredf_counts_a_missing_cell_as_met() -> None:
+    observed = torch.ones(BATCH, TARGETS, AHEAD, dtype=torch.bool)
+    observed[0, 0, 3] = False
+    batch = batch_of(observed)
+    yhat = answers(AHEAD)
+    met = yhat.clone()
+    met[0, 0, 3] = batch.future[0, 0, 3]
+    task = Forecast(AHEAD, "fredf")
+    assert task.loss(Fixed(yhat), batch)[0] == task.loss(Fixed(met), batch)[0]
+
+
+def test_fredf_has_no_quantiles() -> None:
+    with pytest.raises(SettingsError, match="leave out quantiles"):
+        Forecast(AHEAD, "fredf", quantiles=(0.5,))

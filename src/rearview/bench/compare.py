@@ -77,7 +77,7 @@ def is_of(row: Row, cell: Cell) -> bool:
     plain = (row.dataset, row.lookback, row.horizon, row.model, row.adapters)
     if plain != (cell.dataset, cell.lookback, cell.horizon, cell.model, json.dumps(list(cell.adapters))):
         return False
-    if cell.loss is not None and cell.loss not in row.loss:
+    if cell.loss is not None and cell.loss_name not in row.loss:
         return False
     if bool(cell.candidates) != ("candidates" in row.budget):
         return False

@@ -28,7 +28,7 @@ class Cell:
     horizon: int
     model: str
     attention: Mapping[str, Any] | None
-    loss: str | None = None
+    loss: str | Mapping[str, Any] | None = None
     adapters: tuple[str, ...] = ()
     candidates: tuple[Mapping[str, Any], ...] = ()
     """Settings of the mechanism tried on validation, where the paper names a best one."""
@@ -42,7 +42,12 @@ class Cell:
             parts.append(spoken(self.attention))
         if self.candidates:
             parts.append("best of " + "/".join(spoken(candidate) for candidate in self.candidates))
-        return " + ".join([*parts, *self.adapters, *([self.loss] if self.loss else [])])
+        return " + ".join([*parts, *self.adapters, *([self.loss_name] if self.loss else [])])
+
+    @property
+    def loss_name(self) -> str:
+        """The loss without its settings; empty: the protocol's."""
+        return self.loss if isinstance(self.loss, str) else "" if self.loss is None else str(self.loss["loss"])
 
     def arguments(self) -> dict[str, Any]:
         """What `rearview.bench.run` takes."""
@@ -108,7 +113,7 @@ def get(paper: str, table: str) -> Experiment:
     source = chosen.get("of", table)
     numbers = published.of(paper, source)
     grid = chosen.get("grid")
-    cells = tuple(_grid(grid)) if grid else tuple(_cells(numbers, facts.get("lookbacks", {}), chosen.get("search")))
+    cells = tuple(_grid(grid) if grid else _cells(numbers, facts, chosen.get("search")))
     kinds = {kind: sum(n.kind == kind for n in numbers) for kind in dict.fromkeys(n.kind for n in numbers)}
     return Experiment(paper, table, chosen["title"], facts["protocol"], facts["presets"], cells, kinds)
 
@@ -139,10 +144,9 @@ def _file(paper: str) -> Mapping[str, Any]:
     return yaml.safe_load(resources.files(_FOLDER).joinpath(f"{paper}.yaml").read_text(encoding="utf-8"))
 
 
-def _cells(
-    numbers: list[Number], lookbacks: Mapping[str, int], search: Mapping[str, list[Any]] | None
-) -> Iterator[Cell]:
+def _cells(numbers: list[Number], facts: Mapping[str, Any], search: Mapping[str, list[Any]] | None) -> Iterator[Cell]:
     """A cell for each run that some of the numbers compare with, in the order of the paper."""
+    lookbacks = facts.get("lookbacks", {})
     gathered: dict[tuple[Any, ...], list[Number]] = {}
     for number in numbers:
         if number.kind == "forecast" and number.horizon is not None:
@@ -158,11 +162,18 @@ def _cells(
             horizon=first.horizon or 0,
             model=first.model,
             attention=first.attention if isinstance(first.attention, Mapping) else None,
-            loss=first.around.get("loss"),
+            loss=_loss(first, facts.get("losses", {})),
             adapters=tuple(first.around.get("adapters", ())),
             candidates=tuple(_candidates(search)) if best and search is not None else (),
             numbers=tuple(same),
         )
+
+
+def _loss(number: Number, losses: Mapping[str, Mapping[str, float]]) -> str | Mapping[str, Any] | None:
+    """The loss of a run, with the share that its authors use on the data set where they say so."""
+    name = number.around.get("loss")
+    share = losses.get(str(name), {}).get(number.dataset)
+    return name if share is None else {"loss": name, "time_share": share}
 
 
 def _chosen(number: Number) -> bool:

@@ -255,6 +255,8 @@ def _training_facts(fitted: _Fitted) -> dict[str, Any]:
         "best_epoch": history.best_epoch,
         "train_seconds": history.seconds,
         "windows_per_second": history.windows / history.seconds,
+        "loop": "+".join(word for word in ("compiled", "captured") if getattr(history, word)) or "eager",
+        "setup_seconds": history.preparing_seconds,
     }
 
 

@@ -16,7 +16,7 @@ from rearview.data.undated import filled
 
 def hourly(path: Path, step: Step) -> Panel:
     """A CSV file put on its regular grid."""
-    from rearview.data.load import load
+    from rearview.data.loading import load
 
     return load(path, freq=step)
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rearview.data.layout import ID_NAME, LONG_TIME_NAME, TEXT_COLUMNS
-from rearview.data.load import load
+from rearview.data.loading import load
 from rearview.data.numbers import numeric_column
 from rearview.data.panel import Panel
 from rearview.data.read import open_table

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rearview.data.load import load
+from rearview.data.loading import load
 from rearview.data.panel import Panel
 from rearview.data.series import JOIN
 from rearview.data.stamps import show

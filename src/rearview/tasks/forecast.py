@@ -49,6 +49,7 @@ class Forecast:
         self.quantiles = tuple(sorted(quantiles))
         self.delta = delta
         self.time_share = time_share
+        self._levels_kept: Tensor | None = None
 
     @property
     def steps(self) -> int:
@@ -85,9 +86,15 @@ class Forecast:
         spectrum = torch.fft.rfft(error, dim=-1).abs().mean()
         return self.time_share * error.square().sum() + (1 - self.time_share) * spectrum * number, number
 
+    def _levels(self, like: Tensor) -> Tensor:
+        """The quantiles where the forecasts are; made once, because a copy to the device would stop a captured step."""
+        if self._levels_kept is None or self._levels_kept.device != like.device:
+            self._levels_kept = torch.tensor(self.quantiles, dtype=like.dtype, device=like.device)
+        return self._levels_kept
+
     def _cells(self, yhat: Tensor, y: Tensor) -> Tensor:
         if self.quantiles:
-            q = torch.tensor(self.quantiles, dtype=yhat.dtype, device=yhat.device)
+            q = self._levels(yhat)
             error = y - yhat
             return torch.maximum(q * error, (q - 1) * error)
         if self.name == "mse":
