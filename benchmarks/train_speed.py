@@ -3,10 +3,16 @@
     python benchmarks/train_speed.py                      ours alone, or beside neuralforecast where it is installed
     python benchmarks/train_speed.py --make-peer          install neuralforecast in .venv-neuralforecast first
     python benchmarks/train_speed.py --device cuda --out results/train_speed.csv
+    python benchmarks/train_speed.py --device cuda --mode plain --mode captured --out results/train_step.csv
+    python benchmarks/train_speed.py --device cuda --mode captured --whole FOLDER --out results/train_whole.csv
 
 A machine is never quiet for long, so both libraries take turns in one run, each in a process of its own that sleeps
 while the other works: a portion of steps here, a portion there, for several rounds. The ratio is taken within each
 round; its median over the rounds is what counts, and milliseconds are there to say what kind of machine it was.
+
+With `--mode` it is ours alone, by the way the step runs (plain, compiled, captured in a CUDA graph, both) and with any
+attention, at the sizes that the peers' own steps were measured at; with `--whole` it is whole trainings on ETTh1 from
+that folder.
 """
 
 import argparse
@@ -15,11 +21,14 @@ import subprocess
 import sys
 import tempfile
 from dataclasses import asdict, dataclass, field
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 from _gate import Loop
+from _loop_modes import ATTENTIONS, HOSTS, MODES, Asked, fits, measure_mode, said, train_whole
 from _rows import Row, append, origin, show
+from rearview import data
 from rearview.data.synthetic import write_demo
 
 HERE = Path(__file__).resolve().parent
@@ -69,6 +78,9 @@ CASES = (
 
 def main() -> None:
     asked = _arguments()
+    if asked.mode:
+        by_mode(asked)
+        return
     if asked.make_peer:
         make_peer()
     peer = PEER_PYTHON.exists() and not asked.no_peer
@@ -97,8 +109,36 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--compile", action="store_true", help="train ours through torch.compile")
     parser.add_argument("--make-peer", action="store_true", help="install neuralforecast in .venv-neuralforecast")
     parser.add_argument("--no-peer", action="store_true", help="ours alone")
+    parser.add_argument("--mode", action="append", choices=MODES, help="ours alone, its step run this way; repeat")
+    parser.add_argument("--attention", action="append", choices=ATTENTIONS, help="for --mode, default: all; repeat")
+    parser.add_argument("--host", action="append", choices=HOSTS, help="for --mode, only this one; repeat")
+    parser.add_argument("--steps", type=int, default=100, help="for --mode, steps of a portion")
+    parser.add_argument("--exact", action="store_true", help="for --mode, float32 products without tensor cores")
+    parser.add_argument("--whole", type=Path, metavar="FOLDER", help="for --mode, whole trainings on ETTh1 from there")
+    parser.add_argument("--epochs", type=int, default=100, help="for --whole")
     parser.add_argument("--out", type=Path, help="CSV that the rows are added to")
     return parser.parse_args()
+
+
+def by_mode(asked: argparse.Namespace) -> None:
+    """Measure and show ours by host, attention and mode."""
+    common = Asked(asked.device, asked.rounds, asked.steps, not asked.exact)
+    with tempfile.TemporaryDirectory() as folder:
+        panel = data.load(write_demo(Path(folder) / "series.csv", rows=ROWS))
+    rows = []
+    for host, attention, mode in product(asked.host or HOSTS, asked.attention or ATTENTIONS, asked.mode):
+        if not fits(HOSTS[host], attention):
+            continue
+        if asked.whole:
+            row = train_whole(HOSTS[host], attention, mode, asked.whole, common, asked.epochs)
+        else:
+            row = measure_mode(HOSTS[host], attention, mode, panel, common)
+        rows.append(row)
+        print(f"{host}, {attention}, {mode}: {said(row)}", flush=True)
+        if asked.out:
+            append(asked.out, [row])
+    print()
+    show([{name: value for name, value in row.items() if name in BY_MODE} for row in rows])
 
 
 def make_peer() -> None:
@@ -124,7 +164,8 @@ def measure(case: Case, file: Path, asked: argparse.Namespace, peer: bool) -> li
     counts = [_portion(loop, asked.seconds) for loop in loops]
     rounds = [[loop.run(count) / count for loop, count in zip(loops, counts, strict=True)] for _ in range(asked.rounds)]
     watched = loops[0].watch(counts[0])
-    shares: list[float | None] = [watched["data"] / watched["seconds"], None]
+    # A CUDA graph gathers by itself, and nobody can watch it.
+    shares = [watched["data"] / watched["seconds"] if "data" in watched else None, None]
     ratios = [taken[0] / taken[1] for taken in rounds] if peer else []
     common = origin()
     rows = []
@@ -170,6 +211,12 @@ SHOWN = (
 )
 
 
+BY_MODE = (
+    *("host", "attention", "mode", "ms_per_step", "ms_least", "ms_most", "wanted_ms", "peer_ms", "train_seconds"),
+    *("epochs", "preparing_seconds", "windows_per_second", "peak_mib", "captured"),
+)
+
+
 def _portion(loop: Loop, seconds: float) -> int:
     """Steps that fill a turn, found while the loop warms up."""
     loop.run(3)
@@ -178,7 +225,9 @@ def _portion(loop: Loop, seconds: float) -> int:
 
 def _verdict(case: Case, rows: list[Row]) -> str:
     ours = next(row for row in rows if row["case"] == case.name)
-    words = f"{case.name}: {ours['ms_per_step']:.1f} ms a step, {ours['data_share']:.1%} of it on data"
+    words = f"{case.name}: {ours['ms_per_step']:.1f} ms a step"
+    if ours["data_share"] is not None:
+        words = f"{words}, {ours['data_share']:.1%} of it on data"
     if ours["ratio"] is None:
         return words
     return f"{words}; {ours['ratio']:.2f} of neuralforecast's (wanted: {case.wanted} on two CPU cores)"

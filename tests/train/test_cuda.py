@@ -43,7 +43,7 @@ def test_a_crashed_run_goes_on(tmp_path: Path) -> None:
         if gathers == 17:
             raise RuntimeError("crash")
 
-    settings = train.Settings(epochs=3, batch=8, checkpoint_every=2)
+    settings = train.Settings(epochs=3, batch=8, checkpoint_every=2, capture=False)
     path = tmp_path / "run.safetensors"
     outside = torch.cuda.get_rng_state()
     whole = train.fit(network().cuda(), Squares(), Table().to("cuda"), TRAIN, VALIDATION, settings)

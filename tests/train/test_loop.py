@@ -1,6 +1,7 @@
 """The loop: what it computes, how it ends, and what it leaves behind."""
 
 import copy
+import json
 import math
 from collections.abc import Callable
 
@@ -268,9 +269,14 @@ def test_a_model_without_parameters_is_refused() -> None:
 
 
 def test_history_goes_to_json_and_back() -> None:
-    history = fit(network(), train.Settings(epochs=2))
-    assert train.History.from_dict(history.to_dict()) == history
-    assert len(history.to_dict()["epochs"]) == 2
+    history = fit(network(), train.Settings(epochs=2, capture=True))
+    facts = json.loads(json.dumps(history.to_dict()))
+    assert train.History.from_dict(facts) == history
+    assert len(facts["epochs"]) == 2
+    assert len(facts["notes"]) == 1
+    for later in ("compiled", "captured", "preparing_seconds", "notes"):
+        del facts[later]
+    assert train.History.from_dict(facts).notes == ()
 
 
 @pytest.mark.slow

@@ -36,6 +36,8 @@ from rearview.train import Settings
         ("betas", (0.9,), "two numbers"),
         ("betas", (0.9, 1.0), "two numbers"),
         ("drop_last", 1, "True or False"),
+        ("tf32", "yes", "True or False"),
+        ("capture", 1, "True, False or None"),
         ("optimiser", "sgd", "'adamw', 'adam'"),
         ("schedule", "onecycel", "Did you mean 'onecycle'?"),
         ("anneal", "cubic", "'cosine', 'linear'"),

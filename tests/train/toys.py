@@ -72,7 +72,7 @@ def same_weights(one: Mapping[str, Tensor], other: Mapping[str, Tensor]) -> bool
 
 def without_seconds(history: train.History) -> dict[str, object]:
     facts = history.to_dict()
-    del facts["seconds"]
+    del facts["seconds"], facts["preparing_seconds"]
     for epoch in facts["epochs"]:
         del epoch["seconds"]
     return facts

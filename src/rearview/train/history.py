@@ -39,12 +39,21 @@ class History:
     """Windows visited, each counted as often as it was."""
     seconds: float
     """Wall time over all sessions of the run."""
+    compiled: bool = False
+    """Whether full batches ran through torch.compile."""
+    captured: bool = False
+    """Whether full updates were replayed from a CUDA graph."""
+    preparing_seconds: float = 0.0
+    """Wall time that compiling and capturing took, part of `seconds`; of this session alone."""
+    notes: tuple[str, ...] = ()
+    """What ran otherwise than asked for, and why; each a sentence."""
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers and lists, ready for JSON."""
-        return {**asdict(self), "epochs": [asdict(epoch) for epoch in self.epochs]}
+        return {**asdict(self), "epochs": [asdict(epoch) for epoch in self.epochs], "notes": list(self.notes)}
 
     @classmethod
     def from_dict(cls, facts: Mapping[str, Any]) -> "History":
         """The history that `to_dict` wrote."""
-        return cls(**{**facts, "epochs": tuple(Epoch(**epoch) for epoch in facts["epochs"])})
+        epochs = tuple(Epoch(**epoch) for epoch in facts["epochs"])
+        return cls(**{**facts, "epochs": epochs, "notes": tuple(facts.get("notes", ()))})

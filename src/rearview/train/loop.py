@@ -19,15 +19,17 @@ from jaxtyping import Int
 from torch import Tensor, nn
 
 from rearview.errors import InputError, SettingsError
-from rearview.train import memory, optimise, state
+from rearview.train import memory, optimise, precision, state
 from rearview.train.contract import Batch, Source, Task, TrainingError
 from rearview.train.history import Epoch, History
-from rearview.train.measure import device_of, evaluate
+from rearview.train.measure import device_of
 from rearview.train.progress import Line, Progress
 from rearview.train.schedules import rate
 from rearview.train.settings import Settings
 from rearview.train.state import Saved, Standing
 from rearview.train.step import Step
+from rearview.train.updates import Updates
+from rearview.train.validation import Validation
 
 
 def fit(
@@ -56,7 +58,8 @@ def fit(
     if resume and checkpoint is None:
         raise SettingsError("resume=True needs the checkpoint to go on from; give its path as checkpoint.")
     run = _Run(model, task, source, train, validation, settings, checkpoint, progress or Line())
-    with _own_generators(run.device, settings.seed), memory.kept(run.device):
+    exactness = precision.products(run.device, settings.tf32)
+    with _own_generators(run.device, settings.seed), memory.kept(run.device), exactness:
         if resume and checkpoint is not None and checkpoint.exists():
             run.restore(checkpoint)
         return run.run()
@@ -89,11 +92,11 @@ class _Run(Generic[Batch]):
         self.progress = progress
         self.device = device_of(model)
         self.train = train.cpu()
-        self.validation = None if validation is None else validation.to(self.device)
+        self.validation = None if validation is None else Validation(model, task, source, validation, settings)
         self.visited, self.updates = _plan(len(train), settings)
         self.optimiser = optimise.build(model, settings)
-        runner: nn.Module = torch.compile(model) if settings.compile else model  # type: ignore[assignment]
-        self.step = Step(runner, task, source, self.optimiser, settings)
+        self.step = Step(model, task, source, self.optimiser, settings)
+        self.update = Updates(self.step, self.visited)
         self.identity = state.fingerprint(model, settings, train, validation) if checkpoint else {}
         if checkpoint:
             _make_folder(checkpoint)
@@ -139,9 +142,9 @@ class _Run(Generic[Batch]):
         order = self.train[epoch_order(len(self.train), self.settings, epoch)].to(self.device)
         size, every = self.settings.windows_per_update, self.settings.checkpoint_every
         first = self.place[1] if self.place[0] == epoch else 0
+        self.update.begin(order, [rate(self.settings, epoch, u, self.updates) for u in range(self.updates)], first)
         for update in range(first, self.updates):
-            optimise.set_rate(self.optimiser, rate(self.settings, epoch, update, self.updates))
-            self.step(order[update * size : (update + 1) * size])
+            self.update(update)
             self.place = (epoch, update + 1)
             self.progress.step(epoch, min((update + 1) * size, self.visited), self.step.pool.mean)
             if every and (update + 1) % every == 0 and update + 1 < self.updates:
@@ -167,10 +170,7 @@ class _Run(Generic[Batch]):
     def _validate(self, epoch: int) -> float | None:
         if self.validation is None:
             return None
-        batch = self.settings.validation_batch or 4 * self.settings.batch
-        precision = self.settings.precision
-        loss = evaluate(self.step.model, self.task, self.source, self.validation, batch=batch, precision=precision)
-        return self._finite(epoch, "validation", loss)
+        return self._finite(epoch, "validation", self.validation(capture=self.update.captured))
 
     def _finite(self, epoch: int, kind: str, loss: float) -> float:
         if math.isfinite(loss):
@@ -222,9 +222,21 @@ class _Run(Generic[Batch]):
 
     def _history(self) -> History:
         steps, windows = self._steps_and_windows()
-        standing = self.standing
-        seconds = time.perf_counter() - self.started
-        return History(standing.epochs, standing.best_epoch, standing.ended or "interrupted", steps, windows, seconds)
+        parts: list[Updates[Batch] | Validation[Batch]] = [self.update]
+        if self.validation is not None:
+            parts.append(self.validation)
+        return History(
+            epochs=self.standing.epochs,
+            best_epoch=self.standing.best_epoch,
+            ended=self.standing.ended or "interrupted",
+            steps=steps,
+            windows=windows,
+            seconds=time.perf_counter() - self.started,
+            compiled=self.update.compiled,
+            captured=self.update.captured,
+            preparing_seconds=sum(part.preparing_seconds for part in parts),
+            notes=tuple(note for part in parts for note in part.notes),
+        )
 
 
 def _plan(windows: int, settings: Settings) -> tuple[int, int]:

@@ -1,6 +1,8 @@
 """Pooled losses: sums over all windows divided by the number of all cells, never a mean of batch means."""
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import torch
 from jaxtyping import Float, Int, Num
@@ -21,6 +23,10 @@ class Pool:
     def add(self, total: Float[Tensor, ""], number: Num[Tensor, ""]) -> None:
         self.total += total.detach()
         self.number += number
+
+    @property
+    def tensors(self) -> tuple[Tensor, Tensor]:
+        return self.total, self.number
 
     def clear(self) -> None:
         self.total.zero_()
@@ -61,23 +67,47 @@ def evaluate(
     The model is measured in evaluation mode and left as it was; `batch` windows go through it at once.
     """
     device = device_of(model)
-    measure = task.validation if isinstance(task, SelectingTask) else task.loss
     pool = Pool(device)
+    with evaluating(model):
+        for some in torch.split(index.to(device), batch):
+            add_criterion(pool, model, task, source, some, precision)
+    return pooled(pool, len(index))
+
+
+@contextmanager
+def evaluating(model: nn.Module) -> Iterator[None]:
+    """The model in evaluation mode within, without gradients, and each of its modules in its own mode afterwards."""
     training = [module for module in model.modules() if module.training]
     model.eval()
     try:
         # no_grad rather than inference_mode: a table that a model caches here must be fit for training later.
         with torch.no_grad():
-            for some in torch.split(index.to(device), batch):
-                windows = source.batch(some)
-                with autocast(device, precision):
-                    pool.add(*measure(model, windows))
+            yield
     finally:
         for module in training:
             module.training = True
+
+
+def add_criterion(
+    pool: Pool,
+    model: nn.Module,
+    task: Task[Batch],
+    source: Source[Batch],
+    index: Int[Tensor, " window"],
+    precision: Precision,
+) -> None:
+    """Add the task's validation criterion on the windows of `index`, all at once, to the pool."""
+    measure = task.validation if isinstance(task, SelectingTask) else task.loss
+    windows = source.batch(index)
+    with autocast(pool.total.device, precision):
+        pool.add(*measure(model, windows))
+
+
+def pooled(pool: Pool, windows: int) -> float:
+    """The loss per cell of a pool filled from so many windows; without an observed cell there is none."""
     if pool.empty:
         raise InputError(
-            f"None of the {len(index)} windows to measure on holds an observed cell, so there is no loss; "
+            f"None of the {windows} windows to measure on holds an observed cell, so there is no loss; "
             "use windows with observed values."
         )
     return pool.mean()

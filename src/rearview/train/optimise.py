@@ -1,8 +1,10 @@
 """The optimiser: torch's own, fused where it can be, its state as named tensors."""
 
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
 import torch
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from rearview.errors import SettingsError
@@ -26,6 +28,13 @@ def build(model: nn.Module, settings: Settings) -> torch.optim.Optimizer:
         for members, decay in ((decayed, settings.weight_decay), (spared, 0.0))
         if members
     ]
+    if settings.optimiser == "radam":
+        # It has no fused form; counting on the device, it can still run within a CUDA graph.
+        capturable = all(parameter.device.type == "cuda" for parameter in parameters)
+        optimiser = torch.optim.RAdam(groups, lr=settings.learning_rate, betas=settings.betas, capturable=capturable)
+        # Smaller updates run outside of any graph, and torch need not warn of it.
+        optimiser._warned_capturable_if_run_uncaptured = True
+        return optimiser
     kind = torch.optim.AdamW if settings.optimiser == "adamw" else torch.optim.Adam
     fused = all(p.device.type in _FUSED_DEVICES and p.is_floating_point() for p in parameters)
     return kind(groups, lr=settings.learning_rate, betas=settings.betas, fused=fused or None)
@@ -34,8 +43,45 @@ def build(model: nn.Module, settings: Settings) -> torch.optim.Optimizer:
 def set_rate(optimiser: torch.optim.Optimizer, rate: Rate) -> None:
     """Let the next update run at `rate`; moments stay as they are."""
     for group in optimiser.param_groups:
-        group["lr"] = rate.learning_rate
+        if isinstance(group["lr"], Tensor):
+            group["lr"].fill_(rate.learning_rate)
+        else:
+            group["lr"] = rate.learning_rate
         group["betas"] = (rate.beta1, group["betas"][1])
+
+
+def rate_on_device(optimiser: torch.optim.Optimizer, device: torch.device) -> Float[Tensor, ""]:
+    """The learning rate as a number on the device, which the optimiser reads from now on."""
+    rate = torch.zeros((), device=device)
+    for group in optimiser.param_groups:
+        group["lr"] = rate
+    return rate
+
+
+def rate_on_host(optimiser: torch.optim.Optimizer, rate: Rate) -> None:
+    """Undo `rate_on_device`."""
+    for group in optimiser.param_groups:
+        group["lr"] = rate.learning_rate
+
+
+@contextmanager
+def capturable(optimiser: torch.optim.Optimizer) -> Iterator[None]:
+    """Let an update go into a CUDA graph: the fused optimiser, which counts on the device, needs only the word."""
+    before = [group["capturable"] for group in optimiser.param_groups]
+    if torch.cuda.is_current_stream_capturing():
+        # Only then, for torch warns of a word that is not made use of.
+        for group in optimiser.param_groups:
+            group["capturable"] = True
+    try:
+        yield
+    finally:
+        for group, was in zip(optimiser.param_groups, before, strict=True):
+            group["capturable"] = was
+
+
+def state_tensors(optimiser: torch.optim.Optimizer) -> list[Tensor]:
+    """Moments and counts, as far as there are any yet; before the first update they are 0."""
+    return [value for state in optimiser.state.values() for value in state.values()]
 
 
 def trainable(model: nn.Module) -> Iterator[tuple[str, nn.Parameter]]:

@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args
 
 from rearview.errors import SettingsError, did_you_mean
 
-Optimiser = Literal["adamw", "adam"]
+Optimiser = Literal["adamw", "adam", "radam"]
 ScheduleName = Literal["constant", "cosine", "onecycle", "type1", "type3"]
 Anneal = Literal["cosine", "linear"]
 Precision = Literal["float32", "bfloat16"]
@@ -28,7 +28,7 @@ class Settings:
     learning_rate: float = 1e-3
     """The highest rate of the schedule."""
     optimiser: Optimiser = "adamw"
-    """"adamw" decays weights apart from the gradient, "adam" through it."""
+    """"adamw" decays weights apart from the gradient, "adam" through it; "radam" is Adam with a rectified start."""
     weight_decay: float = 0.0
     """Strength of the decay."""
     decay_all: bool = True
@@ -67,8 +67,16 @@ class Settings:
     """Windows at once in validation; None: four times `batch`."""
     precision: Precision = "float32"
     """"bfloat16" runs the forward pass under autocast, in validation too; weights stay as they are."""
+    tf32: bool = True
+    """Let a GPU multiply float32 matrices on its tensor cores, with 10 bits of mantissa instead of 23; nothing on a
+    CPU."""
     compile: bool = False
-    """Run the model through torch.compile: minutes of warm-up, faster steps."""
+    """Run full batches of training through torch.compile: up to minutes of warm-up, faster steps. Smaller batches and
+    validation run as they are."""
+    capture: bool | None = None
+    """Replay full updates from a CUDA graph, which spares a small network most of its step. None: on a GPU, where there
+    are enough updates to pay for it; True: however few there are. What can't be captured runs without, and the history
+    says why."""
     seed: int = 0
     """Fixes the order of the windows and every random draw: on CPU two runs of one seed are equal bit for bit."""
     checkpoint_every: int | None = None
@@ -89,8 +97,9 @@ class Settings:
         self._real("divide", "a number of at least 1", lambda value: value >= 1)
         if self.clip is not None:
             self._real("clip", "a number above 0, or None", lambda value: value > 0)
-        for name in ("decay_all", "patchtst_compat", "ties_improve", "drop_last", "compile"):
+        for name in ("decay_all", "patchtst_compat", "ties_improve", "drop_last", "tf32", "compile"):
             self._check(name, isinstance(getattr(self, name), bool), "True or False")
+        self._check("capture", self.capture is None or isinstance(self.capture, bool), "True, False or None")
         self._choice("optimiser", get_args(Optimiser))
         self._choice("schedule", get_args(ScheduleName))
         self._choice("anneal", get_args(Anneal))

@@ -1,7 +1,7 @@
 """One update of the weights: gather, forward, backward, clip, update.
 
 Nothing in here waits for the device: no value is read, no branch depends on one, and every full update has the same
-shapes.
+shapes. So a full update can be captured in a CUDA graph.
 """
 
 from typing import Generic
@@ -10,6 +10,7 @@ import torch
 from jaxtyping import Int, Num
 from torch import Tensor, nn
 
+from rearview.train.compiling import Compiled
 from rearview.train.contract import Batch, Source, Task
 from rearview.train.measure import Pool, autocast, device_of
 from rearview.train.settings import Settings
@@ -27,6 +28,8 @@ class Step(Generic[Batch]):
         settings: Settings,
     ) -> None:
         self.model = model
+        # For full batches alone: a smaller last one, or a larger one of validation, would be compiled a second time.
+        self.compiled = Compiled(model) if settings.compile else None
         self.task = task
         self.source = source
         self.optimiser = optimiser
@@ -37,6 +40,12 @@ class Step(Generic[Batch]):
 
     def __call__(self, index: Int[Tensor, " window"]) -> None:
         """Update the weights with the windows of `index`, and add their losses to the pool."""
+        self.gradients(index)
+        self.optimiser.step()
+        self.optimiser.zero_grad()
+
+    def gradients(self, index: Int[Tensor, " window"]) -> None:
+        """Leave the windows' gradients, clipped, with the parameters, and add their losses to the pool."""
         if len(index) > self.settings.batch:
             self._backward_in_parts(index)
         else:
@@ -44,15 +53,16 @@ class Step(Generic[Batch]):
             torch.autograd.backward(total / _at_least_one(number))
         if self.settings.clip is not None:
             nn.utils.clip_grad_norm_(self.parameters, self.settings.clip)
-        self.optimiser.step()
-        self.optimiser.zero_grad()
 
     def _forward(self, index: Int[Tensor, " part"]) -> tuple[Tensor, Tensor]:
         windows = self.source.batch(index)
         with autocast(self.device, self.settings.precision):
-            total, number = self.task.loss(self.model, windows)
+            total, number = self.task.loss(self._runner(len(index)), windows)
         self.pool.add(total, number)
         return total, number
+
+    def _runner(self, windows: int) -> nn.Module:
+        return self.compiled if self.compiled is not None and windows == self.settings.batch else self.model
 
     def _backward_in_parts(self, index: Int[Tensor, " window"]) -> None:
         # How many cells there are is known after the last part only, so gradients of sums are gathered first.
