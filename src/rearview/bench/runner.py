@@ -26,6 +26,7 @@ from rearview.errors import SettingsError
 from rearview.forecasting.engine import device_named
 from rearview.models.contract import Model
 from rearview.tasks.forecast import Forecast
+from rearview.train import parallel
 
 _PREPARING_WINDOWS = 256
 _UNTRAINED_BATCH = 256
@@ -87,6 +88,7 @@ def run(
     )
     rows = [] if results is None else files.kept(results)
     place = torch.device(device_named(device))
+    parallel.begin(place)
     memory = measure.PeakMemory(place)
     panel = _read(asked, data_dir)
     configuration = asked.configuration(origin.values_checksum(panel))
@@ -111,7 +113,7 @@ def run(
         total_seconds=time.perf_counter() - started + fitted.earlier_seconds,
         created=datetime.now(UTC).isoformat(timespec="seconds"),
     )
-    if results is not None:
+    if results is not None and not parallel.rank():
         files.append(results, row)
         if saved is not None:
             saved.unlink(missing_ok=True)

@@ -19,11 +19,11 @@ from jaxtyping import Int
 from torch import Tensor, nn
 
 from rearview.errors import InputError, SettingsError
-from rearview.train import memory, optimise, precision, state
+from rearview.train import memory, optimise, parallel, precision, state
 from rearview.train.contract import Batch, Source, Task, TrainingError
 from rearview.train.history import Epoch, History
 from rearview.train.measure import device_of
-from rearview.train.progress import Line, Progress
+from rearview.train.progress import Line, Progress, Silent
 from rearview.train.schedules import rate
 from rearview.train.settings import Settings
 from rearview.train.state import Saved, Standing
@@ -57,9 +57,11 @@ def fit(
         _check_windows("validation", validation)
     if resume and checkpoint is None:
         raise SettingsError("resume=True needs the checkpoint to go on from; give its path as checkpoint.")
-    run = _Run(model, task, source, train, validation, settings, checkpoint, progress or Line())
+    parallel.begin(device_of(model))
+    shown = Silent() if parallel.rank() else progress or Line()
+    run = _Run(model, task, source, train, validation, settings, checkpoint, shown)
     exactness = precision.products(run.device, settings.tf32)
-    with _own_generators(run.device, settings.seed), memory.kept(run.device), exactness:
+    with _own_generators(run.device, settings.seed + parallel.rank()), memory.kept(run.device), exactness:
         if resume and checkpoint is not None and checkpoint.exists():
             run.restore(checkpoint)
         return run.run()
@@ -131,6 +133,7 @@ class _Run(Generic[Batch]):
         return self._history()
 
     def _train(self) -> None:
+        parallel.alike(self.model)
         self.model.train()
         self.optimiser.zero_grad()
         while self.standing.ended is None:
@@ -140,7 +143,7 @@ class _Run(Generic[Batch]):
 
     def _visit(self, epoch: int) -> None:
         order = self.train[epoch_order(len(self.train), self.settings, epoch)].to(self.device)
-        size, every = self.settings.windows_per_update, self.settings.checkpoint_every
+        size, every = parallel.windows_per_update(self.settings), self.settings.checkpoint_every
         first = self.place[1] if self.place[0] == epoch else 0
         self.update.begin(order, [rate(self.settings, epoch, u, self.updates) for u in range(self.updates)], first)
         for update in range(first, self.updates):
@@ -151,6 +154,8 @@ class _Run(Generic[Batch]):
                 self._save(update + 1)
 
     def _close(self, epoch: int) -> None:
+        parallel.add_up(self.step.pool.tensors)
+        parallel.alike(self.model)
         if self.step.pool.empty:
             raise InputError(
                 f"None of the {self.visited:,} training windows of epoch {epoch} holds an observed cell, so there is "
@@ -200,7 +205,7 @@ class _Run(Generic[Batch]):
         self.optimiser.zero_grad()
 
     def _save(self, position: int) -> None:
-        if self.checkpoint is None:
+        if self.checkpoint is None or parallel.rank():
             return
         now = time.perf_counter()
         saved = Saved(self.standing, position, now - self.started, now - self.epoch_started)
@@ -217,7 +222,7 @@ class _Run(Generic[Batch]):
     def _steps_and_windows(self) -> tuple[int, int]:
         whole = len(self.standing.epochs)
         partial = self.place[1] if self.place[0] > whole else 0
-        windows = min(partial * self.settings.windows_per_update, self.visited)
+        windows = min(partial * parallel.windows_per_update(self.settings), self.visited)
         return whole * self.updates + partial, whole * self.visited + windows
 
     def _history(self) -> History:
@@ -241,7 +246,7 @@ class _Run(Generic[Batch]):
 
 def _plan(windows: int, settings: Settings) -> tuple[int, int]:
     """How many windows an epoch visits, in how many updates."""
-    size = settings.windows_per_update
+    size = parallel.windows_per_update(settings)
     chosen = min(windows, settings.windows_per_epoch or windows)
     visited = chosen - chosen % size if settings.drop_last else chosen
     if not visited:

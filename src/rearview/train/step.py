@@ -10,6 +10,7 @@ import torch
 from jaxtyping import Int, Num
 from torch import Tensor, nn
 
+from rearview.train import parallel
 from rearview.train.compiling import Compiled
 from rearview.train.contract import Batch, Source, Task
 from rearview.train.measure import Pool, autocast, device_of
@@ -46,8 +47,8 @@ class Step(Generic[Batch]):
 
     def gradients(self, index: Int[Tensor, " window"]) -> None:
         """Leave the windows' gradients, clipped, with the parameters, and add their losses to the pool."""
-        if len(index) > self.settings.batch:
-            self._backward_in_parts(index)
+        if len(index) > self.settings.batch or parallel.size() > 1:
+            self._backward_in_parts(parallel.share(index))
         else:
             total, number = self._forward(index)
             torch.autograd.backward(total / _at_least_one(number))
@@ -67,10 +68,11 @@ class Step(Generic[Batch]):
     def _backward_in_parts(self, index: Int[Tensor, " window"]) -> None:
         # How many cells there are is known after the last part only, so gradients of sums are gathered first.
         cells = torch.zeros((), device=self.device)
-        for part in torch.split(index, self.settings.batch):
+        for part in torch.split(index, self.settings.batch) if len(index) else ():
             total, number = self._forward(part)
             torch.autograd.backward(total)
             cells = cells + number
+        cells = parallel.summed(self.parameters, cells)
         gradients = [parameter.grad for parameter in self.parameters if parameter.grad is not None]
         torch._foreach_div_(gradients, _at_least_one(cells))
 

@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from rearview.train import optimise
+from rearview.train import optimise, parallel
 from rearview.train.capture import Captured, attempt
 from rearview.train.contract import Batch
 from rearview.train.schedules import Rate
@@ -30,7 +30,7 @@ class Updates(Generic[Batch]):
         """`visited`: the windows of an epoch."""
         settings = step.settings
         self.step = step
-        self.size = settings.windows_per_update
+        self.size = parallel.windows_per_update(settings)
         self.full, self.rest = divmod(visited, self.size)
         self.graph: Captured[Batch] | None = None
         self.compiled = settings.compile and visited >= settings.batch
@@ -91,6 +91,8 @@ def obstacle(settings: Settings, device: torch.device, full: int) -> str | None:
     """Why there is no use in trying to capture a run with `full` full updates an epoch; None where there is."""
     if device.type != "cuda":
         return f"that takes a GPU, and the model is on the {device.type}"
+    if parallel.size() > 1:
+        return f"{parallel.size()} processes share each of them"
     if not full:
         return f"no epoch has the {settings.windows_per_update:,} windows of a full update"
     updates = full * settings.epochs
