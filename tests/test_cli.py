@@ -10,7 +10,7 @@ import pytest
 import rearview
 from rearview import attention, models
 from rearview.cli import main
-from rearview.data import catalogue
+from rearview.data import catalogue, labelled
 
 COMMANDS = ("forecast", "predict", "demo", "bench", "list", "describe")
 LIGHT = """
@@ -118,22 +118,26 @@ def test_bad_input_exits_with_1(
 
 
 def test_the_shelves_are_listed_in_full(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    for what, names in (("attentions", attention.names()), ("models", models.names())):
+    for what, *sections in (("attentions", attention.names()), ("models", models.names(), models.borrowed())):
         assert main(["list", what]) == 0
-        lines = capsys.readouterr().out.splitlines()
-        assert [line.split()[0] for line in lines] == names
-        assert all(len(line.split()) > 3 for line in lines)
+        listed = [part.splitlines() for part in capsys.readouterr().out.split("\n\n")]
+        assert all("rearview[baselines]" in part.pop(0) for part in listed[1:])
+        assert [[line.split()[0] for line in part] for part in listed] == sections
+        assert all(len(line.split()) > 3 for part in listed for line in part)
     assert main(["list", "datasets", "--data-dir", str(tmp_path)]) == 0
     printed = capsys.readouterr().out
-    assert all(name in printed for name in catalogue.names())
-    assert f"0 of {len(catalogue.names())} found in {tmp_path}" in printed
+    everything = [*catalogue.names(), *labelled.names()]
+    assert all(name in printed for name in everything)
+    assert f"0 of {len(everything)} found in {tmp_path}" in printed
 
 
-@pytest.mark.parametrize("name", ["softmax", "patchtst", "seasonal_naive", "ETTh1", "etth1", "national_illness"])
+@pytest.mark.parametrize(
+    "name", ["softmax", "patchtst", "seasonal_naive", "timesnet", "ETTh1", "etth1", "national_illness"]
+)
 def test_describe(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["describe", name]) == 0
     printed = capsys.readouterr().out
-    if name in ("softmax", "patchtst", "seasonal_naive"):
+    if name in ("softmax", "patchtst", "seasonal_naive", "timesnet"):
         assert printed.startswith(f"{name}: ")
         assert "settings:" in printed
         assert "claims:" in printed

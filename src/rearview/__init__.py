@@ -4,6 +4,8 @@
 
     forecaster = rv.Forecaster(model="patchtst", horizon=96).fit(frame)
     future = forecaster.predict(level=[80, 95])
+    flags, segments = rv.Detector().fit(ordinary).predict(frame)
+    labels = rv.Classifier().fit(X, y).predict(X_new)
 
 Nothing heavy is imported until it is used: `import rearview` costs neither torch nor a data frame library.
 """
@@ -14,11 +16,14 @@ if TYPE_CHECKING:
     from rearview import attention as attention
     from rearview import data as data
     from rearview import models as models
+    from rearview.classifier import Classifier as Classifier
+    from rearview.detector import Detector as Detector
     from rearview.forecaster import Forecaster as Forecaster
 
 __version__ = "0.1.0"
 
 _MODULES = ("attention", "data", "models")
+_ESTIMATORS = {"Classifier": "classifier", "Detector": "detector", "Forecaster": "forecaster"}
 
 
 def __getattr__(name: str) -> Any:
@@ -26,13 +31,13 @@ def __getattr__(name: str) -> Any:
 
     if name in _MODULES:
         return import_module(f"rearview.{name}")
-    if name == "Forecaster":
-        return import_module("rearview.forecaster").Forecaster
+    if name in _ESTIMATORS:
+        return getattr(import_module(f"rearview.{_ESTIMATORS[name]}"), name)
     raise AttributeError(f"module 'rearview' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_MODULES, "Forecaster"])
+    return sorted([*globals(), *_MODULES, *_ESTIMATORS])
 
 
-__all__ = ["Forecaster", "__version__", "attention", "data", "models"]
+__all__ = ["Classifier", "Detector", "Forecaster", "__version__", "attention", "data", "models"]

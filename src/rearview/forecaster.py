@@ -7,7 +7,6 @@ backtest = forecaster.cross_validation(frame, n_windows=5)
 forecaster.save("model/")
 """
 
-import logging
 from collections.abc import Callable, Mapping, Sequence
 from numbers import Real
 from pathlib import Path
@@ -17,11 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rearview import train
-from rearview.data.load import load as read
+from rearview.data.loading import load as read
 from rearview.data.panel import Finding, Panel
-from rearview.data.step import Step
 from rearview.data.window import ends
-from rearview.errors import InputError, SettingsError, did_you_mean
+from rearview.errors import SettingsError
 from rearview.forecasting import backtest as backtesting
 from rearview.forecasting import frames, store
 from rearview.forecasting.answer import Answer, answer, with_future
@@ -29,10 +27,10 @@ from rearview.forecasting.asof import AsOf
 from rearview.forecasting.backtest import Backtest, readable, variables
 from rearview.forecasting.engine import Fitted, fit
 from rearview.forecasting.future import known_ahead
+from rearview.forecasting.reading import options, read_on_step, tell
 from rearview.forecasting.request import Request, check_level
 from rearview.forecasting.transform import applied
 
-_LOGGER = logging.getLogger("rearview")
 READING = ("id_col", "time_col", "target_col", "target", "known", "drop", "together", "freq", "sentinels", "fill")
 
 
@@ -84,9 +82,6 @@ class Forecaster:
             **reading: how frames are read: id_col, time_col, target_col, target, known, drop, together, freq,
                 sentinels, fill (see `rearview.data.load`).
         """
-        for name in reading:
-            if name not in READING:
-                raise SettingsError(f"Forecaster has no setting {name!r}.{did_you_mean(name, list(READING))}")
         self.request = Request(
             horizon=horizon,
             lookback=lookback,
@@ -104,7 +99,7 @@ class Forecaster:
             seed=seed,
             device=device,
         )
-        self.reading = {name: _plain(value) for name, value in reading.items() if value is not None}
+        self.reading = options("Forecaster", reading, READING)
         self.alias = alias
         self.progress = progress
         self._fitted: Fitted | None = None
@@ -114,7 +109,7 @@ class Forecaster:
     def fit(self, frame: Any, *, checkpoint: Path | str | None = None, resume: bool = False) -> "Forecaster":
         """Train on a frame or file; with `checkpoint` a run that was cut off is taken up again by `resume=True`."""
         panel = self.read(frame)
-        _tell(frame, panel.findings)
+        tell(frame, panel.findings)
         path = None if checkpoint is None else Path(checkpoint)
         fitted = fit(panel, self.request, checkpoint=path, resume=resume, progress=self.progress)
         self.adopt(fitted, panel)
@@ -133,7 +128,7 @@ class Forecaster:
         data: long as `unique_id, ds, model, model-lo-95 ...`, wide as `time, column, column-lo-95 ...`.
         """
         panel = self.tail if frame is None else self.read_new(frame)
-        _tell(frame, () if frame is None else panel.findings)
+        tell(frame, () if frame is None else panel.findings)
         said, stamps = self.forecast(panel, future=future, level=level)
         layout, names = panel.layout, variables(panel)
         if layout.form == "wide":
@@ -238,38 +233,15 @@ class Forecaster:
         forecaster._fitted, forecaster._tail, forecaster._whole_ids = fitted, tail, whole_ids
         return forecaster
 
-    def read(self, frame: Any) -> Panel:
-        """The panel of a frame or file, read as this forecaster was told to."""
+    def read(self, frame: Any, **changed: Any) -> Panel:
+        """The panel of a frame or file, read as this forecaster was told to, but for what is `changed`."""
         if isinstance(frame, Panel):
             return frame
-        return read(frame, **self.reading)
+        return read(frame, **{**self.reading, **changed})
 
     def read_new(self, frame: Any) -> Panel:
         """The panel of new rows as the fitted network reads it; another step or a missing column is refused."""
-        step = self.fitted.step
-        try:
-            panel = self.read(frame)
-        except InputError:
-            # A few rows don't tell their step, but the model knows it; other faults are met again and named.
-            panel = read(frame, **{**self.reading, "freq": step})
-        if str(panel.step) != step:
-            panel = self._on_the_steps_of_training(frame, panel)
-        return readable(panel, self.fitted)
-
-    def _on_the_steps_of_training(self, frame: Any, panel: Panel) -> Panel:
-        """Few rows can look like another step (a week of business days: days); refused unless the model's fits too."""
-        if not isinstance(frame, Panel):
-            try:
-                again = read(frame, **{**self.reading, "freq": self.fitted.step})
-            except InputError:
-                pass
-            else:
-                if len(again.values) <= len(panel.values):
-                    return again
-        raise InputError(
-            f"{panel.layout.source} has a row {panel.step.words()} ({panel.step}), but the model was trained on "
-            f"steps of {self.fitted.step}; bring rows of the same step, or train again."
-        )
+        return readable(read_on_step(frame, self.read, self.fitted.step), self.fitted)
 
     @property
     def name(self) -> str:
@@ -299,15 +271,6 @@ class Forecaster:
         if self.request.intervals == "none":
             return () if level is None else _levels(level)
         return self.request.level if level is None else _levels(level)
-
-
-def _tell(frame: Any, findings: tuple[Finding, ...]) -> None:
-    """Say what was repaired or looks odd, through logging; whoever hands over a panel has its findings already."""
-    if isinstance(frame, Panel):
-        return
-    for finding in findings:
-        if finding.kind != "inferred":
-            _LOGGER.warning(finding.message)
 
 
 def backtest_columns(
@@ -361,13 +324,6 @@ def _levels(level: Any) -> tuple[float, ...]:
     for one in given:
         check_level(one)
     return tuple(sorted({float(one) for one in given}))
-
-
-def _plain(value: Any) -> Any:
-    """A reading option as JSON can hold it: a step by its name, a list of columns as a list."""
-    if isinstance(value, Step):
-        return str(value)
-    return value if isinstance(value, str | bool) else list(value)
 
 
 def _arrays(weights: Any) -> Any:

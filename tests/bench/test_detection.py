@@ -1,14 +1,14 @@
 """Detection benchmarks: the published protocol equals its authors' code, rows stand by themselves and are kept."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from rearview.bench import detection
-from rearview.bench.detection import LEDGER, detect
-from rearview.bench.ledger import Ledger
+from rearview.bench.detection import detect
+from rearview.bench.detection_row import DetectionRow
+from rearview.bench.results import read
 from rearview.data import labelled, triples
 from rearview.data.labelled import LabelledSet
 from rearview.detecting import tslib
@@ -103,7 +103,7 @@ def test_the_clean_protocol_scales_entities_apart_and_judges_rows_once(folder: P
 def test_rows_are_kept_found_again_and_read_back(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     results = tmp_path / "out" / "detection.csv"
     first = run(folder, results=results)
-    assert LEDGER.read(results) == [first]
+    assert read(results, DetectionRow) == [first]
     monkeypatch.setattr(detection, "_clean", None)  # nothing is trained for a row that is there
     assert run(folder, results=results) == first
     with pytest.raises(TypeError):
@@ -122,25 +122,10 @@ def test_what_does_not_exist_is_refused(folder: Path, asked: dict, words: str) -
         run(folder, **asked)
 
 
-def test_a_ledger_refuses_other_files_and_mends_a_torn_line(folder: Path, tmp_path: Path) -> None:
-    path = tmp_path / "rows.csv"
-    row = run(folder, results=path)
-    with path.open("ab") as file:
-        file.write(b"half a li")
-    with pytest.warns(RuntimeWarning, match="half a line"):
-        assert LEDGER.read(path) == [row]
-    other = replace(row, seed=7)
-    with pytest.warns(RuntimeWarning, match="half a line"):
-        LEDGER.append(path, other)
-    assert LEDGER.read(path) == [row, other]
-    lines = path.read_text().splitlines()
-    path.write_text("\n".join([lines[0], "1,2,3"]) + "\n")
-    with pytest.raises(InputError, match="line 2 is no result row"):
-        LEDGER.read(path)
-    path.write_text("a,b\n1,2\n")
-    with pytest.raises(InputError, match="is no file of DetectionRow rows"):
-        LEDGER.read(path)
-    assert Ledger(detection.DetectionRow).read(tmp_path / "none.csv") == []
+def test_a_file_of_other_rows_is_refused_before_anything_is_trained(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "other.csv").write_text("a,b\n1,2\n")
+    with pytest.raises(InputError, match="is no results file"):
+        run(folder, results=tmp_path / "other.csv")
 
 
 @pytest.mark.slow

@@ -1,6 +1,8 @@
 """Two runs to report on: an ordinary one, and one in which everything that can be odd is odd."""
 
+import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -8,6 +10,8 @@ from numpy.typing import NDArray
 
 from rearview.data.panel import Finding
 from rearview.report import Curve, DataFacts, Forecast, Prediction, Score, SeriesView, StepErrors, Summary, Window
+
+sys.path.insert(0, str(Path(__file__).parent))
 
 MODELS = ("patchtst", "dlinear", "seasonal_naive")
 COLUMNS = ("HUFL", "HULL", "MUFL", "MULL", "LUFL", "LULL", "OT")

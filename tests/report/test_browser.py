@@ -214,3 +214,22 @@ def test_dark_pages_draw_with_dark_colours(driver: Any, pages: dict[str, Path]):
         page.check()
     finally:
         driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+
+
+@pytest.mark.parametrize("width", [1400, 400])
+def test_cases_of_another_class_are_drawn_when_picked(driver: Any, tmp_path: Path, width: int):
+    from small_classification import summary
+
+    from rearview.report import classification
+
+    told = summary()
+    page = Opened(driver, classification.write(tmp_path / "classes.html", told), width)
+    assert page.drawn("examples-plot", "channel 2") == pytest.approx(told.examples[0].values[1], rel=1e-5)
+    page.select("label", "down")
+    first = next(example for example in told.examples if example.label == "down")
+    assert page.drawn("examples-plot", "channel 1") == pytest.approx(first.values[0], rel=1e-5)
+    page.select("label", "up")
+    page.select("case", "5")
+    assert "taken for down" in page.field("examples-subject").text
+    assert page.traces("loss-plot") == 2
+    page.check()

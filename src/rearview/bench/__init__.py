@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from rearview.bench.classification import classify as classify
     from rearview.bench.classification_row import ClassificationRow as ClassificationRow
+    from rearview.bench.detection import detect as detect
+    from rearview.bench.detection_row import DetectionRow as DetectionRow
     from rearview.bench.results import append as append
     from rearview.bench.results import find as find
     from rearview.bench.results import read as read
@@ -23,9 +25,11 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "ClassificationRow": "classification_row",
+    "DetectionRow": "detection_row",
     "Row": "row",
     "append": "results",
     "classify": "classification",
+    "detect": "detection",
     "find": "results",
     "read": "results",
     "run": "runner",
@@ -41,4 +45,4 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module 'rearview.bench' has no attribute {name!r}")
 
 
-__all__ = ["ClassificationRow", "Row", "append", "classify", "find", "read", "run", "table"]
+__all__ = ["ClassificationRow", "DetectionRow", "Row", "append", "classify", "detect", "find", "read", "run", "table"]

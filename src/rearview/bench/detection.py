@@ -14,7 +14,7 @@ import math
 import time
 import warnings
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, fields
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
@@ -26,7 +26,8 @@ from rearview import __version__, models, train
 from rearview import attention as mechanisms
 from rearview.attention import Spec
 from rearview.bench import origin
-from rearview.bench.ledger import Ledger
+from rearview.bench import results as files
+from rearview.bench.detection_row import DetectionRow
 from rearview.bench.row import as_json
 from rearview.data import labelled
 from rearview.data.labelled import LabelledSet
@@ -42,7 +43,6 @@ from rearview.shelf import settings_from
 from rearview.tasks.assess import Assessment, assess
 from rearview.tasks.detect import Detect, Mode
 
-SCHEMA = 1
 PROTOCOLS = ("clean", "published:tslib")
 SIZES: Mapping[str, Any] = {"width": 128, "heads": 8, "depth": 3, "feed_forward": 128, "dropout": 0.1}
 TRAINING: Mapping[str, Any] = {
@@ -55,98 +55,6 @@ TRAINING: Mapping[str, Any] = {
 _QUICK_BATCH = 1024
 _MOST_WINDOWS = 102_400
 """What an epoch visits at most under the clean protocol, drawn anew each time: neighbouring windows are alike."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DetectionRow:
-    """One run of one network on one labelled set with one seed; what a protocol does not measure is empty."""
-
-    schema: int = SCHEMA
-    dataset: str
-    values_sha256: str
-    """Checksum of the numbers as they were read: training rows, test rows, labels."""
-    entities: int
-    train_rows: int
-    test_rows: int
-    channels: int
-    protocol: str
-    mode: str
-    lookback: int
-    stride: int
-    """Rows from one scored window to the next."""
-    threshold_rule: str
-    balance: int
-    """1 where a channel's error is divided by what is usual for it on held-out rows, else 0."""
-    model: str
-    attention: str
-    attention_settings: str
-    """JSON: the settings that were given."""
-    settings: str
-    """JSON: every setting of the network."""
-    training: str
-    """JSON: the settings of the training that were given."""
-    seed: int
-    version: str
-    commit: str
-    device: str
-    torch: str
-    threads: int
-    parameters: int
-    epochs: int
-    best_epoch: int | None
-    validation_loss: float | None
-    rows: int
-    """Rows that were judged; under published:tslib windows times their length."""
-    anomalous: int
-    flagged: int
-    threshold: float
-    """The pooled one where entities have their own."""
-    precision: float | None
-    """Rows counted one by one at the threshold; empty where nothing was flagged."""
-    recall: float | None
-    f1: float | None
-    best_f1: float | None = None
-    auc_pr: float | None = None
-    auc_roc: float | None = None
-    vus_pr: float | None = None
-    range_precision: float | None = None
-    range_recall: float | None = None
-    range_f1: float | None = None
-    event_precision: float | None = None
-    event_recall: float | None = None
-    event_f1: float | None = None
-    adjusted_precision: float | None
-    """After point adjustment, which edits flags by labels."""
-    adjusted_recall: float | None
-    adjusted_f1: float | None
-    adjusted_f1_by_chance: float | None
-    """The adjusted F1 of as many flags thrown at random."""
-    train_seconds: float
-    score_seconds: float
-    """Scoring the test rows, judging aside."""
-    total_seconds: float
-    created: str
-
-
-CONFIGURATION = (
-    "dataset",
-    "values_sha256",
-    "protocol",
-    "mode",
-    "lookback",
-    "stride",
-    "threshold_rule",
-    "balance",
-    "model",
-    "attention",
-    "attention_settings",
-    "settings",
-    "training",
-    "seed",
-)
-"""The columns that say what was asked for: two rows that agree in them are the same run made twice."""
-
-LEDGER = Ledger(DetectionRow)
 
 
 def detect(
@@ -178,14 +86,15 @@ def detect(
         raise SettingsError(f"There is no detection protocol {protocol!r}; known: {', '.join(PROTOCOLS)}.")
     if protocol != "clean" and (mode != "reconstruct" or threshold != "quantile" or stride is not None):
         raise SettingsError(f"{protocol} gives windows back and has its own threshold and step; leave them out.")
+    place = None if results is None else Path(results)
+    kept = [] if place is None else files.kept(place, DetectionRow)
     found = labelled.get(dataset)
     request = _request(
         found, protocol, model, attention, mode, lookback, stride, threshold, balance, seed, settings, training, device
     )
     triple = _read(found.name, None if data_dir is None else str(data_dir))
     configuration = _configuration(found, request, protocol, triple)
-    kept = None if results is None else Path(results)
-    if resume and kept is not None and (made := LEDGER.find(kept, configuration)):
+    if resume and (made := files.find(kept, DetectionRow, **configuration)):
         return made[-1]
     run = _clean if protocol == "clean" else _published
     row = DetectionRow(
@@ -203,8 +112,8 @@ def detect(
         total_seconds=time.perf_counter() - started,
         created=datetime.now(UTC).isoformat(timespec="seconds"),
     )
-    if kept is not None:
-        LEDGER.append(kept, row)
+    if place is not None:
+        files.append(place, row)
     return row
 
 

@@ -8,11 +8,11 @@ from collections.abc import Sequence
 
 import cyclopts
 
-from rearview.cli import bench, classify, detect, forecast, shelves
+from rearview.cli import bench, classify, detect, forecast, report, shelves
 from rearview.cli.parse import app, called
 from rearview.errors import RearviewError, UsageError
 
-__all__ = ["app", "bench", "classify", "detect", "forecast", "main", "run", "shelves"]
+__all__ = ["app", "bench", "classify", "detect", "forecast", "main", "report", "run", "shelves"]
 
 
 def main(argv: Sequence[str] | None = None) -> int:

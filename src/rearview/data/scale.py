@@ -29,6 +29,24 @@ class Scaler:
             mean[s], std[s] = _moments(panel, start, start + int(taken[s]))
         return Scaler(mean, std)
 
+    @staticmethod
+    def known(panel: Panel, ids: tuple[str, ...], mean: NDArray[np.float64], std: NDArray[np.float64]) -> "Scaler":
+        """Statistics [id, column], in original units, of the series that were seen in training; others have their own.
+
+        A wide panel has one series, whatever it is called.
+        """
+        place = {name: s for s, name in enumerate(ids)}
+        own = None
+        means, stds = np.empty_like(panel.centre), np.empty_like(panel.centre)
+        for s, name in enumerate(panel.ids):
+            seen = 0 if len(ids) == 1 and panel.layout.form == "wide" else place.get(name)
+            if seen is None:
+                own = own or Scaler.fit(panel)
+                means[s], stds[s] = own.mean[s], own.std[s]
+            else:
+                means[s], stds[s] = mean[seen] - panel.centre[s], std[seen]
+        return Scaler(means, stds)
+
     def original(self, scaled: NDArray[np.floating], panel: Panel, series: int, columns: slice) -> NDArray[np.float64]:
         """Values [..., column, step] of one series back in original units."""
         mean = (self.mean[series, columns] + panel.centre[series, columns])[:, None]

@@ -52,7 +52,7 @@ def _panel(path: Path, cells: NDArray[np.float64], step: Step, start: str) -> Pa
         raise InputError(f"{path} holds an infinite value in row {row + 1}, column {column + 1}; get the file again")
     observed = ~np.isnan(cells)
     centre = np.where(observed, cells, 0.0).sum(axis=0) / np.maximum(observed.sum(axis=0), 1)
-    values = _filled((cells - centre).astype(np.float32), observed)
+    values = filled((cells - centre).astype(np.float32), observed)
     missing = int(observed.size - observed.sum())
     findings = [
         Finding(
@@ -84,7 +84,7 @@ def _panel(path: Path, cells: NDArray[np.float64], step: Step, start: str) -> Pa
     )
 
 
-def _filled(values: NDArray[np.float32], observed: NDArray[np.bool_]) -> NDArray[np.float32]:
+def filled(values: NDArray[np.float32], observed: NDArray[np.bool_]) -> NDArray[np.float32]:
     """Missing cells take the last value before them; those before the first value take 0, the centre."""
     last_seen = np.maximum.accumulate(np.where(observed, np.arange(len(values))[:, None], -1), axis=0)
     filled = np.take_along_axis(values, np.maximum(last_seen, 0), axis=0)

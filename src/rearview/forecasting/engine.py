@@ -73,17 +73,7 @@ class Fitted:
 
     def scaler(self, panel: Panel) -> Scaler:
         """Training statistics for series that were seen in training, their own for others."""
-        place = {name: s for s, name in enumerate(self.ids)}
-        own = None
-        mean, std = np.empty_like(panel.centre), np.empty_like(panel.centre)
-        for s, name in enumerate(panel.ids):
-            known = 0 if len(self.ids) == 1 and panel.layout.form == "wide" else place.get(name)
-            if known is None:
-                own = own or Scaler.fit(panel)
-                mean[s], std[s] = own.mean[s], own.std[s]
-            else:
-                mean[s], std[s] = self.mean[known] - panel.centre[s], self.std[known]
-        return Scaler(mean, std)
+        return Scaler.known(panel, self.ids, self.mean, self.std)
 
     def source(self, panel: Panel, which: Windows) -> Source:
         """The windows of a panel as this network reads them."""
@@ -158,7 +148,7 @@ def fit(
     network = _network(name, plan, task, source, request).to(device)
     order = torch.arange(len(held))
     a, b = len(cut.train), len(cut.train) + len(cut.validation)
-    stopping, thinned = _thinned(order[a:b], plan, a)
+    stopping, fewer = thinned(order[a:b], plan, a)
     history = None
     if claims.trains:
         network.prepare(source.pasts(order[:a][:: max(1, a // 256)]).past)
@@ -191,7 +181,7 @@ def fit(
         calendar=calendar,
         residuals=None,
         history=history,
-        notes=(*notes, f"Of each series, {cut.note}.", *thinned),
+        notes=(*notes, f"Of each series, {cut.note}.", *fewer),
         findings=findings,
         windows={"train": a, "validation": len(stopping), "calibration": len(held) - b},
     )
@@ -291,7 +281,7 @@ def _plan(
     return Plan(lookback, season, chosen, training)
 
 
-def _check_kinds(name: str, given: Mapping[str, Any]) -> None:
+def check_kinds(name: str, given: Mapping[str, Any]) -> None:
     """Refuse a setting of a network whose value is of another kind than its default."""
     kinds = {bool: "True or False", int: "a whole number", float: "a number", str: "a word"}
     for field in fields(models.settings_of(name)):
@@ -304,7 +294,7 @@ def _check_kinds(name: str, given: Mapping[str, Any]) -> None:
 
 
 def _network(name: str, plan: Plan, task: Forecast, source: Source, request: Request) -> Model:
-    _check_kinds(name, request.settings)
+    check_kinds(name, request.settings)
     arguments: dict[str, Any] = {key: choice.value for key, choice in plan.model.items()}
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(request.seed)
@@ -320,7 +310,7 @@ def _network(name: str, plan: Plan, task: Forecast, source: Source, request: Req
         )
 
 
-def _thinned(validation: Tensor, plan: Plan, trained: int) -> tuple[Tensor, tuple[str, ...]]:
+def thinned(validation: Tensor, plan: Plan, trained: int) -> tuple[Tensor, tuple[str, ...]]:
     """Evenly spaced validation windows, no more than an epoch trains on: looking must not cost more than learning."""
     epoch = plan.training.get("windows_per_epoch")
     most = max(LEAST_STOPPING, trained if epoch is None else epoch.value or trained)

@@ -56,18 +56,14 @@ class Request:
             if value is not None or name == "horizon":
                 check_whole(name, value, meaning)
                 object.__setattr__(self, name, int(value))
-        seed: Any = self.seed
-        if isinstance(seed, bool) or not isinstance(seed, Integral) or not 0 <= int(seed) < 2**63:
-            raise SettingsError(f"seed is {seed!r}; it must be a whole number from 0 up.")
-        object.__setattr__(self, "seed", int(seed))
+        check_seed(self.seed, self.training)
+        object.__setattr__(self, "seed", int(self.seed))
         choices = {"intervals": ("conformal", "quantile", "none"), "transform": ("none", "log1p")}
         for name, known in choices.items():
             if getattr(self, name) not in known:
                 raise SettingsError(f"{name} is {getattr(self, name)!r}; it can be one of {', '.join(known)}.")
         for level in self.level:
             check_level(level)
-        if "seed" in self.training:
-            raise SettingsError("Give the seed as seed=..., not among the training settings.")
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""
@@ -85,6 +81,14 @@ def check_whole(name: str, value: Any, meaning: str) -> None:
     """Refuse what is not a whole number of at least 1."""
     if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < 1:
         raise SettingsError(f"{name} is {value!r}; it is {meaning} and must be a whole number of at least 1.")
+
+
+def check_seed(seed: Any, training: Mapping[str, Any]) -> None:
+    """Refuse a seed that is no whole number from 0 up, and one that hides among the training settings."""
+    if isinstance(seed, bool) or not isinstance(seed, Integral) or not 0 <= int(seed) < 2**63:
+        raise SettingsError(f"seed is {seed!r}; it must be a whole number from 0 up.")
+    if "seed" in training:
+        raise SettingsError("Give the seed as seed=..., not among the training settings.")
 
 
 def check_level(level: Any) -> None:

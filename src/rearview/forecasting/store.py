@@ -1,12 +1,5 @@
-"""A fitted forecaster on disk: one JSON file and one safetensors file, read without running any code.
+"""A fitted forecaster on disk: settings, plan, columns and step as facts, weights and statistics as tensors."""
 
-The JSON holds settings, plan, columns, step, library version and the checksum of the tensors' file, and a checksum of
-itself, so that a changed or half-copied model is refused. The tensors' file is named by its content and written first:
-a save that is cut off leaves the model that was there before.
-"""
-
-import hashlib
-import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -15,36 +8,25 @@ import numpy as np
 import torch
 from torch import Tensor
 
-import rearview
 from rearview import models
 from rearview.data.panel import Finding, Layout, Panel
 from rearview.data.step import Step
-from rearview.errors import InputError, RearviewError
-from rearview.files import write_atomically
+from rearview.folder import Kind, inside, understood
 from rearview.forecasting.engine import Fitted, device_named
 from rearview.forecasting.request import Request
 from rearview.tasks.conformal import Residuals
 from rearview.tasks.forecast import Forecast
-from rearview.tasks.plan import Choice, Plan
+from rearview.tasks.plan import Plan
 from rearview.train import History
 
-FORMAT = 1
-MANIFEST = "forecaster.json"
+KIND = Kind("forecaster", "forecaster.json", format=1)
 
 
 def save(folder: Path, fitted: Fitted, tail: Panel, reading: dict[str, Any]) -> None:
     """Write a fitted forecaster, the last rows it can forecast from, and how its frames are read."""
-    from safetensors.torch import save as packed
-
-    tensors = packed(_tensors(fitted, tail))
-    weights = f"weights-{hashlib.sha256(tensors).hexdigest()[:16]}.safetensors"
     facts = {
-        "format": FORMAT,
-        "version": rearview.__version__,
-        "weights": weights,
-        "sha256": hashlib.sha256(tensors).hexdigest(),
         "request": fitted.request.to_dict(),
-        "plan": {name: asdict(choice) for name, choice in _flat(fitted.plan).items()},
+        "plan": fitted.plan.to_dict(),
         "name": fitted.name,
         "shape": asdict(fitted.network.shape),
         "quantiles": list(fitted.task.quantiles),
@@ -61,53 +43,30 @@ def save(folder: Path, fitted: Fitted, tail: Panel, reading: dict[str, Any]) -> 
         "reading": reading,
         "tail": {"ids": list(tail.ids), "columns": list(tail.columns), "layout": asdict(tail.layout)},
     }
-    text = json.dumps({**facts, "checksum": _checksum(facts)}, indent=1)
-    write_atomically(folder / weights, tensors)
-    write_atomically(folder / MANIFEST, text)
-    for old in folder.glob("weights-*.safetensors"):
-        if old.name != weights:
-            old.unlink()
-
-
-def discard(folder: Path) -> None:
-    """Remove a saved forecaster and nothing else; the folder goes too when it is empty then."""
-    for path in (folder / MANIFEST, *folder.glob("weights-*.safetensors")):
-        path.unlink(missing_ok=True)
-    if folder.is_dir() and not any(folder.iterdir()):
-        folder.rmdir()
+    KIND.save(folder, facts, _tensors(fitted, tail))
 
 
 def load(folder: Path, device: str | None = None) -> tuple[Fitted, Panel, dict[str, Any]]:
     """What `save` wrote, on another device if one is named; a missing, changed or newer model is refused."""
-    facts = _manifest(folder)
-    tensors = _read_tensors(folder, facts)
-    try:
+    facts, tensors = KIND.load(folder)
+    with understood(folder, facts):
         if device is not None:
             facts["request"]["device"] = device
         fitted = _fitted(facts, tensors)
         reading = facts["reading"]
         return fitted, _tail(facts, tensors, fitted), {**reading, "whole_ids": bool(reading["whole_ids"])}
-    except RearviewError:
-        raise
-    except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as problem:
-        raise InputError(
-            f"{folder} does not fit this version of rearview ({rearview.__version__}): it was written by "
-            f"{facts.get('version', 'an unknown one')} and something in it is missing or of another kind "
-            f"({type(problem).__name__}: {str(problem).splitlines()[0] if str(problem) else 'no details'}); "
-            "save the model again."
-        ) from problem
 
 
 def _fitted(facts: dict[str, Any], tensors: dict[str, Tensor]) -> Fitted:
     request = Request.from_dict(facts["request"])
-    plan = _plan(facts["plan"])
+    plan = Plan.from_dict(facts["plan"])
     network = models.create(
         facts["name"],
         attention=request.attention,
         **facts["shape"],
         **{key: choice.value for key, choice in plan.model.items()},
     )
-    network.load_state_dict(_inside("network.", tensors))
+    network.load_state_dict(inside("network.", tensors))
     residuals = None
     if "residuals.sorted" in tensors:
         residuals = Residuals(tensors["residuals.sorted"].numpy(), tensors["residuals.counts"].numpy())
@@ -134,7 +93,7 @@ def _fitted(facts: dict[str, Any], tensors: dict[str, Tensor]) -> Fitted:
 
 
 def _tensors(fitted: Fitted, tail: Panel) -> dict[str, Tensor]:
-    tensors = {f"network.{name}": tensor.contiguous() for name, tensor in fitted.network.state_dict().items()}
+    tensors = {f"network.{name}": tensor for name, tensor in fitted.network.state_dict().items()}
     arrays: dict[str, Any] = {
         "mean": fitted.mean,
         "std": fitted.std,
@@ -168,59 +127,3 @@ def _tail(facts: dict[str, Any], tensors: dict[str, Tensor], fitted: Fitted) -> 
         step=step,
         layout=Layout(**facts["tail"]["layout"]),
     )
-
-
-def _manifest(folder: Path) -> dict[str, Any]:
-    path = folder / MANIFEST
-    if not path.is_file():
-        inside = [
-            str(found.parent) for found in sorted((*folder.glob(f"*/{MANIFEST}"), *folder.glob(f"*/*/{MANIFEST}")))
-        ]
-        found = f"There is one in {' and in '.join(inside)}." if inside else "Give the folder that `save` wrote."
-        raise InputError(f"{folder} holds no saved forecaster: {MANIFEST} is missing. {found}")
-    try:
-        facts: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        version, written = int(facts["format"]), facts.get("version", "unknown")
-    except (ValueError, KeyError, TypeError, AttributeError) as problem:
-        raise InputError(f"{path} is damaged ({problem}); save the model again.") from problem
-    if version > FORMAT:
-        raise InputError(
-            f"{path} was written by rearview {written} in format {version}, but this version reads up to {FORMAT}; "
-            "update rearview."
-        )
-    claimed = facts.pop("checksum", None)
-    if claimed != _checksum(facts):
-        raise InputError(f"{path} was changed after it was saved (its checksum differs); save the model again.")
-    return facts
-
-
-def _read_tensors(folder: Path, facts: dict[str, Any]) -> dict[str, Tensor]:
-    from safetensors.torch import load as unpacked
-
-    path = folder / Path(str(facts.get("weights"))).name
-    if not path.is_file():
-        raise InputError(f"{path} is missing; copy the whole folder, or save the model again.")
-    content = path.read_bytes()
-    if hashlib.sha256(content).hexdigest() != facts.get("sha256"):
-        raise InputError(f"{path} was changed after it was saved (its checksum differs); save the model again.")
-    return unpacked(content)
-
-
-def _checksum(facts: dict[str, Any]) -> str:
-    plain = json.loads(json.dumps(facts))
-    return hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()
-
-
-def _flat(plan: Plan) -> dict[str, Choice]:
-    parts = {"model": plan.model, "training": plan.training}
-    flat = {f"{part}.{name}": choice for part, choices in parts.items() for name, choice in choices.items()}
-    return flat | {"lookback": plan.lookback, "season": plan.season}
-
-
-def _plan(facts: dict[str, Any]) -> Plan:
-    choices = {name: Choice(**fact) for name, fact in facts.items()}
-    return Plan(choices["lookback"], choices["season"], _inside("model.", choices), _inside("training.", choices))
-
-
-def _inside(prefix: str, items: dict[str, Any]) -> dict[str, Any]:
-    return {name.removeprefix(prefix): item for name, item in items.items() if name.startswith(prefix)}

@@ -47,9 +47,9 @@ def _save_models(outcome: Outcome, folder: Path) -> None:
     places = {folder if single else folder / r.name: r.forecaster for r in outcome.chosen if r.forecaster is not None}
     for place, forecaster in places.items():
         forecaster.save(place)
-    for manifest in (*folder.glob(store.MANIFEST), *folder.glob(f"*/{store.MANIFEST}")):
+    for manifest in (*folder.glob(store.KIND.manifest), *folder.glob(f"*/{store.KIND.manifest}")):
         if manifest.parent not in places:
-            store.discard(manifest.parent)
+            store.KIND.discard(manifest.parent)
 
 
 def file_layout(layout: Layout) -> Layout:
@@ -79,6 +79,7 @@ def _backtest(outcome: Outcome) -> dict[str, Any]:
 
 
 def csv(columns: dict[str, Any]) -> bytes:
+    """Columns as the content of a CSV file."""
     frame = frames.native(columns, Layout(form="long", time_col="ds"))
     text = frame.write_csv() if hasattr(frame, "write_csv") else frame.to_csv(index=False)
     return str(text).encode()
@@ -115,7 +116,7 @@ def _run(outcome: Outcome, command: str) -> dict[str, Any]:
 def _model(result: Any) -> dict[str, Any]:
     facts: dict[str, Any] = {"baseline": result.baseline}
     if result.scores is not None:
-        facts["backtest"] = _plain(asdict(result.scores))
+        facts["backtest"] = plain(asdict(result.scores))
     fitted = result.forecaster.fitted if result.forecaster is not None else None
     if fitted is None and result.backtest is not None:
         fitted = result.backtest.fitted
@@ -131,10 +132,10 @@ def _model(result: Any) -> dict[str, Any]:
     return facts
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """JSON has no NaN: what could not be computed is null."""
     if isinstance(value, dict):
-        return {str(key): _plain(item) for key, item in value.items()}
+        return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, float | np.floating):
         return float(value) if math.isfinite(value) else None
     return value

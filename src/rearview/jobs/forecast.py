@@ -184,7 +184,7 @@ class _Task:
     def run(self, progress: Progress | None, say: Callable[[str], None]) -> ModelResult:
         """Backtest and, unless it is a baseline, train for the forecast and make it."""
         forecaster = self._forecaster(progress)
-        stem = self.folder / "checkpoints" / f"{self.name}-{_fingerprint(self.panel, forecaster, self.windows)}"
+        stem = self.folder / "checkpoints" / f"{self.name}-{fingerprint(self.panel, forecaster.request, self.windows)}"
         if self.job.resume and models.claims(self.name).trains and not list(stem.parent.glob(f"{stem.name}-*")):
             say(f"{self.name}: there is no checkpoint of this run to resume, so it starts afresh")
         result = self._backtest(forecaster, stem, say) if self.windows else None
@@ -233,9 +233,9 @@ def _stopped(result: ModelResult) -> bool:
     return any(fitted.interrupted for fitted in fits)
 
 
-def _fingerprint(panel: Panel, forecaster: Forecaster, windows: int) -> str:
-    """Names a run by its data and settings, so that a checkpoint is never resumed on other data."""
-    digest = hashlib.sha256(repr((forecaster.request, panel.columns, panel.targets, panel.known, windows)).encode())
+def fingerprint(panel: Panel, *asked: Any) -> str:
+    """Names a run by its data and what was asked, so that a checkpoint is never resumed on other data."""
+    digest = hashlib.sha256(repr((*asked, panel.columns, panel.targets, panel.known)).encode())
     for array in (panel.values, panel.observed, panel.centre, panel.offsets, panel.stamps):
         if array is not None:
             digest.update(np.ascontiguousarray(array).view(np.uint8).data)

@@ -1,6 +1,7 @@
 """A finished run as the report's summary."""
 
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +13,10 @@ from rearview.data.stamps import wall
 from rearview.forecasting.answer import Answer
 from rearview.forecasting.backtest import Backtest, variables
 from rearview.jobs.forecast import ModelResult, Outcome
+from rearview.train import History
+
+if TYPE_CHECKING:
+    import torch
 
 MOST_HISTORY = 1000
 
@@ -28,7 +33,7 @@ def summary(outcome: Outcome, command: str) -> report.Summary:
         device=device(outcome),
         seconds=outcome.seconds,
         series=tuple(_series(outcome, number, name) for number, name in enumerate(variables(panel))),
-        data=_facts(panel),
+        data=data_facts(panel),
         scores=tuple(_score(result) for result in outcome.results if result.scores is not None),
         error_by_step={r.name: _by_step(r.backtest) for r in outcome.results if r.backtest is not None},
         curves=_curves(outcome),
@@ -40,9 +45,14 @@ def summary(outcome: Outcome, command: str) -> report.Summary:
 
 def device(outcome: Outcome) -> str:
     """Where the networks ran, in words."""
+    used = next((r.forecaster.fitted.device for r in outcome.chosen if r.forecaster is not None), None)
+    return device_words(used)
+
+
+def device_words(used: "torch.device | None") -> str:
+    """A device in words."""
     import torch
 
-    used = next((r.forecaster.fitted.device for r in outcome.chosen if r.forecaster is not None), None)
     if used is not None and used.type == "cuda":
         return torch.cuda.get_device_name(used)
     return f"CPU, {torch.get_num_threads()} threads"
@@ -116,14 +126,19 @@ def _curves(outcome: Outcome) -> dict[str, report.Curve]:
     for result in outcome.chosen:
         history = result.forecaster.fitted.history if result.forecaster is not None else None
         if history is not None and history.epochs:
-            held_out = [epoch.validation_loss for epoch in history.epochs if epoch.validation_loss is not None]
-            curves[result.name] = report.Curve(
-                train=np.array([epoch.train_loss for epoch in history.epochs]),
-                validation=np.array(held_out, dtype=np.float64),
-                best_epoch=history.best_epoch,
-                ended=history.ended,
-            )
+            curves[result.name] = curve(history)
     return curves
+
+
+def curve(history: History) -> report.Curve:
+    """How a network was trained."""
+    held_out = [epoch.validation_loss for epoch in history.epochs if epoch.validation_loss is not None]
+    return report.Curve(
+        train=np.array([epoch.train_loss for epoch in history.epochs]),
+        validation=np.array(held_out, dtype=np.float64),
+        best_epoch=history.best_epoch,
+        ended=history.ended,
+    )
 
 
 def _settings(outcome: Outcome) -> dict[str, dict[str, tuple[object, str]]]:
@@ -142,7 +157,8 @@ def _settings(outcome: Outcome) -> dict[str, dict[str, tuple[object, str]]]:
     return sections
 
 
-def _facts(panel: Panel) -> report.DataFacts:
+def data_facts(panel: Panel) -> report.DataFacts:
+    """What was read, in numbers."""
     first, last = wall(np.array([panel.stamps.min(), panel.stamps.max()]), panel.layout)
     missing = 0.0 if panel.observed is None else 1 - float(panel.observed.mean())
     zone = f" ({panel.layout.timezone})" if panel.layout.timezone else ""

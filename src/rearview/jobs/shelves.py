@@ -24,24 +24,31 @@ def list_command(what: str, data_dir: Path | None) -> int:
     if what == "pairs":
         return _list_pairs()
     shelf = _shelf(what)
-    rows = [(name, shelf.summary(name)) for name in shelf.names()]
-    width = max(len(name) for name, _ in rows)
-    _print([f"{name:<{width}}  {line}" for name, line in rows])
+    lines = _summaries(shelf, shelf.names())
+    if what == "models":
+        lines += ["", "networks of other packages (pip install 'rearview[baselines]'):"]
+        lines += _summaries(shelf, shelf.borrowed())
+    _print(lines)
     return 0
+
+
+def _summaries(shelf: Any, names: list[str]) -> list[str]:
+    width = max(map(len, names))
+    return [f"{name:<{width}}  {shelf.summary(name)}" for name in names]
 
 
 def describe_command(name: str) -> int:
     """One part of the library, in full."""
     from rearview import attention, models
-    from rearview.data import catalogue
+    from rearview.data import catalogue, labelled
 
     if name.startswith("protocol:"):
         from rearview.bench import protocols
 
         _print(protocols.get(name.removeprefix("protocol:")).lines())
         return 0
-    for shelf in (attention, models):
-        if name in shelf.names():
+    for shelf, names in ((attention, attention.names()), (models, [*models.names(), *models.borrowed()])):
+        if name in names:
             found = shelf.describe(name)
             text = str(found)
             _print([text, *(["", found.details] if found.details else [])])
@@ -50,7 +57,10 @@ def describe_command(name: str) -> int:
     if name.casefold() in folded or _is_alias(name):
         _print(_dataset_lines(catalogue.get(name)))
         return 0
-    known_names = [*attention.names(), *models.names(), *catalogue.names()]
+    if name.casefold() in (known.casefold() for known in labelled.names()):
+        _print(_labelled_lines(labelled.get(name)))
+        return 0
+    known_names = [*attention.names(), *models.names(), *models.borrowed(), *catalogue.names(), *labelled.names()]
     raise SettingsError(
         f"There is nothing called {name!r}.{did_you_mean(name, known_names)} "
         "See `rearview list attentions`, `list models` and `list datasets`."
@@ -89,17 +99,26 @@ def _is_alias(name: str) -> bool:
 
 
 def _list_datasets(data_dir: Path | None) -> int:
-    from rearview.data import catalogue
+    from rearview.data import catalogue, labelled
 
     folder = data_dir or os.environ.get("REARVIEW_DATA") or "data"
     here = catalogue.available(data_dir)
     rows = [catalogue.get(name) for name in catalogue.names()]
-    width = max(len(row.name) for row in rows)
-    _print(
-        [f"{r.name:<{width}}  {r.rows:>6} x {r.channels:<4} {'found' if r.name in here else 'missing'}" for r in rows]
-        + ["", f"{len(here)} of {len(rows)} found in {folder}; --data-dir or REARVIEW_DATA names another folder."]
-    )
+    marked = [labelled.get(name) for name in labelled.names()]
+    marked_here = labelled.available(data_dir)
+    width = max(len(name) for name in (*catalogue.names(), *labelled.names()))
+    shown = [_found(row.name, width, f"{row.rows:>6} x {row.channels:<4}", row.name in here) for row in rows]
+    shown += ["", "With labelled anomalies, training rows + test rows:"]
+    for row in marked:
+        size = f"{row.train_rows:>6} + {row.test_rows:>6} x {row.channels:<4}"
+        shown.append(_found(row.name, width, size, row.name in marked_here))
+    count = f"{len(here) + len(marked_here)} of {len(rows) + len(marked)}"
+    _print([*shown, "", f"{count} found in {folder}; --data-dir or REARVIEW_DATA names another folder."])
     return 0
+
+
+def _found(name: str, width: int, size: str, here: bool) -> str:
+    return f"{name:<{width}}  {size} {'found' if here else 'missing'}"
 
 
 def _dataset_lines(dataset: Any) -> list[str]:
@@ -109,6 +128,15 @@ def _dataset_lines(dataset: Any) -> list[str]:
         f"where the world gets it: {dataset.source}",
         f"horizons: {', '.join(map(str, dataset.horizons))}",
         f"borders: {dataset.rule}",
+    ]
+
+
+def _labelled_lines(dataset: Any) -> list[str]:
+    return [
+        f"{dataset.name}: {dataset.train_rows} training rows and {dataset.test_rows} labelled test rows of "
+        f"{dataset.channels} channels",
+        f"files: {' or '.join(dataset.files)}",
+        f"where the world gets it: {dataset.source}",
     ]
 
 

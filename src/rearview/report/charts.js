@@ -5,36 +5,10 @@ const Charts = (() => {
   const CONTEXT_ROWS = 12;
   const NOTE_ROOM = 0.14;
   const UNITS = "value, original units";
-  const DASH_ARRAYS = { dash: "5 3", dot: "1.5 2.5", dashdot: "5 2 1.5 2", longdash: "8 3" };
   const { data, state } = Choice;
+  const { byId, count, draw, fromOne, wholeRange } = Plots;
 
-  const byId = (id) => document.getElementById(id);
   const style = (colours, model) => Figures.modelStyle(data, colours, model);
-  const count = (number, word) => `${number.toLocaleString("en")} ${word}${number === 1 ? "" : "s"}`;
-
-  function draw(name, traces, parts, colours, label) {
-    const element = byId(`${name}-plot`);
-    const config = { displayModeBar: false, doubleClick: "reset" };
-    element.setAttribute("aria-label", label);
-    byId(`${name}-key`).replaceChildren(...parts.items.map(keyEntry));
-    Plotly.react(element, traces, Figures.layout(element, colours, parts), config);
-  }
-
-  function keyEntry(item) {
-    const entry = document.createElement("li");
-    const space = "http://www.w3.org/2000/svg";
-    const swatch = document.createElementNS(space, "svg");
-    const mark = document.createElementNS(space, item.fill ? "rect" : "line");
-    const dashes = DASH_ARRAYS[item.dash] || "none";
-    const shape = item.fill
-      ? { width: 24, height: 12, fill: item.fill }
-      : { x1: 0, x2: 24, y1: 6, y2: 6, stroke: item.color, "stroke-width": 2, "stroke-dasharray": dashes };
-    Object.entries(shape).forEach(([name, value]) => mark.setAttribute(name, value));
-    swatch.setAttribute("viewBox", "0 0 24 12");
-    swatch.append(mark);
-    entry.append(swatch, Figures.cut(item.text, 40));
-    return entry;
-  }
 
   /* The line below a heading: the series in bold, then a sentence. */
   function subject(id, sentence) {
@@ -158,9 +132,6 @@ const Charts = (() => {
 
   /* ---- error by step, training ---- */
 
-  const wholeRange = (longest) => (longest > 1 ? [1, longest] : [0.5, 1.5]);
-  const fromOne = (values) => values.map((_, row) => row + 1);
-
   function drawSteps() {
     const models = Object.keys(data.steps);
     if (!models.length) return;
@@ -177,40 +148,7 @@ const Charts = (() => {
     }, colours, `${name} of ${models.join(", ")} at each step ahead.`);
   }
 
-  /* One model's losses: training dotted, validation solid, a dot where the kept weights are. */
-  function lossCurve(model, several, colours) {
-    const { train, validation, best } = data.curves[model];
-    const { color } = style(colours, model);
-    const held = validation.length ? validation : train;
-    const label = (what) => (several ? `${model}, ${what}` : what);
-    const lines = [["training", train, { color, dash: "dot", width: 1.25 }], ["validation", validation, { color }]]
-      .filter(([, values]) => values.length);
-    const traces = lines.map(([what, values, look]) => Figures.line(fromOne(values), values, look, label(what)));
-    if (best && Figures.known(held[best - 1])) {
-      traces.push({
-        x: [best], y: [held[best - 1]], type: "scatter", mode: "markers", hoverinfo: "skip", cliponaxis: false,
-        marker: { size: 9, color, line: { color: colours.paper, width: 2 } },
-      });
-    }
-    const items = lines.map(([what, values, look]) => ({ text: label(what), y: Figures.last(values), ...look }));
-    return { traces, items, arrays: lines.map(([, values]) => values) };
-  }
-
-  function drawTraining() {
-    const models = Object.keys(data.curves);
-    const colours = Figures.theme();
-    const curves = models.map((model) => lossCurve(model, models.length > 1, colours));
-    const arrays = curves.flatMap((curve) => curve.arrays);
-    if (!arrays.length) return;
-    const values = arrays.flat().filter(Figures.known);
-    const [low, high] = [Math.min(...values), Math.max(...values)];
-    const yLog = low > 0 && high > 20 * low;
-    draw("training", curves.flatMap((curve) => curve.traces), {
-      items: curves.flatMap((curve) => curve.items), yName: yLog ? "loss, log scale" : "loss", yLog, integer: true,
-      yRange: yLog ? [low * 0.9, high * 1.1] : Figures.range(arrays), xTitle: "epoch (dot: the weights kept)",
-      xRange: wholeRange(Math.max(...arrays.map((each) => each.length))),
-    }, colours, `Loss of ${models.join(", ")} by epoch.`);
-  }
+  const drawTraining = () => Plots.drawTraining(data.curves, style);
 
   return { drawBacktest, drawForecast, drawSteps, drawTraining };
 })();

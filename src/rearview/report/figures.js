@@ -186,11 +186,12 @@ const Figures = (() => {
     return xRange[1] - xRange[0] < MOST_TICKS ? { tickformat: "d", dtick: 1 } : { tickformat: "d" };
   }
 
-  /* The one layout: `items` are labelled at the right where there is room, and by the key above the plot elsewhere. */
-  function layout(element, colours, { items, yName, yRange, yLog, xTitle, xRange, integer, days, shapes, notes }) {
+  /* The one layout: `items` are labelled at the right where there is room, and by the key above the plot elsewhere.
+     Plots one above the other give `beside`, the items of both, so that their axes end in one line. */
+  function layout(element, colours, { items, beside, yName, yRange, yLog, xTitle, xRange, integer, days, shapes, notes }) {
     const small = narrow();
     const height = small || element.dataset.size === "small" ? 300 : 380;
-    const margin = { t: 26, b: 46, l: 30, r: small ? 8 : labelRoom(items, colours.font) };
+    const margin = { t: 26, b: 46, l: 30, r: small ? 8 : labelRoom(beside || items, colours.font) };
     const limits = yLog ? yRange.map(Math.log10) : yRange;
     const labels = small ? [] : endLabels(items.map((item) => ({ ...item, y: yLog ? Math.log10(item.y) : item.y })),
       limits, height - margin.t - margin.b);

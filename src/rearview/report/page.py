@@ -1,4 +1,4 @@
-"""The page: template, style, scripts and data put into one HTML file that asks nothing of the network.
+"""The page: shell, style, scripts and data put into one HTML file that asks nothing of the network.
 
 A content security policy in the page names the hash of each script, so that a browser runs these scripts alone and
 fetches nothing, whatever a series is called.
@@ -13,50 +13,85 @@ from string import Template
 
 from rearview.files import write_atomically
 from rearview.report import payload, sections
-from rearview.report.summary import Summary
+from rearview.report.summary import Facts, Summary
 
-SCRIPTS = ("figures.js", "choice.js", "charts.js", "values.js", "picker.js", "report.js")
+SCRIPTS = ("figures.js", "plots.js", "choice.js", "charts.js", "values.js", "picker.js", "copy.js", "report.js")
 
 
 def write(path: Path, summary: Summary) -> Path:
     """Writes the page to `path` (folders are made as needed) and returns it; no half-written page can be seen."""
-    content = render(summary).encode("utf-8", errors="xmlcharrefreplace")
-    write_atomically(path, content)
+    return put(path, render(summary))
+
+
+def put(path: Path, page: str) -> Path:
+    """Writes a rendered page, whole or not at all."""
+    write_atomically(path, page.encode("utf-8", errors="xmlcharrefreplace"))
     return path
 
 
 def render(summary: Summary) -> str:
     """The page as text; the same summary gives the same page."""
-    from plotly.offline import get_plotlyjs
-
     data, left_off = payload.encode(summary)
-    plotly = _inlined(get_plotlyjs())
-    script = _inlined("\n".join(_part(name) for name in SCRIPTS))
-    return Template(_part("page.html")).substitute(
-        title=escape(summary.title),
-        verdict=escape(summary.verdict),
-        version=escape(summary.version),
-        created=escape(summary.created),
-        device=escape(summary.device),
+    body = filled(
+        "forecast.html",
         noun="Column" if summary.is_wide else "Series",
-        command=escape(summary.command),
-        policy=_policy(plotly, script),
-        style=_part("report.css"),
-        headline=sections.headline(summary),
         scores=sections.score_table(summary),
         training=sections.training(summary),
-        facts=sections.data_facts(summary),
-        findings=sections.findings(summary),
-        settings=sections.settings(summary),
-        notes=sections.notes((*summary.notes, *left_off)),
-        no_backtest=_hidden(not any(view.backtest for view in summary.series)),
-        no_errors=_hidden(not summary.error_by_step),
-        no_training=_hidden(not summary.curves),
-        no_settings=_hidden(not summary.settings),
+        no_backtest=hidden(not any(view.backtest for view in summary.series)),
+        no_errors=hidden(not summary.error_by_step),
+        no_training=hidden(not summary.curves),
+    )
+    return shell(
+        summary,
+        headline=sections.headline(summary),
+        body=body,
+        notes=(*summary.notes, *left_off),
+        data=data,
+        scripts=SCRIPTS,
+        skip="forecast",
+    )
+
+
+def shell(
+    facts: Facts, *, headline: str, body: str, notes: tuple[str, ...], data: str, scripts: tuple[str, ...], skip: str
+) -> str:
+    """What pages of every kind share, around the body of one: headline, data, settings, notes, the command."""
+    from plotly.offline import get_plotlyjs
+
+    plotly = _inlined(get_plotlyjs())
+    script = _inlined("\n".join(_part(name) for name in scripts))
+    return filled(
+        "shell.html",
+        title=escape(facts.title),
+        verdict=escape(facts.verdict),
+        version=escape(facts.version),
+        created=escape(facts.created),
+        device=escape(facts.device),
+        command=escape(facts.command),
+        policy=_policy(plotly, script),
+        style=_part("report.css"),
+        headline=headline,
+        body=body,
+        facts=sections.data_facts(facts),
+        findings=sections.findings(facts),
+        settings=sections.settings(facts),
+        notes=sections.notes(notes),
+        no_settings=hidden(not facts.settings),
         data=data,
         plotly=plotly,
         script=script,
+        skip=skip,
     )
+
+
+def filled(template: str, **parts: str) -> str:
+    """A template of this folder with its places filled."""
+    return Template(_part(template)).substitute(parts)
+
+
+def hidden(absent: bool) -> str:
+    """The attribute of a section that has nothing to show."""
+    return " hidden" if absent else ""
 
 
 def _part(name: str) -> str:
@@ -72,7 +107,3 @@ def _policy(*scripts: str) -> str:
     digests = (base64.b64encode(hashlib.sha256(each.encode("utf-8")).digest()).decode("ascii") for each in scripts)
     allowed = " ".join(f"'sha256-{digest}'" for digest in digests)
     return f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data: blob:; base-uri 'none'"
-
-
-def _hidden(absent: bool) -> str:
-    return " hidden" if absent else ""

@@ -45,7 +45,7 @@ def encode(summary: Summary, budget: int = BUDGET) -> tuple[str, tuple[str, ...]
         },
     }
     payload["axes"] = axes.rows
-    return _script_safe(json.dumps(payload, separators=(",", ":"), allow_nan=False)), notes
+    return script_safe(json.dumps(payload, separators=(",", ":"), allow_nan=False)), notes
 
 
 class Axes:
@@ -162,7 +162,7 @@ def _cells(models: Mapping[str, Prediction]) -> int:
     return sum(len(each.mean) * (1 + 2 * len(each.intervals)) for each in models.values())
 
 
-def _script_safe(text: str) -> str:
+def script_safe(text: str) -> str:
     """JSON in which nothing can end the script element; these characters occur inside strings alone."""
     for mark in "<>&":
         text = text.replace(mark, f"\\u{ord(mark):04x}")

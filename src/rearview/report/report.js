@@ -49,18 +49,6 @@
     drawPicked();
   }
 
-  async function copyCommand() {
-    const command = byId("command");
-    try {
-      await navigator.clipboard.writeText(command.textContent);
-      byId("copied").textContent = "Copied.";
-    } catch {
-      /* Where the clipboard is closed to pages, the selected command is one key away. */
-      getSelection().selectAllChildren(command);
-      byId("copied").textContent = "Selected; press Ctrl+C to copy.";
-    }
-  }
-
   /* A control that sets one thing of the state and draws what depends on it. */
   function bind(id, name, read, redraw) {
     byId(id).addEventListener("change", (event) => {
@@ -109,7 +97,6 @@
     bind("whole-history", "whole", (box) => box.checked, Charts.drawForecast);
     byId("forecast-values").addEventListener("toggle", fillTable);
     byId("forecast-csv").addEventListener("click", Values.download);
-    byId("copy").addEventListener("click", copyCommand);
     redrawOnChange();
     showPosition();
     showWindows();

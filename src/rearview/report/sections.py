@@ -6,7 +6,7 @@ from html import escape
 
 from rearview.data.panel import Finding, Kind
 from rearview.report import text
-from rearview.report.summary import Curve, Score, Summary
+from rearview.report.summary import Curve, Facts, Score, Summary
 
 MEASURES: tuple[tuple[str, str, Callable[[Score], float]], ...] = (
     ("MSE", "mean squared error", lambda score: score.mse),
@@ -26,18 +26,27 @@ ENDINGS = {
 }
 
 
+Tile = tuple[str, str, str]
+"""A number of the headline: what it is, the number, a note."""
+
+
 def headline(summary: Summary) -> str:
-    """The few numbers that stand beside the verdict."""
-    tiles = [
-        *_accuracy(summary),
-        _extent(summary),
-        ("Run time", text.duration(summary.seconds), f"on {summary.device}"),
-    ]
+    """How good the forecast is, what it covers and what it took, beside the verdict."""
+    return tiled([*_accuracy(summary), _extent(summary), run_time(summary)])
+
+
+def tiled(tiles: Iterable[Tile]) -> str:
+    """The few numbers that stand beside a verdict."""
     cells = (
         f"<div><dt>{escape(name)}</dt><dd><b>{escape(value)}</b> <span>{escape(note)}</span></dd></div>"
         for name, value, note in tiles
     )
     return f'<dl class="headline">{"".join(cells)}</dl>'
+
+
+def run_time(facts: Facts) -> Tile:
+    """What a run took."""
+    return "Run time", text.duration(facts.seconds), f"on {facts.device}"
 
 
 def score_table(summary: Summary) -> str:
@@ -67,38 +76,26 @@ def score_table(summary: Summary) -> str:
     )
 
 
-def training(summary: Summary) -> str:
+def training(summary: Facts) -> str:
     """One line a trained model: epochs, best epoch, why it ended."""
     lines = (f"<li><b>{escape(model)}</b>: {escape(_ending(curve))}</li>" for model, curve in summary.curves.items())
     return f'<ul class="plain">{"".join(lines)}</ul>'
 
 
-def data_facts(summary: Summary) -> str:
+def data_facts(summary: Facts) -> str:
     """What was read."""
-    data = summary.data
-    facts = [
-        ("Source", data.source),
-        ("Rows", f"{data.rows:,}"),
-        ("Series", f"{data.series:,}"),
-        ("Columns", f"{data.columns:,}"),
-        ("Step", data.step),
-        ("First stamp", data.first),
-        ("Last stamp", data.last),
-        ("Missing cells", text.percent(data.missing_share) if data.missing_share else "none"),
-        ("In memory", text.memory(data.memory)),
-    ]
-    cells = (f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>" for name, value in facts)
+    cells = (f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>" for name, value in summary.data.lines())
     return f'<dl class="facts">{"".join(cells)}</dl>'
 
 
-def findings(summary: Summary) -> str:
+def findings(summary: Facts) -> str:
     """What reading the data warned of, repaired and inferred, in that order."""
     groups = ((title, [each for each in summary.findings if each.kind == kind]) for kind, title in KINDS)
     parts = [f"<h3>{title}</h3><ul>{''.join(map(_finding, found))}</ul>" for title, found in groups if found]
     return "".join(parts) or '<p class="quiet">Nothing was inferred or repaired.</p>'
 
 
-def settings(summary: Summary) -> str:
+def settings(summary: Facts) -> str:
     """Every setting with its value and why it was chosen."""
     return "".join(
         f'<div class="group"><h3>{escape(section)}</h3>'
@@ -117,7 +114,7 @@ def notes(sentences: Iterable[str]) -> str:
     )
 
 
-def _accuracy(summary: Summary) -> Iterable[tuple[str, str, str]]:
+def _accuracy(summary: Summary) -> Iterable[Tile]:
     lead = summary.lead
     if lead is None or not math.isfinite(lead.mae):
         return
@@ -141,7 +138,7 @@ def _against(lead: Score, scores: Sequence[Score]) -> str:
     return f"{abs(change)} % {'below' if change < 0 else 'above'} {other.model}"
 
 
-def _extent(summary: Summary) -> tuple[str, str, str]:
+def _extent(summary: Summary) -> Tile:
     words = ("column", "columns") if summary.is_wide else ("series", "series")
     count = text.counted(len(summary.series), *words)
     return "Forecast", text.counted(summary.horizon, "step"), f"{summary.data.step}, for {count}"

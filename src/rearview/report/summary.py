@@ -7,13 +7,14 @@ a page can be made again from stored numbers. Arrays that belong together are ch
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rearview.data.panel import Finding
 from rearview.errors import InputError
+from rearview.report import text
 
 Values = NDArray[np.floating[Any]]
 Stamps = NDArray[np.generic]
@@ -121,6 +122,14 @@ class Curve:
     """Why training ended: "epochs", "patience", "interrupted", or a reason of the caller's."""
 
 
+class Told(Protocol):
+    """What was read, as a page lists it."""
+
+    def lines(self) -> list[tuple[str, str]]:
+        """Names and what stands behind them, in order."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class DataFacts:
     """What was read, in numbers."""
@@ -140,14 +149,28 @@ class DataFacts:
     time_name: str = "time"
     """What the time axis is called, with its zone where there is one."""
 
+    def lines(self) -> list[tuple[str, str]]:
+        """The facts in words."""
+        return [
+            ("Source", self.source),
+            ("Rows", f"{self.rows:,}"),
+            ("Series", f"{self.series:,}"),
+            ("Columns", f"{self.columns:,}"),
+            ("Step", self.step),
+            ("First stamp", self.first),
+            ("Last stamp", self.last),
+            ("Missing cells", text.percent(self.missing_share) if self.missing_share else "none"),
+            ("In memory", text.memory(self.memory)),
+        ]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Summary:
-    """Everything on the page."""
+class Facts:
+    """What pages of every kind have in common."""
 
     title: str
     verdict: str
-    """One sentence: does the model beat the naive forecast?"""
+    """What came of it, in a sentence or two."""
     command: str
     """The exact shell command that makes the run again."""
     created: str
@@ -155,15 +178,22 @@ class Summary:
     version: str
     device: str
     seconds: float
-    series: tuple[SeriesView, ...]
-    data: DataFacts
-    scores: tuple[Score, ...] = ()
-    error_by_step: Mapping[str, StepErrors] = field(default_factory=dict)
+    data: Told
     curves: Mapping[str, Curve] = field(default_factory=dict)
     findings: tuple[Finding, ...] = ()
     settings: Mapping[str, Mapping[str, tuple[object, str]]] = field(default_factory=dict)
     """Section -> name -> (value, why it was chosen, or nothing)."""
     notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Summary(Facts):
+    """Everything on the page of a forecast."""
+
+    data: DataFacts
+    series: tuple[SeriesView, ...]
+    scores: tuple[Score, ...] = ()
+    error_by_step: Mapping[str, StepErrors] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not self.series:

@@ -1,0 +1,20 @@
+"""Reports on result rows."""
+
+from pathlib import Path
+
+from rearview.cli.parse import again, app
+
+
+@app.command
+def report(results: list[str], /, *, out: Path = Path("report")) -> int:
+    """Make one page of result rows: leaderboards, significance, cost, the papers' numbers; and tables to print.
+
+    Example: rearview report results/*.csv --out report
+
+    Args:
+        results: CSV files of rows, or patterns of their names.
+        out: Folder for report.html, tables.md and tables.tex.
+    """
+    from rearview.jobs.results_page import report_command
+
+    return report_command(results, out, again())

@@ -1,0 +1,280 @@
+"""Fit one network to a panel of ordinary rows: plan, hold out, scale, train, draw the threshold; then use it."""
+
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from rearview import models, train
+from rearview.data.panel import Finding, Panel
+from rearview.data.scale import Scaler
+from rearview.data.window import Source, Windows, windows
+from rearview.detecting.calibrate import Calibration, calibrate
+from rearview.detecting.request import Request
+from rearview.detecting.scoring import Scores, score, source_of
+from rearview.detecting.segments import Segment, segments
+from rearview.errors import InputError
+from rearview.forecasting.engine import check_kinds, device_named, thinned
+from rearview.models.contract import Model
+from rearview.shelf import settings_from
+from rearview.tasks import plan as planning
+from rearview.tasks.detect import Detect
+from rearview.tasks.plan import GIVEN, Choice, Plan
+
+HELD_OUT = 0.2
+"""The last share of each series that stops the training and draws the threshold."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fitted:
+    """A trained network and everything needed to use it on new rows."""
+
+    request: Request
+    plan: Plan
+    name: str
+    network: Model
+    ids: tuple[str, ...]
+    columns: tuple[str, ...]
+    mean: NDArray[np.float64]
+    """[series, column] in original units."""
+    std: NDArray[np.float64]
+    calibration: Calibration
+    step: str
+    history: train.History | None
+    notes: tuple[str, ...]
+    findings: tuple[Finding, ...]
+    windows: dict[str, int]
+    """Windows that trained and stopped."""
+
+    @property
+    def lookback(self) -> int:
+        return int(self.plan.lookback.value)
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether Ctrl-C ended the training."""
+        return self.history is not None and self.history.ended == "interrupted"
+
+    @property
+    def device(self) -> torch.device:
+        return torch.device(device_named(self.request.device))
+
+    def errors(self, panel: Panel) -> NDArray[np.float32]:
+        """[row, channel]: squared errors on the scaled axis."""
+        scaler = Scaler.known(panel, self.ids, self.mean, self.std)
+        return score(self.network, panel, scaler, self.lookback, self.request.mode, self.request.step)
+
+    def place(self, panel: Panel) -> list[int | None]:
+        """[series]: where each series of a panel stands among those of training; None: it was not seen there."""
+        if len(self.ids) == 1 and panel.layout.form == "wide":
+            return [0]
+        known = {name: s for s, name in enumerate(self.ids)}
+        return [known.get(name) for name in panel.ids]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Detection:
+    """What a detector says of the rows of a panel."""
+
+    panel: Panel
+    scores: Scores
+    thresholds: NDArray[np.float64]
+    """[series]."""
+    flags: NDArray[np.bool_]
+    """[row]: score above the threshold of its series."""
+    segments: tuple[Segment, ...]
+    notes: tuple[str, ...]
+
+
+def detect(fitted: Fitted, panel: Panel) -> Detection:
+    """Scores, flags and segments of the rows of a panel."""
+    place = fitted.place(panel)
+    found = fitted.calibration.scores(fitted.errors(panel), panel, place)
+    limits = fitted.calibration.limits(place)
+    flags = found.rows > np.repeat(limits, panel.lengths)
+    stretches = segments(flags, found.rows, found.channels, panel.offsets, fitted.request.join)
+    return Detection(panel, found, limits, flags, stretches, _told(fitted, panel, found))
+
+
+def fit(
+    panel: Panel,
+    request: Request,
+    *,
+    checkpoint: Path | None = None,
+    resume: bool = False,
+    progress: train.Progress | None = None,
+) -> Fitted:
+    """Train a network on the rows of a panel and draw its threshold; with a checkpoint the run can be resumed."""
+    name = _model(request)
+    _check_rows(panel, request)
+    ahead = 0 if request.mode == "reconstruct" else 1
+    border = _borders(panel, request.lookback + ahead)
+    learned = _observed(panel, windows(panel, request.lookback, ahead, None, border), request, ahead)
+    held = _observed(panel, _after(panel, border, request.lookback, ahead), request, ahead)
+    if not len(learned):
+        raise InputError(
+            f"{panel.layout.source}: no window of the rows to train on holds an observed value; bring more history."
+        )
+    scaler = Scaler.fit(panel, border)
+    device = device_named(request.device)
+    source = source_of(panel, scaler, learned + held, request.lookback, request.mode, device)
+    plan = _plan(panel, request, name, len(learned), len(held), on_gpu=device.startswith("cuda"))
+    network = _network(name, plan, source, request).to(device)
+    order = torch.arange(len(learned) + len(held))
+    stopping, told = thinned(order[len(learned) :], plan, len(learned))
+    history = None
+    if models.claims(name).trains:
+        network.prepare(source.pasts(order[: len(learned)][:: max(1, len(learned) // 256)]).past)
+        chosen = {key: choice.value for key, choice in plan.training.items()}
+        settings = settings_from(train.Settings, "Training", {**chosen, "seed": request.seed})
+        history = train.fit(
+            network,
+            Detect(),
+            source,
+            order[: len(learned)],
+            stopping if len(stopping) else None,
+            settings,
+            checkpoint=checkpoint,
+            resume=resume,
+            progress=progress or train.Silent(),
+        )
+    del source
+    words = f"the last {HELD_OUT:.0%} of the rows, held out from training"
+    calibration = calibrate(network.eval(), panel, scaler, border, request, words)
+    return Fitted(
+        request=request,
+        plan=plan,
+        name=name,
+        network=network,
+        ids=panel.ids,
+        columns=panel.columns,
+        mean=scaler.mean + panel.centre,
+        std=scaler.std,
+        calibration=calibration,
+        step=str(panel.step),
+        history=history,
+        notes=(*calibration.notes, *told),
+        findings=_flat(panel, scaler),
+        windows={"train": len(learned), "validation": len(stopping)},
+    )
+
+
+def _model(request: Request) -> str:
+    name = request.model or "itransformer"
+    models.claims(name)
+    check_kinds(name, request.settings)
+    return name
+
+
+def _check_rows(panel: Panel, request: Request) -> None:
+    needed = request.lookback + (request.mode == "forecast")
+    longest = int(panel.lengths.max())
+    if longest < needed:
+        raise InputError(
+            f"{panel.layout.source}: no series is long enough to learn from: a window takes {needed} rows, but the "
+            f"longest has {longest}; use a shorter lookback, or bring more rows."
+        )
+    empty = [(panel.ids[s], panel.columns[c]) for s, c in np.argwhere(panel.first >= panel.offsets[1:, None]).tolist()]
+    if empty:
+        of_series = f" of series {empty[0][0]!r}" if panel.series > 1 else ""
+        more = f" (and {len(empty) - 1} more)" if len(empty) > 1 else ""
+        raise InputError(
+            f"{panel.layout.source}: channel {empty[0][1]!r}{of_series}{more} has no value in any row, so nothing can "
+            "be learned of it; leave it out with drop (--drop), or bring its values."
+        )
+
+
+def _borders(panel: Panel, needed: int) -> NDArray[np.int64]:
+    """[series]: rows that train; the rest, where it has room for a window, is held out."""
+    lengths = panel.lengths
+    held = np.round(HELD_OUT * lengths).astype(np.int64)
+    return np.where((held >= needed) & (lengths - held >= needed), lengths - held, lengths)
+
+
+def _after(panel: Panel, border: NDArray[np.int64], lookback: int, ahead: int) -> Windows:
+    """The windows of the held-out rows: whole ones, or those whose next row is held out."""
+    first = border + lookback if ahead == 0 else border
+    found = windows(panel, lookback, ahead, first)
+    return found.take(np.flatnonzero(border[found.series] < panel.lengths[found.series]))
+
+
+def _observed(panel: Panel, which: Windows, request: Request, ahead: int) -> Windows:
+    """The windows that hold at least one observed cell of what is asked for."""
+    if panel.observed is None:
+        return which
+    some = np.concatenate([[0], np.cumsum(panel.observed.any(axis=1))])
+    if ahead:
+        return which.take(np.flatnonzero(some[which.starts + 1] > some[which.starts]))
+    begin = np.maximum(which.starts - request.lookback, panel.offsets[which.series])
+    return which.take(np.flatnonzero(some[which.starts] > some[begin]))
+
+
+def _plan(panel: Panel, request: Request, name: str, learned: int, held: int, *, on_gpu: bool) -> Plan:
+    season = planning.choose_season(panel, None, int(panel.lengths.max()))
+    claims = models.claims(name)
+    samples = learned * (1 if claims.mixes_channels else len(panel.columns))
+    chosen = planning.model_settings(name, request.lookback, season.value, samples, on_gpu)
+    known = {field.name for field in fields(models.settings_of(name))}
+    if "normalise" in known - set(request.settings):
+        chosen["normalise"] = Choice("none", "a window's level and spread are evidence, not to be divided out")
+        if "affine" in known:
+            chosen["affine"] = Choice(False, "belongs to the normalisation that is off")
+    chosen |= {key: Choice(value, GIVEN) for key, value in request.settings.items()}
+    training: dict[str, Choice] = {}
+    if claims.trains:
+        training = planning.training_settings(learned, len(panel.columns), held, on_gpu)
+        training |= {key: Choice(value, GIVEN) for key, value in request.training.items()}
+        if not held and "patience" not in request.training:
+            training["patience"] = Choice(None, "no rows are held out for early stopping")
+    return Plan(Choice(request.lookback, "rows of a window"), season, chosen, training)
+
+
+def _network(name: str, plan: Plan, source: Source, request: Request) -> Model:
+    arguments: dict[str, Any] = {key: choice.value for key, choice in plan.model.items()}
+    asked: dict[str, Any] = {"asks": "window"} if request.mode == "reconstruct" else {"steps": 1}
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(request.seed)
+        return models.create(
+            name, channels=source.channels, lookback=request.lookback, attention=request.attention, **asked, **arguments
+        )
+
+
+def _flat(panel: Panel, scaler: Scaler) -> tuple[Finding, ...]:
+    """A word on channels that never vary in training: any change of theirs counts in their own units."""
+    flat = np.argwhere(scaler.std == 1)
+    if not len(flat):
+        return ()
+    series, column = flat[0].tolist()
+    of_series = f" of {panel.ids[series]}" if panel.series > 1 else ""
+    rest = f" and {len(flat) - 1} more" if len(flat) > 1 else ""
+    message = (
+        f"Channel {panel.columns[column]!r}{of_series}{rest} never varies in the rows to train on; any change of it "
+        "later counts in its own units."
+    )
+    return (Finding("warning", "flat_channels", len(flat), message),)
+
+
+def _told(fitted: Fitted, panel: Panel, found: Scores) -> tuple[str, ...]:
+    notes = []
+    unknown = [name for name, place in zip(panel.ids, fitted.place(panel), strict=True) if place is None]
+    if unknown:
+        notes.append(
+            f"{len(unknown)} of {panel.series} series were not seen in training ({', '.join(unknown[:5])}"
+            f"{' ...' if len(unknown) > 5 else ''}): they are scaled by their own rows and share the pooled threshold."
+        )
+    without = int(np.isnan(found.rows).sum())
+    if without:
+        notes.append(
+            f"{without:,} of {len(found.rows):,} rows have no score: nothing was observed there"
+            + (", or too few rows stand before them to forecast from." if fitted.request.mode == "forecast" else ".")
+        )
+    short = int((panel.lengths < fitted.lookback).sum())
+    if short:
+        notes.append(
+            f"{short} of {panel.series} series are shorter than a window of {fitted.lookback} rows: the rest of their "
+            "window is padded and masked."
+        )
+    return tuple(notes)

@@ -1,0 +1,48 @@
+"""Labels of rows: which rows a person calls anomalous, taken from a column of the data or from an array."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rearview.data.panel import Panel
+from rearview.data.stamps import show
+from rearview.errors import InputError
+from rearview.forecasting.engine import select
+
+
+def apart(panel: Panel, column: str | None) -> tuple[Panel, NDArray[np.float64] | None]:
+    """The panel without its label column, and the labels [row]: 1, 0, or NaN where a row has none."""
+    if column is None or column not in panel.columns:
+        return panel, None
+    place = panel.columns.index(column)
+    rest = select(panel, [c for c in range(len(panel.columns)) if c != place])
+    parts = [panel.original(slice(a, b), s)[:, place] for s, (a, b) in enumerate(panel.bounds())]
+    labels = np.concatenate(parts)
+    rounded = np.round(labels)
+    odd = ~np.isnan(labels) & ((np.abs(labels - rounded) > 1e-6) | ~np.isin(rounded, (0.0, 1.0)))
+    if odd.any():
+        row = int(odd.argmax())
+        raise InputError(
+            f"{panel.layout.source}: the label column {column!r} holds {labels[row]:g} at {show(panel.stamps[row])}; "
+            "a label is 1 (anomaly) or 0 (ordinary)."
+        )
+    return rest, rounded
+
+
+def given(labels: Any, panel: Panel) -> NDArray[np.float64]:
+    """Labels [row] of an array that stands beside the data."""
+    try:
+        cells = np.asarray(labels, dtype=np.float64)
+    except (TypeError, ValueError) as problem:
+        raise InputError(f"The labels can't be read as numbers ({problem}); give 1 (anomaly) or 0 a row.") from problem
+    if cells.shape != (len(panel.values),):
+        raise InputError(
+            f"There are {cells.shape[0] if cells.ndim == 1 else 'labels of shape ' + str(cells.shape)} labels for "
+            f"{len(panel.values):,} rows of {panel.layout.source}; give one label a row, or name the column that holds "
+            "them."
+        )
+    if not np.isin(cells[~np.isnan(cells)], (0.0, 1.0)).all():
+        wrong = cells[~np.isnan(cells) & ~np.isin(cells, (0.0, 1.0))][0]
+        raise InputError(f"The labels hold {wrong:g}; a label is 1 (anomaly) or 0 (ordinary).")
+    return cells

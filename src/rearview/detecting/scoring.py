@@ -1,0 +1,61 @@
+"""Errors of rows: squared, on the scaled axis, averaged over all windows that hold a row.
+
+Windows go through the network in portions, and their errors are added up where they belong: memory is bounded by the
+rows and one portion, however much windows overlap. Cells that were not observed have no error.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from rearview.data.panel import Panel
+from rearview.data.scale import Scaler
+from rearview.data.window import Source, Windows
+from rearview.detecting.windows import WholeWindows, covering, following
+from rearview.models.contract import Model
+from rearview.tasks.detect import Detect, Mode
+
+MOST_CELLS = 1 << 21  # cells that go through the network at once
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Scores:
+    """How unusual the rows of a panel are."""
+
+    rows: NDArray[np.float64]
+    """[row]: mean over the observed channels; NaN where there is none, or too little before it to forecast from."""
+    channels: NDArray[np.float32]
+    """[row, channel]: errors, over what is usual for their channel; NaN where a cell was not observed."""
+
+
+def source_of(
+    panel: Panel, scaler: Scaler, which: Windows, lookback: int, mode: Mode, device: torch.device | str
+) -> Source:
+    """Batches of windows, asked for what the mode asks for."""
+    if mode == "reconstruct":
+        return WholeWindows(panel, scaler, which, lookback, 0, device=device)
+    return Source(panel, scaler, which, lookback, 1, device=device)
+
+
+def score(network: Model, panel: Panel, scaler: Scaler, lookback: int, mode: Mode, stride: int) -> NDArray[np.float32]:
+    """[row, channel]: errors of a network, on the device where it is; NaN where a cell has none."""
+    device = next((weight.device for weight in network.parameters()), torch.device("cpu"))
+    which = covering(panel, lookback, stride) if mode == "reconstruct" else following(panel, lookback)
+    source = source_of(panel, scaler, which, lookback, mode, device)
+    ahead = torch.arange(-lookback, 0, device=device) if mode == "reconstruct" else torch.zeros(1, device=device).long()
+    total = torch.zeros(panel.values.shape, device=device)
+    count = torch.zeros_like(total)
+    portion = max(1, MOST_CELLS // (source.channels * lookback))
+    task = Detect()
+    with torch.inference_mode():
+        for index in torch.split(torch.arange(len(which), device=device), portion):
+            batch = source.batch(index)
+            errors = task.errors(network, batch)
+            seen = torch.ones_like(errors) if batch.observed is None else batch.observed.to(errors.dtype)
+            # Padding stands before the first row of a series; it counts nothing wherever it is added.
+            rows = (source.starts[index][:, None] + ahead).clamp(min=0).reshape(-1)
+            total.index_add_(0, rows, (errors * seen).transpose(1, 2).reshape(len(rows), -1))
+            count.index_add_(0, rows, seen.transpose(1, 2).reshape(len(rows), -1))
+    return torch.where(count > 0, total / count, torch.nan).cpu().numpy()

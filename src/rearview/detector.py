@@ -1,0 +1,239 @@
+"""The detector: from a frame or file of ordinary rows to scores, flags and segments of new ones.
+
+detector = Detector(model="itransformer", lookback=100)
+detector.fit(train)
+flags, segments = detector.predict(test)
+detector.evaluate(test, labels="label").auc_pr
+detector.save("model/")
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rearview import train
+from rearview.data.loading import load as read
+from rearview.data.panel import Finding, Panel
+from rearview.data.read import open_table
+from rearview.detecting import frames, store
+from rearview.detecting import labels as labelling
+from rearview.detecting.engine import Detection, Fitted, detect, fit
+from rearview.detecting.request import Request
+from rearview.errors import InputError, SettingsError
+from rearview.forecasting.engine import select
+from rearview.forecasting.frames import has_whole_ids, native
+from rearview.forecasting.reading import options, read_on_step, tell
+from rearview.tasks.assess import Assessment, assess
+from rearview.tasks.detect import Mode
+from rearview.tasks.thresholds import Rule
+
+READING = ("id_col", "time_col", "drop", "freq", "sentinels", "fill", "channels", "label_col")
+
+
+class Prediction(NamedTuple):
+    """What a detector says of a frame, as frames of the same kind."""
+
+    flags: Any
+    """A row a step: `[id,] time, score, threshold, anomaly`."""
+    segments: Any
+    """A row a segment: `[id,] start, end, peak, rows, score, threshold, channels, shares`."""
+
+
+class Detector:
+    """Anomalies by how badly one trained network gives windows back, or forecasts the next row."""
+
+    def __init__(
+        self,
+        model: str | None = None,
+        attention: str | Mapping[str, Any] | None = None,
+        *,
+        lookback: int = 100,
+        mode: Mode = "reconstruct",
+        threshold: Rule | float = "quantile",
+        quantile: float = 0.995,
+        risk: float = 1e-3,
+        stride: int | None = None,
+        balance: bool = True,
+        join: int = 3,
+        settings: Mapping[str, Any] | None = None,
+        training: Mapping[str, Any] | None = None,
+        seed: int = 0,
+        device: str = "auto",
+        progress: train.Progress | None = None,
+        **reading: Any,
+    ) -> None:
+        """How to look for anomalies; what is left open is chosen from the data, with a reason (`fitted.plan`).
+
+        Args:
+            model: a network's name (`rearview.models.names()`); None: itransformer.
+            attention: a mechanism's name, or a mapping with `name` and its settings; None: the network's own.
+            lookback: rows of a window.
+            mode: "reconstruct" scores a row by the error of giving its window back, averaged over the windows that
+                hold it; "forecast" by the error of forecasting it from the rows before it.
+            threshold: "quantile" or "pot" (peaks over threshold) of held-out training scores, "robust" where the
+                training rows hold anomalies themselves, or a number.
+            quantile: for "quantile", the share of ordinary rows below the threshold.
+            risk: for "pot", the share of ordinary rows above it.
+            stride: rows from one scored window to the next; None: a quarter of a window.
+            balance: divide a channel's error by what is usual for it, so that no noisy channel drowns the others.
+            join: flagged rows no further apart than this belong to one segment.
+            settings: settings of the network, such as {"width": 64}.
+            training: settings of the training loop, such as {"epochs": 5} (`rearview.train.Settings`).
+            seed: fixes every random draw; two runs of one seed on a CPU are equal bit for bit.
+            device: "auto", "cpu" or "cuda".
+            progress: who is told how training goes; default: nobody.
+            **reading: how frames are read: id_col, time_col, drop, freq, sentinels, fill (see `rearview.data.load`),
+                channels (the columns to look at; default: every column of numbers) and label_col (a column of labels,
+                which is never looked at).
+        """
+        self.request = Request(
+            lookback=lookback,
+            model=model,
+            attention=attention,
+            mode=mode,
+            threshold=threshold,
+            quantile=quantile,
+            risk=risk,
+            stride=stride,
+            balance=balance,
+            join=join,
+            settings=dict(settings or {}),
+            training=dict(training or {}),
+            seed=seed,
+            device=device,
+        )
+        self.reading = options("Detector", reading, READING)
+        self.progress = progress
+        self._fitted: Fitted | None = None
+        self._findings: tuple[Finding, ...] = ()
+
+    def fit(self, frame: Any, *, checkpoint: Path | str | None = None, resume: bool = False) -> "Detector":
+        """Learn what is ordinary from a frame or file; with `checkpoint` a run can be taken up by `resume=True`."""
+        panel, _ = self.read(frame)
+        tell(frame, panel.findings)
+        path = None if checkpoint is None else Path(checkpoint)
+        self._fitted = fit(panel, self.request, checkpoint=path, resume=resume, progress=self.progress)
+        self._findings = panel.findings
+        return self
+
+    def score(self, frame: Any) -> Any:
+        """A score for every step, and one for every channel, as a frame of the kind and layout of the data.
+
+        Columns `[id,] time, score, score-<channel> ...`; NaN where nothing was observed.
+        """
+        found = self.detect(frame)
+        return native(frames.score_columns(found, whole_ids=_whole(frame, found)), found.panel.layout)
+
+    def predict(self, frame: Any) -> Prediction:
+        """(flags, segments): a row for every step, and a row for every stretch of anomalous rows."""
+        found = self.detect(frame)
+        whole, layout = _whole(frame, found), found.panel.layout
+        return Prediction(
+            native(frames.flag_columns(found, whole_ids=whole), layout),
+            native(frames.segment_columns(found, whole_ids=whole), replace(layout, time_index=False)),
+        )
+
+    def evaluate(self, frame: Any, labels: Any = None) -> Assessment:
+        """How well scores and flags meet labels: an array of 1 and 0 a row, or the name of the column that holds them.
+
+        Rows without a label (or without a score) do not count. Without `labels` those of `label_col` are taken.
+        """
+        column = labels if isinstance(labels, str) else self.reading.get("label_col")
+        panel, truth = self.read_new(frame, column)
+        if labels is not None and not isinstance(labels, str):
+            truth = labelling.given(labels, panel)
+        elif truth is None:
+            raise InputError(f"{panel.layout.source} has no labels: name their column, or give an array.")
+        return judged(detect(self.fitted, panel), truth, self.request.lookback)
+
+    def detect(self, frame: Any) -> Detection:
+        """Scores, flags and segments as arrays."""
+        panel, _ = self.read_new(frame)
+        tell(frame, panel.findings)
+        return detect(self.fitted, panel)
+
+    def save(self, folder: Path | str) -> None:
+        """Write the fitted detector to a folder: settings as JSON, numbers as safetensors."""
+        store.save(Path(folder), self.fitted, self.reading)
+
+    @classmethod
+    def load(cls, folder: Path | str, *, device: str | None = None) -> "Detector":
+        """The detector that `save` wrote; a changed or newer one is refused."""
+        fitted, reading = store.load(Path(folder), device)
+        detector = cls(**fitted.request.to_dict(), **reading)
+        detector._fitted = fitted
+        return detector
+
+    def read(
+        self, frame: Any, label_col: str | None = None, **changed: Any
+    ) -> tuple[Panel, NDArray[np.float64] | None]:
+        """The panel of a frame or file with every column a channel, and its labels where it has a column of them."""
+        panel = frame if isinstance(frame, Panel) else self._load(frame, **changed)
+        panel, truth = labelling.apart(panel, label_col or self.reading.get("label_col"))
+        wanted = self.reading.get("channels")
+        if wanted is not None:
+            panel = _chosen(panel, [wanted] if isinstance(wanted, str) else list(wanted))
+        if not panel.columns:
+            raise InputError(f"{panel.layout.source} has no column of numbers to look at beside time and labels.")
+        return replace(panel, targets=len(panel.columns), known=0), truth
+
+    def read_new(self, frame: Any, label_col: str | None = None) -> tuple[Panel, NDArray[np.float64] | None]:
+        """The same for new rows, as the fitted network reads them; another step or a missing column is refused."""
+        panel = frame if isinstance(frame, Panel) else read_on_step(frame, self._load_new, self.fitted.step)
+        panel, truth = self.read(panel, label_col)
+        return _chosen(panel, list(self.fitted.columns)), truth
+
+    @property
+    def fitted(self) -> Fitted:
+        """The trained network and how it was made."""
+        if self._fitted is None:
+            raise SettingsError("This detector has not been fitted; call fit(frame) or load(folder) first.")
+        return self._fitted
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """What was inferred, repaired and warned of, in reading and in training."""
+        return (*self._findings, *self.fitted.findings)
+
+    def _load(self, frame: Any, **changed: Any) -> Panel:
+        given = {name: value for name, value in self.reading.items() if name not in ("channels", "label_col")}
+        # No column is forecast from others here: read as inputs, a long table may have as many as it likes.
+        return read(frame, target=(), **{**given, **changed})
+
+    def _load_new(self, frame: Any, **changed: Any) -> Panel:
+        """The same for new rows, which need not have the columns that are left out."""
+        dropped = self.reading.get("drop")
+        return self._load(frame, **({} if dropped is None else {"drop": present(frame, dropped)}), **changed)
+
+
+def present(frame: Any, names: str | Sequence[str]) -> list[str]:
+    """Those of some columns that a frame or file has."""
+    there = open_table(frame).names
+    return [name for name in ([names] if isinstance(names, str) else names) if name in there]
+
+
+def judged(found: Detection, truth: NDArray[np.float64], slack: int) -> Assessment:
+    """A detection compared with labels [row]; rows without a label (NaN) do not count."""
+    scores = np.where(np.isnan(truth), np.nan, found.scores.rows)
+    return assess(truth == 1, scores, found.flags, slack=slack, offsets=found.panel.offsets)
+
+
+def _chosen(panel: Panel, columns: Sequence[str]) -> Panel:
+    if tuple(columns) == panel.columns:
+        return panel
+    missing = [name for name in columns if name not in panel.columns]
+    if missing:
+        raise InputError(
+            f"{panel.layout.source} has no column {', '.join(map(repr, missing))}, which the detector looks at; it has "
+            f"{', '.join(panel.columns)}."
+        )
+    chosen = select(panel, [panel.columns.index(name) for name in columns])
+    return replace(chosen, targets=len(columns), known=0)
+
+
+def _whole(frame: Any, found: Detection) -> bool:
+    return has_whole_ids(frame, found.panel.layout)

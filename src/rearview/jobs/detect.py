@@ -1,0 +1,231 @@
+"""From a file to its anomalies: read, learn what is ordinary, score, flag, judge where there are labels."""
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rearview.data import triples
+from rearview.data.panel import Finding, Panel
+from rearview.data.stamps import show
+from rearview.detecting.engine import Detection, detect
+from rearview.detector import Detector, judged, present
+from rearview.errors import InputError, UsageError
+from rearview.jobs.forecast import fingerprint
+from rearview.jobs.verdict import counted
+from rearview.tasks.assess import Assessment
+from rearview.train import Progress
+
+LEARNED_FROM_ITSELF = (
+    "The detector learned from the rows it judges: anomalies in them count as ordinary in part. "
+    "Give rows without anomalies with --fit, or a saved model with --model."
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """A detection as the command line asks for it."""
+
+    file: str
+    fit: str | None = None
+    """A file of ordinary rows to learn from; None: the file itself."""
+    model: Path | None = None
+    """The folder of a saved detector, which is used as it is."""
+    labels: str | None = None
+    """The column that holds labels."""
+    resume: bool = False
+    request: Mapping[str, Any] = field(default_factory=dict)
+    """Settings of the detector: attention, lookback, mode, threshold ..."""
+    reading: Mapping[str, Any] = field(default_factory=dict)
+    """How files are read: id_col, drop, freq ..."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """Everything a finished run has to show."""
+
+    job: Job
+    detector: Detector
+    found: Detection
+    labels: NDArray[np.float64] | None
+    """[row]: 1, 0, or NaN where a row has no label."""
+    assessment: Assessment | None
+    verdict: str
+    notes: tuple[str, ...]
+    findings: tuple[Finding, ...]
+    fresh: bool
+    """Whether the network was trained in this run."""
+    seconds: float
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether Ctrl-C ended the training of this run."""
+        return self.fresh and self.detector.fitted.interrupted
+
+
+def run(
+    job: Job, folder: Path, *, progress: Progress | None = None, say: Callable[[str], None] = lambda _: None
+) -> Outcome:
+    """Do the job; the checkpoint lies in `folder` while it trains, so that it can be resumed."""
+    started = time.perf_counter()
+    if job.model is not None and job.fit is not None:
+        raise UsageError("--fit trains a detector and --model brings one; give one of the two.")
+    rows = _Rows.read(job, say)
+    detector = rows.detector
+    detector.progress = progress
+    if rows.learned is not None:
+        say(
+            f"Learning what is ordinary from {counted(len(rows.learned.values), 'row')} of {rows.learned.layout.source}"
+        )
+        name = f"detector-{fingerprint(rows.learned, detector.request)}.safetensors"
+        detector.fit(rows.learned, checkpoint=folder / "checkpoints" / name, resume=job.resume)
+    found = detect(detector.fitted, rows.panel)
+    assessment = None if rows.labels is None else judged(found, rows.labels, detector.request.lookback)
+    notes = [LEARNED_FROM_ITSELF] if rows.learned is rows.panel else []
+    notes += [*detector.fitted.notes, *found.notes, *_about_labels(assessment)]
+    return Outcome(
+        job=job,
+        detector=detector,
+        found=found,
+        labels=rows.labels,
+        assessment=assessment,
+        verdict=verdict(found, assessment),
+        notes=tuple(notes),
+        findings=tuple(dict.fromkeys((*rows.panel.findings, *detector.findings))),
+        fresh=rows.learned is not None,
+        seconds=time.perf_counter() - started,
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Rows:
+    """What a job reads before anything is trained: rows to judge, their labels, rows to learn from."""
+
+    detector: Detector
+    panel: Panel
+    labels: NDArray[np.float64] | None
+    learned: Panel | None
+    """None where a saved detector is used; the judged rows themselves where there are no others."""
+
+    @staticmethod
+    def read(job: Job, say: Callable[[str], None]) -> "_Rows":
+        if job.model is not None:
+            detector = Detector.load(job.model, device=job.request.get("device"))
+            panel, labels = _read_new(job, detector)
+            return _Rows(detector, panel, labels, None)
+        request = dict(job.request)
+        file = Path(job.file)
+        if triples.is_triple(file):
+            if job.fit is not None or job.labels is not None:
+                raise UsageError(f"{file.name} brings its own training rows and labels; leave out --fit and --labels.")
+            whole = triples.read(file)
+            return _Rows(_made(job, request), whole.test, whole.labels, whole.train)
+        if job.fit is None and request.get("threshold") is None:
+            request["threshold"] = "robust"  # a quantile of rows that hold anomalies would flag as many of them
+        detector = _made(job, request)
+        panel, labels = _read(job, detector)
+        for finding in panel.findings:
+            say(finding.message)
+        learned = panel if job.fit is None else _learned(job, detector, panel)
+        return _Rows(detector, panel, labels, learned)
+
+
+def _made(job: Job, request: Mapping[str, Any]) -> Detector:
+    given = {name: value for name, value in request.items() if value is not None}
+    return Detector(**given, **job.reading, label_col=job.labels)
+
+
+def _read(job: Job, detector: Detector) -> tuple[Panel, NDArray[np.float64] | None]:
+    panel, labels = detector.read(job.file, **_dropped(job, job.file))
+    _check_labels(job, panel, labels)
+    return panel, labels
+
+
+def _read_new(job: Job, detector: Detector) -> tuple[Panel, NDArray[np.float64] | None]:
+    file = Path(job.file)
+    if triples.is_triple(file):
+        whole = triples.read(file)
+        return detector.read_new(whole.test)[0], whole.labels
+    panel, labels = detector.read_new(job.file, job.labels)
+    _check_labels(job, panel, labels)
+    return panel, labels
+
+
+def _check_labels(job: Job, panel: Panel, labels: NDArray[np.float64] | None) -> None:
+    if job.labels is not None and labels is None:
+        raise InputError(
+            f"{job.file} has no column of numbers {job.labels!r} to take labels from (--labels); it has "
+            f"{', '.join(panel.columns)}. A label is 1 (anomaly) or 0 (ordinary)."
+        )
+
+
+def _learned(job: Job, detector: Detector, panel: Panel) -> Panel:
+    """The rows to learn from, which must have every channel of those to judge."""
+    assert job.fit is not None
+    learned, _ = detector.read(job.fit, freq=str(panel.step), **_dropped(job, job.fit))
+    missing = [name for name in panel.columns if name not in learned.columns]
+    extra = [name for name in learned.columns if name not in panel.columns]
+    if missing or extra:
+        which = f"{missing[0]!r}, which {job.file} has" if missing else f"{extra[0]!r} beside what {job.file} has"
+        says = f"has no column {which}" if missing else f"has a column {which}"
+        raise InputError(f"{job.fit} {says}; both files need the same channels: leave others out with --drop.")
+    return learned
+
+
+def _dropped(job: Job, file: str) -> dict[str, Any]:
+    """The columns to leave out of one of two files; each must be in one of them."""
+    dropped = job.reading.get("drop")
+    if dropped is None or job.fit is None:
+        return {}
+    here = present(file, dropped)
+    elsewhere = present(job.fit if file == job.file else job.file, dropped)
+    nowhere = [name for name in dropped if name not in (*here, *elsewhere)]
+    if nowhere:
+        raise InputError(f"Neither {job.file} nor {job.fit} has the column {nowhere[0]!r}, which --drop names.")
+    return {"drop": here}
+
+
+def verdict(found: Detection, assessment: Assessment | None) -> str:
+    """What was found, in a sentence or two."""
+    rows = len(found.scores.rows)
+    if not found.segments:
+        sentence = f"No anomaly in {counted(rows, 'row')}: no score is above the threshold."
+    else:
+        worst = max(found.segments, key=lambda part: part.score / (found.thresholds[part.series] or 1))
+        times = worst.score / found.thresholds[worst.series] if found.thresholds[worst.series] > 0 else np.inf
+        of = f" of {found.panel.ids[worst.series]}" if found.panel.series > 1 else ""
+        carrier = found.panel.columns[worst.channels[0][0]]
+        many = "1 anomaly" if len(found.segments) == 1 else f"{len(found.segments):,} anomalies"
+        sentence = (
+            f"{many} in {rows:,} rows. The worst peaks at {show(found.panel.stamps[worst.peak])}{of}, "
+            f"{times:.1f} times the threshold, carried by {carrier}."
+        )
+    return sentence if assessment is None else f"{sentence} {_judgement(assessment)}"
+
+
+def _judgement(assessment: Assessment) -> str:
+    if not assessment.anomalous:
+        return (
+            f"The labels mark no anomaly, so all of the {counted(assessment.flagged, 'flagged row')} are false alarms."
+        )
+    found = round(assessment.event_recall * assessment.events)
+    share = assessment.anomalous / assessment.rows
+    marked = "the one marked anomaly" if assessment.events == 1 else f"{assessment.events} marked anomalies"
+    touched = f"It touches {found} of {marked}" if assessment.events > 1 or not found else f"It touches {marked}"
+    right = f"; {100 * assessment.event_precision:.0f} % of its alarms are right" if assessment.flagged else ""
+    return f"{touched}{right}. AUC-PR {assessment.auc_pr:.3f}, where chance gets {share:.3f}."
+
+
+def _about_labels(assessment: Assessment | None) -> list[str]:
+    if assessment is None:
+        return []
+    if not assessment.anomalous:
+        return ["The labels mark no anomaly: recall, F1 and the areas do not exist."]
+    return [
+        f"The point-adjusted F1 of {assessment.adjusted_f1:.3f} is edited by the labels; as many flags thrown at "
+        f"random get {assessment.adjusted_f1_by_chance:.3f}."
+    ]

@@ -1,0 +1,212 @@
+"use strict";
+/* The page of a detection: what the reader picks (series, channel, segment), and what is drawn for it. */
+(() => {
+  const { byId, count, draw, drawTraining } = Plots;
+  const data = JSON.parse(document.getElementById("report-data").textContent);
+  const SURROUNDINGS = 3;
+  const LEAST_ROWS = 60;
+  const LOG_FROM = 30;
+  const MOST_BARS = 12;
+  const state = { entity: 0, segment: -1, channel: null };
+
+  const entity = () => data.entities[state.entity];
+  const picked = () => entity().segments[state.segment];
+  const drawnChannels = () =>
+    Object.keys(entity().values).map(Number).sort((a, b) => entity().shares[b] - entity().shares[a]);
+
+  /* The rows in view: all of them, or a segment with its surroundings. */
+  function span(stamps) {
+    const part = picked();
+    if (!part) return [0, stamps.length - 1];
+    const around = Math.max(LEAST_ROWS, SURROUNDINGS * (part.last - part.first + 1));
+    return [Math.max(0, part.first - around), Math.min(stamps.length - 1, part.last + around)];
+  }
+
+  /* Shaded stretches; one of a single row is widened to its neighbours, or it could not be seen. */
+  function stretches(parts, x, colour) {
+    return parts.map(([first, last]) => ({
+      type: "rect", yref: "paper", y0: 0, y1: 1, x0: x[first], x1: x[last], layer: "below", fillcolor: colour,
+      line: { width: first === last ? 1 : 0, color: colour },
+    }));
+  }
+
+  function drawCharts() {
+    const one = entity();
+    const colours = Figures.theme();
+    const stamps = Figures.expand(data.axes[one.at]);
+    const days = Figures.wholeDays(stamps);
+    const x = stamps.map(Figures.stampText(data.time, days));
+    const [from, to] = span(stamps);
+    const found = Figures.bandColour(colours.hues[1], 1);
+    const marked = Figures.bandColour(colours.hues[2], 1);
+    const shapes = [
+      ...stretches(one.labels, x, marked), ...stretches(one.segments.map((part) => [part.first, part.last]), x, found),
+    ];
+    const shared = {
+      xTitle: data.time.name, integer: data.time.integer, days, xRange: [x[from], x[to]], shapes,
+      beside: [{ text: data.channels[state.channel] }, { text: "threshold" }],
+    };
+    const bands = [
+      { text: "anomaly", color: colours.hues[1], fill: found },
+      ...(one.labels.length ? [{ text: "marked by a person", color: colours.hues[2], fill: marked }] : []),
+    ];
+    drawValues(one, x, [from, to], colours, shared, bands);
+    drawScore(one, x, [from, to], colours, shared);
+  }
+
+  function drawValues(one, x, [from, to], colours, shared, bands) {
+    const name = data.channels[state.channel];
+    const values = one.values[state.channel];
+    const seen = values.slice(from, to + 1);
+    draw("values", [Figures.line(x, values, { color: colours.ink, width: 1.25 }, name)], {
+      ...shared, items: [{ text: name, y: Figures.last(seen), color: colours.ink }, ...bands],
+      yName: `${name}, original units`, yRange: Figures.range([seen]),
+    }, colours, `${name} of ${one.id}, anomalies shaded.`);
+  }
+
+  /* High scores would flatten the rest, so a wide range gets a log scale. */
+  function drawScore(one, x, [from, to], colours, shared) {
+    const seen = one.score.slice(from, to + 1).filter(Figures.known);
+    const largest = Math.max(one.threshold, ...seen);
+    const positive = seen.filter((value) => value > 0);
+    const yLog = one.threshold > 0 && positive.length > 0 && largest > LOG_FROM * one.threshold;
+    const lowest = yLog ? Math.max(Math.min(...positive), one.threshold / 1000) : 0;
+    const limit = { color: colours.hues[1], dash: "dash", width: 1.5 };
+    const level = Figures.line([x[0], x.at(-1)], [one.threshold, one.threshold], limit, "threshold");
+    const score = yLog ? one.score.map((value) => (value > 0 ? value : null)) : one.score;
+    draw("score", [Figures.line(x, score, { color: colours.hues[0], width: 1.25 }, "score"), level], {
+      ...shared, yLog, yName: yLog ? "score, log scale" : "score",
+      yRange: yLog ? [lowest * 0.8, largest * 1.3] : Figures.range([[0, one.threshold], seen]),
+      items: [
+        { text: "score", y: Figures.last(seen), color: colours.hues[0] },
+        { text: "threshold", y: one.threshold, ...limit },
+      ],
+    }, colours, `Score of ${one.id} and its threshold.`);
+  }
+
+  function bar(name, share) {
+    const item = document.createElement("li");
+    const label = document.createElement("span");
+    const track = document.createElement("span");
+    const fill = document.createElement("i");
+    const number = document.createElement("span");
+    label.textContent = Figures.cut(name, 60);
+    label.title = name;
+    track.className = "track";
+    fill.style.width = `${Math.max(0.5, 100 * share)}%`;
+    track.append(fill);
+    number.className = "number";
+    number.textContent = `${(100 * share).toFixed(0)} %`;
+    item.append(label, track, number);
+    return item;
+  }
+
+  function drawCarriers() {
+    const part = picked();
+    const all = entity().shares.map((share, channel) => [channel, share]).sort((a, b) => b[1] - a[1]);
+    const shares = part ? part.shares : all.slice(0, MOST_BARS).filter(([, share]) => share > 0);
+    byId("carriers-bars").replaceChildren(...shares.map(([channel, share]) => bar(data.channels[channel], share)));
+    const whole = entity().segments.length ? "all anomalous rows" : "all rows";
+    const rest = all.length > shares.length ? ", the largest first." : ".";
+    const of = part ? `anomaly ${state.segment + 1}` : whole;
+    byId("carriers-subject").textContent = `Shares of the error of ${of}${rest}`;
+  }
+
+  function say() {
+    const one = entity();
+    const text = Figures.stampText(data.time, false);
+    const stamps = Figures.expand(data.axes[one.at]);
+    const part = picked();
+    const name = document.createElement("b");
+    name.textContent = data.entities.length > 1 ? Figures.cut(one.id, 90) : data.channels[state.channel];
+    const limit = Figures.aligned([one.threshold])(one.threshold);
+    const place = `${state.segment + 1} of ${one.segments.length}`;
+    const where = part
+      ? `anomaly ${place}: ${text(stamps[part.first])} to ${text(stamps[part.last])}.`
+      : `${count(one.segments.length, "segment")} above the threshold of ${limit}.`;
+    const shaded = one.labels.length ? " Shaded: orange what was found, green what a person marked." : "";
+    byId("anomalies-subject").replaceChildren(name, ` ${where}${shaded}`);
+    byId("segment-position").textContent = part ? place : "";
+    byId("segment-previous").disabled = state.segment <= 0;
+    byId("segment-next").disabled = state.segment >= one.segments.length - 1;
+    byId("segment-all").disabled = !part;
+  }
+
+  function drawPicked() {
+    say();
+    drawCharts();
+    drawCarriers();
+  }
+
+  function showChannels() {
+    const options = drawnChannels();
+    if (!options.includes(state.channel)) [state.channel] = options;
+    byId("channel").replaceChildren(...options.map((channel) =>
+      new Option(Figures.cut(data.channels[channel], 60), String(channel), false, channel === state.channel)));
+    byId("channel-field").hidden = options.length < 2;
+  }
+
+  /* A segment brings its strongest channel along; -1 is all rows. */
+  function pickSegment(number) {
+    state.segment = number;
+    const strongest = (picked()?.shares ?? []).find(([channel]) => entity().values[channel]);
+    if (strongest) [state.channel] = strongest;
+    showChannels();
+    drawPicked();
+  }
+
+  function pickEntity(row) {
+    state.entity = row;
+    state.channel = null;
+    pickSegment(-1);
+  }
+
+  function drawAll() {
+    drawPicked();
+    if (Object.keys(data.curves).length) drawTraining(data.curves, (colours) => ({ color: colours.hues[0] }));
+  }
+
+  function redrawOnChange() {
+    let width = window.innerWidth;
+    let waiting = 0;
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawAll);
+    window.addEventListener("resize", () => {
+      if (window.innerWidth === width) return;
+      width = window.innerWidth;
+      cancelAnimationFrame(waiting);
+      waiting = requestAnimationFrame(drawAll);
+    });
+  }
+
+  function bindTable(show) {
+    byId("segments").addEventListener("click", (event) => {
+      const button = event.target.closest("[data-segment]");
+      if (!button) return;
+      const row = Number(button.dataset.entity);
+      if (row >= data.entities.length) return;
+      state.entity = row;
+      show(row);
+      pickSegment(Number(button.dataset.segment));
+      byId("anomalies").scrollIntoView();
+    });
+  }
+
+  function start() {
+    byId("series-field").hidden = data.entities.length < 2;
+    const show = Picker.create(byId("series"), byId("series-list"), data.entities.map((one) => one.id), pickEntity);
+    byId("controls").addEventListener("submit", (event) => event.preventDefault());
+    byId("channel").addEventListener("change", (event) => {
+      state.channel = Number(event.target.value);
+      drawPicked();
+    });
+    byId("segment-previous").addEventListener("click", () => pickSegment(state.segment - 1));
+    byId("segment-next").addEventListener("click", () => pickSegment(state.segment + 1));
+    byId("segment-all").addEventListener("click", () => pickSegment(-1));
+    bindTable(show);
+    redrawOnChange();
+    showChannels();
+    drawAll();
+  }
+
+  start();
+})();

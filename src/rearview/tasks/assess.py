@@ -1,0 +1,82 @@
+"""Detection judged by labels: every measure under its own name, the inflated one beside what chance gets.
+
+The point-adjusted F1 edits flags by labels (one hit within an anomaly counts for all of it), so that long anomalies
+make random flags look good; it is given because the field reports it, and `adjusted_f1_by_chance` tells its worth.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from rearview.tasks import alarms, rankings
+from rearview.tasks.alarms import Flags, Offsets
+from rearview.tasks.rankings import Scores
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assessment:
+    """What labels say of scores and flags; NaN where a measure does not exist."""
+
+    rows: int
+    """Rows that have both a score and a label."""
+    anomalous: int
+    events: int
+    """Anomalies as stretches of rows."""
+    flagged: int
+    precision: float
+    """Rows counted one by one at the threshold, which no label has touched; recall and f1 likewise."""
+    recall: float
+    f1: float
+    best_f1: float
+    """The highest F1 of any threshold: chosen with the labels, so an upper bound."""
+    auc_pr: float
+    auc_roc: float
+    vus_pr: float
+    range_precision: float
+    range_recall: float
+    range_f1: float
+    event_precision: float
+    event_recall: float
+    event_f1: float
+    adjusted_precision: float
+    """After point adjustment."""
+    adjusted_recall: float
+    adjusted_f1: float
+    adjusted_f1_by_chance: float
+    """The adjusted F1 of as many flags thrown at random."""
+
+
+def assess(labels: Flags, scores: Scores, flags: Flags, *, slack: int, offsets: Offsets | None = None) -> Assessment:
+    """Compare rows [row]; rows without a score (NaN) do not count. `slack`: the widest buffer of VUS-PR."""
+    known = np.isfinite(scores)
+    if not known.all():
+        counts = np.concatenate([[0], np.cumsum(known)])
+        offsets = counts[np.array([0, len(scores)]) if offsets is None else offsets]
+        labels, scores, flags = labels[known], scores[known], flags[known]
+    rows = alarms.pointwise(labels, flags)
+    ranges = alarms.rangewise(labels, flags, offsets)
+    events = alarms.eventwise(labels, flags, offsets)
+    adjusted = alarms.pointwise(labels, alarms.adjusted(labels, flags, offsets))
+    return Assessment(
+        rows=len(scores),
+        anomalous=int(labels.sum()),
+        events=len(alarms.runs(labels, offsets)),
+        flagged=int(flags.sum()),
+        precision=rows.precision,
+        recall=rows.recall,
+        f1=rows.f1,
+        best_f1=rankings.best_f1(labels, scores)[0],
+        auc_pr=rankings.auc_pr(labels, scores),
+        auc_roc=rankings.auc_roc(labels, scores),
+        vus_pr=rankings.vus_pr(labels, scores, slack, offsets),
+        range_precision=ranges.precision,
+        range_recall=ranges.recall,
+        range_f1=ranges.f1,
+        event_precision=events.precision,
+        event_recall=events.recall,
+        event_f1=events.f1,
+        adjusted_precision=adjusted.precision,
+        adjusted_recall=adjusted.recall,
+        adjusted_f1=adjusted.f1,
+        adjusted_f1_by_chance=alarms.adjusted_by_chance(labels, int(flags.sum()), offsets),
+    )

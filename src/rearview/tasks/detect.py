@@ -1,0 +1,35 @@
+"""Detection as a task: how far a window is from what a model makes of it.
+
+A reconstruction is asked for the window itself, a one-step forecast for the row after it. In both cases a batch says
+what should come out (`future`) and which of its cells were observed; only those count.
+"""
+
+from typing import TYPE_CHECKING, Literal
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from rearview.tasks.penalty import penalised
+
+if TYPE_CHECKING:
+    from rearview.data.window import Batch
+
+Mode = Literal["reconstruct", "forecast"]
+
+
+class Detect:
+    """Squared errors over the observed cells of what was asked for."""
+
+    def errors(self, model: nn.Module, batch: "Batch") -> Float[Tensor, "batch channel time"]:
+        """The squared error of every cell, whether it was observed or not."""
+        given = model(batch.past, batch.past_marks, batch.future_marks, mask=batch.mask)
+        return (given.float() - batch.future).square()
+
+    def loss(self, model: nn.Module, batch: "Batch") -> tuple[Tensor, Tensor]:
+        """Sum of the errors over the observed cells, and their number."""
+        cells = self.errors(model, batch)
+        if batch.observed is None:
+            number = torch.full((), cells.numel(), dtype=torch.float32, device=cells.device)
+            return penalised(model, cells.sum(), number)
+        return penalised(model, (cells * batch.observed).sum(), batch.observed.sum().to(torch.float32))

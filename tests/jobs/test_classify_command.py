@@ -1,0 +1,137 @@
+"""`rearview classify` from start to end: what it prints, what it writes, what it refuses."""
+
+import csv
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "classifying"))
+from small_sets import unequal, waves, write_ts
+
+from rearview.classifier import Classifier
+from rearview.cli import main
+
+QUICK = ["--set", "width=16,heads=2,depth=1,feed_forward=32", "--train", "epochs=25,learning_rate=0.01"]
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("cases")
+    X, y = waves()
+    X_test, y_test = waves(45, seed=7)
+    train = write_ts(folder / "Waves_TRAIN.ts", unequal(X), y)
+    test = write_ts(folder / "Waves_TEST.ts", unequal(X_test, seed=8), y_test)
+    return str(train), str(test)
+
+
+@pytest.fixture(scope="module")
+def done(files, tmp_path_factory):
+    out = tmp_path_factory.mktemp("out") / "run"
+    assert main(["classify", *files, "--out", str(out), *QUICK]) == 0
+    return out
+
+
+def test_it_prints_accuracy_confusion_and_classes(files, tmp_path, capsys):
+    assert main(["classify", *files, "--out", str(tmp_path / "run"), *QUICK]) == 0
+    text = capsys.readouterr().out
+    accuracy = float(next(line for line in text.splitlines() if line.startswith("accuracy ")).split()[1])
+    assert accuracy > 0.85
+    assert "macro F1 0." in text or "macro F1 1." in text
+    assert "Confusion (true classes down, predicted across)" in text
+    assert "precision" in text
+    assert "test cases right" in text
+
+
+def test_it_writes_predictions_model_page_and_run(files, done):
+    assert sorted(path.name for path in done.iterdir()) == ["model", "predictions.csv", "report.html", "run.json"]
+    with (done / "predictions.csv").open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    run = json.loads((done / "run.json").read_text())
+    assert len(rows) == 45 == run["cases"]["test"]
+    right = sum(row["class"] == row["predicted"] for row in rows)
+    assert run["accuracy"] == pytest.approx(right / 45)
+    assert np.trace(run["confusion"]) == right
+    shares = [[float(value) for name, value in row.items() if name.startswith("probability")] for row in rows]
+    np.testing.assert_allclose(np.sum(shares, axis=1), 1, atol=1e-5)
+    again = Classifier.load(done / "model")
+    from rearview.data import ts
+
+    assert again.predict(ts.read(files[1])).tolist() == [row["predicted"] for row in rows]
+
+
+def test_the_page_shows_the_classes(done):
+    page = (done / "report.html").read_text(encoding="utf-8")
+    assert page.count("<table") == 2
+    for label in ("slow", "quick", "flat"):
+        assert f'<th scope="row">{label}</th>' in page
+
+
+def test_a_class_seen_only_in_the_test_is_told(files, tmp_path, capsys):
+    X, y = waves(9, seed=3)
+    y = y.astype("U10")
+    y[0] = "unheard"
+    test = write_ts(tmp_path / "strange.ts", X, y)
+    assert main(["classify", files[0], str(test), "--out", str(tmp_path / "run"), *QUICK]) == 0
+    assert "1 of 9 cases of strange.ts are of a class that training did not have (unheard)" in capsys.readouterr().out
+    assert json.loads((tmp_path / "run" / "run.json").read_text())["classes"][-1] == "unheard"
+
+
+def test_a_longer_test_is_told(files, tmp_path, capsys):
+    X, y = waves(9, steps=50, seed=3)
+    test = write_ts(tmp_path / "long.ts", X, y)
+    assert main(["classify", files[0], str(test), "--out", str(tmp_path / "run"), *QUICK]) == 0
+    assert "only their last 40 steps count" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("broken", "sentence"),
+    [
+        ("one class", "are of one class, 'only'"),
+        ("empty channel", "channel 2 has no value in any"),
+        ("channels", "has 2 channels, but"),
+        ("no classes", "have no class, so nothing can be scored"),
+        ("no data", "no .ts file"),
+    ],
+)
+def test_bad_files_are_refused_in_a_sentence(files, tmp_path, capsys, broken, sentence):
+    X, y = waves(12)
+    train, test = files
+    path = tmp_path / "broken.ts"
+    if broken == "one class":
+        train = write_ts(path, X, ["only"] * 12)
+    elif broken == "empty channel":
+        X[:, 1] = np.nan
+        train = write_ts(path, X, y)
+    elif broken == "channels":
+        test = write_ts(path, X[:, :1], y)
+    elif broken == "no classes":
+        path.write_text("@classLabel false\n@data\n1,2:3,4\n")
+        test = path
+    else:
+        path.write_text("@problemName none\n")
+        train = path
+    assert main(["classify", str(train), str(test), "--out", str(tmp_path / "run"), *QUICK]) == 1
+    assert sentence in capsys.readouterr().err
+    assert not (tmp_path / "run" / "run.json").exists()
+
+
+def test_a_page_can_not_be_broken_by_a_name(tmp_path):
+    """Class names are text of the data: nothing in them may become part of the page."""
+    X, y = waves(12)
+    y = np.array(["<script>alert(1)</script>", "b&amp;", '"c"'])[np.unique(y, return_inverse=True)[1]]
+    files = [str(write_ts(tmp_path / f"{part}.ts", X, y)) for part in ("a", "b")]
+    assert main(["classify", *files, "--out", str(tmp_path / "run"), *QUICK[:2], "--train", "epochs=1"]) == 0
+    page = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
+    assert "<script>alert(1)" not in page
+    assert "&lt;script&gt;alert(1)" in page
+
+
+@pytest.mark.slow
+def test_real_cases_are_told_apart(real_data, tmp_path):
+    folder = real_data / "uea" / "BasicMotions"
+    files = [str(folder / f"BasicMotions_{part}.ts") for part in ("TRAIN", "TEST")]
+    assert main(["classify", *files, "--out", str(tmp_path / "run")]) == 0
+    assert json.loads((tmp_path / "run" / "run.json").read_text())["accuracy"] >= 0.9

@@ -1,0 +1,33 @@
+"""A small classification to report on, with a class whose name is no ordinary one."""
+
+import numpy as np
+
+from rearview.report import Curve
+from rearview.report import classification as page
+from rearview.tasks.confusion import Confusion
+
+LABELS = np.array(["up", "down", "<b>odd</b>"])
+
+
+def summary(steps=30, channels=2, examples=None):
+    truth = np.repeat(LABELS, [6, 3, 1])
+    said = np.array(["up"] * 5 + ["down"] * 4 + ["up"])
+    random = np.random.default_rng(0)
+    shown = [
+        page.Example(f"line {case}", str(truth[case]), str(said[case]), 0.5, random.standard_normal((channels, steps)))
+        for case in range(10)
+    ]
+    return page.ClassificationSummary(
+        title="Classification of small.ts",
+        verdict="It tells 8 of 10 right.",
+        command="rearview classify a.ts b.ts",
+        created="2026-01-01T00:00:00+00:00",
+        version="0",
+        device="CPU",
+        seconds=3.0,
+        data=page.CaseFacts("a.ts", "b.ts", 8, 2, 10, channels, "30", 0.0),
+        curves={"patchtst": Curve(np.array([1.0, 0.5]), np.array([0.4, 0.2]), 2, "epochs")},
+        confusion=Confusion.of(truth, said, LABELS),
+        commonest=0.6,
+        examples=tuple(shown if examples is None else examples),
+    )

@@ -1,0 +1,64 @@
+"""The page of a classification: numbers in it are those of the summary, and nothing of the data becomes part of it."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+from small_classification import summary
+
+from rearview.errors import InputError
+from rearview.report import classification as page
+
+
+def payload(text):
+    return json.loads(re.search(r'id="report-data">(.*?)</script>', text, re.DOTALL)[1])
+
+
+def test_the_tables_hold_the_scores():
+    text = page.render(summary())
+    cells = [int(cell or 0) for cell in re.findall(r"--share:[\d.]+\">(\d*)</td>", text)]
+    assert cells == [5, 1, 0, 0, 3, 0, 1, 0, 0]
+    assert "80.0 %" in text
+    assert 'title="share of the cases of this class that were taken for it"' in text
+    assert "down <small>1 time</small>" in text
+    assert "best at epoch 2" in text
+
+
+def test_names_are_text():
+    text = page.render(summary())
+    assert "<b>odd</b>" not in text
+    assert "&lt;b&gt;odd&lt;/b&gt;" in text
+    assert payload(text)["examples"][-1]["label"] == "<b>odd</b>"
+
+
+def test_long_and_many_channelled_cases_are_thinned_and_it_is_told():
+    text = page.render(summary(steps=2500, channels=14))
+    example = payload(text)["examples"][0]
+    assert len(example["channels"]) == page.MOST_CHANNELS
+    assert len(example["channels"][0]) <= page.MOST_STEPS
+    assert example["every"] == 3
+    assert "drawn at about 1,000 of their steps" in text
+    assert "Of 14 channels the first 12 are drawn" in text
+
+
+def test_a_page_has_a_budget():
+    data, notes = page.encode(summary(), budget=130)
+    assert len(json.loads(data)["examples"]) == 2
+    assert "draws 2 of 10 chosen cases" in notes[0]
+
+
+def test_missing_values_leave_gaps():
+    gaps = page.Example("line 1", "up", "up", 1.0, np.array([[1.0, np.nan, 3.0]]))
+    data, _ = page.encode(summary(examples=[gaps]))
+    assert json.loads(data)["examples"][0]["channels"] == [[1, None, 3]]
+
+
+def test_a_page_without_a_case_is_refused():
+    with pytest.raises(InputError, match="at least one case to show"):
+        summary(examples=[])
+
+
+def test_writing_gives_one_file(tmp_path):
+    path = page.write(tmp_path / "deep" / "report.html", summary())
+    assert path.read_text(encoding="utf-8").startswith("<!doctype html>")

@@ -1,0 +1,73 @@
+"""The page of a detection: what it says, what it leaves off, and nothing in a name that a browser would run."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from detections import ODD, entity, summary
+
+from rearview.errors import InputError
+from rearview.report import DetectionSummary
+from rearview.report.detection import MOST_ROWS, encode, render
+
+
+def data(page: DetectionSummary) -> dict:
+    return json.loads(encode(page)[0])
+
+
+def test_the_page_holds_segments_measures_and_notes() -> None:
+    page = render(summary())
+    assert "2024-01-02 06:00:00" in page
+    assert "c1 75 %" in page
+    assert "average precision" in page
+    assert "A note." in page
+    assert "Loss" in page or "itransformer" in page
+    assert render(summary()) == page
+
+
+def test_names_are_text_wherever_they_stand() -> None:
+    page = render(summary())
+    assert ODD not in page
+    assert "<b>valve" not in page
+    assert json.loads(encode(summary())[0])["channels"][0] == ODD
+
+
+def test_what_there_is_nothing_of_is_hidden_or_said() -> None:
+    quiet = replace(entity(), segments=(), labels=())
+    page = render(summary(quiet, measures={}, curves={}))
+    assert "No row scores above the threshold." in page
+    assert '<section id="measures" aria-labelledby="measures-title" hidden>' in page
+    assert '<section id="training" aria-labelledby="training-title" hidden>' in page
+
+
+def test_a_long_series_keeps_its_peaks_and_the_ends_of_its_segments() -> None:
+    long = entity(rows=50_000)
+    page = summary(long)
+    drawn = data(page)["entities"][0]
+    assert len(drawn["score"]) < 2 * MOST_ROWS
+    part = drawn["segments"][0]
+    peak = long.segments[0].peak
+    assert drawn["score"][part["peak"]] == pytest.approx(long.score[peak], rel=1e-4)
+    assert part["first"] < part["peak"] < part["last"]
+    assert max(drawn["score"]) == pytest.approx(long.score.max(), rel=1e-4)
+    assert "drawn at about" in encode(page)[1][0]
+
+
+def test_a_page_of_too_many_numbers_draws_fewer_channels_then_fewer_series() -> None:
+    page = summary(*(entity(f"pump {n}", rows=100 + n, channels=20) for n in range(10)))
+    text, notes = encode(page, budget=8_000)
+    drawn = json.loads(text)["entities"]
+    assert all(len(one["values"]) == 6 for one in drawn)
+    assert all("19" in one["values"] for one in drawn)  # the largest share
+    assert "6 channels" in notes[0]
+    text, notes = encode(page, budget=1_000)
+    assert len(json.loads(text)["entities"]) < 10
+    assert "series" in notes[0]
+
+
+def test_arrays_that_do_not_belong_together_are_refused() -> None:
+    with pytest.raises(InputError, match="series 'pump' must have a score"):
+        summary(replace(entity(), score=np.zeros(3)))
+    with pytest.raises(InputError, match="at least one series"):
+        summary(entities=())
