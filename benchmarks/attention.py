@@ -4,9 +4,9 @@
     python benchmarks/attention.py --device cuda --out results/attention.csv
 
 Queries, keys and values are leaves; only the mixing is measured, with what a mechanism computes from the tokens (CAPS's
-gates, prime's primers). Literal forms are the papers' formulas written with plain operations. On a GPU every form is
-captured in a CUDA graph, as the training loop will have it, so that launches do not drown the work; float32 with TF32.
-A ratio within one run is what counts.
+gates) or for them (prime's primers; "F a leaf" has them at hand, and is the attention alone). Literal forms are the
+papers' formulas written with plain operations. On a GPU every form is captured in a CUDA graph, as the training loop
+will have it, so that launches do not drown the work; float32 with TF32. A ratio within one run is what counts.
 """
 
 import argparse
@@ -19,13 +19,14 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional
 
 from _rows import Row, append, origin, show
 from rearview import attention
-from rearview.attention import prime
+from rearview.attention import _prime_mixing as prime_mixing
 from rearview.attention.contract import Attention, Given, Projected, Site
+from rearview.attention.softmax import joined
 
 Run = Callable[[], Tensor]
 Size = tuple[int, int, int, int]
@@ -48,6 +49,12 @@ class Case:
     small: bool = False
     """Whether the size suits two CPU cores."""
     causal_rival: bool = False
+    masked_rival: bool = False
+    """Whether fused softmax gets RBCA's mask, as a bias on every pair, which is the only way to give it one."""
+    carried: bool = False
+    """Whether a layer before has handed on its scores; fused softmax then gets queries and keys of both."""
+    primers_at_hand: bool = False
+    """Prime attention alone, without the making of its primers."""
 
 
 def softmax_literal(layer: Attention, x: Tensor, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
@@ -82,11 +89,26 @@ def caps_literal(layer: Any, x: Tensor, q: Tensor, k: Tensor, v: Tensor) -> Tens
     return scores @ v
 
 
-def prime_literal(layer: prime.Layer, x: Tensor, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+def prime_literal(layer: Any, x: Tensor, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     primers = layer.primers().movedim(2, 0)
     keys, values = k[..., None, :, :] * primers, v[..., None, :, :] * primers
     weights = ((keys * q[..., :, None, :]).sum(-1) * q.shape[-1] ** -0.5).softmax(-1)
     return (weights[..., None] * values).sum(-2)
+
+
+class PrimersAtHand(nn.Module):
+    """Prime attention alone: F is a leaf, and has a gradient of its own."""
+
+    def __init__(self, tokens: int, heads: int, width: int) -> None:
+        super().__init__()
+        self.primer = nn.Parameter(1 + 0.1 * torch.randn(tokens, tokens, heads, width))
+
+    def primers(self) -> Tensor:
+        return self.primer
+
+    def mix(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        parts = (part.flatten(0, 1) for part in (q, k, v))
+        return prime_mixing.attended(*parts, self.primer, None, q.shape[-1] ** -0.5).view(v.shape)
 
 
 def mica_literal(layer: Any, x: Tensor, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
@@ -103,17 +125,24 @@ def cases() -> Iterator[Case]:
     for size, small in (((896, 16, 42, 8), True), ((4800, 4, 12, 32), False), ((600, 4, 12, 32), True)):
         yield Case("softmax", {"name": "softmax"}, size, literal=softmax_literal, small=small)
         yield Case("rbca", {"name": "rbca"}, size, literal=rbca_literal, small=small)
+        yield Case("rbca, fused with its mask", {"name": "rbca"}, size, small=small, masked_rival=True)
+        yield Case("rbca carried, fused with its mask", {"name": "rbca"}, size, masked_rival=True, carried=True)
         yield Case(
             "toa softmax", {"name": "toa", "kind": "softmax", "sor": False}, size, literal=toa_literal, small=small
         )
     for size, small in (((32, 8, 512, 64), False), ((8, 8, 2048, 64), False), ((2, 8, 512, 64), True)):
-        for kind in ("softmax", "relu"):
+        for kind in ("softmax", "relu", "gated"):
             spec = {"name": "toa", "kind": kind, "sor": False}
-            yield Case(f"toa {kind}", spec, size, literal=toa_literal, small=small)
+            yield Case(f"toa {kind}", spec, size, literal=None if kind == "gated" else toa_literal, small=small)
         yield Case("rbca", {"name": "rbca"}, size, literal=rbca_literal, small=small)
+        yield Case("rbca, fused with its mask", {"name": "rbca"}, size, small=small, masked_rival=True)
+        yield Case("rbca, fused causal", {"name": "rbca"}, size, causal_rival=True)
+        learned = {"name": "rbca", "learnable": True}
+        yield Case("rbca learned, fused with its mask", learned, size, small=small, masked_rival=True)
     window = {"name": "rbca", "bias": "similarity_power_law", "alpha": 0.5, "window": "auto"}
-    for size, small in (((8, 8, 2048, 64), False), ((8, 8, 8192, 64), False), ((1, 8, 2048, 64), True)):
-        yield Case("rbca window=auto", window, size, small=small, causal_rival=True)
+    for tokens in (2048, 4096, 8192, 16384, 32768):
+        yield Case("rbca window=auto", window, (8, 8, tokens, 64), causal_rival=True)
+    yield Case("rbca window=auto", window, (1, 8, 2048, 64), small=True, causal_rival=True)
     for size, small in (((224, 4, 192, 8), False), ((224, 4, 192, 32), False), ((16, 4, 192, 8), True)):
         batch, heads, tokens, width = size
         numbers = 6 * batch * heads * tokens * tokens * width
@@ -136,15 +165,17 @@ def cases() -> Iterator[Case]:
     ):
         size = (batch, 8, tokens, width // 8)
         numbers = 4 * batch * tokens * tokens * width
-        yield Case(
-            "prime",
-            {"name": "prime"},
-            size,
-            literal=prime_literal,
-            literal_numbers=numbers,
-            time_ordered=False,
-            small=small,
-        )
+        for alone in (True, False):
+            yield Case(
+                "prime, F a leaf" if alone else "prime",
+                {"name": "prime"},
+                size,
+                literal=prime_literal,
+                literal_numbers=numbers,
+                time_ordered=False,
+                small=small and not alone,
+                primers_at_hand=alone,
+            )
     for batch, small in ((8, False), (1, True)):
         spec = {"name": "mica", "gate": "layerwise"}
         yield Case("mica beta", spec, (batch, 4, 12, 32), groups=600, literal=mica_literal, small=small)
@@ -155,7 +186,9 @@ def measure(case: Case, device: str, rounds: int) -> Row:
     site = Site(groups=case.groups, tokens=tokens, width=heads * width, heads=heads, time_ordered=case.time_ordered)
     torch.manual_seed(0)
     name, settings = attention.split(case.spec)
-    layer = attention.create(name, site, **settings).to(device)
+    alone = case.primers_at_hand
+    layer = PrimersAtHand(tokens, heads, width) if alone else attention.create(name, site, **settings)
+    layer = layer.to(device)
     x = torch.randn(batch, case.groups, tokens, heads * width, device=device)
     q, k, v = (torch.randn(batch, case.groups, heads, tokens, width, device=device).requires_grad_() for _ in range(3))
     cotangent = torch.randn_like(v)
@@ -164,13 +197,12 @@ def measure(case: Case, device: str, rounds: int) -> Row:
     def stepped(run: Run) -> Callable[[], Any]:
         return lambda: torch.autograd.grad(run(), wanted, cotangent, allow_unused=True)
 
-    forms: dict[str, Callable[[], Any]] = {"ours": stepped(lambda: mixed(layer, x, q, k, v))}
+    earlier = handed_on(layer, x, q, k, v) if case.carried else None
+    forms: dict[str, Callable[[], Any]] = {"ours": stepped(lambda: mixed(layer, x, q, k, v, earlier))}
     fits = 4 * max(case.literal_numbers, 3 * batch * case.groups * heads * tokens * tokens)
     if case.literal is not None and fits < (TOO_MUCH if device == "cuda" else LITTLE):
         forms["literal"] = stepped(lambda: case.literal(layer, x, q, k, v))  # type: ignore[misc]
-    flat = [part.detach().flatten(0, 1).requires_grad_() for part in (q, k, v)]
-    rival = lambda: functional.scaled_dot_product_attention(*flat, is_causal=case.causal_rival)  # noqa: E731
-    forms["fused softmax"] = lambda: torch.autograd.grad(rival(), flat, cotangent.flatten(0, 1))
+    forms["fused softmax"] = fused_softmax(case, layer, [*joined(q, k, earlier), v], cotangent)
     found = {form: _timed(step, device, rounds) for form, step in forms.items()}
     row: Row = {
         "mechanism": case.name,
@@ -188,10 +220,37 @@ def measure(case: Case, device: str, rounds: int) -> Row:
     return row
 
 
-def mixed(layer: Attention, x: Tensor, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+def fused_softmax(case: Case, layer: Any, parts: list[Tensor], cotangent: Tensor) -> Callable[[], Any]:
+    """A step of torch's fused attention on the same numbers."""
+    flat = [part.detach().flatten(0, 1).requires_grad_() for part in parts]
+    cotangent, mask = cotangent.flatten(0, 1), None
+    if case.masked_rival:
+        mask = layer.decay(flat[0].shape[-2], flat[0]).detach() * (2 if case.carried else 1)
+        mask = mask.expand(*flat[0].shape[:3], flat[0].shape[2])
+    scale = case.size[3] ** -0.5
+    attend = functional.scaled_dot_product_attention
+
+    def step() -> Any:
+        out = attend(*flat, attn_mask=mask, is_causal=case.causal_rival, scale=scale)
+        return torch.autograd.grad(out, flat, cotangent)
+
+    return step
+
+
+def handed_on(layer: Any, x: Tensor, q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, ...]:
+    """What a layer before would have handed on."""
+    with torch.no_grad():
+        return layer.mix(q.roll(1, 0), k.roll(1, 0), v, Given(x, carry=()))[1]
+
+
+def mixed(
+    layer: nn.Module, x: Tensor, q: Tensor, k: Tensor, v: Tensor, carry: tuple[Tensor, ...] | None = None
+) -> Tensor:
     """What the layer does between its projections."""
+    if isinstance(layer, PrimersAtHand):
+        return layer.mix(q, k, v)
     if isinstance(layer, Projected):
-        return layer.mix(q, k, v, Given(x))[0]
+        return layer.mix(q, k, v, Given(x, carry=carry))[0]
     local, _ = layer.local.mix(q, k, v, Given(x))  # type: ignore[union-attr, operator]
     return layer.combine(local, layer._across(q, k, v, None), x)  # type: ignore[operator]
 
@@ -244,6 +303,17 @@ def _captured(step: Callable[[], Any]) -> Callable[[], Any]:
     return graph.replay
 
 
+def ceilings() -> str:
+    """What this GPU reaches at its best, to set a form's bytes and operations against."""
+    side, numbers = 8192, 1 << 28
+    a, b = torch.randn(2, side, side, device="cuda")
+    here, there = torch.empty(2, numbers, device="cuda")
+    product, _ = _timed(lambda: a @ b, "cuda", 15)
+    copy, _ = _timed(lambda: there.copy_(here), "cuda", 15)
+    operations, moved = 2 * side**3 / product * 1e3, 2 * 4 * numbers / copy * 1e3
+    return f"ceilings: {operations / 1e12:.0f} TFLOP/s in a product of TF32, {moved / 1e12:.2f} TB/s in a copy"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
@@ -266,6 +336,8 @@ def main() -> None:
         show([row])
     print()
     show([{name: row[name] for name in row if name not in origin()} for row in rows])
+    if asked.device == "cuda":
+        print(ceilings())
     if asked.out:
         append(asked.out, rows)
 

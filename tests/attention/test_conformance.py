@@ -9,7 +9,7 @@ NAMES = attention.names()
 
 
 def test_the_suite_met_every_mechanism() -> None:
-    assert len(NAMES) == 10
+    assert len(NAMES) == 11
     assert len(CHECKS) == 22
 
 

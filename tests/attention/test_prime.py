@@ -290,3 +290,24 @@ def test_tokens_that_are_no_channels_have_free_terms_only() -> None:
     model = models.create("patchtst", channels=2, lookback=64, steps=5, width=16, heads=4, attention="prime")
     assert not [name for name, _ in model.named_parameters() if "expand" in name]
     assert model(torch.randn(3, 2, 64)).shape == (3, 2, 5)
+
+
+@pytest.mark.parametrize(
+    ("settings", "reason"),
+    [
+        ({"features": "random"}, r"prime.*random features.*per_window=False"),
+        ({"primer": "graph", "edges": [[0, 1]]}, r"prime.*graph.*primer='dense'"),
+    ],
+)
+def test_features_of_a_window_are_refused_where_there_are_none(settings: dict[str, Any], reason: str) -> None:
+    with pytest.raises(SettingsError, match=reason):
+        layer_of(per_window=True, **settings)
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_an_exported_layer_takes_any_batch() -> None:
+    layer = layer_of(tokens=42)
+    x = tokens_of(layer)
+    program = torch.export.export(layer, (x,), dynamic_shapes={"x": {0: torch.export.Dim("batch")}})
+    more = torch.cat([x, -x, 2 * x])
+    assert_close(program.module()(more), layer(more), rtol=1e-10, atol=1e-10)

@@ -15,6 +15,8 @@ EPS = 1e-6
 """Added to the clock in equation (7); no clock stands still."""
 LOW = -1e30
 """The logarithm of nothing, finite so that differences of two of them are 0 and not NaN."""
+SCAN = 128
+"""Tokens summed one after the other: a GPU has one thread for each such run."""
 
 
 class Signals(NamedTuple):
@@ -59,9 +61,20 @@ def stable(name: PathName, q: Tensor, k: Tensor, signals: Signals) -> Path:
 
 def averaging(score: Tensor) -> tuple[Tensor, Tensor]:
     """Log-gate and input weight of the recurrence that weighs i by exp(score_i) / sum_(j<=t) exp(score_j)."""
-    so_far = torch.logcumsumexp(score, dim=-2)
+    so_far = summed_so_far(score)
     before = functional.pad(so_far[..., :-1, :], (0, 0, 1, 0), value=LOW) - score
     return functional.logsigmoid(before), torch.sigmoid(-before)
+
+
+def summed_so_far(score: Tensor) -> Tensor:
+    """ln sum_(j<=t) exp(score_j), by runs of tokens whose ends are summed the same way."""
+    tokens = score.shape[-2]
+    if tokens <= SCAN:
+        return torch.logcumsumexp(score, dim=-2)
+    runs = functional.pad(score, (0, 0, 0, -tokens % SCAN), value=LOW).unflatten(-2, (-1, SCAN))
+    within = torch.logcumsumexp(runs, dim=-2)
+    before = functional.pad(summed_so_far(within[..., -1, :])[..., :-1, :], (0, 0, 1, 0), value=LOW)
+    return torch.logaddexp(within, before.unsqueeze(-2)).flatten(-3, -2)[..., :tokens, :]
 
 
 def released(name: PathName, q: Tensor, k: Tensor, signals: Signals) -> Path:

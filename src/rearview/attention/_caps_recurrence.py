@@ -11,12 +11,15 @@ Within a chunk, blocks are joined two by two, from single tokens up. For t in th
 exponent splits at the border between them, sum_(i<j<=border) + sum_(border<j<=t), one part for the key and one for the
 query: scores are plain products, and no [token, token, channel] weights are ever held. Between chunks runs the state
 S, itself by groups of chunks and groups of groups, so cost is linear in the number of tokens and nothing is sequential.
+On a GPU the same runs as a kernel of ours (`kernels/caps.py`).
 """
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional
+
+from rearview.attention.kernels import available
 
 CHUNK = 16
 GROUP = 16
@@ -38,6 +41,10 @@ def sequential(q: Channels, k: Channels, v: Values, log_gate: Channels) -> Value
 
 def mixed(q: Channels, k: Channels, v: Values, log_gate: Channels) -> Values:
     """o, by chunks."""
+    if kernel_fits(v):
+        from rearview.attention.kernels import caps
+
+        return caps.mixed(q, k, v, log_gate)
     tokens = q.shape[-2]
     padding = -tokens % CHUNK
     q, k, v, log_gate = (_cut(functional.pad(part, (0, 0, 0, padding)), -2, CHUNK) for part in (q, k, v, log_gate))
@@ -47,6 +54,15 @@ def mixed(q: Channels, k: Channels, v: Values, log_gate: Channels) -> Values:
         added = (k * until.exp()).transpose(-1, -2) @ v
         out = out + (q * since.exp()) @ _before(states(since[..., -1, :], added))
     return out.flatten(-3, -2)[..., :tokens, :]
+
+
+def kernel_fits(v: Tensor) -> bool:
+    """Whether the kernel can run where these values are."""
+    if v.dtype != torch.float32 or not available(v.device) or v.numel() == 0:
+        return False
+    from rearview.attention.kernels.caps import WIDEST
+
+    return v.shape[-1] <= WIDEST
 
 
 def whole(q: Channels, k: Channels, log_gate: Channels) -> Float[Tensor, "*batch token token"]:

@@ -1,13 +1,17 @@
-"""One place where attention runs fused: torch's kernel, or on a GPU our own for short axes, whichever fits."""
-
-from functools import cache
+"""One place where attention runs fused: torch's kernel, or on a GPU one of our own, whichever fits."""
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional
 
+from rearview.attention import kernels
+from rearview.embed.dropout import dropout as drop
+
 Flat = Float[Tensor, "row head _ _"]
+FEW = 32
+"""Up to so many keys plain operations beat torch's fused kernel on a CPU (by a factor of 2 at 16 and 24), and what they
+keep for the backward pass is small."""
 
 
 def attend(
@@ -21,6 +25,12 @@ def attend(
         from rearview.attention.kernels.short import attend_short
 
         return attend_short(q, k, v, bias, scale, causal)
+    if bias is None and _long_pays(q, k, v, dropout):
+        from rearview.attention.kernels.long import attend_long
+
+        return attend_long(q[None], k[None], v, None, None, None, scale, causal, "softmax")
+    if q.device.type == "cpu" and k.shape[2] <= FEW and torch.finfo(q.dtype).bits >= 32:
+        return _plain(q, k, v, bias, scale, causal, dropout)
     width, spare = v.shape[-1], q.shape[-1] - v.shape[-1]
     if spare > 0:
         # The fused kernels want one head width; zeros in the values are cut off again, in q and k they change nothing.
@@ -38,23 +48,62 @@ def attend(
     return out[..., :width]
 
 
-def _short_fits(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, dropout: float) -> bool:
-    """Whether the kernel for short axes can run here: it has no dropout and no gradient for a bias."""
-    if q.device.type != "cuda" or dropout or not _has_triton():
+def _plain(q: Flat, k: Flat, v: Flat, bias: Tensor | None, scale: float, causal: bool, dropout: float) -> Flat:
+    """The same by plain operations."""
+    # Side by side, so that products run one way wherever the keys lay and results are equal bit for bit.
+    scores = q @ k.contiguous().transpose(-1, -2) * scale
+    if bias is not None:
+        scores = scores + bias.to(scores.dtype)
+    if causal:
+        later = torch.ones(q.shape[2], k.shape[2], dtype=torch.bool, device=q.device).triu_(1)
+        scores = scores.masked_fill(later, -torch.inf)
+    return drop(scores.softmax(-1), dropout, training=True) @ v
+
+
+def by_row(bias: Tensor, batch: int, group: int) -> Float[Tensor, "row _ token token"]:
+    """A bias broadcastable to [batch, group, head, token, token] as [row, ...], one row where all have the same."""
+    bias = bias[(None,) * (5 - bias.dim())]
+    return bias[0] if bias.shape[:2] == (1, 1) else bias.expand(batch, group, -1, -1, -1).flatten(0, 1)
+
+
+def own_kernels_run(q: Tensor, k: Tensor, v: Tensor, dropout: float = 0.0) -> bool:
+    """Whether kernels of our own can take these: on a GPU, of a type they know, as many keys as queries, undropped."""
+    if dropout or not kernels.available(q.device):
         return False
+    from rearview.attention.kernels._tiles import KNOWN
+
+    square = q.shape[-2] == k.shape[-2]
+    return square and q.dtype in KNOWN and q.dtype == k.dtype == v.dtype and min(*q.shape, *v.shape) > 0
+
+
+def long_fits(q: Tensor, k: Tensor, v: Tensor, dropout: float = 0.0) -> bool:
+    """Whether the kernel for long axes can run here."""
+    if not own_kernels_run(q, k, v, dropout):
+        return False
+    from rearview.attention.kernels.long import WIDEST
+
+    return max(q.shape[-1], v.shape[-1]) <= WIDEST
+
+
+def learned(bias: Tensor | None) -> bool:
+    """Whether a bias needs a gradient here."""
+    return bias is not None and bias.requires_grad and torch.is_grad_enabled()
+
+
+def short(q: Tensor, v: Tensor) -> bool:
+    """Whether the axis is short enough for the kernel that holds all scores of a head."""
     from rearview.attention.kernels.short import LONGEST, WIDEST
 
-    known = q.dtype in (torch.float32, torch.bfloat16, torch.float16) and q.dtype == k.dtype == v.dtype
-    small = q.shape[2] == k.shape[2] <= LONGEST and max(q.shape[3], v.shape[3]) <= WIDEST
-    packed = all(part.stride(-1) == 1 for part in (q, k, v))
-    learned = bias is not None and bias.requires_grad and torch.is_grad_enabled()
-    return known and small and packed and not learned and min(q.shape) > 0
+    return q.shape[-2] <= LONGEST and max(q.shape[-1], v.shape[-1]) <= WIDEST
 
 
-@cache
-def _has_triton() -> bool:
-    try:
-        import triton  # noqa: F401
-    except ImportError:
+def _short_fits(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, dropout: float) -> bool:
+    """Whether the kernel for short axes can run here: it has no gradient for a bias."""
+    if not own_kernels_run(q, k, v, dropout) or not short(q, v) or learned(bias):
         return False
-    return True
+    return all(part.stride(-1) == 1 for part in (q, k, v))
+
+
+def _long_pays(q: Tensor, k: Tensor, v: Tensor, dropout: float) -> bool:
+    """Whether our kernel beats torch's: in TF32, which that one does not use; half precision is where it is at home."""
+    return long_fits(q, k, v, dropout) and q.dtype == torch.float32 and torch.backends.cuda.matmul.allow_tf32

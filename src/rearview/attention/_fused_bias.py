@@ -1,6 +1,6 @@
 """Fused attention under a bias: a gradient for the bias that stays fused, and a band of keys at linear cost.
 
-Four pieces that any mechanism with a causal mask can use:
+Five pieces that any mechanism with a causal mask can use:
 
 - `toeplitz`: a bias that depends on age alone, from its values at ages 0, 1, 2 ... (as many as keys, not pairs);
 - `hide`: the same with padding hidden, no row of it empty;
@@ -11,7 +11,9 @@ Four pieces that any mechanism with a causal mask can use:
       P = softmax(Q K^T s + M)     dP = dO V^T     dS = P o (dP - rowsum(dO o O))
       dQ = s dS K     dK = s dS^T Q     dV = P^T dO     dM = dS, summed over what M is broadcast along
 
-- `banded`: attention to the last few keys only, in chunks, so that cost grows with the number of tokens.
+- `banded`: attention to the last few keys only, in chunks, so that cost grows with the number of tokens;
+- `by_age`: attention under a bias of age alone, in the form that suits: all pairs, a band, or on a GPU a kernel that
+  reads the bias as a vector.
 """
 
 from typing import Any
@@ -63,6 +65,29 @@ def attend(q: Flat, k: Flat, v: Flat, bias: Tensor, scale: float, ordered: bool 
     if bias.requires_grad and torch.is_grad_enabled() and bias.device.type == "cpu" and k.shape[2] >= SHORT:
         return _Attend.apply(q, k, v, bias, scale, ordered)  # type: ignore[no-untyped-call]
     return _fused.attend(q, k, v, bias, scale)
+
+
+def by_age(
+    q: Flat,
+    k: Flat,
+    v: Flat,
+    profile: Float[Tensor, "_ age"],
+    back: int | None,
+    real: Bool[Tensor, "row token"] | None,
+    scale: float,
+) -> Flat:
+    """Attention with profile[age] added to the scores, to keys of ages 0 to `back` or all; `real` as in `banded`."""
+    tokens = v.shape[2]
+    if _fused.long_fits(q, k, v) and (_fused.learned(profile) or not _fused.short(q, v)):
+        from rearview.attention.kernels.long import attend_long
+
+        fading = profile.expand(q.shape[1], -1)
+        return attend_long(q[None], k[None], v, fading, back, real, scale, True, "softmax")
+    # Two chunks are as dear as the whole.
+    if back is not None and tokens > 2 * chunk_of(back):
+        return banded(q, k, v, profile, back, real, scale)
+    bias = toeplitz(profile, tokens, tokens)[None]
+    return attend(q, k, v, bias if real is None else hide(bias, real), scale, ordered=True)
 
 
 def banded(

@@ -1,77 +1,147 @@
 """Prime attention's arithmetic: a key and a value for every pair, never held for all pairs at once.
 
 k_j * F_ij has [batch, query, key, width] numbers. Dense primers therefore work on blocks of queries small enough for
-the cache, and graphs on blocks of edges; with more than one block, each is computed again in the backward pass.
+the cache, and graphs on blocks of edges; with more than one block, each is computed again in the backward pass. On a
+GPU a kernel of ours holds no pair at all (`kernels/prime.py`), and blocks are for the primers' own sake.
 """
 
 from collections.abc import Callable
-from typing import Any
+from functools import partial
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
-from torch.utils.checkpoint import checkpoint
 
+from rearview.attention._graph import softmax_by_query
+from rearview.attention._recompute import again
+from rearview.attention.kernels import available
 from rearview.embed import dropout
 
 Rows = Callable[[int, int], Tensor]
-"""F of queries a to b: [query, key, head, width], or with a leading batch axis."""
+"""F of edges a to b: [edge, head, width]."""
+FreeRows = Callable[[int, int, Tensor | None], Tensor]
+"""F of queries a to b [query, key, head, width], or with a leading batch axis, given their free terms."""
 
 
 def budget(device: torch.device) -> int:
     """Numbers of k_j * F_ij held at a time: what fits a CPU's cache, or keeps a GPU busy."""
-    return 1 << 20 if device.type == "cpu" else 1 << 25
+    return 1 << 19 if device.type == "cpu" else 1 << 25
+
+
+PRIMERS_HELD = 1 << 24
+"""Primers made at a time where a kernel applies them; what their making leaves for backward is some 6 times as much."""
 
 
 def dense(
     q: Float[Tensor, "batch head query key_width"],
     k: Float[Tensor, "batch head key key_width"],
     v: Float[Tensor, "batch head key value_width"],
-    primers: Rows,
+    primers: FreeRows,
     bias: Tensor | None,
     scale: float,
     rate: float = 0.0,
+    free: Tensor | None = None,
+    windows: int = 1,
 ) -> Float[Tensor, "batch head query value_width"]:
-    """sum_j softmax_j(scale q_i . (k_j F_ij) + bias_ij) (v_j F_ij), in blocks of queries."""
-    batch, heads, queries, width = q.shape
-    wide = max(width, v.shape[-1])
-    block = max(1, budget(q.device) // (batch * heads * k.shape[2] * wide))
-    if queries <= 4 * block:
-        return _rows(q, k, v, primers(0, queries), bias, scale, rate)
+    """sum_j softmax_j(scale q_i . (k_j F_ij) + bias_ij) (v_j F_ij), in blocks of queries.
+
+    `free` is what F's free terms are cut from, and `windows` how many F there are.
+    """
+    queries, (block, twice) = q.shape[2], _block(q, k, v, windows)
+    if queries <= block:
+        return attended(q, k, v, primers(0, queries, None), bias, scale, rate)
+    # Cut once: a slice taken in each block would leave a gradient of full size behind every time.
+    biases = None if bias is None else bias.split(block, dim=-2)
+    frees = None if free is None else (*free.split(block), *[free[:0]] * (queries // block + 1))
+    seeds = _seeds(queries // block + 1, q.device) if rate > 0 and kernel_fits(q, k, v) else None
+    draws = rate > 0 and seeds is None
+    call: Callable[..., Tensor] = partial(again, _primed_rows, random=draws) if twice else _primed_rows
     parts = []
-    for a in range(0, queries, block):
-        b = min(a + block, queries)
-        part = None if bias is None else bias[..., a:b, :]
-        parts.append(_again(_primed_rows, q[:, :, a:b], k, v, primers, a, b, part, scale, rate))
+    for n, rows in enumerate(q.split(block, dim=2)):
+        at = n * block, n * block + rows.shape[2]
+        given = (None if part is None else part[n] for part in (frees, biases, seeds))
+        parts.append(call(rows, k, v, primers, at, *given, scale, rate))
     return torch.cat(parts, dim=2)
 
 
-def scores(q: Tensor, k: Tensor, primers: Rows, scale: float) -> Float[Tensor, "batch head query key"]:
+def attended(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    primer: Tensor,
+    bias: Tensor | None,
+    scale: float,
+    rate: float = 0.0,
+    seed: Tensor | None = None,
+) -> Float[Tensor, "batch head query value_width"]:
+    """The same with all primers at hand; a seed says which weights the kernel drops."""
+    if kernel_fits(q, k, v):
+        from rearview.attention.kernels.prime import attend_primed
+
+        seed = _seeds(1, q.device)[0] if rate > 0 and seed is None else seed
+        return attend_primed(q, k, v, primer, bias, scale, seed, rate)
+    logits = _scores(q, k, primer, scale)
+    weights = (logits if bias is None else logits + bias).softmax(-1)
+    weights = dropout(weights, rate, rate > 0)
+    # Products of a row and a matrix for every query are slower than their elements summed, here and in the scores.
+    values = v[:, :, None] * _headed(primer)[..., : v.shape[-1]]
+    return (weights[..., None] * values).sum(-2)
+
+
+def kernel_fits(q: Tensor, k: Tensor, v: Tensor) -> bool:
+    """Whether the kernel can run on these."""
+    if not available(q.device) or min(*q.shape, *k.shape, *v.shape) == 0:
+        return False
+    from rearview.attention.kernels.prime import WIDEST
+
+    known = all(part.dtype in (torch.float32, torch.bfloat16, torch.float16) for part in (q, k, v))
+    return known and max(q.shape[-1], v.shape[-1]) <= WIDEST
+
+
+def _block(q: Tensor, k: Tensor, v: Tensor, windows: int) -> tuple[int, bool]:
+    """Queries worked on at a time, and whether so much is left for backward that blocks are computed twice."""
+    batch, heads, queries, width = q.shape
+    per_query = heads * k.shape[2] * max(width, v.shape[-1])
+    if kernel_fits(q, k, v):
+        return max(1, PRIMERS_HELD // (windows * per_query)), True
+    if torch.compiler.is_compiling():
+        # A compiler finds its own way through memory, in a graph that must not depend on the size of a batch.
+        return queries, False
+    block = max(1, budget(q.device) // (batch * per_query))
+    return block, queries > 8 * block
+
+
+def _seeds(count: int, device: torch.device) -> Tensor:
+    return torch.randint(1 << 31, (count, 1), device=device)
+
+
+def scores(q: Tensor, k: Tensor, primers: FreeRows, scale: float) -> Float[Tensor, "batch head query key"]:
     """The primed scores of all pairs, block by block."""
     block = max(1, budget(q.device) // (q.shape[0] * q.shape[1] * k.shape[2] * q.shape[3]))
     starts = range(0, q.shape[2], block)
     ends = [min(a + block, q.shape[2]) for a in starts]
-    parts = [_scores(q[:, :, a:b], k, primers(a, b), scale) for a, b in zip(starts, ends, strict=True)]
+    parts = [_scores(q[:, :, a:b], k, primers(a, b, None), scale) for a, b in zip(starts, ends, strict=True)]
     return torch.cat(parts, dim=2)
 
 
 def _primed_rows(
-    q: Tensor, k: Tensor, v: Tensor, primers: Rows, a: int, b: int, bias: Tensor | None, scale: float, rate: float
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    primers: FreeRows,
+    at: tuple[int, int],
+    free: Tensor | None,
+    bias: Tensor | None,
+    seed: Tensor | None,
+    scale: float,
+    rate: float,
 ) -> Tensor:
-    return _rows(q, k, v, primers(a, b), bias, scale, rate)
-
-
-def _rows(q: Tensor, k: Tensor, v: Tensor, primer: Tensor, bias: Tensor | None, scale: float, rate: float) -> Tensor:
-    logits = _scores(q, k, primer, scale)
-    weights = (logits if bias is None else logits + bias).softmax(-1)
-    weights = dropout(weights, rate, rate > 0)
-    values = v[:, :, None] * _headed(primer)[..., : v.shape[-1]]
-    return (weights[..., None, :] @ values)[..., 0, :]
+    return attended(q, k, v, primers(*at, free), bias, scale, rate, seed)
 
 
 def _scores(q: Tensor, k: Tensor, primer: Tensor, scale: float) -> Tensor:
     keys = k[:, :, None] * _headed(primer)[..., : k.shape[-1]]
-    return (keys @ q[..., None])[..., 0] * scale
+    return (keys * q[..., None, :]).sum(-1) * scale
 
 
 def _headed(primer: Tensor) -> Tensor:
@@ -93,7 +163,7 @@ def on_edges(
     weights = dropout(edge_weights(q, k, edges, primers, bias, scale), rate, rate > 0)
     out = torch.zeros(*q.shape[:3], v.shape[-1], dtype=v.dtype, device=v.device)
     for a, b in _spans(q, v, edges):
-        out = out.index_add(2, edges[0, a:b], _again(_edge_values, v, weights[..., a:b], edges[1, a:b], primers, a, b))
+        out = out.index_add(2, edges[0, a:b], again(_edge_values, v, weights[..., a:b], edges[1, a:b], primers, a, b))
     return out
 
 
@@ -102,15 +172,10 @@ def edge_weights(
 ) -> Float[Tensor, "batch head edge"]:
     """softmax over the edges of each query."""
     spans = _spans(q, k, edges)
-    logits = torch.cat([_again(_edge_scores, q, k, edges[:, a:b], primers, a, b, scale) for a, b in spans], dim=-1)
+    logits = torch.cat([again(_edge_scores, q, k, edges[:, a:b], primers, a, b, scale) for a, b in spans], dim=-1)
     if bias is not None:
         logits = logits + bias[..., edges[0], edges[1]]
-    query = edges[0].expand_as(logits)
-    top = torch.full(q.shape[:3], -torch.inf, dtype=logits.dtype, device=logits.device)
-    top = top.scatter_reduce(2, query, logits.detach(), "amax")
-    mass = torch.exp(logits - top.gather(2, query))
-    total = torch.zeros_like(top).scatter_add(2, query, mass)
-    return mass / total.gather(2, query)
+    return softmax_by_query(logits, edges[0], q.shape[2])
 
 
 def _spans(q: Tensor, other: Tensor, edges: Tensor) -> list[tuple[int, int]]:
@@ -127,10 +192,3 @@ def _edge_scores(q: Tensor, k: Tensor, edges: Tensor, primers: Rows, a: int, b: 
 
 def _edge_values(v: Tensor, weights: Tensor, keys: Tensor, primers: Rows, a: int, b: int) -> Tensor:
     return weights[..., None] * v[:, :, keys] * primers(a, b).transpose(0, 1)[..., : v.shape[-1]]
-
-
-def _again(function: Callable[..., Tensor], *arguments: Any) -> Tensor:
-    """Call now, and call again in the backward pass instead of keeping what lies between."""
-    if not torch.is_grad_enabled():
-        return function(*arguments)
-    return checkpoint(function, *arguments, use_reentrant=False)

@@ -42,13 +42,12 @@ Where we differ from the paper, and why:
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
-from torch.utils.checkpoint import checkpoint
 
 from rearview.attention._caps_maps import Bare, need_one_time_axis, start
 from rearview.attention._caps_paths import (
@@ -64,6 +63,8 @@ from rearview.attention._caps_paths import (
     side_by_side,
     stable,
 )
+from rearview.attention._caps_recurrence import kernel_fits
+from rearview.attention._recompute import again
 from rearview.attention._rotary import Layout, Rotary, frequencies
 from rearview.attention.contract import Carry, Claims, Given, Heads, Site, Weights, additive, causal_bias
 from rearview.errors import SettingsError
@@ -75,6 +76,10 @@ LONG = 1024
 """From so many tokens on, everything between queries and output is computed again in backward."""
 HELD = 1 << 21
 """Numbers of a query tensor worked on at a time from there on: what backward needs is some 30 times as many."""
+HELD_BY_KERNEL = 1 << 23
+"""The same where a kernel runs, which keeps less and wants more at a time."""
+KEPT_BY_KERNEL = 1 << 21
+"""Numbers of a value tensor up to which a long sequence is computed once, where a kernel runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,15 +171,17 @@ def fast(
 ) -> Float[Tensor, "batch group head token value_width"]:
     """Equation (17) with phi the identity, at linear cost; q and k are turned already.
 
-    Short sequences take all paths side by side. Long ones go row by row and path by path, and keep nothing for the
-    gradient but what is given here.
+    Short sequences take all paths side by side, and so do small ones where a kernel runs. Others go row by row and
+    path by path, and keep nothing for the gradient but what is given here.
     """
-    if v.shape[-2] < LONG:
+    kernel = kernel_fits(v)
+    if v.shape[-2] < LONG or (kernel and v.numel() <= KEPT_BY_KERNEL):
         return applied(side_by_side([form(path, q, k, signals) for path in paths]), v)
     rows = [None if part is None else _rows(part, v.shape[:3]) for part in (q, k, v, *signals)]
     # A compiler would unroll the pieces, and finds its own way through memory.
-    pieces = [rows] if torch.compiler.is_compiling() else _pieces(rows, max(1, HELD // q[0, 0, 0].numel()))
-    out = [torch.stack([_again(_one_path, form, path, *piece) for path in paths]).sum(0) for piece in pieces]
+    held = HELD_BY_KERNEL if kernel else HELD
+    pieces = [rows] if torch.compiler.is_compiling() else _pieces(rows, max(1, held // q[0, 0, 0].numel()))
+    out = [torch.stack([again(_one_path, form, path, *piece) for path in paths]).sum(0) for piece in pieces]
     return torch.cat(out).view(v.shape)
 
 
@@ -199,12 +206,6 @@ def _one_path(
     real: Tensor | None,
 ) -> Tensor:
     return applied(form(path, q, k, Signals(delta, p, g, real)), v)
-
-
-def _again(function: Callable[..., Tensor], *arguments: Any) -> Tensor:
-    if not torch.is_grad_enabled():
-        return function(*arguments)
-    return checkpoint(function, *arguments, use_reentrant=False, preserve_rng_state=False)
 
 
 class Layer(Bare):

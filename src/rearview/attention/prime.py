@@ -21,7 +21,6 @@ term, drawn at random for `features="random"`.
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -32,8 +31,9 @@ from torch.nn import functional
 
 from rearview.attention import _prime_features as pairs
 from rearview.attention import _prime_mixing as mixing
+from rearview.attention._graph import edge_list, spread
 from rearview.attention._lent_bias import lent_bias
-from rearview.attention.contract import Carry, Claims, Given, Heads, Projected, Site, additive, causal_bias
+from rearview.attention.contract import Carry, Claims, Given, Heads, Projected, Site, additive, causal_bias, gated
 from rearview.errors import SettingsError
 
 Features = Literal["full", "lead_lag", "instantaneous", "random"]
@@ -71,6 +71,10 @@ class Settings:
             raise SettingsError(f"prime: sparsity goes with primer='sparse', but primer is {self.primer!r}.")
         if (self.edges is None) == (self.primer == "graph"):
             raise SettingsError("prime: primer='graph' and edges=... belong together; give both or neither.")
+        if self.per_window and self.primer == "graph":
+            raise SettingsError("prime: per_window features along a graph are not kept; use primer='dense'.")
+        if self.per_window and self.features == "random":
+            raise SettingsError("prime: random features are drawn once and read from no window; use per_window=False.")
 
 
 def reference(
@@ -116,10 +120,17 @@ class Primer(nn.Module):
         nn.init.zeros_(self.out.weight)
         nn.init.zeros_(self.out.bias)
 
-    def change(self, a: int, b: int, keys: int | None, features: Tensor | None = None) -> Tensor:
-        """F - 1 of rows a to b: [row, key, head, width], or [edge, head, width] without `keys`."""
+    def change(
+        self, a: int, b: int, keys: int | None, features: Tensor | None = None, free: Tensor | None = None
+    ) -> Tensor:
+        """F - 1 of rows a to b: [row, key, head, width], or [edge, head, width] without `keys`.
+
+        `free` holds the free terms from row a on, where the caller has cut them already.
+        """
         cut = (slice(a, b),) if keys is None else (slice(a, b), slice(0, keys))
         s: Tensor | None = None if self.free is None else self.free[cut]
+        if free is not None:
+            s = free[: b - a, :keys]
         if self.expand is not None:
             given = self.features[cut] if features is None else features[(..., *cut, slice(None))]
             expanded = self.expand(given)
@@ -149,7 +160,7 @@ class Layer(Projected):
         self.edges: Tensor | None
         self.primed: Tensor | None
         self.register_buffer(
-            "edges", None if settings.edges is None else _edge_list(settings.edges, primed, site.tokens)
+            "edges", None if settings.edges is None else edge_list("prime", settings.edges, primed, site.tokens)
         )
         self.register_buffer("primed", _drawn(primed, settings.sparsity) if settings.primer == "sparse" else None)
         shape = (primed, primed) if self.edges is None else (self.edges.shape[1],)
@@ -160,6 +171,7 @@ class Layer(Projected):
             causal=site.causal or self.decay is not None,
             needs_time_order=self.decay is not None,
             reads_windows=settings.per_window,
+            takes_gate=self.edges is None,
             reduces_to_softmax_at="primer='sparse', sparsity=1.0",
         )
 
@@ -173,11 +185,14 @@ class Layer(Projected):
                 found = self._along_edges(found)
             self.primer.features.copy_(found)
 
-    def primers(self) -> Float[Tensor, "query key head value_width"]:
-        """F of every pair of tokens, for the values."""
+    def primers(
+        self, windows: Float[Tensor, "window channel time"] | None = None
+    ) -> Float[Tensor, "*window query key head value_width"]:
+        """F of every pair of tokens, for the values; with `per_window`, of each window that is given."""
         tokens = self.site.tokens
         if self.edges is None:
-            return self._rows(0, tokens, tokens)[..., : self.site.per_value]
+            features = None if windows is None else self._features_of(windows)
+            return self._rows(0, tokens, tokens, features)[..., : self.site.per_value]
         made = 1 + self._edge_change(0, self.edges.shape[1])[..., : self.site.per_value]
         whole = torch.ones(tokens, tokens, *made.shape[1:], dtype=made.dtype, device=made.device)
         return whole.index_put((self.edges[0], self.edges[1]), made)
@@ -190,9 +205,15 @@ class Layer(Projected):
         scale = self.site.per_head**-0.5
         if self.edges is None:
             features = self._window_features(given)
-            out = mixing.dense(q, k, v, lambda a, b: self._rows(a, b, tokens, features), bias, scale, rate)
+            of_rows, windows = self._primers_of(tokens, features), 1 if features is None else len(features)
+            if given.gate is not None:
+                # Gated scores are the scores and a difference, which goes where any bias goes.
+                scores = mixing.scores(q, k, of_rows, scale)
+                change = self._gated(scores, given) - scores
+                bias = change if bias is None else bias + change
+            out = mixing.dense(q, k, v, of_rows, bias, scale, rate, self.primer.free, windows)
         else:
-            edges, rows = self._edges_within(tokens, given)
+            edges, rows = self._edges_within(tokens)
             out = mixing.on_edges(q, k, v, edges, rows, bias, scale, rate)
         return out.view(batch, group, heads, tokens, -1), given.carry
 
@@ -202,20 +223,30 @@ class Layer(Projected):
         bias, scale = self._bias(given, q), self.site.per_head**-0.5
         if self.edges is None:
             features = self._window_features(given)
-            logits = mixing.scores(q, k, lambda a, b: self._rows(a, b, tokens, features), scale)
+            logits = self._gated(mixing.scores(q, k, self._primers_of(tokens, features), scale), given)
             return (logits if bias is None else logits + bias).softmax(-1).view(batch, group, heads, tokens, tokens)
-        edges, rows = self._edges_within(tokens, given)
+        edges, rows = self._edges_within(tokens)
         along = mixing.edge_weights(q, k, edges, rows, bias, scale)
-        dense = torch.zeros(*q.shape[:3], tokens, dtype=q.dtype, device=q.device)
-        return _spread(dense, edges, along).view(batch, group, heads, tokens, tokens)
+        return spread(along, edges, tokens).view(batch, group, heads, tokens, tokens)
 
-    def _rows(self, a: int, b: int, tokens: int, features: Tensor | None = None) -> Tensor:
+    def _gated(self, scores: Float[Tensor, "row head query key"], given: Given) -> Tensor:
+        if given.gate is None:
+            return scores
+        gate = given.gate.expand(*given.x.shape[:2], *scores.shape[1:]).flatten(0, 1)
+        return gated(scores, gate, self.site.per_head**-0.5)
+
+    def _primers_of(self, tokens: int, features: Tensor | None) -> mixing.FreeRows:
+        return lambda a, b, free: self._rows(a, b, tokens, features, free)
+
+    def _rows(self, a: int, b: int, tokens: int, features: Tensor | None = None, free: Tensor | None = None) -> Tensor:
         """F of queries a to b and all keys; 1 for calendar tokens and pairs without a primer."""
         last, keys = max(a, min(b, self.count)), min(tokens, self.count)
-        change = self.primer.change(a, last, keys, features)
+        change = self.primer.change(a, last, keys, features, free)
         if self.primed is not None:
             change = change * self.primed[a:last, :keys, None, None]
-        return 1 + functional.pad(change, (0, 0, 0, 0, 0, tokens - keys, 0, b - last))
+        if tokens > keys or b > last:
+            change = functional.pad(change, (0, 0, 0, 0, 0, tokens - keys, 0, b - last))
+        return 1 + change
 
     def _edge_change(self, a: int, b: int, features: Tensor | None = None) -> Tensor:
         """F - 1 of some edges; 0 where one end is a calendar token."""
@@ -224,11 +255,9 @@ class Layer(Projected):
         inside = (self.edges[:, a:b] < self.count).all(0)
         return change * inside[:, None, None]
 
-    def _edges_within(self, tokens: int, given: Given) -> tuple[Tensor, mixing.Rows]:
+    def _edges_within(self, tokens: int) -> tuple[Tensor, mixing.Rows]:
         """The edges among the first tokens, and F along them."""
         assert self.edges is not None
-        if self.settings.per_window:
-            raise SettingsError("prime: per_window features along a graph are not kept; use primer='dense'.")
         if tokens == self.site.tokens:
             return self.edges, lambda a, b: 1 + self._edge_change(a, b)
         keep = torch.nonzero((self.edges < tokens).all(0))[:, 0]
@@ -248,7 +277,10 @@ class Layer(Projected):
                 f"prime: per_window=True needs each batch's windows, which {self.site.host} did not hand over; "
                 "use per_window=False."
             )
-        return pairs.features_each(given.windows[:, : self.channels], self.settings.features)
+        return self._features_of(given.windows).repeat_interleave(given.x.shape[1], dim=0)
+
+    def _features_of(self, windows: Tensor) -> Tensor:
+        return pairs.features_each(windows[:, : self.channels], self.settings.features)
 
     def _bias(self, given: Given, like: Tensor) -> Tensor | None:
         """All that is added to the scores: [batch * group, head, query, key], or None."""
@@ -266,34 +298,9 @@ class Layer(Projected):
         return total.to(like.dtype).expand(*given.x.shape[:2], self.site.heads, tokens, tokens).flatten(0, 1)
 
 
-def _spread(dense: Tensor, edges: Tensor, along: Tensor) -> Tensor:
-    """Weights along edges as a matrix, 0 elsewhere."""
-    place = edges[0] * dense.shape[-1] + edges[1]
-    return dense.flatten(2).index_copy(2, place, along).view(dense.shape)
-
-
 def _drawn(count: int, sparsity: float) -> Tensor:
     """Which pairs have a primer: all but a share, drawn at random."""
     without = torch.randperm(count * count)[: round(sparsity * count * count)]
     primed = torch.ones(count * count, dtype=torch.bool)
     primed[without] = False
     return primed.view(count, count)
-
-
-def _edge_list(edges: Sequence[Any] | Tensor, count: int, tokens: int) -> Tensor:
-    """[2, edge], sorted by query: the given pairs, a loop at every token, and all pairs with a calendar token."""
-    given = torch.as_tensor(edges)
-    if given.dim() == 2 and given.shape == (count, count) and not (count == 2 and given.max() > 1):
-        given = torch.nonzero(given)
-    elif given.dim() != 2 or given.shape[1] != 2:
-        raise SettingsError(
-            f"prime: edges has shape {tuple(given.shape)}; give pairs (query, key) or a {count} x {count} matrix."
-        )
-    if len(given) and (given.min() < 0 or given.max() >= count):
-        raise SettingsError(
-            f"prime: an edge names token {int(given.max())}, but there are tokens 0 to {count - 1} only."
-        )
-    linked = torch.eye(tokens, dtype=torch.bool)
-    linked[given[:, 0].long(), given[:, 1].long()] = True
-    linked[count:], linked[:, count:] = True, True
-    return torch.nonzero(linked).T.contiguous()

@@ -45,7 +45,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from rearview.attention._fused_bias import attend, banded, chunk_of, hide, toeplitz
+from rearview.attention._fused import by_row
+from rearview.attention._fused_bias import attend, by_age, hide, toeplitz
 from rearview.attention._rbca_bias import BIASES, STUDY, Number, Rate, Window, butterworth, reach, spread
 from rearview.attention.contract import Carry, Claims, Given, Heads, Projected, Site
 from rearview.attention.softmax import joined
@@ -314,12 +315,11 @@ class Layer(Projected):
         fading = self._fading(q, given)
         rows = q.flatten(0, 1), k.flatten(0, 1), v.flatten(0, 1)
         scale = self.site.per_head**-0.5
-        back = self.decay.window.back
-        if back is not None and self._in_a_band(q.shape[-2], back, given):
+        if self._by_age(given) and given.bias is None:
             real = None if given.mask is None else given.mask.flatten(0, 1)
-            mixed = banded(*rows, profile=fading, back=back, real=real, scale=scale)
+            mixed = by_age(*rows, profile=fading, back=self.decay.window.back, real=real, scale=scale)
         else:
-            bias = _folded(self._bias(fading, q, given), q.shape[0], q.shape[1])
+            bias = by_row(self._bias(fading, q, given), q.shape[0], q.shape[1])
             mixed = attend(*rows, bias=bias, scale=scale, ordered=self.site.times is None)
         handed_on = (q, k, fading) if self.settings.residual_mask == "accumulate" else (q, k)
         return mixed.view(v.shape), None if given.carry is None else handed_on
@@ -339,21 +339,11 @@ class Layer(Projected):
     def _by_age(self, given: Given) -> bool:
         return given.ages is None and self.site.times is None
 
-    def _in_a_band(self, tokens: int, back: int, given: Given) -> bool:
-        # Who gives a bias or ages holds a number for every pair already, and two chunks are as dear as the whole.
-        return self._by_age(given) and given.bias is None and tokens > 2 * chunk_of(back)
-
     def _bias(self, fading: Tensor, q: Tensor, given: Given) -> Tensor:
         """All that is added to the scores, broadcastable to [batch, group, head, token, token]."""
         bias = toeplitz(fading, q.shape[-2], q.shape[-2]) if self._by_age(given) else fading
         bias = bias if given.mask is None else hide(bias, given.mask)
         return bias if given.bias is None else bias + given.bias
-
-
-def _folded(bias: Tensor, batch: int, group: int) -> Float[Tensor, "row _ token token"]:
-    """[batch, group, ...] as [row, ...], left at one row where all have the same."""
-    bias = bias[(None,) * (5 - bias.dim())]
-    return bias[0] if bias.shape[:2] == (1, 1) else bias.expand(batch, group, -1, -1, -1).flatten(0, 1)
 
 
 def _wide(like: Tensor) -> torch.dtype:

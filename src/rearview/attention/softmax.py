@@ -17,9 +17,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from rearview.attention._fused import attend
+from rearview.attention._fused import attend, by_row
 from rearview.attention._rotary import Rotary
-from rearview.attention.contract import Carry, Claims, Given, Heads, Projected, Site, additive, causal_bias
+from rearview.attention.contract import Carry, Claims, Given, Heads, Projected, Site, additive, causal_bias, gated
+from rearview.embed.dropout import dropout
 from rearview.errors import SettingsError
 
 
@@ -64,17 +65,28 @@ class Layer(Projected):
             causal=site.causal,
             needs_time_order=settings.rotary,
             carries_scores=True,
+            takes_gate=True,
             reduces_to_softmax_at="rotary=False" if settings.rotary else "always",
         )
 
     def mix(self, q: Tensor, k: Tensor, v: Tensor, given: Given) -> tuple[Heads, Carry | None]:
         q, k = self._queries_and_keys(q, k, given)
-        mixed = fused(q, k, v, self._bias(given), self.site, self.training)
+        if given.gate is None:
+            mixed = fused(q, k, v, self._bias(given), self.site, self.training)
+        else:
+            # No fused kernel multiplies scores by a gate that learns.
+            mixed = dropout(self._weights(q, k, given), self.site.dropout, self.training) @ v
         return mixed, None if given.carry is None else (q, k)
 
     def operator(self, q: Tensor, k: Tensor, given: Given) -> Float[Tensor, "batch group head query key"]:
         q, k = self._queries_and_keys(q, k, given)
-        scores = q @ k.transpose(-1, -2) * self.site.per_head**-0.5
+        return self._weights(q, k, given)
+
+    def _weights(self, q: Tensor, k: Tensor, given: Given) -> Float[Tensor, "batch group head query key"]:
+        scale = self.site.per_head**-0.5
+        scores = q @ k.transpose(-1, -2) * scale
+        if given.gate is not None:
+            scores = gated(scores, given.gate, scale)
         added = self._bias(given)
         if self.site.causal:
             scores = scores + causal_bias(q.shape[-2], q)
@@ -95,8 +107,7 @@ class Layer(Projected):
 def fused(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, site: Site, training: bool) -> Heads:
     """softmax(Q K^T / sqrt(d_h) + bias) V, fused; queries and keys may be wider than the values."""
     batch, group, heads, tokens, width = v.shape
-    if bias is not None:
-        bias = bias.expand(batch, group, *bias.shape[-3:]).flatten(0, 1) if bias.dim() > 3 else bias
+    bias = None if bias is None else by_row(bias, batch, group)
     dropout = site.dropout if training else 0.0
     q, k, v = q.flatten(0, 1), k.flatten(0, 1), v.flatten(0, 1)
     out = attend(q, k, v, bias, site.per_head**-0.5, causal=site.causal, dropout=dropout)

@@ -16,7 +16,8 @@ is meant to have none. As p goes to 1 the layer falls back to S = I.
 
 What runs is A S1 = Q (S1^T K)^T and (W S2) V = W (S2 V): attention with mixed keys and mixed values. That costs
 N^2 d_h instead of N^3, and the softmax kind runs on the fused kernel. S^T K is taken as K + M^T K, with M~ formed in
-float32: the identity is then exact in bfloat16, where 1 + 0.001 is 1.
+float32: the identity is then exact in bfloat16, where 1 + 0.001 is 1. On a GPU a kernel of our own mixes over short
+axes, and another forms rectified weights block by block, in the backward pass once more, without keeping any.
 
 Where we differ from the paper, or it is silent:
 - The scores are divided by sqrt(d_h), which the paper never writes but all its backbones do; `score_scale=1` undoes it.
@@ -40,9 +41,10 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
+from rearview.attention._fused import long_fits, own_kernels_run
 from rearview.attention._lent_bias import lent_bias
 from rearview.attention._rectify import ScoreNorm, rectified, shown
-from rearview.attention.contract import Carry, Claims, Given, Heads, Projected, Site, additive
+from rearview.attention.contract import Carry, Claims, Given, Heads, Projected, Site, additive, gated
 from rearview.attention.softmax import fused, joined
 from rearview.embed.dropout import dropout
 from rearview.errors import SettingsError
@@ -134,11 +136,34 @@ def regularised(offset: Tensor, rate: Tensor | float) -> Tensor:
 def mixed(
     offset: Float[Tensor, "*branch head token token"], part: Float[Tensor, "*branch batch group head token d"]
 ) -> Float[Tensor, "*branch batch group head token d"]:
-    """(I + offset) part, as part + offset part: one product a head, whatever the number of batches and groups."""
+    """(I + offset) part, as part + offset part: one product a head, whatever the number of batches and groups.
+
+    Over fewer tokens than a head has channels the products are so small that turning the axes would cost more than it
+    saves, and there is one for each batch and group.
+    """
+    tokens, width = part.shape[-2:]
+    if _mixes_in_a_kernel(offset, part):
+        from rearview.attention.kernels.mixture import add_mixture
+
+        rows = part.view(-1, *part.shape[-5:]).flatten(1, 2)
+        return add_mixture(offset.view(-1, *offset.shape[-3:]), rows).view(part.shape)
+    if tokens <= width:
+        each = part.reshape(-1, tokens, width)
+        offsets = offset[..., None, None, :, :, :].expand(*part.shape[:-1], tokens).reshape(-1, tokens, tokens)
+        return torch.baddbmm(each, offsets, each).view(part.shape)
     columns = part.movedim((-5, -4), (-3, -2))
     flat = columns.flatten(-3).flatten(0, -3)
-    out = torch.baddbmm(flat, offset.flatten(0, -3), flat)
-    return out.view(columns.shape).movedim((-3, -2), (-5, -4))
+    out = torch.baddbmm(flat, offset.flatten(0, -3), flat).view(columns.shape).movedim((-3, -2), (-5, -4))
+    # A CPU's kernels walk from token to token and want them side by side; on a GPU the copy is one more pass.
+    return out.contiguous() if out.device.type == "cpu" else out
+
+
+def _mixes_in_a_kernel(offset: Tensor, part: Tensor) -> bool:
+    if not own_kernels_run(part, part, offset):
+        return False
+    from rearview.attention.kernels.mixture import fits
+
+    return fits(part)
 
 
 class Layer(Projected):
@@ -177,6 +202,7 @@ class Layer(Projected):
             causal=self.causal,
             needs_time_order=self.decay is not None or settings.causal,
             carries_scores=settings.carry_scores,
+            takes_gate=True,
             reduces_to_softmax_at="kind softmax, M1 = M2 = 0",
         )
 
@@ -185,17 +211,14 @@ class Layer(Projected):
         before, after = self.offsets(v.shape[-2], v, self.settings.sor and self.training)
         k, v = _real(k, given), _real(v, given)
         k, v = mixed(before.transpose(-1, -2), k), mixed(after, v)
-        if self.settings.kind == "softmax":
-            return fused(self._to_fused(q[0]), k[0], v, self._bias(given, q), self.place, self.training), handed_on
-        weights = self._rectified(q @ k.transpose(-1, -2), given)
-        return dropout(weights, self.site.dropout, self.training) @ v, handed_on
+        return self._attended(q, k, v, given), handed_on
 
     def operator(self, q: Tensor, k: Tensor, given: Given) -> Float[Tensor, "batch group head query key"]:
         q, k, _ = self._branches(q, k, given)
         before, after = self.offsets(q.shape[-2], q, regularise=False)
         k = _real(k, given)
         scores = q @ mixed(before.transpose(-1, -2), k).transpose(-1, -2)
-        weights = self._softmax(scores[0], given) if self.settings.kind == "softmax" else self._rectified(scores, given)
+        weights = self._weights(scores, given)
         weights = weights + weights @ after
         return weights if given.mask is None else weights * given.mask[:, :, None, None, :]
 
@@ -230,6 +253,33 @@ class Layer(Projected):
         q, k = joined(q, k, given.carry)
         return q, k, (q, k)
 
+    def _attended(self, q: Tensor, k: Tensor, v: Tensor, given: Given) -> Heads:
+        """Attention to mixed keys and values, by a fused kernel where there is one."""
+        if given.gate is not None:
+            weights = self._weights(q @ k.transpose(-1, -2), given)
+            return dropout(weights, self._dropout(), self.training) @ v
+        if self.settings.kind == "softmax":
+            return fused(self._to_fused(q[0]), k[0], v, self._bias(given, q), self.place, self.training)
+        unbiased = given.bias is None and self.causal == self.place.causal and self.settings.score_norm == "none"
+        if unbiased and long_fits(q, k, v, self._dropout()):
+            from rearview.attention.kernels.long import attend_long
+
+            real = None if given.mask is None else given.mask.flatten(0, 1)
+            q, k, rows, kind = q.flatten(1, 2), k.flatten(1, 2), v.flatten(0, 1), self.settings.kind
+            return attend_long(q, k, rows, None, None, real, self.scale, self.causal, kind).view(v.shape)
+        weights = self._rectified(q @ k.transpose(-1, -2), given)
+        return dropout(weights, self._dropout(), self.training) @ v
+
+    def _dropout(self) -> float:
+        return self.site.dropout if self.training else 0.0
+
+    def _weights(self, scores: Float[Tensor, "branch batch group head query key"], given: Given) -> Tensor:
+        """The weights before S2; a gate acts on the softmax kind's scores, after S1, and on the others' weights."""
+        if self.settings.kind == "softmax":
+            return self._softmax(scores[0], given)
+        weights = self._rectified(scores, given)
+        return weights if given.gate is None else weights * given.gate
+
     def _rectified(self, scores: Float[Tensor, "branch batch group head query key"], given: Given) -> Tensor:
         scores = scores * self.scale
         earlier = None if self.earlier is None else self.earlier[: scores.shape[-2], : scores.shape[-1]]
@@ -239,6 +289,8 @@ class Layer(Projected):
 
     def _softmax(self, scores: Tensor, given: Given) -> Tensor:
         scores = scores * self.scale
+        if given.gate is not None:
+            scores = gated(scores, given.gate, self.scale)
         bias = self._bias(given, scores)
         if bias is not None:
             scores = scores + bias

@@ -1,1 +1,22 @@
 """Hand-written GPU kernels, each beside a form that torch can run anywhere; nothing here is needed on a CPU."""
+
+import importlib.util
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+HAS_TRITON = importlib.util.find_spec("triton") is not None
+
+Wrap = Callable[[Any], Any]
+"""How a kernel is called: as it is, or made visible to torch.compile by `torch.library.wrap_triton`."""
+
+
+def plain(kernel: Any) -> Any:
+    """A kernel as it is."""
+    return kernel
+
+
+def available(device: torch.device) -> bool:
+    """Whether kernels can run on a device."""
+    return device.type == "cuda" and HAS_TRITON

@@ -5,7 +5,7 @@ the bytes ask for. Here a program loads the queries, keys and values of one head
 and writes the result once; the backward pass forms it again, so nothing but the inputs is kept and no sum needs a
 second program. Inputs are read where they lie (views of one projection), so no copy is made either.
 
-    S = Q K^T s + M,   P = softmax(S) or relu(S),   O = P V
+    S = Q K^T s + M,   P = softmax(S),   O = P V
 """
 
 from typing import Any
@@ -17,23 +17,10 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.library import triton_op, wrap_triton
 
+from rearview.attention.kernels._tiles import block, like, packed, precision, put, tile
+
 LONGEST = 128
 WIDEST = 128
-
-
-@triton.jit
-def _tile(start, rows, columns, stride, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
-    """[ROWS, COLUMNS] numbers, 0 outside the tensor."""
-    r, c = tl.arange(0, ROWS), tl.arange(0, COLUMNS)
-    inside = (r[:, None] < rows) & (c[None, :] < columns)
-    return tl.load(start + r[:, None] * stride + c[None, :], mask=inside, other=0.0)
-
-
-@triton.jit
-def _put(start, values, rows, columns, stride, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
-    r, c = tl.arange(0, ROWS), tl.arange(0, COLUMNS)
-    inside = (r[:, None] < rows) & (c[None, :] < columns)
-    tl.store(start + r[:, None] * stride + c[None, :], values.to(start.dtype.element_ty), mask=inside)
 
 
 @triton.jit
@@ -52,10 +39,8 @@ def _scores(
 
 
 @triton.jit
-def _weights(s, RELU: tl.constexpr):
-    """P: softmax or relu of the scores."""
-    if RELU:
-        return tl.maximum(s, 0.0)
+def _normal(s):
+    """Rows of weights that sum to 1: the softmax of whole rows of scores."""
     p = tl.exp(s - tl.max(s, 1)[:, None])
     return p / tl.sum(p, 1)[:, None]
 
@@ -65,16 +50,16 @@ def _forward(
     Q, K, V, M, OUT,
     qb, qh, qt, kb, kh, kt, vb, vh, vt, mb, mh, mi, mj, ob, oh, ot,
     heads, tokens, scale, key_width, value_width,
-    BIASED: tl.constexpr, CAUSAL: tl.constexpr, RELU: tl.constexpr,
+    BIASED: tl.constexpr, CAUSAL: tl.constexpr,
     TOKENS: tl.constexpr, KEY: tl.constexpr, VALUE: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
     b, h = tl.program_id(0).to(tl.int64) // heads, tl.program_id(0).to(tl.int64) % heads
-    q = _tile(Q + b * qb + h * qh, tokens, key_width, qt, TOKENS, KEY)
-    k = _tile(K + b * kb + h * kh, tokens, key_width, kt, TOKENS, KEY)
-    v = _tile(V + b * vb + h * vh, tokens, value_width, vt, TOKENS, VALUE)
+    q = tile(Q + b * qb + h * qh, tokens, key_width, qt, TOKENS, KEY)
+    k = tile(K + b * kb + h * kh, tokens, key_width, kt, TOKENS, KEY)
+    v = tile(V + b * vb + h * vh, tokens, value_width, vt, TOKENS, VALUE)
     s = _scores(q, k, M + b * mb + h * mh, mi, mj, tokens, scale, BIASED, CAUSAL, TOKENS, PRECISION)
-    o = tl.dot(_weights(s, RELU).to(v.dtype), v, input_precision=PRECISION)
-    _put(OUT + b * ob + h * oh, o, tokens, value_width, ot, TOKENS, VALUE)
+    o = tl.dot(_normal(s).to(v.dtype), v, input_precision=PRECISION)
+    put(OUT + b * ob + h * oh, o, tokens, value_width, ot, TOKENS, VALUE)
 
 
 @triton.jit
@@ -82,143 +67,122 @@ def _backward(
     Q, K, V, M, G, DQ, DK, DV,
     qb, qh, qt, kb, kh, kt, vb, vh, vt, mb, mh, mi, mj, gb, gh, gt, dqb, dqh, dqt, dkb, dkh, dkt, dvb, dvh, dvt,
     heads, tokens, scale, key_width, value_width,
-    BIASED: tl.constexpr, CAUSAL: tl.constexpr, RELU: tl.constexpr,
+    BIASED: tl.constexpr, CAUSAL: tl.constexpr,
     TOKENS: tl.constexpr, KEY: tl.constexpr, VALUE: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
     b, h = tl.program_id(0).to(tl.int64) // heads, tl.program_id(0).to(tl.int64) % heads
-    q = _tile(Q + b * qb + h * qh, tokens, key_width, qt, TOKENS, KEY)
-    k = _tile(K + b * kb + h * kh, tokens, key_width, kt, TOKENS, KEY)
-    v = _tile(V + b * vb + h * vh, tokens, value_width, vt, TOKENS, VALUE)
-    g = _tile(G + b * gb + h * gh, tokens, value_width, gt, TOKENS, VALUE)
+    q = tile(Q + b * qb + h * qh, tokens, key_width, qt, TOKENS, KEY)
+    k = tile(K + b * kb + h * kh, tokens, key_width, kt, TOKENS, KEY)
+    v = tile(V + b * vb + h * vh, tokens, value_width, vt, TOKENS, VALUE)
+    g = tile(G + b * gb + h * gh, tokens, value_width, gt, TOKENS, VALUE)
     s = _scores(q, k, M + b * mb + h * mh, mi, mj, tokens, scale, BIASED, CAUSAL, TOKENS, PRECISION)
-    p = _weights(s, RELU)
+    p = _normal(s)
     dv = tl.dot(tl.trans(p.to(g.dtype)), g, input_precision=PRECISION)
-    _put(DV + b * dvb + h * dvh, dv, tokens, value_width, dvt, TOKENS, VALUE)
+    put(DV + b * dvb + h * dvh, dv, tokens, value_width, dvt, TOKENS, VALUE)
     dp = tl.dot(g, tl.trans(v), input_precision=PRECISION)
-    if RELU:
-        ds = tl.where(s > 0, dp, 0.0)
-    else:
-        ds = p * (dp - tl.sum(p * dp, 1)[:, None])
+    ds = p * (dp - tl.sum(p * dp, 1)[:, None])
     ds = (ds * scale).to(q.dtype)
     dq = tl.dot(ds, k, input_precision=PRECISION)
-    _put(DQ + b * dqb + h * dqh, dq, tokens, key_width, dqt, TOKENS, KEY)
+    put(DQ + b * dqb + h * dqh, dq, tokens, key_width, dqt, TOKENS, KEY)
     dk = tl.dot(tl.trans(ds), q, input_precision=PRECISION)
-    _put(DK + b * dkb + h * dkh, dk, tokens, key_width, dkt, TOKENS, KEY)
+    put(DK + b * dkb + h * dkh, dk, tokens, key_width, dkt, TOKENS, KEY)
 
 
 def _sizes(q: Tensor, v: Tensor) -> dict[str, Any]:
-    def block(size: int) -> int:
-        return max(16, triton.next_power_of_2(size))
-
     tokens = block(q.shape[2])
-    exact = q.dtype == torch.float32 and not torch.backends.cuda.matmul.allow_tf32
     return {
         "TOKENS": tokens,
         "KEY": block(q.shape[3]),
         "VALUE": block(v.shape[3]),
-        # Three products on tensor cores are as exact as float32 arithmetic, at a fraction of its time.
-        "PRECISION": "tf32x3" if exact else "tf32",
+        "PRECISION": precision(q.dtype),
         "num_warps": {16: 1, 32: 2, 64: 4}.get(tokens, 8),
     }
 
 
-def _bias_strides(bias: Tensor | None, q: Tensor) -> tuple[Tensor, tuple[int, int, int, int]]:
+def _bias_strides(bias: Tensor | None, part: Tensor) -> tuple[Tensor, tuple[int, int, int, int]]:
     """The bias as it lies, broadcast by strides of 0."""
     if bias is None:
-        return q, (0, 0, 0, 0)
-    wide = bias.expand(q.shape[0], q.shape[1], q.shape[2], q.shape[2])
+        return part, (0, 0, 0, 0)
+    wide = bias.expand(*part.shape[:3], part.shape[2])
     return wide, (wide.stride(0), wide.stride(1), wide.stride(2), wide.stride(3))
 
 
-def _like(part: Tensor) -> Tensor:
-    """Room for a result [batch, head, token, width], laid out token by token as the projections are."""
-    batch, heads, tokens, width = part.shape
-    return torch.empty(batch, tokens, heads, width, dtype=part.dtype, device=part.device).transpose(1, 2)
-
-
-def attend_short(
-    q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, scale: float, causal: bool = False, relu: bool = False
-) -> Tensor:
+def attend_short(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, scale: float, causal: bool = False) -> Tensor:
     """P V of q, k [batch, head, token, key_width] and v [batch, head, token, value_width]; no gradient for the bias."""
     if torch.compiler.is_compiling():
-        return short_attention(q, k, v, bias, scale, causal, relu)
-    return _Eager.apply(q, k, v, bias, scale, causal, relu)
+        return short_attention(q, k, v, bias, scale, causal)
+    return _Eager.apply(q, k, v, bias, scale, causal)
 
 
 class _Eager(torch.autograd.Function):
     """The same without the dispatcher, which costs more than the kernel at these sizes."""
 
     @staticmethod
-    def forward(
-        ctx: Any, q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, scale: float, causal: bool, relu: bool
-    ) -> Tensor:
+    def forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, scale: float, causal: bool) -> Tensor:
         ctx.save_for_backward(q, k, v, bias)
-        ctx.scale, ctx.causal, ctx.relu = scale, causal, relu
-        return _run_forward(_forward, q, k, v, bias, scale, causal, relu)
+        ctx.scale, ctx.causal = scale, causal
+        return _run_forward(_forward, q, k, v, bias, scale, causal)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
         q, k, v, bias = ctx.saved_tensors
-        g = g if g.stride(-1) == 1 else g.contiguous()
-        made = _run_backward(_backward, g, q, k, v, bias, ctx.scale, ctx.causal, ctx.relu)
-        return (*made, None, None, None, None)
+        made = _run_backward(_backward, packed(g), q, k, v, bias, ctx.scale, ctx.causal)
+        return (*made, None, None, None)
 
 
 def _run_forward(
-    kernel: Any, q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, scale: float, causal: bool, relu: bool
+    kernel: Any, q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, scale: float, causal: bool
 ) -> Tensor:
-    out = _like(v)
+    out = like(v)
     m, strides = _bias_strides(bias, q)
     kernel[(q.shape[0] * q.shape[1],)](
         q, k, v, m, out,
         *q.stride()[:3], *k.stride()[:3], *v.stride()[:3], *strides, *out.stride()[:3],
         q.shape[1], q.shape[2], scale, q.shape[3], v.shape[3],
-        BIASED=bias is not None, CAUSAL=causal, RELU=relu, **_sizes(q, v),
+        BIASED=bias is not None, CAUSAL=causal, **_sizes(q, v),
     )  # fmt: skip
     return out
 
 
 def _run_backward(
-    kernel: Any, g: Tensor, q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, scale: float, causal: bool, relu: bool
+    kernel: Any, g: Tensor, q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, scale: float, causal: bool
 ) -> tuple[Tensor, Tensor, Tensor]:
-    dq, dk, dv = _like(q), _like(k), _like(v)
+    dq, dk, dv = torch.empty_like(q), torch.empty_like(k), torch.empty_like(v)
     m, strides = _bias_strides(bias, q)
     kernel[(q.shape[0] * q.shape[1],)](
         q, k, v, m, g, dq, dk, dv,
         *q.stride()[:3], *k.stride()[:3], *v.stride()[:3], *strides, *g.stride()[:3],
         *dq.stride()[:3], *dk.stride()[:3], *dv.stride()[:3],
         q.shape[1], q.shape[2], scale, q.shape[3], v.shape[3],
-        BIASED=bias is not None, CAUSAL=causal, RELU=relu, **_sizes(q, v),
+        BIASED=bias is not None, CAUSAL=causal, **_sizes(q, v),
     )  # fmt: skip
     return dq, dk, dv
 
 
 @triton_op("rearview::short_attention", mutates_args={})
-def short_attention(
-    q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, scale: float, causal: bool, relu: bool
-) -> Tensor:
+def short_attention(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, scale: float, causal: bool) -> Tensor:
     """`attend_short` as an operator that torch.compile can see into."""
-    return _run_forward(wrap_triton(_forward), q, k, v, bias, scale, causal, relu)
+    return _run_forward(wrap_triton(_forward), q, k, v, bias, scale, causal)
 
 
 @triton_op("rearview::short_attention_backward", mutates_args={})
 def short_attention_backward(
-    g: Tensor, q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, scale: float, causal: bool, relu: bool
+    g: Tensor, q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, scale: float, causal: bool
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Gradients of q, k and v."""
-    return _run_backward(wrap_triton(_backward), g, q, k, v, bias, scale, causal, relu)
+    return _run_backward(wrap_triton(_backward), g, q, k, v, bias, scale, causal)
 
 
 def _remember(ctx: Any, inputs: Any, output: Any) -> None:
-    q, k, v, bias, ctx.scale, ctx.causal, ctx.relu = inputs
+    q, k, v, bias, ctx.scale, ctx.causal = inputs
     ctx.save_for_backward(q, k, v, bias)
 
 
 def _gradients(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
     q, k, v, bias = ctx.saved_tensors
-    g = g if g.stride(-1) == 1 else g.contiguous()
-    return (*short_attention_backward(g, q, k, v, bias, ctx.scale, ctx.causal, ctx.relu), None, None, None, None)
+    made = short_attention_backward(packed(g), q, k, v, bias, ctx.scale, ctx.causal)
+    return (*made, None, None, None)
 
 
 short_attention.register_autograd(_gradients, setup_context=_remember)

@@ -1,0 +1,55 @@
+"""What every kernel here needs: tiles in and out, rooms for results, sizes of blocks, the precision of products."""
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+KNOWN = (torch.float32, torch.bfloat16, torch.float16)
+"""The types that the kernels take."""
+ROOMY = (9, 10)
+"""Generations whose chips have the 227 KiB of shared memory that the largest tiles are made for: H100 to B200."""
+
+
+@triton.jit
+def tile(start, rows, columns, stride, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    """[ROWS, COLUMNS] numbers, 0 outside the tensor."""
+    r, c = tl.arange(0, ROWS), tl.arange(0, COLUMNS)
+    inside = (r[:, None] < rows) & (c[None, :] < columns)
+    return tl.load(start + r[:, None] * stride + c[None, :], mask=inside, other=0.0)
+
+
+@triton.jit
+def put(start, values, rows, columns, stride, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    """Write the part of a tile that lies inside the tensor."""
+    r, c = tl.arange(0, ROWS), tl.arange(0, COLUMNS)
+    inside = (r[:, None] < rows) & (c[None, :] < columns)
+    tl.store(start + r[:, None] * stride + c[None, :], values.to(start.dtype.element_ty), mask=inside)
+
+
+def roomy(device: torch.device) -> bool:
+    """Whether the largest tiles fit on this device; the interpreter on a CPU knows no limit."""
+    return device.type != "cuda" or torch.cuda.get_device_capability(device)[0] in ROOMY
+
+
+def block(size: int) -> int:
+    """The side of a tile that holds `size`: a power of 2 that tensor cores take."""
+    return max(16, triton.next_power_of_2(size))
+
+
+def precision(dtype: torch.dtype) -> str:
+    """How products of float32 run: as torch's own do, so in TF32 only where the caller allows it."""
+    exact = dtype == torch.float32 and not torch.backends.cuda.matmul.allow_tf32
+    # Three products on tensor cores are as exact as float32 arithmetic, at a fraction of its time.
+    return "tf32x3" if exact else "tf32"
+
+
+def like(part: Tensor) -> Tensor:
+    """Room for a result [batch, head, token, width], laid out token by token as the projections are."""
+    batch, heads, tokens, width = part.shape
+    return torch.empty(batch, tokens, heads, width, dtype=part.dtype, device=part.device).transpose(1, 2)
+
+
+def packed(part: Tensor) -> Tensor:
+    """The tensor as it lies where the numbers of a token lie side by side, else a copy in which they do."""
+    return part if part.stride(-1) == 1 else part.contiguous()
