@@ -233,3 +233,29 @@ def test_cases_of_another_class_are_drawn_when_picked(driver: Any, tmp_path: Pat
     assert "taken for down" in page.field("examples-subject").text
     assert page.traces("loss-plot") == 2
     page.check()
+
+
+@pytest.mark.parametrize("width", [1280, 420])
+def test_results_of_another_data_set_are_drawn_when_picked(driver: Any, tmp_path: Path, width: int):
+    import small_results
+
+    from rearview.jobs.results_page import read, summarise
+    from rearview.report import results
+
+    told = summarise(read([str(path) for path in small_results.write(tmp_path)]), "rearview report study.csv")
+    page = Opened(driver, results.write(tmp_path / "results.html", told), width)
+    seen = "return [...document.querySelectorAll('.board')].filter((board) => !board.hidden).length"
+    assert page.run(seen) == 4
+    assert page.traces("cost-plot") == 6
+    page.select("dataset", "ETTh2")
+    assert page.traces("cost-plot") == page.traces("horizons-plot") == 4
+    means = [e.scores["mae"].mean for e in told.entries if (e.name, e.dataset) == ("patchtst + toa", "ETTh2")]
+    page.select("metric", "mae")
+    assert page.drawn("horizons-plot", "patchtst + toa") == pytest.approx(means)
+    page.select("cost-kind", "train_seconds")
+    page.select("horizon", "720")
+    assert page.run("return document.getElementById('cost-plot').layout.xaxis.type") == "log"
+    page.select("scope", "classification|published:tslib")
+    assert page.run(seen) == 1
+    assert page.run("return document.getElementById('horizons').hidden")
+    page.check()

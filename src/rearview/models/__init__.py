@@ -2,14 +2,19 @@
 
 model = models.create("patchtst", channels=7, lookback=336, steps=96, attention="softmax", width=128, heads=16)
 yhat = model(past)               # [batch, channel, time] -> [batch, channel, steps]
+
+Networks that other packages keep (`borrowed()`) are created the same way, where the package is installed; they are not
+among `names()`. `adapters` stand around a network.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from rearview.attention import Spec
 from rearview.errors import SettingsError
+from rearview.models import adapters as _adapters
 from rearview.shelf import Setting, Shelf, settings_from, settings_table
 
 if TYPE_CHECKING:
@@ -19,8 +24,12 @@ if TYPE_CHECKING:
     from rearview.models.contract import Shape as Shape
 
 _SHELF = Shelf(
-    "rearview.models", "model", needs=("Settings", "Network"), aside=("contract", "encoder", "heads", "pairs", "stack")
+    "rearview.models",
+    "model",
+    needs=("Settings", "Network"),
+    aside=("contract", "costs", "encoder", "heads", "pairs", "stack"),
 )
+_BASELINES = Shelf("rearview.models.baselines", "model", needs=("Settings", "Network", "PACKAGE"))
 _CONTRACT = ("Model", "ModelClaims", "Shape")
 
 
@@ -29,9 +38,15 @@ def names() -> list[str]:
     return _SHELF.names()
 
 
+def borrowed(*, installed: bool = False) -> list[str]:
+    """Every network that another package keeps, or those whose package is installed here."""
+    found = _BASELINES.names()
+    return [name for name in found if _is_installed(name)] if installed else found
+
+
 def summary(name: str) -> str:
     """A network in one line, without importing it."""
-    return _SHELF.summary(name)
+    return _shelf(name).summary(name)
 
 
 def register(name: str, module: ModuleType) -> None:
@@ -41,12 +56,12 @@ def register(name: str, module: ModuleType) -> None:
 
 def claims(name: str) -> "ModelClaims":
     """What a network says of itself."""
-    return _SHELF.module(name).Network.claims
+    return _module(name).Network.claims
 
 
 def settings_of(name: str) -> type[Any]:
     """The settings class of a network."""
-    return _SHELF.module(name).Settings
+    return _module(name).Settings
 
 
 def create(
@@ -60,16 +75,19 @@ def create(
     future: int = 0,
     asks: "Asks" = "steps",
     classes: int = 0,
+    adapters: Sequence[_adapters.Spec] = (),
     **settings: Any,
 ) -> "Model":
     """The network `name` for windows of `channels` x `lookback`, asked for `steps`; unknown settings are refused.
 
     `marks` calendar features or known inputs come with each window, known `future` steps ahead (0: past only). With
-    `asks="window"` the network gives the window back, with `asks="classes"` logits of `classes` classes.
+    `asks="window"` the network gives the window back, with `asks="classes"` logits of `classes` classes. `adapters`
+    stand around the network, the outermost first: names (`rearview.models.adapters.names()`), or mappings with a name
+    and settings.
     """
     from rearview.models.contract import Shape
 
-    module = _SHELF.module(name)
+    module = _module(name)
     if steps is None and asks == "steps":
         raise SettingsError(f"{name} is asked for steps: say how many, for example steps=96.")
     if asks == "classes" and steps is not None:
@@ -79,11 +97,25 @@ def create(
     shape = Shape(channels, lookback, steps, marks, future, asks, classes)
     _refuse_unanswerable(name, asks)
     chosen = settings_from(module.Settings, name, settings)
-    if module.Network.claims.attention:
-        return module.Network(shape, chosen, attention)
-    if attention is not None:
+    if not module.Network.claims.attention and attention is not None:
         raise SettingsError(f"{name} has no attention to replace; leave out attention={attention!r} or use patchtst.")
-    return module.Network(shape, chosen)
+    inside = (attention,) if module.Network.claims.attention else ()
+    return _adapters.wrap(module.Network(shape, chosen, *inside), name, adapters)
+
+
+def _shelf(name: str) -> Shelf:
+    """Where a name stands; what nobody knows is refused by the shelf of our own."""
+    return _BASELINES if name in _BASELINES.names() and name not in _SHELF.names() else _SHELF
+
+
+def _module(name: str) -> ModuleType:
+    return _shelf(name).module(name)
+
+
+def _is_installed(name: str) -> bool:
+    from importlib.util import find_spec
+
+    return find_spec(_BASELINES.module(name).PACKAGE) is not None
 
 
 def _refuse_unanswerable(name: str, asks: "Asks") -> None:
@@ -115,7 +147,7 @@ class Description:
 
 def describe(name: str) -> Description:
     """One line, the module's text, the settings with defaults and meaning, and the claims."""
-    module = _SHELF.module(name)
+    module = _module(name)
     head, _, details = (module.__doc__ or "").strip().partition("\n")
     return Description(name, head, details.strip("\n"), settings_table(module.Settings), module.Network.claims)
 
@@ -133,6 +165,7 @@ __all__ = [
     "Model",
     "ModelClaims",
     "Shape",
+    "borrowed",
     "claims",
     "create",
     "describe",

@@ -1,4 +1,4 @@
-"""The page about result rows: leaderboards, significance, cost, the papers' numbers, what failed and what is missing."""
+"""The page about result rows: leaderboards, significance, cost, the papers' numbers, what failed or was not run."""
 
 import base64
 import json
@@ -193,7 +193,7 @@ def _missing(found: Sequence[Coverage]) -> str:
         for one in found
         if one.missing
     )
-    return f"{tables.covered(found).html()}<h3>The cells</h3>{lists}"
+    return f'{tables.covered(found).html()}<h3>The cells</h3><div class="columns">{lists}</div>'
 
 
 def _download(name: str, content: bytes) -> str:

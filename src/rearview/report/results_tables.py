@@ -33,7 +33,7 @@ def leaderboard(board: Board, besides: Sequence[Beside] = ()) -> Table:
         [Cell(entry.name) for entry in entries],
         [Cell(str(entry.lookback)) for entry in entries],
         *(_column(entries, metric) for metric in metrics),
-        [Cell(str(len(entry.rows))) for entry in entries],
+        [Cell(_seeds(entry)) for entry in entries],
         [Cell(_cost(entry, "parameters", lambda value: f"{value:,.0f}")) for entry in entries],
         [Cell(_cost(entry, "train_seconds", text.duration)) for entry in entries],
     ]
@@ -117,21 +117,19 @@ def papers(besides: Sequence[Beside]) -> Table:
         (
             Cell(one.label),
             Cell(one.table),
-            Cell(one.number.dataset),
-            Cell(str(one.number.horizon or text.ABSENT)),
+            Cell(one.number.dataset if one.number.horizon is None else f"{one.number.dataset} {one.number.horizon}"),
             Cell(one.number.metric.upper()),
             Cell(text.number(one.ours.mean), f"±{one.ours.std:.4f}" if one.ours.std is not None else ""),
             Cell(str(one.ours.count)),
             Cell(text.ABSENT if one.number.value is None else f"{one.number.value:g}"),
             Cell(text.ABSENT if one.difference is None else f"{one.difference:+.1f} %".replace("-", "−")),
             Cell(one.verdict),
-            Cell(one.protocol, "the paper's own" if one.same_protocol else "not the paper's"),
+            Cell(one.protocol),
         )
         for one in besides
     )
-    heads = ("Run", "Table", "Data set", "Horizon", "Measure", "Ours", "Seeds", "Printed", "Difference", "Verdict",
-             "Our protocol")  # fmt: skip
-    return Table(f"{RULE[0].upper()}{RULE[1:]}.", heads, rows, frozenset({1, 2, 9, 10}))
+    heads = ("Run", "Table", "Block", "Measure", "Ours", "Seeds", "Printed", "Difference", "Verdict", "Our protocol")
+    return Table(f"{RULE[0].upper()}{RULE[1:]}.", heads, rows, frozenset({1, 2, 3, 8, 9}))
 
 
 def sides(found: Sequence[Sided]) -> Table:
@@ -244,7 +242,7 @@ def _printed(task: Task, entries: Sequence[Entry], besides: Sequence[Beside]) ->
             by_row[id(one.rows[0])].append(one)
     found = []
     for entry in entries:
-        beside = {f"{one.number.value:g} {one.table}": None for row in entry.rows for one in by_row[id(row)]}
+        beside = {f"{one.number.value:g}\u00a0{one.table}": None for row in entry.rows for one in by_row[id(row)]}
         found.append(", ".join(beside))
     return found
 
@@ -259,8 +257,14 @@ def _cost(entry: Entry, cost: str, show: Callable[[float], str]) -> str:
     return show(entry.costs[cost]) if cost in entry.costs else text.ABSENT
 
 
+def _seeds(entry: Entry) -> str:
+    """How many runs; of how many, where some ended without a number."""
+    runs, counted = len(entry.rows), entry.score.count if entry.score else 0
+    return str(runs) if counted == runs else f"{counted} of {runs}"
+
+
 def _judged_on(entries: Sequence[Entry]) -> str:
-    counts = {getattr(row, "test_windows", None) for entry in entries for row in entry.rows} - {None}
+    counts = {row.test_windows for entry in entries for row in entry.rows if hasattr(row, "test_windows")}
     if not counts:
         return ""
     low, high = min(counts), max(counts)

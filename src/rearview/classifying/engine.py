@@ -1,0 +1,225 @@
+"""Fit one network to cases: hold out, scale, pad, train; and answer about others."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from rearview import models, train
+from rearview.attention import Spec
+from rearview.classifying.plan import Plan, plan
+from rearview.classifying.request import Request
+from rearview.data.cases import Cases, Labels
+from rearview.data.padded import ChannelScaler, Source, source
+from rearview.data.panel import Finding
+from rearview.data.strata import LEAST, held_out
+from rearview.errors import InputError
+from rearview.forecasting.engine import check_kinds, device_named
+from rearview.models.contract import Model
+from rearview.shelf import settings_from
+from rearview.tasks.classify import Classify
+
+FEW_HELD = 10
+"""Held-out cases below which the epoch they pick is a matter of luck, which a sentence says."""
+ANSWER_BATCH = 256
+PREPARING_CASES = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Fitted:
+    """A trained network and everything needed to use it on other cases."""
+
+    request: Request
+    plan: Plan
+    network: Model
+    classes: Labels
+    """Sorted; a network's output is in this order."""
+    scaler: ChannelScaler
+    history: train.History
+    findings: tuple[Finding, ...]
+    cases: dict[str, int]
+    """Cases that trained and that picked the epoch."""
+
+    @property
+    def lookback(self) -> int:
+        return int(self.plan.lookback.value)
+
+    @property
+    def channels(self) -> int:
+        return self.network.shape.channels
+
+    @property
+    def device(self) -> torch.device:
+        return torch.device(device_named(self.request.device))
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether Ctrl-C ended the training."""
+        return self.history.ended == "interrupted"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a network says about some cases."""
+
+    probabilities: NDArray[np.float64]
+    """[case, class]; rows sum to 1."""
+    notes: tuple[str, ...]
+    """What a reader must know to read them right."""
+
+
+def fit(
+    cases: Cases,
+    request: Request,
+    *,
+    checkpoint: Path | None = None,
+    resume: bool = False,
+    progress: train.Progress | None = None,
+) -> Fitted:
+    """Train a network to tell the classes of the cases apart; with a checkpoint the run can be resumed."""
+    classes, codes = coded(cases)
+    check_kinds(request.model, request.settings)
+    learned, held = np.arange(len(cases)), np.arange(0)
+    if request.validation:
+        learned, held = held_out(codes, request.validation, request.seed)
+    chosen = plan(request, int(cases.lengths.max()), len(learned), len(held))
+    # Statistics of the cases that train, not of those that pick the epoch.
+    scaler = ChannelScaler.fit(cases.take(learned))
+    device = device_named(request.device)
+    data = source(cases, scaler, codes, int(chosen.lookback.value), fill=request.fill, device=device)
+    settings = settings_from(
+        train.Settings, "Training", {**{n: c.value for n, c in chosen.training.items()}, "seed": request.seed}
+    )
+    network = network_for(
+        data,
+        request.model,
+        request.attention,
+        {n: c.value for n, c in chosen.model.items()},
+        len(classes),
+        request.seed,
+    )
+    order = torch.from_numpy(learned)
+    network.prepare(data.batch(order[:: max(1, len(order) // PREPARING_CASES)]).past)
+    history = train.fit(
+        network,
+        Classify(),
+        data,
+        order,
+        torch.from_numpy(held) if len(held) else None,
+        settings,
+        checkpoint=checkpoint,
+        resume=resume,
+        progress=progress or train.Silent(),
+    )
+    return Fitted(
+        request=request,
+        plan=chosen,
+        network=network.eval(),
+        classes=classes,
+        scaler=scaler,
+        history=history,
+        findings=tuple(_findings(cases, codes, classes, request, held)),
+        cases={"train": len(learned), "validation": len(held)},
+    )
+
+
+def coded(cases: Cases) -> tuple[Labels, NDArray[np.int64]]:
+    """The classes, sorted, and the code of each case; a set of one class is refused."""
+    if cases.labels is None:
+        raise InputError(f"The cases of {cases.source} have no class, so there is nothing to learn; give y.")
+    classes, codes = np.unique(cases.labels, return_inverse=True)
+    if len(classes) < 2:
+        raise InputError(
+            f"All {len(cases)} cases of {cases.source} are of one class, {classes.tolist()[0]!r}; a classifier needs "
+            "cases of at least two classes."
+        )
+    return classes, codes.astype(np.int64)
+
+
+def network_for(
+    data: Source, name: str, attention: Spec, settings: Mapping[str, Any], classes: int, seed: int
+) -> Model:
+    """A network with its first weights, on the device of the data."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        network = models.create(
+            name,
+            channels=data.values.shape[1],
+            lookback=data.values.shape[2],
+            asks="classes",
+            classes=classes,
+            attention=attention,
+            **settings,
+        )
+    return network.to(data.values.device)
+
+
+def logits(network: Model, data: Source) -> Tensor:
+    """[case, class], on the CPU."""
+    task, parts = Classify(), []
+    with torch.inference_mode():
+        for index in torch.split(torch.arange(len(data)), ANSWER_BATCH):
+            parts.append(task.logits(network, data.batch(index)).cpu())
+    return torch.cat(parts)
+
+
+def answer(fitted: Fitted, cases: Cases) -> Answer:
+    """How likely each class is for each case."""
+    if cases.channels != fitted.channels:
+        raise InputError(
+            f"{cases.source} has {cases.channels} channels, but the classifier was trained on {fitted.channels}; "
+            "bring the same channels in the same order."
+        )
+    nothing = np.zeros(len(cases), dtype=np.int64)
+    data = source(cases, fitted.scaler, nothing, fitted.lookback, fill=fitted.request.fill, device=fitted.device)
+    likely = torch.softmax(logits(fitted.network, data).double(), dim=-1)
+    return Answer(likely.numpy(), tuple(_notes(fitted, cases)))
+
+
+def _notes(fitted: Fitted, cases: Cases) -> list[str]:
+    longest = int(cases.lengths.max())
+    if longest <= fitted.lookback:
+        return []
+    count = int((cases.lengths > fitted.lookback).sum())
+    return [
+        f"{count} of {len(cases)} cases of {cases.source} are longer (up to {longest} steps) than the "
+        f"{fitted.lookback} the classifier reads: only their last {fitted.lookback} steps count. Train with "
+        f"lookback={longest} to read them whole."
+    ]
+
+
+def _findings(
+    cases: Cases, codes: NDArray[np.int64], classes: Labels, request: Request, held: NDArray[np.int64]
+) -> list[Finding]:
+    found = []
+    lengths = cases.lengths
+    if lengths.min() < lengths.max():
+        message = (
+            f"The cases have {lengths.min()} to {lengths.max()} steps: shorter ones are padded at the front and the "
+            "padding is masked."
+        )
+        found.append(Finding("repaired", "unequal_lengths", int((lengths < lengths.max()).sum()), message))
+    if cases.missing:
+        message = f"{cases.missing:,} missing values are filled (fill={request.fill!r})."
+        found.append(Finding("repaired", "missing_values", cases.missing, message))
+    empty = sum(int(np.isnan(one).all(axis=1).any()) for one in cases.series)
+    if empty:
+        message = f"{empty} cases have a channel without any value; the training mean stands there."
+        found.append(Finding("warning", "empty_channel", empty, message))
+    counts = np.bincount(codes)
+    tiny = [str(label) for label, count in zip(classes.tolist(), counts, strict=True) if count <= LEAST]
+    if tiny and request.validation:
+        message = (
+            f"Class {', '.join(tiny[:5])} has {LEAST} cases or fewer: all of them train, and none is left to "
+            "validate by."
+        )
+        found.append(Finding("warning", "tiny_classes", len(tiny), message))
+    if 0 < len(held) < FEW_HELD:
+        message = f"Only {len(held)} cases are held out to pick the best epoch by: the pick is uncertain."
+        found.append(Finding("warning", "few_validation_cases", len(held), message))
+    return found

@@ -1,0 +1,90 @@
+"""What is left open is chosen from the cases, and every choice can be told with its reason."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+from rearview import models
+from rearview.classifying.request import Request
+from rearview.folder import inside
+from rearview.tasks.plan import GIVEN, Choice
+
+LONGEST_TOKENS = 64
+"""Patches in a case, about: beyond that patches grow longer, because attention costs their square."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Every setting with its reason."""
+
+    lookback: Choice
+    model: Mapping[str, Choice]
+    training: Mapping[str, Choice]
+
+    def sections(self) -> dict[str, dict[str, Choice]]:
+        """The choices as a page or file groups them."""
+        return {"cases": {"lookback": self.lookback}, "model": dict(self.model), "training": dict(self.training)}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON, one entry a choice."""
+        parts = {"model.": self.model, "training.": self.training, "": {"lookback": self.lookback}}
+        return {f"{part}{name}": asdict(choice) for part, choices in parts.items() for name, choice in choices.items()}
+
+    @staticmethod
+    def from_dict(facts: Mapping[str, Any]) -> "Plan":
+        """The plan that `to_dict` wrote."""
+        choices = {name: Choice(**fact) for name, fact in facts.items()}
+        return Plan(choices["lookback"], inside("model.", choices), inside("training.", choices))
+
+
+def plan(request: Request, longest: int, trained: int, held: int) -> Plan:
+    """Settings for `trained` cases of up to `longest` steps, with `held` cases to pick the best epoch by."""
+    lookback = Choice(longest, "the longest case to train on")
+    if request.lookback is not None:
+        lookback = Choice(request.lookback, GIVEN)
+    model = _model(request.model, int(lookback.value))
+    training = _training(trained, held)
+    return Plan(
+        lookback,
+        model | {name: Choice(value, GIVEN) for name, value in request.settings.items()},
+        training | {name: Choice(value, GIVEN) for name, value in request.training.items()},
+    )
+
+
+def _model(name: str, lookback: int) -> dict[str, Choice]:
+    known = {field.name for field in fields(models.settings_of(name))}
+    chosen: dict[str, Choice] = {}
+    if "normalise" in known:
+        chosen["normalise"] = Choice("none", "level and spread of a case may tell its class")
+        if "affine" in known:
+            chosen["affine"] = Choice(False, "goes with an instance norm alone")
+    sizes = {"width": 64, "heads": 8, "depth": 3, "feed_forward": 128, "dropout": 0.1}
+    chosen |= {key: Choice(value, "enough for cases by the hundred") for key, value in sizes.items() if key in known}
+    if "pool" in known:
+        chosen["pool"] = Choice("mean", "a class may show anywhere in a case")
+    if {"patch", "stride"} <= known:
+        patch = min(16, max(2, lookback // 6))
+        while lookback // (patch // 2) > LONGEST_TOKENS:
+            patch *= 2
+        chosen["patch"] = Choice(patch, f"{lookback} steps a case")
+        chosen["stride"] = Choice(max(1, patch // 2), "half a patch")
+    return chosen
+
+
+def _training(trained: int, held: int) -> dict[str, Choice]:
+    batch = 16 if trained < 1000 else 64
+    steps = -(-trained // batch)
+    epochs = max(20, min(100, round(2000 / steps)))
+    chosen = {
+        "optimiser": Choice("adamw", "usual"),
+        "learning_rate": Choice(1e-3, "usual for this size"),
+        "weight_decay": Choice(1e-2, "few cases are learned by heart otherwise"),
+        "batch": Choice(batch, f"{trained:,} cases to train on"),
+        "epochs": Choice(epochs, f"about {epochs * steps:,} updates of {steps} batches an epoch"),
+        "schedule": Choice("cosine", "falls smoothly to zero"),
+        "clip": Choice(1.0, "guards against rare large gradients"),
+        "patience": Choice(max(10, epochs // 4), "epochs without improvement"),
+    }
+    if not held:
+        chosen["patience"] = Choice(None, "no cases are held out for early stopping")
+    return chosen

@@ -1,0 +1,36 @@
+"""Sets of the UEA and UCR archives by name: NAME_TRAIN.ts and NAME_TEST.ts in a folder or two levels below it."""
+
+from pathlib import Path
+from typing import NamedTuple
+
+from rearview.data.catalogue import locate
+
+SETS = (
+    "StandWalkJump",
+    "BasicMotions",
+    "UWaveGestureLibrary",
+    "RacketSports",
+    "Handwriting",
+    "Libras",
+    "JapaneseVowels",
+    "ArticularyWordRecognition",
+    "LSST",
+    "PenDigits",
+)
+"""The sets that the benchmark runs, the quickest first; any other of the archive is found in the same way."""
+SOURCE = "https://www.timeseriesclassification.com"
+
+
+class Pair(NamedTuple):
+    """The two files of a set."""
+
+    name: str
+    """As the files spell it."""
+    train: Path
+    test: Path
+
+
+def find(name: str, data_dir: Path | str | None = None) -> Pair:
+    """The files of a set, whatever the case of its name; a missing one is refused with the places looked at."""
+    train, test = (locate(name, (f"{name}{ending}",), SOURCE, data_dir) for ending in ("_TRAIN.ts", "_TEST.ts"))
+    return Pair(train.name[: -len("_TRAIN.ts")], train, test)

@@ -1,0 +1,104 @@
+"""Cases from a long frame: a row for each id and time, a column for each channel."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from rearview.data.cases import Cases, Labels, check_labels
+from rearview.data.table import from_frame as table_of
+from rearview.data.table import listing
+from rearview.errors import InputError
+
+ID_NAMES = ("unique_id", "id", "case", "case_id")
+TIME_NAMES = ("ds", "time", "date", "timestamp", "step")
+
+
+def from_frame(frame: Any, y: Any, *, source: str, id_col: str | None, time_col: str | None) -> Cases:
+    """A case for each id, in the order in which the ids first appear, its rows in the order of time.
+
+    `y`: a column of the frame, a mapping or pandas Series from id to class, or a class for each id in that order.
+    """
+    table = table_of(frame)
+    label_col = y if isinstance(y, str) else None
+    ids_in = _named(table.names, id_col, ID_NAMES, "id_col", source)
+    times_in = _named(table.names, time_col, TIME_NAMES, "time_col", source)
+    taken = {ids_in, times_in, label_col}
+    channels = [name for name in table.names if name not in taken]
+    if label_col is not None:
+        table.check_names([label_col], "y")
+    if not channels:
+        raise InputError(f"{source} has no column of values beside {ids_in!r} and {times_in!r}; add one a channel.")
+    ids = table.fetch(ids_in).to_numpy()
+    unique, first, codes = np.unique(ids.astype(str), return_index=True, return_inverse=True)
+    rank = np.empty(len(unique), dtype=np.int64)
+    rank[np.argsort(first)] = np.arange(len(unique))
+    times = table.fetch(times_in).to_numpy()
+    order = np.lexsort((times, rank[codes]))
+    _check_times(times, codes, order, ids, source)
+    values = np.stack([_column(table, name, source) for name in channels])[:, order]
+    ends = np.cumsum(np.bincount(rank[codes]))[:-1]
+    keys = ids[np.sort(first)]
+    labels = None if y is None else check_labels(_labels(table, y, keys, ids, source), f"y of {source}")
+    series = tuple(np.split(values, ends, axis=1))
+    return Cases(series, labels, tuple(f"id {key}" for key in keys), source)
+
+
+def _named(names: tuple[str, ...], given: str | None, usual: tuple[str, ...], setting: str, source: str) -> str:
+    if given is not None:
+        if given not in names:
+            raise InputError(f"{source} has no column {given!r}, which {setting} names; it has {listing(names)}.")
+        return given
+    found = [name for name in names if name.casefold() in usual]
+    if not found:
+        raise InputError(
+            f"{source} has no column called {' or '.join(usual)}; say with {setting}=... which of {listing(names)} "
+            "it is."
+        )
+    return found[0]
+
+
+def _column(table: Any, name: str, source: str) -> Any:
+    values = table.fetch(name)
+    if not values.dtype.is_numeric():
+        raise InputError(
+            f"{source}: column {name!r} holds {values.dtype}, but a channel holds numbers; leave it out, or name it as "
+            "y if it says the class."
+        )
+    return np.asarray(values.to_numpy(), dtype=np.float64)
+
+
+def _check_times(times: Any, codes: Any, order: Any, ids: Any, source: str) -> None:
+    sorted_codes, sorted_times = codes[order], times[order]
+    twice = np.flatnonzero((sorted_codes[1:] == sorted_codes[:-1]) & (sorted_times[1:] == sorted_times[:-1]))
+    if len(twice):
+        row = order[twice[0]]
+        raise InputError(f"{source}: id {ids[row]} has two rows at time {times[row]}; keep one of them.")
+
+
+def _labels(table: Any, y: Any, keys: Any, ids: Any, source: str) -> Labels:
+    """The class of each id."""
+    if isinstance(y, str):
+        column = table.fetch(y).to_numpy()
+        found: dict[Any, Any] = {}
+        for key, label in zip(ids.tolist(), column.tolist(), strict=True):
+            if found.setdefault(key, label) != label:
+                raise InputError(
+                    f"{source}: id {key} is of class {found[key]!r} in one row and {label!r} in another; "
+                    "a case has one class."
+                )
+        return np.array([found[key] for key in keys.tolist()])
+    if not isinstance(y, Mapping) and hasattr(y, "to_dict"):
+        y = y.to_dict()
+    if isinstance(y, Mapping):
+        without = [key for key in keys.tolist() if key not in y]
+        if without:
+            raise InputError(f"y has no class for {len(without)} of {len(keys)} ids, such as {without[0]!r}; add them.")
+        return np.array([y[key] for key in keys.tolist()])
+    labels = np.asarray(y)
+    if labels.shape != (len(keys),):
+        raise InputError(
+            f"y holds {labels.size} classes, but {source} holds {len(keys)} ids; give one for each id, in the order in "
+            "which they first appear, or a mapping from id to class."
+        )
+    return labels

@@ -1,0 +1,272 @@
+"""From two files of cases to a tested classifier: read, train on the one, test once on the other."""
+
+import hashlib
+import json
+import platform
+import shutil
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import rearview
+from rearview import report
+from rearview.classifier import Classifier, unknown_classes
+from rearview.data import ts
+from rearview.data.cases import Cases, Labels
+from rearview.data.panel import Finding
+from rearview.errors import InputError
+from rearview.files import write_atomically
+from rearview.jobs.files import csv
+from rearview.jobs.verdict import counted
+from rearview.report import classification as page
+from rearview.tasks.confusion import Confusion
+from rearview.train import Progress
+
+EXAMPLES = 2
+"""Cases of each class to look at, of those told right and of those told wrong."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """A classification as the command line asks for it."""
+
+    train: str
+    test: str
+    resume: bool = False
+    request: Mapping[str, Any] = field(default_factory=dict)
+    """Settings of the classifier: model, attention, fill, seed ..."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """Everything a finished run has to show."""
+
+    job: Job
+    train: Cases
+    test: Cases
+    classifier: Classifier
+    probabilities: NDArray[np.float64]
+    """[test case, class]."""
+    notes: tuple[str, ...]
+    seconds: float
+
+    @property
+    def said(self) -> Labels:
+        """The likeliest class of each test case."""
+        return self.classifier.classes_[self.probabilities.argmax(axis=1)]
+
+    @property
+    def truth(self) -> Labels:
+        assert self.test.labels is not None
+        return self.test.labels
+
+    @property
+    def confusion(self) -> Confusion:
+        return Confusion.of(self.truth, self.said, self.classifier.classes_)
+
+    @property
+    def commonest(self) -> float:
+        """The accuracy of always saying the commonest class of training."""
+        assert self.train.labels is not None
+        labels, counts = np.unique(self.train.labels, return_counts=True)
+        return float((self.truth == labels[counts.argmax()]).mean())
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        return self.classifier.findings
+
+    @property
+    def interrupted(self) -> bool:
+        return self.classifier.fitted_.interrupted
+
+    @property
+    def verdict(self) -> str:
+        """How good it is, beside what needs no network."""
+        found = self.confusion
+        right = round(found.accuracy * len(self.test))
+        sentence = (
+            f"{self.classifier.model} tells {right:,} of {counted(len(self.test), 'test case')} right "
+            f"({100 * found.accuracy:.1f} %); always saying the commonest class would get {100 * self.commonest:.1f} %."
+        )
+        return sentence if found.accuracy > self.commonest else f"{sentence} It has learned nothing of use."
+
+
+def run(
+    job: Job, folder: Path, *, progress: Progress | None = None, say: Callable[[str], None] = lambda _: None
+) -> Outcome:
+    """Do the job; a checkpoint lies in `folder` while it runs, so that it can be resumed."""
+    started = time.perf_counter()
+    train, test = ts.read(job.train), ts.read(job.test)
+    if test.labels is None:
+        raise InputError(f"The cases of {job.test} have no class, so nothing can be scored; use Classifier.predict.")
+    if train.channels != test.channels:
+        raise InputError(
+            f"{job.train} has {counted(train.channels, 'channel')}, but {job.test} has {test.channels}; "
+            "bring files of the same channels."
+        )
+    classifier = Classifier(**job.request, progress=progress)
+    checkpoint = folder / "checkpoints" / f"{_fingerprint(job, train)}.safetensors"
+    if job.resume and not checkpoint.exists():
+        say("there is no checkpoint of this run to resume, so it starts afresh")
+    say(f"training on {counted(len(train), 'case')} of {counted(train.channels, 'channel')}")
+    classifier.fit(train, checkpoint=checkpoint, resume=job.resume)
+    answer = classifier.answer(test)
+    return Outcome(
+        job=job,
+        train=train,
+        test=test,
+        classifier=classifier,
+        probabilities=answer.probabilities,
+        notes=(*unknown_classes(test, classifier.classes_), *answer.notes),
+        seconds=time.perf_counter() - started,
+    )
+
+
+def write(outcome: Outcome, folder: Path, command: str) -> list[Path]:
+    """Write predictions.csv, model/, report.html and run.json, each whole or not at all, and return them."""
+    folder.mkdir(parents=True, exist_ok=True)
+    write_atomically(folder / "predictions.csv", csv(_predictions(outcome)))
+    outcome.classifier.save(folder / "model")
+    page.write(folder / "report.html", _summary(outcome, command))
+    write_atomically(folder / "run.json", json.dumps(_run(outcome, command), indent=1) + "\n")
+    if not outcome.interrupted:
+        shutil.rmtree(folder / "checkpoints", ignore_errors=True)
+    return [folder / name for name in ("predictions.csv", "model", "report.html", "run.json")]
+
+
+def _fingerprint(job: Job, train: Cases) -> str:
+    """Names a run by its data and settings, so that a checkpoint is never resumed on other data."""
+    digest = hashlib.sha256(repr((sorted(job.request.items()), train.classes)).encode())
+    for one in train.series:
+        digest.update(np.ascontiguousarray(one).data)
+    return digest.hexdigest()[:12]
+
+
+def _predictions(outcome: Outcome) -> dict[str, Any]:
+    """A row for each test case: where it stands, its class, what was said, and how likely each class is."""
+    columns: dict[str, Any] = {
+        "case": list(outcome.test.names),
+        "class": [str(label) for label in outcome.truth],
+        "predicted": [str(label) for label in outcome.said],
+    }
+    for column, label in enumerate(outcome.classifier.classes_):
+        columns[f"probability of {label}"] = outcome.probabilities[:, column].round(6)
+    return columns
+
+
+def _summary(outcome: Outcome, command: str) -> page.ClassificationSummary:
+    fitted = outcome.classifier.fitted_
+    return page.ClassificationSummary(
+        title=f"Classification of {outcome.job.test}",
+        verdict=outcome.verdict,
+        command=command,
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
+        version=rearview.__version__,
+        device=_device(outcome),
+        seconds=outcome.seconds,
+        data=_facts(outcome),
+        curves={
+            outcome.classifier.model: report.Curve(
+                train=np.array([epoch.train_loss for epoch in fitted.history.epochs]),
+                validation=np.array(
+                    [e.validation_loss for e in fitted.history.epochs if e.validation_loss is not None], dtype=float
+                ),
+                best_epoch=fitted.history.best_epoch,
+                ended=fitted.history.ended,
+            )
+        },
+        findings=outcome.findings,
+        settings={
+            section: {name: (choice.value, choice.reason) for name, choice in choices.items()}
+            for section, choices in fitted.plan.sections().items()
+        },
+        notes=outcome.notes,
+        confusion=outcome.confusion,
+        commonest=outcome.commonest,
+        examples=tuple(_examples(outcome)),
+    )
+
+
+def _facts(outcome: Outcome) -> page.CaseFacts:
+    lengths = np.concatenate([outcome.train.lengths, outcome.test.lengths])
+    both = (*outcome.train.series, *outcome.test.series)
+    shortest, longest = int(lengths.min()), int(lengths.max())
+    return page.CaseFacts(
+        train=outcome.job.train,
+        test=outcome.job.test,
+        trained=outcome.classifier.fitted_.cases["train"],
+        validated=outcome.classifier.fitted_.cases["validation"],
+        tested=len(outcome.test),
+        channels=outcome.test.channels,
+        lengths=f"{longest:,}" if shortest == longest else f"{shortest:,} to {longest:,}",
+        missing_share=(outcome.train.missing + outcome.test.missing) / sum(one.size for one in both),
+    )
+
+
+def _examples(outcome: Outcome) -> list[page.Example]:
+    """Of each class the cases told right and wrong with the greatest certainty."""
+    sure = outcome.probabilities.max(axis=1)
+    said, truth = outcome.said, outcome.truth
+    chosen: list[int] = []
+    for label in outcome.confusion.labels:
+        for right in (True, False):
+            members = np.flatnonzero((truth == label) & ((said == truth) == right))
+            chosen += members[np.argsort(-sure[members], kind="stable")][:EXAMPLES].tolist()
+    return [
+        page.Example(
+            name=outcome.test.names[case],
+            label=str(truth[case]),
+            said=str(said[case]),
+            share=float(sure[case]),
+            values=outcome.test.series[case],
+        )
+        for case in chosen
+    ]
+
+
+def _device(outcome: Outcome) -> str:
+    import torch
+
+    device = outcome.classifier.fitted_.device
+    if device.type == "cuda":
+        return torch.cuda.get_device_name(device)
+    return f"CPU, {torch.get_num_threads()} threads"
+
+
+def _run(outcome: Outcome, command: str) -> dict[str, Any]:
+    """The run as plain data: what was asked, found, chosen and measured."""
+    import torch
+
+    fitted, found = outcome.classifier.fitted_, outcome.confusion
+    return {
+        "rearview": rearview.__version__,
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "device": _device(outcome),
+        "command": command,
+        "protocol": "clean",
+        "train": outcome.job.train,
+        "test": outcome.job.test,
+        "request": fitted.request.to_dict(),
+        "plan": fitted.plan.to_dict(),
+        "cases": {**fitted.cases, "test": len(outcome.test)},
+        "classes": [str(label) for label in found.labels],
+        "accuracy": found.accuracy,
+        "macro_f1": found.macro_f1,
+        "commonest_class_accuracy": outcome.commonest,
+        "confusion": found.counts.tolist(),
+        "by_class": [asdict(one) for one in found.by_class()],
+        "parameters": sum(weight.numel() for weight in fitted.network.parameters()),
+        "history": fitted.history.to_dict(),
+        "findings": [asdict(finding) for finding in outcome.findings],
+        "notes": list(outcome.notes),
+        "verdict": outcome.verdict,
+        "interrupted": outcome.interrupted,
+        "seconds": round(outcome.seconds, 3),
+    }

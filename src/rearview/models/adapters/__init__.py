@@ -1,0 +1,53 @@
+"""What stands around a network: models that hold a model and change what goes in or what comes out.
+
+    models.create("patchtst", channels=7, lookback=336, steps=96, adapters=["decorrelate"])
+    models.create("patchtst", channels=7, lookback=336, steps=96, adapters=[{"name": "lift", "leaders": 2}])
+
+The outermost comes first. One file an adapter, with its `Settings` and its `Adapter`.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from rearview.errors import SettingsError
+from rearview.shelf import Shelf, settings_from
+
+if TYPE_CHECKING:
+    from rearview.models.contract import Model
+
+Spec = str | Mapping[str, Any]
+
+_SHELF = Shelf("rearview.models.adapters", "adapter", needs=("Settings", "Adapter"), aside=("contract",))
+
+
+def names() -> list[str]:
+    """Every adapter."""
+    return _SHELF.names()
+
+
+def summary(name: str) -> str:
+    """An adapter in one line, without importing it."""
+    return _SHELF.summary(name)
+
+
+def split(spec: Spec) -> tuple[str, dict[str, Any]]:
+    """Name and settings of `"lift"` or `{"name": "lift", "leaders": 2}`."""
+    if isinstance(spec, str):
+        return spec, {}
+    settings = dict(spec)
+    if "name" not in settings:
+        raise SettingsError(f"An adapter given as a mapping needs a 'name'; got the keys {', '.join(settings)}.")
+    return str(settings.pop("name")), settings
+
+
+def wrap(network: "Model", name: str, adapters: Sequence[Spec]) -> "Model":
+    """The network called `name` with adapters around it, the outermost first."""
+    if isinstance(adapters, str | Mapping):
+        raise SettingsError(f"adapters is {adapters!r}; it must be a list, the outermost first, such as ['lift'].")
+    within = name
+    for spec in reversed(adapters):
+        adapter, given = split(spec)
+        module = _SHELF.module(adapter)
+        network = module.Adapter(network, settings_from(module.Settings, adapter, given), within)
+        within = f"{adapter} around {within}"
+    return network

@@ -1,0 +1,64 @@
+"""The contract of an adapter: a model around a model, asked like any other.
+
+What an adapter does not change it hands on: attention's weights, the penalty of a forward pass, the windows that
+mechanisms learn from before training.
+"""
+
+from jaxtyping import Float
+from torch import Tensor
+
+from rearview.attention.contract import Attention, Weights
+from rearview.errors import SettingsError
+from rearview.models.contract import Marks, Model, ModelClaims, Past, Real
+
+
+class Around(Model):
+    """Base of every adapter; a subclass says what is done before and after the network."""
+
+    def __init__(self, network: Model, claims: ModelClaims) -> None:
+        super().__init__(network.shape)
+        self.network = network
+        self.claims = claims
+
+    def weights(
+        self,
+        past: Past,
+        past_marks: Marks | None = None,
+        future_marks: Marks | None = None,
+        *,
+        mask: Real | None = None,
+    ) -> list[Weights]:
+        return self.network.weights(past, past_marks, future_marks, mask=mask)
+
+    def penalty(self) -> Float[Tensor, ""] | None:
+        return self.network.penalty()
+
+    def prepare(self, windows: Past) -> None:
+        self.network.prepare(windows)
+
+
+def mixes_channels(network: Model) -> bool:
+    """Whether a channel's forecast can depend on other channels, by the network or by the attention in it."""
+    layers = (part for part in network.modules() if isinstance(part, Attention))
+    return network.claims.mixes_channels or any(layer.claims.mixes_groups for layer in layers)
+
+
+def refuse_classes(network: Model, name: str) -> None:
+    """For adapters that change what is forecast: a class is nothing they could change."""
+    if network.shape.asks == "classes":
+        raise SettingsError(f"{name} changes the steps that a network gives, and classes are none; leave it out.")
+
+
+def refuse_one_channel(network: Model, name: str, does: str) -> None:
+    """For adapters that bring channels together."""
+    if network.shape.channels == 1:
+        raise SettingsError(f"{name} {does}, and there is 1 channel alone; leave it out.")
+
+
+def refuse_mixing(network: Model, name: str, within: str, because: str) -> None:
+    """For adapters of networks that read each channel by itself."""
+    if mixes_channels(network):
+        raise SettingsError(
+            f"{name} {because}, but {within} mixes channels; put it around a network that reads each channel by "
+            "itself, such as patchtst with softmax, moment, mlp or dlinear."
+        )

@@ -1,0 +1,78 @@
+"""Decorrelation: the network sees the principal components of the channels, and its forecasts are turned back.
+
+    z = V^T (x - m);  yhat = V network(z) + m          V: eigenvectors of the channels' covariance, m: their means
+
+This is the MICA paper's comparison for networks that read each channel by itself: principal components as a transform
+of the training data, all of them kept, forecasts turned back. V and m are fitted in `prepare`, on training windows
+only, and stay as they are; until then the channels pass as they came. Components are not brought to one size: V is a
+rotation, so squared errors are the same on both sides of it.
+"""
+
+from dataclasses import dataclass, replace
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from rearview.attention.contract import Weights
+from rearview.models.adapters.contract import Around, refuse_classes, refuse_mixing, refuse_one_channel
+from rearview.models.contract import Marks, Model, Past, Real, Steps
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Settings of the decorrelation: it has none."""
+
+
+class Adapter(Around):
+    """A network on principal components."""
+
+    rotation: Float[Tensor, "channel component"]
+    mean: Float[Tensor, "channel 1"]
+
+    def __init__(self, network: Model, settings: Settings, within: str) -> None:
+        super().__init__(network, replace(network.claims, mixes_channels=True, equivariant_to_channels=False))
+        refuse_classes(network, "decorrelate")
+        refuse_one_channel(network, "decorrelate", "turns channels that go together into ones that don't")
+        refuse_mixing(network, "decorrelate", within, "stands in for what a network can't learn between channels")
+        channels = network.shape.channels
+        self.register_buffer("rotation", torch.eye(channels))
+        self.register_buffer("mean", torch.zeros(channels, 1))
+
+    def forward(
+        self,
+        past: Past,
+        past_marks: Marks | None = None,
+        future_marks: Marks | None = None,
+        *,
+        mask: Real | None = None,
+    ) -> Steps:
+        components = self.network(self._turned(past), past_marks, future_marks, mask=mask)
+        return self.rotation @ components.to(past.dtype) + self.mean
+
+    def weights(
+        self,
+        past: Past,
+        past_marks: Marks | None = None,
+        future_marks: Marks | None = None,
+        *,
+        mask: Real | None = None,
+    ) -> list[Weights]:
+        return self.network.weights(self._turned(past), past_marks, future_marks, mask=mask)
+
+    @torch.no_grad()
+    def prepare(self, windows: Past) -> None:
+        """Fit the rotation, then let the network learn from the windows it will see."""
+        steps = windows.double().transpose(0, 1).flatten(1)
+        mean = steps.mean(1, keepdim=True)
+        centred = steps - mean
+        _, vectors = torch.linalg.eigh(centred @ centred.T / steps.shape[1])
+        vectors = vectors.flip(1)  # largest variance first
+        # An eigenvector has no sign of its own: its largest entry is made positive, so that equal data fits equally.
+        largest = vectors.gather(0, vectors.abs().argmax(0, keepdim=True))
+        self.rotation.copy_(vectors * largest.sign())
+        self.mean.copy_(mean)
+        super().prepare(self._turned(windows))
+
+    def _turned(self, past: Past) -> Past:
+        return self.rotation.T @ (past - self.mean)

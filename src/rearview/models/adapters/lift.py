@@ -1,0 +1,152 @@
+"""LIFT (Zhao & Shen, 2024): a forecast refined by what the channels that lead a channel have done already.
+
+On each window's standard scale, with the network's forecast yhat of channel c:
+
+    leaders k = 1 .. K of c, their lags and correlations r_k, estimated in the window
+    x_k      = leader k moved by its lag to the steps ahead (its own forecast where the window ends), * sign(r_k)
+    evidence = softmax([1, |r_1|, .., |r_K|] / temperature) without the first
+    state    = softmax(b + b_c + W z_c)                                      z_c: the window
+    filters  = state-weighted linear maps of the evidence: u_k, d_k, v, each a number a frequency
+    Y = rfft(yhat);  U_k = u_k * rfft(x_k);  D_k = d_k * (U_k - Y);  V = v * Y
+    yhat + irfft(M [sum_k U_k, sum_k D_k, V] + m)                            M, m complex
+
+Leaders are taken as found: no gradient goes through them. Where we differ from the released code: M starts at 0, so
+that at first the forecast is the network's own; the state reads the window on its standard scale, so that affine in is
+affine out; network and refinement are trained together. The steps asked for are read as the steps that follow the
+window, so ask for a point forecast.
+"""
+
+from dataclasses import dataclass, replace
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn import functional
+
+from rearview.embed import Normalise
+from rearview.errors import SettingsError
+from rearview.models.adapters._leaders import leading, shifted
+from rearview.models.adapters.contract import Around, refuse_one_channel
+from rearview.models.contract import Marks, Model, Past, Real, Steps
+
+_EPS = 1e-8
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Settings of LIFT; the defaults are those of its code."""
+
+    leaders: int = 4
+    """Leading channels of each channel; at most as many as there are channels."""
+    states: int = 8
+    """States that a channel can be in, each with filters of its own."""
+    temperature: float = 1.0
+    """What correlations are divided by before they are weighed; learned from there on."""
+
+
+class Adapter(Around):
+    """A network whose forecasts are refined by leading channels."""
+
+    def __init__(self, network: Model, settings: Settings, within: str) -> None:
+        claims = replace(
+            network.claims, mixes_channels=True, equivariant_to_channels=False, reconstructs=False, classifies=False
+        )
+        super().__init__(network, claims)
+        self._refuse(settings)
+        shape = network.shape
+        self.leaders = min(settings.leaders, shape.channels)
+        self.normalise = Normalise("revin", eps=_EPS)
+        self.temperature = nn.Parameter(torch.full((), settings.temperature))
+        self.filters = Filters(self.leaders, settings.states, shape.channels, shape.lookback, shape.steps // 2 + 1)
+        self.mix = ComplexLinear(3 * (shape.steps // 2 + 1), shape.steps // 2 + 1)
+
+    def forward(
+        self,
+        past: Past,
+        past_marks: Marks | None = None,
+        future_marks: Marks | None = None,
+        *,
+        mask: Real | None = None,
+    ) -> Steps:
+        given = self.network(past, past_marks, future_marks, mask=mask)
+        if given.shape[1] != past.shape[1]:
+            raise SettingsError(
+                f"lift refines forecasts of all {past.shape[1]} channels by one another, but the network forecasts "
+                f"{given.shape[1]}; let it forecast all of them."
+            )
+        if mask is not None:
+            past = past.masked_fill(~mask[:, None], 0)
+        mean, std = self.normalise.statistics(past, mask)
+        if mask is not None:
+            past = torch.where(mask[:, None], past, mean)  # padding at the mean correlates with nothing
+        ahead = (given.to(past.dtype) - mean) / std
+        return (ahead + self._refinement(past, (past - mean) / std, ahead)) * std + mean
+
+    def _refinement(self, past: Past, z: Past, ahead: Steps) -> Steps:
+        with torch.no_grad():
+            found = leading(past, self.leaders)
+            moved = torch.fft.rfft(shifted(z, ahead, found))
+        evidence = functional.pad(found.correlations.abs(), (1, 0), value=1.0)
+        evidence = (evidence / self.temperature).softmax(-1)[..., 1:]
+        up, apart, own = self.filters(z, evidence).split([self.leaders, self.leaders, 1], dim=2)
+        spectrum = torch.fft.rfft(ahead)
+        filtered = moved * up
+        differences = (filtered - spectrum.unsqueeze(2)) * apart
+        parts = [filtered.sum(2), differences.sum(2), spectrum * own.squeeze(2)]
+        return torch.fft.irfft(self.mix(torch.cat(parts, dim=-1)), n=ahead.shape[-1])
+
+    def _refuse(self, settings: Settings) -> None:
+        shape = self.shape
+        refuse_one_channel(self.network, "lift", "looks for channels that lead others")
+        if shape.asks != "steps":
+            raise SettingsError(f"lift refines forecasts, and {shape.asks} are asked for; leave it out.")
+        if shape.lookback < 3:
+            raise SettingsError(f"lift compares a lag with its neighbours; a look-back of {shape.lookback} has none.")
+        if settings.leaders < 1 or settings.states < 1:
+            raise SettingsError(
+                f"leaders is {settings.leaders} and states is {settings.states}; both must be at least 1."
+            )
+        if settings.temperature <= 0:
+            raise SettingsError(f"temperature is {settings.temperature}; it must be above 0.")
+
+
+class Filters(nn.Module):
+    """A filter for each leader, for each leader's difference to the forecast, and for the forecast, by the state that
+    a channel is in."""
+
+    def __init__(self, leaders: int, states: int, channels: int, lookback: int, frequencies: int) -> None:
+        super().__init__()
+        self.count = 2 * leaders + 1
+        self.state = nn.Linear(lookback, states)
+        self.channel_state = nn.Parameter(torch.empty(channels, states).uniform_(-(states**-0.5), states**-0.5))
+        bound = leaders**-0.5
+        size = self.count * frequencies
+        self.weight = nn.Parameter(torch.empty(states, leaders, size).uniform_(-bound, bound))
+        self.bias = nn.Parameter(torch.empty(states, size).uniform_(-bound, bound))
+
+    def forward(
+        self, z: Past, evidence: Float[Tensor, "batch channel leader"]
+    ) -> Float[Tensor, "batch channel filter frequency"]:
+        state = (self.state(z) + self.channel_state).softmax(-1)
+        # sum_s state_s (evidence W_s + b_s) as one product: the state-weighted W of every channel is never held.
+        joint = (state.unsqueeze(-1) * evidence.unsqueeze(-2)).flatten(2)
+        filters = joint @ self.weight.flatten(0, 1) + state @ self.bias
+        return filters.to(z.dtype).unflatten(-1, (self.count, -1))
+
+
+class ComplexLinear(nn.Module):
+    """A complex linear map held as real parameters, which every optimiser and file format knows; it starts at 0."""
+
+    def __init__(self, features: int, outputs: int) -> None:
+        super().__init__()
+        self.real = nn.Parameter(torch.zeros(outputs, features))
+        self.imaginary = nn.Parameter(torch.zeros(outputs, features))
+        self.bias = nn.Parameter(torch.zeros(2 * outputs))
+
+    def forward(self, x: Tensor) -> Tensor:
+        rows = [
+            torch.cat([self.real, -self.imaginary], dim=1),
+            torch.cat([self.imaginary, self.real], dim=1),
+        ]
+        both = functional.linear(torch.cat([x.real, x.imag], dim=-1), torch.cat(rows), self.bias)
+        return torch.complex(*both.to(x.real.dtype).chunk(2, dim=-1))

@@ -1,0 +1,172 @@
+"""neuralforecast's networks as ours: its modules without its trainer, its windows made from ours.
+
+A network there reads a dictionary of tensors with time before channels. Those that read one series at a time get every
+channel as a window of its own; the others get all channels. Instance normalisation is ours where the original has it
+outside or in the plain form, so that padding never counts.
+"""
+
+import logging
+import os
+import random
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from rearview.embed import Normalise
+from rearview.embed.normalise import Kind
+from rearview.embed.tokenise import built_for
+from rearview.errors import SettingsError
+from rearview.models.baselines._package import require
+from rearview.models.contract import Marks, Model, Past, Real, Shape, Steps, refuse_marks
+
+PACKAGE = "neuralforecast"
+_SEEDED = ("PL_GLOBAL_SEED", "PL_SEED_WORKERS")
+"""Environment variables that Lightning's seeding leaves behind."""
+_SAYS_SEEDS = "lightning_fabric.utilities.seed"
+"""The logger that prints every seed."""
+
+
+@runtime_checkable
+class Named(Protocol):
+    """Settings that know neuralforecast's names for themselves."""
+
+    def arguments(self) -> dict[str, Any]:
+        """Arguments of neuralforecast's class."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class DecoderSettings:
+    """Settings that neuralforecast's encoder-decoders have in common; the defaults are its own."""
+
+    width: int = 128
+    """Width of a token."""
+    depth: int = 2
+    """Blocks of the encoder."""
+    decoder_depth: int = 1
+    """Blocks of the decoder."""
+    feed_forward: int = 32
+    """Width inside the feed-forward part."""
+    dropout: float = 0.05
+    """Dropout throughout."""
+    activation: Literal["gelu", "relu"] = "gelu"
+    """Activation of the feed-forward part."""
+    label_share: float = 0.5
+    """Share of the look-back that the decoder starts from; between 0 and 1."""
+    normalise: Kind = "none"
+    """Instance normalisation: none (the original), last or revin."""
+
+    def __post_init__(self) -> None:
+        if not 0 < self.label_share < 1:
+            raise SettingsError(f"label_share is {self.label_share}; it must lie between 0 and 1.")
+
+    def arguments(self) -> dict[str, Any]:
+        """Arguments of neuralforecast's class."""
+        return {
+            "hidden_size": self.width,
+            "encoder_layers": self.depth,
+            "decoder_layers": self.decoder_depth,
+            "conv_hidden_size": self.feed_forward,
+            "dropout": self.dropout,
+            "activation": self.activation,
+            "decoder_input_size_multiplier": self.label_share,
+        }
+
+
+class Borrowed(Model):
+    """A network of neuralforecast; a subclass names its class there and says what it can be given."""
+
+    name: ClassVar[str]
+    """The name on the shelf."""
+    kind: ClassVar[str]
+    """The name of the class in neuralforecast, whose module is called the same in lower case."""
+    all_channels: ClassVar[bool] = False
+    """Whether it reads all channels at once."""
+
+    def __init__(self, shape: Shape, settings: Named, normalise: Kind) -> None:
+        super().__init__(shape)
+        if not self.claims.uses_marks:
+            refuse_marks(shape, self.name, "has no place for them in neuralforecast's form")
+        if shape.marks and self.claims.reads_ahead and (not shape.future or shape.steps % shape.future):
+            raise SettingsError(
+                f"{self.name}'s decoder reads the {shape.marks} calendar features or inputs of all {shape.steps} steps "
+                f"ahead, and they are known for {shape.future}; leave them out, or use itransformer."
+            )
+        require(PACKAGE, self.name)
+        self.normalise = Normalise(normalise)
+        self.network = self._borrow(settings.arguments())
+
+    def _borrow(self, arguments: dict[str, Any]) -> nn.Module:
+        if self.all_channels:
+            arguments["n_series"] = self.shape.channels
+        if self.shape.marks:
+            arguments["futr_exog_list"] = [f"mark_{number}" for number in range(self.shape.marks)]
+        with _seeded() as seed, warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # a package's remarks on its own inside
+            kind = getattr(import_module(f"{PACKAGE}.models.{self.kind.lower()}"), self.kind)
+            loss = import_module(f"{PACKAGE}.losses.pytorch").MAE()  # never asked: it says one number a step is wanted
+            try:
+                return kind(
+                    h=self.shape.steps, input_size=self.shape.lookback, loss=loss, random_seed=seed, **arguments
+                )
+            except Exception as problem:  # neuralforecast raises bare ones
+                raise SettingsError(f"neuralforecast can't build {self.name} so: {problem}") from problem
+
+    def forward(
+        self,
+        past: Past,
+        past_marks: Marks | None = None,
+        future_marks: Marks | None = None,
+        *,
+        mask: Real | None = None,
+    ) -> Steps:
+        x, denormalise = self.normalise(past, mask)
+        marks = self._marks(past_marks, future_marks)
+        if self.all_channels:
+            return denormalise(self._asked(x.transpose(1, 2), marks).transpose(1, 2))
+        if marks is not None:
+            marks = marks.repeat_interleave(past.shape[1], dim=0)
+        steps = self._asked(x.flatten(0, 1).unsqueeze(-1), marks)
+        return denormalise(steps.squeeze(-1).unflatten(0, past.shape[:2]))
+
+    def _asked(self, windows: Tensor, marks: Tensor | None) -> Tensor:
+        return self.network({"insample_y": windows, "futr_exog": marks, "hist_exog": None, "stat_exog": None})
+
+    def _marks(self, past_marks: Marks | None, future_marks: Marks | None) -> Tensor | None:
+        """Marks as neuralforecast has them: [batch, time, mark], the steps ahead after those of the look-back."""
+        if not self.shape.marks:
+            return None
+        past, ahead = built_for(self.shape.marks, self.shape.future, past_marks, future_marks)
+        if ahead is not None and self.claims.reads_ahead:
+            past = torch.cat([past, ahead.repeat_interleave(self.shape.steps // self.shape.future, dim=-1)], dim=-1)
+        return past.transpose(1, 2)
+
+
+@contextmanager
+def _seeded() -> Iterator[int]:
+    """A seed drawn from torch's own, for a class that seeds everything; what that leaves behind is undone."""
+    seed = int(torch.randint(2**31, ()))
+    kept = random.getstate(), np.random.get_state()  # noqa: NPY002 - the state that is seeded is the global one
+    environment = {name: os.environ.get(name) for name in _SEEDED}
+    said = logging.getLogger(_SAYS_SEEDS)
+    level = said.level
+    said.setLevel(logging.WARNING)
+    try:
+        with torch.random.fork_rng(devices=[]):
+            yield seed
+    finally:
+        random.setstate(kept[0])
+        np.random.set_state(kept[1])  # noqa: NPY002
+        said.setLevel(level)
+        for name, value in environment.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value

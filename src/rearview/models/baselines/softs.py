@@ -1,0 +1,50 @@
+"""SOFTS (Han et al., 2024), neuralforecast's: channels as tokens that meet in one core each of them reads back."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from rearview.embed.normalise import Kind
+from rearview.models.baselines._neuralforecast import PACKAGE as PACKAGE
+from rearview.models.baselines._neuralforecast import Borrowed
+from rearview.models.contract import ModelClaims, Shape
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Settings of SOFTS; the defaults are neuralforecast's."""
+
+    width: int = 512
+    """Width of a channel's token."""
+    core: int = 512
+    """Width of the core."""
+    depth: int = 2
+    """Blocks."""
+    feed_forward: int = 2048
+    """Width inside the feed-forward part."""
+    dropout: float = 0.1
+    """Dropout throughout."""
+    normalise: Kind = "revin"
+    """Instance normalisation: revin (the original), last or none."""
+
+    def arguments(self) -> dict[str, Any]:
+        """Arguments of neuralforecast's class."""
+        return {
+            "hidden_size": self.width,
+            "d_core": self.core,
+            "e_layers": self.depth,
+            "d_ff": self.feed_forward,
+            "dropout": self.dropout,
+            "use_norm": False,
+        }
+
+
+class Network(Borrowed):
+    """neuralforecast's SOFTS."""
+
+    claims = ModelClaims(attention=False, mixes_channels=True)
+    name = "softs"
+    kind = "SOFTS"
+    all_channels = True
+
+    def __init__(self, shape: Shape, settings: Settings) -> None:
+        super().__init__(shape, settings, settings.normalise)

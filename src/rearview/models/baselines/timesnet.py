@@ -1,0 +1,56 @@
+"""TimesNet (Wu et al., 2023), neuralforecast's: windows folded by their strongest periods, 2-D convolutions on them.
+
+neuralforecast reads one channel at a time. As in the authors' code, the strongest periods are those of a whole batch:
+forecasts depend on which windows and channels stand together in it. The instance normalisation that the authors have
+inside the network is ours. Of calendar features it reads those of the look-back.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from rearview.embed.normalise import Kind
+from rearview.models.baselines._neuralforecast import PACKAGE as PACKAGE
+from rearview.models.baselines._neuralforecast import Borrowed
+from rearview.models.contract import ModelClaims, Shape
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Settings of TimesNet; the defaults are neuralforecast's."""
+
+    width: int = 64
+    """Width of a time step."""
+    depth: int = 2
+    """Blocks."""
+    feed_forward: int = 64
+    """Width inside the convolutions."""
+    periods: int = 5
+    """Periods that a window is folded by."""
+    kernels: int = 6
+    """Kernel sizes of a convolution."""
+    dropout: float = 0.1
+    """Dropout on the embedding."""
+    normalise: Kind = "revin"
+    """Instance normalisation: revin, last or none."""
+
+    def arguments(self) -> dict[str, Any]:
+        """Arguments of neuralforecast's class."""
+        return {
+            "hidden_size": self.width,
+            "encoder_layers": self.depth,
+            "conv_hidden_size": self.feed_forward,
+            "top_k": self.periods,
+            "num_kernels": self.kernels,
+            "dropout": self.dropout,
+        }
+
+
+class Network(Borrowed):
+    """neuralforecast's TimesNet."""
+
+    claims = ModelClaims(attention=False, mixes_channels=True, uses_marks=True)
+    name = "timesnet"
+    kind = "TimesNet"
+
+    def __init__(self, shape: Shape, settings: Settings) -> None:
+        super().__init__(shape, settings, settings.normalise)

@@ -1,0 +1,63 @@
+"""TimeXer (Wang et al., 2024), neuralforecast's: patches of a channel, and a token of it that reads the other channels.
+
+A look-back that is no multiple of the patch is refused: the newest steps would be left out.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from rearview.embed.normalise import Kind
+from rearview.errors import SettingsError
+from rearview.models.baselines._neuralforecast import PACKAGE as PACKAGE
+from rearview.models.baselines._neuralforecast import Borrowed
+from rearview.models.contract import ModelClaims, Shape
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Settings of TimeXer; the defaults are neuralforecast's."""
+
+    width: int = 512
+    """Width of a token."""
+    heads: int = 8
+    """Attention heads."""
+    depth: int = 2
+    """Blocks."""
+    feed_forward: int = 2048
+    """Width inside the feed-forward part."""
+    patch: int = 16
+    """Time steps of a patch."""
+    dropout: float = 0.1
+    """Dropout throughout."""
+    normalise: Kind = "revin"
+    """Instance normalisation: revin (the original), last or none."""
+
+    def arguments(self) -> dict[str, Any]:
+        """Arguments of neuralforecast's class."""
+        return {
+            "hidden_size": self.width,
+            "n_heads": self.heads,
+            "e_layers": self.depth,
+            "d_ff": self.feed_forward,
+            "patch_len": self.patch,
+            "dropout": self.dropout,
+            "use_norm": False,
+        }
+
+
+class Network(Borrowed):
+    """neuralforecast's TimeXer."""
+
+    claims = ModelClaims(attention=False, mixes_channels=True, equivariant_to_channels=False)
+    name = "timexer"
+    kind = "TimeXer"
+    all_channels = True
+
+    def __init__(self, shape: Shape, settings: Settings) -> None:
+        left = shape.lookback % settings.patch
+        if left:
+            raise SettingsError(
+                f"timexer cuts the look-back into whole patches, and one of {shape.lookback} steps leaves the {left} "
+                f"newest out; use a patch that divides it."
+            )
+        super().__init__(shape, settings, settings.normalise)

@@ -1,0 +1,92 @@
+"""What a network costs at given sizes: its parameters, the FLOPs of a forward pass, the tokens of a window.
+
+Nothing is computed and no memory is taken: tensors have shapes and no values, so a network of 600 channels is counted
+as fast as one of 7. Networks whose shapes depend on values (a graph's edges) run once for real instead.
+
+FLOPs are those of matrix products and convolutions, two for a product and its sum, of one window in evaluation. What is
+done value by value (norms, softmax, activations, recurrences) is left out; the products of queries and keys and of
+weights and values are in it, however the attention is computed.
+"""
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException, FakeTensorMode
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils.flop_counter import FlopCounterMode
+
+from rearview import models
+from rearview.attention import Spec
+from rearview.attention.contract import Attention
+from rearview.models.contract import Model
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What a network costs."""
+
+    parameters: int
+    """Numbers that are trained."""
+    flops: int
+    """FLOPs of the forward pass of one window."""
+    tokens: int | None
+    """Tokens of one window, those of all channels together; None: the network has no attention."""
+
+    def lines(self) -> list[str]:
+        """What is printed, a line each."""
+        tokens = [] if self.tokens is None else [f"tokens per window: {self.tokens:,}"]
+        return [
+            *tokens,
+            f"parameters: {self.parameters:,}",
+            f"FLOPs of a forward pass, one window: {_short(self.flops)}",
+        ]
+
+
+def cost(
+    name: str,
+    *,
+    channels: int,
+    lookback: int,
+    steps: int,
+    attention: Spec = None,
+    adapters: Sequence[Any] = (),
+    **settings: Any,
+) -> Cost:
+    """The cost of a network that is created with these sizes and settings, which are `models.create`'s."""
+    sizes = {"channels": channels, "lookback": lookback, "steps": steps}
+    given = {**sizes, "attention": attention, "adapters": adapters, **settings}
+    with torch.random.fork_rng(devices=[]):
+        try:
+            return _counted(FakeTensorMode(), name, given)
+        except (DataDependentOutputException, DynamicOutputShapeException):
+            return _counted(nullcontext(), name, given)
+
+
+def _counted(mode: AbstractContextManager[Any], name: str, given: dict[str, Any]) -> Cost:
+    with mode:
+        model = models.create(name, **given).eval()
+        parameters = sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
+        past = torch.zeros(1, given["channels"], given["lookback"])
+        # The counter follows gradients where there are any, also into parameters that have none yet. Fused attention is
+        # taken apart, so that it is counted in the same way wherever it runs.
+        model.requires_grad_(False)
+        with torch.no_grad(), sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter:
+            model(past)
+    return Cost(parameters, int(counter.get_total_flops()), _tokens(model))
+
+
+def _tokens(model: Model) -> int | None:
+    """Where attention first stands, every group has so many tokens."""
+    first = next((part for part in model.modules() if isinstance(part, Attention)), None)
+    return None if first is None else first.site.groups * first.site.tokens
+
+
+def _short(number: int) -> str:
+    """1,234,567 as 1.23 million, as the papers print it."""
+    for size, word in ((10**12, "T"), (10**9, "G"), (10**6, "M"), (10**3, "k")):
+        if number >= size:
+            return f"{number / size:.3g} {word}"
+    return str(number)

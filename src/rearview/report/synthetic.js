@@ -1,0 +1,101 @@
+"use strict";
+/* The page of a synthetic study: lines, bars and maps, each figure with a view to choose. */
+(() => {
+  const figures = JSON.parse(document.getElementById("report-data").textContent);
+  const { byId, draw } = Plots;
+  const DASHES = ["solid", "dash", "dot", "dashdot"];
+  const idOf = (row) => `figure-${row + 1}`;
+  const chosen = figures.map(() => 0);
+
+  /* A name keeps its colour and dash in every view and figure. */
+  const names = [...new Set(figures.flatMap((figure) =>
+    figure.views.flatMap((view) => (view.series || []).map((one) => one.name))))];
+
+  function look(colours, name) {
+    const place = names.indexOf(name);
+    const round = Math.floor(place / colours.hues.length);
+    return { color: colours.hues[place % colours.hues.length], dash: DASHES[round % DASHES.length] };
+  }
+
+  const label = (figure, view) =>
+    `${figure.title}${figure.views.length > 1 ? `, ${view.name}` : ""}: ${figure.y} by ${figure.x}.`;
+
+  function yRange(figure, arrays) {
+    const values = arrays.flat().filter(Figures.known);
+    if (!figure.log) return Figures.range([[0], ...arrays]);
+    const positive = values.filter((value) => value > 0);
+    return positive.length ? [Math.min(...positive) * 0.8, Math.max(...positive) * 1.25] : [0.1, 1];
+  }
+
+  function drawSeries(figure, view, id) {
+    const colours = Figures.theme();
+    const bars = figure.kind === "bars";
+    const traces = view.series.map((one) => {
+      const style = look(colours, one.name);
+      if (!bars) return Figures.line(one.x, one.y, style, one.name);
+      return { ...Figures.line(one.x, one.y, style, one.name), type: "bar", mode: undefined, marker: { color: style.color } };
+    });
+    const items = view.series.map((one) => ({
+      text: one.name, y: bars ? null : Figures.last(one.y), ...(bars ? { fill: look(colours, one.name).color } : look(colours, one.name)),
+    }));
+    const xs = view.series.flatMap((one) => one.x);
+    const margin = bars && xs.length > 1 ? (Math.max(...xs) - Math.min(...xs)) * 0.03 : 0;
+    draw(id, traces, {
+      items, yName: figure.log ? `${figure.y}, log scale` : figure.y, yLog: figure.log, integer: true,
+      yRange: yRange(figure, view.series.map((one) => one.y)), xTitle: figure.x,
+      xRange: [Math.min(...xs) - margin, Math.max(...xs) + margin],
+    }, colours, label(figure, view));
+    const share = xs.length && Math.max(...xs) <= 1;
+    if (share) Plotly.relayout(byId(`${id}-plot`), { "xaxis.tickformat": ".2~g", "xaxis.dtick": null });
+  }
+
+  /* Red is above 0 and blue below, equally strong at equal distance; half a percent of outliers may saturate. */
+  function drawMap(figure, view, id) {
+    const colours = Figures.theme();
+    const sizes = view.map.flat().map(Math.abs).sort((a, b) => a - b);
+    const most = sizes[Math.floor(0.995 * (sizes.length - 1))] || 1;
+    const steps = view.map[0].map((_, place) => place * figure.every);
+    const trace = {
+      type: "heatmap", z: view.map, x: steps, y: steps.slice(0, view.map.length), zmin: -most, zmax: most,
+      colorscale: [[0, colours.hues[0]], [0.5, colours.paper], [1, colours.hues[1]]],
+      colorbar: { thickness: 10, outlinewidth: 0, tickfont: { size: 11 } },
+      hovertemplate: "query %{y}, key %{x}: %{z:.4~g}<extra></extra>",
+    };
+    const element = byId(`${id}-plot`);
+    const layout = Figures.layout(element, colours, {
+      items: [], yName: figure.y, yRange: [steps.at(-1), 0], xTitle: figure.x, xRange: [0, steps.at(-1)], integer: true,
+    });
+    const side = Math.min(element.clientWidth, 520);
+    element.setAttribute("aria-label", label(figure, view));
+    Plotly.react(element, [trace], {
+      ...layout, width: side + 70, height: side, margin: { ...layout.margin, r: 70 }, hovermode: "closest",
+    }, { displayModeBar: false });
+  }
+
+  function drawFigure(row) {
+    const figure = figures[row];
+    const view = figure.views[chosen[row]];
+    (figure.kind === "map" ? drawMap : drawSeries)(figure, view, idOf(row));
+  }
+
+  const drawAll = () => figures.forEach((_, row) => drawFigure(row));
+
+  figures.forEach((figure, row) => {
+    if (figure.views.length < 2) return;
+    const select = byId(`${idOf(row)}-choice`);
+    select.replaceChildren(...figure.views.map((view, place) => new Option(Figures.cut(view.name, 60), String(place))));
+    select.addEventListener("change", (event) => {
+      chosen[row] = Number(event.target.value);
+      drawFigure(row);
+    });
+  });
+  drawAll();
+  let width = window.innerWidth;
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawAll);
+  window.addEventListener("resize", () => {
+    /* Phones change the window's height while scrolling; only a new width needs new figures. */
+    if (window.innerWidth === width) return;
+    width = window.innerWidth;
+    requestAnimationFrame(drawAll);
+  });
+})();

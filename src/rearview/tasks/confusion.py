@@ -1,0 +1,71 @@
+"""How well classes were told apart, all from one table: how often each class was taken for each.
+
+`Confusion.counts[true, predicted]`. A class that is in the truth but was never trained on can't be predicted: it has a
+row like any other, and its cases count as errors.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, slots=True)
+class ClassScore:
+    """How one class fared."""
+
+    label: str
+    precision: float
+    """Share of the cases taken for this class that are of it; 0 where none was."""
+    recall: float
+    """Share of the cases of this class that were taken for it; 0 where there is none."""
+    f1: float
+    """Harmonic mean of both."""
+    cases: int
+    """Cases of this class."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Confusion:
+    """Counts of true and predicted classes."""
+
+    labels: tuple[Any, ...]
+    """Every class, those of training first."""
+    counts: NDArray[np.int64]
+    """[true, predicted]."""
+
+    @staticmethod
+    def of(truth: NDArray[Any], said: NDArray[Any], classes: NDArray[Any]) -> "Confusion":
+        """The table of some answers; `classes` are those trained on, and others that the truth holds follow."""
+        known = classes.tolist()
+        labels = [*known, *sorted(set(truth.tolist()) - set(known), key=str)]
+        place = {label: row for row, label in enumerate(labels)}
+        counts = np.zeros((len(labels), len(labels)), dtype=np.int64)
+        rows = [place[label] for label in truth.tolist()]
+        columns = [place[label] for label in said.tolist()]
+        np.add.at(counts, (rows, columns), 1)
+        return Confusion(tuple(labels), counts)
+
+    @property
+    def accuracy(self) -> float:
+        """Share of right answers."""
+        return float(np.trace(self.counts) / self.counts.sum())
+
+    @property
+    def macro_f1(self) -> float:
+        """Mean of the classes' F1, each class counted alike; classes neither there nor predicted are left out."""
+        there = (self.counts.sum(axis=0) + self.counts.sum(axis=1)) > 0
+        return float(np.mean([one.f1 for one, counted in zip(self.by_class(), there, strict=True) if counted]))
+
+    def by_class(self) -> tuple[ClassScore, ...]:
+        """Precision, recall and F1 of each class."""
+        right = np.diag(self.counts)
+        said, true = self.counts.sum(axis=0), self.counts.sum(axis=1)
+        precision = right / np.maximum(said, 1)
+        recall = right / np.maximum(true, 1)
+        f1 = 2 * right / np.maximum(said + true, 1)
+        return tuple(
+            ClassScore(str(label), float(p), float(r), float(f), int(n))
+            for label, p, r, f, n in zip(self.labels, precision, recall, f1, true, strict=True)
+        )

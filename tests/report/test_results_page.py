@@ -1,0 +1,159 @@
+"""The page about result rows, and its tables as files."""
+
+import base64
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+import small_results
+
+from rearview.bench import results as store
+from rearview.bench import statistics
+from rearview.errors import InputError
+from rearview.jobs.results_page import read, summarise
+from rearview.report import results, written
+from rearview.report.critical import diagram
+from rearview.report.results import ResultsSummary
+from rearview.report.tables import Cell, Table, measured
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    return small_results.write(tmp_path_factory.mktemp("results"))
+
+
+@pytest.fixture(scope="module")
+def summary(files: tuple[Path, Path]) -> ResultsSummary:
+    return summarise(read([str(path) for path in files]), "rearview report study.csv classified.csv")
+
+
+@pytest.fixture(scope="module")
+def page(summary: ResultsSummary) -> str:
+    return results.render(summary)
+
+
+def section(page: str, name: str) -> str:
+    return page[page.index(f'<section id="{name}"') :].split("</section>")[0]
+
+
+def test_the_page_has_every_section(page: str):
+    for name in ("leaderboards", "cost", "horizons", "ranks", "ablations", "papers", "protocols", "failed", "missing"):
+        assert f'<section id="{name}"' in page
+    assert "hidden" not in section(page, "papers").split(">")[0]
+    assert re.findall(r'(?:src|href)="(?!data:|#)[^"]*"', page.split("<script>")[0]) == []
+
+
+def test_leaderboards_rank_and_mark_the_best(page: str, summary: ResultsSummary):
+    boards = section(page, "leaderboards")
+    assert boards.count('class="board"') == len(summary.boards) == 11
+    second = boards.split('class="board"')[2]
+    assert second.index("patchtst + toa") < second.index("patchtst + rbca") < second.index("patchtst + softmax")
+    assert re.search(r"patchtst \+ toa</th><td>336</td><td><b>0\.\d{4}</b> <small>±0\.\d{4}</small>", second)
+    assert "rbca:T1" in boards
+
+
+def test_what_failed_is_listed_escaped_and_what_was_made_good_is_not(page: str):
+    told = section(page, "failed")
+    assert "RuntimeError: &lt;b&gt;out of&lt;/b&gt; memory &amp; time" in told
+    assert "made later" not in told
+
+
+def test_cells_that_were_not_run_are_listed(page: str):
+    told = section(page, "missing")
+    assert "<summary>rearview:mechanisms: 12 cells</summary>" in told
+    assert "ETTh1, patchtst + caps, look-back 336: horizon 96, 336" in told
+
+
+def test_every_row_can_be_downloaded_byte_for_byte(page: str, files: tuple[Path, Path]):
+    found = dict(re.findall(r'download="([^"]+)" href="data:text/csv;base64,([^"]+)"', page))
+    assert {name: base64.b64decode(text) for name, text in found.items()} == {
+        path.name: path.read_bytes() for path in files
+    }
+
+
+def test_protocols_stand_side_by_side_and_are_explained(page: str):
+    told = section(page, "protocols")
+    assert "published:rbca" in told
+    assert "drop their last partial batch" in told
+
+
+def test_the_verdict_says_whether_it_is_significant(summary: ResultsSummary):
+    assert "patchtst + toa has the best average rank" in summary.verdict
+    assert "significantly better than 3 of 3 others" in summary.verdict
+
+
+def test_what_was_left_out_or_mixed_is_told(summary: ResultsSummary, page: str):
+    assert any("different devices" in note for note in summary.notes)
+    assert "2 rows of runs that were made again" in page
+
+
+def test_classification_stands_beside_its_paper(summary: ResultsSummary):
+    found = [one for one in summary.besides if one.number.kind == "classification"]
+    assert {one.number.dataset for one in found} == {"ArticularyWordRecognition", "Epilepsy"}
+    softmax = next(one for one in found if one.label.endswith("softmax"))
+    assert softmax.number.value == 0.98
+    assert (softmax.ours.mean, softmax.verdict) == (pytest.approx(0.951), "worse")
+
+
+def test_tables_are_written_as_markdown_and_latex(summary: ResultsSummary, tmp_path: Path):
+    markdown, latex = (path.read_text(encoding="utf-8") for path in written.write(tmp_path, summary))
+    assert "| patchtst + toa (L=336) |" in markdown
+    assert re.search(r"\*\*0\.\d{4}\*\* ±", markdown)
+    assert re.search(r"<u>0\.\d{4}</u>", markdown)
+    assert latex.count(r"\begin{tabular}") == latex.count(r"\bottomrule") == latex.count(r"\toprule") > 5
+    assert r"\textbf{0." in latex
+    assert r"\underline{0." in latex
+    assert r"patchtst\_tslib" in latex
+    widths = {
+        line.count(" & ") for line in latex.split(r"\toprule")[1].split(r"\bottomrule")[0].splitlines() if "&" in line
+    }
+    assert len(widths) == 1
+
+
+def test_best_and_second_follow_the_digits_shown():
+    cells = measured([0.30001, 0.30002, 0.4, float("nan")], [0.001, None, None, None], lower_is_better=True)
+    assert [(cell.text, cell.mark) for cell in cells] == [
+        ("0.3000", "best"), ("0.3000", "best"), ("0.4000", "second"), ("–", "")
+    ]  # fmt: skip
+    assert cells[0].beside == "±0.0010"
+    assert [cell.mark for cell in measured([1.0, 2.0], [None, None], lower_is_better=False)] == ["second", "best"]
+    assert [cell.mark for cell in measured([1.0], [None], lower_is_better=True)] == [""]
+
+
+def test_odd_words_are_safe_in_every_form():
+    table = Table("a_b & <c>", ("x|y", "100 %"), ((Cell("<script>$#{}"), Cell("−1 ±2", "~^")),))
+    assert "<script>" not in table.html()
+    assert r"a\_b & \<c\>" in table.markdown()
+    assert r"x\|y" in table.markdown()
+    assert r"\textless{}script\textgreater{}\$\#\{\}" in table.tex()
+    assert r"100 \%" in table.tex()
+
+
+def test_the_diagram_draws_a_bar_for_every_clique():
+    scores = np.array([[1.0, 2.0, 2.1, 9.0], [1.0, 2.1, 2.0, 9.0]] * 6)
+    found = statistics.judge(scores, ["<first>", "b", "c", "last"])
+    assert found.cliques == ((1, 2),)
+    drawn = diagram(found)
+    assert drawn.count('class="bar"') == 1
+    assert drawn.count("<polyline") == 4
+    assert "&lt;first&gt;" in drawn
+    places = [float(x) for x in re.findall(r'<polyline points="([\d.]+),', drawn)]
+    assert places == sorted(places)
+
+
+def test_rows_without_a_finished_run_are_refused(tmp_path: Path):
+    path = tmp_path / "broken.csv"
+    store.append(path, small_results.row(status="failed", problem="no memory", mse=float("nan"), mae=float("nan")))
+    with pytest.raises(InputError, match="None of 1 runs came to an end; the first: no memory"):
+        summarise(read([str(path)]), "")
+
+
+def test_runs_that_diverged_are_told(tmp_path: Path):
+    path = tmp_path / "diverged.csv"
+    for seed, mse in enumerate((0.4, float("inf"))):
+        store.append(path, small_results.row(seed=seed, mse=mse))
+    told = summarise(read([str(path)]), "")
+    assert any("1 run came to an end without a finite number" in note for note in told.notes)
+    assert "<td>1 of 2</td>" in results.render(told)
+    assert "nothing else was run beside it" in told.verdict
