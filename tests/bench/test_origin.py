@@ -75,3 +75,11 @@ print(*bench.table(bench.read(Path({str(folder / "results.csv")!r}))), sep="\\n"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=False, text=True)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[1].startswith("Small    dlinear")
+
+
+def test_a_copy_without_its_repository_is_told_its_commit(monkeypatch):
+    monkeypatch.setenv("REARVIEW_COMMIT", "abc123")
+    monkeypatch.setattr(origin, "commit_of", lambda package: "")
+    assert origin.commit.__wrapped__() == "abc123"
+    monkeypatch.setattr(origin, "commit_of", lambda package: "def456")
+    assert origin.commit.__wrapped__() == "def456"

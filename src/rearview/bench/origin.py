@@ -1,6 +1,7 @@
 """Where a result comes from: the numbers it was made of, the code that made it and the device it was made on."""
 
 import hashlib
+import os
 import platform
 import subprocess
 from functools import cache
@@ -29,9 +30,10 @@ def values_checksum(panel: Panel) -> str:
 def commit() -> str:
     """The commit of the code at work, as the checkout stood when this was first asked.
 
-    Once in a process: its code stays as it was loaded, however the checkout moves on during a long run.
+    Once in a process: its code stays as it was loaded, however the checkout moves on during a long run. On a machine
+    that got a copy without its repository, the variable REARVIEW_COMMIT says which commit it is.
     """
-    return commit_of(_PACKAGE)
+    return commit_of(_PACKAGE) or os.environ.get("REARVIEW_COMMIT", "")
 
 
 def commit_of(package: Path) -> str:
