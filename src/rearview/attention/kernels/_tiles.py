@@ -29,7 +29,7 @@ def put(start, values, rows, columns, stride, ROWS: tl.constexpr, COLUMNS: tl.co
 
 def roomy(device: torch.device) -> bool:
     """Whether the largest tiles fit on this device; the interpreter on a CPU knows no limit."""
-    return device.type != "cuda" or torch.cuda.get_device_capability(device)[0] in ROOMY
+    return device.type != "cuda" or torch.cuda.get_device_properties(device).major in ROOMY
 
 
 def block(size: int) -> int:
