@@ -6,16 +6,18 @@ WORKERS ?= 2
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+BASELINES := .venv-baselines
+BASELINES_STAMP := $(BASELINES)/.installed
 BENCHMARKS ?= $(sort $(wildcard benchmarks/[a-z]*.py))
 
 # One thread a worker: workers would otherwise fight for the cores, and sums would depend on how many there are.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow test-all check format bench clean
+.PHONY: help demo test test-slow test-baselines test-all check format bench clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 # constraints.txt pins torch: a bare "torch" may bring gigabytes of CUDA libraries along.
 $(STAMP): pyproject.toml constraints.txt
@@ -27,12 +29,21 @@ demo: $(STAMP) ## train, backtest and forecast the built-in data; the report is 
 	$(BIN)/rearview demo --out demo
 
 test: $(STAMP) ## the core suite
-	$(PYTEST) -m "not slow"
+	$(PYTEST) -m "not slow and not baselines"
 
 test-slow: $(STAMP) ## compile, browser, kill and many-pair tests only
-	$(PYTEST) -m slow
+	$(PYTEST) -m "slow and not baselines"
 
-test-all: $(STAMP) ## every test
+# Their packages bring a hundred more along, so they stand apart from what everybody else needs.
+$(BASELINES_STAMP): pyproject.toml constraints.txt
+	test -x $(BASELINES)/bin/python || $(PYTHON) -m venv $(BASELINES)
+	$(BASELINES)/bin/python -m pip install --disable-pip-version-check --quiet -c constraints.txt -e '.[dev,baselines]'
+	touch $@
+
+test-baselines: $(BASELINES_STAMP) ## networks of other packages, in an environment of their own
+	OMP_NUM_THREADS=1 $(BASELINES)/bin/python -m pytest -m baselines
+
+test-all: $(STAMP) ## every test; those of other packages' networks are skipped without them
 	$(PYTEST)
 
 check: $(STAMP) ## format, lint, types, import order of the stages

@@ -129,7 +129,7 @@ def _reachable(experiment: Any, chosen: Chosen, data_dir: Path | None) -> tuple[
 
     here = {name.casefold(): name for name in catalogue.available(data_dir)}
     known = {name.casefold() for name in catalogue.names()}
-    networks = set(models.names())
+    networks = {*models.names(), *models.borrowed(installed=True)}
     cells, reasons = [], Counter[str]()
     for cell in experiment.cells:
         if not _wanted(cell, chosen):

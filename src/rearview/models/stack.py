@@ -16,6 +16,7 @@ from rearview import attention
 from rearview.attention.contract import Attention, Carry, Mask, Site, Tokens, Weights
 from rearview.embed import Dropout
 from rearview.errors import SettingsError
+from rearview.models._parts import in_parts
 
 Bias = Tensor | list[Tensor] | None
 """What is added to scores: the same in every layer, or one in each."""
@@ -145,6 +146,9 @@ def _widening(width: int, settings: BlockSettings) -> list[nn.Module]:
 class Feeding(nn.Module):
     """What every block ends with: feed forward, added to what came in."""
 
+    part: int | None = None
+    """Windows at work at once, whose work is done again in the backward pass instead of kept; None: all, and kept."""
+
     def __init__(self, width: int, settings: BlockSettings) -> None:
         super().__init__()
         hidden = settings.dropout if settings.hidden_dropout is None else settings.hidden_dropout
@@ -159,9 +163,12 @@ class Feeding(nn.Module):
 
     def fed(self, x: Tokens, mask: Mask | None = None) -> Tokens:
         """The tokens after the feed-forward part."""
-        if self.pre:
-            return x + self.feed_forward(self.norm_fed(x, mask))
-        return self.norm_fed(x + self.feed_forward(x), mask)
+        seen = self.norm_fed(x, mask) if self.pre else x
+        summed = self._add_fed(x, seen) if self.part is None else in_parts(self._add_fed, self.part, (x, seen))
+        return summed if self.pre else self.norm_fed(summed, mask)
+
+    def _add_fed(self, x: Tokens, seen: Tokens) -> Tokens:
+        return x + self.feed_forward(seen)
 
 
 class Block(Feeding):
@@ -197,11 +204,27 @@ class Block(Feeding):
         gate: Tensor | None = None,
     ) -> tuple[Tokens, Carry | None]:
         """The tokens after attention, the first half of the block."""
-        mixed = self.attend(self.attend_input(x, mask), mask=mask, bias=bias, carry=carry, **self.reads(windows, gate))
+        cut, beside = (x, self.attend_input(x, mask), mask, windows), (bias, carry, gate)
+        if self.part is None:
+            x, carry = self._add_attended(*cut, *beside)
+        else:
+            x, carry = in_parts(self._add_attended, self.part, cut, beside)
+        return x if self.pre else self.norm_attended(x, mask), carry
+
+    def _add_attended(
+        self,
+        x: Tokens,
+        seen: Tokens,
+        mask: Mask | None,
+        windows: Tensor | None,
+        bias: Tensor | None,
+        carry: Carry | None,
+        gate: Tensor | None,
+    ) -> tuple[Tokens, Carry | None]:
+        mixed = self.attend(seen, mask=mask, bias=bias, carry=carry, **self.reads(windows, gate))
         if carry is not None:
             mixed, carry = mixed
-        x = x + self.drop_attended(mixed)
-        return x if self.pre else self.norm_attended(x, mask), carry
+        return x + self.drop_attended(mixed), carry
 
     def attend_input(self, x: Tokens, mask: Mask | None) -> Tokens:
         """What attention sees: the tokens themselves, or in a pre-norm block their norm."""

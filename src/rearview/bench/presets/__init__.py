@@ -65,7 +65,7 @@ def entries(source: str = OFFICIAL) -> Mapping[str, tuple[Entry, ...]]:
 
 def preset(model: str, dataset: Dataset, *, lookback: int, horizon: int, source: str = OFFICIAL) -> Preset:
     """The published settings of a model for a data set, or those the field uses most where none are published."""
-    if model == "seasonal_naive":
+    if model in ("seasonal_naive", "autoets"):
         season = dataset.step.season
         return Preset({"period": season if season <= lookback else 1})
     official = entries().get(model, entries()["any"])
