@@ -122,7 +122,8 @@ def test_a_changed_setting_is_refused(saved: Path) -> None:
 
 
 def test_a_newer_format_is_refused_before_anything_is_read_from_it(saved: Path) -> None:
-    (saved / store.KIND.manifest).write_text(json.dumps({"format": store.KIND.format + 1, "version": "9.9", "other": "things"}))
+    newer = {"format": store.KIND.format + 1, "version": "9.9", "other": "things"}
+    (saved / store.KIND.manifest).write_text(json.dumps(newer))
     with pytest.raises(InputError, match=r"written by rearview 9\.9 in format 2.*reads up to 1; update rearview"):
         Forecaster.load(saved)
 

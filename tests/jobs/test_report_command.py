@@ -60,3 +60,12 @@ def test_what_is_no_results_file_is_refused(
 def test_a_folder_is_refused_with_the_way_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     assert main(["report", str(tmp_path)]) == 1
     assert f"{tmp_path}/*.csv" in capsys.readouterr().err
+
+
+def test_other_files_among_several_are_left_out_with_a_warning(
+    study: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    (tmp_path / "speed.csv").write_text("what,seconds\na,1\n")
+    assert main(["report", str(tmp_path / "*.csv"), "--out", str(tmp_path / "out")]) == 0
+    assert "speed.csv holds no rows" in capsys.readouterr().err
+    assert 'download="speed.csv"' not in (tmp_path / "out" / "report.html").read_text(encoding="utf-8")

@@ -7,14 +7,18 @@ is an error, lower is better). "not comparable" where the printed cell is doubtf
 
 import json
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
+from typing import Any
 
 import numpy as np
 
+from rearview.bench import protocols
 from rearview.bench.experiments import Cell, Experiment
 from rearview.bench.published import Number
-from rearview.bench.row import Row
+from rearview.bench.row import Row, as_json
+from rearview.errors import SettingsError
 
 SHARE = 0.02
 RULE = (
@@ -64,7 +68,7 @@ def compare(experiment: Experiment, rows: Sequence[Row], protocol: str | None = 
     usable = [row for row in rows if row.status == "done" and row.protocol == wanted]
     found = []
     for cell in experiment.cells:
-        ours = tuple(row for row in usable if is_of(row, cell))
+        ours = tuple(own(cell, usable))
         numbers: Iterable[Number | None] = cell.numbers or (None,)
         for number in numbers:
             metrics = ("mse", "mae") if number is None else (number.metric,)
@@ -72,8 +76,37 @@ def compare(experiment: Experiment, rows: Sequence[Row], protocol: str | None = 
     return found
 
 
+def own(cell: Cell, rows: Sequence[Row]) -> list[Row]:
+    """The rows made for a cell: what it leaves open must be left open by them too, or chosen among its candidates."""
+    made = [row for row in rows if is_of(row, cell)]
+    if cell.attention is None or cell.candidates:
+        return made
+    return [row for row in made if as_asked(row, cell.attention)]
+
+
+def as_asked(row: Any, attention: Mapping[str, Any]) -> bool:
+    """Whether a row's mechanism has the settings asked for, its protocol's, and else its defaults."""
+    declared = protocols.get(row.protocol).attention if row.protocol in protocols.names() else {}
+    asked = {"name": row.attention, **declared.get(row.attention, {}), **attention}
+    made = {"name": row.attention, **json.loads(row.attention_settings)}
+    return _settled(as_json(asked)) == _settled(as_json(made))
+
+
+@cache
+def _settled(spec: str) -> Any:
+    """Every setting of a mechanism, those left at their defaults included, as JSON reads them back."""
+    # Defaults are read off the mechanism, which needs torch.
+    from rearview.bench.asked import mechanism
+
+    given = json.loads(spec)
+    try:
+        return json.loads(as_json(mechanism(given)[1]))
+    except SettingsError:
+        return given  # of a shelf that is not here: what was written is all that is known
+
+
 def is_of(row: Row, cell: Cell) -> bool:
-    """Whether a row was made for a cell: what the cell leaves open may be anything."""
+    """Whether a row has what a cell asks for; what the cell leaves open may be anything."""
     plain = (row.dataset, row.lookback, row.horizon, row.model, row.adapters)
     if plain != (cell.dataset, cell.lookback, cell.horizon, cell.model, json.dumps(list(cell.adapters))):
         return False

@@ -70,7 +70,8 @@ def errors(
 
 def latency(network: Model, source: Source, precision: Precision = "float32") -> float:
     """Median time of a forward pass of one window, in milliseconds."""
-    window = source.batch(torch.zeros(1, dtype=torch.int64))
+    first = torch.zeros(1, dtype=torch.int64)
+    window = source.batch(first) if network.shape.future else source.pasts(first)
     times = []
     with torch.no_grad(), autocast(source.device, precision):
         for _ in range(_WARM_UPS + _REPEATS):

@@ -5,6 +5,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from rearview.cli import parse
 from rearview.cli.parse import app, mechanisms, pairs, whole_numbers, words
 from rearview.errors import UsageError
 
@@ -110,13 +111,19 @@ def reproduce(
     compare: bool = False,
     ray: bool = False,
     training: TrainingSettings = "",
+    full: bool = False,
+    out: Path = Path("results"),
 ) -> int:
     """Make a paper's table again: ours, published, difference, verdict, time.
 
     Example: rearview reproduce rbca --table S5 --dataset ETTh1 --horizon 96 --seeds 3
 
+    Three synthetic studies are made the same way: flipflop, harmonic, components. They take --full, --out, --attention
+    (an arm, or several), --seeds, --device, --workers, --seconds, --compare and --train (steps, learning_rate ...).
+
     Args:
-        paper: rbca, caps, toa, mica, prime, or rearview for questions of our own. See `rearview list experiments`.
+        paper: rbca, caps, toa, mica, prime, rearview for questions of our own, or a synthetic study. See `rearview list
+            experiments`.
         table: One table; default: all of the paper.
         dataset: One data set.
         horizon: One horizon.
@@ -132,11 +139,30 @@ def reproduce(
         compare: Run nothing; compare the rows that are there.
         ray: Spread the runs over the Ray cluster at hand.
         training: Settings of the training on top of the published ones, such as epochs=10; rows tell them.
+        full: A synthetic study at its full size, for a GPU; default: a reduced one, minutes on a CPU.
+        out: Folder for a synthetic study's rows, curves, figures and page.
     """
+    from rearview.bench.synthetic import NAMES
     from rearview.jobs.reproduce import Chosen, reproduce_command
 
     if seeds < 1:
         raise UsageError(f"--seeds is {seeds}; it must be at least 1.")
+    if paper in NAMES:
+        from rearview.jobs.synthetic import synthetic_command
+
+        return synthetic_command(
+            paper,
+            out=out,
+            full=full,
+            arms=words(attention or ""),
+            seeds=seeds,
+            device=device,
+            seconds=seconds,
+            workers=workers,
+            changes=pairs(training, "--train") or None,
+            only_show=compare,
+            command=parse.again(),
+        )
     return reproduce_command(
         Chosen(paper, table, dataset, horizon, attention, model),
         results=results,

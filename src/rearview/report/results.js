@@ -4,7 +4,7 @@
   const data = JSON.parse(document.getElementById("report-data").textContent);
   const { byId, draw } = Plots;
   const DASHES = ["solid", "dash", "dot", "dashdot"];
-  const SYMBOLS = ["circle", "square", "diamond", "triangle-up", "cross", "x"];
+  const SYMBOLS = [["circle", "●"], ["square", "■"], ["diamond", "◆"], ["triangle-up", "▲"], ["cross", "✚"], ["x", "✖"]];
   const state = { scope: "", dataset: "", metric: "", horizon: "", cost: "" };
 
   const unique = (values) => [...new Set(values)];
@@ -19,10 +19,9 @@
   function look(colours, name) {
     const place = data.names.indexOf(name);
     const round = Math.floor(place / colours.hues.length);
-    return {
-      color: colours.hues[place % colours.hues.length], dash: DASHES[round % DASHES.length],
-      symbol: SYMBOLS[place % SYMBOLS.length],
-    };
+    const [symbol, sign] = SYMBOLS[round % SYMBOLS.length];
+    const color = colours.hues[place % colours.hues.length];
+    return { color, dash: DASHES[round % DASHES.length], symbol, text: `${sign} ${name}` };
   }
 
   function scopeName(scope) {
@@ -95,7 +94,7 @@
     const reach = scores.flatMap(([mean, std]) => [mean - (std || 0), mean + (std || 0)]);
     const better = task().lower ? "lower left" : "upper left";
     draw("cost", entries.map((entry, row) => point(entry, styles[row], colours)), {
-      items: entries.map((entry, row) => ({ text: entry.name, ...styles[row], dash: "solid" })), beside: [],
+      items: styles.map((style) => ({ ...style, dash: "solid" })), beside: [],
       yName: metricName(), yRange: Figures.range([reach]), integer: true, xTitle: data.costs[state.cost],
       xRange: [Math.min(...costs), Math.max(...costs)], shaped: onLogAxis(Math.min(...costs), Math.max(...costs)),
     }, colours, `${metricName()} against ${data.costs[state.cost]} of ${entries.length} candidates.`);
@@ -123,7 +122,7 @@
     }));
     const end = 0.04 * (horizons.at(-1) - horizons[0]);
     draw("horizons", traces, {
-      items: names.map((name, row) => ({ text: name, ...styles[row] })), beside: [], yName: metricName(),
+      items: styles, beside: [], yName: metricName(),
       yRange: Figures.range(lines), integer: true, xTitle: "horizon, steps",
       xRange: [horizons[0] - end, horizons.at(-1) + end],
       shaped: (layout) => {

@@ -166,7 +166,7 @@ def _board(board: Board, besides: Sequence[Beside]) -> str:
 
 def _standing(standing: Standing) -> str:
     judgement = standing.judgement
-    drawn = diagram(judgement) if judgement.blocks > 1 else ""
+    drawn = diagram(judgement, standing.model) if judgement.blocks > 1 else ""
     table = tables.ranks(standing).html()
     return (
         f'<div class="group"><h3>{escape(standing.title)}</h3><p>{escape(tables.significance(standing))}</p>'

@@ -42,7 +42,9 @@ class Table:
         head = "".join(
             f'<th scope="col"{self._class(place)}>{escape(name)}</th>' for place, name in enumerate(self.heads)
         )
-        body = "".join(f'<tr><th scope="row">{escape(row[0].text)}</th>{self._cells(row)}</tr>' for row in self.rows)
+        body = "".join(
+            f'<tr><th scope="row">{_breakable(row[0].text)}</th>{self._cells(row)}</tr>' for row in self.rows
+        )
         return (
             f'<div class="scroll" role="region" aria-label="{escape(self.caption)}" tabindex="0"><table class="named">'
             f"<caption>{escape(self.caption)}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
@@ -112,6 +114,14 @@ def _spread(std: float | None, beside: str) -> str:
     if "e" in beside:
         return f"±{std:.1e}"
     return f"±{std:,.{len(beside.partition('.')[2])}f}"
+
+
+def _breakable(name: str) -> str:
+    """A name that may go on in the next line within its settings."""
+    words = escape(name)
+    for mark in "(=_":
+        words = words.replace(mark, f"{mark}<wbr>")
+    return words
 
 
 def _html_cell(cell: Cell) -> str:

@@ -1,0 +1,142 @@
+"""Leaderboards: rows by protocol, data set and horizon, each candidate with mean and spread over seeds and its cost."""
+
+import math
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from rearview.bench import protocols
+from rearview.bench.candidates import candidates
+from rearview.bench.kinds import FORECASTING, Task
+
+COSTS = ("parameters", "train_seconds", "latency_ms", "peak_memory_bytes")
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """A measure over seeds."""
+
+    mean: float
+    std: float | None
+    """None with fewer than two seeds."""
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One candidate on one block."""
+
+    task: Task
+    protocol: str
+    dataset: str
+    horizon: int | None
+    label: str
+    """What was run, the look-back left out."""
+    name: str
+    """The same, with the look-back where it tells runs apart."""
+    model: str
+    attention: str
+    lookback: int
+    scores: Mapping[str, Score]
+    costs: Mapping[str, float]
+    """Means over seeds, of what was measured."""
+    rows: tuple[Any, ...]
+
+    @property
+    def score(self) -> Score | None:
+        """By the measure that decides; None where no run has it."""
+        return self.scores.get(self.task.metrics[0])
+
+
+@dataclass(frozen=True, slots=True)
+class Board:
+    """Every candidate on one block, the best first."""
+
+    task: Task
+    protocol: str
+    dataset: str
+    horizon: int | None
+    entries: tuple[Entry, ...]
+
+    @property
+    def title(self) -> str:
+        return self.dataset if self.horizon is None else f"{self.dataset}, horizon {self.horizon}"
+
+
+def once(rows: Sequence[Any]) -> list[Any]:
+    """The rows that came to an end, a run that was made again by its last row alone."""
+    latest = {_asked(row, data=True): row for row in rows if getattr(row, "status", "done") == "done"}
+    return list(latest.values())
+
+
+def failed(rows: Sequence[Any]) -> list[Any]:
+    """The last failure of every run that never came to an end."""
+    done = {_asked(row) for row in once(rows)}
+    latest = {_asked(row): row for row in rows if getattr(row, "status", "done") == "failed"}
+    return [row for asked, row in latest.items() if asked not in done]
+
+
+def boards(task: Task, rows: Sequence[Any]) -> list[Board]:
+    """A board for each protocol, data set and horizon among the rows that `once` leaves."""
+    usable = once(rows)
+    gathered: dict[tuple[str, str, int | None], dict[Any, list[Any]]] = defaultdict(lambda: defaultdict(list))
+    for row, candidate in zip(usable, candidates(usable), strict=True):
+        block = (row.protocol, candidate.dataset, getattr(row, "horizon", None))
+        gathered[block][candidate.label, candidate.name, row.model, row.attention, row.lookback].append(row)
+    found = []
+    for protocol, dataset, horizon in sorted(gathered, key=lambda block: (*block[:2], block[2] or 0)):
+        empty = Board(task, protocol, dataset, horizon, ())
+        entries = [_entry(empty, who, same) for who, same in gathered[protocol, dataset, horizon].items()]
+        found.append(replace(empty, entries=_ordered(entries)))
+    return found
+
+
+def _asked(row: Any, data: bool = False) -> tuple[Any, ...]:
+    """What was asked for; a run that failed before its data was read has no checksum of it."""
+    return tuple(value for name, value in row.configuration.items() if data or name != "values_sha256")
+
+
+def _entry(board: Board, who: tuple[str, str, str, str, int], rows: Sequence[Any]) -> Entry:
+    label, name, model, attention, lookback = who
+    measured = {metric: [_measure(row, metric) for row in rows] for metric in board.task.metrics}
+    costs = {cost: [getattr(row, cost, None) for row in rows] for cost in COSTS}
+    return Entry(
+        task=board.task,
+        protocol=board.protocol,
+        dataset=board.dataset,
+        horizon=board.horizon,
+        label=label,
+        name=name,
+        model=model,
+        attention=attention,
+        lookback=lookback,
+        scores={metric: score for metric, values in measured.items() if (score := _score(values))},
+        costs={cost: score.mean for cost, values in costs.items() if (score := _score(values))},
+        rows=tuple(rows),
+    )
+
+
+def _measure(row: Any, metric: str) -> float | None:
+    """A row's measure, on the scale that its protocol reports."""
+    if metric in FORECASTING.metrics and row.protocol in protocols.names():
+        original = protocols.get(row.protocol).scale == "original"
+        return float(getattr(row, f"original_{metric}" if original else metric))
+    return getattr(row, metric)
+
+
+def _score(values: Sequence[float | None]) -> Score | None:
+    known = [float(value) for value in values if value is not None and math.isfinite(value)]
+    if not known:
+        return None
+    return Score(float(np.mean(known)), float(np.std(known, ddof=1)) if len(known) > 1 else None, len(known))
+
+
+def _ordered(entries: Sequence[Entry]) -> tuple[Entry, ...]:
+    def key(entry: Entry) -> tuple[bool, float]:
+        value = entry.score.mean if entry.score else math.nan
+        return math.isnan(value), value if entry.task.lower_is_better else -value
+
+    return tuple(sorted(entries, key=key))

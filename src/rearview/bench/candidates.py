@@ -1,0 +1,115 @@
+"""Names for what rows compare: network, mechanism, and whatever else differs between runs of the same block.
+
+Settings are published per data set, so they can't be part of a name in general; but what differs between two runs of
+one network and mechanism on one data set and horizon must be, or two things would be averaged as one.
+"""
+
+import hashlib
+import json
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rearview.bench.experiments import spoken
+from rearview.errors import InputError
+
+MOST_SHOWN = 3
+"""Differing settings that a name spells out; more are told by their number and a short checksum."""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """What a row stands for."""
+
+    label: str
+    """Without the look-back."""
+    name: str
+    """With the look-back, where runs of this network and mechanism on one block differ in it."""
+    dataset: str
+    """With a short checksum, where one name stands for several versions of the data."""
+
+
+def candidates(rows: Sequence[Any]) -> list[Candidate]:
+    """What each row stands for."""
+    datasets = _datasets(rows)
+    facets = [_facets(row) for row in rows]
+    shown: dict[Any, set[str]] = defaultdict(set)
+    for (family, *_), places in _gathered(rows, datasets).items():
+        found = [facets[place] for place in places]
+        keys = dict.fromkeys(key for facet in found for key in facet)
+        shown[family] |= {key for key in keys if len({repr(facet.get(key)) for facet in found}) > 1}
+    return [_named(row, d, f, shown[_family(row)]) for row, d, f in zip(rows, datasets, facets, strict=True)]
+
+
+def _datasets(rows: Sequence[Any]) -> list[str]:
+    prints = [str(getattr(row, "values_sha256", None) or getattr(row, "test_sha256", "")) for row in rows]
+    versions: dict[str, set[str]] = defaultdict(set)
+    for row, print_ in zip(rows, prints, strict=True):
+        versions[row.dataset].add(print_)
+    return [
+        f"{row.dataset} ({print_[:6]})" if len(versions[row.dataset]) > 1 else row.dataset
+        for row, print_ in zip(rows, prints, strict=True)
+    ]
+
+
+def _family(row: Any) -> tuple[str, ...]:
+    return row.model, row.attention, getattr(row, "adapters", "[]"), str(len(_searched(row)))
+
+
+def _gathered(rows: Sequence[Any], datasets: Sequence[str]) -> dict[tuple[Any, ...], list[int]]:
+    """Places of the rows of one family on one block under one protocol."""
+    found: dict[tuple[Any, ...], list[int]] = defaultdict(list)
+    for place, row in enumerate(rows):
+        found[_family(row), row.protocol, datasets[place], getattr(row, "horizon", None)].append(place)
+    return found
+
+
+def _searched(row: Any) -> list[Mapping[str, Any]]:
+    return _parsed(row, "budget", "{}").get("candidates", [])
+
+
+def _parsed(row: Any, column: str, default: str) -> Any:
+    words = getattr(row, column, default)
+    try:
+        return json.loads(words)
+    except ValueError:
+        raise InputError(
+            f"A row of {row.model} on {row.dataset}, made {row.created}, has {words!r} as its {column}, which is no "
+            "JSON; rows are never edited: put it back as it was, or take the row out."
+        ) from None
+
+
+def _facets(row: Any) -> dict[str, Any]:
+    """Everything that was asked for beside data, seed, network and mechanism; what was searched for is not asked."""
+    searched = {key for candidate in _searched(row) for key in candidate}
+    parts = {"": _parsed(row, "settings", "{}"), "training ": _parsed(row, "training", "{}")}
+    facets = {f"{part}{key}": value for part, settings in parts.items() for key, value in settings.items()}
+    mechanism = _parsed(row, "attention_settings", "{}")
+    facets |= {f"attention {key}": value for key, value in mechanism.items() if key not in searched}
+    plain = ("lookback", "loss", "calendar", "mode", "stride", "threshold_rule", "balance")
+    return facets | {key: getattr(row, key) for key in plain if hasattr(row, key)}
+
+
+def _named(row: Any, dataset: str, facets: Mapping[str, Any], shown: set[str]) -> Candidate:
+    inner = {key.removeprefix("attention "): facets[key] for key in facets if key in shown and key[:10] == "attention "}
+    parts = [row.model]
+    if row.attention:
+        parts.append(spoken({"name": row.attention, **inner}))
+    if searched := _searched(row):
+        parts.append(f"best of {len(searched)}")
+    label = " + ".join([*parts, *_parsed(row, "adapters", "[]")])
+    outer = {key: facets[key] for key in facets if key in shown and key != "lookback" and key[:10] != "attention "}
+    label += _suffix(outer)
+    name = f"{label}, lookback={row.lookback}" if "lookback" in shown else label
+    return Candidate(label, name, dataset)
+
+
+def _suffix(differing: Mapping[str, Any]) -> str:
+    if not differing:
+        return ""
+    told = [f"{key}={spoken(value) if isinstance(value, Mapping) else value}" for key, value in differing.items()]
+    if len(told) > MOST_SHOWN:
+        digest = hashlib.sha256(repr(sorted(told)).encode()).hexdigest()[:4]
+        told = [*told[:MOST_SHOWN], f"{len(told) - MOST_SHOWN} more ({digest})"]
+    return ", " + ", ".join(told)

@@ -1,0 +1,149 @@
+"""Over all blocks: average ranks with significance, one mechanism against softmax, one protocol against another."""
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rearview.bench import statistics
+from rearview.bench.boards import Board, Entry, Score
+from rearview.bench.kinds import Task
+
+Block = tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Candidates over the blocks that all of them have."""
+
+    task: Task
+    protocol: str
+    model: str
+    """The network whose mechanisms are compared; empty: every candidate."""
+    judgement: statistics.Judgement
+    blocks: tuple[str, ...]
+    left_out: tuple[str, ...]
+    """Candidates that lack some of these blocks."""
+    scores: NDArray[np.float64]
+    """[block, candidate], in the order of the judgement's names."""
+
+    @property
+    def title(self) -> str:
+        who = f"mechanisms in {self.model}" if self.model else "every candidate"
+        return f"{self.protocol}: {who}, {self.task.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Contrast:
+    """One candidate against the one that a standing measures by, over the same blocks."""
+
+    name: str
+    against: str
+    record: statistics.Record
+    change: float
+    """Mean relative difference of the deciding measure, in percent."""
+    interval: statistics.Interval | None
+    """Of the change, by a paired bootstrap over blocks; None with fewer than two."""
+    p_value: float
+    corrected: float
+    """After Holm's correction over the candidates of the standing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sided:
+    """One candidate on one block under several protocols."""
+
+    task: Task
+    dataset: str
+    horizon: int | None
+    name: str
+    scores: Mapping[str, Score]
+    """By protocol, `clean` first."""
+
+
+def standings(boards: Sequence[Board]) -> list[Standing]:
+    """For each task and protocol: every candidate, then the mechanisms of each network that has several."""
+    found = []
+    for task, protocol in dict.fromkeys((board.task, board.protocol) for board in boards):
+        entries = [e for b in boards if (b.task, b.protocol) == (task, protocol) for e in b.entries if e.score]
+        models = list(dict.fromkeys(entry.model for entry in entries))
+        if len(models) > 1:
+            found.append(_standing(task, protocol, "", entries, lambda e: ((e.dataset, e.horizon), e.name)))
+        for model in models:
+            own = [entry for entry in entries if entry.model == model]
+            found.append(_standing(task, protocol, model, own, lambda e: ((e.dataset, e.horizon, e.lookback), e.label)))
+    return [standing for standing in found if standing is not None]
+
+
+def contrasts(standing: Standing) -> list[Contrast]:
+    """Every candidate of a standing against its softmax, or against the best where there is none."""
+    names = standing.judgement.names
+    plain = [name for name in names if name.endswith("+ softmax")]
+    against = (plain or [names[0]])[0]
+    base = standing.scores[:, names.index(against)]
+    others = [name for name in names if name != against]
+    columns = [standing.scores[:, names.index(name)] for name in others]
+    p_values = [statistics.signed_rank(column, base).p_value for column in columns]
+    corrected = statistics.holm(p_values)
+    found = []
+    for place, (name, column) in enumerate(zip(others, columns, strict=True)):
+        change = 100 * (column / base - 1)
+        won = statistics.record(column, base, lower_is_better=standing.task.lower_is_better)
+        interval = statistics.paired_interval(change, np.zeros_like(change)) if len(change) > 1 else None
+        found.append(Contrast(name, against, won, float(change.mean()), interval, p_values[place], corrected[place]))
+    return found
+
+
+def sided(boards: Sequence[Board]) -> list[Sided]:
+    """Every candidate that was run on one block under more than one protocol."""
+    gathered: dict[Block, dict[str, Score]] = defaultdict(dict)
+    for board in boards:
+        for entry in board.entries:
+            if entry.score:
+                key = (entry.task, entry.dataset, entry.horizon, entry.label, entry.lookback)
+                gathered[key][entry.protocol] = entry.score
+    return [
+        Sided(task, dataset, horizon, f"{label}, lookback={lookback}", dict(sorted(scores.items())))
+        for (task, dataset, horizon, label, lookback), scores in gathered.items()
+        if len(scores) > 1
+    ]
+
+
+def _standing(
+    task: Task, protocol: str, model: str, entries: Sequence[Entry], place: Callable[[Entry], tuple[Block, str]]
+) -> Standing | None:
+    table: dict[str, dict[Block, float]] = defaultdict(dict)
+    for entry in entries:
+        block, name = place(entry)
+        assert entry.score is not None
+        # Means of the same numbers in another order differ in the last digit; that is no difference.
+        table[name][block] = float(f"{entry.score.mean:.12g}")
+    names, blocks = _complete(table)
+    if len(names) < 2:
+        return None
+    scores = np.array([[table[name][block] for name in names] for block in blocks])
+    judgement = statistics.judge(scores, names, lower_is_better=task.lower_is_better)
+    ordered = scores[:, [names.index(name) for name in judgement.names]]
+    told = tuple(_told(block, len({block[2:] for block in blocks}) > 1) for block in blocks)
+    return Standing(task, protocol, model, judgement, told, tuple(name for name in table if name not in names), ordered)
+
+
+def _told(block: Block, with_lookback: bool) -> str:
+    dataset, horizon, *lookback = block
+    name = dataset if horizon is None else f"{dataset} {horizon}"
+    return f"{name} (look-back {lookback[0]})" if with_lookback else str(name)
+
+
+def _complete(table: Mapping[str, Mapping[Block, float]]) -> tuple[list[str], list[Block]]:
+    """Candidates and blocks without a hole: of the candidates with the most blocks, as many as make the most cells."""
+    ordered = sorted(table, key=lambda name: -len(table[name]))
+    best: tuple[list[str], list[Block]] = ([], [])
+    shared: list[Block] = list(table[ordered[0]]) if ordered else []
+    for count, name in enumerate(ordered, start=1):
+        shared = [block for block in shared if block in table[name]]
+        if count > 1 and count * len(shared) > len(best[0]) * len(best[1]):
+            best = (ordered[:count], shared)
+    return best

@@ -1,0 +1,195 @@
+"""The command that reports on result rows: read files of every kind, make all views, write page and tables."""
+
+import glob
+import sys
+import time
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import rearview
+from rearview.bench import beside, boards, kinds, standings
+from rearview.bench.boards import Board
+from rearview.bench.kinds import FORECASTING, StrangeFileError, Task
+from rearview.bench.standings import Standing
+from rearview.data.panel import Finding
+from rearview.errors import InputError
+from rearview.report import results, text, written
+from rearview.report.results import ResultFacts, ResultsSummary
+
+PAGE = "report.html"
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What the files hold."""
+
+    files: tuple[tuple[str, bytes], ...]
+    rows: dict[Task, list[Any]]
+    findings: tuple[Finding, ...]
+
+
+def report_command(patterns: Sequence[str], out: Path, command: str) -> int:
+    """Write the page and the tables of results files and print what came of them."""
+    from rearview.jobs.console import check_folder
+
+    check_folder(out)
+    summary = summarise(read(patterns), command)
+    paths = [results.write(out / PAGE, summary), *written.write(out, summary)]
+    for finding in summary.findings:
+        if finding.kind == "warning":
+            sys.stderr.write(f"{finding.message}\n")
+    lines = [summary.verdict, *(note for note in summary.notes)]
+    lines.append(f"Written to {out}: {', '.join(path.name for path in paths)}")
+    sys.stdout.write("\n".join(lines) + "\n")
+    return 0
+
+
+def read(patterns: Sequence[str]) -> Found:
+    """The rows of all files that are named or match a pattern; a file that can't be read is refused by name.
+
+    Among several files one of something else is left out with a warning: patterns match more than was meant.
+    """
+    files: list[tuple[str, bytes]] = []
+    rows: dict[Task, list[Any]] = {}
+    findings = []
+    paths = _paths(patterns)
+    for path in paths:
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            try:
+                task, found = kinds.read(path)
+            except StrangeFileError as problem:
+                if len(paths) == 1:
+                    raise
+                findings.append(Finding("warning", "left out", 0, str(problem)))
+                continue
+        findings += [Finding("warning", path.name, 0, str(warning.message)) for warning in told]
+        rows.setdefault(task, []).extend(found)
+        files.append((path.name, path.read_bytes()))
+    if not any(rows.values()):
+        names = ", ".join(path.name for path in paths)
+        raise InputError(f"There are no rows in {names}; `rearview bench` and `rearview reproduce` make some.")
+    order = sorted(rows, key=lambda task: task is not FORECASTING)
+    return Found(tuple(files), {task: rows[task] for task in order}, tuple(findings))
+
+
+def summarise(found: Found, command: str) -> ResultsSummary:
+    """All views of the rows."""
+    started = time.perf_counter()
+    every = [row for rows in found.rows.values() for row in rows]
+    broken = boards.failed(every)
+    made = [board for task, rows in found.rows.items() for board in boards.boards(task, rows)]
+    if not made:
+        raise InputError(f"None of {len(every):,} runs came to an end; the first: {broken[0].problem}")
+    forecasts = found.rows.get(FORECASTING, [])
+    besides = beside.forecasts(forecasts)
+    for task in found.rows:
+        if task is not FORECASTING:
+            besides += beside.others(task, [board for board in made if board.task is task])
+    ranked = standings.standings(made)
+    counted = [row for board in made for entry in board.entries for row in entry.rows]
+    return ResultsSummary(
+        title=f"Results of {', '.join(name for name, _ in found.files)}",
+        verdict=_verdict(made, ranked),
+        command=command,
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
+        version=rearview.__version__,
+        device="cpu",
+        seconds=time.perf_counter() - started,
+        data=_facts(found, counted, broken, made),
+        findings=(*found.findings, *_again(every, counted, broken)),
+        notes=_notes(made, counted),
+        boards=tuple(made),
+        standings=tuple(ranked),
+        besides=tuple(besides),
+        coverage=tuple(beside.coverage(forecasts)) if forecasts else (),
+        sided=tuple(standings.sided(made)),
+        failures=tuple(broken),
+        files=found.files,
+    )
+
+
+def _paths(patterns: Sequence[str]) -> list[Path]:
+    """Files in the order given, each once; a pattern that nothing matches is refused."""
+    found: dict[Path, None] = {}
+    for pattern in patterns:
+        matches = [pattern] if Path(pattern).exists() else sorted(glob.glob(pattern, recursive=True))
+        if not matches:
+            raise InputError(
+                f"There is no results file {pattern}; give a CSV file, or a pattern such as results/*.csv."
+            )
+        for match in map(Path, matches):
+            if match.is_dir():
+                raise InputError(f"{match} is a folder; give the files in it: {match}/*.csv.")
+            found[match] = None
+    return list(found)
+
+
+def _facts(found: Found, counted: Sequence[Any], broken: Sequence[Any], made: Sequence[Board]) -> ResultFacts:
+    return ResultFacts(
+        files=tuple(name for name, _ in found.files),
+        rows=sum(len(rows) for rows in found.rows.values()),
+        runs=len(counted),
+        failed=len(broken),
+        datasets=tuple(dict.fromkeys(board.dataset for board in made)),
+        seeds=len({row.seed for row in counted}),
+        devices=tuple(sorted({row.device for row in counted})),
+        versions=tuple(sorted({row.version for row in counted})),
+    )
+
+
+def _again(every: Sequence[Any], counted: Sequence[Any], broken: Sequence[Any]) -> list[Finding]:
+    """How rows became numbers."""
+    found = [
+        Finding("inferred", "seeds", 0, "Numbers are means over seeds, beside them the standard deviation."),
+    ]
+    spare = len(every) - len(counted) - len(broken)
+    if spare:
+        told = (
+            f"{text.counted(spare, 'row')} of runs that were made again or came to an end later: the last one counts."
+        )
+        found.append(Finding("inferred", "repeats", spare, told))
+    return found
+
+
+def _notes(made: Sequence[Board], counted: Sequence[Any]) -> tuple[str, ...]:
+    notes = []
+    entries = [entry for board in made for entry in board.entries]
+    lost = sum(len(entry.rows) - (entry.score.count if entry.score else 0) for entry in entries)
+    if lost:
+        notes.append(
+            f"{text.counted(lost, 'run')} came to an end without a finite number; the means leave them out, and the "
+            "column of seeds says where."
+        )
+    devices = sorted({row.device for row in counted})
+    if len(devices) > 1:
+        notes.append(f"Times and memory were measured on different devices ({', '.join(devices)}) and don't compare.")
+    dirty = sum(row.commit.endswith("-dirty") for row in counted)
+    if dirty:
+        notes.append(f"{text.counted(dirty, 'run')} of {len(counted):,} were made by code with uncommitted changes.")
+    return tuple(notes)
+
+
+def _verdict(made: Sequence[Board], ranked: Sequence[Standing]) -> str:
+    """Who leads, over how much, and whether that can be said."""
+    if not ranked:
+        first = made[0].entries[0]
+        return f"{first.name} on {made[0].title}: nothing else was run beside it, so there is nothing to compare."
+    widest = max(ranked, key=lambda standing: standing.scores.size)
+    judgement = widest.judgement
+    if judgement.blocks == 1:
+        return f"{judgement.names[0]} leads {len(judgement.names)} candidates on {widest.blocks[0]}, the one block."
+    lead = (
+        f"{judgement.names[0]} has the best average rank, {judgement.ranks[0]:.2f} of {len(judgement.names)}, over "
+        f"{judgement.blocks} blocks under {widest.protocol}"
+    )
+    beaten = [pair.second for pair in judgement.significant if pair.first == judgement.names[0]]
+    if judgement.too_few:
+        return f"{lead}; that many blocks can't show a significant difference."
+    if not beaten:
+        return f"{lead}; it is not significantly better than any other."
+    return f"{lead}, and is significantly better than {len(beaten)} of {len(judgement.names) - 1} others."

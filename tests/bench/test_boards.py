@@ -1,0 +1,215 @@
+"""Views of rows: what is compared with what, counted once, and named so that two things never share a name."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+from small import row
+
+from rearview.bench import beside, kinds, results, standings
+from rearview.bench.asked import mechanism
+from rearview.bench.boards import boards, failed, once
+from rearview.bench.candidates import candidates
+from rearview.bench.classification_row import ClassificationRow
+from rearview.bench.detection_row import DetectionRow
+from rearview.bench.kinds import CLASSIFICATION, DETECTION, FORECASTING
+from rearview.bench.row import as_json
+from rearview.errors import InputError
+
+
+def rbca(alpha: float, **changes: object):
+    return row(attention="rbca", attention_settings=json.dumps({"alpha": alpha, "bias": "power_law"}), **changes)
+
+
+def labels(rows) -> list[str]:
+    return [candidate.name for candidate in candidates(rows)]
+
+
+def test_names_tell_what_differs_within_a_block_and_nothing_else():
+    assert labels([rbca(0.5, seed=0), rbca(0.5, seed=1)]) == ["patchtst + rbca"] * 2
+    assert labels([rbca(0.5), rbca(1.0)]) == ["patchtst + rbca(alpha=0.5)", "patchtst + rbca(alpha=1.0)"]
+    # Published settings differ from data set to data set, and are no other candidate for it.
+    assert labels([rbca(0.5), rbca(1.0, dataset="Other")]) == ["patchtst + rbca"] * 2
+    longer = [row(), row(training='{"batch":64}'), row(lookback=96, model="dlinear", attention="")]
+    assert labels(longer) == [
+        "patchtst + softmax, training batch=32",
+        "patchtst + softmax, training batch=64",
+        "dlinear",
+    ]
+    curve = [row(lookback=lookback) for lookback in (16, 32)]
+    assert labels(curve) == ["patchtst + softmax, lookback=16", "patchtst + softmax, lookback=32"]
+    assert [candidate.label for candidate in candidates(curve)] == ["patchtst + softmax"] * 2
+
+
+def test_a_searched_setting_is_one_candidate_whatever_was_chosen():
+    budget = json.dumps({"candidates": [{"alpha": 0.5}, {"alpha": 1.0}], "chosen_by": "validation loss"})
+    rows = [rbca(0.5, seed=0, budget=budget), rbca(1.0, seed=1, budget=budget), rbca(0.5, seed=0)]
+    assert labels(rows) == ["patchtst + rbca + best of 2"] * 2 + ["patchtst + rbca"]
+
+
+def test_many_differences_are_cut_short_but_stay_apart():
+    many = [row(settings=json.dumps(dict.fromkeys("abcdef", value))) for value in (1, 2)]
+    first, second = labels(many)
+    assert first.startswith("patchtst + softmax, a=1, b=1, c=1, 3 more (")
+    assert first[-6:] != second[-6:]
+
+
+def test_versions_of_the_data_are_not_averaged():
+    made = boards(FORECASTING, [row(values_sha256="abcdef12"), row(values_sha256="12345678")])
+    assert [board.dataset for board in made] == ["Small (123456)", "Small (abcdef)"]
+
+
+def test_a_run_made_again_counts_once_and_a_failure_until_it_is_made_good():
+    nothing = {"mse": math.nan, "mae": math.nan, "status": "failed", "values_sha256": "", "problem": "no memory"}
+    rows = [row(mse=1.0), row(**nothing), row(seed=9, **nothing), row(seed=9, **nothing), row(mse=2.0)]
+    assert [one.mse for one in once(rows)] == [2.0]
+    assert [one.seed for one in failed(rows)] == [9]
+
+
+def test_boards_hold_means_and_spreads_the_best_first():
+    rows = [row(seed=seed, mse=value, train_seconds=10.0 + seed) for seed, value in enumerate((1.0, 2.0, 6.0))]
+    rows += [row(model="dlinear", attention="", mse=2.5), row(horizon=14, mse=0.5)]
+    first, second = boards(FORECASTING, rows)
+    assert (first.title, second.title) == ("Small, horizon 7", "Small, horizon 14")
+    assert [entry.name for entry in first.entries] == ["dlinear", "patchtst + softmax"]
+    score = first.entries[1].scores["mse"]
+    assert (score.mean, score.count) == (3.0, 3)
+    assert score.std == pytest.approx(np.std([1.0, 2.0, 6.0], ddof=1))
+    assert first.entries[1].costs["train_seconds"] == 11.0
+    assert first.entries[0].scores["mse"].std is None
+
+
+def test_settings_that_are_no_json_are_named():
+    with pytest.raises(InputError, match=r"patchtst on Small.*has 'width=3' as its settings"):
+        boards(FORECASTING, [row(settings="width=3")])
+
+
+def test_a_run_that_diverged_is_counted_but_not_averaged():
+    (board,) = boards(FORECASTING, [row(seed=0, mse=2.0), row(seed=1, mse=math.nan)])
+    (entry,) = board.entries
+    assert (entry.scores["mse"].mean, entry.scores["mse"].count, len(entry.rows)) == (2.0, 1, 2)
+
+
+def test_errors_are_on_the_scale_that_the_protocol_reports():
+    (board,) = boards(FORECASTING, [row(protocol="published:mica", original_mse=31.0, original_mae=5.0)])
+    assert board.entries[0].scores["mse"].mean == 31.0
+
+
+def grid(winner: float = 0.0):
+    """Two mechanisms and softmax on seven blocks, softmax's look-back another on none; one candidate has few blocks."""
+    rows = []
+    for horizon in range(7, 14):
+        for place, name in enumerate(("softmax", "toa", "caps")):
+            rows.append(row(attention=name, horizon=horizon, mse=1.0 + horizon / 100 - (place + winner) / 10))
+    return [*rows, row(model="dlinear", attention="", horizon=7, mse=3.0)]
+
+
+def test_standings_leave_out_who_lacks_blocks_and_say_so():
+    everyone, own = standings.standings(boards(FORECASTING, grid()))
+    assert everyone.left_out == ("dlinear",)
+    assert everyone.judgement.blocks == 7
+    assert own.model == "patchtst"
+    assert own.judgement.names == ("patchtst + caps", "patchtst + toa", "patchtst + softmax")
+    assert own.blocks[0] == "Small 7"
+    assert own.scores.shape == (7, 3)
+    assert len(own.judgement.significant) == 3
+
+
+def test_contrasts_are_against_softmax():
+    own = standings.standings(boards(FORECASTING, grid()))[1]
+    best = standings.contrasts(own)[0]
+    assert (best.name, best.against, str(best.record)) == ("patchtst + caps", "patchtst + softmax", "7/0/0")
+    expected = np.mean([100 * ((0.8 + h / 100) / (1 + h / 100) - 1) for h in range(7, 14)])
+    assert best.change == pytest.approx(expected)
+    assert best.interval is not None
+    assert best.interval.low <= best.change <= best.interval.high < 0
+    assert (best.p_value, best.corrected) == pytest.approx((2 / 2**7, 4 / 2**7))
+
+
+def test_the_same_run_under_two_protocols_stands_side_by_side():
+    rows = [row(mse=1.0), row(protocol="published:rbca", mse=0.9), row(model="dlinear", attention="")]
+    (one,) = standings.sided(boards(FORECASTING, rows))
+    assert one.name == "patchtst + softmax, lookback=29"
+    assert {protocol: score.mean for protocol, score in one.scores.items()} == {"clean": 1.0, "published:rbca": 0.9}
+
+
+def etth1(**changes: object):
+    facts = {"dataset": "ETTh1", "lookback": 336, "horizon": 96, "mse": 0.3705, "mae": 0.4}
+    return row(**{**facts, **changes})
+
+
+def test_every_printed_number_stands_beside_ours_once_under_each_protocol():
+    found = beside.forecasts([etth1(seed=0), etth1(seed=1), etth1(protocol="published:rbca", mse=0.5)])
+    mine = [one for one in found if one.table == "rbca:T1" and one.number.metric == "mse"]
+    assert [(one.protocol, one.ours.count, one.verdict) for one in mine] == [
+        ("published:rbca", 1, "worse"),
+        ("clean", 2, "reproduced"),
+    ]
+    assert mine[1].difference == pytest.approx(100 * (0.3705 / 0.37 - 1))
+    assert len({(id(one.number), one.protocol) for one in found}) == len(found)
+
+
+def test_runs_that_differ_in_what_a_table_leaves_open_are_not_averaged():
+    settings = json.loads(as_json(mechanism({"name": "toa", "kind": "gated"})[1]))
+    texts = [json.dumps({**settings, "sor": sor}) for sor in (True, False)]
+    rows = [
+        etth1(attention="toa", attention_settings=words, mse=mse) for words, mse in zip(texts, (0.37, 0.5), strict=True)
+    ]
+    found = {
+        one.number.variant: (one.ours.mean, one.ours.count)
+        for one in beside.forecasts(rows)
+        if one.table == "toa:T10" and one.number.metric == "mse"
+    }
+    assert found == {"toa_gated": (0.37, 1), "toa_gated_no_sor": (0.5, 1)}
+    alone = {one.number.variant for one in beside.forecasts(rows[1:]) if one.number.paper == "toa"}
+    assert alone == {"toa_gated_no_sor"}
+
+
+def test_a_mechanism_of_another_shelf_stands_beside_nothing():
+    assert beside.forecasts([etth1(attention="ours", attention_settings='{"power":3}')]) == []
+
+
+def test_runs_of_other_training_stand_beside_a_number_each_by_itself():
+    rows = [etth1(mse=0.37), etth1(mse=0.37, seed=9), etth1(training='{"batch":64}', mse=0.5)]
+    found = [one for one in beside.forecasts(rows) if one.table == "rbca:T1" and one.number.metric == "mse"]
+    assert [(one.label, one.ours.mean, one.ours.count) for one in found] == [
+        ("patchtst + softmax, training batch=32", 0.37, 2),
+        ("patchtst + softmax, training batch=64", 0.5, 1),
+    ]
+
+
+def test_cells_that_nobody_ran_are_counted():
+    found = {one.experiment.name: one for one in beside.coverage([etth1(), etth1(protocol="published:rbca")])}
+    assert found["rearview:mechanisms"].by_protocol == {"clean": 1, "published:rbca": 1}
+    assert len(found["rearview:mechanisms"].missing) == len(found["rearview:mechanisms"].experiment.cells) - 1
+    assert "caps:T1" not in found  # averages of T5's cells
+
+
+def test_files_are_told_apart_by_their_first_line(tmp_path):
+    forecasts = tmp_path / "forecasts.csv"
+    results.append(forecasts, row())
+    assert kinds.read(forecasts) == (FORECASTING, [row()])
+    other = tmp_path / "classes.csv"
+    other.write_text(",".join(ClassificationRow.columns()) + "\n")
+    assert kinds.read(other) == (CLASSIFICATION, [])
+    other.write_text(",".join(DetectionRow.columns()) + "\n")
+    assert kinds.read(other) == (DETECTION, [])
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("", "is empty and holds no rows"),
+        ("schema,datas", "ends within its first line"),
+        ("date,a,b\n1,2,3\n", "holds no rows of forecasting, classification or detection"),
+        (",".join(row().columns()).replace(",mse,", ",msee,") + "\n", r"don't: msee. Did you mean 'mse'"),
+        (",".join(row().columns()[:20]) + "\n", "lacks columns of result rows: torch, threads"),
+        (",".join(reversed(row().columns())) + "\n", "columns of result rows in another order"),
+    ],
+)
+def test_other_files_are_refused_in_a_sentence(tmp_path, content, message):
+    path = tmp_path / "other.csv"
+    path.write_text(content)
+    with pytest.raises(InputError, match=message):
+        kinds.read(path)

@@ -1,0 +1,77 @@
+"""`rearview reproduce flipflop` and its like: a table, a verdict, files and a page."""
+
+import json
+import re
+
+import pytest
+
+from rearview.bench import synthetic
+from rearview.bench.synthetic.row import HarmonicRow
+from rearview.cli import main
+from rearview.errors import InputError
+from rearview.jobs.synthetic import shown, synthetic_command, verdict
+
+QUICK = {
+    "flipflop": "length=22,width=8,steps=4,stretch=2,batch=3,tested=7",
+    "harmonic": "length=28,width=6,steps=4,stretch=2,batch=3,tested=13",
+    "components": "lookback=17,horizon=5,width=8,steps=4,stretch=2,batch=3,tested=7",
+}
+ARMS = {"flipflop": "mha,power_law", "harmonic": "softmax,toa_relu", "components": "all/all,season/clock"}
+FIGURES = {
+    "flipflop": ["Last reads answered right", "Training loss", "Where the last read looks"],
+    "harmonic": [
+        "Error on the test signals", "Effective operators", "Learned operators M2", "Frequency responses",
+        "Signals restored",
+    ],
+    "components": ["Weight by age", "A forecast", "Error on the test windows"],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", synthetic.NAMES)
+def test_a_study_is_one_command(name, tmp_path, capsys):
+    arguments = ["reproduce", name, "--attention", ARMS[name], "--out", str(tmp_path), "--train", QUICK[name]]
+    assert main([*arguments, "--device", "cpu"]) == 0
+    printed = capsys.readouterr().out
+    for arm in ARMS[name].split(","):
+        assert re.search(rf"^{arm} ", printed, re.MULTILINE)
+    assert {path.name for path in tmp_path.iterdir()} == {name, f"{name}.csv", f"{name}-looks.csv", f"{name}.html"}
+    text = (tmp_path / f"{name}.html").read_text(encoding="utf-8")
+    found = json.loads(re.search(r'id="report-data">(.*?)</script>', text, re.DOTALL)[1])
+    assert [figure["title"] for figure in found] == FIGURES[name]
+    assert f"rearview reproduce {name}" in text
+    (tmp_path / f"{name}.html").unlink()
+    assert main([*arguments, "--compare"]) == 0
+    assert capsys.readouterr().out == printed
+    assert (tmp_path / f"{name}.html").exists()
+
+
+def options(out, **changes):
+    given = {
+        "out": out, "full": False, "arms": (), "seeds": 1, "device": "cpu", "seconds": None, "workers": 1,
+        "changes": None, "only_show": False, "command": "rearview reproduce harmonic",
+    }  # fmt: skip
+    return {**given, **changes}
+
+
+def test_nothing_to_show_is_said(tmp_path):
+    with pytest.raises(InputError, match="holds no reduced run of harmonic; leave out --compare"):
+        synthetic_command("harmonic", **options(tmp_path, only_show=True))
+
+
+def row(arm, mse, **changes):
+    facts = dict.fromkeys(HarmonicRow.columns(), 0)
+    facts |= {"schema": 1, "study": "harmonic", "arm": arm, "mse": mse, "linear_floor": 0.002, "size": "full"}
+    return HarmonicRow(**{**facts, **changes})
+
+
+def test_the_last_run_of_an_arm_counts_in_the_order_of_arms():
+    study = synthetic.get("harmonic")
+    rows = [row("toa_gated", 0.5), row("softmax", 0.1), row("toa_gated", 0.004), row("softmax", 0.2, size="reduced")]
+    runs = [synthetic.Kept(each, (), {}) for each in rows]
+    found = shown(study, runs, "full", (), 1)
+    assert [(run.row.arm, run.row.mse) for run in found] == [("softmax", 0.1), ("toa_gated", 0.004)]
+    assert verdict(study, found) == (
+        "toa_gated leaves a mean squared error of 0.0040, softmax 0.1000, 25.0 times as much; least squares that knew "
+        "the regime would leave 0.0020."
+    )
+    assert [run.row.arm for run in shown(study, runs, "full", ("softmax",), 1)] == ["softmax"]
