@@ -12,7 +12,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from rearview.errors import SettingsError
-from rearview.shelf import Setting, Shelf, settings_from, settings_table
+from rearview.shelf import Setting, Shelf, explained, settings_from, settings_table
 
 if TYPE_CHECKING:
     from rearview.attention.contract import Attention as Attention
@@ -70,9 +70,7 @@ class Description:
     claims: "Claims"
 
     def __str__(self) -> str:
-        lines = [f"{self.name}: {self.summary}", "", "settings:"]
-        lines += [f"  {s.name} = {s.default}  ({s.kind})  {s.meaning}" for s in self.settings] or ["  none"]
-        return "\n".join([*lines, "", f"claims: {self.claims}"])
+        return explained(self.name, self.summary, self.settings, self.claims)
 
 
 def describe(name: str) -> Description:

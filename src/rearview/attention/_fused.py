@@ -19,12 +19,15 @@ def attend(
 ) -> Flat:
     """softmax(q k^T scale + bias) v; queries and keys may be wider or narrower than the values.
 
-    `bias` is broadcastable to [row, head, query, key]; with `causal` later keys are hidden as well.
+    `bias` is broadcastable to [row, head, query, key]; with `causal` later keys are hidden as well. A share
+    `dropout` of the weights is zeroed and the rest scaled up.
     """
-    if _short_fits(q, k, v, bias, dropout):
+    if _short_fits(q, k, v, bias):
         from rearview.attention.kernels.short import attend_short
 
-        return attend_short(q, k, v, bias, scale, causal)
+        # Drawn on the device, where a captured training step draws another one every time it is replayed.
+        seed = torch.randint(1 << 31, (1,), device=q.device) if dropout else None
+        return attend_short(q, k, v, bias, scale, causal, seed, dropout)
     if bias is None and _long_pays(q, k, v, dropout):
         from rearview.attention.kernels.long import attend_long
 
@@ -66,9 +69,9 @@ def by_row(bias: Tensor, batch: int, group: int) -> Float[Tensor, "row _ token t
     return bias[0] if bias.shape[:2] == (1, 1) else bias.expand(batch, group, -1, -1, -1).flatten(0, 1)
 
 
-def own_kernels_run(q: Tensor, k: Tensor, v: Tensor, dropout: float = 0.0) -> bool:
-    """Whether kernels of our own can take these: on a GPU, of a type they know, as many keys as queries, undropped."""
-    if dropout or not kernels.available(q.device):
+def own_kernels_run(q: Tensor, k: Tensor, v: Tensor) -> bool:
+    """Whether kernels of our own can take these: on a GPU, of a type they know, as many keys as queries."""
+    if not kernels.available(q.device):
         return False
     from rearview.attention.kernels._tiles import KNOWN
 
@@ -77,8 +80,8 @@ def own_kernels_run(q: Tensor, k: Tensor, v: Tensor, dropout: float = 0.0) -> bo
 
 
 def long_fits(q: Tensor, k: Tensor, v: Tensor, dropout: float = 0.0) -> bool:
-    """Whether the kernel for long axes can run here."""
-    if not own_kernels_run(q, k, v, dropout):
+    """Whether the kernel for long axes can run here: it drops no weights."""
+    if dropout or not own_kernels_run(q, k, v):
         return False
     from rearview.attention.kernels.long import WIDEST
 
@@ -91,15 +94,17 @@ def learned(bias: Tensor | None) -> bool:
 
 
 def short(q: Tensor, v: Tensor) -> bool:
-    """Whether the axis is short enough for the kernel that holds all scores of a head."""
-    from rearview.attention.kernels.short import LONGEST, WIDEST
+    """Whether axis and heads are small enough for the kernel that holds all scores of a head."""
+    from rearview.attention.kernels.short import CRAMPED, LONGEST, WIDEST
 
-    return q.shape[-2] <= LONGEST and max(q.shape[-1], v.shape[-1]) <= WIDEST
+    tokens, width = q.shape[-2], max(q.shape[-1], v.shape[-1])
+    cramped = q.dtype == torch.float32 and min(tokens, width) > CRAMPED
+    return tokens <= LONGEST and width <= WIDEST and not cramped
 
 
-def _short_fits(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, dropout: float) -> bool:
+def _short_fits(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None) -> bool:
     """Whether the kernel for short axes can run here: it has no gradient for a bias."""
-    if not own_kernels_run(q, k, v, dropout) or not short(q, v) or learned(bias):
+    if not own_kernels_run(q, k, v) or not short(q, v) or learned(bias):
         return False
     return all(part.stride(-1) == 1 for part in (q, k, v))
 
