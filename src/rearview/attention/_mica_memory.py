@@ -14,6 +14,8 @@ from torch.nn import functional
 from rearview.attention._mica_gates import ABSENT, LogWeights
 
 EPS = 1e-6
+AUTOCAST = ("cpu", "cuda", "mps", "xpu")
+"""Kinds of device that have autocast."""
 LEAST = 1e-12  # the least sum of weights that eps is scaled by: 0 / 0 stays 0 where all weights that are left underflow
 
 Queries = Float[Tensor, "batch group head token key"]
@@ -107,5 +109,5 @@ def operator(q: Queries, k: Queries, logs: LogWeights | None, exclude_self: bool
 
 def full_precision(device: torch.device) -> AbstractContextManager[object]:
     """Products as exact as their operands, under autocast too."""
-    known = torch.amp.is_autocast_available(device.type)
-    return torch.autocast(device.type, enabled=False) if known else nullcontext()
+    # Asking torch whether a device has autocast would break a compiled graph in two.
+    return torch.autocast(device.type, enabled=False) if device.type in AUTOCAST else nullcontext()
