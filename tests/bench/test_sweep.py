@@ -139,7 +139,7 @@ def test_a_doubtful_number_is_not_compared():
 def test_rows_of_another_kind_stand_beside_nothing():
     assert is_of(made(), CELL)
     for change in ({"horizon": 8}, {"lookback": 30}, {"dataset": "Other"}, {"model": "dlinear"},
-                   {"attention": "rbca"}, {"adapters": '["lift"]'}, {"budget": '{"candidates":[]}'}):  # fmt: skip
+                   {"attention": "rbca"}, {"loss": "fredf"}, {"adapters": '["lift"]'}, {"budget": '{"candidates":[]}'}):  # fmt: skip
         assert not is_of(replace(made(), **change), CELL)
     assert compare(ASKED, [made(protocol="published:rbca")])[0].verdict == "not run"
     assert compare(ASKED, [made(status="failed")])[0].verdict == "not run"

@@ -68,12 +68,20 @@ def compare(experiment: Experiment, rows: Sequence[Row], protocol: str | None = 
     usable = [row for row in rows if row.status == "done" and row.protocol == wanted]
     found = []
     for cell in experiment.cells:
-        ours = tuple(own(cell, usable))
         numbers: Iterable[Number | None] = cell.numbers or (None,)
-        for number in numbers:
-            metrics = ("mse", "mae") if number is None else (number.metric,)
-            found += [_comparison(cell, number, metric, ours, experiment) for metric in metrics]
+        for ours in _alike(own(cell, usable)):
+            for number in numbers:
+                metrics = ("mse", "mae") if number is None else (number.metric,)
+                found += [_comparison(cell, number, metric, ours, experiment) for metric in metrics]
     return found
+
+
+def _alike(rows: Sequence[Row]) -> list[tuple[Row, ...]]:
+    """Rows that differ in their seed alone, group by group; one empty group where there is none."""
+    groups: dict[tuple[str, ...], list[Row]] = {}
+    for row in rows:
+        groups.setdefault((row.settings, row.training, row.calendar, row.attention_settings), []).append(row)
+    return [tuple(group) for group in groups.values()] or [()]
 
 
 def own(cell: Cell, rows: Sequence[Row]) -> list[Row]:
@@ -110,7 +118,8 @@ def is_of(row: Row, cell: Cell) -> bool:
     plain = (row.dataset, row.lookback, row.horizon, row.model, row.adapters)
     if plain != (cell.dataset, cell.lookback, cell.horizon, cell.model, json.dumps(list(cell.adapters))):
         return False
-    if cell.loss is not None and cell.loss_name not in row.loss:
+    declared = protocols.get(row.protocol).loss if row.protocol in protocols.names() else "mse"
+    if (cell.loss_name or declared) not in row.loss:
         return False
     if bool(cell.candidates) != ("candidates" in row.budget):
         return False

@@ -183,7 +183,9 @@ def _table(experiment: Any, cells: Sequence[Any], rows: Sequence[Any], protocol:
 
     wanted = {id(cell) for cell in cells}
     found = [c for c in compare(experiment, rows, protocol) if id(c.cell) in wanted]
-    head = ("dataset", "L", "H", "run", "metric", "ours", "std", "n", "published", "diff", "verdict", "seconds")
+    head = (
+        "dataset", "L", "H", "run", "budget", "metric", "ours", "std", "n", "published", "diff", "verdict", "seconds",
+    )  # fmt: skip
     lines = [head, *(_line(comparison) for comparison in found)]
     widths = [max(len(line[i]) for line in lines) for i in range(len(head))]
     text = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines]
@@ -199,6 +201,7 @@ def _line(comparison: Any) -> tuple[str, ...]:
         str(cell.lookback),
         str(cell.horizon),
         cell.label,
+        _budget(comparison.rows),
         comparison.metric,
         _short(comparison.mean),
         _short(comparison.std),
@@ -208,6 +211,16 @@ def _line(comparison: Any) -> tuple[str, ...]:
         comparison.verdict or "-",
         f"{sum(seconds) / len(seconds):.0f}" if seconds else "-",
     )
+
+
+def _budget(rows: Sequence[Any]) -> str:
+    """How long runs may train, and in which portions: what tells runs of one cell apart most often."""
+    if not rows:
+        return "-"
+    import json
+
+    training = json.loads(rows[0].training)
+    return f"{training['epochs']} epochs of batch {training['batch']}" if training else "none"
 
 
 def _short(value: float | None) -> str:
