@@ -147,3 +147,28 @@ def _default(field: "dataclasses.Field[Any]") -> str:
     if field.default_factory is not dataclasses.MISSING:
         return repr(field.default_factory())
     return "required" if field.default is dataclasses.MISSING else repr(field.default)
+
+
+def claimed(claims: Any) -> list[str]:
+    """What a part says of itself, a sentence each: the text under every claim that holds, with its value if it has one.
+
+    `claims` is a dataclass; what is False or None is not claimed.
+    """
+    docs = field_docs(type(claims))
+    found = []
+    for field in dataclasses.fields(claims):
+        value = getattr(claims, field.name)
+        sentence = " ".join(docs.get(field.name, field.name).split())
+        if value is True:
+            found.append(sentence)
+        elif value not in (False, None):
+            found.append(f"{sentence.rstrip('.')}: {value}.")
+    return found
+
+
+def explained(name: str, summary: str, settings: tuple[Setting, ...], claims: Any) -> str:
+    """A part in full, for a person to read."""
+    lines = [f"{name}: {summary}", "", "settings:"]
+    lines += [f"  {s.name} = {s.default}  ({s.kind})  {s.meaning}" for s in settings] or ["  none"]
+    lines += ["", "claims:", *(f"  {sentence}" for sentence in claimed(claims) or ["none"])]
+    return "\n".join(lines)

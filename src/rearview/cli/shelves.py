@@ -1,9 +1,11 @@
 """What there is."""
 
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
-from rearview.cli.parse import app
+from cyclopts import Parameter
+
+from rearview.cli.parse import app, mechanism, pairs
 
 What = Literal["attentions", "models", "pairs", "datasets", "experiments", "protocols"]
 
@@ -27,12 +29,27 @@ def list_(
 
 
 @app.command
-def describe(name: str, /) -> int:
-    """Say what an attention, a model, a data set or a protocol is, with its settings.
+def describe(
+    name: str,
+    /,
+    *,
+    channels: int = 7,
+    lookback: Annotated[int, Parameter(name=["--lookback", "--seq-len", "--input-size"])] = 336,
+    steps: Annotated[int, Parameter(name=["--steps", "--horizon", "--pred-len", "--h"])] = 96,
+    attention: str = "",
+    settings: Annotated[str, Parameter(name="--set")] = "",
+) -> int:
+    """Say what an attention, a model, a data set or a protocol is, with its settings; of a model, what it costs too.
 
     Args:
         name: Such as softmax, patchtst, ETTh1 or protocol:published:rbca.
+        channels: Channels that a model is counted with.
+        lookback: Steps of look-back that a model is counted with.
+        steps: Steps ahead that a model is counted with.
+        attention: A model's attention, such as rbca or rbca:alpha=0.5.
+        settings: A model's settings, such as width=64,depth=2.
     """
-    from rearview.jobs.shelves import describe_command
+    from rearview.jobs.shelves import Sizes, describe_command
 
-    return describe_command(name)
+    sizes = Sizes(channels, lookback, steps, mechanism(attention), pairs(settings, "--set"))
+    return describe_command(name, sizes)

@@ -2,6 +2,8 @@
 
 import os
 import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -37,8 +39,19 @@ def _summaries(shelf: Any, names: list[str]) -> list[str]:
     return [f"{name:<{width}}  {shelf.summary(name)}" for name in names]
 
 
-def describe_command(name: str) -> int:
-    """One part of the library, in full."""
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """What a network is built for, where its cost is told."""
+
+    channels: int = 7
+    lookback: int = 336
+    steps: int = 96
+    attention: Any = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+
+def describe_command(name: str, sizes: Sizes | None = None) -> int:
+    """One part of the library, in full; a network with its cost at these sizes."""
     from rearview import attention, models
     from rearview.data import catalogue, labelled
 
@@ -47,12 +60,16 @@ def describe_command(name: str) -> int:
 
         _print(protocols.get(name.removeprefix("protocol:")).lines())
         return 0
-    for shelf, names in ((attention, attention.names()), (models, [*models.names(), *models.borrowed()])):
-        if name in names:
-            found = shelf.describe(name)
-            text = str(found)
-            _print([text, *(["", found.details] if found.details else [])])
-            return 0
+    found: list[list[str]] = []
+    if name in attention.names():
+        found.append(_part_lines(attention.describe(name)))
+    if name in models.names():
+        found.append([*_part_lines(models.describe(name)), "", *_cost_lines(name, sizes or Sizes())])
+    elif name in models.borrowed():
+        found.append(_part_lines(models.describe(name)))
+    if found:
+        _print(found[0] if len(found) == 1 else ["As an attention:", *found[0], "", "As a model:", *found[1]])
+        return 0
     folded = {known.casefold(): known for known in catalogue.names()}
     if name.casefold() in folded or _is_alias(name):
         _print(_dataset_lines(catalogue.get(name)))
@@ -65,6 +82,25 @@ def describe_command(name: str) -> int:
         f"There is nothing called {name!r}.{did_you_mean(name, known_names)} "
         "See `rearview list attentions`, `list models` and `list datasets`."
     )
+
+
+def _part_lines(about: Any) -> list[str]:
+    return [str(about), *(["", about.details] if about.details else [])]
+
+
+def _cost_lines(name: str, sizes: Sizes) -> list[str]:
+    from rearview.models.costs import cost
+
+    counted = cost(
+        name,
+        channels=sizes.channels,
+        lookback=sizes.lookback,
+        steps=sizes.steps,
+        attention=sizes.attention,
+        **sizes.settings,
+    )
+    size = f"{sizes.channels} {'channel' if sizes.channels == 1 else 'channels'}, {sizes.lookback} steps of look-back"
+    return [f"cost for {size} and {sizes.steps} steps ahead:", *(f"  {line}" for line in counted.lines())]
 
 
 def _list_pairs() -> int:

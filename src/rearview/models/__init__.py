@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from rearview.attention import Spec
 from rearview.errors import SettingsError
 from rearview.models import adapters as _adapters
-from rearview.shelf import Setting, Shelf, settings_from, settings_table
+from rearview.shelf import Setting, Shelf, explained, settings_from, settings_table
 
 if TYPE_CHECKING:
     from rearview.models.contract import Asks as Asks
@@ -140,9 +140,7 @@ class Description:
     claims: "ModelClaims"
 
     def __str__(self) -> str:
-        lines = [f"{self.name}: {self.summary}", "", "settings:"]
-        lines += [f"  {s.name} = {s.default}  ({s.kind})  {s.meaning}" for s in self.settings] or ["  none"]
-        return "\n".join([*lines, "", f"claims: {self.claims}"])
+        return explained(self.name, self.summary, self.settings, self.claims)
 
 
 def describe(name: str) -> Description:

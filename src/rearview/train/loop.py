@@ -129,6 +129,7 @@ class _Run(Generic[Batch]):
                 self._settle()
                 raise self._out_of_memory() from problem
         finally:
+            self.step.room.leave()
             self.progress.end()
         return self._history()
 
@@ -175,7 +176,8 @@ class _Run(Generic[Batch]):
     def _validate(self, epoch: int) -> float | None:
         if self.validation is None:
             return None
-        return self._finite(epoch, "validation", self.validation(capture=self.update.captured))
+        found = self.validation(capture=self.update.captured, at_once=self.step.room.fewer)
+        return self._finite(epoch, "validation", found)
 
     def _finite(self, epoch: int, kind: str, loss: float) -> float:
         if math.isfinite(loss):
@@ -194,7 +196,7 @@ class _Run(Generic[Batch]):
         remedy = f"batch={batch // 2} with accumulate={accumulate * 2}" if batch % 2 == 0 else "a smaller batch"
         return TrainingError(
             f"The device ran out of memory in epoch {len(self.standing.epochs) + 1} with batch={batch}; "
-            f"use {remedy}, or precision='bfloat16'."
+            f"use {remedy}, precision='bfloat16', or memory= with the GiB that an update may take."
         )
 
     def _settle(self) -> None:
@@ -240,7 +242,7 @@ class _Run(Generic[Batch]):
             compiled=self.update.compiled,
             captured=self.update.captured,
             preparing_seconds=sum(part.preparing_seconds for part in parts),
-            notes=tuple(note for part in parts for note in part.notes),
+            notes=(*self.step.room.notes, *(note for part in parts for note in part.notes)),
         )
 
 

@@ -16,6 +16,8 @@ _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_MMAP_MAX = -1, -3, -4
 _KEEP = {_M_MMAP_MAX: 0, _M_TRIM_THRESHOLD: 2**31 - 1}
 # Setting any of them ends glibc's own adaptation, so what is left behind is where that adaptation ends at its largest.
 _RETURN = {_M_MMAP_MAX: 65_536, _M_MMAP_THRESHOLD: 32 << 20, _M_TRIM_THRESHOLD: 64 << 20}
+# Blocks of a MiB and more by themselves: a heap of them has holes as large as what lies between.
+_SPARE = {**_RETURN, _M_MMAP_THRESHOLD: 1 << 20}
 
 
 @contextmanager
@@ -30,6 +32,14 @@ def kept(device: torch.device) -> Iterator[None]:
         yield
     finally:
         _set(library, _RETURN)
+        library.malloc_trim(0)
+
+
+def spare(device: torch.device) -> None:
+    """Where memory is short: freed memory goes back at once for as long as `kept` lasts, and no holes are left."""
+    library = _glibc() if device.type == "cpu" else None
+    if library is not None:
+        _set(library, _SPARE)
         library.malloc_trim(0)
 
 

@@ -77,6 +77,11 @@ class Settings:
     """Replay full updates from a CUDA graph, which spares a small network most of its step. None: on a GPU, where there
     are enough updates to pay for it; True: however few there are. What can't be captured runs without, and the history
     says why."""
+    memory: float | Literal["auto"] | None = "auto"
+    """GiB that an update may take beside the model. Where a batch takes more, its windows go through in parts, with the
+    gradients of the whole batch; networks with batch norm, which needs the whole batch, do work again instead of
+    keeping it. The history says so. "auto": on a CPU a quarter of the machine's memory, on a GPU and with `compile`
+    any; None: any."""
     seed: int = 0
     """Fixes the order of the windows and every random draw: on CPU two runs of one seed are equal bit for bit."""
     checkpoint_every: int | None = None
@@ -97,6 +102,8 @@ class Settings:
         self._real("divide", "a number of at least 1", lambda value: value >= 1)
         if self.clip is not None:
             self._real("clip", "a number above 0, or None", lambda value: value > 0)
+        if self.memory not in ("auto", None):
+            self._real("memory", "a number of GiB above 0, 'auto' or None", lambda value: value > 0)
         for name in ("decay_all", "patchtst_compat", "ties_improve", "drop_last", "tf32", "compile"):
             self._check(name, isinstance(getattr(self, name), bool), "True or False")
         self._check("capture", self.capture is None or isinstance(self.capture, bool), "True, False or None")

@@ -14,6 +14,7 @@ from rearview.train import parallel
 from rearview.train.compiling import Compiled
 from rearview.train.contract import Batch, Source, Task
 from rearview.train.measure import Pool, autocast, device_of
+from rearview.train.microbatch import Room, TooMuch
 from rearview.train.settings import Settings
 
 
@@ -38,6 +39,7 @@ class Step(Generic[Batch]):
         self.device = device_of(model)
         self.parameters: list[Tensor] = [p for group in optimiser.param_groups for p in group["params"]]
         self.pool = Pool(self.device)
+        self.room = Room(model, settings, self.device)
 
     def __call__(self, index: Int[Tensor, " window"]) -> None:
         """Update the weights with the windows of `index`, and add their losses to the pool."""
@@ -47,28 +49,47 @@ class Step(Generic[Batch]):
 
     def gradients(self, index: Int[Tensor, " window"]) -> None:
         """Leave the windows' gradients, clipped, with the parameters, and add their losses to the pool."""
-        if len(index) > self.settings.batch or parallel.size() > 1:
+        if self.room.wide or not self._backward_fits(index):
+            self.room.make(parallel.share(index), self._loss)
+            self._backward(index)
+        if self.settings.clip is not None:
+            nn.utils.clip_grad_norm_(self.parameters, self.settings.clip)
+
+    def _backward_fits(self, index: Int[Tensor, " window"]) -> bool:
+        # Once this returns, what the broken pass held is free: an exception that is being handled would still hold it.
+        try:
+            self._backward(index)
+        except TooMuch:
+            return False
+        return True
+
+    def _backward(self, index: Int[Tensor, " window"]) -> None:
+        if len(index) > self.room.at_once or parallel.size() > 1:
             self._backward_in_parts(parallel.share(index))
         else:
             total, number = self._forward(index)
             torch.autograd.backward(total / _at_least_one(number))
-        if self.settings.clip is not None:
-            nn.utils.clip_grad_norm_(self.parameters, self.settings.clip)
 
     def _forward(self, index: Int[Tensor, " part"]) -> tuple[Tensor, Tensor]:
-        windows = self.source.batch(index)
-        with autocast(self.device, self.settings.precision):
-            total, number = self.task.loss(self._runner(len(index)), windows)
+        with self.room.watched(len(index)):
+            total, number = self._loss(index)
         self.pool.add(total, number)
         return total, number
 
+    def _loss(self, index: Int[Tensor, " part"]) -> tuple[Tensor, Tensor]:
+        windows = self.source.batch(index)
+        with autocast(self.device, self.settings.precision):
+            return self.task.loss(self._runner(len(index)), windows)
+
     def _runner(self, windows: int) -> nn.Module:
-        return self.compiled if self.compiled is not None and windows == self.settings.batch else self.model
+        if self.compiled is None or self.room.pending or windows != self.room.at_once:
+            return self.model
+        return self.compiled
 
     def _backward_in_parts(self, index: Int[Tensor, " window"]) -> None:
         # How many cells there are is known after the last part only, so gradients of sums are gathered first.
         cells = torch.zeros((), device=self.device)
-        for part in torch.split(index, self.settings.batch) if len(index) else ():
+        for part in torch.split(index, self.room.at_once) if len(index) else ():
             total, number = self._forward(part)
             torch.autograd.backward(total)
             cells = cells + number

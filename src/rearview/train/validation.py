@@ -38,9 +38,12 @@ class Validation(Generic[Batch]):
         self._graph: Graph | None = None
         self._tried = False
 
-    def __call__(self, *, capture: bool) -> float:
-        """The loss with the weights as they are; with `capture` full batches are replayed, if they can be."""
-        if capture and not self._tried:
+    def __call__(self, *, capture: bool, at_once: int | None = None) -> float:
+        """The loss with the weights as they are; with `capture` full batches are replayed, if they can be.
+
+        Where memory is short, `at_once` says how many windows may go through at once.
+        """
+        if capture and at_once is None and not self._tried:
             self._capture()
         self.pool.clear()
         replays = 0 if self._graph is None else len(self._full)
@@ -48,7 +51,7 @@ class Validation(Generic[Batch]):
             for _ in range(replays):
                 assert self._graph is not None
                 self._graph.replay()
-            for some in torch.split(self.index[replays * self.batch :], self.batch):
+            for some in torch.split(self.index[replays * self.batch :], min(self.batch, at_once or self.batch)):
                 self._add(some)
         return pooled(self.pool, len(self.index))
 

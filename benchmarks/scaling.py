@@ -1,0 +1,234 @@
+"""What networks cost as channels and look-backs grow: GFLOPs, latency and peak memory of a forward pass.
+
+    python benchmarks/scaling.py                                        GFLOPs and latency on a CPU, the smaller sizes
+    python benchmarks/scaling.py --device cuda --mode captured --out results/scaling.csv
+    python benchmarks/scaling.py --device cuda --mode compiled+captured --network patchtst --network patchtst+mica
+    python benchmarks/scaling.py --out results/scaling.csv --figure results/scaling.svg     draws what is there
+
+The sizes are those of figures 4 and 5 of the MICA paper: 7 to 600 channels at 96 steps, and 64 to 8,192 steps of 7
+channels, 48 steps ahead. Every Transformer has the paper's sizes: 4 blocks of width 256 with 4 heads, 1,024 inside the
+feed-forward part, patches of 8. GFLOPs are those of one window, as the paper prints them; latency and memory are those
+of a batch. Memory is what is held beyond the network itself, at most, and is measured on a GPU only.
+"""
+
+import argparse
+import csv
+import gc
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from _curves import Panel, draw
+from _rows import Row, append, origin, show
+from rearview import models
+from rearview.bench.origin import device_words
+from rearview.models.costs import cost
+from rearview.train.capture import Graph, attempt
+from rearview.train.compiling import Compiled
+
+STEPS, CHANNELS, LOOKBACK = 48, 7, 96
+SWEEPS = {"channels": (7, 50, 150, 300, 600), "lookback": (64, 512, 2048, 8192)}
+SMALL = {"channels": 150, "lookback": 512}
+"""The largest sizes that suit two CPU cores."""
+MODES = ("plain", "captured", "compiled", "compiled+captured")
+MIB = 1 << 20
+WANTED = 1.5
+"""How many times the latency of PatchTST its form with MICA may take at 600 channels; the paper's own: 1.9."""
+SHOWN = ("network", "channels", "lookback", "gflops", "latency_ms", "peak_mib", "preparing_seconds", "note")
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A network of the figures."""
+
+    model: str
+    settings: dict[str, Any]
+    attention: dict[str, Any] | None = None
+
+
+def _cases() -> dict[str, Case]:
+    sizes = {"width": 256, "heads": 4, "depth": 4, "feed_forward": 1024, "dropout": 0.0}
+    patches = {"patch": 8, "stride": 8}
+    patchtst = {**sizes, **patches, "head_width": 32, "positions": "standardised", "residual_scores": False}
+    mica = {"name": "mica", "gate": "mlp_query", "mlp_layers": 2}
+    return {
+        "patchtst": Case("patchtst", patchtst),
+        "patchtst+mica": Case("patchtst", patchtst, mica),
+        "moment+mica": Case("moment", {**sizes, **patches}, mica),
+        "itransformer": Case("itransformer", {**sizes, "head_width": 32}),
+        "itransformer_t5": Case("itransformer_t5", sizes),
+        "crossformer": Case("crossformer", {**sizes, "patch": 8}),
+        "timer_xl": Case("timer_xl", {**sizes, "patch": 8, "output_patch": STEPS}),
+        "tsmixer": Case("tsmixer", {"width": 64}),
+        "mlp": Case("mlp", {"width": 256}),
+    }
+
+
+CASES = _cases()
+
+
+def main() -> None:
+    asked = _arguments()
+    torch.backends.cuda.matmul.allow_tf32 = True
+    if asked.figure is None or not (asked.out and asked.out.exists()):
+        rows = []
+        for row in _measured(asked):
+            rows.append(row)
+            if asked.out:
+                append(asked.out, [row])
+        if not rows:
+            raise SystemExit("Nothing was measured; ask for other networks, a smaller size or more seconds.")
+        show([{name: row[name] for name in SHOWN} for row in rows])
+        _compare(rows)
+    if asked.figure and asked.out:
+        with asked.out.open(encoding="utf-8", newline="") as file:
+            asked.figure.write_text(figure(list(csv.DictReader(file))), encoding="utf-8")
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
+    parser.add_argument("--mode", default="plain", choices=MODES)
+    parser.add_argument("--network", action="append", choices=list(CASES), help="may be given more than once")
+    parser.add_argument("--sweep", choices=list(SWEEPS), help="one of the two alone")
+    parser.add_argument("--size", type=int, action="append", help="channels or steps of the sweep, instead of its own")
+    parser.add_argument("--batch", type=int, default=8)
+    parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="begin no further measurement after these")
+    parser.add_argument("--out", type=Path, help="CSV that the rows are added to")
+    parser.add_argument("--figure", type=Path, help="SVG of the rows in --out, which are measured if it is not there")
+    return parser.parse_args()
+
+
+def _measured(asked: argparse.Namespace) -> Iterator[Row]:
+    """Size by size, so that every network has its row of the largest when time runs out among the smaller ones."""
+    end, made = time.perf_counter() + asked.seconds, origin()
+    for sweep in [asked.sweep] if asked.sweep else list(SWEEPS):
+        for size in sorted(asked.size or SWEEPS[sweep], reverse=True):
+            if asked.device == "cpu" and not asked.size and size > SMALL[sweep]:
+                continue
+            for network in asked.network or list(CASES):
+                if time.perf_counter() > end:
+                    return
+                yield {**measure(network, sweep, size, asked), **made}
+
+
+def measure(network: str, sweep: str, size: int, asked: argparse.Namespace) -> Row:
+    """The row of a network at one size."""
+    case = CASES[network]
+    sizes: dict[str, Any] = {"channels": CHANNELS, "lookback": LOOKBACK, "steps": STEPS, sweep: size}
+    counted = cost(case.model, **sizes, attention=case.attention, **case.settings)
+    try:
+        timed = _timed(case, sizes, asked)
+    except torch.OutOfMemoryError:
+        timed = dict.fromkeys(("latency_ms", "ms_least", "ms_most", "peak_mib", "preparing_seconds"))
+        timed["note"] = "out of memory"
+    return {
+        "network": network,
+        "sweep": sweep,
+        **sizes,
+        "batch": asked.batch,
+        "mode": asked.mode,
+        "gflops": counted.flops / 1e9,
+        "parameters": counted.parameters,
+        **timed,
+        "rounds": asked.rounds,
+        "device": device_words(torch.device(asked.device)),
+        "torch": torch.__version__,
+    }
+
+
+def _timed(case: Case, sizes: dict[str, Any], asked: argparse.Namespace) -> Row:
+    torch.manual_seed(0)
+    model = models.create(case.model, **sizes, attention=case.attention, **case.settings).eval().to(asked.device)
+    past = torch.randn(asked.batch, sizes["channels"], sizes["lookback"], device=asked.device)
+    run, note = Compiled(model) if "compiled" in asked.mode else model, ""
+    with torch.no_grad():
+        started = time.perf_counter()
+        work: Callable[[], Any] = partial(run, past)
+        work()
+        peak = _peak(work) if asked.device == "cuda" else None
+        if "captured" in asked.mode:
+            graph = Graph(past.device)
+            why = attempt(lambda: graph.record(work, nullcontext()))
+            work, note = (graph.replay, "") if why is None else (work, f"not captured: {why}")
+        preparing = time.perf_counter() - started
+        taken = [_milliseconds(work, asked.device) for _ in range(asked.rounds)]
+    return {
+        "latency_ms": statistics.median(taken),
+        "ms_least": min(taken),
+        "ms_most": max(taken),
+        "peak_mib": peak,
+        "preparing_seconds": preparing,
+        "note": note,
+    }
+
+
+def _peak(work: Callable[[], Any]) -> float:
+    """MiB held at once beyond what lies there."""
+    gc.collect()
+    torch.cuda.synchronize()
+    torch.cuda.empty_cache()
+    before = torch.cuda.memory_allocated()
+    torch.cuda.reset_peak_memory_stats()
+    work()
+    torch.cuda.synchronize()
+    return (torch.cuda.max_memory_allocated() - before) / MIB
+
+
+def _milliseconds(work: Callable[[], Any], device: str) -> float:
+    if device == "cpu":
+        started = time.perf_counter()
+        work()
+        return 1e3 * (time.perf_counter() - started)
+    start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    start.record()
+    work()
+    end.record()
+    torch.cuda.synchronize()
+    return start.elapsed_time(end)
+
+
+def _compare(rows: list[Row]) -> None:
+    """What is wanted beside what was seen: the price of seeing the other channels, and how it grows."""
+    seen = {(row["network"], row["channels"]): row["latency_ms"] for row in rows if row["sweep"] == "channels"}
+    both = [c for c in SWEEPS["channels"] if seen.get(("patchtst", c)) and seen.get(("patchtst+mica", c))]
+    for channels in both:
+        ratio = seen["patchtst+mica", channels] / seen["patchtst", channels]
+        wanted = f" (wanted: at most {WANTED})" if channels == 600 else ""
+        print(f"PatchTST with MICA takes {ratio:.2f} times the latency of PatchTST at {channels} channels{wanted}")
+    if len(both) > 1:
+        least, most = both[-2:]
+        grown = seen["patchtst+mica", most] / seen["patchtst+mica", least]
+        print(f"from {least} to {most} channels, {most / least:.2f} times as many, it grows {grown:.2f} times")
+
+
+def figure(rows: list[dict[str, str]]) -> str:
+    """The rows as an SVG, a line for each network; of each sweep, the device and mode that has most of them."""
+    panels = []
+    for sweep, words in (("channels", "channels"), ("lookback", "steps of look-back")):
+        of_sweep = [row for row in rows if row["sweep"] == sweep]
+        made = statistics.mode(_made(row) for row in of_sweep)
+        for column, title in (("gflops", "GFLOPs"), ("latency_ms", "latency, ms"), ("peak_mib", "peak memory, MiB")):
+            lines: dict[str, dict[float, float]] = {name: {} for name in CASES}
+            for row in of_sweep:
+                if row[column] and (column == "gflops" or _made(row) == made):
+                    lines[row["network"]][float(row[sweep])] = float(row[column])
+            below = words if column == "gflops" else f"{words}; {made}"
+            panels.append(Panel(title, below, {name: sorted(line.items()) for name, line in lines.items()}))
+    return draw(panels, columns=3)
+
+
+def _made(row: dict[str, str]) -> str:
+    return f"{row['device']}, {row['mode']}, batch {row['batch']}"
+
+
+if __name__ == "__main__":
+    main()

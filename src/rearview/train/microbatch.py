@@ -1,0 +1,220 @@
+"""Batches that are too large for memory go through the model in parts, with the gradients of the whole.
+
+What a forward pass keeps for the backward pass is counted in the first update: with one and two windows where a batch
+is wide, else with all of them, and then the pass is broken off as soon as it is more than there is room for. Where a
+batch does not fit,
+
+- a model that treats each window by itself gets as many at once as fit: sums of losses add up, and so do gradients;
+- a model that looks at all windows of a batch (batch norm, DUET's busy experts) still gets them all at once, but its
+  blocks keep nothing and do their work again in the backward pass, a few windows at a time (`models._parts`). The
+  norms are no part of that: they see the whole batch, and remember its statistics once.
+
+A run whose batches fit is as it would have been without: trials leave no trace.
+"""
+
+import gc
+import math
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import torch
+from jaxtyping import Int
+from torch import Tensor, nn
+from torch.autograd.graph import saved_tensors_hooks
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from rearview.models.adapters.contract import Around
+from rearview.models.contract import Model, Shape
+from rearview.models.stack import Feeding
+from rearview.train import memory
+from rearview.train.settings import Settings
+
+GIB = 1 << 30
+BESIDE = 1.5
+"""What an update takes at its height, gradients on their way back included, by what its forward pass keeps."""
+WIDE = 1 << 16
+"""Values in the windows of a batch from which on a few windows are tried first."""
+AUTO_SHARE = 0.25
+"""Of the machine's memory, what `memory="auto"` lets an update take."""
+_CONTAINER = Path("/sys/fs/cgroup/memory.max")
+
+
+class TooMuch(Exception):
+    """A forward pass keeps more than there is room for."""
+
+
+class Room:
+    """How much an update may keep, and how many windows go through at once for it."""
+
+    def __init__(self, model: nn.Module, settings: Settings, device: torch.device) -> None:
+        self.model = model
+        self.device = device
+        self.limit = limit(settings, device)
+        self.batch = settings.batch
+        self.at_once = settings.batch
+        """Windows that are handed to the model at once."""
+        self.fewer: int | None = None
+        """Windows at work at once, where they are fewer than a batch; in evaluation there should be no more either."""
+        self.notes: list[str] = []
+        self.pending = self.limit is not None
+        """Whether it is still open how many windows fit."""
+        self._blocks = [part for part in model.modules() if isinstance(part, Feeding)]
+        self._whole = looks_at_batches(model)
+        self._uncut = self._whole and not self._blocks
+
+    @contextmanager
+    def watched(self, windows: int) -> Iterator[None]:
+        """The first forward pass, with so many windows; too large, it raises `TooMuch` and leaves no trace."""
+        if not self.pending or self.limit is None:
+            yield
+            return
+        # A last, smaller batch that is the first of a resumed run stands for a whole one.
+        share = min(windows / self.batch, 1)
+        before = _Before(self.model)
+        try:
+            with _counted(self.model, share * self.limit / BESIDE):
+                yield
+        except TooMuch:
+            before.restore()
+            raise
+        self.pending = False
+
+    @property
+    def wide(self) -> bool:
+        """Whether to find out by a few windows, since a pass of the whole batch may overfill memory at a blow."""
+        shape = getattr(self.model, "shape", None)
+        if not self.pending or self._uncut or not isinstance(shape, Shape):
+            return False
+        return self.batch * shape.channels * shape.lookback > WIDE
+
+    def make(self, index: Int[Tensor, " window"], loss: Callable[[Int[Tensor, " window"]], object]) -> None:
+        """Find how many windows fit, with trials of `loss` on the first of `index`, which leave no trace."""
+        if self.limit is None or not len(index):
+            return
+        self.pending = False
+        if self._uncut:
+            self._say("can't be split, since the model looks at all windows of a batch at once")
+            return
+        room = self.limit / BESIDE
+        one = self._kept(index[:1], loss)
+        each = self._kept(index[:2], loss) - one if len(index) > 1 and one < room else one
+        fits = _fitting(room, one, each)
+        if fits >= self.batch:
+            return
+        # A pass that has no way back may hold itself, in a circle that only the collector finds.
+        gc.collect()
+        memory.spare(self.device)
+        if not self._whole:
+            self.at_once = self.fewer = fits
+            self._say(f"went through the model in parts of {fits}")
+            return
+        # Whole batches are still kept between blocks; what is left for the work inside them is taken as half.
+        self.fewer = _fitting(room / 2, one, each)
+        for block in self._blocks:
+            block.part = self.fewer
+        many = "one window" if self.fewer == 1 else f"{self.fewer} windows"
+        self._say(f"was kept between blocks only, whose work was done again, {many} at a time")
+
+    def leave(self) -> None:
+        """Let the model's blocks work on whole batches again."""
+        for block in self._blocks:
+            block.part = None
+
+    def _kept(self, index: Int[Tensor, " few"], loss: Callable[[Int[Tensor, " window"]], object]) -> int:
+        before = _Before(self.model)
+        with _counted(self.model) as count:
+            loss(index)
+        before.restore()
+        return count.held
+
+    def _say(self, what: str) -> None:
+        assert self.limit is not None
+        self.notes.append(
+            f"A batch of {self.batch:,} windows takes more than the {self.limit / GIB:.3g} GiB of memory it may take, "
+            f"and {what}."
+        )
+
+
+def _fitting(room: float, one: int, each: int) -> int:
+    """How many windows fit, where one keeps so many bytes and each further one so many."""
+    return 1 + int(max(room - one, 0) / max(each, 1))
+
+
+def limit(settings: Settings, device: torch.device) -> float | None:
+    """The bytes that an update may take; None: any number."""
+    if settings.memory != "auto":
+        return None if settings.memory is None else settings.memory * GIB
+    # A GPU says itself when it is full, and what torch compiles keeps other things than what can be counted here.
+    return AUTO_SHARE * _machine() if device.type == "cpu" and not settings.compile else None
+
+
+def looks_at_batches(model: nn.Module) -> bool:
+    """Whether the windows of a batch have to do with one another: by batch norm, or by a penalty on all of them."""
+    # An adapter's penalty is that of the network in it.
+    alone = (Model.penalty, Around.penalty)
+    return any(
+        isinstance(part, _BatchNorm) or (isinstance(part, Model) and type(part).penalty not in alone)
+        for part in model.modules()
+    )
+
+
+def _machine() -> int:
+    """Bytes of memory that the machine has, or the container this runs in."""
+    if not hasattr(os, "sysconf"):
+        return 16 * GIB
+    total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    try:
+        allowed = _CONTAINER.read_text(encoding="utf-8").strip()
+    except OSError:
+        return total
+    return min(total, int(allowed)) if allowed.isdecimal() else total
+
+
+class _Count:
+    """Bytes that are kept for the backward pass."""
+
+    held = 0
+
+
+@contextmanager
+def _counted(model: nn.Module, room: float = math.inf) -> Iterator[_Count]:
+    """Whatever is kept for the backward pass within is counted, the model's own tensors aside, as long as it fits."""
+    seen = {_place(tensor) for tensor in (*model.parameters(), *model.buffers())}
+    count = _Count()
+
+    def keep(tensor: Tensor) -> Tensor:
+        place = _place(tensor)
+        if place not in seen:
+            seen.add(place)
+            count.held += tensor.untyped_storage().nbytes()
+            if count.held > room:
+                raise TooMuch
+        # Without the way it came by, which would lead back to whoever keeps it.
+        return tensor.detach()
+
+    with saved_tensors_hooks(keep, lambda tensor: tensor):
+        yield count
+
+
+def _place(tensor: Tensor) -> int:
+    return tensor.untyped_storage().data_ptr()
+
+
+class _Before:
+    """Buffers of a model and random states as they are now, to go back to."""
+
+    def __init__(self, model: nn.Module) -> None:
+        self.buffers = [(buffer, buffer.detach().clone()) for buffer in model.buffers()]
+        self.host = torch.get_rng_state()
+        places = {tensor.device for tensor in (*model.parameters(), *model.buffers()) if tensor.is_cuda}
+        self.devices = [(device, torch.cuda.get_rng_state(device)) for device in places]
+
+    def restore(self) -> None:
+        with torch.no_grad():
+            for buffer, before in self.buffers:
+                buffer.copy_(before)
+        torch.set_rng_state(self.host)
+        for device, state in self.devices:
+            torch.cuda.set_rng_state(state, device)

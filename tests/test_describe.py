@@ -1,0 +1,64 @@
+"""`rearview describe`: what a part is, its settings, its claims as sentences, and what a network costs."""
+
+import pytest
+
+from rearview import attention, models
+from rearview.cli import main
+from rearview.models.costs import cost
+
+
+def test_a_network_is_described_with_its_cost_at_the_sizes_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    sizes = [
+        "--channels",
+        "5",
+        "--lookback",
+        "96",
+        "--steps",
+        "24",
+        "--attention",
+        "rbca:alpha=0.5",
+        "--set",
+        "width=64",
+    ]
+    assert main(["describe", "patchtst", *sizes]) == 0
+    printed = capsys.readouterr().out
+    counted = cost("patchtst", channels=5, lookback=96, steps=24, attention={"name": "rbca", "alpha": 0.5}, width=64)
+    assert printed.startswith("patchtst: PatchTST, official form (Nie et al., 2023)")
+    assert "  patch = 16  (int)  Time steps of a patch." in printed
+    assert "cost for 5 channels, 96 steps of look-back and 24 steps ahead:" in printed
+    for line in counted.lines():
+        assert f"  {line}" in printed
+
+
+def test_a_network_without_attention_has_no_tokens(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["describe", "dlinear"]) == 0
+    printed = capsys.readouterr().out
+    assert "cost for 7 channels, 336 steps of look-back and 96 steps ahead:" in printed
+    assert "tokens per window" not in printed
+
+
+def test_a_name_of_both_shelves_is_described_as_both(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["describe", "gat"]) == 0
+    printed = capsys.readouterr().out
+    assert printed.index("As an attention:") < printed.index(attention.summary("gat"))
+    assert printed.index("As a model:") < printed.index(models.summary("gat"))
+
+
+@pytest.mark.parametrize("shelf", [attention, models])
+def test_claims_are_sentences(shelf) -> None:
+    for name in shelf.names():
+        _, _, claims = str(shelf.describe(name)).partition("claims:\n")
+        sentences = claims.splitlines()
+        assert sentences
+        assert all(sentence.startswith("  ") for sentence in sentences)
+        assert all(sentence.endswith(".") or sentence == "  none" for sentence in sentences)
+        assert "Claims(" not in claims
+
+
+def test_a_claim_with_a_value_says_it() -> None:
+    assert "  The setting at which the layer is softmax attention: always." in str(attention.describe("softmax"))
+
+
+def test_what_can_not_be_built_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["describe", "itransformer", "--attention", "rbca"]) != 0
+    assert "rbca" in capsys.readouterr().err
