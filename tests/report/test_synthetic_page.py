@@ -39,10 +39,8 @@ def test_figures_hold_their_numbers():
     lines = page.Figure(
         "Curve", "About it.", "lines", (page.View("only", (line("<b>a</b>", 1.0, np.nan, 3.0),)),), "x", "y"
     )
-    operator = page.Figure(
-        "Operator", "Signs.", "map", (page.View("one", map=np.eye(2)), page.View("two", map=-np.eye(2))), "key", "query",
-        every=6,
-    )  # fmt: skip
+    views = page.View("one", map=np.eye(2)), page.View("two", map=-np.eye(2))
+    operator = page.Figure("Operator", "Signs.", "map", views, "key", "query", every=6)
     text = page.render(summary(lines, operator))
     first, second = payload(text)
     assert first["views"][0]["series"] == [{"name": "<b>a</b>", "x": [0, 1, 2], "y": [1, None, 3]}]
@@ -52,6 +50,11 @@ def test_figures_hold_their_numbers():
     assert "&lt;i&gt;odd&lt;/i&gt;" in text
     assert 'id="figure-2-choice"' in text
     assert 'id="figure-1-choice"' not in text
+
+
+def test_bars_have_a_key_at_every_width():
+    bars = page.Figure("Bars", "", "bars", (page.View("one", (line("a", 1.0),)),), "x", "y")
+    assert '<ul class="key shown" id="figure-1-key"' in page.render(summary(bars))
 
 
 def test_a_figure_with_nothing_to_show_is_refused():

@@ -71,8 +71,9 @@ def signals(
 
 
 def linear_floor(length: int = LENGTH, noise: float = NOISE) -> float:
-    """The error that least squares would leave if it knew the regime: a sine and a cosine a tone, from L noisy steps.
+    """About the error of the best linear operator that is the same for every signal.
 
-    The tones of a signal share one phase, so a mechanism that is not linear can do better still.
+    The tones of a signal share one phase, so the signals of a regime fill two dimensions and those of all regimes six;
+    the noise in six of `length` dimensions stays. An operator that adapted to the regime could leave a third of that.
     """
-    return noise**2 * 2 * len(PERIODS) / length
+    return noise**2 * 2 * len(REGIMES) / length

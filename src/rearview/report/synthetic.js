@@ -32,12 +32,13 @@
     const bars = figure.kind === "bars";
     const traces = view.series.map((one) => {
       const style = look(colours, one.name);
-      if (!bars) return Figures.line(one.x, one.y, style, one.name);
-      return { ...Figures.line(one.x, one.y, style, one.name), type: "bar", mode: undefined, marker: { color: style.color } };
+      const line = Figures.line(one.x, one.y, style, one.name);
+      return bars ? { ...line, type: "bar", mode: undefined, marker: { color: style.color } } : line;
     });
-    const items = view.series.map((one) => ({
-      text: one.name, y: bars ? null : Figures.last(one.y), ...(bars ? { fill: look(colours, one.name).color } : look(colours, one.name)),
-    }));
+    const items = view.series.map((one) => {
+      const style = look(colours, one.name);
+      return { text: one.name, ...(bars ? { fill: style.color } : { y: Figures.last(one.y), ...style }) };
+    });
     const xs = view.series.flatMap((one) => one.x);
     const margin = bars && xs.length > 1 ? (Math.max(...xs) - Math.min(...xs)) * 0.03 : 0;
     draw(id, traces, {

@@ -135,9 +135,11 @@ def _section(number: int, figure: Figure) -> str:
         if len(figure.views) > 1
         else ""
     )
+    # Lines are named at their ends where there is room; bars have no end.
+    key = "key shown" if figure.kind == "bars" else "key"
     return (
         f'<section id="{name}" aria-labelledby="{name}-title"><div class="bar"><h2 id="{name}-title">'
         f'{escape(figure.title)}</h2>{choice}</div><p class="quiet">{escape(figure.about)}</p>'
-        f'<ul class="key" id="{name}-key" aria-hidden="true"></ul>'
+        f'<ul class="{key}" id="{name}-key" aria-hidden="true"></ul>'
         f'<div class="plot" id="{name}-plot" role="img"></div></section>'
     )

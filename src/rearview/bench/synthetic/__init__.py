@@ -1,0 +1,35 @@
+"""Synthetic studies that isolate what a mechanism can do: flip-flop, harmonic demixing, components of a series.
+
+    from pathlib import Path
+    from rearview.bench import synthetic
+
+    rows = synthetic.run("flipflop", out=Path("results"))
+
+A study is trained arm by arm. `out` receives a row of each run (flipflop.csv), its curve as training goes
+(flipflop-looks.csv) and the numbers behind its figures (flipflop/<run>.npz). The names are known without torch; only
+the rest imports it.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rearview.bench.synthetic.runner import Kept as Kept
+    from rearview.bench.synthetic.runner import get as get
+    from rearview.bench.synthetic.runner import kept as kept
+    from rearview.bench.synthetic.runner import looks_file as looks_file
+    from rearview.bench.synthetic.runner import rows_file as rows_file
+    from rearview.bench.synthetic.runner import run as run
+
+NAMES = ("flipflop", "harmonic", "components")
+"""The studies."""
+
+
+def __getattr__(name: str) -> Any:
+    if name in __all__:
+        from rearview.bench.synthetic import runner
+
+        return getattr(runner, name)
+    raise AttributeError(f"module 'rearview.bench.synthetic' has no attribute {name!r}")
+
+
+__all__ = ["NAMES", "Kept", "get", "kept", "looks_file", "rows_file", "run"]

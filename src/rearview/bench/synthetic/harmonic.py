@@ -1,0 +1,215 @@
+"""Harmonic demixing (TOA, section 4.1): take the noise off three tones whose time axis may be bent.
+
+Every step is a token; two layers of two heads; the target is the clean signal. Arms: softmax attention, and TOA with
+the softmax, relu and gated activations. At the full size each TOA arm also runs with its operators regularised
+(`_sor`): samples are drawn afresh, so there is nothing to overfit, and what regularising costs shows.
+
+The paper leaves open width, norm, optimiser and steps; ours are in the rows. Blocks are post-norm: relu weights are not
+normalised, and a norm after the residual absorbs their scale.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from rearview.attention import Spec
+from rearview.attention.contract import Site
+from rearview.attention.toa import Layer as OperatorAttention
+from rearview.bench import published
+from rearview.bench.synthetic.row import HarmonicRow
+from rearview.bench.synthetic.study import Asked, Outcome, Size, Study, facts, first_weights, seeded
+from rearview.bench.synthetic.training import teach
+from rearview.data.harmonic import LENGTH, REGIMES, Signals, linear_floor, signals
+from rearview.embed import Learned
+from rearview.models.stack import Block, BlockSettings, Stack
+from rearview.train.measure import autocast, evaluating
+
+DRAWN = 112
+"""Rows and columns of an operator that are kept for its figure, evenly spaced."""
+LOOKED_AT = 24
+"""Signals over which operators are averaged."""
+KINDS = ("softmax", "relu", "gated")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HarmonicSize(Size):
+    """Sizes of the harmonic study."""
+
+    length: int = LENGTH
+    width: int
+    heads: int = 2
+    depth: int = 2
+    tested: int = 512
+    """Signals in the test set."""
+
+
+REDUCED = HarmonicSize(
+    length=112, width=32, steps=800, stretch=100, batch=16, learning_rate=2e-3, schedule="cosine", warmup=0.05,
+    clip=1.0, tested=256,
+)  # fmt: skip
+FULL = HarmonicSize(
+    width=64, steps=4000, stretch=200, batch=32, learning_rate=1e-3, schedule="cosine", warmup=0.05, clip=1.0
+)
+
+
+class Restorer(nn.Module):
+    """Steps and absolute positions, a stack, and the clean value of every step."""
+
+    def __init__(self, size: HarmonicSize, attention: Spec) -> None:
+        super().__init__()
+        self.values = nn.Linear(1, size.width)
+        self.positions = Learned(size.length, size.width)
+        # As wide as the signal: with a narrow table no arm tells one step from another, and all of them stay at the
+        # error of shrinking each step by itself.
+        nn.init.normal_(self.positions.table)
+        site = Site(groups=1, tokens=size.length, width=size.width, heads=size.heads, host="the harmonic restorer")
+        self.stack = Stack(site, size.depth, BlockSettings(feed_forward=4 * size.width), attention)
+        self.clean = nn.Linear(size.width, 1)
+
+    def forward(self, noisy: Float[Tensor, "signal time"]) -> Float[Tensor, "signal time"]:
+        return self.clean(self.stack(self._tokens(noisy)))[:, 0, :, 0]
+
+    def operators(self, noisy: Float[Tensor, "signal time"]) -> Float[Tensor, "layer signal head query key"]:
+        """The effective operators of every layer."""
+        found = self.stack.weights(self._tokens(noisy))
+        return torch.stack([weights[:, 0] for weights in found if isinstance(weights, Tensor)])
+
+    def offsets(self) -> Float[Tensor, "layer head query key"] | None:
+        """M2 of every layer, the learned part that does not depend on the signal; None for arms without one."""
+        layers = [block.attend for block in self.stack.blocks if isinstance(block, Block)]
+        found = [layer.value_offset for layer in layers if isinstance(layer, OperatorAttention)]
+        return torch.stack(found).detach() if found else None
+
+    def _tokens(self, noisy: Float[Tensor, "signal time"]) -> Float[Tensor, "signal 1 time width"]:
+        return self.positions(self.values(noisy[:, None, :, None]))
+
+
+class Fresh:
+    """Signals drawn when they are asked for."""
+
+    def __init__(self, size: HarmonicSize, device: str) -> None:
+        self.size, self.device = size, device
+
+    def batch(self, index: Int[Tensor, " window"], /) -> Signals:
+        return signals(len(index), self.size.length, device=self.device)
+
+
+class Restore:
+    """Squared error against the clean signal."""
+
+    def loss(self, model: nn.Module, batch: Signals, /) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
+        errors = (model(batch.noisy).float() - batch.clean).square()
+        return errors.sum(), torch.full((), errors.numel(), dtype=torch.float32, device=errors.device)
+
+
+def make(asked: Asked, columns: Mapping[str, Any], started: float) -> Outcome:
+    """Train one arm and measure what noise it leaves."""
+    size = asked.size
+    assert isinstance(size, HarmonicSize)
+    with first_weights(asked.seed):
+        network = Restorer(size, STUDY.spec(asked.arm)).to(asked.device)
+    drawn = signals(size.tested, size.length, generator=seeded(0, 0))
+    tested = Signals(*(part.to(asked.device) for part in (drawn.noisy, drawn.clean, drawn.regime)))
+    settings = size.training(asked.seed, asked.device)
+
+    def look() -> dict[str, float]:
+        with autocast(torch.device(asked.device), settings.precision):
+            return errors(network, tested, size.batch)
+
+    taught = teach(
+        network, Restore(), Fresh(size, asked.device), settings,
+        stretch=size.stretch, measure=look, seconds=asked.seconds, keep=asked.keep,
+    )  # fmt: skip
+    arrays, negative = looked_at(network, tested)
+    row = HarmonicRow(
+        **columns,
+        **facts(network, taught, asked.device, started),
+        linear_floor=linear_floor(size.length),
+        negative=negative,
+    )
+    return Outcome(row, arrays)
+
+
+def errors(network: Restorer, tested: Signals, at_once: int) -> dict[str, float]:
+    """Mean squared errors, over all signals and regime by regime."""
+    restored = torch.cat([network(part) for part in tested.noisy.split(at_once)])
+    each = (restored.double() - tested.clean.double()).square().mean(1)
+    found = {"mse": each.mean().item()}
+    for number, regime in enumerate(REGIMES):
+        found[f"mse_{regime}"] = each[tested.regime == number].mean().item()
+    return found
+
+
+def looked_at(network: Restorer, tested: Signals) -> tuple[dict[str, Any], float]:
+    """The numbers behind figure 3, and the share of the operators' absolute weight that is negative.
+
+    `operators` [layer, head, query, key] of one stationary signal and `offsets` (M2) are thinned; `responses` [layer,
+    head, frequency] say by how much an operator, row by row and over several signals, passes a wave on:
+    sqrt(mean_t |sum_j W_tj exp(2 pi i f j / L)|^2), f = 0 .. L / 2. `noisy`, `clean`, `restored` [regime, time] are one
+    signal each.
+    """
+    first = [int((tested.regime == number).nonzero()[0]) for number in range(len(REGIMES))]
+    with evaluating(network):
+        restored = network(tested.noisy[first])
+        found = [network.operators(part).float() for part in tested.noisy[:LOOKED_AT].split(4)]
+        operators = network.operators(tested.noisy[first[:1]])[:, 0].float()
+    squares = torch.cat([torch.fft.rfft(part).abs().square().mean(-2) for part in found], dim=1)
+    negative = sum(part.clamp(max=0).abs().sum().item() for part in found)
+    total = sum(part.abs().sum().item() for part in found)
+    arrays = {
+        "operators": thinned(operators),
+        "responses": squares.mean(1).sqrt().cpu().numpy(),
+        "noisy": tested.noisy[first].cpu().numpy(),
+        "clean": tested.clean[first].cpu().numpy(),
+        "restored": restored.float().cpu().numpy(),
+    }
+    offsets = network.offsets()
+    if offsets is not None:
+        arrays["offsets"] = thinned(offsets)
+    return arrays, negative / total
+
+
+def thinned(operators: Float[Tensor, "layer head query key"]) -> NDArray[np.float16]:
+    """Evenly spaced rows and columns of operators, few enough and exact enough to draw."""
+    every = -(-operators.shape[-1] // DRAWN)
+    return operators[..., ::every, ::every].half().cpu().numpy().astype(np.float16, copy=False)
+
+
+def _arms(full: bool) -> Mapping[str, Spec]:
+    arms: dict[str, Spec] = {"softmax": "softmax"}
+    for sor in (False, True) if full else (False,):
+        for kind in KINDS:
+            arms[f"toa_{kind}{'_sor' * sor}"] = {"name": "toa", "kind": kind, "sor": sor}
+    return arms
+
+
+def _published() -> Mapping[str, str]:
+    return {number.variant: f"{number.value:g}" for number in published.of("toa", "text4.1")}
+
+
+STUDY = Study(
+    name="harmonic",
+    title="Harmonic demixing: three tones under noise",
+    row=HarmonicRow,
+    reduced=REDUCED,
+    full=FULL,
+    arms=_arms,
+    metric="mse",
+    more_is_better=False,
+    shown={
+        "mse": "MSE",
+        "mse_stationary": "stationary",
+        "mse_vibrato": "vibrato",
+        "mse_chirp": "chirp",
+        "linear_floor": "fixed linear",
+        "negative": "negative weight",
+    },
+    published=_published,
+    make=make,
+)

@@ -1,0 +1,209 @@
+"""Runs the arms of a study, here or in processes that share the device, and keeps what comes of them."""
+
+import hashlib
+import io
+import multiprocessing
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, fields
+from datetime import UTC, datetime
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rearview.bench import results as files
+from rearview.bench.synthetic import NAMES
+from rearview.bench.synthetic.row import Look, SyntheticRow
+from rearview.bench.synthetic.study import Asked, Study
+from rearview.bench.synthetic.training import Seen
+from rearview.errors import InputError, SettingsError, did_you_mean
+from rearview.files import write_atomically
+from rearview.forecasting.engine import device_named
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Kept:
+    """A run as it is kept: its row, its curve and the numbers behind its figures."""
+
+    row: SyntheticRow
+    looks: tuple[Look, ...]
+    arrays: Mapping[str, NDArray[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Order:
+    """One run, in words that another process understands."""
+
+    study: str
+    arm: str
+    full: bool
+    changes: Mapping[str, Any]
+    seed: int
+    device: str
+    out: Path
+
+
+def get(name: str) -> Study:
+    """A study by its name."""
+    if name not in NAMES:
+        raise SettingsError(
+            f"There is no synthetic study {name!r}.{did_you_mean(name, NAMES)} Known: {', '.join(NAMES)}."
+        )
+    study: Study = import_module(f"rearview.bench.synthetic.{name}").STUDY
+    return study
+
+
+def run(
+    name: str,
+    *,
+    out: Path,
+    full: bool = False,
+    arms: Sequence[str] = (),
+    seeds: Sequence[int] = (0,),
+    device: str = "auto",
+    seconds: float | None = None,
+    workers: int = 1,
+    changes: Mapping[str, Any] | None = None,
+    say: Say = lambda sentence: None,
+) -> list[SyntheticRow]:
+    """The rows of the arms (all, unless some are named); what `out` holds already is not run again.
+
+    `seconds` is for all runs together, and shared among those that wait for one another; a run does one stretch at
+    least. A run that ran out of time says so in its row, and is made again next time. `changes` are sizes by name, such
+    as steps or learning_rate.
+    """
+    if workers < 1:
+        raise SettingsError(f"workers is {workers}; it must be at least 1.")
+    study = get(name)
+    chosen = tuple(arms) or tuple(study.arms(full))
+    orders = [
+        _Order(name, arm, full, dict(changes or {}), seed, device_named(device), out)
+        for seed in seeds
+        for arm in chosen
+    ]
+    known = files.kept(rows_file(out, name), study.row)
+    done = {id(order): _made(order, known) for order in orders}
+    waiting = [order for order in orders if done[id(order)] is None]
+    until = None if seconds is None else time.time() + seconds
+    rest = iter(_here(waiting, until, say) if workers == 1 else _in_processes(waiting, workers, until, say))
+    return [done[id(order)] or next(rest) for order in orders]
+
+
+def kept(name: str, out: Path) -> list[Kept]:
+    """Every run of a study that `out` holds; of runs of the same configuration, the last."""
+    rows = {_run_name(row): row for row in files.kept(rows_file(out, name), get(name).row)}
+    place = looks_file(out, name)
+    looks = files.read(place, Look) if place.exists() else []
+    found = []
+    for run_name, row in rows.items():
+        own = [look for look in looks if look.run == run_name]
+        found.append(Kept(row, _last_pass(own), _arrays(out / name / f"{run_name}.npz")))
+    return found
+
+
+def rows_file(out: Path, name: str) -> Path:
+    """Where the rows of a study are kept."""
+    return out / f"{name}.csv"
+
+
+def looks_file(out: Path, name: str) -> Path:
+    """Where the curves of a study are kept."""
+    return out / f"{name}-looks.csv"
+
+
+def _arrays(path: Path) -> dict[str, NDArray[Any]]:
+    try:
+        with np.load(path, allow_pickle=False) as arrays:
+            return dict(arrays)
+    except (OSError, ValueError) as problem:
+        raise InputError(
+            f"The numbers behind the figures of a run can't be read from {path} ({problem}); rows and these files go "
+            "together: bring both, or use another folder."
+        ) from problem
+
+
+def _asked(order: _Order, keep: Callable[[Seen], None], seconds: float | None = None) -> Asked:
+    size = get(order.study).sized(order.full, order.changes)
+    return Asked(order.arm, size, order.seed, order.device, seconds, keep)
+
+
+def _made(order: _Order, known: Sequence[SyntheticRow]) -> SyntheticRow | None:
+    """The row of a run that came to its end before."""
+    study = get(order.study)
+    columns = study.columns(_asked(order, lambda seen: None))
+    wanted = {name: columns[name] for name in study.row.CONFIGURATION}
+    found = files.find(known, study.row, **wanted, ended="steps")
+    return found[-1] if found else None
+
+
+def _run(order: _Order, seconds: float | None = None, until: float | None = None) -> SyntheticRow:
+    """Make a run within `seconds`, and before `until` by the wall clock, which processes share; and keep it."""
+    if until is not None:
+        left = max(0.0, until - time.time())
+        seconds = left if seconds is None else min(seconds, left)
+    study = get(order.study)
+    run_name = _run_name(study.columns(_asked(order, lambda seen: None)))
+    began = datetime.now(UTC).isoformat(timespec="milliseconds")
+
+    def keep(seen: Seen) -> None:
+        for metric, value in seen.values.items():
+            look = Look(
+                study=order.study, arm=order.arm, run=run_name, began=began, step=seen.step,
+                seconds=round(seen.seconds, 3), train_loss=seen.train_loss, metric=metric, value=value,
+            )  # fmt: skip
+            files.append(looks_file(order.out, order.study), look)
+
+    outcome = study.run(_asked(order, keep, seconds))
+    content = io.BytesIO()
+    np.savez_compressed(content, allow_pickle=False, **outcome.arrays)
+    write_atomically(order.out / order.study / f"{run_name}.npz", content.getvalue())
+    files.append(rows_file(order.out, order.study), outcome.row)
+    return outcome.row
+
+
+def _here(orders: Sequence[_Order], until: float | None, say: Say) -> list[SyntheticRow]:
+    rows = []
+    for place, order in enumerate(orders):
+        share = None if until is None else (until - time.time()) / (len(orders) - place)
+        rows.append(_told(_run(order, share), say))
+    return rows
+
+
+def _in_processes(orders: Sequence[_Order], workers: int, until: float | None, say: Say) -> list[SyntheticRow]:
+    rounds = max(1, -(-len(orders) // workers))
+    share = None if until is None else (until - time.time()) / rounds
+    # Spawned, not forked: a forked child can't use CUDA.
+    with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn")) as pool:
+        running = [pool.submit(_run, order, share, until) for order in orders]
+        return [_told(future.result(), say) for future in running]
+
+
+def _told(row: SyntheticRow, say: Say) -> SyntheticRow:
+    metric = get(row.study).metric
+    cut = "" if row.ended == "steps" else ", out of time"
+    say(
+        f"{row.study} {row.arm} seed {row.seed}: {metric} {getattr(row, metric):.4g} after {row.steps:,} steps "
+        f"({row.total_seconds:.0f} s{cut})"
+    )
+    return row
+
+
+def _run_name(facts: Mapping[str, Any] | SyntheticRow) -> str:
+    """A name that is the same for the same configuration, and fit for a file."""
+    values = (
+        facts if isinstance(facts, Mapping) else {field.name: getattr(facts, field.name) for field in fields(facts)}
+    )
+    asked = repr([values[name] for name in SyntheticRow.CONFIGURATION])
+    arm = values["arm"].replace("/", "-")
+    return f"{arm}-{values['seed']}-{hashlib.sha256(asked.encode()).hexdigest()[:8]}"
+
+
+def _last_pass(looks: Sequence[Look]) -> tuple[Look, ...]:
+    """The curve of a run; of one that was cut off and made again, the last."""
+    return tuple(look for look in looks if look.began == looks[-1].began)

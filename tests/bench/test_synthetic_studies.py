@@ -1,0 +1,267 @@
+"""The synthetic studies: their networks and measures, and how runs are kept."""
+
+import math
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+
+from rearview import attention
+from rearview.bench import results, synthetic
+from rearview.bench.synthetic import components, flipflop, harmonic
+from rearview.bench.synthetic.row import Look
+from rearview.bench.synthetic.study import Asked
+from rearview.data.flipflop import IGNORE, READ, WRITE
+from rearview.data.flipflop import strings as flipflop_strings
+from rearview.data.harmonic import REGIMES, signals
+from rearview.errors import InputError, SettingsError
+
+QUICK = {
+    "flipflop": {"length": 22, "width": 8, "steps": 4, "stretch": 2, "batch": 3, "tested": 7},
+    "harmonic": {"length": 28, "width": 6, "steps": 4, "stretch": 2, "batch": 3, "tested": 13},
+    "components": {"lookback": 17, "horizon": 5, "width": 8, "steps": 4, "stretch": 2, "batch": 3, "tested": 7},
+}
+ARMS = {
+    "flipflop": ("mha", "butterworth"),
+    "harmonic": ("softmax", "toa_gated"),
+    "components": ("all/all", "trend/clock"),
+}
+
+
+def make(name, out, **changes):
+    return synthetic.run(name, out=out, arms=ARMS[name], device="cpu", changes={**QUICK[name], **changes})
+
+
+@pytest.mark.parametrize("name", synthetic.NAMES)
+def test_a_study_keeps_rows_curves_and_figures(name, tmp_path):
+    rows = make(name, tmp_path)
+    assert [row.arm for row in rows] == list(ARMS[name])
+    study = synthetic.get(name)
+    assert results.read(tmp_path / f"{name}.csv", study.row) == rows
+    for row, run in zip(rows, synthetic.kept(name, tmp_path), strict=True):
+        assert run.row == row
+        assert (row.steps, row.ended, row.size, row.device.split()[0]) == (4, "steps", "changed", "cpu")
+        seen = [look for look in run.looks if look.metric == study.metric]
+        assert [look.step for look in seen] == [2, 4]
+        assert seen[-1].value == getattr(row, study.metric)
+        assert run.arrays
+
+
+@pytest.mark.parametrize("name", synthetic.NAMES)
+def test_a_run_that_is_kept_is_not_made_again_and_equals_its_repetition(name, tmp_path):
+    rows = make(name, tmp_path / "one")
+    assert make(name, tmp_path / "one") == rows
+    assert len(results.read(tmp_path / "one" / f"{name}.csv", synthetic.get(name).row)) == len(rows)
+    losses = [row.train_loss for row in rows]
+    assert [row.train_loss for row in make(name, tmp_path / "two")] == losses
+    assert [row.train_loss for row in make(name, tmp_path / "one", learning_rate=0.1)] != losses
+
+
+def test_a_run_out_of_time_says_so_and_is_made_again(tmp_path):
+    options = {"out": tmp_path, "arms": ("mha",), "device": "cpu", "changes": {**QUICK["flipflop"], "steps": 6}}
+    cut = synthetic.run("flipflop", seconds=0, **options)[0]
+    assert (cut.steps, cut.ended) == (2, "seconds")
+    whole = synthetic.run("flipflop", **options)[0]
+    assert (whole.steps, whole.ended) == (6, "steps")
+    (run,) = synthetic.kept("flipflop", tmp_path)
+    assert run.row == whole
+    assert [look.step for look in run.looks if look.metric == "sparse"] == [2, 4, 6]
+    assert len({look.began for look in results.read(tmp_path / "flipflop-looks.csv", Look)}) == 2
+
+
+def test_rows_without_their_figures_are_told(tmp_path):
+    make("harmonic", tmp_path)
+    next((tmp_path / "harmonic").glob("softmax-*.npz")).unlink()
+    with pytest.raises(InputError, match="rows and these files go together"):
+        synthetic.kept("harmonic", tmp_path)
+
+
+@pytest.mark.slow
+def test_arms_run_in_processes_of_their_own(tmp_path):
+    told = []
+    rows = synthetic.run(
+        "flipflop", out=tmp_path, arms=ARMS["flipflop"], device="cpu", workers=2, changes=QUICK["flipflop"],
+        say=told.append,
+    )  # fmt: skip
+    assert [row.arm for row in rows] == list(ARMS["flipflop"])
+    assert "flipflop mha seed 0: sparse" in told[0]
+    assert len(results.read(tmp_path / "flipflop.csv", flipflop.STUDY.row)) == 2
+
+
+def test_wrong_names_and_sizes_are_refused(tmp_path):
+    with pytest.raises(SettingsError, match=r"no synthetic study 'flipflip'\. Did you mean 'flipflop'"):
+        synthetic.get("flipflip")
+    with pytest.raises(SettingsError, match=r"flipflop has no arm 'alibbi'.*mha"):
+        synthetic.run("flipflop", out=tmp_path, arms=("alibbi",))
+    with pytest.raises(SettingsError, match="must be a multiple of stretch"):
+        synthetic.get("harmonic").sized(False, {"steps": 250})
+    with pytest.raises(SettingsError, match="no setting 'step'"):
+        synthetic.get("harmonic").sized(False, {"step": 200})
+    with pytest.raises(SettingsError, match="workers is 0"):
+        synthetic.run("flipflop", out=tmp_path, workers=0)
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_declared_sizes_are_the_papers():
+    full = flipflop.FULL
+    assert (full.length, full.width, full.heads, full.depth, full.batch) == (512, 512, 4, 2, 32)
+    assert (full.learning_rate, full.weight_decay, full.steps) == (1e-5, 0.1, 11_000)
+    assert (harmonic.FULL.length, harmonic.FULL.heads, harmonic.FULL.depth) == (672, 2, 2)
+    assert harmonic.STUDY.published() == {"softmax": "0.0972", "toa_relu": "0.0035", "toa_gated": "0.0028"}
+
+
+def test_heads_fade_at_rates_of_their_own():
+    site = attention.Site(groups=1, tokens=8, width=8, heads=4, causal=True)
+    rates = {}
+    for arm, spec in flipflop.ARMS.items():
+        name, chosen = attention.split(spec)
+        if name == "rbca":
+            rates[arm] = attention.create(name, site, **chosen).decay.rates
+    assert rates["alibi"] == pytest.approx((0.25, 0.0625, 0.015625, 0.00390625))
+    assert rates["power_law"] == pytest.approx((0.25, 0.5, 0.75, 1.0))
+    assert rates["similarity_power_law"] == pytest.approx((0.1, 0.5, 1.0, 2.0))
+    assert rates["butterworth"] == pytest.approx((5, 10, 15, 20))
+
+
+@pytest.mark.parametrize("arm", flipflop.ARMS)
+def test_a_reader_never_sees_the_answer(arm):
+    size = flipflop.STUDY.sized(False, QUICK["flipflop"])
+    reader = flipflop.Reader(size, flipflop.ARMS[arm]).eval()
+    text = flipflop_strings(3, 22, 0.5, generator=torch.Generator().manual_seed(0))
+    other = text.clone()
+    other[:, 11:] = other[:, 11:].flip(0)
+    other[:, 11] = 1 - other[:, 11]
+    # Pair 5 is symbols 10 and 11: its answer is given at symbol 10.
+    assert torch.equal(reader(text)[:, :6], reader(other)[:, :6])
+
+
+def test_only_reads_are_scored():
+    text = torch.tensor([[WRITE, 1, IGNORE, 0, READ, 1, IGNORE, 1, READ, 1]])
+    logits = torch.zeros(1, 5, 2)
+    logits[0, 2] = torch.tensor([0.0, math.log(3)])
+    total, number = flipflop.Reads().loss(lambda batch: logits, text)
+    assert number.item() == 2
+    assert total.item() == pytest.approx(-math.log(0.75) + math.log(2))
+
+
+def test_attention_of_the_last_read_is_sorted_by_what_it_falls_on():
+    text = torch.tensor([[WRITE, 1, WRITE, 0, IGNORE, 1, READ, 0]])
+    weights = torch.tensor([0.05, 0.11, 0.2, 0.51, 0.03, 0.0, 0.1, 0.0]).view(1, 1, 1, 8)
+
+    class Known(torch.nn.Module):
+        def read_weights(self, text):
+            return weights.expand(1, len(text), 2, 8)
+
+    arrays = flipflop.looked_at(Known(), text)
+    assert arrays["means"][0, 0] == pytest.approx([0.51, 0.2, 0.11, 0.05])
+    assert arrays["shares"].shape == (1, 2, 4, flipflop.BINS)
+    assert [int(row.argmax()) for row in arrays["shares"][0, 1]] == [10, 4, 2, 1]
+    assert np.allclose(arrays["shares"].sum(-1), 1)
+
+
+def test_an_operator_that_passes_everything_on_has_gain_one():
+    class Identity(torch.nn.Module):
+        def forward(self, noisy):
+            return noisy
+
+        def operators(self, noisy):
+            return torch.eye(28).expand(2, len(noisy), 3, 28, 28)
+
+        def offsets(self):
+            return None
+
+    arrays, negative = harmonic.looked_at(Identity(), signals(40, 28, generator=torch.Generator().manual_seed(2)))
+    assert np.allclose(arrays["responses"], 1, atol=1e-5)
+    assert arrays["responses"].shape == (2, 3, 15)
+    assert negative == 0
+    assert "offsets" not in arrays
+    assert np.array_equal(arrays["restored"], arrays["noisy"])
+
+
+def test_an_untrained_softmax_kind_averages_and_its_offsets_have_either_sign():
+    size = harmonic.STUDY.sized(False, QUICK["harmonic"])
+    network = harmonic.Restorer(size, harmonic.STUDY.spec("toa_softmax"))
+    offsets = network.offsets()
+    assert offsets is not None
+    assert offsets.shape == (2, 2, 28, 28)
+    arrays, negative = harmonic.looked_at(network, signals(40, 28, generator=torch.Generator().manual_seed(2)))
+    assert 0 < negative < 0.1
+    # At first the softmax kind averages: the mean passes, fast waves don't.
+    assert (arrays["responses"][..., 0] > 5 * arrays["responses"][..., -1]).all()
+
+
+def test_errors_are_told_by_regime():
+    made = signals(30, 28, generator=torch.Generator().manual_seed(4))
+    off = torch.tensor([0.0, 1.0, 2.0])[made.regime][:, None]
+    found = harmonic.errors(lambda noisy: (made.clean + off)[: len(noisy)], made, at_once=30)
+    assert [found[f"mse_{regime}"] for regime in REGIMES] == pytest.approx([0, 1, 4], abs=1e-6)
+    assert found["mse"] == pytest.approx(off.square().mean().item())
+
+
+def test_operators_are_thinned_evenly():
+    drawn = harmonic.thinned(torch.arange(672.0).expand(1, 1, 672, 672))
+    assert drawn.shape == (1, 1, 112, 112)
+    assert drawn[0, 0, 0].tolist() == list(range(0, 672, 6))
+
+
+def trained_on_components(arm):
+    size = components.STUDY.sized(False, QUICK["components"])
+    asked = Asked(arm, size, 0, "cpu", None, lambda seen: None)
+    return components.STUDY.run(asked)
+
+
+def test_shares_of_paths_add_up_and_silence_is_told_of_paths_that_are_there():
+    row = trained_on_components("all/all").row
+    assert row.share_riemann + row.share_prefix + row.share_clock == pytest.approx(1)
+    assert None not in (row.without_riemann, row.without_prefix, row.without_clock)
+    alone = trained_on_components("shocks/prefix")
+    assert (alone.row.share_prefix, alone.row.share_clock, alone.row.without_prefix) == (1, None, None)
+    assert (alone.row.parts, alone.row.paths) == ("shocks", "prefix")
+    assert alone.arrays["paths"].tolist() == ["prefix"]
+
+
+def test_a_silenced_path_is_heard_again():
+    from rearview import models
+
+    network = models.create("caps_net", channels=1, lookback=17, steps=5, width=8, heads=2).eval()
+    past = torch.randn(3, 1, 17, generator=torch.Generator().manual_seed(1))
+    whole = network(past)
+    found = network.weights(past)[0]
+    with components.silent(network, "prefix"):
+        assert set(network.weights(past)[0]) == {"riemann", "clock"}
+        assert torch.equal(network.weights(past)[0]["clock"], found["clock"])
+        assert not torch.equal(network(past), whole)
+    assert torch.equal(network(past), whole)
+
+
+def test_weights_are_taken_by_age():
+    window = torch.arange(2.0).view(1, 1, 2)
+    layer = {"clock": torch.tensor([[1.0, 0, 0], [2, 3, 0], [-4, 5, 6]]).view(1, 1, 1, 3, 3)}
+
+    class Known(torch.nn.Module):
+        def forward(self, past):
+            return past[..., -1:]
+
+        def weights(self, past):
+            return [layer]
+
+    tested = SimpleNamespace(past=window, future=torch.zeros(1, 1, 1))
+    arrays = components.looked_at(Known(), tested, ("clock",))
+    assert arrays["by_age"].tolist() == [[6, 5, 4]]
+
+
+def test_arms_are_called_after_parts_and_paths():
+    few, many = components.STUDY.arms(False), components.STUDY.arms(True)
+    assert len(few) == 16
+    assert len(many) == 28
+    assert many["all/riemann+clock"] == {"name": "caps", "paths": ("riemann", "clock")}
+    assert set(few) < set(many)
+
+
+def test_a_cpu_computes_in_float32_whatever_the_size_says():
+    full = flipflop.STUDY.full
+    assert full.training(0, "cuda").precision == "bfloat16"
+    assert full.training(0, "cpu").precision == "float32"
+    assert replace(full, steps=200).training(3, "cpu").epochs == 2
