@@ -12,7 +12,7 @@ from rearview import attention
 from rearview.bench import results, synthetic
 from rearview.bench.synthetic import components, flipflop, harmonic
 from rearview.bench.synthetic.row import Look
-from rearview.bench.synthetic.study import Asked
+from rearview.bench.synthetic.study import Asked, first_weights
 from rearview.data.flipflop import IGNORE, READ, WRITE
 from rearview.data.flipflop import strings as flipflop_strings
 from rearview.data.harmonic import REGIMES, signals
@@ -180,16 +180,20 @@ def test_an_operator_that_passes_everything_on_has_gain_one():
     assert np.array_equal(arrays["restored"], arrays["noisy"])
 
 
-def test_an_untrained_softmax_kind_averages_and_its_offsets_have_either_sign():
+def test_convex_weights_pass_the_mean_and_signed_operators_can_take_it_off():
     size = harmonic.STUDY.sized(False, QUICK["harmonic"])
-    network = harmonic.Restorer(size, harmonic.STUDY.spec("toa_softmax"))
-    offsets = network.offsets()
-    assert offsets is not None
-    assert offsets.shape == (2, 2, 28, 28)
-    arrays, negative = harmonic.looked_at(network, signals(40, 28, generator=torch.Generator().manual_seed(2)))
-    assert 0 < negative < 0.1
-    # At first the softmax kind averages: the mean passes, fast waves don't.
-    assert (arrays["responses"][..., 0] > 5 * arrays["responses"][..., -1]).all()
+    with first_weights(0):
+        network = harmonic.Restorer(size, harmonic.STUDY.spec("toa_softmax"))
+    tested = signals(40, 28, generator=torch.Generator().manual_seed(2))
+    offsets = [block.attend.value_offset for block in network.stack.blocks]
+    for value, mean, signed in ((0.0, 1.0, False), (-1 / 28, 0.0, True)):
+        with torch.no_grad():
+            for offset in offsets:
+                offset.fill_(value)
+        arrays, negative = harmonic.looked_at(network, tested)
+        assert arrays["responses"][..., 0] == pytest.approx(mean, abs=1e-5)
+        assert (negative > 0) == signed
+        assert np.allclose(arrays["offsets"], value, atol=1e-4)
 
 
 def test_errors_are_told_by_regime():

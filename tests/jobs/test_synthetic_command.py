@@ -71,7 +71,7 @@ def test_the_last_run_of_an_arm_counts_in_the_order_of_arms():
     found = shown(study, runs, "full", (), 1)
     assert [(run.row.arm, run.row.mse) for run in found] == [("softmax", 0.1), ("toa_gated", 0.004)]
     assert verdict(study, found) == (
-        "toa_gated leaves a mean squared error of 0.0040, softmax 0.1000, 25.0 times as much; least squares that knew "
-        "the regime would leave 0.0020."
+        "toa_gated leaves a mean squared error of 0.0040, softmax 0.1000, 25.0 times as much; the best operator that "
+        "is linear and fixed would leave 0.0020."
     )
     assert [run.row.arm for run in shown(study, runs, "full", ("softmax",), 1)] == ["softmax"]

@@ -106,6 +106,9 @@ def list_experiments(data_dir: Path | None) -> int:
         cells, _ = _reachable(experiment, Chosen(experiment.paper), data_dir)
         runs = f"{len(cells)} of {len(experiment.cells)} runs" if experiment.cells else _kind_words(experiment)
         lines.append((experiment.name, runs, experiment.title))
+    from rearview.bench import synthetic
+
+    lines += [(name, "generated", f"Synthetic study: rearview reproduce {name}") for name in synthetic.NAMES]
     widths = [max(len(line[column]) for line in lines) for column in (0, 1)]
     _print([f"{name:<{widths[0]}}  {runs:>{widths[1]}}  {title}" for name, runs, title in lines])
     return 0
