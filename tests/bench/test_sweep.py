@@ -138,8 +138,11 @@ def test_a_doubtful_number_is_not_compared():
 
 def test_rows_of_another_kind_stand_beside_nothing():
     assert is_of(made(), CELL)
-    for change in ({"horizon": 8}, {"lookback": 30}, {"dataset": "Other"}, {"model": "dlinear"},
-                   {"attention": "rbca"}, {"loss": "fredf"}, {"adapters": '["lift"]'}, {"budget": '{"candidates":[]}'}):  # fmt: skip
+    others = (
+        {"horizon": 8}, {"lookback": 30}, {"dataset": "Other"}, {"model": "dlinear"}, {"attention": "rbca"},
+        {"loss": "fredf"}, {"adapters": '["lift"]'}, {"budget": '{"candidates":[]}'},
+    )  # fmt: skip
+    for change in others:
         assert not is_of(replace(made(), **change), CELL)
     assert compare(ASKED, [made(protocol="published:rbca")])[0].verdict == "not run"
     assert compare(ASKED, [made(status="failed")])[0].verdict == "not run"
