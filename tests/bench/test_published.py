@@ -109,9 +109,11 @@ def test_what_there_is_not_is_refused(paper, table):
 
 def test_protocols_say_what_they_drop():
     published_rbca = protocols.get("published:rbca")
-    assert published_rbca.windows(2785, 128, "test") == 2688
-    assert protocols.get("clean").windows(2785, 128, "test") == 2785
-    assert protocols.get("published:prime").windows(2785, 128, "test") == 2785
+    assert published_rbca.windows(2785, 128, "test", "patchtst") == 2688
+    assert protocols.get("clean").windows(2785, 128, "test", "patchtst") == 2785
+    assert protocols.get("published:prime").windows(2785, 128, "test", "itransformer") == 2785
+    assert protocols.get("published:toa").windows(2785, 128, "test", "itransformer") == 2785
+    assert protocols.get("published:toa").windows(2785, 128, "test", "patchtst") == 2688
     assert any("last partial batch of test" in line for line in published_rbca.lines())
     with pytest.raises(SettingsError, match="published:rbca"):
         protocols.get("published:rbac")

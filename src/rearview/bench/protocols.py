@@ -22,8 +22,8 @@ class Protocol:
     summary: str
     habits: tuple[str, ...]
     """What a reader of the number must know, a sentence each."""
-    drop_last_test: bool = False
-    """Test windows after the last full batch of the training size go unscored."""
+    drop_last_test: bool | tuple[str, ...] = False
+    """Test windows after the last full batch of the training size go unscored; or the networks for which they do."""
     drop_last_validation: bool = False
     """The same for validation windows."""
     scale: Scale = "standardised"
@@ -34,18 +34,22 @@ class Protocol:
     """By mechanism: settings that go on top of its defaults."""
     settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """By network: settings that go on top of the published ones."""
+    presets: str = "official"
+    """Whose published settings it goes by unless told otherwise."""
     loss: str = "mse"
     """What training minimises where an experiment says nothing else."""
 
-    def windows(self, count: int, batch: int, part: Literal["validation", "test"]) -> int:
-        """How many of `count` windows of a part are looked at, training in batches of `batch`."""
-        drops = self.drop_last_test if part == "test" else self.drop_last_validation
+    def windows(self, count: int, batch: int, part: Literal["validation", "test"], model: str) -> int:
+        """How many of `count` windows of a part are looked at, a network training in batches of `batch`."""
+        drops = self.drop_last_validation
+        if part == "test":
+            drops = self.drop_last_test if isinstance(self.drop_last_test, bool) else model in self.drop_last_test
         return count - count % batch if drops and count >= batch else count
 
     def lines(self) -> list[str]:
         """The protocol for a person."""
         facts = [f"{self.name}: {self.summary}", "", *(f"- {habit}" for habit in self.habits), ""]
-        facts.append(f"scale of the errors: {self.scale}; loss: {self.loss}")
+        facts.append(f"scale of the errors: {self.scale}; loss: {self.loss}; settings: {self.presets} presets")
         facts.append(f"dropped: {self._dropped()}")
         if self.training:
             facts.append("training on top of the published settings: " + _pairs(self.training))
@@ -56,7 +60,8 @@ class Protocol:
     def _dropped(self) -> str:
         parts = [("test", self.drop_last_test), ("validation", self.drop_last_validation)]
         dropped = [f"the last partial batch of {part} windows" for part, drops in parts if drops]
-        return " and ".join(dropped) or "no window"
+        some = "" if isinstance(self.drop_last_test, bool) else f" (test: {', '.join(self.drop_last_test)} only)"
+        return (" and ".join(dropped) or "no window") + some
 
 
 def names() -> list[str]:
@@ -77,7 +82,10 @@ def _pairs(settings: Mapping[str, Any]) -> str:
     return ", ".join(f"{key}={value}" for key, value in settings.items())
 
 
-_BORDERS = "Borders are the field's: ETT 12/4/4 months of 30 days, other CSV files 70/10/20 %, PEMS 60/20/20 %."
+_BORDERS = (
+    "Borders are the field's: ETT 12/4/4 months of 30 days, other CSV files 70/10/20 %, PEMS 60/20/20 %, the sets of "
+    "GIFT-Eval its short setting."
+)
 _SCALER = "The scaler is fitted on training rows."
 _POOLED = "Errors are pooled over all windows, channels and steps on the standardised scale."
 _TIES = "An equal validation loss counts as an improvement."
@@ -110,7 +118,15 @@ _ALL = (
             "The library prints test errors after every epoch; weights are chosen by validation: not repeated.",
             _POOLED,
         ),
-        training={"ties_improve": True},
+        training={
+            "optimiser": "adam",
+            "learning_rate": 1e-4,
+            "batch": 32,
+            "epochs": 10,
+            "patience": 3,
+            "schedule": "type1",
+            "ties_improve": True,
+        },
     ),
     Protocol(
         name="published:rbca",
@@ -139,7 +155,8 @@ _ALL = (
             _BORDERS,
             _SCALER,
             "No window is dropped.",
-            "The rate falls in a straight line from 5e-4 to nearly 0 over 101 epochs; beta1 goes from 0.85 to 0.95.",
+            "The CAPS network's rate falls in a straight line from 5e-4 to nearly 0 over 101 epochs, and beta1 goes "
+            "from 0.85 to 0.95; other networks keep their own schedules.",
             "The forward pass runs in bfloat16.",
             "Gradients are zeroed before every micro-batch, so accumulation is void: batch is the micro-batch.",
             "Gradients are clipped while still scaled by the loss scaler, which clips nearly all of them: not "
@@ -159,14 +176,15 @@ _ALL = (
         habits=(
             _BORDERS,
             _SCALER,
-            "PatchTST's official loaders drop the last partial batch of validation and test.",
-            "AdamW with betas 0.9 and 0.95, no weight decay, rate 1e-4.",
+            "The official loaders drop the last partial batch of validation; PatchTST's that of test too.",
+            "AdamW with betas 0.9 and 0.95, no weight decay, rate 1e-4 (DUET 5e-4).",
             _TIES,
             _MEANS,
             _POOLED,
         ),
-        drop_last_test=True,
+        drop_last_test=("patchtst",),
         drop_last_validation=True,
+        presets="toa",
         training={"optimiser": "adamw", "betas": (0.9, 0.95), "ties_improve": True, "drop_last": True},
     ),
     Protocol(
@@ -182,6 +200,7 @@ _ALL = (
             _POOLED,
         ),
         drop_last_validation=True,
+        presets="prime",
         training={"ties_improve": True, "drop_last": True},
     ),
     Protocol(
@@ -193,10 +212,12 @@ _ALL = (
             "Every window is standardised by itself and instance-normalised again; only the second is repeated here, "
             "after a scaler fitted on training rows.",
             "Training minimises the absolute error of standardised values.",
-            "12,000 updates of 64 windows, the rate halved every 4,000; here laid out in epochs of 500 updates.",
+            "12,000 updates of 64 windows, here laid out in epochs of 500. The rate is halved every 4,000: not "
+            "repeated, it falls as a cosine.",
             "Errors are pooled over all windows, channels and steps in original units.",
         ),
         scale="original",
+        presets="mica",
         loss="mae",
         training={
             "optimiser": "adam",

@@ -17,7 +17,6 @@ from rearview.bench import measure, origin, search
 from rearview.bench import results as files
 from rearview.bench.asked import Asked, ask, digest
 from rearview.bench.parts import Parts, cut
-from rearview.bench.presets import OFFICIAL
 from rearview.bench.row import Row, as_json
 from rearview.data import catalogue
 from rearview.data.panel import Panel
@@ -49,7 +48,7 @@ def run(
     progress: train.Progress | None = None,
     checkpoint: Path | str | None = None,
     resume: bool = False,
-    presets: str = OFFICIAL,
+    presets: str | None = None,
     loss: str | Mapping[str, Any] | None = None,
     adapters: Sequence[str] = (),
     candidates: Sequence[Mapping[str, Any]] = (),
@@ -62,9 +61,9 @@ def run(
     that many runs can share it. With `resume` a run that `results` holds already is not made again (its row is
     returned), and one that was cut off goes on from its checkpoint. Ctrl-C leaves no row.
 
-    `presets` names whose published settings these are, `loss` is what training minimises (the protocol's unless given),
-    `adapters` stand around the network. With `candidates`, settings of the mechanism that are tried one after the
-    other, each is trained alike, the one with the lowest validation loss is tested, and the row's budget says so.
+    `presets` names whose published settings these are and `loss` what training minimises (the protocol's unless
+    given); `adapters` stand around the network. With `candidates`, settings of the mechanism that are tried one after
+    the other, each is trained alike, the one with the lowest validation loss is tested, and the row's budget says so.
     """
     started = time.perf_counter()
     code = origin.commit()
@@ -155,8 +154,8 @@ class _Trial:
         counts = [len(parts.train), len(parts.validation), len(parts.test)]
         learned, selected, tested = torch.split(torch.arange(len(which)), counts)
         batch = _UNTRAINED_BATCH if asked.training is None else asked.training.batch
-        selected = selected[: asked.protocol.windows(len(selected), batch, "validation")]
-        tested = tested[: asked.protocol.windows(len(tested), batch, "test")]
+        selected = selected[: asked.protocol.windows(len(selected), batch, "validation", asked.model)]
+        tested = tested[: asked.protocol.windows(len(tested), batch, "test", asked.model)]
         network = _network(asked, task, source).to(device)
         return _Trial(asked, network, task, source, parts, learned, selected, tested)
 

@@ -115,6 +115,10 @@ class _Run(Generic[Batch]):
         self.place = (len(saved.standing.epochs) + 1, saved.position)
         self.started -= saved.seconds
         self.epoch_started -= saved.epoch_seconds
+        if parallel.rank():
+            # The file is the first process's: its sums are added once, and its random state is not for the others.
+            self.step.pool.clear()
+            torch.manual_seed(self.settings.seed + parallel.rank() + 1_000 * self.place[0])
 
     def run(self) -> History:
         self.progress.begin(self.settings.epochs, self.visited, self._steps_and_windows()[1])

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from rearview.errors import SettingsError
-from rearview.train import checkpoint, optimise
+from rearview.train import checkpoint, optimise, parallel
 from rearview.train.history import Ended, Epoch
 from rearview.train.measure import Pool
 from rearview.train.settings import Settings
@@ -66,6 +66,7 @@ def fingerprint(model: nn.Module, settings: Settings, train: Tensor, validation:
     facts = {
         "settings": {name: value for name, value in settings.to_dict().items() if name not in _FREE_SETTINGS},
         "model": {name: [list(value.shape), str(value.dtype)] for name, value in model.state_dict().items()},
+        "processes": [parallel.size()],
         "training windows": _windows(train),
         "validation windows": None if validation is None else _windows(validation),
     }
