@@ -1,7 +1,7 @@
 """Readers of the GIFT-Eval sets that MICA is judged on: hourly files as they stand, or averaged to days and weeks.
 
-GIFT-Eval's own daily and weekly files were not at hand to compare with; averages over whole days and weeks from the
-first row on stand in for them, and a finding says so.
+Days and weeks are averages over whole days and weeks from the first row on; GIFT-Eval's own files may have been made in
+another way, and a finding says so.
 """
 
 from dataclasses import replace
