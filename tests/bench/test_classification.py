@@ -49,6 +49,18 @@ def test_a_row_says_what_was_run_and_is_not_made_twice(folder, tmp_path, protoco
     assert len(read(results, ClassificationRow)) == 2
 
 
+def test_a_row_names_the_networks_own_mechanism_and_is_known_at_any_speed(folder, tmp_path, monkeypatch):
+    asked = {"data_dir": folder, "device": "cpu", "results": tmp_path / "rows.csv", "resume": True}
+    small = {**SMALL, "settings": {**SMALL["settings"], "channel_dropout": False}}
+    row = bench.classify("waves", "caps_net", **asked, **small)
+    assert row.attention == "caps"
+    other = bench.classify("waves", "caps_net", attention="softmax", **asked, **small)
+    assert other.attention == "softmax"
+    monkeypatch.setattr(classification, "_clean", None)  # nothing is trained for a row that is there
+    quick = {**small, "training": {**small["training"], "validation_batch": 7}}
+    assert bench.classify("waves", "caps_net", **asked, **quick) == row
+
+
 def test_the_protocols_differ_as_they_say(folder):
     asked = {"data_dir": folder, "device": "cpu", **SMALL}
     clean = bench.classify("Waves", **asked)
@@ -83,6 +95,27 @@ def test_the_published_protocol_shows_the_network_what_the_library_does(folder, 
     shortest = min(train, key=lambda case: int((case.abs().sum(0) > 0).sum()))
     assert shortest[:, -1].abs().sum() == 0
     assert shortest[:, 0].abs().sum() > 0
+
+
+@pytest.mark.parametrize("protocol", ["clean", "published:tslib"])
+def test_networks_are_prepared_with_training_cases_alone(folder, monkeypatch, protocol):
+    """Prime attention reads how channels lead and lag from the training cases before it trains."""
+    shown = []
+
+    def watch(network, data, learned):
+        shown.append(learned.tolist())
+        before = {name: weight.clone() for name, weight in network.named_buffers()}
+        original(network, data, learned)
+        changed = [name for name, weight in network.named_buffers() if not torch.equal(weight, before[name])]
+        assert any("primer" in name for name in changed)
+
+    original = classification.engine.prepare
+    monkeypatch.setattr(classification.engine, "prepare", watch)
+    asked = {"model": "itransformer", "attention": "prime", "data_dir": folder, "device": "cpu", **SMALL}
+    row = bench.classify("Waves", protocol=protocol, **asked)
+    (learned,) = shown
+    assert len(learned) == row.train_cases
+    assert max(learned) < 30  # the cases of TEST come after those of TRAIN
 
 
 def test_what_is_not_there_is_refused(folder):

@@ -41,7 +41,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def run(folder: Path, **asked):
     given = {"lookback": LOOKBACK, "settings": TINY, "training": QUICK, "device": "cpu", "data_dir": folder, **asked}
-    return detect("pumps", "itransformer", **given)
+    return detect("pumps", given.pop("model", "itransformer"), **given)
 
 
 @pytest.mark.parametrize("row", GOLDEN["output_anomaly_windows"].tolist())
@@ -110,11 +110,23 @@ def test_rows_are_kept_found_again_and_read_back(folder: Path, tmp_path: Path, m
         run(folder, results=results, seed=1)
 
 
+def test_a_row_names_the_networks_own_mechanism_and_is_known_at_any_speed(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    results = tmp_path / "out" / "detection.csv"
+    rows = [run(folder, model="gat", results=results, attention=attention) for attention in (None, "softmax")]
+    assert [row.attention for row in rows] == ["gat", "softmax"]
+    assert rows[0].parameters != rows[1].parameters
+    monkeypatch.setattr(detection, "_clean", None)  # nothing is trained for a row that is there
+    assert run(folder, model="gat", results=results, training={**QUICK, "capture": False, "accumulate": 1}) == rows[0]
+
+
 @pytest.mark.parametrize(
     ("asked", "words"),
     [
         ({"protocol": "published:tsl"}, "no detection protocol"),
         ({"protocol": "published:tslib", "mode": "forecast"}, "leave them out"),
+        ({"model": "tsmixer", "settings": {}, "attention": "softmax"}, "tsmixer has no attention to replace"),
     ],
 )
 def test_what_does_not_exist_is_refused(folder: Path, asked: dict, words: str) -> None:

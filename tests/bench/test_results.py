@@ -129,6 +129,34 @@ def test_writers_beside_one_another_lose_nothing(tmp_path):
     assert sorted(seeds) == sorted(100 * number + seed for number in range(3) for seed in range(20))
 
 
+def test_a_row_that_somebody_else_has_made_meanwhile_is_not_added(tmp_path):
+    path = tmp_path / "results.csv"
+    first = bench.append(path, row(seed=1, mse=0.5))
+    assert first == row(seed=1, mse=0.5)
+
+    def there(rows):
+        return [one for one in rows if one.seed == 1]
+
+    assert bench.append(path, row(seed=1, mse=0.7), unless=there) == first
+    assert bench.read(path) == [first]
+    assert bench.append(path, row(seed=1, mse=0.7)).mse == 0.7
+    assert bench.append(path, row(seed=2), unless=lambda rows: []) == row(seed=2)
+    assert len(bench.read(path)) == 3
+
+
+def test_a_file_of_an_earlier_version_is_refused_before_a_run(tmp_path):
+    path = tmp_path / "results.csv"
+    version, count = next(iter(bench.Row.EARLIER.items()))
+    cells = row(schema=version, device="cpu", settings="{}", borders="{}", training="{}").cells()[:count]
+    path.write_text(",".join(COLUMNS[:count]) + "\n" + ",".join(cells) + "\n")
+    assert len(bench.read(path)) == 1
+    with pytest.raises(InputError, match=r"No row can be added to .*an earlier version .*begin another file"):
+        results.kept(path)
+    with pytest.raises(InputError, match="an earlier version"):
+        bench.append(path, row())
+    assert len(bench.read(path)) == 1
+
+
 def test_rows_are_found_by_their_columns():
     rows = [row(horizon=96), row(horizon=192), row(horizon=96, seed=9)]
     assert bench.find(rows, horizon=96) == [rows[0], rows[2]]

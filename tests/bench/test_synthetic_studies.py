@@ -10,7 +10,7 @@ import torch
 
 from rearview import attention
 from rearview.bench import results, synthetic
-from rearview.bench.synthetic import components, flipflop, harmonic
+from rearview.bench.synthetic import components, flipflop, harmonic, runner
 from rearview.bench.synthetic.row import Look
 from rearview.bench.synthetic.study import Asked, first_weights
 from rearview.data.flipflop import IGNORE, READ, WRITE
@@ -69,6 +69,31 @@ def test_a_run_out_of_time_says_so_and_is_made_again(tmp_path):
     assert run.row == whole
     assert [look.step for look in run.looks if look.metric == "sparse"] == [2, 4, 6]
     assert len({look.began for look in results.read(tmp_path / "flipflop-looks.csv", Look)}) == 2
+
+
+def test_a_killed_process_is_told_and_the_others_go_on(tmp_path, monkeypatch):
+    def spread(work, orders, workers):
+        yield orders[1], work(orders[1])
+        yield orders[0], None
+
+    monkeypatch.setattr(runner, "spread", spread)
+    told = []
+    options = {"out": tmp_path, "device": "cpu", "workers": 2, "changes": QUICK["flipflop"], "say": told.append}
+    [row] = synthetic.run("flipflop", arms=ARMS["flipflop"], **options)
+    assert row.arm == ARMS["flipflop"][1]
+    assert told[1].startswith("flipflop mha seed 0: failed: The process that made this run was killed")
+    monkeypatch.setattr(runner, "spread", lambda work, orders, workers: ((order, None) for order in orders))
+    with pytest.raises(InputError, match="No run of flipflop came to an end"):
+        synthetic.run("flipflop", arms=("mha",), **options)
+
+
+def test_two_commands_make_one_row(tmp_path, monkeypatch):
+    """The second does not see the first's row before it has trained."""
+    rows = make("flipflop", tmp_path)
+    kept = results.kept
+    monkeypatch.setattr(results, "kept", lambda path, kind: kept(path, kind) and [])
+    assert make("flipflop", tmp_path) == rows
+    assert results.read(tmp_path / "flipflop.csv", synthetic.get("flipflop").row) == rows
 
 
 def test_rows_without_their_figures_are_told(tmp_path):

@@ -12,13 +12,14 @@ from rearview import attention as mechanisms
 from rearview import models, train
 from rearview.attention import Spec
 from rearview.bench import protocols
-from rearview.bench.presets import OFFICIAL, preset
+from rearview.bench.presets import preset
 from rearview.bench.protocols import Protocol
 from rearview.bench.row import as_json
 from rearview.data import catalogue
 from rearview.data.catalogue import Dataset
 from rearview.errors import SettingsError
 from rearview.shelf import settings_from
+from rearview.train import parallel
 
 _BESIDE_THE_POINT = ("checkpoint_every", "seed")
 """Training settings that a row leaves out: the first changes nothing that comes out, the second is a column."""
@@ -31,6 +32,7 @@ class Asked:
     dataset: Dataset
     model: str
     attention: Spec
+    """What the network is built with, its own mechanism where none was asked for; None: it has none."""
     lookback: int
     horizon: int
     protocol: Protocol
@@ -50,8 +52,10 @@ class Asked:
 
     def configuration(self, values_sha256: str) -> dict[str, Any]:
         """The columns of a row that say what was asked for."""
-        name, settings = mechanism(self.attention) if models.claims(self.model).attention else ("", {})
+        name, settings = ("", {}) if self.attention is None else mechanism(self.attention)
         training = {} if self.training is None else self.training.to_dict()
+        if training and parallel.size() > 1:
+            training["processes"] = parallel.size()  # `batch` is what each of them holds
         return {
             "dataset": self.dataset.name,
             "values_sha256": values_sha256,
@@ -82,7 +86,7 @@ def ask(
     protocol: str,
     settings: Mapping[str, Any] | None,
     training: Mapping[str, Any] | None,
-    presets: str = OFFICIAL,
+    presets: str | None = None,
     loss: str | Mapping[str, Any] | None = None,
     adapters: Sequence[str] = (),
     budget: Mapping[str, Any] | None = None,
@@ -95,14 +99,15 @@ def ask(
     if training and not claims.trains:
         raise SettingsError(f"{model} has nothing to train; leave out training={dict(training)!r}.")
     found = catalogue.get(dataset)
-    published = preset(model, found, lookback=lookback, horizon=horizon, source=presets)
+    published = preset(model, found, lookback=lookback, horizon=horizon, source=presets or declared.presets)
     chosen = {**published.settings, **declared.settings.get(model, {}), **(settings or {})}
     calendar = _calendar(found, chosen.pop("calendar", True)) if claims.uses_marks else None
     trained = {**published.training, **declared.training, **(training or {})}
+    built = settings_from(models.settings_of(model), model, chosen)
     return Asked(
         dataset=found,
         model=model,
-        attention=_under(declared, attention) if claims.attention else attention,
+        attention=_under(declared, models.attention_of(model, built, attention)),
         lookback=lookback,
         horizon=horizon,
         protocol=declared,
@@ -111,7 +116,7 @@ def ask(
         adapters=tuple(adapters),
         budget=budget or {},
         calendar=calendar,
-        settings=asdict(settings_from(models.settings_of(model), model, chosen)),
+        settings=asdict(built),
         training=_training(trained, seed) if claims.trains else None,
     )
 

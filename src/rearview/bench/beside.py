@@ -8,7 +8,7 @@ from typing import Any
 
 from rearview.bench import experiments, published
 from rearview.bench.boards import Board, Entry, Score, once
-from rearview.bench.candidates import candidates
+from rearview.bench.candidates import Candidate, candidates
 from rearview.bench.compare import SHARE, as_asked, compare, own
 from rearview.bench.experiments import Cell, Experiment
 from rearview.bench.kinds import CLASSIFICATION, DETECTION, Task
@@ -56,7 +56,7 @@ def forecasts(rows: Sequence[Row]) -> list[Beside]:
     Runs that differ in anything but the seed are different candidates, and each stands beside the number by itself.
     """
     usable = [row for row in once(rows) if math.isfinite(row.mse + row.mae)]
-    names = {id(row): candidate.name for row, candidate in zip(usable, candidates(usable), strict=True)}
+    names = {id(row): _called(row, candidate) for row, candidate in zip(usable, candidates(usable), strict=True)}
     by_place = _by_place(usable)
     seen: set[int] = set()
     found = []
@@ -70,6 +70,10 @@ def forecasts(rows: Sequence[Row]) -> list[Beside]:
                 one = replace(experiment, cells=(replace(cell, numbers=fresh),))
                 found += [_beside(one, group) for group in _groups(made, names, experiment.protocol)]
     return [each for several in found for each in several]
+
+
+def _called(row: Row, candidate: Candidate) -> str:
+    return candidate.name if candidate.dataset == row.dataset else f"{candidate.name} on {candidate.dataset}"
 
 
 def _groups(rows: Sequence[Row], names: Mapping[int, str], first: str) -> list[tuple[str, list[Row]]]:
@@ -149,9 +153,7 @@ def _beside(experiment: Experiment, group: tuple[str, list[Row]]) -> list[Beside
 def _matches(entry: Entry, number: Number) -> bool:
     if (entry.dataset, entry.model) != (number.dataset, number.model):
         return False
-    if not isinstance(number.attention, Mapping):
-        return entry.attention in ("", "softmax")
-    return entry.attention == number.attention["name"] and as_asked(entry.rows[0], number.attention)
+    return as_asked(entry.rows[0], number.attention if isinstance(number.attention, Mapping) else None)
 
 
 def _judged(ours: Score, number: Number) -> tuple[float | None, str]:

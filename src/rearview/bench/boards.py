@@ -10,6 +10,7 @@ import numpy as np
 
 from rearview.bench import protocols
 from rearview.bench.candidates import candidates
+from rearview.bench.identity import identity
 from rearview.bench.kinds import FORECASTING, Task
 
 COSTS = ("parameters", "train_seconds", "latency_ms", "peak_memory_bytes")
@@ -96,7 +97,7 @@ def boards(task: Task, rows: Sequence[Any]) -> list[Board]:
 
 def _asked(row: Any, data: bool = False) -> tuple[Any, ...]:
     """What was asked for; a run that failed before its data was read has no checksum of it."""
-    return tuple(value for name, value in row.configuration.items() if data or name != "values_sha256")
+    return tuple(value for name, value in identity(row.configuration).items() if data or name != "values_sha256")
 
 
 def _entry(board: Board, who: tuple[str, str, str, str, int], rows: Sequence[Any]) -> Entry:

@@ -5,14 +5,14 @@ one network and mechanism on one data set and horizon must be, or two things wou
 """
 
 import hashlib
-import json
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from rearview.bench.experiments import spoken
-from rearview.errors import InputError
+from rearview.bench.identity import mechanism_of, parsed, searched, settings_of, training_of
+from rearview.bench.row import as_json
 
 MOST_SHOWN = 3
 """Differing settings that a name spells out; more are told by their number and a short checksum."""
@@ -54,7 +54,7 @@ def _datasets(rows: Sequence[Any]) -> list[str]:
 
 
 def _family(row: Any) -> tuple[str, ...]:
-    return row.model, row.attention, getattr(row, "adapters", "[]"), str(len(_searched(row)))
+    return row.model, row.attention, getattr(row, "adapters", "[]"), str(len(searched(row.configuration)))
 
 
 def _gathered(rows: Sequence[Any], datasets: Sequence[str]) -> dict[tuple[Any, ...], list[int]]:
@@ -65,28 +65,12 @@ def _gathered(rows: Sequence[Any], datasets: Sequence[str]) -> dict[tuple[Any, .
     return found
 
 
-def _searched(row: Any) -> list[Mapping[str, Any]]:
-    return _parsed(row, "budget", "{}").get("candidates", [])
-
-
-def _parsed(row: Any, column: str, default: str) -> Any:
-    words = getattr(row, column, default)
-    try:
-        return json.loads(words)
-    except ValueError:
-        raise InputError(
-            f"A row of {row.model} on {row.dataset}, made {row.created}, has {words!r} as its {column}, which is no "
-            "JSON; rows are never edited: put it back as it was, or take the row out."
-        ) from None
-
-
 def _facets(row: Any) -> dict[str, Any]:
     """Everything that was asked for beside data, seed, network and mechanism; what was searched for is not asked."""
-    searched = {key for candidate in _searched(row) for key in candidate}
-    parts = {"": _parsed(row, "settings", "{}"), "training ": _parsed(row, "training", "{}")}
+    asked = row.configuration
+    parts = {"": settings_of(asked), "training ": training_of(asked), "attention ": mechanism_of(asked)}
     facets = {f"{part}{key}": value for part, settings in parts.items() for key, value in settings.items()}
-    mechanism = _parsed(row, "attention_settings", "{}")
-    facets |= {f"attention {key}": value for key, value in mechanism.items() if key not in searched}
+    facets["searched"] = as_json(searched(asked))
     plain = ("lookback", "loss", "calendar", "mode", "stride", "threshold_rule", "balance")
     return facets | {key: getattr(row, key) for key in plain if hasattr(row, key)}
 
@@ -96,9 +80,9 @@ def _named(row: Any, dataset: str, facets: Mapping[str, Any], shown: set[str]) -
     parts = [row.model]
     if row.attention:
         parts.append(spoken({"name": row.attention, **inner}))
-    if searched := _searched(row):
-        parts.append(f"best of {len(searched)}")
-    label = " + ".join([*parts, *_parsed(row, "adapters", "[]")])
+    if tried := searched(row.configuration):
+        parts.append(f"best of {len(tried)}")
+    label = " + ".join([*parts, *parsed(row.configuration, "adapters", "[]")])
     outer = {key: facets[key] for key in facets if key in shown and key != "lookback" and key[:10] != "attention "}
     label += _suffix(outer)
     name = f"{label}, lookback={row.lookback}" if "lookback" in shown else label

@@ -20,6 +20,7 @@ from rearview.bench import origin
 from rearview.bench import results as files
 from rearview.bench.asked import mechanism
 from rearview.bench.classification_row import ClassificationRow
+from rearview.bench.identity import same
 from rearview.bench.row import as_json
 from rearview.classifying import engine
 from rearview.classifying.request import Request
@@ -89,10 +90,11 @@ def classify(
     kept = [] if place is None else files.kept(place, ClassificationRow)
     pair = archive.find(dataset, data_dir)
     given = {name: value for name, value in SETTINGS.items() if name in _known(model)} | dict(settings or {})
+    chosen = settings_from(models.settings_of(model), model, given)
     asked = _Asked(
         model=model,
-        attention=attention,
-        settings=asdict(settings_from(models.settings_of(model), model, given)),
+        attention=models.attention_of(model, chosen, attention),
+        settings=asdict(chosen),
         training=settings_from(
             train.Settings,
             "training",
@@ -108,7 +110,7 @@ def classify(
         "protocol": protocol,
         **asked.configuration(),
     }
-    if resume and (made := files.find(kept, ClassificationRow, **configuration)):
+    if resume and (made := same(kept, configuration)):
         return made[-1]
     learned, tested = ts.read(pair.train), ts.read(pair.test)
     trial = (_clean if protocol == CLEAN else _as_tslib)(learned, tested, asked, progress)
@@ -126,7 +128,7 @@ def classify(
         created=datetime.now(UTC).isoformat(timespec="seconds"),
     )
     if place is not None:
-        files.append(place, row)
+        return files.append(place, row, unless=(lambda rows: same(rows, configuration)) if resume else None)
     return row
 
 
@@ -144,7 +146,7 @@ class _Asked:
     device: str
 
     def configuration(self) -> dict[str, Any]:
-        name, settings = mechanism(self.attention) if models.claims(self.model).attention else ("", {})
+        name, settings = ("", {}) if self.attention is None else mechanism(self.attention)
         training = {key: value for key, value in self.training.to_dict().items() if key not in _BESIDE_THE_POINT}
         return {
             "model": self.model,
@@ -218,6 +220,7 @@ def _as_tslib(learned: Cases, tested: Cases, asked: _Asked, progress: train.Prog
     both = Source(torch.cat([part.values for part in parts]), None, torch.cat([part.labels for part in parts]))
     network = engine.network_for(both, asked.model, asked.attention, asked.settings, len(classes), asked.seed)
     order = torch.arange(len(both))
+    engine.prepare(network, both, order[: len(learned)])
     history = train.fit(
         network,
         Classify(tie_break=0.0),

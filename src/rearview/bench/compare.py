@@ -15,10 +15,11 @@ from typing import Any
 import numpy as np
 
 from rearview.bench import protocols
+from rearview.bench.boards import once
 from rearview.bench.experiments import Cell, Experiment
+from rearview.bench.identity import identity, with_defaults
 from rearview.bench.published import Number
 from rearview.bench.row import Row, as_json
-from rearview.errors import SettingsError
 
 SHARE = 0.02
 RULE = (
@@ -65,7 +66,7 @@ class Comparison:
 def compare(experiment: Experiment, rows: Sequence[Row], protocol: str | None = None) -> list[Comparison]:
     """Every printed number of an experiment beside our rows of the protocol (the experiment's own unless given)."""
     wanted = protocol or experiment.protocol
-    usable = [row for row in rows if row.status == "done" and row.protocol == wanted]
+    usable = [row for row in once(rows) if row.protocol == wanted]
     found = []
     for cell in experiment.cells:
         numbers: Iterable[Number | None] = cell.numbers or (None,)
@@ -78,56 +79,67 @@ def compare(experiment: Experiment, rows: Sequence[Row], protocol: str | None = 
 
 def _alike(rows: Sequence[Row]) -> list[tuple[Row, ...]]:
     """Rows that differ in their seed alone, group by group; one empty group where there is none."""
-    groups: dict[tuple[str, ...], list[Row]] = {}
+    groups: dict[tuple[Any, ...], list[Row]] = {}
     for row in rows:
-        groups.setdefault((row.settings, row.training, row.calendar, row.attention_settings), []).append(row)
+        key = tuple(value for name, value in identity(row.configuration).items() if name != "seed")
+        groups.setdefault(key, []).append(row)
     return [tuple(group) for group in groups.values()] or [()]
 
 
 def own(cell: Cell, rows: Sequence[Row]) -> list[Row]:
     """The rows made for a cell: what it leaves open must be left open by them too, or chosen among its candidates."""
     made = [row for row in rows if is_of(row, cell)]
-    if cell.attention is None or cell.candidates:
+    if cell.candidates:
         return made
     return [row for row in made if as_asked(row, cell.attention)]
 
 
-def as_asked(row: Any, attention: Mapping[str, Any]) -> bool:
-    """Whether a row's mechanism has the settings asked for, its protocol's, and else its defaults."""
+def as_asked(row: Any, attention: Mapping[str, Any] | None) -> bool:
+    """Whether a row has the mechanism asked for (None: the network's own), with the protocol's settings or defaults."""
+    wanted = _wanted(row.model, attention)
+    if row.attention != wanted.get("name", ""):
+        return False
+    if not wanted:
+        return True
     declared = protocols.get(row.protocol).attention if row.protocol in protocols.names() else {}
-    asked = {"name": row.attention, **declared.get(row.attention, {}), **attention}
-    made = {"name": row.attention, **json.loads(row.attention_settings)}
-    return _settled(as_json(asked)) == _settled(as_json(made))
+    asked = {key: value for key, value in {**declared.get(row.attention, {}), **wanted}.items() if key != "name"}
+    return with_defaults(row.attention, asked) == with_defaults(row.attention, json.loads(row.attention_settings))
+
+
+def _wanted(model: str, attention: Mapping[str, Any] | None) -> Mapping[str, Any]:
+    """A mechanism as it was asked for, the network's own where none was; empty for a network without attention."""
+    return _own_attention(model) if attention is None else attention
 
 
 @cache
-def _settled(spec: str) -> Any:
-    """Every setting of a mechanism, those left at their defaults included, as JSON reads them back."""
-    # Defaults are read off the mechanism, which needs torch.
-    from rearview.bench.asked import mechanism
+def _own_attention(model: str) -> Mapping[str, Any]:
+    # A network says what its own is, which needs torch.
+    from rearview import attention, models
 
-    given = json.loads(spec)
-    try:
-        return json.loads(as_json(mechanism(given)[1]))
-    except SettingsError:
-        return given  # of a shelf that is not here: what was written is all that is known
+    spec = models.attention_of(model, models.settings_of(model)())
+    if spec is None:
+        return {}
+    name, settings = attention.split(spec)
+    return {"name": name, **settings}
 
 
 def is_of(row: Row, cell: Cell) -> bool:
     """Whether a row has what a cell asks for; what the cell leaves open may be anything."""
-    plain = (row.dataset, row.lookback, row.horizon, row.model, row.adapters)
-    if plain != (cell.dataset, cell.lookback, cell.horizon, cell.model, json.dumps(list(cell.adapters))):
+    plain = (row.dataset, row.lookback, row.horizon, row.model, json.loads(row.adapters))
+    if plain != (cell.dataset, cell.lookback, cell.horizon, cell.model, list(cell.adapters)):
         return False
     declared = protocols.get(row.protocol).loss if row.protocol in protocols.names() else "mse"
-    if (cell.loss_name or declared) not in row.loss:
+    if (cell.loss_name or declared) != _loss_name(row):
         return False
-    if bool(cell.candidates) != ("candidates" in row.budget):
+    if bool(cell.candidates) != ("candidates" in json.loads(row.budget)):
         return False
-    if cell.attention is None:
-        return row.attention in ("", "softmax")
-    settings = json.loads(row.attention_settings)
-    asked = json.loads(json.dumps({key: value for key, value in cell.attention.items() if key != "name"}))
-    return row.attention == cell.attention["name"] and all(settings.get(key) == value for key, value in asked.items())
+    asked = json.loads(as_json({"name": "", **_wanted(cell.model, cell.attention)}))
+    made = {**json.loads(row.attention_settings), "name": row.attention}
+    return all(made.get(key) == value for key, value in asked.items())
+
+
+def _loss_name(row: Row) -> str:
+    return str(json.loads(row.loss)["loss"]) if row.loss.startswith("{") else row.loss
 
 
 def value(row: Row, metric: str, original: bool) -> float:

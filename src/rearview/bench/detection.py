@@ -28,6 +28,7 @@ from rearview.attention import Spec
 from rearview.bench import origin
 from rearview.bench import results as files
 from rearview.bench.detection_row import DetectionRow
+from rearview.bench.identity import same
 from rearview.bench.row import as_json
 from rearview.data import labelled
 from rearview.data.labelled import LabelledSet
@@ -94,7 +95,7 @@ def detect(
     )
     triple = _read(found.name, None if data_dir is None else str(data_dir))
     configuration = _configuration(found, request, protocol, triple)
-    if resume and (made := files.find(kept, DetectionRow, **configuration)):
+    if resume and (made := same(kept, configuration)):
         return made[-1]
     run = _clean if protocol == "clean" else _published
     row = DetectionRow(
@@ -113,7 +114,7 @@ def detect(
         created=datetime.now(UTC).isoformat(timespec="seconds"),
     )
     if place is not None:
-        files.append(place, row)
+        return files.append(place, row, unless=(lambda rows: same(rows, configuration)) if resume else None)
     return row
 
 
@@ -172,9 +173,10 @@ def _request(
 
 def _configuration(found: LabelledSet, request: Request, protocol: str, triple: Triple) -> dict[str, Any]:
     assert request.model is not None
-    name, given = mechanisms.split(request.attention) if models.claims(request.model).attention else ("", {})
-    clean = protocol == "clean"
     chosen = settings_from(models.settings_of(request.model), request.model, dict(request.settings))
+    attention = models.attention_of(request.model, chosen, request.attention)
+    name, given = ("", {}) if attention is None else mechanisms.split(attention)
+    clean = protocol == "clean"
     return {
         "dataset": found.name,
         "values_sha256": _checksum(triple),

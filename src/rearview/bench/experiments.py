@@ -5,7 +5,7 @@ read off the paper's own numbers, so every number stands beside the run that it 
 figure only is a grid in the file.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
@@ -118,6 +118,11 @@ def get(paper: str, table: str) -> Experiment:
     return Experiment(paper, table, chosen["title"], facts["protocol"], facts["presets"], cells, kinds)
 
 
+def combinations(values: Mapping[str, Sequence[Any]]) -> tuple[dict[str, Any], ...]:
+    """Every combination of the values listed for each setting, as candidates of a search."""
+    return tuple(dict(zip(values, chosen, strict=True)) for chosen in product(*values.values()))
+
+
 def spoken(spec: Mapping[str, Any]) -> str:
     """A mechanism with its settings in short: rbca(bias=power_law, alpha=0.5)."""
     settings = ", ".join(
@@ -164,7 +169,7 @@ def _cells(numbers: list[Number], facts: Mapping[str, Any], search: Mapping[str,
             attention=first.attention if isinstance(first.attention, Mapping) else None,
             loss=_loss(first, facts.get("losses", {})),
             adapters=tuple(first.around.get("adapters", ())),
-            candidates=tuple(_candidates(search)) if best and search is not None else (),
+            candidates=combinations(search) if best and search is not None else (),
             numbers=tuple(same),
         )
 
@@ -179,11 +184,6 @@ def _loss(number: Number, losses: Mapping[str, Mapping[str, float]]) -> str | Ma
 def _chosen(number: Number) -> bool:
     """Whether a number is the best of several settings."""
     return number.variant == "rbca_best" or ("best of" in number.setting and number.variant.startswith("rbca"))
-
-
-def _candidates(search: Mapping[str, list[Any]]) -> Iterator[dict[str, Any]]:
-    for values in product(*search.values()):
-        yield dict(zip(search, values, strict=True))
 
 
 def _grid(grid: Mapping[str, list[Any]]) -> Iterator[Cell]:

@@ -9,7 +9,7 @@ import csv
 import io
 import os
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, overload
@@ -33,13 +33,20 @@ def read(path: Path, kind: type[Any] = Row) -> list[Any]:
     return [_row(path, number, line, columns, kind) for number, line in enumerate(lines[1:-1], start=2)]
 
 
-def append(path: Path, row: Line) -> None:
-    """Add a row to a results file, which is made where there is none; a row that can't be kept is told in the error."""
+def append(path: Path, row: AnyLine, unless: Callable[[list[AnyLine]], Sequence[AnyLine]] | None = None) -> AnyLine:
+    """Add a row to a results file, which is made where there is none; a row that can't be kept is told in the error.
+
+    `unless` picks from the rows of the file those that make this one needless: while it trained, another process may
+    have made the same run. Where there are any, the last of them is returned and nothing is added; else the row is.
+    """
     line = _line(row.cells())
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with _locked(path) as handle:
+            if unless is not None and (there := unless(read(path, type(row)))):
+                return there[-1]
             _write(handle, path, line, type(row))
+            return row
     except (OSError, InputError) as problem:
         raise InputError(
             f"The row can't be added to {path} ({problem}); mend that and add this line: {line.decode().rstrip()}"
@@ -69,6 +76,8 @@ def kept(path: Path, kind: type[Any] = Row) -> list[Any]:
     if path.exists():
         rows = read(path, kind)
         place = path
+        if problem := _outgrown(path.read_bytes(), kind):
+            raise InputError(f"No row can be added to {path}: {problem}. What it holds can still be read and reported.")
     else:
         rows = []
         place = next(folder for folder in path.absolute().parents if folder.exists())
@@ -111,17 +120,21 @@ def _row(path: Path, number: int, line: str, columns: int, kind: type[AnyLine]) 
 
 def _write(handle: int, path: Path, line: bytes, kind: type[Line]) -> None:
     whole = _whole(path, path.read_bytes(), kind)
-    header = _headers(kind)[0]
-    if whole and not whole.startswith(header):
-        raise InputError(
-            f"its columns are those of an earlier version (now: schema {kind.VERSION}); begin another file"
-        )
+    if problem := _outgrown(whole, kind):
+        raise InputError(problem)
     os.ftruncate(handle, len(whole))
-    data = line if whole else header + line
+    data = line if whole else _headers(kind)[0] + line
     written = os.write(handle, data)
     if written != len(data):
         raise OSError(f"only {written} of {len(data)} bytes could be written")
     os.fsync(handle)
+
+
+def _outgrown(content: bytes, kind: type[Line]) -> str:
+    """Why a file of such rows takes no more of them, or nothing."""
+    if not content.startswith(_headers(kind)[1:]):
+        return ""
+    return f"its columns are those of an earlier version (now: schema {kind.VERSION}); begin another file"
 
 
 @contextmanager

@@ -32,7 +32,7 @@ CONFIGURATION = (
     "adapters",
     "budget",
 )
-"""The columns that say what was asked for: two rows that agree in them are the same run made twice."""
+"""The columns that say what was asked for; `rearview.bench.identity` tells which rows are one run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,11 +124,12 @@ class Row(Line):
     """The same in original units."""
     original_mae: float
     validation_loss: float
-    """Mean squared error of the tested weights on the validation windows, standardised."""
+    """What training minimised (`loss`), of the tested weights on the validation windows, standardised."""
     train_seconds: float
-    """Wall time of training over all sessions of the run, validation after each epoch included."""
+    """Wall time of training over all sessions of the run, validation after each epoch included; where several
+    candidates were tried, of the one that was tested."""
     total_seconds: float
-    """The same with reading, testing and measuring."""
+    """Everything: reading, training every candidate, testing and measuring."""
     windows_per_second: float | None
     """Training windows visited per second of `train_seconds`."""
     peak_memory_bytes: int | None

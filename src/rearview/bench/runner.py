@@ -16,6 +16,7 @@ from rearview.attention import Spec
 from rearview.bench import measure, origin, search
 from rearview.bench import results as files
 from rearview.bench.asked import Asked, ask, digest
+from rearview.bench.identity import same
 from rearview.bench.parts import Parts, cut
 from rearview.bench.row import Row, as_json
 from rearview.data import catalogue
@@ -91,7 +92,11 @@ def run(
     memory = measure.PeakMemory(place)
     panel = _read(asked, data_dir)
     configuration = asked.configuration(origin.values_checksum(panel))
-    if resume and (made := files.find(rows, **search.known(configuration, candidates), status="done")):
+
+    def there(rows: Sequence[Row]) -> list[Row]:
+        return same(rows, configuration)
+
+    if resume and (made := there(rows)):
         return made[-1]
     parts = cut(panel, asked.dataset, lookback, horizon)
     saved = None if folder is None else folder / f"{digest(configuration)}.safetensors"
@@ -113,7 +118,7 @@ def run(
         created=datetime.now(UTC).isoformat(timespec="seconds"),
     )
     if results is not None and not parallel.rank():
-        files.append(results, row)
+        row = files.append(results, row, unless=there if resume else None)
         if saved is not None:
             saved.unlink(missing_ok=True)
     return row

@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 
 from rearview import attention as mechanisms
 from rearview.bench.asked import Asked
+from rearview.train.contract import Diverged, TrainingError
 
 Tried = TypeVar("Tried")
 
@@ -17,27 +18,30 @@ def budget(candidates: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return {"candidates": [dict(candidate) for candidate in candidates], "chosen_by": "validation loss"}
 
 
-def known(configuration: Mapping[str, Any], candidates: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """What is known of a row before it is made: which candidate it holds is not."""
-    unknown = ("attention_settings",) if candidates else ()
-    return {name: value for name, value in configuration.items() if name not in unknown}
-
-
 def best(
     asked: Asked,
     candidates: Sequence[Mapping[str, Any]],
     tried: Callable[[Asked], Tried],
     loss: Callable[[Tried], float],
 ) -> Tried:
-    """What was asked for, or of its candidates the one with the lowest validation loss; all are trained alike."""
+    """What was asked for, or of its candidates the one with the lowest validation loss; all are trained alike.
+
+    A candidate whose training diverges is worse than any other; only where all of them do, nothing can be chosen.
+    """
     if not candidates:
         return tried(asked)
     found: Tried | None = None
+    problem: Diverged | None = None
     for candidate in candidates:
-        outcome = tried(replace(asked, attention=_with(asked, candidate)))
+        try:
+            outcome = tried(replace(asked, attention=_with(asked, candidate)))
+        except Diverged as diverged:
+            problem = diverged
+            continue
         if found is None or loss(outcome) < loss(found):
             found = outcome
-    assert found is not None
+    if found is None:
+        raise TrainingError(f"None of the {len(candidates)} candidates could be trained; the last: {problem}")
     return found
 
 

@@ -29,6 +29,8 @@ class Standing:
     """Candidates that lack some of these blocks."""
     scores: NDArray[np.float64]
     """[block, candidate], in the order of the judgement's names."""
+    plain: Mapping[str, str]
+    """By candidate: its network with softmax, the best where there are several; networks without one are left out."""
 
     @property
     def title(self) -> str:
@@ -38,7 +40,7 @@ class Standing:
 
 @dataclass(frozen=True, slots=True)
 class Contrast:
-    """One candidate against the one that a standing measures by, over the same blocks."""
+    """One candidate against the one that it is measured by, over the same blocks."""
 
     name: str
     against: str
@@ -79,17 +81,16 @@ def standings(boards: Sequence[Board]) -> list[Standing]:
 
 
 def contrasts(standing: Standing) -> list[Contrast]:
-    """Every candidate of a standing against its softmax, or against the best where there is none."""
+    """Every candidate of a standing against its own network with softmax, or against the best where there is none."""
     names = standing.judgement.names
-    plain = [name for name in names if name.endswith("+ softmax")]
-    against = (plain or [names[0]])[0]
-    base = standing.scores[:, names.index(against)]
-    others = [name for name in names if name != against]
-    columns = [standing.scores[:, names.index(name)] for name in others]
-    p_values = [statistics.signed_rank(column, base).p_value for column in columns]
+    scores = dict(zip(names, standing.scores.T, strict=True))
+    pairs = [(name, standing.plain.get(name, names[0])) for name in names]
+    pairs = [(name, against) for name, against in pairs if name != against]
+    p_values = [statistics.signed_rank(scores[name], scores[against]).p_value for name, against in pairs]
     corrected = statistics.holm(p_values)
     found = []
-    for place, (name, column) in enumerate(zip(others, columns, strict=True)):
+    for place, (name, against) in enumerate(pairs):
+        column, base = scores[name], scores[against]
         change = 100 * (column / base - 1)
         won = statistics.record(column, base, lower_is_better=standing.task.lower_is_better)
         interval = statistics.paired_interval(change, np.zeros_like(change)) if len(change) > 1 else None
@@ -116,8 +117,10 @@ def _standing(
     task: Task, protocol: str, model: str, entries: Sequence[Entry], place: Callable[[Entry], tuple[Block, str]]
 ) -> Standing | None:
     table: dict[str, dict[Block, float]] = defaultdict(dict)
+    who: dict[str, Entry] = {}
     for entry in entries:
         block, name = place(entry)
+        who[name] = entry
         assert entry.score is not None
         # Means of the same numbers in another order differ in the last digit; that is no difference.
         table[name][block] = float(f"{entry.score.mean:.12g}")
@@ -128,7 +131,16 @@ def _standing(
     judgement = statistics.judge(scores, names, lower_is_better=task.lower_is_better)
     ordered = scores[:, [names.index(name) for name in judgement.names]]
     told = tuple(_told(block, len({block[2:] for block in blocks}) > 1) for block in blocks)
-    return Standing(task, protocol, model, judgement, told, tuple(name for name in table if name not in names), ordered)
+    left_out = tuple(name for name in table if name not in names)
+    plain = _plain({name: who[name] for name in judgement.names})
+    return Standing(task, protocol, model, judgement, told, left_out, ordered, plain)
+
+
+def _plain(candidates: dict[str, Entry]) -> dict[str, str]:
+    """By candidate, in the order of their ranks: the best softmax of its network, at its look-back where names tell."""
+    hosts = {name: (entry.model, name.removeprefix(entry.label)) for name, entry in candidates.items()}
+    best = {hosts[name]: name for name in reversed(candidates) if candidates[name].attention == "softmax"}
+    return {name: best[host] for name, host in hosts.items() if host in best}
 
 
 def _told(block: Block, with_lookback: bool) -> str:

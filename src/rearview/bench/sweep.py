@@ -4,19 +4,22 @@ Every run is appended to the results file as it ends, under a lock, so a sweep t
 flight, and the next one goes on where it stopped. A run that fails is a row too; it is tried again by the next sweep.
 """
 
-import multiprocessing
 import time
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from rearview.bench import results as files
+from rearview.bench.claim import claimed
 from rearview.bench.experiments import Cell
-from rearview.bench.presets import OFFICIAL
+from rearview.bench.identity import same
+from rearview.bench.pool import KILLED, in_time, spread
 from rearview.bench.row import Row
-from rearview.errors import RearviewError, SettingsError
+from rearview.errors import SettingsError
 
 Say = Callable[[str], None]
 Over = Literal["here", "ray"]
@@ -29,7 +32,8 @@ class Plan:
     results: Path
     seeds: tuple[int, ...] = (0,)
     protocol: str = "clean"
-    presets: str = OFFICIAL
+    presets: str | None = None
+    """Whose published settings; None: the protocol's."""
     data_dir: Path | None = None
     device: str = "auto"
     settings: Mapping[str, Any] | None = None
@@ -65,36 +69,79 @@ def sweep(
 ) -> list[Row]:
     """The rows of all cells and seeds, those that failed included; no run begins after `seconds`.
 
-    `workers` processes share the device. With over="ray" every run is a task of the Ray cluster at hand, and this
-    process alone appends the rows.
+    `workers` processes share the device; a run whose process is killed is a failed row. With over="ray" every run is a
+    task of the Ray cluster at hand, as many at once as it has room for, and this process alone appends the rows.
     """
     if workers < 1:
         raise SettingsError(f"workers is {workers}; it must be at least 1.")
+    from rearview.train import parallel
+
+    first = first_process(plan.device)
+    if workers > 1 and parallel.size() > 1:
+        raise SettingsError("torchrun shares each run among its processes; leave out workers, or start without it.")
+    files.kept(plan.results)
+    cells = tuple(cells)
     runs = [plan.arguments(cell, seed) for seed in plan.seeds for cell in cells]
     until = None if seconds is None else time.monotonic() + seconds
-    tell = say or (lambda sentence: None)
+    tell = say if say is not None and first else lambda sentence: None
     if over == "ray":
         return _on_ray(runs, until, tell)
     if workers == 1:
-        return [_told(attempt(run), tell) for run in runs if until is None or time.monotonic() < until]
-    return _in_processes(runs, workers, until, tell)
+        return [_told(attempt(run), tell) for run in runs if in_time(until)]
+    found = spread(attempt, runs, workers, until)
+    return [_told(_lost(run, KILLED) if row is None else row, tell) for run, row in found]
+
+
+def first_process(device: str) -> bool:
+    """Whether this process is the one that speaks and writes: alone, or the first of those that torchrun started."""
+    import torch
+
+    from rearview.forecasting.engine import device_named
+    from rearview.train import parallel
+
+    # Joined before the first run: one that fails before it trains must be told once, too.
+    parallel.begin(torch.device(device_named(device)))
+    return parallel.rank() == 0
 
 
 def attempt(run: Mapping[str, Any]) -> Row:
     """One run; what goes wrong with it, the keyboard aside, becomes a row that says so."""
-    from rearview.bench import results as files
     from rearview.bench.failed import failed_row
     from rearview.bench.runner import run as make
+    from rearview.train import parallel
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            return make(**run)
-        except (RearviewError, RuntimeError, ValueError, MemoryError, OSError, NotImplementedError) as problem:
+            with _checkpoint(run) as folder:
+                return make(**{**run, "checkpoint": folder})
+        except Exception as problem:
             row = failed_row(run, problem)
-    if run.get("results") is not None:
+    if run.get("results") is not None and not parallel.rank():
         files.append(Path(run["results"]), row)
     return row
+
+
+@contextmanager
+def _checkpoint(run: Mapping[str, Any]) -> Iterator[Path | None]:
+    """The folder for a run's checkpoint; none while another command has the same run in hand, whose it then is."""
+    from rearview.bench.asked import digest
+    from rearview.bench.failed import settled
+    from rearview.train import parallel
+
+    folder = run["checkpoint"]
+    if folder is None or parallel.size() > 1:
+        yield folder
+        return
+    with claimed(folder, digest(settled(run))) as ours:
+        yield folder if ours else None
+
+
+def _lost(run: Mapping[str, Any], reason: str) -> Row:
+    """The row of a run whose process is gone, added to the results."""
+    from rearview.bench.failed import failed_row
+
+    return files.append(run["results"], failed_row(run, RuntimeError(reason)))
 
 
 def _told(row: Row, tell: Say) -> Row:
@@ -104,22 +151,6 @@ def _told(row: Row, tell: Say) -> Row:
     return row
 
 
-def _in_processes(runs: Sequence[Mapping[str, Any]], workers: int, until: float | None, tell: Say) -> list[Row]:
-    rows: list[Row] = []
-    waiting = list(reversed(runs))
-    # Spawned, not forked: a forked child can't use CUDA.
-    with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn")) as pool:
-        running: set[Future[Row]] = set()
-        while waiting or running:
-            while waiting and len(running) < workers and (until is None or time.monotonic() < until):
-                running.add(pool.submit(attempt, waiting.pop()))
-            if not running:
-                break
-            done, running = wait(running, return_when=FIRST_COMPLETED)
-            rows += [_told(future.result(), tell) for future in done]
-    return rows
-
-
 def _on_ray(runs: Sequence[Mapping[str, Any]], until: float | None, tell: Say) -> list[Row]:
     try:
         import ray
@@ -127,37 +158,53 @@ def _on_ray(runs: Sequence[Mapping[str, Any]], until: float | None, tell: Say) -
         raise SettingsError(
             "Sweeps over many machines need Ray: install rearview[ray], or leave out --ray to run here."
         ) from None
-    from rearview.bench import results as files
-
     if not ray.is_initialized():
         ray.init(log_to_driver=False)
-    on_gpu = any(run["device"] in ("auto", "cuda") for run in runs) and ray.cluster_resources().get("GPU")
+    resources = ray.cluster_resources()
+    on_gpu = any(run["device"] in ("auto", "cuda") for run in runs) and resources.get("GPU", 0) >= 1
     task = ray.remote(num_gpus=1 if on_gpu else 0)(attempt)
-    pending = {}
-    for run in runs:
-        if not (run["resume"] and made(run, files.kept(run["results"]))):
-            # Workers have no share in our files: they hand rows back, and this process alone appends.
-            pending[task.remote({**run, "results": None, "checkpoint": None, "resume": False})] = run["results"]
+    at_once = max(1, int(resources.get("GPU" if on_gpu else "CPU", 1)))
     rows: list[Row] = []
-    while pending:
-        left = None if until is None else max(0.0, until - time.monotonic())
-        done, _ = ray.wait(list(pending), num_returns=1, timeout=left)
-        if not done:
-            for reference in pending:
-                ray.cancel(reference)
-            break
-        row = ray.get(done[0])
-        files.append(pending.pop(done[0]), row)
+    waiting: deque[Mapping[str, Any]] = deque()
+    known = files.kept(runs[0]["results"]) if runs else []
+    for run in runs:
+        there = _there(run, known)
+        rows += [_told(row, tell) for row in there[-1:]]
+        waiting.extend([] if there else [run])
+    running: dict[Any, Mapping[str, Any]] = {}
+    while running or (waiting and in_time(until)):
+        while waiting and len(running) < at_once and in_time(until):
+            run = waiting.popleft()
+            # Workers have no share in our files: they hand rows back, and this process alone appends.
+            running[task.remote({**run, "results": None, "checkpoint": None, "resume": False})] = run
+        [ended], _ = ray.wait(list(running), num_returns=1)
+        run = running.pop(ended)
+        try:
+            row = _added(run, ray.get(ended))
+        except ray.exceptions.RayError as problem:
+            row = _lost(run, f"Ray lost this run: {problem}")
         rows.append(_told(row, tell))
     return rows
 
 
+def _added(run: Mapping[str, Any], row: Row) -> Row:
+    """A row that another machine made, unless the results have got one of this run in the meantime."""
+    again = row.status == "failed" or not run["resume"]
+    return files.append(run["results"], row, unless=None if again else lambda rows: made(run, rows))
+
+
+def _there(run: Mapping[str, Any], rows: Sequence[Row]) -> list[Row]:
+    """Those of the rows that make a run needless; one that can't be settled has none, and fails when it is made."""
+    try:
+        return made(run, rows) if run["resume"] else []
+    except Exception:
+        return []
+
+
 def made(run: Mapping[str, Any], rows: Sequence[Row]) -> list[Row]:
     """The rows of a run that are there already, told without reading its data."""
-    from rearview.bench import results as files
-    from rearview.bench import search
     from rearview.bench.failed import settled
 
-    asked = search.known(settled(run), run["candidates"])
+    asked = settled(run)
     asked.pop("values_sha256")
-    return files.find(rows, **asked, status="done")
+    return same(rows, asked)

@@ -64,6 +64,19 @@ def settings_of(name: str) -> type[Any]:
     return _module(name).Settings
 
 
+def attention_of(name: str, settings: Any, attention: Spec = None) -> Spec:
+    """The attention that a network of these settings is built with, where `attention` is asked for.
+
+    None asks for its own, and is what a network without attention has, which refuses any other.
+    """
+    network = _module(name).Network
+    if network.claims.attention:
+        return network.attention_of(settings, attention)
+    if attention is not None:
+        raise SettingsError(f"{name} has no attention to replace; leave out attention={attention!r} or use patchtst.")
+    return None
+
+
 def create(
     name: str,
     *,
@@ -75,15 +88,15 @@ def create(
     future: int = 0,
     asks: "Asks" = "steps",
     classes: int = 0,
-    adapters: Sequence[_adapters.Spec] = (),
+    adapters: _adapters.Spec | Sequence[_adapters.Spec] = (),
     **settings: Any,
 ) -> "Model":
     """The network `name` for windows of `channels` x `lookback`, asked for `steps`; unknown settings are refused.
 
     `marks` calendar features or known inputs come with each window, known `future` steps ahead (0: past only). With
     `asks="window"` the network gives the window back, with `asks="classes"` logits of `classes` classes. `adapters`
-    stand around the network, the outermost first: names (`rearview.models.adapters.names()`), or mappings with a name
-    and settings.
+    stand around the network, one or several, the outermost first: names (`rearview.models.adapters.names()`), or
+    mappings with a name and settings.
     """
     from rearview.models.contract import Shape
 
@@ -97,9 +110,8 @@ def create(
     shape = Shape(channels, lookback, steps, marks, future, asks, classes)
     _refuse_unanswerable(name, asks)
     chosen = settings_from(module.Settings, name, settings)
-    if not module.Network.claims.attention and attention is not None:
-        raise SettingsError(f"{name} has no attention to replace; leave out attention={attention!r} or use patchtst.")
-    inside = (attention,) if module.Network.claims.attention else ()
+    settled = attention_of(name, chosen, attention)
+    inside = () if settled is None else (settled,)
     return _adapters.wrap(module.Network(shape, chosen, *inside), name, adapters)
 
 
@@ -163,6 +175,7 @@ __all__ = [
     "Model",
     "ModelClaims",
     "Shape",
+    "attention_of",
     "borrowed",
     "claims",
     "create",

@@ -21,6 +21,7 @@ return it untouched.
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 from torch import nn
 
@@ -120,12 +121,16 @@ class Network(Stacked):
             bias=False,
             dropout=settings.dropout,
         )
-        self.stack = Stack(site, settings.depth, block, "caps" if attention is None else attention)
+        self.stack = Stack(site, settings.depth, block, self.attention_of(settings, attention))
         self._start(settings.depth)
         self.head: nn.Module = nn.Identity()
         if shape.asks == "classes":
             features = self.dual.targets * self.dual.tokens * width
             self.head = Classes(features, shape.classes, dropout=settings.dropout)
+
+    @classmethod
+    def attention_of(cls, settings: Any, attention: Spec = None) -> Spec:
+        return "caps" if attention is None else attention
 
     def read(self, past: Past, past_marks: Marks | None, future_marks: Marks | None, mask: Real | None) -> Read:
         x, _ = self.normalise(past, mask)

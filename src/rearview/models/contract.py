@@ -11,11 +11,12 @@ channels, unless a model has a setting that says which ones are.
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from rearview.attention import Spec
 from rearview.attention.contract import Weights
 from rearview.errors import SettingsError
 
@@ -93,6 +94,11 @@ class Model(nn.Module, ABC):
     def __init__(self, shape: Shape) -> None:
         super().__init__()
         self.shape = shape
+
+    @classmethod
+    def attention_of(cls, settings: Any, attention: Spec = None) -> Spec:
+        """The attention that stands in the network where `attention` is asked for; None asks for its own."""
+        return "softmax" if attention is None else attention
 
     @abstractmethod
     def forward(

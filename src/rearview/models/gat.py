@@ -64,6 +64,10 @@ class Settings:
             raise SettingsError(f"edges and density={self.density} both say what the graph is; leave one of them out.")
 
 
+_OF_THE_EDGES = ("primed", "features", "free")
+"""Settings that are those of gat's own attention."""
+
+
 class Network(Inverted):
     """Graph attention over channels; `attention=None` is GATv2's, and other mechanisms keep to the graph."""
 
@@ -75,11 +79,10 @@ class Network(Inverted):
         edges = settings.edges
         if edges is None and settings.density != 1:
             edges = random_pairs(shape.channels, settings.density)
-        name, chosen = ("gat", {}) if attention is None else split(attention)
+        name, chosen = split(self.attention_of(settings, attention))
         own = name == "gat"
         if own:
-            primer = {"primed": settings.primed, "features": settings.features, "free": settings.free}
-            chosen = {"edges": edges, **primer, **chosen}
+            chosen = {"edges": edges, **chosen}
         elif settings.primed:
             raise SettingsError(f"primed=True primes gat's own scores, not {name}'s; use prime, or leave it out.")
         site = self.site(settings.heads, None, settings.dropout)
@@ -87,11 +90,20 @@ class Network(Inverted):
         self.stack = Stack(site, settings.depth, block, {"name": name, **chosen}, final_norm="layer")
         linked = None
         if not own and edges is not None:
-            _refuse_unhidden(self.stack, name)
             linked = torch.zeros(site.tokens, site.tokens, dtype=torch.bool)
             linked[tuple(edge_list("gat", edges, shape.channels, site.tokens))] = True
+            if not linked.all():
+                _refuse_unhidden(self.stack, name)
         self.register_buffer("linked", linked)
         self.head = self.readout()
+
+    @classmethod
+    def attention_of(cls, settings: Any, attention: Spec = None) -> Spec:
+        name, given = ("gat", {}) if attention is None else split(attention)
+        if name != "gat":
+            return attention
+        graph = {} if settings.edges is None else {"edges": settings.edges}
+        return {"name": "gat", **graph, **{key: getattr(settings, key) for key in _OF_THE_EDGES}, **given}
 
     def score_bias(self, tokens: Tokens) -> Bias:
         if self.linked is None:
@@ -102,8 +114,10 @@ class Network(Inverted):
 def _refuse_unhidden(stack: Stack, name: str) -> None:
     for block in stack.blocks:
         assert isinstance(block, Block)
-        if not block.attend.claims.takes_bias:
+        claims = block.attend.claims
+        if not (claims.takes_bias and claims.hides_pairs):
+            why = "mixes values across it" if claims.takes_bias else "has none"
             raise SettingsError(
-                f"gat hides pairs without an edge by a bias on their scores, and {name} has none; "
-                "use gat's own attention, softmax, toa or prime, or the complete graph."
+                f"gat hides pairs without an edge by a bias on their scores, and {name} {why}; "
+                "use gat's own attention, softmax or prime, or the complete graph."
             )

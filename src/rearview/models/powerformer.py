@@ -7,6 +7,8 @@ of earlier layers are handed on with their scores, so that layer l fades by l ti
 layer's mask once, which is `residual_mask="once"`.
 """
 
+from typing import Any
+
 from rearview.attention import Spec
 from rearview.models import patchtst
 from rearview.models.contract import Shape
@@ -23,4 +25,8 @@ class Network(patchtst.Network):
     host = "Powerformer"
 
     def __init__(self, shape: Shape, settings: Settings, attention: Spec = None) -> None:
-        super().__init__(shape, settings, POWER_LAW if attention is None else attention)
+        super().__init__(shape, settings, self.attention_of(settings, attention))
+
+    @classmethod
+    def attention_of(cls, settings: Any, attention: Spec = None) -> Spec:
+        return POWER_LAW if attention is None else attention

@@ -2,12 +2,11 @@
 
 import hashlib
 import io
-import multiprocessing
 import time
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rearview.bench import results as files
+from rearview.bench.identity import same
+from rearview.bench.pool import KILLED, spread
 from rearview.bench.synthetic import NAMES
 from rearview.bench.synthetic.row import Look, SyntheticRow
 from rearview.bench.synthetic.study import Asked, Study
@@ -76,7 +77,7 @@ def run(
 
     `seconds` is for all runs together, and shared among those that wait for one another; a run does one stretch at
     least. A run that ran out of time says so in its row, and is made again next time. `changes` are sizes by name, such
-    as steps or learning_rate.
+    as steps or learning_rate. A run whose process is killed is told and has no row; the others go on.
     """
     if workers < 1:
         raise SettingsError(f"workers is {workers}; it must be at least 1.")
@@ -88,11 +89,17 @@ def run(
         for arm in chosen
     ]
     known = files.kept(rows_file(out, name), study.row)
-    done = {id(order): _made(order, known) for order in orders}
-    waiting = [order for order in orders if done[id(order)] is None]
+    done = {id(order): _made(order, known)[-1:] for order in orders}
+    waiting = [order for order in orders if not done[id(order)]]
     until = None if seconds is None else time.time() + seconds
-    rest = iter(_here(waiting, until, say) if workers == 1 else _in_processes(waiting, workers, until, say))
-    return [done[id(order)] or next(rest) for order in orders]
+    ended = _here(waiting, until) if workers == 1 else _in_processes(waiting, workers, until)
+    for order, row in ended:
+        say(_words(order, row))
+        done[id(order)] += [] if row is None else [row]
+    found = [row for order in orders for row in done[id(order)]]
+    if orders and not found:
+        raise InputError(f"No run of {name} came to an end. {KILLED}")
+    return found
 
 
 def kept(name: str, out: Path) -> list[Kept]:
@@ -133,13 +140,12 @@ def _asked(order: _Order, keep: Callable[[Seen], None], seconds: float | None = 
     return Asked(order.arm, size, order.seed, order.device, seconds, keep)
 
 
-def _made(order: _Order, known: Sequence[SyntheticRow]) -> SyntheticRow | None:
-    """The row of a run that came to its end before."""
+def _made(order: _Order, known: Sequence[SyntheticRow]) -> list[SyntheticRow]:
+    """The rows of a run that came to its end before."""
     study = get(order.study)
     columns = study.columns(_asked(order, lambda seen: None))
     wanted = {name: columns[name] for name in study.row.CONFIGURATION}
-    found = files.find(known, study.row, **wanted, ended="steps")
-    return found[-1] if found else None
+    return [row for row in same(known, wanted) if row.ended == "steps"]
 
 
 def _run(order: _Order, seconds: float | None = None, until: float | None = None) -> SyntheticRow:
@@ -163,35 +169,30 @@ def _run(order: _Order, seconds: float | None = None, until: float | None = None
     content = io.BytesIO()
     np.savez_compressed(content, allow_pickle=False, **outcome.arrays)
     write_atomically(order.out / order.study / f"{run_name}.npz", content.getvalue())
-    files.append(rows_file(order.out, order.study), outcome.row)
-    return outcome.row
+    return files.append(rows_file(order.out, order.study), outcome.row, unless=lambda rows: _made(order, rows))
 
 
-def _here(orders: Sequence[_Order], until: float | None, say: Say) -> list[SyntheticRow]:
-    rows = []
+def _here(orders: Sequence[_Order], until: float | None) -> Iterator[tuple[_Order, SyntheticRow | None]]:
     for place, order in enumerate(orders):
         share = None if until is None else (until - time.time()) / (len(orders) - place)
-        rows.append(_told(_run(order, share), say))
-    return rows
+        yield order, _run(order, share)
 
 
-def _in_processes(orders: Sequence[_Order], workers: int, until: float | None, say: Say) -> list[SyntheticRow]:
+def _in_processes(
+    orders: Sequence[_Order], workers: int, until: float | None
+) -> Iterator[tuple[_Order, SyntheticRow | None]]:
     rounds = max(1, -(-len(orders) // workers))
     share = None if until is None else (until - time.time()) / rounds
-    # Spawned, not forked: a forked child can't use CUDA.
-    with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn")) as pool:
-        running = [pool.submit(_run, order, share, until) for order in orders]
-        return [_told(future.result(), say) for future in running]
+    return spread(partial(_run, seconds=share, until=until), orders, workers)
 
 
-def _told(row: SyntheticRow, say: Say) -> SyntheticRow:
+def _words(order: _Order, row: SyntheticRow | None) -> str:
+    what = f"{order.study} {order.arm} seed {order.seed}"
+    if row is None:
+        return f"{what}: failed: {KILLED}"
     metric = get(row.study).metric
     cut = "" if row.ended == "steps" else ", out of time"
-    say(
-        f"{row.study} {row.arm} seed {row.seed}: {metric} {getattr(row, metric):.4g} after {row.steps:,} steps "
-        f"({row.total_seconds:.0f} s{cut})"
-    )
-    return row
+    return f"{what}: {metric} {getattr(row, metric):.4g} after {row.steps:,} steps ({row.total_seconds:.0f} s{cut})"
 
 
 def _run_name(facts: Mapping[str, Any] | SyntheticRow) -> str:

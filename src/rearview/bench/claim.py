@@ -1,0 +1,33 @@
+"""Which process has a run in hand, so that two commands that make the same one don't share its checkpoint."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+_FILE = "claims.lock"
+
+
+@contextmanager
+def claimed(folder: Path, name: str) -> Iterator[bool]:
+    """Whether the run called `name`, a hexadecimal number, is nobody else's until the block ends.
+
+    Where the system has no such locks it always is.
+    """
+    try:
+        import fcntl
+    except ImportError:
+        yield True
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    # A byte of one file for each run: nothing is to be cleared away, and a claim ends with its process.
+    handle = os.open(folder / _FILE, os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        try:
+            fcntl.lockf(handle, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, int(name, 16) % 2**62)
+            ours = True
+        except OSError:
+            ours = False
+        yield ours
+    finally:
+        os.close(handle)
