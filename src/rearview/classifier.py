@@ -24,7 +24,7 @@ from rearview.classifying.request import Request
 from rearview.data.cases import Cases, Labels, as_cases
 from rearview.data.columns import Fill
 from rearview.data.panel import Finding
-from rearview.errors import SettingsError, did_you_mean
+from rearview.errors import InputError, SettingsError, did_you_mean
 from rearview.tasks.confusion import Confusion
 
 _LOGGER = logging.getLogger("rearview")
@@ -125,7 +125,7 @@ class Classifier:
         said = answer(self.fitted_, cases)
         _tell(X, [*unknown_classes(cases, self.classes_), *said.notes])
         right = self.classes_[said.probabilities.argmax(axis=1)] == cases.labels
-        return float(np.average(right, weights=sample_weight))
+        return float(np.average(right, weights=_weights(sample_weight, cases)))
 
     def confusion(self, X: Any, y: Any = None) -> Confusion:
         """How often each class was taken for each, with accuracy, macro F1 and the scores of every class."""
@@ -232,6 +232,28 @@ def unknown_classes(cases: Cases, classes: Labels) -> list[str]:
         f"{int(strange.sum())} of {len(cases)} cases of {cases.source} are of a class that training did not have "
         f"({names}): it can't be predicted, and they count as errors."
     ]
+
+
+def _weights(given: Any, cases: Cases) -> NDArray[np.float64] | None:
+    """A weight for each case; weights by which no mean exists are refused."""
+    if given is None:
+        return None
+    try:
+        weights = np.asarray(given, dtype=np.float64)
+    except (TypeError, ValueError) as problem:
+        raise InputError(
+            f"sample_weight does not hold numbers ({problem}); give one weight for each case."
+        ) from problem
+    if weights.shape != (len(cases),):
+        raise InputError(
+            f"sample_weight has the shape {weights.shape}, but {cases.source} holds {len(cases)} cases; give one "
+            "weight for each case."
+        )
+    if not (np.isfinite(weights) & (weights >= 0)).all():
+        raise InputError("sample_weight holds a weight below 0, NaN or infinity; a weight is a number from 0 up.")
+    if not weights.any():
+        raise InputError("sample_weight is 0 for every case, so that no case counts; give at least one a weight.")
+    return weights
 
 
 def _not_fitted() -> type[NotFittedError]:

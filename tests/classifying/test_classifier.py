@@ -112,6 +112,38 @@ def test_labels_are_needed_where_something_is_learned_or_scored(trained):
         trained.score(X)
 
 
+def test_weights_say_how_much_a_case_counts(trained):
+    X, y = waves(9, seed=5)
+    right = trained.predict(X) == y
+    spoilt = np.where(np.arange(9) == 0, "unheard", y)
+    assert trained.score(X, spoilt, np.arange(9) > 0) == pytest.approx(right[1:].mean())
+    assert trained.score(X, spoilt, [1] + [0] * 8) == 0
+
+
+@pytest.mark.parametrize(
+    ("weights", "sentence"),
+    [
+        (np.zeros(9), "sample_weight is 0 for every case"),
+        (np.ones(4), r"shape \(4,\), but X holds 9 cases"),
+        ([1, -1, *[0] * 7], "below 0, NaN or infinity"),
+        ([np.nan, *[1] * 8], "below 0, NaN or infinity"),
+        (["much"] * 9, "does not hold numbers"),
+    ],
+)
+def test_weights_by_which_no_mean_exists_are_refused(trained, weights, sentence):
+    X, y = waves(9, seed=5)
+    with pytest.raises(InputError, match=sentence):
+        trained.score(X, y, weights)
+
+
+def test_classes_of_mixed_type_are_refused_in_a_sentence():
+    X, y = waves(6)
+    mixed = y.astype(object)
+    mixed[0] = 7
+    with pytest.raises(InputError, match="have no order: they are of the type int and str"):
+        Classifier(settings=SETTINGS, training={"epochs": 1}).fit(X, mixed)
+
+
 def test_a_run_that_was_cut_off_is_taken_up_again(tmp_path):
     X, y = waves(30)
     path = tmp_path / "run.safetensors"

@@ -46,6 +46,17 @@ def test_classes_of_a_frame_can_come_by_id_or_in_order():
     assert as_cases(frame, wanted).labels.tolist() == wanted
 
 
+def test_classes_that_pandas_leaves_out_are_missing():
+    pandas = pytest.importorskip("pandas")
+    with pytest.raises(InputError, match=r"no class for 1 of 3 cases \(NaN or None\), the first at place 2"):
+        as_cases(X, pandas.Series(["a", pandas.NA, "b"], dtype=object))
+
+
+def test_objects_of_one_kind_are_classes_like_any():
+    assert as_cases(X, np.array(["b", "a", "b"], dtype=object)).labels.tolist() == ["b", "a", "b"]
+    assert as_cases(X, np.array([1, 2.0, True], dtype=object)).labels.tolist() == [1, 2.0, True]
+
+
 def test_a_frame_that_is_not_clear_is_refused():
     frame = long_frame("pandas")
     with pytest.raises(InputError, match="column 'kind' holds"):
@@ -87,6 +98,8 @@ def test_ends_without_any_value_are_how_unequal_series_lie_in_one_array():
         (X, [1.0, np.nan, 2.0], "no class for 1 of 3 cases"),
         (X, ["a", None, "b"], "the first at place 2"),
         (X, [0.1, 0.2, 0.3], "measurements such as 0.1"),
+        (X, np.array(["a", 1, "b"], dtype=object), "have no order: they are of the type int and str"),
+        (X, np.array([{}, {"a": 1}, {}], dtype=object), "of the type dict; make all of them text"),
         (X, {1: 1}, "go with a long frame"),
         (np.float64(3), None, "0 axes"),
         (np.zeros(3), None, "Reshape your data"),

@@ -92,8 +92,13 @@ def test_names_are_read_in_any_case_and_by_alias(spelling, name):
 
 
 def test_an_unknown_name_names_its_neighbour_and_the_rest():
-    with pytest.raises(SettingsError, match=r"no data set 'ETTx1'.*ETTh1, ETTh2.*Did you mean 'etth?m?1'"):
+    with pytest.raises(SettingsError, match=r"no data set 'ETTx1'.*ETTh1, ETTh2.*Did you mean 'ETT[hm]1'"):
         catalogue.get("ETTx1")
+
+
+def test_a_set_of_labelled_anomalies_names_its_command():
+    with pytest.raises(SettingsError, match=r"SMD is a set of labelled anomalies.*SMD\.npz.*`rearview detect`"):
+        catalogue.get("smd")
 
 
 def test_horizons_and_calendar_follow_the_field():

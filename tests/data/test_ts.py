@@ -54,8 +54,10 @@ def test_tags_are_read_in_any_case_and_a_file_can_have_no_classes(tmp_path):
         (HEAD + CLASSES + "@data\n1,2:3,x:up\n", "channel 2, value 2 is 'x', which is no number"),
         (HEAD + CLASSES + "@data\n1,2:3,:up\n", "value 2 is ''"),
         (HEAD + CLASSES + "@data\nup\n", "has a class but no values"),
-        (HEAD + CLASSES + "@data\n1,2:3,4:up\n1,2:down\n", "line 8 has 1 channels where 2 are expected"),
-        (HEAD + "@dimensions 3\n" + CLASSES + "@data\n1:2:up\n", "has 2 channels where 3 are expected"),
+        (HEAD + CLASSES + "@data\n1,2:3,4:up\n1,2:down\n", "line 8 has 1 of 2 channels; is the file cut off"),
+        (HEAD + "@dimensions 3\n" + CLASSES + "@data\n1:2:up\n", "has 2 of 3 channels; is the file cut off"),
+        (HEAD + "@dimensions 3\n" + CLASSES + "@data\n1:2.5\n", "has 2 of 3 channels; is the file cut off"),
+        (HEAD + CLASSES + "@data\n1:2:up\n1:2:3:up\n", "line 8 has 3 channels where 2 are expected"),
         ("@univariate true\n" + CLASSES + "@data\n1:2:up\n", "has 2 channels, but @univariate says there is one"),
         (
             HEAD + "@equalLength true\n@seriesLength 3\n" + CLASSES + "@data\n1,2:1,2:up\n",
@@ -67,6 +69,11 @@ def test_tags_are_read_in_any_case_and_a_file_can_have_no_classes(tmp_path):
 def test_a_file_that_can_not_be_read_right_is_refused(tmp_path, text, sentence):
     with pytest.raises(InputError, match=sentence):
         ts.read(written(tmp_path, text))
+
+
+def test_a_folder_is_refused(tmp_path):
+    with pytest.raises(InputError, match="is a folder; name the .ts file in it"):
+        ts.read(tmp_path)
 
 
 def test_a_missing_file_is_refused(tmp_path):

@@ -205,6 +205,73 @@ def test_a_constant_channel_is_told_and_a_change_of_it_found() -> None:
     assert there["channels"].str.contains("valve").any()
 
 
+def test_a_channel_of_two_values_is_not_called_constant() -> None:
+    """Plus and minus one have a standard deviation of 1, which also stands for a channel that never varies."""
+    switched = ordinary().assign(switch=np.tile([1.0, -1.0], 250))
+    fitted = detector().fit(switched)
+    assert fitted.fitted.std[0].tolist()[-1] == 1
+    assert not fitted.fitted.findings
+
+
+def test_what_counts_as_constant_are_the_observed_cells_of_the_training_rows() -> None:
+    late = ordinary().assign(valve=np.where(np.arange(500) < 450, 7.0, 8.0), gauge=0.0)
+    late.loc[::3, "gauge"] = np.nan
+    (found,) = detector().fit(late).fitted.findings
+    assert (found.what, found.count) == ("flat_channels", 2)
+    assert "'valve' and 1 more never varies" in found.message
+
+
+@pytest.mark.parametrize("mode", ["reconstruct", "forecast"])
+@pytest.mark.parametrize("model", ["patchtst", "itransformer", "dlinear"])
+def test_the_most_extreme_cell_is_flagged_and_scored_highest(model: str, mode: str) -> None:
+    """Squared, it is beyond float32, and layers that see it overflow: neither may pass for a missing cell."""
+    fitted = detector(model, mode=mode, label_col="label").fit(ordinary())
+    for extreme in (1e20, -1e20, 1e30):
+        frame = ordinary(200, 1, "2024-06-01").assign(label=0)
+        frame.loc[90, ["heat", "label"]] = extreme, 1
+        found = fitted.detect(frame)
+        assert np.isnan(found.scores.rows).sum() == (LOOKBACK // 4 if mode == "forecast" else 0)
+        assert not np.isinf(found.scores.channels).any()
+        assert np.nanargmax(found.scores.rows) == 90
+        assert (found.scores.rows == found.scores.rows[90]).sum() == 1
+        assert found.flags[90]
+        (segment,) = [one for one in found.segments if one.first <= 90 <= one.last]
+        assert (segment.peak, segment.channels) == (90, ((1, 1.0),))
+        assert fitted.evaluate(frame).auc_pr == 1
+        assert any("no score" in note for note in found.notes) == (mode == "forecast")
+
+
+@pytest.mark.parametrize("at", [100, 450])
+def test_an_extreme_cell_among_the_rows_to_learn_from_is_found_too(at: int) -> None:
+    """Row 450 is held out: there the cell must neither end the training nor be what is usual."""
+    frame = ordinary()
+    frame.loc[at, "heat"] = 1e20
+    fitted = detector(threshold="robust").fit(frame)
+    found = fitted.detect(frame)
+    assert found.flags[at]
+    assert np.argmax(found.scores.rows) == at
+    told = [finding for finding in fitted.findings if finding.what == "beyond_measure"]
+    if at == 450:
+        assert (told[0].count, "'heat' at 2024-03-19T18" in told[0].message) == (1, True)
+        plain = detector(threshold="robust").fit(ordinary())
+        np.testing.assert_allclose(fitted.fitted.calibration.usual, plain.fitted.calibration.usual, rtol=0.1)
+        np.testing.assert_allclose(fitted.fitted.calibration.thresholds, plain.fitted.calibration.thresholds, rtol=0.1)
+    else:
+        assert not told
+
+
+def test_a_network_without_an_answer_is_as_far_off_as_can_be(fitted: Detector, monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch
+
+    frame = broken()
+    frame.loc[30, ["load", "heat", "noise"]] = np.nan
+    monkeypatch.setattr(fitted.fitted.network, "forward", lambda past, *_, **__: torch.full_like(past, torch.nan))
+    found = fitted.detect(frame)
+    assert np.flatnonzero(np.isnan(found.scores.rows)).tolist() == [30]
+    assert found.flags.sum() == len(frame) - 1
+    assert np.isfinite(found.scores.channels[found.flags]).all()
+
+
 def test_new_rows_need_not_have_the_columns_that_are_left_out() -> None:
     fitted = detector(drop="noise").fit(ordinary())
     with_it, without = broken().drop(columns="label"), broken().drop(columns=["label", "noise"])

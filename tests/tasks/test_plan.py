@@ -108,3 +108,14 @@ def test_a_season_that_does_not_fit_the_look_back_is_said() -> None:
     assert chosen["period"].value == 1
     assert "52" in chosen["period"].reason
     assert planning.model_settings("seasonal_naive", 52, 52, 100, False)["period"].value == 52
+
+
+def test_a_plan_comes_back_from_plain_data() -> None:
+    choices = [planning.Choice(value, f"because of {value}") for value in (24, 7, 64, "cosine")]
+    lookback, season, width, schedule = choices
+    plan = planning.Plan(lookback=lookback, season=season, model={"width": width}, training={"schedule": schedule})
+    facts = plan.to_dict()
+    assert sorted(facts) == ["lookback", "model.width", "season", "training.schedule"]
+    assert planning.Plan.from_dict(facts) == plan
+    without = planning.Plan(lookback=lookback, season=season, model={}, training={})
+    assert planning.Plan.from_dict(without.to_dict()) == without

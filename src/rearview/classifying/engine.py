@@ -19,7 +19,7 @@ from rearview.data.padded import ChannelScaler, Source, source
 from rearview.data.panel import Finding
 from rearview.data.strata import LEAST, held_out
 from rearview.errors import InputError
-from rearview.forecasting.engine import check_kinds, device_named
+from rearview.forecasting.engine import Trained, check_kinds, device_named
 from rearview.models.contract import Model
 from rearview.shelf import settings_from
 from rearview.tasks.classify import Classify
@@ -31,7 +31,7 @@ PREPARING_CASES = 256
 
 
 @dataclass(frozen=True, slots=True)
-class Fitted:
+class Fitted(Trained):
     """A trained network and everything needed to use it on other cases."""
 
     request: Request
@@ -46,21 +46,8 @@ class Fitted:
     """Cases that trained and that picked the epoch."""
 
     @property
-    def lookback(self) -> int:
-        return int(self.plan.lookback.value)
-
-    @property
     def channels(self) -> int:
         return self.network.shape.channels
-
-    @property
-    def device(self) -> torch.device:
-        return torch.device(device_named(self.request.device))
-
-    @property
-    def interrupted(self) -> bool:
-        """Whether Ctrl-C ended the training."""
-        return self.history.ended == "interrupted"
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +91,7 @@ def fit(
         request.seed,
     )
     order = torch.from_numpy(learned)
-    network.prepare(data.batch(order[:: max(1, len(order) // PREPARING_CASES)]).past)
+    prepare(network, data, order)
     history = train.fit(
         network,
         Classify(),
@@ -159,6 +146,11 @@ def network_for(
     return network.to(data.values.device)
 
 
+def prepare(network: Model, data: Source, learned: Tensor) -> None:
+    """Let a network draw what it needs of the training cases before it trains on them."""
+    network.prepare(data.batch(learned[:: max(1, len(learned) // PREPARING_CASES)]).past)
+
+
 def logits(network: Model, data: Source) -> Tensor:
     """[case, class], on the CPU."""
     task, parts = Classify(), []
@@ -189,7 +181,7 @@ def _notes(fitted: Fitted, cases: Cases) -> list[str]:
     return [
         f"{count} of {len(cases)} cases of {cases.source} are longer (up to {longest} steps) than the "
         f"{fitted.lookback} the classifier reads: only their last {fitted.lookback} steps count. Train with "
-        f"lookback={longest} to read them whole."
+        f"lookback={longest} (--lookback {longest}) to read them whole."
     ]
 
 

@@ -1,40 +1,22 @@
 """What is left open is chosen from the cases, and every choice can be told with its reason."""
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
-from typing import Any
+from dataclasses import dataclass, fields
 
 from rearview import models
 from rearview.classifying.request import Request
-from rearview.folder import inside
-from rearview.tasks.plan import GIVEN, Choice
+from rearview.tasks.plan import GIVEN, Choice, Reasoned
 
 LONGEST_TOKENS = 64
 """Patches in a case, about: beyond that patches grow longer, because attention costs their square."""
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """Every setting with its reason."""
-
-    lookback: Choice
-    model: Mapping[str, Choice]
-    training: Mapping[str, Choice]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan(Reasoned):
+    """How cases will be told apart."""
 
     def sections(self) -> dict[str, dict[str, Choice]]:
         """The choices as a page or file groups them."""
         return {"cases": {"lookback": self.lookback}, "model": dict(self.model), "training": dict(self.training)}
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON, one entry a choice."""
-        parts = {"model.": self.model, "training.": self.training, "": {"lookback": self.lookback}}
-        return {f"{part}{name}": asdict(choice) for part, choices in parts.items() for name, choice in choices.items()}
-
-    @staticmethod
-    def from_dict(facts: Mapping[str, Any]) -> "Plan":
-        """The plan that `to_dict` wrote."""
-        choices = {name: Choice(**fact) for name, fact in facts.items()}
-        return Plan(choices["lookback"], inside("model.", choices), inside("training.", choices))
 
 
 def plan(request: Request, longest: int, trained: int, held: int) -> Plan:
@@ -45,9 +27,9 @@ def plan(request: Request, longest: int, trained: int, held: int) -> Plan:
     model = _model(request.model, int(lookback.value))
     training = _training(trained, held)
     return Plan(
-        lookback,
-        model | {name: Choice(value, GIVEN) for name, value in request.settings.items()},
-        training | {name: Choice(value, GIVEN) for name, value in request.training.items()},
+        lookback=lookback,
+        model=model | {name: Choice(value, GIVEN) for name, value in request.settings.items()},
+        training=training | {name: Choice(value, GIVEN) for name, value in request.training.items()},
     )
 
 

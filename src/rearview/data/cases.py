@@ -107,7 +107,7 @@ def as_cases(
 
 def check_labels(labels: Labels, source: str = "y") -> Labels:
     """Classes as a classifier can use them: none missing, and no measurements that pass for classes."""
-    missing = [number for number, label in enumerate(labels.tolist(), start=1) if label is None or label != label]
+    missing = [number for number, label in enumerate(labels.tolist(), start=1) if _is_missing(label)]
     if missing:
         raise InputError(
             f"{source} has no class for {len(missing)} of {len(labels)} cases (NaN or None), the first at place "
@@ -121,7 +121,28 @@ def check_labels(labels: Labels, source: str = "y") -> Labels:
             f"{source} holds measurements such as {odd:g} (Unknown label type: continuous), but a classifier needs "
             "classes; round them or name them."
         )
+    if labels.dtype.kind == "O":
+        _check_order(labels, source)
     return labels
+
+
+def _is_missing(label: Any) -> bool:
+    try:
+        return label is None or bool(label != label)
+    except TypeError:  # pandas.NA, which does not say whether it equals itself
+        return True
+
+
+def _check_order(labels: Labels, source: str) -> None:
+    """Classes stand in their order, so that it must exist: text and numbers have none."""
+    try:
+        np.unique(labels)
+    except TypeError:
+        kinds = sorted({type(label).__name__ for label in labels.tolist()})
+        raise InputError(
+            f"The classes in {source} have no order: they are of the type {' and '.join(kinds)}; make all of them "
+            "text, or all of them numbers."
+        ) from None
 
 
 def _labels(y: Any, cases: int, source: str) -> Labels:

@@ -13,11 +13,12 @@ from rearview.data.panel import Finding, Panel
 from rearview.data.scale import Scaler
 from rearview.data.window import Source, Windows, windows
 from rearview.detecting.calibrate import Calibration, calibrate
+from rearview.detecting.measurable import measurable
 from rearview.detecting.request import Request
 from rearview.detecting.scoring import Scores, score, source_of
 from rearview.detecting.segments import Segment, segments
 from rearview.errors import InputError
-from rearview.forecasting.engine import check_kinds, device_named, thinned
+from rearview.forecasting.engine import Trained, check_kinds, device_named, thinned
 from rearview.models.contract import Model
 from rearview.shelf import settings_from
 from rearview.tasks import plan as planning
@@ -29,7 +30,7 @@ HELD_OUT = 0.2
 
 
 @dataclass(frozen=True, slots=True)
-class Fitted:
+class Fitted(Trained):
     """A trained network and everything needed to use it on new rows."""
 
     request: Request
@@ -48,19 +49,6 @@ class Fitted:
     findings: tuple[Finding, ...]
     windows: dict[str, int]
     """Windows that trained and stopped."""
-
-    @property
-    def lookback(self) -> int:
-        return int(self.plan.lookback.value)
-
-    @property
-    def interrupted(self) -> bool:
-        """Whether Ctrl-C ended the training."""
-        return self.history is not None and self.history.ended == "interrupted"
-
-    @property
-    def device(self) -> torch.device:
-        return torch.device(device_named(self.request.device))
 
     def errors(self, panel: Panel) -> NDArray[np.float32]:
         """[row, channel]: squared errors on the scaled axis."""
@@ -112,13 +100,14 @@ def fit(
     _check_rows(panel, request)
     ahead = 0 if request.mode == "reconstruct" else 1
     border = _borders(panel, request.lookback + ahead)
+    scaler = Scaler.fit(panel, border)
+    panel, left_out = measurable(panel, scaler)
     learned = _observed(panel, windows(panel, request.lookback, ahead, None, border), request, ahead)
     held = _observed(panel, _after(panel, border, request.lookback, ahead), request, ahead)
     if not len(learned):
         raise InputError(
             f"{panel.layout.source}: no window of the rows to train on holds an observed value; bring more history."
         )
-    scaler = Scaler.fit(panel, border)
     device = device_named(request.device)
     source = source_of(panel, scaler, learned + held, request.lookback, request.mode, device)
     plan = _plan(panel, request, name, len(learned), len(held), on_gpu=device.startswith("cuda"))
@@ -157,7 +146,7 @@ def fit(
         step=str(panel.step),
         history=history,
         notes=(*calibration.notes, *told),
-        findings=_flat(panel, scaler),
+        findings=(*left_out, *_flat(panel, border)),
         windows={"train": len(learned), "validation": len(stopping)},
     )
 
@@ -229,7 +218,8 @@ def _plan(panel: Panel, request: Request, name: str, learned: int, held: int, *,
         training |= {key: Choice(value, GIVEN) for key, value in request.training.items()}
         if not held and "patience" not in request.training:
             training["patience"] = Choice(None, "no rows are held out for early stopping")
-    return Plan(Choice(request.lookback, "rows of a window"), season, chosen, training)
+    lookback = Choice(request.lookback, "rows of a window")
+    return Plan(lookback=lookback, season=season, model=chosen, training=training)
 
 
 def _network(name: str, plan: Plan, source: Source, request: Request) -> Model:
@@ -242,9 +232,10 @@ def _network(name: str, plan: Plan, source: Source, request: Request) -> Model:
         )
 
 
-def _flat(panel: Panel, scaler: Scaler) -> tuple[Finding, ...]:
+def _flat(panel: Panel, border: NDArray[np.int64]) -> tuple[Finding, ...]:
     """A word on channels that never vary in training: any change of theirs counts in their own units."""
-    flat = np.argwhere(scaler.std == 1)
+    spans = (slice(a, a + rows) for (a, _), rows in zip(panel.bounds(), border.tolist(), strict=True))
+    flat = np.argwhere([_still(panel, rows) for rows in spans])
     if not len(flat):
         return ()
     series, column = flat[0].tolist()
@@ -255,6 +246,13 @@ def _flat(panel: Panel, scaler: Scaler) -> tuple[Finding, ...]:
         "later counts in its own units."
     )
     return (Finding("warning", "flat_channels", len(flat), message),)
+
+
+def _still(panel: Panel, rows: slice) -> NDArray[np.bool_]:
+    """[channel]: whether all observed cells of some rows are equal."""
+    seen = True if panel.observed is None else panel.observed[rows]
+    highest = panel.values[rows].max(axis=0, where=seen, initial=-np.inf)
+    return np.asarray(highest <= panel.values[rows].min(axis=0, where=seen, initial=np.inf))
 
 
 def _told(fitted: Fitted, panel: Panel, found: Scores) -> tuple[str, ...]:

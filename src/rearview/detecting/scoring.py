@@ -1,10 +1,11 @@
 """Errors of rows: squared, on the scaled axis, averaged over all windows that hold a row.
 
 Windows go through the network in portions, and their errors are added up where they belong: memory is bounded by the
-rows and one portion, however much windows overlap. Cells that were not observed have no error.
+rows and one portion, however much windows overlap. Cells that were not observed have no error; all others have a finite
+one, however far off they are: the most extreme anomaly must not be lost because a number overflowed.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -18,6 +19,10 @@ from rearview.models.contract import Model
 from rearview.tasks.detect import Detect, Mode
 
 MOST_CELLS = 1 << 21  # cells that go through the network at once
+FURTHEST = 1e6
+"""Standard deviations that a network is shown, at most: beyond, layers overflow and spoil the rows around a cell."""
+LARGEST = 1e30
+"""The largest error of a cell: sums over the windows that hold it, and what is usual for it, stay within float32."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -52,7 +57,9 @@ def score(network: Model, panel: Panel, scaler: Scaler, lookback: int, mode: Mod
     with torch.inference_mode():
         for index in torch.split(torch.arange(len(which), device=device), portion):
             batch = source.batch(index)
-            errors = task.errors(network, batch)
+            errors = task.errors(network, replace(batch, past=batch.past.clamp(-FURTHEST, FURTHEST)))
+            # NaN: the network has no answer at all, which is as far off as can be.
+            errors = errors.nan_to_num(nan=LARGEST).clamp(max=LARGEST)
             seen = torch.ones_like(errors) if batch.observed is None else batch.observed.to(errors.dtype)
             # Padding stands before the first row of a series; it counts nothing wherever it is added.
             rows = (source.starts[index][:, None] + ahead).clamp(min=0).reshape(-1)

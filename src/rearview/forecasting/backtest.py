@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from rearview.data.checks import check_length
+from rearview.data.checks import TooShort, check_length
 from rearview.data.panel import Panel
 from rearview.data.window import Windows, ends
 from rearview.errors import InputError, SettingsError
@@ -119,9 +119,16 @@ def backtest(
     known_at = known_at or panel.until
     dates = cutoffs(panel, horizon, n_windows, horizon if step_size is None else step_size)
     first = seen = known_at(dates[0])
-    if lookback is not None:
-        check_length(first, lookback, horizon)
-    fitted = fit(first, 0)
+    try:
+        if lookback is not None:
+            check_length(first, lookback, horizon)
+        fitted = fit(first, 0)
+    except TooShort as problem:
+        aside = "1 window was" if n_windows == 1 else f"{n_windows} windows were"
+        raise TooShort(
+            f"{problem} These are the rows left after {aside} set aside of {horizon} steps each; lower n_windows "
+            "(--windows) to keep more."
+        ) from problem
     names = variables(panel)
     shape = (len(dates), len(names), horizon)
     y, mean = np.full(shape, np.nan), np.full(shape, np.nan)

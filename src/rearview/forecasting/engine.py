@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -24,7 +24,7 @@ from rearview.shelf import settings_from
 from rearview.tasks import plan as planning
 from rearview.tasks.conformal import Residuals
 from rearview.tasks.forecast import Forecast
-from rearview.tasks.plan import GIVEN, Choice, Plan
+from rearview.tasks.plan import GIVEN, Choice, Plan, Reasoned
 
 MOST_RESIDUALS = 4_000_000  # 16 MiB: what a saved model carries for its intervals, at most
 TRAINING_RESIDUALS = 500  # training windows that stand in for calibration where nothing could be held out
@@ -32,8 +32,39 @@ LEAST_STOPPING = 1_000  # windows that early stopping looks at, at least, where 
 SOFTENING = 0.01  # added to a window's variance on the scaled axis, so that flat windows keep a finite interval
 
 
+class Asked(Protocol):
+    """Any request."""
+
+    @property
+    def device(self) -> str: ...
+
+
+class Trained:
+    """What every fitted model says of itself, whatever it was asked for."""
+
+    __slots__ = ()
+    request: Asked
+    plan: Reasoned
+    history: train.History | None
+
+    @property
+    def lookback(self) -> int:
+        """Steps the network sees."""
+        return int(self.plan.lookback.value)
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether Ctrl-C ended the training."""
+        return self.history is not None and self.history.ended == "interrupted"
+
+    @property
+    def device(self) -> torch.device:
+        """Where it runs."""
+        return torch.device(device_named(self.request.device))
+
+
 @dataclass(frozen=True, slots=True)
-class Fitted:
+class Fitted(Trained):
     """A trained network and everything needed to use it on new rows."""
 
     request: Request
@@ -57,19 +88,6 @@ class Fitted:
     findings: tuple[Finding, ...]
     windows: dict[str, int]
     """Windows that trained, stopped and calibrated."""
-
-    @property
-    def lookback(self) -> int:
-        return int(self.plan.lookback.value)
-
-    @property
-    def interrupted(self) -> bool:
-        """Whether Ctrl-C ended the training."""
-        return self.history is not None and self.history.ended == "interrupted"
-
-    @property
-    def device(self) -> torch.device:
-        return torch.device(device_named(self.request.device))
 
     def scaler(self, panel: Panel) -> Scaler:
         """Training statistics for series that were seen in training, their own for others."""
@@ -278,7 +296,7 @@ def _plan(
         training |= {key: Choice(value, GIVEN) for key, value in request.training.items()}
         if not len(cut.validation) and "patience" not in request.training:
             training["patience"] = Choice(None, "no rows are held out for early stopping")
-    return Plan(lookback, season, chosen, training)
+    return Plan(lookback=lookback, season=season, model=chosen, training=training)
 
 
 def check_kinds(name: str, given: Mapping[str, Any]) -> None:

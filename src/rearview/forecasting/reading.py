@@ -9,13 +9,17 @@ from rearview.data.step import Step
 from rearview.errors import InputError, SettingsError, did_you_mean
 
 _LOGGER = logging.getLogger("rearview")
+_CALLED_OTHERWISE = {"train": "training", "set": "settings", "input_size": "lookback", "seq_len": "lookback"}
+"""Words of the command line and of other libraries."""
 
 
 def options(owner: str, given: Mapping[str, Any], known: Sequence[str]) -> dict[str, Any]:
     """The reading options that were given, as JSON can hold them; one that does not exist is refused by name."""
     for name in given:
         if name not in known:
-            raise SettingsError(f"{owner} has no setting {name!r}.{did_you_mean(name, list(known))}")
+            here = _CALLED_OTHERWISE.get(name)
+            near = f" It is called {here!r}." if here else did_you_mean(name, list(known))
+            raise SettingsError(f"{owner} has no setting {name!r}.{near}")
     return {name: _plain(value) for name, value in given.items() if value is not None}
 
 

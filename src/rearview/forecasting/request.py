@@ -6,6 +6,7 @@ from numbers import Integral, Real
 from typing import Any, Literal
 
 from rearview.errors import SettingsError
+from rearview.tasks.forecast import Loss
 
 Intervals = Literal["conformal", "quantile", "none"]
 Transform = Literal["none", "log1p"]
@@ -25,7 +26,7 @@ class Request:
     """A mechanism's name, or a mapping with `name` and its settings; None: the network's own."""
     season: int | None = None
     """Steps of a season, for naive forecasts and scaled errors; None: from the step."""
-    loss: Literal["mse", "mae", "huber"] = "mse"
+    loss: Loss = "mse"
     """What a point forecast minimises."""
     intervals: Intervals = "conformal"
     """Where intervals come from: held-out residuals, quantiles the model learns, or nowhere."""

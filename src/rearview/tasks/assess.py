@@ -48,7 +48,7 @@ class Assessment:
 
 def assess(labels: Flags, scores: Scores, flags: Flags, *, slack: int, offsets: Offsets | None = None) -> Assessment:
     """Compare rows [row]; rows without a score (NaN) do not count. `slack`: the widest buffer of VUS-PR."""
-    known = np.isfinite(scores)
+    known = ~np.isnan(scores)
     if not known.all():
         counts = np.concatenate([[0], np.cumsum(known)])
         offsets = counts[np.array([0, len(scores)]) if offsets is None else offsets]

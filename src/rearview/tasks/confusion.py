@@ -11,6 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 
+def commonest_accuracy(trained: NDArray[Any], truth: NDArray[Any]) -> float:
+    """The accuracy of always saying the commonest class of training; of classes that tie, the best for `truth`."""
+    labels, counts = np.unique(trained, return_counts=True)
+    return max(float((truth == label).mean()) for label in labels[counts == counts.max()])
+
+
 @dataclass(frozen=True, slots=True)
 class ClassScore:
     """How one class fared."""

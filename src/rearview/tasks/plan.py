@@ -5,8 +5,8 @@ What the user sets stands; what is left open is chosen here, and every choice ca
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
-from typing import Any
+from dataclasses import asdict, dataclass, fields
+from typing import Any, Self
 
 from rearview import models
 from rearview.data.panel import Panel
@@ -24,18 +24,40 @@ class Choice:
 
 
 GIVEN = "as asked"
+_PARTS = ("model", "training")
+"""What a plan holds many choices of, by name."""
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """How a forecast will be made: everything that is decided before training."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reasoned:
+    """Everything that is decided before training, each with its reason."""
 
     lookback: Choice
-    season: Choice
-    model: Mapping[str, Choice] = field(default_factory=dict)
+    model: Mapping[str, Choice]
     """Settings of the network."""
-    training: Mapping[str, Choice] = field(default_factory=dict)
+    training: Mapping[str, Choice]
     """Settings of the training loop."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON, one entry a choice."""
+        alone = {part.name: getattr(self, part.name) for part in fields(self) if part.name not in _PARTS}
+        grouped = {f"{part}.{name}": choice for part in _PARTS for name, choice in getattr(self, part).items()}
+        return {name: asdict(choice) for name, choice in {**alone, **grouped}.items()}
+
+    @classmethod
+    def from_dict(cls, facts: Mapping[str, Any]) -> Self:
+        """The plan that `to_dict` wrote."""
+        choices = {name: Choice(**fact) for name, fact in facts.items()}
+        given: dict[str, Any] = {name: choice for name, choice in choices.items() if "." not in name}
+        given |= {part: inside(f"{part}.", choices) for part in _PARTS}
+        return cls(**given)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan(Reasoned):
+    """How rows will be forecast, or anomalies found."""
+
+    season: Choice
 
     def sections(self) -> dict[str, dict[str, Choice]]:
         """For printing: section -> name -> choice."""
@@ -44,21 +66,6 @@ class Plan:
             "model": dict(self.model),
             "training": dict(self.training),
         }
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON, one entry a choice."""
-        parts = {
-            "model.": self.model,
-            "training.": self.training,
-            "": {"lookback": self.lookback, "season": self.season},
-        }
-        return {f"{part}{name}": asdict(choice) for part, choices in parts.items() for name, choice in choices.items()}
-
-    @staticmethod
-    def from_dict(facts: Mapping[str, Any]) -> "Plan":
-        """The plan that `to_dict` wrote."""
-        choices = {name: Choice(**fact) for name, fact in facts.items()}
-        return Plan(choices["lookback"], choices["season"], inside("model.", choices), inside("training.", choices))
 
 
 def choose_season(panel: Panel, given: int | None, longest: int) -> Choice:
