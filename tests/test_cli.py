@@ -92,6 +92,8 @@ def test_usage_exits_with_2(arguments: list[str], words: str, capsys: pytest.Cap
     assert said.startswith("rearview: ")
     assert words in said
     assert "Traceback" not in said
+    known = arguments[0] if arguments[0] in ("forecast", "predict", "list", "describe") else None
+    assert said.endswith(f"Try: rearview {known} --help\n" if known else "Try: rearview --help\n")
 
 
 @pytest.mark.parametrize(

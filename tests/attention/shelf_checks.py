@@ -163,6 +163,18 @@ def bias_claim_is_true(name: str) -> None:
 
 
 @check
+def hiding_claim_is_true(name: str) -> None:
+    for layer in both(name):
+        if not layer.claims.takes_bias:
+            continue
+        hidden = torch.zeros(TOKENS, TOKENS, dtype=torch.bool)
+        hidden[1:, 0] = hidden[-1, 2:-1] = True
+        bias = torch.zeros(TOKENS, TOKENS, dtype=torch.float64).masked_fill(hidden, -torch.inf)
+        moves = influence(lambda tokens, run=layer, bias=bias: run(tokens, bias=bias), tokens_for(layer), axis=2)
+        assert bool((moves[hidden] <= EXACT).all()) == layer.claims.hides_pairs
+
+
+@check
 def carry_claim_is_true(name: str) -> None:
     first, second = place(name, layer=0, layers=2), place(name, seed=43, layer=1, layers=2)
     x = tokens_for(first)
@@ -239,6 +251,27 @@ def fewer_tokens_are_taken_and_more_refused(name: str) -> None:
             call(tokens_for(layer, tokens=TOKENS + 1))
         with pytest.raises(SettingsError, match=f"width {WIDTH}"):
             call(torch.zeros(BATCH, GROUPS, TOKENS, WIDTH + 4, dtype=torch.float64))
+
+
+@check
+def other_axes_are_refused(name: str) -> None:
+    layer = place(name)
+    x = tokens_for(layer)
+    # By the layer's own refusal: these tests compare every annotated shape with its tensor before a call.
+    for wrong in (x[0], x[None]):
+        with pytest.raises(SettingsError, match=rf"\[batch, group, token, width\] and got {wrong.dim()} axes"):
+            layer.check(wrong)
+
+
+@check
+def empty_batch_is_taken(name: str) -> None:
+    for layer in both(name):
+        x = tokens_for(layer, batch=0).requires_grad_()
+        y = layer(x)
+        assert y.shape == x.shape
+        y.sum().backward()
+        weights = layer.weights(x)
+        assert all(part.shape[0] == 0 for part in (weights.values() if isinstance(weights, dict) else [weights]))
 
 
 @check

@@ -298,6 +298,7 @@ def test_values_may_have_a_width_of_their_own() -> None:
     [
         ({"paths": ("riemann", "prefx")}, "paths holds 'prefx'; a path can be one of riemann, prefix, clock"),
         ({"paths": "clok"}, "paths holds 'clok'"),
+        ({"paths": 5}, "paths is 5; it must list paths, any of riemann, prefix, clock"),
         ({"paths": ()}, "at least one path"),
         ({"paths": ("clock", "clock")}, "each of them once"),
         ({"normaliser": "none"}, "normaliser is 'none'; it can be one of linear, softmax"),

@@ -10,7 +10,7 @@ NAMES = attention.names()
 
 def test_the_suite_met_every_mechanism() -> None:
     assert len(NAMES) == 11
-    assert len(CHECKS) == 22
+    assert len(CHECKS) == 25
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)

@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.testing import assert_close
 
 from rearview import attention
-from rearview.attention import Site, gat
+from rearview.attention import Site, _prime_mixing, gat
 from rearview.attention import _prime_features as pairs
 from rearview.attention._graph import edge_list, random_pairs
 from rearview.errors import SettingsError
@@ -70,7 +70,7 @@ def test_blocks_of_edges_are_one_sum(monkeypatch: pytest.MonkeyPatch) -> None:
         whole = layer(x)
         expected = torch.autograd.grad(whole.square().sum(), [x, *layer.parameters()])
         with monkeypatch.context() as patch:
-            patch.setattr(gat, "budget", lambda device: 400)
+            patch.setattr(_prime_mixing, "budget", lambda device: 400)
             assert len(layer._spans(x.flatten(0, 1), layer.edges)) > 3
             parts = layer(x)
             found = torch.autograd.grad(parts.square().sum(), [x, *layer.parameters()])

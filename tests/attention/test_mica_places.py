@@ -228,6 +228,9 @@ def test_any_local_mechanism_inside_patchtst(spec: attention.Spec) -> None:
         ({}, {"weighting": "even"}, "weighting is 'even'; it can be one of uniform"),
         ({}, {"mlp_layers": 1}, "mlp_layers is 1; it must be at least 2"),
         ({}, {"key_width": 0}, "key_width is 0"),
+        ({}, {"key_width": "x"}, "key_width is 'x'; it must be a whole number"),
+        ({}, {"mlp_layers": None}, "mlp_layers is None; it must be a whole number"),
+        ({}, {"mlp_dropout": "x"}, "mlp_dropout is 'x'; it must lie in"),
         ({}, {"mlp_dropout": 1.0}, r"mlp_dropout is 1.0; it must lie in \[0, 1\)"),
         ({}, {"local": "mica"}, "must keep channels apart, but mica mixes them"),
         ({}, {"local": "softmxa"}, "no attention called 'softmxa'"),
@@ -285,7 +288,9 @@ BUILT = [{}, {"gate": "shared", "weighting": "dynamic", "exclude_self": True}]
 def test_it_can_be_exported(settings: dict[str, Any]) -> None:
     model = network({"name": "mica", **settings})
     past = windows()
-    same(torch.export.export(model, (past,)).module()(past), model(past))
+    program = torch.export.export(model, (past,), dynamic_shapes={"past": {0: torch.export.Dim("batch")}})
+    for given in (past, torch.cat([past, -past, 2 * past])):
+        same(program.module()(given), model(given))
 
 
 @pytest.mark.slow

@@ -16,6 +16,7 @@ from rearview import attention, models
 from rearview.attention import _prime_features as pairs
 from rearview.attention import _prime_mixing as mixing
 from rearview.attention import prime
+from rearview.attention._graph import edge_list
 from rearview.errors import SettingsError
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -305,9 +306,57 @@ def test_features_of_a_window_are_refused_where_there_are_none(settings: dict[st
 
 
 @pytest.mark.usefixtures("unchecked")
-def test_an_exported_layer_takes_any_batch() -> None:
-    layer = layer_of(tokens=42)
+@pytest.mark.parametrize("settings", [{}, {"primer": "graph", "edges": [[0, 1], [2, 0]]}], ids=str)
+@pytest.mark.parametrize("gated", [False, True])
+def test_an_exported_layer_takes_any_batch(settings: dict[str, Any], gated: bool) -> None:
+    layer = layer_of(tokens=42, **settings)
+    if gated and not layer.claims.takes_gate:
+        return
     x = tokens_of(layer)
-    program = torch.export.export(layer, (x,), dynamic_shapes={"x": {0: torch.export.Dim("batch")}})
+    given = {"gate": (torch.arange(42) % 3 > 0).to(x.dtype).expand(1, 1, 1, 42, 42)} if gated else {}
+    shapes = {"x": {0: torch.export.Dim("batch")}, **dict.fromkeys(given)}
+    program = torch.export.export(layer, (x,), given, dynamic_shapes=shapes)
     more = torch.cat([x, -x, 2 * x])
-    assert_close(program.module()(more), layer(more), rtol=1e-10, atol=1e-10)
+    assert_close(program.module()(more, **given), layer(more, **given), rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("name", "settings"), [("prime", {}), ("prime", {"primer": "graph", "edges": [[0, 1]]}), ("gat", {"primed": True})]
+)
+def test_windows_of_another_place_are_refused(name: str, settings: dict[str, Any]) -> None:
+    site = attention.Site(groups=1, tokens=4, width=8, heads=2, time_ordered=False, lookback=20)
+    layer = attention.create(name, site, **settings)
+    for shape in ((9, 5, 20), (9, 4, 19)):
+        found = f"{shape[1]} channels of {shape[2]} steps"
+        with pytest.raises(SettingsError, match=rf"{name}: the windows have {found}, .* 4 channels of 20"):
+            layer.prepare(torch.randn(shape))
+    layer.prepare(torch.randn(9, 4, 20))
+
+
+@pytest.mark.parametrize(("name", "settings"), [("prime", {}), ("gat", {"primed": True})])
+def test_lags_need_a_place_that_says_how_long_windows_are(name: str, settings: dict[str, Any]) -> None:
+    site = attention.Site(groups=1, tokens=4, width=8, heads=2, time_ordered=False)
+    for features in ("full", "lead_lag"):
+        layer = attention.create(name, site, features=features, **settings)
+        with pytest.raises(SettingsError, match=rf"{name}: features='{features}' .*; give Site\.lookback"):
+            layer.prepare(torch.randn(9, 4, 20))
+    for features in ("instantaneous", "random"):
+        attention.create(name, site, features=features, **settings).prepare(torch.randn(9, 4, 20))
+
+
+def test_sums_along_edges_are_rounded_once() -> None:
+    """Under autocast on a GPU weights are float32 and values bfloat16; so they are here."""
+    torch.manual_seed(5)
+    tokens = 40
+    q, k, v = torch.randn(3, 2, 3, tokens, 4, dtype=torch.float64)
+    edges = edge_list("prime", None, tokens, tokens)
+    primers = torch.rand(edges.shape[1], 3, 4, dtype=torch.float64)
+    v = v.to(torch.bfloat16)
+
+    def summed(dtype: torch.dtype, values: Tensor) -> Tensor:
+        given = (q.to(dtype), k.to(dtype), values, edges, lambda a, b: primers[a:b].to(dtype))
+        return mixing.on_edges(*given, None, 0.5)
+
+    exact, found = summed(torch.float64, v.double()), summed(torch.float32, v)
+    assert found.dtype == torch.bfloat16
+    assert_close(found.double(), exact, rtol=torch.finfo(torch.bfloat16).eps, atol=1e-5)

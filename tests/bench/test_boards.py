@@ -15,6 +15,7 @@ from rearview.bench.classification_row import ClassificationRow
 from rearview.bench.detection_row import DetectionRow
 from rearview.bench.kinds import CLASSIFICATION, DETECTION, FORECASTING
 from rearview.bench.row import as_json
+from rearview.bench.synthetic.row import FlipFlopRow
 from rearview.errors import InputError
 
 
@@ -203,6 +204,7 @@ def test_files_are_told_apart_by_their_first_line(tmp_path):
         ("", "is empty and holds no rows"),
         ("schema,datas", "ends within its first line"),
         ("date,a,b\n1,2,3\n", "holds no rows of forecasting, classification or detection"),
+        (",".join(FlipFlopRow.columns()) + "\n", "holds rows of a synthetic study, which `rearview reproduce`"),
         (",".join(row().columns()).replace(",mse,", ",msee,") + "\n", r"don't: msee. Did you mean 'mse'"),
         (",".join(row().columns()[:20]) + "\n", "lacks columns of result rows: torch, threads"),
         (",".join(reversed(row().columns())) + "\n", "columns of result rows in another order"),

@@ -49,6 +49,14 @@ def test_a_row_says_what_was_run_and_is_not_made_twice(folder, tmp_path, protoco
     assert len(read(results, ClassificationRow)) == 2
 
 
+def test_a_run_that_another_command_ended_meanwhile_is_one_row(folder, tmp_path, monkeypatch):
+    asked = {"data_dir": folder, "device": "cpu", "results": tmp_path / "rows.csv", "resume": True}
+    row = bench.classify("waves", **asked, **SMALL)
+    monkeypatch.setattr(classification.files, "kept", lambda path, kind: [])
+    assert bench.classify("waves", **asked, **SMALL) == row
+    assert read(tmp_path / "rows.csv", ClassificationRow) == [row]
+
+
 def test_a_row_names_the_networks_own_mechanism_and_is_known_at_any_speed(folder, tmp_path, monkeypatch):
     asked = {"data_dir": folder, "device": "cpu", "results": tmp_path / "rows.csv", "resume": True}
     small = {**SMALL, "settings": {**SMALL["settings"], "channel_dropout": False}}

@@ -71,6 +71,14 @@ def test_joined_entities_are_one_series_of_the_same_values(folder: Path) -> None
     np.testing.assert_allclose(one.original(slice(0, 300), 0), apart, atol=1e-3)
 
 
+def test_a_run_that_another_command_ended_meanwhile_is_one_row(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = {"results": folder / "rows.csv", "resume": True}
+    row = run(folder, **asked)
+    monkeypatch.setattr(detection.files, "kept", lambda path, kind: [])
+    assert run(folder, **asked) == row
+    assert read(folder / "rows.csv", DetectionRow) == [row]
+
+
 def test_the_published_protocol_counts_rows_once_a_window_and_adjusts_them(folder: Path) -> None:
     row = run(folder, protocol="published:tslib")
     assert row.rows == (300 - LOOKBACK + 1) * LOOKBACK

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -83,7 +84,9 @@ def test_a_longer_test_is_told(files, tmp_path, capsys):
     X, y = waves(9, steps=50, seed=3)
     test = write_ts(tmp_path / "long.ts", X, y)
     assert main(["classify", files[0], str(test), "--out", str(tmp_path / "run"), *QUICK]) == 0
-    assert "only their last 40 steps count" in capsys.readouterr().out
+    told = " ".join(capsys.readouterr().out.split())
+    assert "only their last 40 steps count" in told
+    assert re.search(r"Train with lookback=(\d+) \(--lookback \1\) to read them whole", told)
 
 
 @pytest.mark.parametrize(

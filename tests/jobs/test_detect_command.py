@@ -3,6 +3,7 @@
 import csv
 import json
 import sys
+from dataclasses import fields
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,8 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "detecting"))
 from sensors import SHIFT, SPIKE, broken, fleet, ordinary
 
 from rearview.cli import main
+from rearview.jobs.detect import _judgement
+from rearview.tasks.assess import Assessment
 
 FILES = ["anomalies.csv", "model", "report.html", "run.json", "scores.csv"]
 TINY = ["--lookback", "24", "--set", "width=8,heads=2,feed_forward=16,depth=1", "--train", "epochs=3"]
@@ -37,6 +40,11 @@ def done(files: Path) -> Path:
     out = files / "out"
     assert detect(files / "test.csv", out, "--fit", str(files / "train.csv"), "--labels", "label", *TINY) == 0
     return out
+
+
+def flat(text: str) -> str:
+    """What a terminal shows, without its line ends."""
+    return " ".join(text.split())
 
 
 def rows(path: Path) -> list[dict[str, str]]:
@@ -105,6 +113,7 @@ def change(files: Path, **columns) -> Path:
         (["--model", "somewhere/model"], 1, "holds no saved detector"),
         (["--model", "somewhere/model", "--lookback", "7"], 2, "leave out the setting lookback"),
         (["--fit", "train.csv"], 1, "has no column 'label', which"),
+        (["--fit", "train.csv"], 1, "If 'label' marks anomalies, say --labels label."),
         (["--fit", "train.csv", "--drop", "label", "--lookback", "900"], 1, "a window takes 900 rows"),
         (["--fit", "train.csv", "--drop", "lable"], 1, "has the column 'lable', which --drop names"),
         (["--drop", "label", "--threshold", "often"], 1, "threshold is 'often'"),
@@ -126,10 +135,35 @@ def test_an_all_missing_channel_and_labels_of_nothing(files: Path, tmp_path: Pat
     empty = change(files, heat=np.nan)
     assert detect(empty, tmp_path, "--labels", "label", *TINY) == 1
     assert "'heat'" in capsys.readouterr().err
+    assert detect(empty, tmp_path, "--labels", "label", "--fit", str(files / "train.csv"), *TINY) == 0
+    assert "no value of 'heat': its scores rest on 2 of 3 channels." in flat(capsys.readouterr().out)
     unmarked = change(files, label=0)
     assert detect(unmarked, tmp_path, "--fit", str(files / "train.csv"), "--labels", "label", *TINY) == 0
     assert "The labels mark no anomaly" in capsys.readouterr().out
     assert json.loads((tmp_path / "run.json").read_text())["assessment"]["auc_pr"] is None
+
+
+def test_a_column_that_looks_like_labels_is_pointed_at(files: Path, tmp_path: Path, capsys) -> None:
+    assert detect(files / "test.csv", tmp_path, *TINY) == 0
+    assert "if it marks anomalies, say --labels label." in flat(capsys.readouterr().out)
+    assert detect(change(files, label=np.arange(200)), tmp_path, *TINY) == 0
+    assert "--labels" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("events", "recall", "words"),
+    [
+        (76, 37 / 76, "The alarms touch 37 of 76 marked anomalies; 88 % of the alarms are right."),
+        (76, 0.0, "The alarms touch none of 76 marked anomalies;"),
+        (1, 1.0, "The alarms touch the one marked anomaly;"),
+        (1, 0.0, "No alarm touches the one marked anomaly;"),
+    ],
+)
+def test_the_judgement_counts_what_alarms_touch(events: int, recall: float, words: str) -> None:
+    numbers = dict.fromkeys((field.name for field in fields(Assessment)), 0.5)
+    counts = {"rows": 900, "anomalous": 90, "events": events, "flagged": 50}
+    found = Assessment(**{**numbers, **counts, "event_recall": recall, "event_precision": 0.88})
+    assert _judgement(found).startswith(words)
 
 
 def test_frames_read_from_disk_and_memory_agree(done: Path) -> None:

@@ -131,6 +131,12 @@ def test_predict_prints_csv(sales: Path, tmp_path: Path, capsys: pytest.CaptureF
     said = capsys.readouterr()
     assert said.out == ""
     assert "1 step is missing" in said.err
+    odd = tmp_path / "odd.csv"
+    pd.concat([long().assign(shop=name).drop(columns="unique_id") for name in "ab"]).to_csv(odd, index=False)
+    assert main(["predict", str(out / "model"), str(odd)]) == 1
+    told = capsys.readouterr().err
+    assert "trained on a wide file with the columns 'date', 'load' and 'wind'" in told
+    assert "--" not in told
     assert main(["predict", str(out), str(new)]) == 1
     assert f"There is one in {out / 'model'}" in capsys.readouterr().err
     assert main(["predict", str(out / "model"), str(new), "--out", str(tmp_path)]) == 1
@@ -331,6 +337,9 @@ def test_interrupted_between_models_keeps_what_is_finished(
 def test_resume_without_a_checkpoint_is_said(sales: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert forecast(sales, tmp_path / "out", "--model", "dlinear", "--resume") == 0
     assert "no checkpoint of this run to resume" in capsys.readouterr().out
+    made = json.loads((tmp_path / "out" / "run.json").read_text())["command"]
+    assert made.startswith("rearview forecast ")
+    assert "--resume" not in made
 
 
 def test_the_demo_writes_its_data_and_runs_the_main_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

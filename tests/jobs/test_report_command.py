@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from rearview.bench.synthetic.row import FlipFlopRow
 from rearview.cli import main
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "report"))
@@ -68,4 +69,10 @@ def test_other_files_among_several_are_left_out_with_a_warning(
     (tmp_path / "speed.csv").write_text("what,seconds\na,1\n")
     assert main(["report", str(tmp_path / "*.csv"), "--out", str(tmp_path / "out")]) == 0
     assert "speed.csv holds no rows" in capsys.readouterr().err
+    (tmp_path / "flipflop.csv").write_text(",".join(FlipFlopRow.columns()) + "\n")
+    assert main(["report", str(tmp_path / "*.csv"), "--out", str(tmp_path / "out")]) == 0
+    told = capsys.readouterr().err.splitlines()
+    assert [line for line in told if "left out" in line] == [
+        "flipflop.csv, speed.csv hold no rows of forecasting, classification or detection and are left out."
+    ]
     assert 'download="speed.csv"' not in (tmp_path / "out" / "report.html").read_text(encoding="utf-8")

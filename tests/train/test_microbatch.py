@@ -75,10 +75,22 @@ def test_parts_of_a_batch_have_the_gradients_of_the_whole(name: str, given: dict
     assert step.pool.mean() == pytest.approx(whole_step.pool.mean(), rel=1e-12)
 
 
-@pytest.mark.parametrize("attention", ["softmax", "rbca", "mica", "toa", "caps"])
-def test_batch_norm_sees_the_whole_batch_and_remembers_it_once(attention: str) -> None:
-    still = {"mica": {"mlp_dropout": 0.0}, "toa": {"sor": False}}
-    given = {**SMALL, **PATCHES, "attention": {"name": attention, **still.get(attention, {})}}
+@pytest.mark.parametrize(
+    "attention",
+    [
+        "softmax",
+        "rbca",
+        "caps",
+        "differential",
+        {"name": "mica", "mlp_dropout": 0.0},
+        {"name": "mica", "mlp_dropout": 0.0, "local": "differential"},
+        {"name": "toa", "sor": False},
+        {"name": "toa", "sor": False, "kind": "gated", "carry_scores": True},
+    ],
+    ids=str,
+)
+def test_batch_norm_sees_the_whole_batch_and_remembers_it_once(attention: Any) -> None:
+    given = {**SMALL, **PATCHES, "attention": attention}
     _, whole = updated("patchtst", None, **given)
     step, model = updated("patchtst", 1e-6, **given)
     assert step.room.at_once == WINDOWS

@@ -64,6 +64,7 @@ from rearview.attention._caps_paths import (
     stable,
 )
 from rearview.attention._caps_recurrence import kernel_fits
+from rearview.attention._precision import full_precision
 from rearview.attention._recompute import again
 from rearview.attention._rotary import Layout, Rotary, frequencies
 from rearview.attention.contract import Carry, Claims, Given, Heads, Site, Weights, additive, causal_bias
@@ -99,7 +100,9 @@ class Settings:
     def __post_init__(self) -> None:
         # A list, or one name, comes from a configuration file; a frozen setting is a tuple.
         given: object = self.paths
-        object.__setattr__(self, "paths", (given,) if isinstance(given, str) else tuple(self.paths))
+        if not isinstance(given, str | list | tuple):
+            raise SettingsError(f"paths is {given!r}; it must list paths, any of {', '.join(PATHS)}.")
+        object.__setattr__(self, "paths", (given,) if isinstance(given, str) else tuple(given))
         unknown = [path for path in self.paths if path not in PATHS]
         if unknown:
             raise SettingsError(f"paths holds {unknown[0]!r}; a path can be one of {', '.join(PATHS)}.")
@@ -233,7 +236,7 @@ class Layer(Bare):
     def mix(self, q: Tensor, k: Tensor, v: Tensor, given: Given) -> tuple[Heads, Carry | None]:
         found = self._signals(given)
         # Sums of exponentials, and what is divided by them, need the digits of float32 whatever the layer runs in.
-        with torch.autocast(device_type=v.device.type, enabled=False):
+        with full_precision(v.device):
             q, k = self._turned(q, k, given, found)
             if self.settings.normaliser == "softmax":
                 weights = functional.dropout(self._softmax(q, k, given, found), self.site.dropout, self.training)
@@ -244,7 +247,7 @@ class Layer(Bare):
 
     def operator(self, q: Tensor, k: Tensor, given: Given) -> Weights:
         found = self._signals(given)
-        with torch.autocast(device_type=q.device.type, enabled=False):
+        with full_precision(q.device):
             dtype = q.dtype
             q, k = self._turned(q, k, given, found)
             if self.settings.normaliser == "softmax":

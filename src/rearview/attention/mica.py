@@ -34,6 +34,7 @@ Where we differ from the paper, and why:
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from numbers import Integral
 from typing import get_args
 
 import torch
@@ -42,7 +43,8 @@ from torch import Tensor, nn
 
 from rearview import attention
 from rearview.attention._mica_gates import Beta, Dynamic, Fixed, GateName, LogWeights, Perceptron, Static, WeightingName
-from rearview.attention._mica_memory import EPS, Queries, Values, excluded, full_precision, included, operator
+from rearview.attention._mica_memory import EPS, Queries, Values, excluded, included, operator
+from rearview.attention._precision import full_precision
 from rearview.attention.contract import Attention, Carry, Claims, Given, Heads, Mask, Projected, Site, Tokens
 from rearview.attention.linear import features
 from rearview.errors import SettingsError
@@ -86,10 +88,15 @@ class Settings:
                 )
         for name, least in (("key_width", 1), ("value_width", 1), ("mlp_width", 1), ("mlp_layers", 2)):
             given = getattr(self, name)
-            if given is not None and given < least:
+            if given is None and name in ("key_width", "value_width"):
+                continue
+            if not isinstance(given, Integral):
+                raise SettingsError(f"mica's {name} is {given!r}; it must be a whole number.")
+            if given < least:
                 raise SettingsError(f"mica's {name} is {given}; it must be at least {least}.")
-        if not 0 <= self.mlp_dropout < 1:
-            raise SettingsError(f"mica's mlp_dropout is {self.mlp_dropout}; it must lie in [0, 1).")
+        dropout: object = self.mlp_dropout
+        if not isinstance(dropout, int | float) or not 0 <= dropout < 1:
+            raise SettingsError(f"mica's mlp_dropout is {dropout!r}; it must lie in [0, 1).")
         attention.split(self.local)
         if self.channel_weights is not None:
             self._check_weights(tuple(float(weight) for weight in self.channel_weights))
@@ -344,5 +351,6 @@ class Layer(Attention):
             carries_scores=inner.carries_scores,
             reads_windows=inner.reads_windows,
             takes_bias=inner.takes_bias,
+            hides_pairs=False,
             reduces_to_softmax_at=closed,
         )

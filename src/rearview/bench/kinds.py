@@ -62,6 +62,11 @@ def _header(path: Path) -> list[str]:
 
 
 def _refusal(path: Path, header: Sequence[str]) -> InputError:
+    if {"study", "arm"} <= set(header):
+        return StrangeFileError(
+            f"{path} holds rows of a synthetic study, which `rearview reproduce` makes a page of; give a CSV file of "
+            "forecasting, classification or detection."
+        )
     nearest = max((kind.columns() for _, kind in _KINDS), key=lambda columns: len(set(columns) & set(header)))
     strange = [name for name in header if name not in nearest]
     if len(strange) > len(header) / 2:

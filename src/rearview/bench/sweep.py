@@ -4,6 +4,7 @@ Every run is appended to the results file as it ends, under a lock, so a sweep t
 flight, and the next one goes on where it stopped. A run that fails is a row too; it is tried again by the next sweep.
 """
 
+import os
 import time
 import warnings
 from collections import deque
@@ -72,10 +73,10 @@ def sweep(
     `workers` processes share the device; a run whose process is killed is a failed row. With over="ray" every run is a
     task of the Ray cluster at hand, as many at once as it has room for, and this process alone appends the rows.
     """
-    if workers < 1:
-        raise SettingsError(f"workers is {workers}; it must be at least 1.")
     from rearview.train import parallel
 
+    if workers < 1:
+        raise SettingsError(f"workers is {workers}; it must be at least 1.")
     first = first_process(plan.device)
     if workers > 1 and parallel.size() > 1:
         raise SettingsError("torchrun shares each run among its processes; leave out workers, or start without it.")
@@ -99,8 +100,9 @@ def first_process(device: str) -> bool:
     from rearview.forecasting.engine import device_named
     from rearview.train import parallel
 
-    # Joined before the first run: one that fails before it trains must be told once, too.
-    parallel.begin(torch.device(device_named(device)))
+    if "WORLD_SIZE" in os.environ:
+        # Joined before the first run: one that fails before it trains must be told once, too.
+        parallel.begin(torch.device(device_named(device)))
     return parallel.rank() == 0
 
 
@@ -172,11 +174,13 @@ def _on_ray(runs: Sequence[Mapping[str, Any]], until: float | None, tell: Say) -
         rows += [_told(row, tell) for row in there[-1:]]
         waiting.extend([] if there else [run])
     running: dict[Any, Mapping[str, Any]] = {}
-    while running or (waiting and in_time(until)):
+    while True:
         while waiting and len(running) < at_once and in_time(until):
             run = waiting.popleft()
             # Workers have no share in our files: they hand rows back, and this process alone appends.
             running[task.remote({**run, "results": None, "checkpoint": None, "resume": False})] = run
+        if not running:
+            return rows
         [ended], _ = ray.wait(list(running), num_returns=1)
         run = running.pop(ended)
         try:
@@ -184,7 +188,6 @@ def _on_ray(runs: Sequence[Mapping[str, Any]], until: float | None, tell: Say) -
         except ray.exceptions.RayError as problem:
             row = _lost(run, f"Ray lost this run: {problem}")
         rows.append(_told(row, tell))
-    return rows
 
 
 def _added(run: Mapping[str, Any], row: Row) -> Row:

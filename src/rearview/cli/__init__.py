@@ -18,11 +18,13 @@ __all__ = ["app", "bench", "classify", "detect", "forecast", "main", "report", "
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code: 0, 1 for bad input, 2 for usage, 130 for Ctrl-C."""
     tokens = list(sys.argv[1:] if argv is None else argv)
-    called.set(tuple(tokens))
+    called.set(tuple(token for token in tokens if token != "--resume"))
     try:
         code = app(tokens, exit_on_error=False, print_error=False, result_action="return_value")
     except cyclopts.CycloptsError as problem:
-        return _refused(f"{problem}\nTry: rearview --help", UsageError.exit_code)
+        return _refused(f"{problem}\n{_help(problem.command_chain)}", UsageError.exit_code)
+    except UsageError as problem:
+        return _refused(f"{problem}\n{_help(tokens[:1])}", problem.exit_code)
     except RearviewError as problem:
         return _refused(str(problem), problem.exit_code)
     except KeyboardInterrupt:
@@ -38,6 +40,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 def run() -> None:
     """The console script."""
     sys.exit(main())
+
+
+def _help(command: Sequence[str] | None) -> str:
+    return f"Try: {' '.join(['rearview', *(command or ()), '--help'])}"
 
 
 def _refused(sentence: str, code: int) -> int:

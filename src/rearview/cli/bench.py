@@ -6,13 +6,14 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from rearview.cli import parse
-from rearview.cli.parse import app, mechanisms, pairs, whole_numbers, words
+from rearview.cli.parse import app, choices, mechanisms, pairs, whole_numbers, words
 from rearview.errors import UsageError
 
 Horizons = Annotated[str, Parameter(name=["--horizon", "--pred-len", "--h"])]
 Lookbacks = Annotated[str, Parameter(name=["--lookback", "--seq-len", "--input-size"])]
 NetworkSettings = Annotated[str, Parameter(name="--set")]
 TrainingSettings = Annotated[str, Parameter(name="--train")]
+TriedSettings = Annotated[str, Parameter(name="--try")]
 
 
 @app.command
@@ -26,7 +27,7 @@ def bench(
     seeds: int = 1,
     seed: int = 0,
     protocol: str = "clean",
-    presets: str = "official",
+    presets: str = "",
     loss: str = "",
     data_dir: Path | None = None,
     results: Path = Path("results.csv"),
@@ -37,6 +38,7 @@ def bench(
     ray: bool = False,
     setting: NetworkSettings = "",
     training: TrainingSettings = "",
+    tried: TriedSettings = "",
 ) -> int:
     """Run any attention x network x data set x horizon x seed and keep a result row of each.
 
@@ -51,7 +53,7 @@ def bench(
         seeds: How many seeds, from --seed on.
         seed: The first seed; it fixes every random draw.
         protocol: How numbers are made. See `rearview describe protocol:clean`.
-        presets: Whose published settings: official, or those a paper prints for somebody else's network.
+        presets: Whose published settings: official, or those of a paper (prime, toa, mica); default: the protocol's.
         loss: What training minimises: mse, mae, huber or fredf; default: as the protocol says.
         data_dir: Where the data sets lie; default: the folder that REARVIEW_DATA names, or ./data.
         results: CSV file for the rows; a run that is in it already is not repeated, one that was cut off goes on.
@@ -62,6 +64,9 @@ def bench(
         ray: Spread the runs over the Ray cluster at hand.
         setting: Settings of the network, such as width=16,heads=4; default: as published for the data set.
         training: Settings of the training, such as epochs=10; default: as published for the data set.
+        tried: Values to try for settings of the mechanism, such as alpha=0.25|0.5|1; several settings, separated by
+            commas, make a grid. Each is trained alike, and the best on validation is tested. Mechanisms without these
+            settings are run as they are.
     """
     from rearview.jobs.reproduce import grid_command
 
@@ -76,7 +81,7 @@ def bench(
         seeds=range(seed, seed + seeds),
         plan={
             "protocol": protocol,
-            "presets": presets,
+            "presets": presets or None,
             "data_dir": data_dir,
             "results": results,
             "device": device,
@@ -88,6 +93,7 @@ def bench(
         seconds=seconds,
         loss=loss or None,
         over="ray" if ray else "here",
+        tried=choices(tried, "--try"),
     )
 
 
@@ -135,7 +141,7 @@ def reproduce(
         results: CSV file for the rows; what it holds already is not run again.
         device: auto, cpu or cuda.
         workers: Runs at once, each in a process of its own.
-        seconds: Begin no run after this long.
+        seconds: Begin no run after this long, over all tables.
         compare: Run nothing; compare the rows that are there.
         ray: Spread the runs over the Ray cluster at hand.
         training: Settings of the training on top of the published ones, such as epochs=10; rows tell them.
@@ -148,6 +154,10 @@ def reproduce(
     if seeds < 1:
         raise UsageError(f"--seeds is {seeds}; it must be at least 1.")
     if paper in NAMES:
+        unused = {"--table": table, "--dataset": dataset, "--horizon": horizon, "--model": model}
+        given = [flag for flag, value in {**unused, "--protocol": protocol, "--data-dir": data_dir}.items() if value]
+        if given:
+            raise UsageError(f"{paper} is a synthetic study and takes no {' or '.join(given)}.")
         from rearview.jobs.synthetic import synthetic_command
 
         return synthetic_command(

@@ -35,7 +35,7 @@ def forecast(
     together: bool = False,
     drop: str = "",
     sentinels: str = "auto",
-    loss: Literal["mse", "mae", "huber"] = "mse",
+    loss: Literal["mse", "mae", "huber", "fredf"] = "mse",
     intervals: Literal["conformal", "quantile", "none"] = "conformal",
     transform: Literal["none", "log1p"] = "none",
     nonnegative: bool = False,

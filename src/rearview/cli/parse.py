@@ -37,8 +37,26 @@ def again() -> str:
     return shlex.join(["rearview", *called.get()])
 
 
-def words(text: str) -> tuple[str, ...]:
-    return tuple(word.strip() for word in text.split(",") if word.strip())
+def words(text: str, separator: str = ",") -> tuple[str, ...]:
+    """What stands between separators; those inside brackets or quotes belong to what stands there."""
+    return tuple(word.strip() for word in _split(text, separator) if word.strip())
+
+
+def _split(text: str, separator: str) -> list[str]:
+    parts, depth, quote = [""], 0, ""
+    for letter in text:
+        if quote:
+            quote = "" if letter == quote else quote
+        elif letter in "'\"" and depth:
+            quote = letter
+        else:
+            depth += (letter in "([{") - (letter in ")]}")
+        if letter == separator and depth <= 0 and not quote:
+            parts.append("")
+        else:
+            parts[-1] += letter
+    # A bracket that is never closed is a letter like any other, as in the name of a column.
+    return parts if depth <= 0 else text.split(separator)
 
 
 def numbers(text: str, flag: str) -> tuple[float, ...]:
@@ -62,11 +80,27 @@ def pairs(text: str, flag: str) -> dict[str, Any]:
         name, equals, value = word.partition("=")
         if not equals:
             raise UsageError(f"{flag} takes name=value pairs separated by commas; got {word!r}.")
-        try:
-            pairs[name.strip()] = ast.literal_eval(value.strip())
-        except (ValueError, SyntaxError):
-            pairs[name.strip()] = {"true": True, "false": False, "none": None}.get(value.lower(), value.strip())
+        pairs[name.strip()] = _value(value.strip())
     return pairs
+
+
+def choices(text: str, flag: str) -> dict[str, tuple[Any, ...]]:
+    """alpha=0.25|0.5,bias=power_law|similarity as settings, each with the values to try."""
+    found: dict[str, tuple[Any, ...]] = {}
+    for word in words(text):
+        name, equals, values = word.partition("=")
+        listed = words(values, "|")
+        if not equals or not listed:
+            raise UsageError(f"{flag} takes settings with values separated by |, such as alpha=0.5|1; got {word!r}.")
+        found[name.strip()] = tuple({repr(value): value for value in map(_value, listed)}.values())
+    return found
+
+
+def _value(text: str) -> Any:
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        return {"true": True, "false": False, "none": None}.get(text.lower(), text)
 
 
 def mechanism(text: str) -> dict[str, Any] | str | None:
@@ -80,13 +114,30 @@ def mechanism(text: str) -> dict[str, Any] | str | None:
 
 def mechanisms(text: str) -> tuple[dict[str, Any] | str | None, ...]:
     """softmax,rbca or, with settings, softmax; rbca:alpha=0.5; nothing is the network's own choice."""
-    parts = text.split(";") if ";" in text or ":" in text else text.split(",")
-    return tuple(mechanism(part.strip()) for part in parts if part.strip()) or (None,)
+    plain = ";" not in text and ":" not in text
+    parts = words(text) if plain else words(text, ";")
+    if any(_several(part) for part in parts):
+        raise UsageError(
+            "--attention separates mechanisms by semicolons where one has settings, which commas separate, such "
+            f"as 'softmax; rbca:alpha=1'; got {text!r}."
+        )
+    return tuple(mechanism(part) for part in parts) or (None,)
+
+
+def _several(text: str) -> bool:
+    """Whether what should be one mechanism with its settings is more than one."""
+    first, *others = words(text)
+    return bool(others) and (":" not in first or any(_names_a_mechanism(other) for other in others))
+
+
+def _names_a_mechanism(word: str) -> bool:
+    """softmax or rbca:alpha=1, where name=value is expected."""
+    return not word.partition("=")[0].strip().isidentifier() or "=" not in word
 
 
 def whole_numbers(text: str, flag: str) -> tuple[int, ...]:
     """96,192 as numbers."""
     found = numbers(text, flag)
-    if not found or any(number != int(number) for number in found):
+    if not found or not all(number.is_integer() for number in found):
         raise UsageError(f"{flag} takes whole numbers separated by commas, such as 96,192; got {text!r}.")
     return tuple(int(number) for number in found)

@@ -39,10 +39,10 @@ def describe(
     attention: str = "",
     settings: Annotated[str, Parameter(name="--set")] = "",
 ) -> int:
-    """Say what an attention, a model, a data set or a protocol is, with its settings; of a model, what it costs too.
+    """Say what an attention, model, data set, protocol or experiment is, with its settings; of a model, its cost too.
 
     Args:
-        name: Such as softmax, patchtst, ETTh1 or protocol:published:rbca.
+        name: Such as softmax, patchtst, ETTh1, protocol:published:rbca or rbca:S5.
         channels: Channels that a model is counted with.
         lookback: Steps of look-back that a model is counted with.
         steps: Steps ahead that a model is counted with.

@@ -23,9 +23,10 @@ from rearview.data.panel import Finding
 from rearview.errors import InputError
 from rearview.files import write_atomically
 from rearview.jobs.files import csv
+from rearview.jobs.page import device_words
 from rearview.jobs.verdict import counted
 from rearview.report import classification as page
-from rearview.tasks.confusion import Confusion
+from rearview.tasks.confusion import Confusion, commonest_accuracy
 from rearview.train import Progress
 
 EXAMPLES = 2
@@ -74,8 +75,7 @@ class Outcome:
     def commonest(self) -> float:
         """The accuracy of always saying the commonest class of training."""
         assert self.train.labels is not None
-        labels, counts = np.unique(self.train.labels, return_counts=True)
-        return float((self.truth == labels[counts.argmax()]).mean())
+        return commonest_accuracy(self.train.labels, self.truth)
 
     @property
     def findings(self) -> tuple[Finding, ...]:
@@ -92,7 +92,8 @@ class Outcome:
         right = round(found.accuracy * len(self.test))
         sentence = (
             f"{self.classifier.model} tells {right:,} of {counted(len(self.test), 'test case')} right "
-            f"({100 * found.accuracy:.1f} %); always saying the commonest class would get {100 * self.commonest:.1f} %."
+            f"({100 * found.accuracy:.1f} %); always saying the commonest training class would get "
+            f"{100 * self.commonest:.1f} %."
         )
         return sentence if found.accuracy > self.commonest else f"{sentence} It has learned nothing of use."
 
@@ -168,7 +169,7 @@ def _summary(outcome: Outcome, command: str) -> page.ClassificationSummary:
         command=command,
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         version=rearview.__version__,
-        device=_device(outcome),
+        device=device_words(fitted.device),
         seconds=outcome.seconds,
         data=_facts(outcome),
         curves={
@@ -230,15 +231,6 @@ def _examples(outcome: Outcome) -> list[page.Example]:
     ]
 
 
-def _device(outcome: Outcome) -> str:
-    import torch
-
-    device = outcome.classifier.fitted_.device
-    if device.type == "cuda":
-        return torch.cuda.get_device_name(device)
-    return f"CPU, {torch.get_num_threads()} threads"
-
-
 def _run(outcome: Outcome, command: str) -> dict[str, Any]:
     """The run as plain data: what was asked, found, chosen and measured."""
     import torch
@@ -248,7 +240,7 @@ def _run(outcome: Outcome, command: str) -> dict[str, Any]:
         "rearview": rearview.__version__,
         "python": platform.python_version(),
         "torch": torch.__version__,
-        "device": _device(outcome),
+        "device": device_words(fitted.device),
         "command": command,
         "protocol": "clean",
         "train": outcome.job.train,

@@ -1,10 +1,14 @@
 """The commands that train and forecast, as a person sees them in a terminal."""
 
 import os
+import re
 import sys
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
+from rearview.data.panel import Panel
+from rearview.data.table import listing
 from rearview.errors import InputError
 from rearview.forecaster import Forecaster
 from rearview.jobs import files
@@ -74,7 +78,7 @@ def predict_command(
     if out is not None and out.is_dir():
         raise InputError(f"--out is {out}, which is a folder; name a file, such as {out / 'next.csv'}.")
     forecaster = Forecaster.load(model, device=device)
-    panel = forecaster.read_new(file)
+    panel = _read_as_trained(forecaster, file)
     for finding in panel.findings:
         if finding.kind != "inferred":
             sys.stderr.write(f"{finding.message}\n")
@@ -90,6 +94,25 @@ def predict_command(
         write_atomically(out, content)
         sys.stderr.write(f"Written to {out}\n")
     return 0
+
+
+def _read_as_trained(forecaster: Forecaster, file: str) -> Panel:
+    """New rows; a refusal names the layout they need instead of flags that only a training has."""
+    try:
+        return forecaster.read_new(file)
+    except InputError as problem:
+        clauses = re.split(r"(?<=[;.]) ", str(problem))
+        kept = list(takewhile(lambda clause: "--" not in clause, clauses))
+        if len(kept) == len(clauses):
+            raise
+        layout, fitted = forecaster.tail.layout, forecaster.fitted
+        names = [layout.id_col] if layout.id_col else []
+        names += [layout.time_col, *([layout.target_col] if layout.target_col else fitted.columns)]
+        wrong = " ".join(kept or [re.sub(r" \(--[^)]*\)", "", clauses[0])]).rstrip(".;")
+        raise InputError(
+            f"{wrong}. The model was trained on a {layout.form} file with the columns {listing(names)}; bring new rows "
+            "in that layout."
+        ) from problem
 
 
 def new_console() -> Any:

@@ -20,6 +20,8 @@ from rearview.jobs.verdict import counted
 from rearview.tasks.assess import Assessment
 from rearview.train import Progress
 
+LABEL_NAMES = ("label", "labels", "anomaly", "is_anomaly")
+"""What a column of labels is often called."""
 LEARNED_FROM_ITSELF = (
     "The detector learned from the rows it judges: anomalies in them count as ordinary in part. "
     "Give rows without anomalies with --fit, or a saved model with --model."
@@ -86,7 +88,7 @@ def run(
     found = detect(detector.fitted, rows.panel)
     assessment = None if rows.labels is None else judged(found, rows.labels, detector.request.lookback)
     notes = [LEARNED_FROM_ITSELF] if rows.learned is rows.panel else []
-    notes += [*detector.fitted.notes, *found.notes, *_about_labels(assessment)]
+    notes += [*detector.fitted.notes, *found.notes, *_about_channels(job.file, rows), *_about_labels(assessment)]
     return Outcome(
         job=job,
         detector=detector,
@@ -172,7 +174,9 @@ def _learned(job: Job, detector: Detector, panel: Panel) -> Panel:
     if missing or extra:
         which = f"{missing[0]!r}, which {job.file} has" if missing else f"{extra[0]!r} beside what {job.file} has"
         says = f"has no column {which}" if missing else f"has a column {which}"
-        raise InputError(f"{job.fit} {says}; both files need the same channels: leave others out with --drop.")
+        marks = [name for name in (*missing, *extra) if name.casefold() in LABEL_NAMES]
+        labels = f" If {marks[0]!r} marks anomalies, say --labels {marks[0]}." if marks and job.labels is None else ""
+        raise InputError(f"{job.fit} {says}; both files need the same channels: leave others out with --drop.{labels}")
     return learned
 
 
@@ -214,10 +218,36 @@ def _judgement(assessment: Assessment) -> str:
         )
     found = round(assessment.event_recall * assessment.events)
     share = assessment.anomalous / assessment.rows
-    marked = "the one marked anomaly" if assessment.events == 1 else f"{assessment.events} marked anomalies"
-    touched = f"It touches {found} of {marked}" if assessment.events > 1 or not found else f"It touches {marked}"
-    right = f"; {100 * assessment.event_precision:.0f} % of its alarms are right" if assessment.flagged else ""
+    if assessment.events == 1:
+        touched = f"{'The alarms touch' if found else 'No alarm touches'} the one marked anomaly"
+    else:
+        touched = f"The alarms touch {found or 'none'} of {assessment.events} marked anomalies"
+    right = f"; {100 * assessment.event_precision:.0f} % of the alarms are right" if assessment.flagged else ""
     return f"{touched}{right}. AUC-PR {assessment.auc_pr:.3f}, where chance gets {share:.3f}."
+
+
+def _about_channels(file: str, rows: _Rows) -> list[str]:
+    """A word on channels that look like labels, and on those of which nothing was observed in the rows judged."""
+    panel = rows.panel
+    notes = [
+        f"The column {name!r} holds 0 and 1 alone and was looked at as a channel; if it marks anomalies, say "
+        f"--labels {name}."
+        for name in panel.columns
+        if rows.labels is None and name.casefold() in LABEL_NAMES and _is_binary(panel, name)
+    ]
+    blind = panel.empty_names
+    if blind:
+        notes.append(
+            f"{file} has no value of {', '.join(map(repr, blind))}: its scores rest on "
+            f"{len(panel.columns) - len(blind)} of {counted(len(panel.columns), 'channel')}."
+        )
+    return notes
+
+
+def _is_binary(panel: Panel, name: str) -> bool:
+    place = panel.columns.index(name)
+    cells = [panel.original(slice(a, b), s)[:, place] for s, (a, b) in enumerate(panel.bounds())]
+    return bool(np.isin(np.concatenate(cells).round(5), (0.0, 1.0)).all())
 
 
 def _about_labels(assessment: Assessment | None) -> list[str]:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rearview import models
-from rearview.data.checks import check_length
+from rearview.data.checks import check_length, check_targets
 from rearview.data.panel import Finding, Panel
 from rearview.errors import SettingsError, did_you_mean
 from rearview.forecaster import Forecaster, stamps_ahead
@@ -95,6 +95,7 @@ def run(
     started = time.perf_counter()
     first = Forecaster(horizon=job.horizon, lookback=job.lookback, **job.request, **job.reading)
     panel = first.read(job.file)
+    check_targets(panel)
     for finding in panel.findings:
         say(finding.message)
     chosen = planning.choose_model(panel, None)
@@ -143,7 +144,7 @@ def _settings_of_each(names: tuple[str, ...], given: Mapping[str, Any]) -> dict[
     if len(names) == 1:
         models.claims(names[0])
         return {names[0]: dict(given)}
-    known = {name: {field.name for field in fields(models.settings_of(name))} for name in names}
+    known = {name: {"adapters", *(field.name for field in fields(models.settings_of(name)))} for name in names}
     for setting in given:
         everything = sorted(set().union(*known.values()))
         if setting not in everything:

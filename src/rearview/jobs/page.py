@@ -13,6 +13,7 @@ from rearview.data.stamps import wall
 from rearview.forecasting.answer import Answer
 from rearview.forecasting.backtest import Backtest, variables
 from rearview.jobs.forecast import ModelResult, Outcome
+from rearview.jobs.verdict import counted
 from rearview.train import History
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ def device_words(used: "torch.device | None") -> str:
 
     if used is not None and used.type == "cuda":
         return torch.cuda.get_device_name(used)
-    return f"CPU, {torch.get_num_threads()} threads"
+    return f"CPU, {counted(torch.get_num_threads(), 'thread')}"
 
 
 def _series(outcome: Outcome, number: int, name: str) -> report.SeriesView:

@@ -1,14 +1,15 @@
 """The commands that make benchmark runs: one experiment of a paper, or a grid of one's own."""
 
 import sys
+import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 from typing import Any
 
-from rearview.errors import InputError, SettingsError
+from rearview.errors import InputError, SettingsError, did_you_mean
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,14 +41,21 @@ def reproduce_command(
     """Make what is missing of an experiment and print ours beside the printed numbers."""
     from rearview.bench import experiments, protocols
     from rearview.bench import results as files
-    from rearview.bench.sweep import Plan, sweep
+    from rearview.bench.sweep import Plan, first_process, sweep
 
+    show = _print if only_compare or first_process(device) else _keep_quiet
+    until = None if seconds is None else time.monotonic() + seconds
+    if only_compare and not results.exists():
+        raise InputError(f"There is no results file {results} to compare; name one with --results.")
+    reached = False
     found = [experiments.get(chosen.paper, table) for table in _tables(chosen)]
-    for experiment in found:
+    if not any(experiment.cells for experiment in found):
+        raise SettingsError(_elsewhere(found))
+    for experiment in _matching(found, chosen):
         declared = protocols.get(protocol or experiment.protocol)
         cells, out_of_reach = _reachable(experiment, chosen, data_dir)
-        _print([f"{experiment.name}: {experiment.title}", f"protocol {declared.name}: {declared.summary}"])
-        _print(_reasons(out_of_reach))
+        show([f"{experiment.name}: {experiment.title}", f"protocol {declared.name}: {declared.summary}"])
+        show(_reasons(out_of_reach))
         if cells and not only_compare:
             plan = Plan(
                 results=results,
@@ -58,11 +66,18 @@ def reproduce_command(
                 device=device,
                 training=training,
             )
-            sweep(cells, plan, workers=workers, seconds=seconds, say=_say, over=over)
+            left = None if until is None else max(0.0, until - time.monotonic())
+            sweep(cells, plan, workers=workers, seconds=left, say=_say, over=over)
+        if not cells:
+            continue
+        reached = True
         rows = files.read(results) if results.exists() else []
-        _print(_table(experiment, cells, rows, declared.name))
-    if not any(experiment.cells for experiment in found):
-        raise SettingsError(_elsewhere(found))
+        show(_table(experiment, cells, rows, declared.name))
+    if not reached:
+        raise InputError(
+            "Nothing of that can be run here, for the reasons above; see `rearview list datasets`, and name the folder "
+            "of the data with --data-dir."
+        )
     return 0
 
 
@@ -79,22 +94,45 @@ def grid_command(
     seconds: float | None,
     loss: str | None,
     over: Any,
+    tried: Mapping[str, Sequence[Any]],
 ) -> int:
-    """Every combination of what is listed, kept as rows and printed as a table."""
+    """Every combination of what is listed, kept as rows and printed as a table; `tried`: see `rearview bench`."""
     from rearview import bench
     from rearview.bench.experiments import Cell
-    from rearview.bench.sweep import Plan, sweep
+    from rearview.bench.sweep import Plan, first_process, sweep
 
+    specs = [{"name": spec} if isinstance(spec, str) else spec for spec in attentions]
+    searched = zip(specs, _candidates(specs, tried), strict=True)
     cells = [
-        Cell(dataset, lookback, horizon, model, {"name": spec} if isinstance(spec, str) else spec, loss)
-        for dataset, lookback, horizon, model, spec in product(datasets, lookbacks, horizons, models, attentions)
+        Cell(dataset, lookback, horizon, model, spec, loss, candidates=candidates)
+        for dataset, lookback, horizon, model, (spec, candidates) in product(
+            datasets, lookbacks, horizons, models, searched
+        )
     ]
-    rows = sweep(cells, Plan(seeds=tuple(seeds), **plan), workers=workers, seconds=seconds, say=_say, over=over)
-    _print(bench.table([row for row in rows if row.status == "done"]))
+    asked = Plan(seeds=tuple(seeds), **plan)
+    _check_first(cells, asked)
+    first = first_process(asked.device)
+    rows = sweep(cells, asked, workers=workers, seconds=seconds, say=_say, over=over)
+    if first:
+        _print(bench.table([row for row in rows if row.status == "done"]))
+        _print([f"Rows in {asked.results}"])
     failed = [row for row in rows if row.status == "failed"]
     if failed and len(failed) == len(rows):
+        if not first:
+            return InputError.exit_code
         raise InputError(f"No run came to an end; the first: {failed[0].problem}")
     return 0
+
+
+def _check_first(cells: Sequence[Any], plan: Any) -> None:
+    """Refuse what no run could begin with, a name or a file that is not there, before any row tells it."""
+    from rearview.bench.failed import settled
+    from rearview.data import catalogue
+
+    for cell in cells:
+        settled(plan.arguments(cell, plan.seeds[0]))
+    for name in dict.fromkeys(cell.dataset for cell in cells):
+        catalogue.find(name, plan.data_dir)
 
 
 def list_experiments(data_dir: Path | None) -> int:
@@ -112,6 +150,28 @@ def list_experiments(data_dir: Path | None) -> int:
     widths = [max(len(line[column]) for line in lines) for column in (0, 1)]
     _print([f"{name:<{widths[0]}}  {runs:>{widths[1]}}  {title}" for name, runs, title in lines])
     return 0
+
+
+def _candidates(specs: Sequence[Any], tried: Mapping[str, Sequence[Any]]) -> list[tuple[dict[str, Any], ...]]:
+    """For each mechanism the combinations of those of the settings tried that it has; none where it has none."""
+    if not tried:
+        return [()] * len(specs)
+    from rearview import attention
+    from rearview.bench.experiments import combinations
+
+    if None in specs:
+        raise SettingsError("--try needs --attention: it tries settings of a mechanism; name the mechanism.")
+    has = [{setting.name for setting in attention.describe(spec["name"]).settings} for spec in specs]
+    known = sorted(set().union(*has))
+    for name in tried:
+        if name not in known:
+            names = ", ".join(spec["name"] for spec in specs)
+            raise SettingsError(
+                f"--try names {name!r}, which is no setting of {names}.{did_you_mean(name, known)} "
+                f"Known: {', '.join(known) or 'none'}."
+            )
+    own = [{name: values for name, values in tried.items() if name in settings} for settings in has]
+    return [combinations(values) if values else () for values in own]
 
 
 def _tables(chosen: Chosen) -> list[str]:
@@ -148,13 +208,43 @@ def _reachable(experiment: Any, chosen: Chosen, data_dir: Path | None) -> tuple[
     return cells, reasons
 
 
+def _matching(found: Sequence[Any], chosen: Chosen) -> list[Any]:
+    """The experiments that hold a cell of the part chosen; a choice that none of them holds is refused."""
+    if chosen == Chosen(chosen.paper, chosen.table):
+        return list(found)
+    matching = [experiment for experiment in found if any(_wanted(cell, chosen) for cell in experiment.cells)]
+    if not matching:
+        raise SettingsError(_unmatched([cell for experiment in found for cell in experiment.cells], chosen))
+    return matching
+
+
+def _unmatched(cells: Sequence[Any], chosen: Chosen) -> str:
+    """Which word of a choice no cell has, or that no cell has all of them."""
+    where = chosen.paper if chosen.table is None else f"{chosen.paper}:{chosen.table}"
+    asked = {name: getattr(chosen, name) for name in ("dataset", "horizon", "model", "attention")}
+    asked = {name: value for name, value in asked.items() if value is not None}
+    for name, value in asked.items():
+        if not any(_wanted(cell, Chosen(chosen.paper, **{name: value})) for cell in cells):
+            known = list(dict.fromkeys(str(_word(cell, name)) for cell in cells if _word(cell, name)))
+            listing = ", ".join(known) or "none"
+            return f"{where} has no run with --{name} {value}.{did_you_mean(str(value), known)} Known: {listing}."
+    flags = " ".join(f"--{name} {value}" for name, value in asked.items())
+    return f"{where} has no run with {flags} together, though it has each of them; leave one of them out."
+
+
+def _word(cell: Any, name: str) -> Any:
+    """What a cell has under a flag; nothing for the mechanism of a network that is run as it is."""
+    if name == "attention":
+        return "" if cell.attention is None else cell.attention["name"]
+    return getattr(cell, name)
+
+
 def _wanted(cell: Any, chosen: Chosen) -> bool:
-    name = "" if cell.attention is None else cell.attention["name"]
     return (
         (chosen.dataset is None or cell.dataset.casefold() == chosen.dataset.casefold())
         and (chosen.horizon is None or cell.horizon == chosen.horizon)
         and (chosen.model is None or cell.model == chosen.model)
-        and (chosen.attention is None or name == chosen.attention)
+        and (chosen.attention is None or _word(cell, "attention") == chosen.attention)
     )
 
 
@@ -188,6 +278,7 @@ def _table(experiment: Any, cells: Sequence[Any], rows: Sequence[Any], protocol:
     found = [c for c in compare(experiment, rows, protocol) if id(c.cell) in wanted]
     head = (
         "dataset", "L", "H", "run", "budget", "metric", "ours", "std", "n", "published", "diff", "verdict", "seconds",
+        "memory",
     )  # fmt: skip
     lines = [head, *(_line(comparison) for comparison in found)]
     widths = [max(len(line[i]) for line in lines) for i in range(len(head))]
@@ -199,6 +290,7 @@ def _table(experiment: Any, cells: Sequence[Any], rows: Sequence[Any], protocol:
 def _line(comparison: Any) -> tuple[str, ...]:
     cell, number = comparison.cell, comparison.number
     seconds = [row.train_seconds for row in comparison.rows]
+    memory = [row.peak_memory_bytes for row in comparison.rows if row.peak_memory_bytes is not None]
     return (
         cell.dataset,
         str(cell.lookback),
@@ -213,6 +305,7 @@ def _line(comparison: Any) -> tuple[str, ...]:
         "-" if comparison.difference is None else f"{comparison.difference:+.1f} %",
         comparison.verdict or "-",
         f"{sum(seconds) / len(seconds):.0f}" if seconds else "-",
+        f"{max(memory) / 2**20:,.0f} MiB" if memory else "-",
     )
 
 
@@ -232,6 +325,10 @@ def _short(value: float | None) -> str:
 
 def _say(sentence: str) -> None:
     sys.stderr.write(f"{sentence}\n")
+
+
+def _keep_quiet(lines: Sequence[str]) -> None:
+    """For the processes of torchrun beside the first, which alone speaks."""
 
 
 def _print(lines: Sequence[str]) -> None:

@@ -55,26 +55,35 @@ def read(patterns: Sequence[str]) -> Found:
     """
     files: list[tuple[str, bytes]] = []
     rows: dict[Task, list[Any]] = {}
-    findings = []
+    findings: list[Finding] = []
+    strange: list[str] = []
     paths = _paths(patterns)
     for path in paths:
         with warnings.catch_warnings(record=True) as told:
             warnings.simplefilter("always")
             try:
                 task, found = kinds.read(path)
-            except StrangeFileError as problem:
+            except StrangeFileError:
                 if len(paths) == 1:
                     raise
-                findings.append(Finding("warning", "left out", 0, str(problem)))
+                strange.append(path.name)
                 continue
         findings += [Finding("warning", path.name, 0, str(warning.message)) for warning in told]
         rows.setdefault(task, []).extend(found)
         files.append((path.name, path.read_bytes()))
+    if strange:
+        findings.append(_left_out(strange))
     if not any(rows.values()):
         names = ", ".join(path.name for path in paths)
         raise InputError(f"There are no rows in {names}; `rearview bench` and `rearview reproduce` make some.")
     order = sorted(rows, key=lambda task: task is not FORECASTING)
     return Found(tuple(files), {task: rows[task] for task in order}, tuple(findings))
+
+
+def _left_out(names: Sequence[str]) -> Finding:
+    hold, are = ("holds", "is") if len(names) == 1 else ("hold", "are")
+    told = f"{', '.join(names)} {hold} no rows of forecasting, classification or detection and {are} left out."
+    return Finding("warning", "left out", len(names), told)
 
 
 def summarise(found: Found, command: str) -> ResultsSummary:
@@ -178,13 +187,15 @@ def _verdict(made: Sequence[Board], ranked: Sequence[Standing]) -> str:
     """Who leads, over how much, and whether that can be said."""
     if not ranked:
         first = made[0].entries[0]
-        return f"{first.name} on {made[0].title}: nothing else was run beside it, so there is nothing to compare."
+        alone = "nothing else was run beside it, so there is nothing to compare"
+        return f"{made[0].task.name.capitalize()}: {first.name} on {made[0].title}; {alone}."
     widest = max(ranked, key=lambda standing: standing.scores.size)
     judgement = widest.judgement
+    best = f"{widest.task.name.capitalize()}: {judgement.names[0]}"
     if judgement.blocks == 1:
-        return f"{judgement.names[0]} leads {len(judgement.names)} candidates on {widest.blocks[0]}, the one block."
+        return f"{best} leads {len(judgement.names)} candidates on {widest.blocks[0]}, the one block."
     lead = (
-        f"{judgement.names[0]} has the best average rank, {judgement.ranks[0]:.2f} of {len(judgement.names)}, over "
+        f"{best} has the best average rank, {judgement.ranks[0]:.2f} of {len(judgement.names)}, over "
         f"{judgement.blocks} blocks under {widest.protocol}"
     )
     beaten = [pair.second for pair in judgement.significant if pair.first == judgement.names[0]]

@@ -3,7 +3,7 @@
 import os
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -52,36 +52,90 @@ class Sizes:
 
 def describe_command(name: str, sizes: Sizes | None = None) -> int:
     """One part of the library, in full; a network with its cost at these sizes."""
-    from rearview import attention, models
-    from rearview.data import catalogue, labelled
+    lines = _measured_lines(name) or _part_or_both(name, sizes or Sizes()) or _data_lines(name)
+    if not lines:
+        raise _unknown(name)
+    _print(lines)
+    return 0
 
-    if name.startswith("protocol:"):
+
+def _measured_lines(name: str) -> list[str]:
+    """A protocol or an experiment; nothing where `name` is neither."""
+    kind, colon, rest = name.partition(":")
+    if not colon:
+        return []
+    if kind == "protocol":
         from rearview.bench import protocols
 
-        _print(protocols.get(name.removeprefix("protocol:")).lines())
-        return 0
+        return protocols.get(rest).lines()
+    from rearview.bench import experiments
+
+    return _experiment_lines(experiments.get(kind, rest)) if kind in experiments.papers() else []
+
+
+def _part_or_both(name: str, sizes: Sizes) -> list[str]:
+    """An attention, a network, or both where they share a name; nothing where `name` is neither."""
+    from rearview import attention, models
+
     found: list[list[str]] = []
     if name in attention.names():
         found.append(_part_lines(attention.describe(name)))
-    if name in models.names():
-        found.append([*_part_lines(models.describe(name)), "", *_cost_lines(name, sizes or Sizes())])
-    elif name in models.borrowed():
-        found.append(_part_lines(models.describe(name)))
-    if found:
-        _print(found[0] if len(found) == 1 else ["As an attention:", *found[0], "", "As a model:", *found[1]])
-        return 0
-    folded = {known.casefold(): known for known in catalogue.names()}
-    if name.casefold() in folded or _is_alias(name):
-        _print(_dataset_lines(catalogue.get(name)))
-        return 0
+    if name in (*models.names(), *models.borrowed()):
+        found.append([*_part_lines(_as_set(models.describe(name), sizes)), "", *_cost_lines(name, sizes)])
+    if len(found) == 2:
+        return ["As an attention:", *found[0], "", "As a model:", *found[1]]
+    return found[0] if found else []
+
+
+def _data_lines(name: str) -> list[str]:
+    """A data set of either catalogue; nothing where `name` is none."""
+    from rearview.data import catalogue, labelled
+
     if name.casefold() in (known.casefold() for known in labelled.names()):
-        _print(_labelled_lines(labelled.get(name)))
-        return 0
-    known_names = [*attention.names(), *models.names(), *models.borrowed(), *catalogue.names(), *labelled.names()]
-    raise SettingsError(
-        f"There is nothing called {name!r}.{did_you_mean(name, known_names)} "
-        "See `rearview list attentions`, `list models` and `list datasets`."
+        return _labelled_lines(labelled.get(name))
+    return _dataset_lines(catalogue.get(name)) if _is_dataset(name) else []
+
+
+def _unknown(name: str) -> SettingsError:
+    from rearview import attention, models
+    from rearview.bench import protocols
+    from rearview.data import catalogue, labelled
+
+    known = [*attention.names(), *models.names(), *models.borrowed(), *catalogue.names(), *labelled.names()]
+    near = did_you_mean(name, known)
+    if name in protocols.names():
+        near = f" The protocol is described by `rearview describe protocol:{name}`."
+    return SettingsError(
+        f"There is nothing called {name!r}.{near} See `rearview list attentions`, `list models`, `list datasets`, "
+        "`list experiments` and `list protocols`."
     )
+
+
+def _as_set(about: Any, sizes: Sizes) -> Any:
+    """A network's description with the values that are given in place of its defaults."""
+    settings = [
+        replace(one, default=repr(sizes.settings[one.name]), kind=f"{one.kind}, by default {one.default}")
+        if one.name in sizes.settings
+        else one
+        for one in about.settings
+    ]
+    return replace(about, settings=tuple(settings))
+
+
+def _experiment_lines(experiment: Any) -> list[str]:
+    """What an experiment asks and what there is to run."""
+    lines = [
+        f"{experiment.name}: {experiment.title}",
+        f"protocol: {experiment.protocol} (`rearview describe protocol:{experiment.protocol}`)",
+        f"published numbers: {', '.join(f'{count} {kind}' for kind, count in experiment.kinds.items()) or 'none'}",
+    ]
+    if not experiment.cells:
+        return [*lines, "runs: none that `rearview reproduce` makes; see `rearview list experiments`"]
+    for what, of in (("data sets", "dataset"), ("look-backs", "lookback"), ("horizons", "horizon"), ("arms", "label")):
+        listed = dict.fromkeys(str(getattr(cell, of)) for cell in experiment.cells)
+        lines.append(f"{what}: {', '.join(listed)}")
+    command = f"rearview reproduce {experiment.paper} --table {experiment.table}"
+    return [*lines, f"runs: {len(experiment.cells)} a seed, made by `{command}`"]
 
 
 def _part_lines(about: Any) -> list[str]:
@@ -89,8 +143,16 @@ def _part_lines(about: Any) -> list[str]:
 
 
 def _cost_lines(name: str, sizes: Sizes) -> list[str]:
+    from rearview import models
+    from rearview.bench.experiments import spoken
     from rearview.models.costs import cost
 
+    if name in models.borrowed() and name not in models.borrowed(installed=True):
+        return [
+            "cost: it is another package's network, counted where that is installed: pip install 'rearview[baselines]'"
+        ]
+    if not models.claims(name).trains and name in models.borrowed():
+        return ["cost: not counted, as another package fits it to each window"]
     counted = cost(
         name,
         channels=sizes.channels,
@@ -100,7 +162,10 @@ def _cost_lines(name: str, sizes: Sizes) -> list[str]:
         **sizes.settings,
     )
     size = f"{sizes.channels} {'channel' if sizes.channels == 1 else 'channels'}, {sizes.lookback} steps of look-back"
-    return [f"cost for {size} and {sizes.steps} steps ahead:", *(f"  {line}" for line in counted.lines())]
+    attention = {"name": sizes.attention} if isinstance(sizes.attention, str) else sizes.attention
+    given = ", ".join(spoken(spec) for spec in (attention, sizes.settings) if spec)
+    built = f", built with {given}" if given else ""
+    return [f"cost for {size} and {sizes.steps} steps ahead{built}:", *(f"  {line}" for line in counted.lines())]
 
 
 def _list_pairs() -> int:
@@ -124,7 +189,7 @@ def _shelf(what: str) -> Any:
     return attention if what == "attentions" else models
 
 
-def _is_alias(name: str) -> bool:
+def _is_dataset(name: str) -> bool:
     from rearview.data import catalogue
 
     try:

@@ -16,6 +16,10 @@ class TrainingError(RearviewError):
     """Training ran and failed: the message names the epoch, what went wrong and what usually helps."""
 
 
+class Diverged(TrainingError):
+    """A loss is no finite number any more."""
+
+
 @runtime_checkable
 class Source(Protocol[BatchOut]):
     """Where batches come from; the loop never looks inside one."""

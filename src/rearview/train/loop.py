@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from rearview.errors import InputError, SettingsError
 from rearview.train import memory, optimise, parallel, precision, state
-from rearview.train.contract import Batch, Source, Task, TrainingError
+from rearview.train.contract import Batch, Diverged, Source, Task, TrainingError
 from rearview.train.history import Epoch, History
 from rearview.train.measure import device_of
 from rearview.train.progress import Line, Progress, Silent
@@ -188,7 +188,7 @@ class _Run(Generic[Batch]):
             return loss
         self._settle()
         best = self.standing.best_epoch
-        raise TrainingError(
+        raise Diverged(
             f"The {kind} loss of epoch {epoch} is {loss}: training has diverged. "
             f"Usual remedies: a lower learning_rate (it is {self.settings.learning_rate:g}), clip=1.0, "
             f"precision='float32', and a look at the inputs for huge values."

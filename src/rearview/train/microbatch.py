@@ -9,6 +9,9 @@ batch does not fit,
   blocks keep nothing and do their work again in the backward pass, a few windows at a time (`models._parts`). The
   norms are no part of that: they see the whole batch, and remember its statistics once.
 
+What a layer draws once a call it draws once for each part: TOA's stochastic operators (SOR) then differ from part to
+part of a batch.
+
 A run whose batches fit is as it would have been without: trials leave no trace.
 """
 
