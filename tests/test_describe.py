@@ -3,6 +3,7 @@
 import pytest
 
 from rearview import attention, models
+from rearview.bench import experiments
 from rearview.cli import main
 from rearview.models.costs import cost
 
@@ -25,7 +26,9 @@ def test_a_network_is_described_with_its_cost_at_the_sizes_asked_for(capsys: pyt
     counted = cost("patchtst", channels=5, lookback=96, steps=24, attention={"name": "rbca", "alpha": 0.5}, width=64)
     assert printed.startswith("patchtst: PatchTST, official form (Nie et al., 2023)")
     assert "  patch = 16  (int)  Time steps of a patch." in printed
-    assert "cost for 5 channels, 96 steps of look-back and 24 steps ahead:" in printed
+    assert "  width = 64  (int, by default 128)" in printed
+    built = "built with rbca(alpha=0.5), width=64:"
+    assert f"cost for 5 channels, 96 steps of look-back and 24 steps ahead, {built}" in printed
     for line in counted.lines():
         assert f"  {line}" in printed
 
@@ -35,6 +38,39 @@ def test_a_network_without_attention_has_no_tokens(capsys: pytest.CaptureFixture
     printed = capsys.readouterr().out
     assert "cost for 7 channels, 336 steps of look-back and 96 steps ahead:" in printed
     assert "tokens per window" not in printed
+
+
+def test_a_borrowed_network_says_what_its_cost_needs(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(models, "_is_installed", lambda name: False)
+    assert main(["describe", "timesnet"]) == 0
+    assert "pip install 'rearview[baselines]'" in capsys.readouterr().out
+
+
+def test_an_experiment_is_described(capsys: pytest.CaptureFixture[str]) -> None:
+    experiment = experiments.get("rbca", "S5")
+    assert main(["describe", "rbca:S5"]) == 0
+    printed = capsys.readouterr().out.splitlines()
+    assert printed[0] == f"rbca:S5: {experiment.title}"
+    assert printed[1].startswith(f"protocol: {experiment.protocol} ")
+    assert printed[-1] == f"runs: {len(experiment.cells)} a seed, made by `rearview reproduce rbca --table S5`"
+    for every in experiments.every():
+        assert main(["describe", every.name]) == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("clean", "`rearview describe protocol:clean`"),
+        ("rbca:S55", "rbca has no table 'S55'. Did you mean 'S5'"),
+        ("etth3", "Did you mean 'ETTh"),
+        ("rbcq:S5", "`list experiments`"),
+    ],
+)
+def test_what_is_not_there_is_refused_with_a_way_on(name: str, words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["describe", name]) == 1
+    assert words in capsys.readouterr().err
 
 
 def test_a_name_of_both_shelves_is_described_as_both(capsys: pytest.CaptureFixture[str]) -> None:

@@ -22,8 +22,9 @@ class UsageError(RearviewError):
 
 
 def did_you_mean(word: str, known: "list[str] | tuple[str, ...]") -> str:
-    """' Did you mean 'rank'?' for the known word nearest to `word`, or nothing."""
+    """' Did you mean 'rank'?' for the known word nearest to `word` in any case, or nothing."""
     import difflib
 
-    near = difflib.get_close_matches(word, known, n=1)
-    return f" Did you mean {near[0]!r}?" if near else ""
+    spelt = {one.casefold(): one for one in known}
+    near = difflib.get_close_matches(word.casefold(), list(spelt), n=1)
+    return f" Did you mean {spelt[near[0]]!r}?" if near else ""

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rearview import train
+from rearview.data.checks import check_targets
 from rearview.data.loading import load as read
 from rearview.data.panel import Finding, Panel
 from rearview.data.window import ends
@@ -30,6 +31,7 @@ from rearview.forecasting.future import known_ahead
 from rearview.forecasting.reading import options, read_on_step, tell
 from rearview.forecasting.request import Request, check_level
 from rearview.forecasting.transform import applied
+from rearview.tasks.forecast import Loss
 
 READING = ("id_col", "time_col", "target_col", "target", "known", "drop", "together", "freq", "sentinels", "fill")
 
@@ -45,7 +47,7 @@ class Forecaster:
         horizon: int,
         lookback: int | None = None,
         season: int | None = None,
-        loss: Literal["mse", "mae", "huber"] = "mse",
+        loss: Loss = "mse",
         intervals: Literal["conformal", "quantile", "none"] = "conformal",
         level: Sequence[float] = (80, 95),
         transform: Literal["none", "log1p"] = "none",
@@ -109,6 +111,7 @@ class Forecaster:
     def fit(self, frame: Any, *, checkpoint: Path | str | None = None, resume: bool = False) -> "Forecaster":
         """Train on a frame or file; with `checkpoint` a run that was cut off is taken up again by `resume=True`."""
         panel = self.read(frame)
+        check_targets(panel)
         tell(frame, panel.findings)
         path = None if checkpoint is None else Path(checkpoint)
         fitted = fit(panel, self.request, checkpoint=path, resume=resume, progress=self.progress)
@@ -160,6 +163,7 @@ class Forecaster:
         Trains afresh on rows up to the first cutoff (`refit=True`: at every cutoff), whatever `fit` saw before.
         """
         panel = self.read(frame)
+        check_targets(panel)
         known_at = None if isinstance(frame, Panel) else AsOf.of(frame, panel, self.reading)
         result = self.backtest(panel, n_windows, step_size, refit=refit, level=level, known_at=known_at)
         whole_ids = frames.has_whole_ids(frame, panel.layout)

@@ -59,6 +59,14 @@ def test_target_known_and_drop_order_the_columns() -> None:
     assert load(wide(), known="holiday").target_names == ("load", "wind", "price")
 
 
+def test_text_beside_stamps_that_repeat_is_taken_for_ids() -> None:
+    parts = [wide(9)[["date", "load"]].assign(agency=agency, sku=sku) for agency, sku in ("ax", "ay", "bx")]
+    with pytest.raises(InputError, match=r"--id-col agency,sku\), and what to forecast with target_col"):
+        load(pd.concat(parts))
+    with pytest.raises(InputError, match=r"column 'agency' holds text .* leave it out with drop"):
+        load(parts[0])
+
+
 def test_an_empty_target_reads_the_inputs_of_the_future() -> None:
     future = wide(2)[["date", "holiday"]]
     panel = load(future, target=(), known=["holiday"], freq="D")

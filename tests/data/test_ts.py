@@ -72,7 +72,7 @@ def test_a_file_that_can_not_be_read_right_is_refused(tmp_path, text, sentence):
 
 
 def test_a_folder_is_refused(tmp_path):
-    with pytest.raises(InputError, match="is a folder; name the .ts file in it"):
+    with pytest.raises(InputError, match=r"is a folder; name the \.ts file in it"):
         ts.read(tmp_path)
 
 

@@ -135,6 +135,12 @@ def test_refit_trains_at_every_cutoff(back: pd.DataFrame) -> None:
         assert not np.array_equal(forecasts(again, cutoff), forecasts(back, cutoff))
 
 
+def test_windows_that_leave_too_few_rows_are_refused_with_their_number() -> None:
+    said = r"'series' has 20; .* after 4 windows were set aside of 5 steps each; lower n_windows"
+    with pytest.raises(InputError, match=said):
+        forecaster().cross_validation(wide(40), n_windows=4)
+
+
 def test_too_many_windows_are_refused() -> None:
     with pytest.raises(
         InputError, match="50 backtest windows of 5 steps, 5 apart, need 251 rows, but the data has 160"

@@ -230,6 +230,8 @@ def test_not_fitted_is_said() -> None:
         ({"seed": -1}, "seed is -1"),
         ({"training": {"seed": 3}}, "seed="),
         ({"targett": ["a"]}, "Did you mean 'target'"),
+        ({"train": {"epochs": 3}}, "no setting 'train'. It is called 'training'"),
+        ({"set": {"width": 3}}, "no setting 'set'. It is called 'settings'"),
     ],
 )
 def test_settings_are_checked_when_they_are_given(asked: dict[str, Any], words: str) -> None:
@@ -254,6 +256,21 @@ def test_settings_are_checked_when_they_are_given(asked: dict[str, Any], words: 
 def test_settings_that_need_the_network_are_refused_in_a_sentence(asked: dict[str, Any], words: str) -> None:
     with pytest.raises(SettingsError, match=words):
         forecaster(**asked).fit(wide(80))
+
+
+def test_a_target_without_any_value_is_refused() -> None:
+    frame = wide(80).assign(wind=np.nan)
+    for ask in (forecaster().fit, forecaster().cross_validation):
+        with pytest.raises(InputError, match=r"column 'wind' has no value in any row.*--drop wind"):
+            ask(frame)
+    both = pd.concat([long({"north": 80}), long({"south": 80}).assign(y=np.nan)])
+    with pytest.raises(InputError, match=r"series 'south' has no value in any row.*leave its rows out"):
+        forecaster(together=True).fit(both)
+
+
+def test_an_input_without_any_value_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    forecaster("dlinear", target="load").fit(wide(80).assign(wind=np.nan))
+    assert "Input column 'wind' has no value in any row" in caplog.text
 
 
 def test_numpy_numbers_are_numbers(tmp_path: Any) -> None:

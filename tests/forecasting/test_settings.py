@@ -255,7 +255,7 @@ def test_together_makes_channels_of_series() -> None:
     assert not np.array_equal(numbers(model.predict(apart))[:HORIZON], numbers(future)[:HORIZON])
 
 
-@pytest.mark.parametrize("loss", ["mse", "mae", "huber"])
+@pytest.mark.parametrize("loss", ["mse", "mae", "huber", "fredf"])
 def test_losses_train(loss: str) -> None:
     model = forecaster("dlinear", loss=loss, training={"epochs": 8}).fit(wide())
     history = model.fitted.history

@@ -23,6 +23,7 @@ def swept(monkeypatch):
     monkeypatch.setattr(
         reproduce, "_reachable", lambda experiment, chosen, data: (_chosen(experiment, chosen), Counter())
     )
+    monkeypatch.setattr(reproduce, "_check_first", lambda cells, plan: None)
     return asked
 
 
@@ -84,7 +85,8 @@ def test_seconds_are_one_deadline_over_all_tables(swept, tmp_path, monkeypatch):
 
 def test_the_table_tells_the_memory(tmp_path, capsys):
     arguments = ["reproduce", "rbca", "--table", "S5", "--dataset", "ETTh1", "--horizon", "96"]
-    assert main([*arguments, "--compare", "--results", str(tmp_path / "none.csv")]) == 0
+    (tmp_path / "empty.csv").touch()
+    assert main([*arguments, "--compare", "--results", str(tmp_path / "empty.csv")]) == 0
     [head] = [line for line in capsys.readouterr().out.splitlines() if line.startswith("dataset ")]
     assert head.split()[-2:] == ["seconds", "memory"]
     comparison = SimpleNamespace(
@@ -123,3 +125,22 @@ def test_settings_are_tried_where_a_mechanism_has_them(swept, tmp_path, monkeypa
 def test_what_can_not_be_tried_is_refused(options, sentence, swept, capsys):
     assert sentence in refused([*BENCH, *options.split()], capsys)
     assert swept == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "sentence"),
+    [
+        ("bench --dataset ETTh9 --model patchtst", 1, "there is no data set 'ETTh9'"),
+        ("bench --dataset ETTh1 --model patchtst", 1, "ETTh1.csv, the file of ETTh1, was not found"),
+        ("bench --dataset ETTh1 --model patchtst --attention sofmax", 1, "Did you mean 'softmax'?"),
+        ("reproduce rbca --table S5 --dataset ETTm2", 1, "Nothing of that can be run here"),
+        ("reproduce rbca --table S5 --compare --results none.csv", 1, "There is no results file none.csv"),
+        ("reproduce harmonic --table S5", 2, "harmonic is a synthetic study and takes no --table"),
+    ],
+)
+def test_what_can_not_begin_leaves_no_row(arguments, code, sentence, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("REARVIEW_DATA", raising=False)
+    assert main([*arguments.split(), "--device", "cpu"]) == code
+    assert sentence in capsys.readouterr().err
+    assert not list(tmp_path.glob("*.csv"))

@@ -15,6 +15,7 @@ from rearview.jobs.results_page import read, summarise
 from rearview.report import results, written
 from rearview.report.critical import diagram
 from rearview.report.results import ResultsSummary
+from rearview.report.results_tables import _candidate
 from rearview.report.tables import Cell, Table, measured
 
 
@@ -78,8 +79,30 @@ def test_protocols_stand_side_by_side_and_are_explained(page: str):
     assert "drop their last partial batch" in told
 
 
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("patchtst + rbca(alpha=1, bias=none)", "patchtst + rbca(alpha=1, bias=none)"),
+        ("patchtst, depth=3, lookback=96", "patchtst, depth=3, lookback=96"),
+        ("a + b(c=1, d=2), epochs=3, betas=[0.9, 0.99], 2 more (5da4)", "a + b(c=1, d=2), settings 5da4"),
+        ("a, epochs=3, batch=4, 2 more (5da4), lookback=96", "a, lookback=96, settings 5da4"),
+    ],
+)
+def test_a_candidate_of_many_settings_is_shown_short_and_printed_whole(name: str, shown: str):
+    cell = _candidate(name)
+    assert cell.text == shown
+    table = Table("", ("Candidate",), ((cell,),))
+    assert (f'<abbr title="{name}">' in table.html()) == (name != shown)
+    assert name in table.markdown().replace("\\", "")
+
+
+def test_candidates_keep_apart_when_they_are_shown_short():
+    names = [f"a, epochs={epochs}, batch={batch}" for epochs in range(3) for batch in range(3)]
+    assert len({_candidate(name).text for name in names}) == len(names)
+
+
 def test_the_verdict_says_whether_it_is_significant(summary: ResultsSummary):
-    assert "patchtst + toa has the best average rank" in summary.verdict
+    assert summary.verdict.startswith("Forecasting: patchtst + toa has the best average rank")
     assert "significantly better than 3 of 3 others" in summary.verdict
 
 

@@ -103,6 +103,11 @@ def test_the_headline_compares_with_seasonal_naive(seven: Summary):
     assert "in the backtest" in sections.headline(replace(seven, scores=seven.scores[:1]))
 
 
+def test_no_line_ends_within_a_flag():
+    told = sections.notes(["Say --id-col <b> or a--b."])
+    assert 'Say <span class="flag">--id-col</span> &lt;b&gt; or a--b.' in told
+
+
 def test_findings_go_from_warning_to_inferred(seven: Summary):
     found = sections.findings(seven)
     assert found.index("Warnings") < found.index("Repaired") < found.index("Inferred")

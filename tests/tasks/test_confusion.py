@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from rearview.tasks.confusion import Confusion
+from rearview.tasks.confusion import Confusion, commonest_accuracy
 
 metrics = pytest.importorskip("sklearn.metrics", reason="scikit-learn, which the dev extra installs")
 
@@ -22,6 +22,13 @@ def test_scores_are_scikit_learns(seed, classes):
     wanted = metrics.precision_recall_fscore_support(truth, said, labels=known, zero_division=0)
     ours = [(one.precision, one.recall, one.f1, one.cases) for one in found.by_class()]
     np.testing.assert_allclose(np.array(ours).T, wanted)
+
+
+def test_the_commonest_class_of_training_is_judged_by_the_best_of_those_that_tie():
+    truth = np.array(["a", "b", "b", "c", "c", "c"])
+    assert commonest_accuracy(np.array(["a", "b", "a", "c"]), truth) == pytest.approx(1 / 6)
+    assert commonest_accuracy(np.array(["a", "b", "b", "a"]), truth) == pytest.approx(2 / 6)
+    assert commonest_accuracy(np.array(["z"]), truth) == 0
 
 
 def test_a_class_that_only_the_truth_has_counts_as_error():

@@ -89,7 +89,8 @@ def get(name: str) -> Dataset:
     for dataset in _SHELF.values():
         if wanted in _names_of(dataset):
             return dataset
-    near = did_you_mean(wanted, sorted(set().union(*map(_names_of, _SHELF.values()))))
+    _refuse_detection_set(name)
+    near = did_you_mean(name, [known for dataset in _SHELF.values() for known in (dataset.name, *dataset.aliases)])
     raise SettingsError(f"there is no data set {name!r} in the catalogue; it holds {', '.join(names())}.{near}")
 
 
@@ -200,6 +201,18 @@ def _files(folder: Path) -> dict[str, Path]:
 
 def _fold(name: str) -> str:
     return name.casefold().replace("_", "-").replace(" ", "-")
+
+
+def _refuse_detection_set(name: str) -> None:
+    """Whoever forecasts a set of labelled anomalies is told what it is for."""
+    from rearview.data import labelled
+
+    for known in map(labelled.get, labelled.names()):
+        if known.name.casefold() == name.casefold():
+            raise SettingsError(
+                f"{known.name} is a set of labelled anomalies, not one to forecast; give its file ({known.files[0]}) "
+                "to `rearview detect`."
+            )
 
 
 def _names_of(dataset: Dataset) -> set[str]:

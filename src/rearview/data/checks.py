@@ -1,11 +1,16 @@
-"""Whether a panel is long enough for what is asked of it."""
+"""Whether a panel has rows and values enough for what is asked of it."""
 
 import numpy as np
 
 from rearview.data.panel import Panel
+from rearview.data.table import listing
 from rearview.errors import InputError, SettingsError
 
 _NAMED = 5
+
+
+class TooShort(InputError):
+    """A panel in which no series is long enough."""
 
 
 def check_horizon(horizon: int) -> None:
@@ -22,7 +27,27 @@ def check_length(panel: Panel, lookback: int, horizon: int) -> None:
     longest = np.argsort(-panel.lengths, kind="stable")[:_NAMED]
     named = ", ".join(f"{panel.ids[s]!r} has {panel.lengths[s]}" for s in longest)
     more = f" and {panel.series - _NAMED} more are no longer" if panel.series > _NAMED else ""
-    raise InputError(
+    raise TooShort(
         f"{panel.layout.source}: no series is long enough: lookback {lookback} + horizon {horizon} need {needed} rows, "
         f"but {named}{more}; shorten lookback or horizon, or bring more history."
+    )
+
+
+def check_targets(panel: Panel) -> None:
+    """Refuses targets without any value, of which a forecast would be made up; names them and the way around."""
+    empty = [name for name in panel.empty_names if name in panel.target_names]
+    if not empty:
+        return
+    one = len(empty) == 1
+    if panel.layout.together:
+        kind, way_out = "series", f"leave {'its' if one else 'their'} rows out."
+    else:
+        kind = "column" if one else "columns"
+        way_out = (
+            f"leave {'it' if one else 'them'} out with drop (--drop {','.join(empty)}), or name what to forecast with "
+            "target (--target)."
+        )
+    raise InputError(
+        f"{panel.layout.source}: {kind} {listing(empty)} {'has' if one else 'have'} no value in any row, so there is "
+        f"nothing to forecast; {way_out}"
     )

@@ -12,15 +12,16 @@ import numpy as np
 
 from rearview.data.columns import Columns, Fill, check_fill
 from rearview.data.layout import ID_NAME, LONG_TIME_NAME, TEXT_COLUMNS, Asked, Roles, assign
+from rearview.data.numbers import TextColumn
 from rearview.data.panel import Finding, Layout, Panel
 from rearview.data.read import open_table
 from rearview.data.reading import Reading, Sentinels
 from rearview.data.rows import Rows, Source, aligned, as_they_stand, regular
 from rearview.data.series import JOIN, series_of
-from rearview.data.stamps import Times, read_times
+from rearview.data.stamps import Times, kind_of, read_times
 from rearview.data.step import Step
-from rearview.data.table import Table
-from rearview.errors import SettingsError
+from rearview.data.table import Table, listing
+from rearview.errors import InputError, SettingsError
 
 ONE_SERIES = "series"
 """What the one series of a wide table, or of a long one taken together, is called."""
@@ -66,15 +67,21 @@ def load(
     reading = Reading.of(table, roles, None if row_by_row else sentinels)
     codes, ids = series_of(table, roles.ids) if roles.ids else (None, (ONE_SERIES,))
     rows_source = Source(table, roles.time, times.values, codes, ids)
-    if row_by_row:
-        rows, repaired = as_they_stand(rows_source, step)
-    else:
-        rows, repaired = regular(rows_source, step, reading.difference)
     layout = _layout(source, table, roles, times, together=together)
-    if layout.together:
-        rows, unaligned = aligned(rows, rows_source)
-        repaired += unaligned
-    panel = _panel(reading, rows, layout, ids, fill)
+    try:
+        if row_by_row:
+            rows, repaired = as_they_stand(rows_source, step)
+        else:
+            rows, repaired = regular(rows_source, step, reading.difference)
+        if layout.together:
+            rows, unaligned = aligned(rows, rows_source)
+            repaired += unaligned
+        panel = _panel(reading, rows, layout, ids, fill)
+    except TextColumn as problem:
+        ids = _texts(reading) if roles.form == "wide" and len(np.unique(times.values)) < len(times.values) else ()
+        if not ids:
+            raise
+        raise _looks_long(table.source, ids) from problem
     zone = [] if times.timezone is None else [_zone_finding(times)]
     return replace(panel, findings=(*findings, *zone, *repaired, *reading.findings()))
 
@@ -106,6 +113,21 @@ def _layout(source: Any, table: Table, roles: Roles, times: Times, *, together: 
         time_format=times.format,
         time_index=table.time_index == roles.time,
         source=str(source) if isinstance(source, str | Path) else "frame",
+    )
+
+
+def _texts(reading: Reading) -> tuple[str, ...]:
+    """The columns of text; none where one of them holds stamps, which may be the better time column."""
+    names = tuple(name for name in reading.roles.numeric if reading.is_text(name))
+    return () if any(kind_of(reading.table.fetch(name)) == "stamps" for name in names) else names
+
+
+def _looks_long(source: str, ids: tuple[str, ...]) -> InputError:
+    """What to say of text in a wide table whose stamps repeat: it tells series apart, which --drop would mix."""
+    return InputError(
+        f"{source} has several rows for one stamp, and text in {listing(ids)}, which may tell its series apart; if so, "
+        f"name {'it' if len(ids) == 1 else 'them'} with id_col (--id-col {','.join(ids)}), and what to forecast with "
+        "target_col (--target-col)."
     )
 
 

@@ -104,6 +104,12 @@ class Panel:
     def known_names(self) -> tuple[str, ...]:
         return self.columns[len(self.columns) - self.known :]
 
+    @property
+    def empty_names(self) -> tuple[str, ...]:
+        """Columns without a value in any row."""
+        seen = np.logical_or.reduce(self.first < self.offsets[1:, None], axis=0)
+        return tuple(name for name, there in zip(self.columns, seen, strict=True) if not there)
+
     def original(self, rows: slice, series: int) -> NDArray[np.float64]:
         """The cells of some rows of one series in original units; missing cells are NaN."""
         cells = self.values[rows].astype(np.float64) + self.centre[series]

@@ -61,6 +61,10 @@ class Reading:
         self.accounts[name] = Account(len(column), missing, marked, constant, empty)
         return column
 
+    def is_text(self, name: str) -> bool:
+        """True for a column in which no cell is a number."""
+        return _is_text(self.table, name)
+
     def difference(self, first: Indices, second: Indices) -> tuple[int, str] | None:
         """The first i for which rows first[i] and second[i] differ, and the column in which they do."""
         found: tuple[int, str] | None = None

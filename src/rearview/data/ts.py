@@ -41,6 +41,8 @@ class Header:
 def read(path: Path | str) -> Cases:
     """The cases of a .ts file, classes as text."""
     path = Path(path)
+    if path.is_dir():
+        raise InputError(f"{path} is a folder; name the .ts file in it.")
     try:
         text = path.read_text(encoding="utf-8", errors="replace")
     except OSError as problem:
@@ -144,6 +146,7 @@ _READERS: dict[str, Callable[[Path, int, list[str], Header], Header]] = {
 
 def _case(path: Path, number: int, line: str, header: Header) -> tuple[NDArray[np.float64], str]:
     parts = line.split(":")
+    _refuse_cut_off(path, number, parts, header)
     label = ""
     if header.classes is not None:
         label = parts.pop().strip()
@@ -163,6 +166,14 @@ def _case(path: Path, number: int, line: str, header: Header) -> tuple[NDArray[n
             "the channels of a case must be equally long (mark missing values with ?)."
         )
     return np.array(channels), label
+
+
+def _refuse_cut_off(path: Path, number: int, parts: list[str], header: Header) -> None:
+    """Too few channels are told before anything else, because they spoil what is read behind them."""
+    labelled = header.classes is not None and parts[-1].strip() in header.classes
+    channels = len(parts) - labelled
+    if header.dimensions is not None and channels < header.dimensions:
+        raise InputError(f"{path}, line {number} has {channels} of {header.dimensions} channels; is the file cut off?")
 
 
 def _values(path: Path, number: int, channel: int, part: str) -> list[float]:
@@ -198,7 +209,7 @@ def _checked(path: Path, number: int, values: NDArray[np.float64], header: Heade
     if header.dimensions is not None and channels != header.dimensions:
         raise InputError(
             f"{path}, line {number} has {channels} channels where {header.dimensions} are expected; "
-            "is a colon missing, or is the class?"
+            "is there a colon too many?"
         )
     if header.equal and header.length is not None and length != header.length:
         raise InputError(

@@ -54,6 +54,9 @@ def reproduce_command(
     for experiment in _matching(found, chosen):
         declared = protocols.get(protocol or experiment.protocol)
         cells, out_of_reach = _reachable(experiment, chosen, data_dir)
+        if only_compare:
+            # Rows can be compared wherever they were made.
+            cells, out_of_reach = [cell for cell in experiment.cells if _wanted(cell, chosen)], Counter()
         show([f"{experiment.name}: {experiment.title}", f"protocol {declared.name}: {declared.summary}"])
         show(_reasons(out_of_reach))
         if cells and not only_compare:

@@ -8,7 +8,6 @@ done value by value (norms, softmax, activations, recurrences) is left out; the 
 weights and values are in it, however the attention is computed.
 """
 
-from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
@@ -52,7 +51,7 @@ def cost(
     lookback: int,
     steps: int,
     attention: Spec = None,
-    adapters: Sequence[Any] = (),
+    adapters: Any = (),
     **settings: Any,
 ) -> Cost:
     """The cost of a network that is created with these sizes and settings, which are `models.create`'s."""

@@ -146,7 +146,7 @@ def _tiles(summary: ClassificationSummary) -> list[sections.Tile]:
     return [
         ("Accuracy", text.percent(found.accuracy), f"of {text.counted(cases, 'test case')}"),
         ("Macro F1", f"{found.macro_f1:.3f}", "mean over classes"),
-        ("Commonest class", text.percent(summary.commonest), "accuracy of always saying it"),
+        ("Commonest training class", text.percent(summary.commonest), "accuracy of always saying it"),
         ("Hardest class", worst.label, f"{text.percent(worst.recall)} of its cases told right"),
         sections.run_time(summary),
     ]

@@ -63,7 +63,7 @@ def shell(
     return filled(
         "shell.html",
         title=escape(facts.title),
-        verdict=escape(facts.verdict),
+        verdict=sections.said(facts.verdict),
         version=escape(facts.version),
         created=escape(facts.created),
         device=escape(facts.device),

@@ -1,6 +1,8 @@
 """Everything that rows say, as tables: leaderboards, ranks, contrasts, the papers, protocols, failures, gaps."""
 
+import hashlib
 import math
+import re
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from itertools import groupby
@@ -21,6 +23,8 @@ METRICS = {
     "adjusted_f1": "Adjusted F1", "auc_pr": "AUC-PR", "vus_pr": "VUS-PR", "range_f1": "Range F1",
     "event_f1": "Event F1",
 }  # fmt: skip
+_OUTSIDE_BRACKETS = re.compile(r", (?![^()\[\]]*[)\]])")
+_DIGEST = re.compile(r"more \(([0-9a-f]{4})\)$")
 
 
 def leaderboard(board: Board, besides: Sequence[Beside] = ()) -> Table:
@@ -30,7 +34,7 @@ def leaderboard(board: Board, besides: Sequence[Beside] = ()) -> Table:
     printed = _printed(board.task, entries, besides)
     heads = ["Candidate", "Look-back", *(METRICS[metric] for metric in metrics), "Seeds", "Parameters", "Training"]
     columns = [
-        [Cell(entry.name) for entry in entries],
+        [_candidate(entry.name) for entry in entries],
         [Cell(str(entry.lookback)) for entry in entries],
         *(_column(entries, metric) for metric in metrics),
         [Cell(_seeds(entry)) for entry in entries],
@@ -82,7 +86,7 @@ def ranks(standing: Standing) -> Table:
             if pair
             else (text.ABSENT,) * 3
         )
-        rows.append((Cell(name), Cell(f"{rank:.2f}"), *map(Cell, beaten)))
+        rows.append((_candidate(name), Cell(f"{rank:.2f}"), *map(Cell, beaten)))
     heads = ("Candidate", "Average rank", "Win/tie/loss against the best", "p", "p after Holm")
     return Table(f"Over {text.counted(judgement.blocks, 'block')}: {_listed(standing.blocks)}.", heads, tuple(rows))
 
@@ -92,7 +96,7 @@ def ablation(standing: Standing) -> Table:
     found = contrasts(standing)
     rows = tuple(
         (
-            Cell(one.name),
+            _candidate(one.name),
             Cell(f"{one.change:+.2f} %".replace("-", "−")),
             Cell(_interval(one.interval)),
             Cell(str(one.record)),
@@ -144,7 +148,7 @@ def sides(found: Sequence[Sided]) -> Table:
             change = f"{100 * (score.mean / base.mean - 1):+.1f} %" if score and base and score is not base else ""
             cells.append(Cell(text.number(score.mean) if score else text.ABSENT, change.replace("-", "−")))
         where = one.dataset if one.horizon is None else f"{one.dataset} {one.horizon}"
-        rows.append((Cell(one.name), Cell(where), Cell(METRICS[one.task.metrics[0]]), *cells))
+        rows.append((_candidate(one.name), Cell(where), Cell(METRICS[one.task.metrics[0]]), *cells))
     caption = "The same run under several protocols, each on its own scale; beside a number, how far it is from clean."
     return Table(caption, ("Candidate", "Block", "Measure", *names), tuple(rows), frozenset({1, 2}))
 
@@ -217,6 +221,17 @@ def habits(names: Sequence[str]) -> list[tuple[str, list[str]]]:
     """(protocol and what it is, its habits) of every protocol that is known."""
     known = [protocols.get(name) for name in names if name in protocols.names()]
     return [(f"{protocol.name}: {protocol.summary}", list(protocol.habits)) for protocol in known]
+
+
+def _candidate(name: str) -> Cell:
+    """A candidate; where it has many settings beside the mechanism's, a mark stands in their place."""
+    head, *others = _OUTSIDE_BRACKETS.split(name)
+    kept = [part for part in others if part.startswith("lookback=")]
+    if len(others) - len(kept) < 2:
+        return Cell(name)
+    digest = _DIGEST.search(others[-len(kept) - 1])
+    mark = digest[1] if digest else hashlib.sha256(name.encode()).hexdigest()[:4]
+    return Cell(", ".join([head, *kept, f"settings {mark}"]), whole=name)
 
 
 def _metrics(task: Task, entries: Sequence[Entry]) -> list[str]:

@@ -1,6 +1,7 @@
 """The parts of the page that need no script: headline, tables, lists. Everything from the data is escaped here."""
 
 import math
+import re
 from collections.abc import Callable, Iterable, Sequence
 from html import escape
 
@@ -25,6 +26,7 @@ ENDINGS = {
     "interrupted": "interrupted; the best weights so far were kept",
 }
 
+_FLAG = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
 
 Tile = tuple[str, str, str]
 """A number of the headline: what it is, the number, a note."""
@@ -106,12 +108,17 @@ def settings(summary: Facts) -> str:
 
 def notes(sentences: Iterable[str]) -> str:
     """The notes as a list, or nothing."""
-    items = "".join(f"<li>{escape(sentence)}</li>" for sentence in sentences)
+    items = "".join(f"<li>{said(sentence)}</li>" for sentence in sentences)
     return (
         f'<section id="notes" aria-labelledby="notes-title"><h2 id="notes-title">Notes</h2><ul>{items}</ul></section>'
         if items
         else ""
     )
+
+
+def said(sentence: str) -> str:
+    """A sentence, escaped; no line ends within a flag such as --model."""
+    return _FLAG.sub(r'<span class="flag">\g<0></span>', escape(sentence))
 
 
 def _accuracy(summary: Summary) -> Iterable[Tile]:
@@ -183,7 +190,7 @@ def _finding(finding: Finding) -> str:
     told = f"{finding.count:,}" in finding.message or str(finding.count) in finding.message
     count = f'<span class="count">{finding.count:,}</span> ' if finding.count and not told else ""
     what = f'<span class="what">{escape(finding.what)}</span>'
-    return f'<li class="{finding.kind}">{what} {count}{escape(finding.message)}</li>'
+    return f'<li class="{finding.kind}">{what} {count}{said(finding.message)}</li>'
 
 
 def _settings_rows(rows: Iterable[tuple[str, tuple[object, str]]]) -> Iterable[str]:

@@ -23,6 +23,8 @@ class Cell:
     text: str
     beside: str = ""
     mark: Mark = ""
+    whole: str = ""
+    """Where the text is cut short on a page: all of it, shown under the pointer and in print."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +44,7 @@ class Table:
         head = "".join(
             f'<th scope="col"{self._class(place)}>{escape(name)}</th>' for place, name in enumerate(self.heads)
         )
-        body = "".join(
-            f'<tr><th scope="row">{_breakable(row[0].text)}</th>{self._cells(row)}</tr>' for row in self.rows
-        )
+        body = "".join(f'<tr><th scope="row">{_html_name(row[0])}</th>{self._cells(row)}</tr>' for row in self.rows)
         return (
             f'<div class="scroll" role="region" aria-label="{escape(self.caption)}" tabindex="0"><table class="named">'
             f"<caption>{escape(self.caption)}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
@@ -124,6 +124,11 @@ def _breakable(name: str) -> str:
     return words
 
 
+def _html_name(cell: Cell) -> str:
+    name = _breakable(cell.text)
+    return f'<abbr title="{escape(cell.whole)}">{name}</abbr>' if cell.whole else name
+
+
 def _html_cell(cell: Cell) -> str:
     inner = escape(cell.text)
     inner = {"best": f"<b>{inner}</b>", "second": f"<u>{inner}</u>", "": inner}[cell.mark]
@@ -137,12 +142,12 @@ def _markdown(words: str) -> str:
 
 
 def _markdown_cell(cell: Cell) -> str:
-    inner = _markdown(cell.text)
+    inner = _markdown(cell.whole or cell.text)
     inner = {"best": f"**{inner}**", "second": f"<u>{inner}</u>", "": inner}[cell.mark]
     return f"{inner} {_markdown(cell.beside)}" if cell.beside else inner
 
 
 def _tex_cell(cell: Cell) -> str:
-    inner = tex(cell.text)
+    inner = tex(cell.whole or cell.text)
     inner = {"best": rf"\textbf{{{inner}}}", "second": rf"\underline{{{inner}}}", "": inner}[cell.mark]
     return rf"{inner} {{\scriptsize {tex(cell.beside)}}}" if cell.beside else inner

@@ -40,12 +40,11 @@ def split(spec: Spec) -> tuple[str, dict[str, Any]]:
     return str(settings.pop("name")), settings
 
 
-def wrap(network: "Model", name: str, adapters: Sequence[Spec]) -> "Model":
-    """The network called `name` with adapters around it, the outermost first."""
-    if isinstance(adapters, str | Mapping):
-        raise SettingsError(f"adapters is {adapters!r}; it must be a list, the outermost first, such as ['lift'].")
+def wrap(network: "Model", name: str, adapters: Spec | Sequence[Spec]) -> "Model":
+    """The network called `name` with one adapter or several around it, the outermost first."""
+    specs = (adapters,) if isinstance(adapters, str | Mapping) else adapters
     within = name
-    for spec in reversed(adapters):
+    for spec in reversed(specs):
         adapter, given = split(spec)
         module = _SHELF.module(adapter)
         network = module.Adapter(network, settings_from(module.Settings, adapter, given), within)
