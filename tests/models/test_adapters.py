@@ -240,11 +240,21 @@ def made(host: str = "patchtst", **changes) -> models.Model:
     return models.create(host, **{**shape, **changes})
 
 
+def test_components_are_turned_back_as_exactly_under_autocast() -> None:
+    """Around a network without products of its own, which would be rounded."""
+    torch.manual_seed(3)
+    model = models.create("seasonal_naive", channels=5, lookback=24, steps=6, adapters=["decorrelate"])
+    model.prepare(100 + torch.randn(31, 5, 24))
+    past = 100 + torch.randn(2, 5, 24)
+    with torch.autocast("cpu", torch.bfloat16):
+        rounded = model(past)
+    assert_close(rounded, model(past), rtol=0, atol=0)
+
+
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
         ({"adapters": ["decorelate"]}, "no adapter called 'decorelate'. Did you mean 'decorrelate'"),
-        ({"adapters": "lift"}, "must be a list"),
         ({"adapters": [{"leaders": 2}]}, "needs a 'name'"),
         ({"adapters": [{"name": "lift", "leader": 2}]}, "lift has no setting 'leader'. Did you mean 'leaders'"),
         ({"adapters": [{"name": "lift", "leaders": 0}]}, "leaders is 0"),
@@ -266,6 +276,12 @@ def test_refusals_say_what_and_why(changes, words, unchecked):
     with pytest.raises(SettingsError) as refused:
         made(**changes)
     assert words in str(refused.value)
+
+
+@pytest.mark.parametrize("alone", ["decorrelate", {"name": "decorrelate"}])
+def test_one_adapter_needs_no_list(alone):
+    assert str(made(adapters=alone)) == str(made(adapters=[alone]))
+    assert str(made(adapters=alone)) != str(made())
 
 
 def test_mica_is_what_makes_patchtst_mix():

@@ -6,6 +6,8 @@ from small_models import BATCH, LOOKBACK, MARKS, marks_for, past_for, small
 from torch import Tensor, nn
 from torch.testing import assert_close
 
+from rearview.models import adapters
+
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("unchecked")]
 NAMES = ["patchtst", "itransformer", "transformer", "timer_xl", "crossformer", "duet", "gat"]
 TOLERANCE = 1e-9
@@ -57,6 +59,15 @@ def test_compiled_dropout_drops() -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_an_exported_network_takes_any_batch(name: str) -> None:
     model = small(name)
+    program = torch.export.export(model, (past_for(model),), dynamic_shapes={"past": {0: torch.export.Dim("batch")}})
+    for batch in (BATCH, 7):
+        past = past_for(model, batch)
+        same(program.module()(past), model(past))
+
+
+@pytest.mark.parametrize("adapter", adapters.names())
+def test_an_exported_adapter_takes_any_batch(adapter: str) -> None:
+    model = small("dlinear", adapters=[adapter])
     program = torch.export.export(model, (past_for(model),), dynamic_shapes={"past": {0: torch.export.Dim("batch")}})
     for batch in (BATCH, 7):
         past = past_for(model, batch)

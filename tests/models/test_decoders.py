@@ -186,6 +186,8 @@ def test_cross_attention_leaves_padding_out_and_never_has_nothing_to_see() -> No
         ("timer_xl", {"attention": "linear"}, "linear does not work pair by pair, but Timer-XL hides"),
         ("timer_xl", {"attention": "mica"}, "mica's memory .* in Timer-XL"),
         ("timer_xl", {"attention": "mica", "target": 0}, "mica does not work pair by pair"),
+        ("timer_xl", {"attention": "toa", "target": 0}, "toa mixes keys and values .* what target=0 hides"),
+        ("timer_xl", {"attention": "hyperglu", "target": 1}, "hyperglu mixes .*; use softmax, rbca or prime"),
         ("timer_xl", {"attention": "caps"}, "several of Timer-XL's tokens share a moment"),
         ("timer_xl", {"attention": "caps", "channels": 1}, "caps does not work pair by pair"),
         ("timer_xl", {"target": 3}, "target is 3; channels count from 0 to 2"),

@@ -39,15 +39,23 @@ def test_a_block_carries_news_along_one_edge(primed: bool, depth: int) -> None:
     assert torch.equal(moves(model), chained(depth))
 
 
-@pytest.mark.parametrize("attention", ["softmax", "prime", {"name": "toa", "kind": "softmax"}], ids=str)
-def test_another_mechanism_keeps_to_the_graph(attention: Any) -> None:
+@pytest.mark.parametrize("attention", ["softmax", "prime", "differential"])
+def test_another_mechanism_keeps_to_the_graph(attention: str) -> None:
     model = small("gat", channels=CHANNELS, edges=CHAIN, attention=attention, depth=1)
     weights = model.weights(past_for(model))
-    if attention != {"name": "toa", "kind": "softmax"}:
-        assert torch.equal(moves(model), chained(1))
-        assert torch.equal(weights[0][0, 0, 0] > 0, chained(1))
+    assert torch.equal(moves(model), chained(1))
+    assert torch.equal(weights[0][0, 0, 0] != 0, chained(1))
     complete = small("gat", channels=CHANNELS, attention=attention, depth=1)
     assert moves(complete).all()
+
+
+@pytest.mark.parametrize("attention", ["toa", {"name": "toa", "kind": "softmax"}, "hyperglu"], ids=str)
+def test_who_mixes_values_across_pairs_is_for_the_complete_graph_only(attention: Any) -> None:
+    with pytest.raises(SettingsError, match="mixes values across it; use gat's own attention, softmax or prime, or"):
+        small("gat", channels=CHANNELS, edges=CHAIN, attention=attention)
+    every = [(query, key) for query in range(CHANNELS) for key in range(CHANNELS)]
+    for edges in (None, every):
+        assert moves(small("gat", channels=CHANNELS, edges=edges, attention=attention, depth=1)).all()
 
 
 def test_on_the_complete_graph_softmax_is_itransformer() -> None:

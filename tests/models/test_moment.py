@@ -18,6 +18,7 @@ from rearview.models import moment
 BATCH, CHANNELS, LOOKBACK, STEPS, PATCH = 2, 3, 55, 7, 5
 SIZES = {"width": 22, "heads": 2, "head_width": 13, "depth": 3, "feed_forward": 17}
 FORM = {**SIZES, "patch": PATCH, "stride": PATCH, "form": "moment-1", "dropout": 0.1}
+OPERATOR_KINDS = ("relu", "softmax")
 EXTRAS = {
     "encoder.embed_tokens.weight": (29, 22),
     "patch_embedding.position_embedding.pe": (1, 31, 22),
@@ -145,13 +146,49 @@ def test_a_window_is_given_back_patch_by_patch(path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("mechanism", "own"),
-    [("rbca", []), ("linear", []), ({"name": "mica", "gate": "layerwise"}, ["attend.gate.beta"])],
-    ids=["rbca", "linear", "mica"],
+    [
+        ("rbca", []),
+        ({"name": "mica", "gate": "layerwise"}, ["attend.gate.beta"]),
+        *(({"name": "toa", "kind": kind}, ["attend.score_offset", "attend.value_offset"]) for kind in OPERATOR_KINDS),
+    ],
+    ids=str,
 )
 def test_published_weights_serve_other_mechanisms_too(path: Path, mechanism: Any, own: list[str]) -> None:
     model = created(attention=mechanism)
     left = moment.load_published(model, path)
     assert left == [f"stack.blocks.{index}.{name}" for index in range(3) for name in own] + ["head.weight", "head.bias"]
+
+
+@pytest.mark.parametrize(
+    "mechanism",
+    [
+        "linear",
+        "differential",
+        "hyperglu",
+        "gat",
+        "toa",
+        {"name": "toa", "half_width": True},
+        {"name": "mica", "local": "differential"},
+    ],
+    ids=str,
+)
+def test_published_weights_are_refused_where_queries_mean_something_else(path: Path, mechanism: Any) -> None:
+    with pytest.raises(SettingsError, match=r"keys whose products are scores.* toa \(kind relu or softmax\), or"):
+        moment.load_published(created(attention=mechanism), path)
+
+
+def test_published_weights_make_the_same_scores_under_another_scale(path: Path) -> None:
+    """With operators that mix nothing; weights are rounded to float32 after they are scaled."""
+    found = []
+    for scale in (None, 1.0):
+        model = created(attention={"name": "toa", "kind": "softmax", "score_scale": scale}).double().eval()
+        left = moment.load_published(model, path)
+        for name in left:
+            nn.init.zeros_(model.get_parameter(name))
+        past = torch.linspace(-1, 1, BATCH * CHANNELS * LOOKBACK, dtype=torch.float64).sin()
+        found.append(model.weights(past.view(BATCH, CHANNELS, LOOKBACK)))
+    for ours, theirs in zip(*found, strict=True):
+        assert_close(ours, theirs, rtol=1e-4, atol=1e-5)
 
 
 def change(stored: dict[str, Tensor], fault: str) -> dict[str, Tensor]:

@@ -63,6 +63,23 @@ def test_padding_leaves_batch_norm_as_zero_in_training_and_evaluation() -> None:
     assert_close(scattered_norm().eval()(x, mask)[mask], scattered_norm().eval()(x)[mask])
 
 
+def test_batch_norm_goes_back_through_two_passes() -> None:
+    """One with padding behind one without: statistics that are remembered are no part of either's way back."""
+    mask, x = padding(), tokens()
+    cotangent = torch.linspace(-1, 1, x.numel(), dtype=x.dtype).view(x.shape)
+    found = []
+    for together in (True, False):
+        made, given = scattered_norm().train(), x.clone().requires_grad_()
+        if together:
+            torch.autograd.backward([made(given), made(given, mask)], [cotangent, cotangent])
+        else:
+            made(given).backward(cotangent)
+            made(given, mask).backward(cotangent)
+        found.append((given.grad, made.running_mean, made.running_var))
+    for ours, theirs in zip(*found, strict=True):
+        assert_close(ours, theirs)
+
+
 def test_batch_norm_without_a_real_token_stays_finite() -> None:
     made = scattered_norm()
     out = made(tokens(), torch.zeros(BATCH, GROUPS, TOKENS, dtype=torch.bool))

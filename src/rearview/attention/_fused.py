@@ -6,8 +6,11 @@ from torch import Tensor
 from torch.nn import functional
 
 from rearview.attention import kernels
+from rearview.attention._precision import tf32_allowed
 from rearview.embed.dropout import dropout as drop
 
+REACH = 1 << 31
+"""Numbers from the first token of a head to its last that kernels can count: they do so in 32 bits."""
 Flat = Float[Tensor, "row head _ _"]
 FEW = 32
 """Up to so many keys plain operations beat torch's fused kernel on a CPU (by a factor of 2 at 16 and 24), and what they
@@ -70,13 +73,15 @@ def by_row(bias: Tensor, batch: int, group: int) -> Float[Tensor, "row _ token t
 
 
 def own_kernels_run(q: Tensor, k: Tensor, v: Tensor) -> bool:
-    """Whether kernels of our own can take these: on a GPU, of a type they know, as many keys as queries."""
+    """Whether kernels of our own can take these: on a GPU, of a type and size they know, as many keys as queries."""
     if not kernels.available(q.device):
         return False
     from rearview.attention.kernels._tiles import KNOWN
 
-    square = q.shape[-2] == k.shape[-2]
-    return square and q.dtype in KNOWN and q.dtype == k.dtype == v.dtype and min(*q.shape, *v.shape) > 0
+    if q.dtype not in KNOWN or not q.dtype == k.dtype == v.dtype:
+        return False
+    reached = all(part.shape[-2] * part.stride(-2) < REACH for part in (q, k, v))
+    return reached and q.shape[-2] == k.shape[-2] and min(*q.shape, *v.shape) > 0
 
 
 def long_fits(q: Tensor, k: Tensor, v: Tensor, dropout: float = 0.0) -> bool:
@@ -95,11 +100,13 @@ def learned(bias: Tensor | None) -> bool:
 
 def short(q: Tensor, v: Tensor) -> bool:
     """Whether axis and heads are small enough for the kernel that holds all scores of a head."""
+    from rearview.attention.kernels._tiles import roomy
     from rearview.attention.kernels.short import CRAMPED, LONGEST, WIDEST
 
     tokens, width = q.shape[-2], max(q.shape[-1], v.shape[-1])
-    cramped = q.dtype == torch.float32 and min(tokens, width) > CRAMPED
-    return tokens <= LONGEST and width <= WIDEST and not cramped
+    share = 1 if roomy(q.device) else 2
+    cramped = q.dtype == torch.float32 and min(tokens, width) > CRAMPED // share
+    return tokens <= LONGEST // share and width <= WIDEST and not cramped
 
 
 def _short_fits(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None) -> bool:
@@ -111,4 +118,4 @@ def _short_fits(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None) -> bool:
 
 def _long_pays(q: Tensor, k: Tensor, v: Tensor, dropout: float) -> bool:
     """Whether our kernel beats torch's: in TF32, which that one does not use; half precision is where it is at home."""
-    return long_fits(q, k, v, dropout) and q.dtype == torch.float32 and torch.backends.cuda.matmul.allow_tf32
+    return long_fits(q, k, v, dropout) and q.dtype == torch.float32 and tf32_allowed()

@@ -44,7 +44,7 @@ def softmax_by_query(
     top = torch.full((*logits.shape[:2], tokens), -torch.inf, dtype=logits.dtype, device=logits.device)
     top = top.scatter_reduce(2, place, logits.detach(), "amax")
     mass = torch.exp(logits - top.gather(2, place))
-    total = torch.zeros_like(top).scatter_add(2, place, mass)
+    total = torch.zeros_like(top, dtype=mass.dtype).scatter_add(2, place, mass)
     return mass / total.gather(2, place)
 
 

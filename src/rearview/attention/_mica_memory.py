@@ -4,8 +4,6 @@ M = sum_c w_c phi(K_c)^T [V_c 1] holds z in its last column. Weights come as log
 the largest of them, which cancels between M and z, so that no set of weights overflows or vanishes as a whole.
 """
 
-from contextlib import AbstractContextManager, nullcontext
-
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -14,8 +12,6 @@ from torch.nn import functional
 from rearview.attention._mica_gates import ABSENT, LogWeights
 
 EPS = 1e-6
-AUTOCAST = ("cpu", "cuda", "mps", "xpu")
-"""Kinds of device that have autocast."""
 LEAST = 1e-12  # the least sum of weights that eps is scaled by: 0 / 0 stays 0 where all weights that are left underflow
 
 Queries = Float[Tensor, "batch group head token key"]
@@ -41,7 +37,7 @@ def excluded(q: Queries, k: Queries, v: Values, logs: LogWeights | None, by_scor
     """
     v = with_ones(v)
     relative = logs is not None
-    logs = (q.new_zeros(1, q.shape[1], 1) if logs is None else logs).expand(len(k), -1, k.shape[2])
+    logs = (q.new_zeros(1, q.shape[1], 1) if logs is None else logs).expand(k.shape[0], -1, k.shape[2])
     index = (logs + k.sum((-1, -2)).log()).argmax(1, keepdim=True)
     heaviest = torch.zeros_like(logs, dtype=torch.bool).scatter(1, index, True)
     without = logs.masked_fill(heaviest, ABSENT)
@@ -50,7 +46,8 @@ def excluded(q: Queries, k: Queries, v: Values, logs: LogWeights | None, by_scor
     left = (without - largest_left).exp() * ~heaviest
     rest = remember(k * left[..., None, None], v)
     chosen = index[..., None, None]
-    q_chosen, k_chosen, v_chosen = (part.take_along_dim(chosen, dim=1) for part in (q, k, v))
+    # take_along_dim would do, but binds an exported layer to one size of batch.
+    q_chosen, k_chosen, v_chosen = (part.gather(1, chosen.expand(-1, -1, -1, *part.shape[3:])) for part in (q, k, v))
     weight = (logs - largest).exp()
     of_rest, of_chosen = (largest_left - largest).exp(), weight.gather(1, index)
     memory = of_rest.mT[..., None] * rest + of_chosen.mT[..., None] * remember(k_chosen, v_chosen)
@@ -105,9 +102,3 @@ def operator(q: Queries, k: Queries, logs: LogWeights | None, exclude_self: bool
     scores = torch.einsum("bghqd,bchkd->bghqck", q, k) * weights[:, :, :, None, :, None]
     total = weights.sum(-1)[..., None, None, None] if relative else 1.0
     return scores / (scores.sum((-1, -2), keepdim=True) + EPS * total)
-
-
-def full_precision(device: torch.device) -> AbstractContextManager[object]:
-    """Products as exact as their operands, under autocast too."""
-    # Asking torch whether a device has autocast would break a compiled graph in two.
-    return torch.autocast(device.type, enabled=False) if device.type in AUTOCAST else nullcontext()

@@ -14,10 +14,27 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from rearview.errors import SettingsError
+
 ROLLING = 12
 INSTANTANEOUS = 3
 
 Windows = Float[Tensor, "window channel time"]
+
+
+def check(owner: str, windows: Windows, kind: str, channels: int, lookback: int | None) -> None:
+    """Refuse windows that have other features than the pairs of a layer with these channels were made for."""
+    if lookback is None and kind in ("full", "lead_lag"):
+        raise SettingsError(
+            f"{owner}: features={kind!r} has a number for every lag of a window, but the layer's place does not say "
+            "how long windows are; give Site.lookback, or use features='instantaneous'."
+        )
+    found, wanted = tuple(windows.shape[1:]), (channels, windows.shape[2] if lookback is None else lookback)
+    if found != wanted:
+        raise SettingsError(
+            f"{owner}: the windows have {found[0]} channels of {found[1]} steps, but the layer was built for "
+            f"{wanted[0]} channels of {wanted[1]}."
+        )
 
 
 def standardised(x: Tensor) -> Tensor:

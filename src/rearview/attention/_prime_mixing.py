@@ -28,6 +28,15 @@ def budget(device: torch.device) -> int:
     return 1 << 19 if device.type == "cpu" else 1 << 25
 
 
+def spans(count: int, each: int, device: torch.device) -> list[tuple[int, int]]:
+    """From where to where to work at a time, on queries or edges of so many numbers each."""
+    if torch.compiler.is_compiling():
+        # A compiler would unroll the blocks, and an exported layer is to take a batch of any size.
+        return [(0, count)]
+    block = max(1, budget(device) // max(1, each))
+    return [(a, min(a + block, count)) for a in range(0, count, block)]
+
+
 PRIMERS_HELD = 1 << 24
 """Primers made at a time where a kernel applies them; what their making leaves for backward is some 6 times as much."""
 
@@ -107,7 +116,7 @@ def _block(q: Tensor, k: Tensor, v: Tensor, windows: int) -> tuple[int, bool]:
     if torch.compiler.is_compiling():
         # A compiler finds its own way through memory, in a graph that must not depend on the size of a batch.
         return queries, False
-    block = max(1, budget(q.device) // (batch * per_query))
+    block = max(1, budget(q.device) // max(1, batch * per_query))
     return block, queries > 8 * block
 
 
@@ -117,11 +126,9 @@ def _seeds(count: int, device: torch.device) -> Tensor:
 
 def scores(q: Tensor, k: Tensor, primers: FreeRows, scale: float) -> Float[Tensor, "batch head query key"]:
     """The primed scores of all pairs, block by block."""
-    block = max(1, budget(q.device) // (q.shape[0] * q.shape[1] * k.shape[2] * q.shape[3]))
-    starts = range(0, q.shape[2], block)
-    ends = [min(a + block, q.shape[2]) for a in starts]
-    parts = [_scores(q[:, :, a:b], k, primers(a, b, None), scale) for a, b in zip(starts, ends, strict=True)]
-    return torch.cat(parts, dim=2)
+    each = q.shape[0] * q.shape[1] * k.shape[2] * q.shape[3]
+    at = spans(q.shape[2], each, q.device)
+    return torch.cat([_scores(q[:, :, a:b], k, primers(a, b, None), scale) for a, b in at], dim=2)
 
 
 def _primed_rows(
@@ -161,28 +168,29 @@ def on_edges(
 ) -> Float[Tensor, "batch head query value_width"]:
     """The same with the sum over j running along edges (i, j) only: cost and memory grow with the edges."""
     weights = dropout(edge_weights(q, k, edges, primers, bias, scale), rate, rate > 0)
-    out = torch.zeros(*q.shape[:3], v.shape[-1], dtype=v.dtype, device=v.device)
+    # In float32, where sums under autocast would end: a sum is of one type, and rounded once.
+    wide = torch.promote_types(v.dtype, torch.float32)
+    out = torch.zeros(*q.shape[:3], v.shape[-1], dtype=wide, device=v.device)
     for a, b in _spans(q, v, edges):
-        out = out.index_add(2, edges[0, a:b], again(_edge_values, v, weights[..., a:b], edges[1, a:b], primers, a, b))
-    return out
+        part = again(_edge_values, v, weights[..., a:b], edges[1, a:b], primers, a, b)
+        out = out.index_add(2, edges[0, a:b], part.to(wide))
+    return out.to(v.dtype)
 
 
 def edge_weights(
     q: Tensor, k: Tensor, edges: Tensor, primers: Rows, bias: Tensor | None, scale: float
 ) -> Float[Tensor, "batch head edge"]:
     """softmax over the edges of each query."""
-    spans = _spans(q, k, edges)
-    logits = torch.cat([again(_edge_scores, q, k, edges[:, a:b], primers, a, b, scale) for a, b in spans], dim=-1)
+    at = _spans(q, k, edges)
+    logits = torch.cat([again(_edge_scores, q, k, edges[:, a:b], primers, a, b, scale) for a, b in at], dim=-1)
     if bias is not None:
         logits = logits + bias[..., edges[0], edges[1]]
     return softmax_by_query(logits, edges[0], q.shape[2])
 
 
 def _spans(q: Tensor, other: Tensor, edges: Tensor) -> list[tuple[int, int]]:
-    wide = max(q.shape[-1], other.shape[-1])
-    block = max(1, budget(q.device) // (q.shape[0] * q.shape[1] * wide))
-    count = edges.shape[1]
-    return [(a, min(a + block, count)) for a in range(0, count, block)]
+    each = q.shape[0] * q.shape[1] * max(q.shape[-1], other.shape[-1])
+    return spans(edges.shape[1], each, q.device)
 
 
 def _edge_scores(q: Tensor, k: Tensor, edges: Tensor, primers: Rows, a: int, b: int, scale: float) -> Tensor:

@@ -119,6 +119,8 @@ class Claims:
     """Has scores that a bias can be added to."""
     takes_gate: bool = False
     """Has scores or weights of pairs that can be multiplied by a gate."""
+    hides_pairs: bool = True
+    """Where it takes a bias: -inf keeps a token from a query altogether; False where values are mixed across pairs."""
     reduces_to_softmax_at: str | None = None
     """The setting at which the layer is softmax attention."""
 
@@ -179,6 +181,11 @@ class Attention(nn.Module, ABC):
 
     def check(self, x: Tensor) -> None:
         """Refuse tokens that this layer was not built for."""
+        if x.dim() != 4:
+            raise SettingsError(
+                f"An attention layer takes tokens [batch, group, token, width] and got {x.dim()} axes, "
+                f"{list(x.shape)}; where nothing is to stay apart, give one group: x[:, None]."
+            )
         if x.shape[2] > self.site.tokens or x.shape[3] != self.site.width:
             raise SettingsError(
                 f"This layer was built for up to {self.site.tokens} tokens of width {self.site.width} "
@@ -264,7 +271,7 @@ class Projected(Attention):
         """Queries, keys and values [batch, group, head, token, width of a head]."""
         self.check(x)
         parts = self.qkv(x).split(self.widths, dim=-1)
-        q, k, v = (part.view(*x.shape[:3], self.site.heads, -1).transpose(2, 3) for part in parts)
+        q, k, v = (part.unflatten(-1, (self.site.heads, -1)).transpose(2, 3) for part in parts)
         return (q, k, v) if self.turn is None else (*self.turn(q, k), v)
 
     def values(self, x: Tokens) -> Heads:

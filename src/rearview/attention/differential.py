@@ -115,9 +115,10 @@ class Layer(Projected):
 
     def _maps(self, q: Tensor, k: Tensor, given: Given) -> tuple[Tensor, Tensor, Carry | None]:
         """Queries and keys [2, batch, group, head, token, width] of the two maps, and what the next layer gets."""
-        q, k = (part.view(*part.shape[:-1], 2, -1).movedim(-2, 0) for part in (q, k))
+        # Behind batch and group: what is handed on has its windows first, and of each map both flatten as they lie.
+        q, k = (part.unflatten(-1, (2, -1)).movedim(-2, 2) for part in (q, k))
         q, k = joined(q, k, given.carry)
-        return q, k, None if given.carry is None else (q, k)
+        return q.movedim(2, 0), k.movedim(2, 0), None if given.carry is None else (q, k)
 
     def _bias(self, given: Given, like: Tensor) -> Tensor | None:
         bias = None if given.bias is None else given.bias.to(like.dtype)

@@ -30,7 +30,7 @@ from torch.nn import functional
 from rearview.attention import _prime_features as pairs
 from rearview.attention import prime
 from rearview.attention._graph import Edges, edge_list, softmax_by_query, spread
-from rearview.attention._prime_mixing import budget
+from rearview.attention._prime_mixing import spans
 from rearview.attention._recompute import again
 from rearview.attention.contract import Carry, Claims, Given, Heads, Projected, Site, Tokens, additive
 from rearview.embed.dropout import dropout
@@ -100,10 +100,12 @@ class Layer(Projected):
 
     def prepare(self, windows: Float[Tensor, "window channel time"]) -> None:
         """Average the features of every edge over training windows; tokens that are no channels have none."""
-        if self.primer is None or self.primer.expand is None:
+        kind = self.settings.features
+        if self.primer is None or not self.channels or kind == "random":
             return
+        pairs.check("gat", windows, kind, self.channels, self.site.lookback)
         with torch.no_grad():
-            found = pairs.features(windows[:, : self.channels], self.settings.features)
+            found = pairs.features(windows, kind)
             query, key = self.edges.clamp(max=self.channels - 1)
             self.primer.features.copy_(found.to(self.primer.features)[query, key])
 
@@ -111,11 +113,13 @@ class Layer(Projected):
         edges, views = self._within(q.shape[3])
         weights = dropout(self._along(q, k, given, edges, views), self.site.dropout, self.training)
         rows, x = v.flatten(0, 1), given.x.flatten(0, 1)
-        out = torch.zeros_like(rows)
+        # In float32, where sums under autocast would end: a sum is of one type, and rounded once.
+        wide = torch.promote_types(v.dtype, torch.float32)
+        out = torch.zeros_like(rows, dtype=wide)
         for a, b in self._spans(rows, edges):
             part = again(self._messages, rows, x, weights[..., a:b], edges[:, a:b], views, a, b)
-            out = out.index_add(2, edges[0, a:b], part)
-        return out.view(v.shape), given.carry
+            out = out.index_add(2, edges[0, a:b], part.to(wide))
+        return out.to(v.dtype).view(v.shape), given.carry
 
     def operator(self, q: Tensor, k: Tensor, given: Given) -> Float[Tensor, "batch group head query key"]:
         """Where edges are primed it is applied to each edge's own values, W (h_j * F_ij); `modulators` has F."""
@@ -138,8 +142,8 @@ class Layer(Projected):
     ) -> Float[Tensor, "row head edge"]:
         """The weights of all edges."""
         rows = [part.flatten(0, 1) for part in (q, k, given.x)]
-        spans = self._spans(rows[0], edges)
-        logits = torch.cat([again(self._scores, *rows, edges[:, a:b], views, a, b) for a, b in spans], dim=-1)
+        at = self._spans(rows[0], edges)
+        logits = torch.cat([again(self._scores, *rows, edges[:, a:b], views, a, b) for a, b in at], dim=-1)
         for added in (given.bias, None if given.mask is None else additive(given.mask, q.dtype)):
             if added is not None:
                 whole = added.to(q.dtype).expand(*q.shape[:3], q.shape[3], q.shape[3])
@@ -180,11 +184,7 @@ class Layer(Projected):
         return self.edges[:, kept], lambda a, b: made[a:b]
 
     def _spans(self, rows: Tensor, edges: Edges) -> list[tuple[int, int]]:
-        if torch.compiler.is_compiling():
-            # A compiler would unroll the blocks, and an exported layer is to take a batch of any size.
-            return [(0, edges.shape[1])]
-        block = max(1, budget(rows.device) // (len(rows) * max(sum(self.widths[1:]), self.site.width)))
-        return [(a, min(a + block, edges.shape[1])) for a in range(0, edges.shape[1], block)]
+        return spans(edges.shape[1], rows.shape[0] * max(sum(self.widths[1:]), self.site.width), rows.device)
 
 
 def _looking_back(edges: Edges, site: Site) -> Int[Tensor, "2 _"]:

@@ -112,11 +112,11 @@ class Layer(Projected):
         self.gather = nn.Parameter(torch.empty(factor).normal_(std=FACTOR_SCALE))
         self.query_gate = nn.Linear(site.width, self.widths[0])
         self.rank_gate = nn.Linear(site.width, 3 * site.heads * settings.rank)
-        self.claims = Claims(causal=site.causal)
+        self.claims = Claims(causal=site.causal, hides_pairs=False)
 
     def heads(self, x: Tokens) -> tuple[Tensor, Tensor, Tensor]:
         q, k, v = super().heads(x)
-        gate = self.query_gate(x).sigmoid().view(*x.shape[:3], self.site.heads, -1).transpose(2, 3)
+        gate = self.query_gate(x).sigmoid().unflatten(-1, (self.site.heads, -1)).transpose(2, 3)
         return q * gate, k, v
 
     def mix(self, q: Tensor, k: Tensor, v: Tensor, given: Given) -> tuple[Heads, Carry | None]:
@@ -159,7 +159,7 @@ class Layer(Projected):
 
     def _branches(self, q: Tensor, k: Tensor, given: Given) -> tuple[Tensor, Tensor]:
         """Scaled queries and real keys [2, batch, group, head, token, width] of gate and scale."""
-        q, k = (part.view(*part.shape[:-1], 2, -1).movedim(-2, 0) for part in (q, k))
+        q, k = (part.unflatten(-1, (2, -1)).movedim(-2, 0) for part in (q, k))
         return q * self.scale, _real(k, given)
 
     def _mixers(self, given: Given) -> tuple[Tensor, Tensor, Tensor, Tensor]:

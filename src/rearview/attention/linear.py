@@ -62,7 +62,7 @@ def chunked(q: Heads, k: Heads, v: Values, chunk: int = CHUNK) -> tuple[Tensor, 
     tokens = q.shape[-2]
     padding = -tokens % chunk
     q, k, v = (functional.pad(part, (0, 0, 0, padding)) for part in (q, k, v))
-    q, k, v = (part.view(*part.shape[:-2], -1, chunk, part.shape[-1]) for part in (q, k, v))
+    q, k, v = (part.unflatten(-2, (-1, chunk)) for part in (q, k, v))
     v = functional.pad(v, (0, 1), value=1.0)  # the last column sums the weights: the normaliser comes for free
     state = k.transpose(-1, -2) @ v
     before = functional.pad(state.cumsum(-3)[..., :-1, :, :], (0, 0, 0, 0, 1, 0))

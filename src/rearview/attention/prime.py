@@ -140,7 +140,7 @@ class Primer(nn.Module):
             s = s.to(self.hidden.weight.dtype)
         hidden = functional.gelu(functional.linear(s, self.hidden.weight, self.hidden.bias))
         made = functional.linear(hidden, self.out.weight, self.out.bias)
-        return made.view(*made.shape[:-1], self.heads, -1)
+        return made.unflatten(-1, (self.heads, -1))
 
 
 class Layer(Projected):
@@ -177,10 +177,12 @@ class Layer(Projected):
 
     def prepare(self, windows: Float[Tensor, "window channel time"]) -> None:
         """Average the features of every pair over training windows; tokens that are no channels have none."""
-        if self.primer.expand is None or self.settings.per_window:
+        kind = self.settings.features
+        if not self.channels or kind == "random" or self.settings.per_window:
             return
+        pairs.check("prime", windows, kind, self.channels, self.site.lookback)
         with torch.no_grad():
-            found = pairs.features(windows[:, : self.channels], self.settings.features).to(self.primer.features)
+            found = pairs.features(windows, kind).to(self.primer.features)
             if self.edges is not None:
                 found = self._along_edges(found)
             self.primer.features.copy_(found)
@@ -198,7 +200,7 @@ class Layer(Projected):
         return whole.index_put((self.edges[0], self.edges[1]), made)
 
     def mix(self, q: Tensor, k: Tensor, v: Tensor, given: Given) -> tuple[Heads, Carry | None]:
-        batch, group, heads, tokens, _ = q.shape
+        batch, group, _, tokens, _ = q.shape
         rate = self.site.dropout if self.training else 0.0
         bias = self._bias(given, q)
         q, k, v = q.flatten(0, 1), k.flatten(0, 1), v.flatten(0, 1)
@@ -215,7 +217,7 @@ class Layer(Projected):
         else:
             edges, rows = self._edges_within(tokens)
             out = mixing.on_edges(q, k, v, edges, rows, bias, scale, rate)
-        return out.view(batch, group, heads, tokens, -1), given.carry
+        return out.unflatten(0, (batch, group)), given.carry
 
     def operator(self, q: Tensor, k: Tensor, given: Given) -> Float[Tensor, "batch group head query key"]:
         batch, group, heads, tokens, _ = q.shape
@@ -280,7 +282,8 @@ class Layer(Projected):
         return self._features_of(given.windows).repeat_interleave(given.x.shape[1], dim=0)
 
     def _features_of(self, windows: Tensor) -> Tensor:
-        return pairs.features_each(windows[:, : self.channels], self.settings.features)
+        pairs.check("prime", windows, self.settings.features, self.channels, self.site.lookback)
+        return pairs.features_each(windows, self.settings.features)
 
     def _bias(self, given: Given, like: Tensor) -> Tensor | None:
         """All that is added to the scores: [batch * group, head, query, key], or None."""

@@ -12,7 +12,8 @@ filters and projections are within reach, which no row of a softmax is (proposit
 
 Stochastic operator regularisation (SOR), in training: M~ = M * B / (1 - p), p ~ U[0, 1) once a call, B_jk ~ Bern(1 - p)
 once a matrix and head, not once a sample. E[M~ | p] = M, Var[M~ | p] = p / (1 - p) M^2; the variance has no bound and
-is meant to have none. As p goes to 1 the layer falls back to S = I.
+is meant to have none. As p goes to 1 the layer falls back to S = I. Where a batch is cut to fit memory a call is one
+part of it, and each part has a draw of its own.
 
 What runs is A S1 = Q (S1^T K)^T and (W S2) V = W (S2 V): attention with mixed keys and mixed values. That costs
 N^2 d_h instead of N^3, and the softmax kind runs on the fused kernel. S^T K is taken as K + M^T K, with M~ formed in
@@ -203,6 +204,7 @@ class Layer(Projected):
             needs_time_order=self.decay is not None or settings.causal,
             carries_scores=settings.carry_scores,
             takes_gate=True,
+            hides_pairs=False,
             reduces_to_softmax_at="kind softmax, M1 = M2 = 0",
         )
 
@@ -247,11 +249,12 @@ class Layer(Projected):
 
     def _branches(self, q: Tensor, k: Tensor, given: Given) -> tuple[Tensor, Tensor, Carry | None]:
         """Queries and keys [branch, batch, group, head, token, width], and what the next layer gets."""
-        q, k = (part.view(*part.shape[:-1], self.branches, -1).movedim(-2, 0) for part in (q, k))
-        if not self.settings.carry_scores or given.carry is None:
-            return q, k, given.carry
-        q, k = joined(q, k, given.carry)
-        return q, k, (q, k)
+        # Behind batch and group: what is handed on has its windows first, and of each branch both flatten as they lie.
+        q, k = (part.unflatten(-1, (self.branches, -1)).movedim(-2, 2) for part in (q, k))
+        handed_on = given.carry
+        if self.settings.carry_scores and given.carry is not None:
+            q, k = handed_on = joined(q, k, given.carry)
+        return q.movedim(2, 0), k.movedim(2, 0), handed_on
 
     def _attended(self, q: Tensor, k: Tensor, v: Tensor, given: Given) -> Heads:
         """Attention to mixed keys and values, by a fused kernel where there is one."""

@@ -31,6 +31,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
+from rearview.attention._precision import full_precision
 from rearview.errors import SettingsError
 from rearview.models.contract import Past
 from rearview.models.dlinear import Average, ChannelLinear
@@ -100,7 +101,7 @@ class ChannelGate(nn.Module):
 
     def forward(self, x: Past, sample: bool) -> Float[Tensor, "batch 1 1 channel channel"]:
         # Distances are differences of large amplitudes, which bfloat16 does not hold apart.
-        with torch.autocast(device_type=x.device.type, enabled=False):
+        with full_precision(x.device):
             logit = 2 * torch.logit(self.alike(x.to(self.metric.dtype)), UNLIKELY)
             if sample:
                 logit = logit + logistic_like(logit)

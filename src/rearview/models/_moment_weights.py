@@ -9,7 +9,8 @@
     encoder.final_layer_norm.weight                                     stack.final
     head.linear.{weight, bias}                                          head, where a window is asked for
 
-T5's scores are not scaled and ours are, so the queries are multiplied by sqrt(d_h): 8, which costs no digit.
+T5's scores are not scaled and ours are, so the queries are multiplied by sqrt(d_h): 8, which costs no digit. Where
+toa has a `score_scale` of its own they are divided by that.
 """
 
 from collections.abc import Iterator
@@ -85,13 +86,15 @@ def _block(theirs: str, block: Block) -> Iterator[Place]:
     # mica has a mechanism within each channel, whose maps these are; what it adds to them is its own.
     attend = getattr(block.attend, "local", block.attend)
     widen, narrow = block.feed_forward[0], block.feed_forward[2]
-    if not isinstance(attend, Projected) or not isinstance(widen, Gated):
+    if not isinstance(attend, Projected) or not _scores_by_products(attend) or not isinstance(widen, Gated):
         raise SettingsError(
-            "Published MOMENT weights have queries, keys, values and a gated feed-forward part, and this network has "
-            "not; build it with form='moment-1' and softmax, rbca, toa, prime or mica attention."
+            "Published MOMENT weights have queries and keys whose products are scores, values and a gated feed-forward "
+            "part, and this network has not; build it with form='moment-1' and softmax, rbca, prime, "
+            "toa (kind relu or softmax), or mica over one of these."
         )
     queries, keys, values = attend.qkv.weight.split(attend.widths)
-    yield Place(f"{theirs}.0.SelfAttention.q.weight", queries, attend.site.per_head**0.5)
+    scale = getattr(attend, "scale", attend.site.per_head**-0.5)
+    yield Place(f"{theirs}.0.SelfAttention.q.weight", queries, 1 / scale)
     yield Place(f"{theirs}.0.SelfAttention.k.weight", keys)
     yield Place(f"{theirs}.0.SelfAttention.v.weight", values)
     yield Place(f"{theirs}.0.SelfAttention.o.weight", attend.out.weight)
@@ -100,6 +103,14 @@ def _block(theirs: str, block: Block) -> Iterator[Place]:
     yield Place(f"{theirs}.1.DenseReluDense.wi_1.weight", widen.value.weight)
     yield Place(f"{theirs}.1.DenseReluDense.wo.weight", narrow.get_parameter("weight"))
     yield Place(f"{theirs}.1.layer_norm.weight", block.norm_fed.get_parameter("weight"))
+
+
+def _scores_by_products(attend: Projected) -> bool:
+    """Whether a whole head's query times a key is the score of a pair, as T5's is.
+
+    Others map them first (linear), add them (gat), or cut a head's in two (differential, toa's gated kind).
+    """
+    return attend.claims.reduces_to_softmax_at is not None and getattr(attend, "branches", 1) == 1
 
 
 def _check(path: Path, shapes: dict[str, tuple[int, ...]], places: list[Place]) -> None:

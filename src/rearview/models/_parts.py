@@ -20,8 +20,8 @@ PER_WINDOW = 4
 def in_parts(work: Callable[..., T], windows: int, cut: Sequence[Tensor | None], beside: Sequence[Any] = ()) -> T:
     """work(*cut, *beside) for `windows` windows at a time, joined.
 
-    All of `cut` have the windows first. Of `beside`, and of tuples in it, those with five axes have them first, unless
-    they are the same for all; others are handed to every part.
+    All of `cut` have the windows first. Of `beside`, and of tuples in it, those with five axes or more have them first,
+    unless they are the same for all, with 1 there; others are handed to every part.
     """
     first = cut[0]
     assert first is not None
@@ -40,7 +40,8 @@ def _done(work: Callable[..., Any], given: tuple[Any, ...]) -> Any:
 def _pieces(given: Any, batch: int, windows: int, parts: int) -> Sequence[Any]:
     if isinstance(given, tuple) and given:
         return list(zip(*(_pieces(one, batch, windows, parts) for one in given), strict=True))
-    if isinstance(given, Tensor) and given.dim() > PER_WINDOW and len(given) == batch:
+    if isinstance(given, Tensor) and given.dim() > PER_WINDOW and len(given) != 1:
+        assert len(given) == batch, f"what a layer is handed has {len(given)} entries for {batch} windows"
         return given.split(windows)
     return [given] * parts
 

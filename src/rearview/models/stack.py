@@ -89,8 +89,10 @@ class TokenBatchNorm(nn.BatchNorm1d):
         assert self.num_batches_tracked is not None
         assert self.momentum is not None
         self.num_batches_tracked.add_(1)
-        self.running_mean.lerp_(mean.to(self.running_mean.dtype), self.momentum)
-        self.running_var.lerp_(var.to(self.running_var.dtype), self.momentum)
+        for running, found in ((self.running_mean, mean), (self.running_var, var)):
+            # By way of data, unseen by autograd, as torch's own norm does it: that one keeps them for its way back,
+            # where they are not used, and a pass without padding may still be on it.
+            running.data.lerp_(found.to(running.dtype), self.momentum)
 
 
 class TokenLayerNorm(nn.LayerNorm):

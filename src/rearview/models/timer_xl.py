@@ -88,7 +88,7 @@ class Network(Encoder):
         site = self._site(settings)
         block = BlockSettings(settings.feed_forward, activation=settings.activation, dropout=settings.dropout)
         self.stack = Stack(site, settings.depth, block, attention, final_norm="layer")
-        self._refuse_unfit(split(attention)[0])
+        self._refuse_unfit(split(attention)[0], settings.target)
         self.variable_bias = nn.Parameter(torch.randn(settings.depth, 2, settings.heads))
         self.scale = site.per_head**-0.5
         channel = torch.arange(shape.channels).repeat_interleave(self.patches.tokens)
@@ -165,13 +165,19 @@ class Network(Encoder):
         informs = (channel == target)[:, None] & (channel != target)
         return ~(own_past | informs)
 
-    def _refuse_unfit(self, name: str) -> None:
+    def _refuse_unfit(self, name: str, target: int | None) -> None:
         for block in self.stack.blocks:
             assert isinstance(block, Block)
-            if block.attend.claims.mixes_groups or not block.attend.claims.takes_bias:
+            claims = block.attend.claims
+            if claims.mixes_groups or not claims.takes_bias:
                 raise SettingsError(
                     f"{name} does not work pair by pair, but Timer-XL hides some pairs of tokens and adds a bias to "
                     "the others; use softmax, rbca, toa or prime."
+                )
+            if target is not None and not claims.hides_pairs:
+                raise SettingsError(
+                    f"{name} mixes keys and values across tokens, so what target={target} hides from the other "
+                    "channels would reach them; use softmax, rbca or prime, or leave target out."
                 )
 
 

@@ -5,6 +5,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from rearview.attention._precision import tf32_allowed
+
 KNOWN = (torch.float32, torch.bfloat16, torch.float16)
 """The types that the kernels take."""
 ROOMY = (9, 10)
@@ -39,7 +41,7 @@ def block(size: int) -> int:
 
 def precision(dtype: torch.dtype) -> str:
     """How products of float32 run: as torch's own do, so in TF32 only where the caller allows it."""
-    exact = dtype == torch.float32 and not torch.backends.cuda.matmul.allow_tf32
+    exact = dtype == torch.float32 and not tf32_allowed()
     # Three products on tensor cores are as exact as float32 arithmetic, at a fraction of its time.
     return "tf32x3" if exact else "tf32"
 

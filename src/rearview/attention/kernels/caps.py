@@ -65,7 +65,7 @@ def _fading(fade, added, REVERSE: tl.constexpr):
 def _state(local, carried, border, chunk, segment, c, e, channels, values):
     """S at a chunk's border, for channels c and values e along two axes: the segment's own, and the rest, faded."""
     inside, at = (c < channels) & (e < values), c * values + e
-    own = tl.load(local + chunk * channels * values + at, mask=inside, other=0.0)
+    own = tl.load(local + chunk.to(tl.int64) * channels * values + at, mask=inside, other=0.0)
     outside = tl.load(border + segment * channels * values + at, mask=inside, other=0.0)
     return own + tl.exp(tl.load(carried + chunk * channels + c, mask=c < channels, other=0.0)) * outside
 
@@ -187,7 +187,7 @@ def _backward(
         dk += tl.sum(dstate * v[:, :, None], 1)
         da += tl.sum(dstate * left, 1)
         dv = tl.sum(dstate * k[:, None, :], 2)
-        _store(DV + tl.program_id(1) * rows * tokens * values + narrow, dv, t, e, tokens, values)
+        _store(DV + tl.program_id(1).to(tl.int64) * rows * tokens * values + narrow, dv, t, e, tokens, values)
     _store(DQ + wide, dq, t, c, tokens, channels)
     _store(DK + wide, dk, t, c, tokens, channels)
     _store(DA + wide, da, t, c, tokens, channels)

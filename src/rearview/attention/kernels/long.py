@@ -62,7 +62,8 @@ def attend_long(
     [row, token] is False on padding. Only the gated kind has two branches, only the softmax kind takes a fading.
     """
     furthest = v.shape[2] - 1 if back is None else min(back, v.shape[2] - 1)
-    inputs = packed(q), packed(k), packed(v), None if fading is None else packed(fading), real
+    beside = (None if part is None else packed(part) for part in (fading, real))
+    inputs = packed(q), packed(k), packed(v), *beside
     settings = furthest, scale, causal or fading is not None, kind
     if torch.compiler.is_compiling():
         return long_attention(*inputs, *settings)[0]

@@ -46,7 +46,7 @@ def _forward(
     X, M, OUT, xs, xb, xh, xt, ms, mh, mi, mj, os, ob, oh, ot, rows, heads, tokens,
     WIDTH: tl.constexpr, TOKENS: tl.constexpr, COLUMNS: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
-    s, h = tl.program_id(0) // heads, tl.program_id(0) % heads
+    s, h = tl.program_id(0).to(tl.int64) // heads, tl.program_id(0).to(tl.int64) % heads
     X, OUT = X + s * xs + h * xh, OUT + s * os + h * oh
     m = _matrix(M + s * ms + h * mh, tokens, mi, mj, TOKENS)
     for first in range(tl.program_id(1) * COLUMNS, rows * WIDTH, tl.num_programs(1) * COLUMNS):
@@ -62,7 +62,7 @@ def _backward(
     X, M, G, DX, SUMS, xs, xb, xh, xt, ms, mh, mi, mj, gs, gb, gh, gt, ds, db, dh, dt, rows, heads, tokens,
     WIDTH: tl.constexpr, TOKENS: tl.constexpr, COLUMNS: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
-    s, h = tl.program_id(0) // heads, tl.program_id(0) % heads
+    s, h = tl.program_id(0).to(tl.int64) // heads, tl.program_id(0).to(tl.int64) % heads
     X, G, DX = X + s * xs + h * xh, G + s * gs + h * gh, DX + s * ds + h * dh
     m = _matrix(M + s * ms + h * mh, tokens, mj, mi, TOKENS)
     total = tl.zeros((TOKENS, TOKENS), tl.float32)

@@ -25,9 +25,11 @@ from rearview.attention.kernels import Wrap, plain
 from rearview.attention.kernels._tiles import block, like, packed, precision, put, tile
 
 LONGEST = 128
+"""The longest axis; on smaller chips, half of it."""
 WIDEST = 128
 CRAMPED = 64
-"""Above it in both tokens and width, backward's six tiles of float32 take 384 KiB of a chip's 227 of shared memory."""
+"""Above it in both tokens and width, backward's six tiles of float32 take 384 KiB of a chip's 227 of shared memory; on
+smaller chips, above half of it."""
 
 
 @triton.jit

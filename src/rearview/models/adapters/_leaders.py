@@ -32,7 +32,10 @@ def leading(windows: Float[Tensor, "window channel time"], count: int) -> Leader
     """The `count` strongest leaders of every channel."""
     batch, channels, length = windows.shape
     spectrum = torch.fft.rfft(standardised(windows))
-    portion = max(1, _CELLS_AT_ONCE // (batch * channels * length))
+    # A compiler would unroll the portions, and an exported network is to take a batch of any size.
+    portion = channels
+    if not torch.compiler.is_compiling():
+        portion = max(1, _CELLS_AT_ONCE // max(1, batch * channels * length))
     found = [_strongest(part, spectrum, length, count) for part in spectrum.split(portion, dim=1)]
     return Leaders(*(torch.cat(parts, dim=1) for parts in zip(*found, strict=True)))
 

@@ -14,6 +14,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from rearview.attention._precision import full_precision
 from rearview.attention.contract import Weights
 from rearview.models.adapters.contract import Around, refuse_classes, refuse_mixing, refuse_one_channel
 from rearview.models.contract import Marks, Model, Past, Real, Steps
@@ -48,7 +49,7 @@ class Adapter(Around):
         mask: Real | None = None,
     ) -> Steps:
         components = self.network(self._turned(past), past_marks, future_marks, mask=mask)
-        return self.rotation @ components.to(past.dtype) + self.mean
+        return self._back(components.to(past.dtype))
 
     def weights(
         self,
@@ -75,4 +76,10 @@ class Adapter(Around):
         super().prepare(self._turned(windows))
 
     def _turned(self, past: Past) -> Past:
-        return self.rotation.T @ (past - self.mean)
+        # A rotation and its inverse cancel only as far as both are exact: under autocast too they run as they are.
+        with full_precision(past.device):
+            return self.rotation.T @ (past - self.mean)
+
+    def _back(self, components: Steps) -> Steps:
+        with full_precision(components.device):
+            return self.rotation @ components + self.mean

@@ -1,0 +1,35 @@
+"""Which sizes are sent to the kernels of our own; asked where they can run, and answered without running them."""
+
+import pytest
+import torch
+from kernel_parts import needs_kernels
+
+from rearview.attention import _fused, kernels
+
+pytestmark = needs_kernels
+
+
+@pytest.mark.parametrize(
+    ("tokens", "width", "dtype", "large", "small"),
+    [
+        (128, 64, torch.bfloat16, True, False),
+        (64, 128, torch.bfloat16, True, True),
+        (64, 64, torch.float32, True, False),
+        (64, 32, torch.float32, True, True),
+        (32, 128, torch.float32, True, True),
+    ],
+)
+def test_smaller_chips_get_half_of_a_short_axis(tokens, width, dtype, large, small, monkeypatch):
+    from rearview.attention.kernels import _tiles
+
+    part = torch.empty(1, 1, tokens, width, dtype=dtype)
+    for roomy, fits in ((True, large), (False, small)):
+        monkeypatch.setattr(_tiles, "roomy", lambda device, answer=roomy: answer)
+        assert _fused.short(part, part) is fits
+
+
+def test_what_32_bits_can_not_count_is_left_to_torch(monkeypatch):
+    monkeypatch.setattr(kernels, "available", lambda device: True)
+    for tokens, fits in ((1 << 20, True), (1 << 21, False)):
+        part = torch.empty(1, tokens, 8, 128, device="meta").transpose(1, 2)
+        assert _fused.own_kernels_run(part, part, part) is fits
