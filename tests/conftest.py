@@ -6,10 +6,15 @@ from pathlib import Path
 
 import pytest
 
-_ATTENTION = Path(__file__).parents[1] / "src" / "rearview" / "attention"
-# Of attention, module by module: a check wrapped around a kernel would be compiled for the GPU in its place.
-_CHECKED = [f"rearview.attention.{file.stem}" for file in _ATTENTION.glob("*.py") if file.stem != "__init__"]
-_CHECKED += ["rearview.embed", "rearview.models"]
+_SOURCE = Path(__file__).parents[1] / "src"
+# Of these stages, one by one: a check wrapped around a kernel would be compiled for the GPU in its place.
+_CHECKED = [
+    f"rearview.{stage}.{part.stem}"
+    for stage in ("attention", "models")
+    for part in (_SOURCE / "rearview" / stage).iterdir()
+    if part.stem not in ("__init__", "kernels", "__pycache__")
+]
+_CHECKED += ["rearview.embed"]
 
 if all(importlib.util.find_spec(package) for package in ("jaxtyping", "beartype")):
     from jaxtyping import install_import_hook

@@ -1,4 +1,4 @@
-"""The name maps and small networks of this folder are importable by its tests; shape checks can be switched off."""
+"""What tests of this folder import lies here, and for kernels beside attention's; shape checks can be switched off."""
 
 import sys
 from collections.abc import Iterator
@@ -8,6 +8,7 @@ import jaxtyping
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
+sys.path.append(str(Path(__file__).parents[1] / "attention"))
 
 
 @pytest.fixture

@@ -17,6 +17,7 @@ from rearview.attention._fused import attend
 from rearview.attention.contract import Attention, Mask, Site, Tokens, Weights
 from rearview.embed import Dropout
 from rearview.errors import SettingsError
+from rearview.models._joining import joined
 from rearview.models.stack import Block, BlockSettings, mechanisms, norm
 
 Memory = Float[Tensor, "batch group key width"]
@@ -64,9 +65,8 @@ class DecoderBlock(Block):
 
     def crossed(self, x: Tokens, memory: Memory, mask: Mask | None, memory_mask: Remembered | None) -> Tokens:
         """The tokens after the look at the memory."""
-        seen = self.norm_crossed(x, mask) if self.pre else x
-        x = x + self.drop_crossed(self.cross(seen, memory, memory_mask))
-        return x if self.pre else self.norm_crossed(x, mask)
+        seen, last = (self.norm_crossed(x, mask), None) if self.pre else (x, self.norm_crossed)
+        return joined(x, self.cross(seen, memory, memory_mask), self.drop_crossed, last, mask)
 
 
 class Decoder(nn.Module):

@@ -16,6 +16,7 @@ from torch.nn import functional
 from rearview.attention.contract import Attention, Mask, Tokens, Weights
 from rearview.embed import Dropout
 from rearview.models._decoder import Cross, Memory, Remembered
+from rearview.models._joining import joined
 from rearview.models.stack import Block, BlockSettings, Feeding, norm
 
 
@@ -29,7 +30,7 @@ class Looking(Feeding):
         self.norm_crossed = norm("layer", width)
 
     def forward(self, x: Tokens, memory: Memory, mask: Remembered | None = None) -> Tokens:
-        return self.fed(self.norm_crossed(x + self.drop_crossed(self.cross(x, memory, mask))))
+        return self.fed(joined(x, self.cross(x, memory, mask), self.drop_crossed, self.norm_crossed))
 
 
 class Routed(Looking):
@@ -70,7 +71,7 @@ class Merge(nn.Module):
     def __init__(self, width: int, size: int) -> None:
         super().__init__()
         self.size = size
-        self.norm = nn.LayerNorm(size * width)
+        self.norm = norm("layer", size * width)
         self.project = nn.Linear(size * width, width)
 
     def forward(self, x: Tokens) -> Float[Tensor, "batch group joined width"]:

@@ -35,7 +35,7 @@ from rearview.models._two_stage import Looking, Merge, TwoStage
 from rearview.models.contract import Logits, Marks, ModelClaims, Past, Real, Shape, Steps, refuse_marks
 from rearview.models.encoder import Encoder, Read
 from rearview.models.heads import Classes
-from rearview.models.stack import BlockSettings
+from rearview.models.stack import BlockSettings, norm
 
 Scale = tuple[Tensor, Tensor | None]
 """Tokens [batch, channel, segment, width] and which of them are real; from scale to scale there are fewer segments."""
@@ -83,7 +83,7 @@ class Network(Encoder):
         self.patches = Patches(shape.lookback, patch, patch, width, pad_end=False, fill="end", bias=False)
         self.positions = Sinusoidal(self.patches.tokens, width)
         self.places = nn.Parameter(torch.randn(shape.channels, self.patches.tokens, width))
-        self.norm = nn.LayerNorm(width)
+        self.norm = norm("layer", width)
         segments = [self.patches.tokens]
         for _ in range(settings.depth - 1):
             segments.append(-(-segments[-1] // settings.merge))

@@ -16,6 +16,7 @@ from rearview import attention
 from rearview.attention.contract import Attention, Carry, Mask, Site, Tokens, Weights
 from rearview.embed import Dropout
 from rearview.errors import SettingsError
+from rearview.models._joining import joined, normalised, widened
 from rearview.models._parts import in_parts
 
 Bias = Tensor | list[Tensor] | None
@@ -99,7 +100,7 @@ class TokenLayerNorm(nn.LayerNorm):
     """Layer normalisation; a token needs no other, so padding does not matter."""
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
-        return super().forward(x)
+        return normalised(x, self)
 
 
 class TokenRMSNorm(nn.Module):
@@ -145,6 +146,30 @@ def _widening(width: int, settings: BlockSettings) -> list[nn.Module]:
     return [nn.Linear(width, settings.feed_forward, bias=settings.bias), ACTIVATIONS[settings.activation]()]
 
 
+class FeedForward(nn.Sequential):
+    """drop(W2 drop(activation(W1 x)))."""
+
+    def __init__(self, width: int, settings: BlockSettings) -> None:
+        hidden = settings.dropout if settings.hidden_dropout is None else settings.hidden_dropout
+        super().__init__(
+            *_widening(width, settings),
+            Dropout(hidden),
+            nn.Linear(settings.feed_forward, width, bias=settings.bias),
+            Dropout(settings.dropout),
+        )
+
+    def onto(self, x: Tokens, seen: Tokens, norm: nn.Module | None = None, mask: Mask | None = None) -> Tokens:
+        """norm(x + self(seen)), without the norm if there is none."""
+        *widening, dropped, narrow, last = self
+        assert isinstance(dropped, Dropout)
+        assert isinstance(last, Dropout)
+        if isinstance(widening[0], Gated):
+            hidden = dropped(widening[0](seen))
+        else:
+            hidden = widened(seen, widening[0], widening[1], dropped)
+        return joined(x, hidden, last, norm, mask, narrow=narrow)
+
+
 class Feeding(nn.Module):
     """What every block ends with: feed forward, added to what came in."""
 
@@ -153,24 +178,17 @@ class Feeding(nn.Module):
 
     def __init__(self, width: int, settings: BlockSettings) -> None:
         super().__init__()
-        hidden = settings.dropout if settings.hidden_dropout is None else settings.hidden_dropout
         self.pre = settings.order == "pre"
-        self.feed_forward = nn.Sequential(
-            *_widening(width, settings),
-            Dropout(hidden),
-            nn.Linear(settings.feed_forward, width, bias=settings.bias),
-            Dropout(settings.dropout),
-        )
+        self.feed_forward = FeedForward(width, settings)
         self.norm_fed = norm(settings.norm, width, settings.norm_eps)
 
     def fed(self, x: Tokens, mask: Mask | None = None) -> Tokens:
         """The tokens after the feed-forward part."""
-        seen = self.norm_fed(x, mask) if self.pre else x
-        summed = self._add_fed(x, seen) if self.part is None else in_parts(self._add_fed, self.part, (x, seen))
-        return summed if self.pre else self.norm_fed(summed, mask)
-
-    def _add_fed(self, x: Tokens, seen: Tokens) -> Tokens:
-        return x + self.feed_forward(seen)
+        seen, last = (self.norm_fed(x, mask), None) if self.pre else (x, self.norm_fed)
+        if self.part is None:
+            return self.feed_forward.onto(x, seen, last, mask)
+        summed = in_parts(self.feed_forward.onto, self.part, (x, seen))
+        return summed if last is None else last(summed, mask)
 
 
 class Block(Feeding):
@@ -207,11 +225,11 @@ class Block(Feeding):
     ) -> tuple[Tokens, Carry | None]:
         """The tokens after attention, the first half of the block."""
         cut, beside = (x, self.attend_input(x, mask), mask, windows), (bias, carry, gate)
+        last = None if self.pre else self.norm_attended
         if self.part is None:
-            x, carry = self._add_attended(*cut, *beside)
-        else:
-            x, carry = in_parts(self._add_attended, self.part, cut, beside)
-        return x if self.pre else self.norm_attended(x, mask), carry
+            return self._add_attended(*cut, *beside, last)
+        x, carry = in_parts(self._add_attended, self.part, cut, beside)
+        return x if last is None else last(x, mask), carry
 
     def _add_attended(
         self,
@@ -222,11 +240,12 @@ class Block(Feeding):
         bias: Tensor | None,
         carry: Carry | None,
         gate: Tensor | None,
+        norm: nn.Module | None = None,
     ) -> tuple[Tokens, Carry | None]:
         mixed = self.attend(seen, mask=mask, bias=bias, carry=carry, **self.reads(windows, gate))
         if carry is not None:
             mixed, carry = mixed
-        return x + self.drop_attended(mixed), carry
+        return joined(x, mixed, self.drop_attended, norm, mask), carry
 
     def attend_input(self, x: Tokens, mask: Mask | None) -> Tokens:
         """What attention sees: the tokens themselves, or in a pre-norm block their norm."""

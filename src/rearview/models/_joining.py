@@ -1,0 +1,105 @@
+"""What stands between a block's products: bias, activation, dropout, the residual sum and the norm.
+
+On a GPU in training, where it pays, they are one kernel each way (`kernels`), which also adds the bias of the product
+before: its gradient is then a sum of numbers that are at hand. Everywhere else, evaluation included, the modules run
+one after the other as they are.
+"""
+
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from rearview.embed import Dropout
+from rearview.models import kernels
+
+
+def widened(x: Tensor, widen: nn.Module, activation: nn.Module, drop: Dropout) -> Tensor:
+    """drop(activation(widen(x)))."""
+    function = _function(activation)
+    if function is None or not kernels.run(x) or not _replaced(drop, activation):
+        return drop(activation(widen(x)))
+    from rearview.models.kernels.branch import activate
+
+    product, bias = _product(x, widen)
+    return activate(product, bias, function, _seed(x, drop), drop.rate)
+
+
+def joined(
+    x: Tensor,
+    branch: Tensor,
+    drop: Dropout,
+    norm: nn.Module | None = None,
+    mask: Tensor | None = None,
+    *,
+    narrow: nn.Module | None = None,
+) -> Tensor:
+    """norm(x + drop(narrow(branch))), without the norm or the map that is not given."""
+    fits = kernels.run(x, branch) and x.shape[:-1] == branch.shape[:-1] and _replaced(drop, norm)
+    if fits and isinstance(norm, nn.LayerNorm) and _held(norm, x, branch):
+        return _normed(x, *_product(branch, narrow), norm, drop)
+    if fits and drop.rate > 0:
+        from rearview.models.kernels.branch import add
+
+        summed = add(x, *_product(branch, narrow), _seed(x, drop), drop.rate)
+    else:
+        summed = x + drop(branch if narrow is None else narrow(branch))
+    return summed if norm is None else norm(summed, mask)
+
+
+def normalised(x: Tensor, norm: nn.LayerNorm) -> Tensor:
+    """norm(x), not by way of its module."""
+    if norm.training and kernels.run(x) and _held(norm, x):
+        return _normed(x, None, None, norm, None)
+    return functional.layer_norm(x, norm.normalized_shape, norm.weight, norm.bias, norm.eps)
+
+
+def _normed(x: Tensor, branch: Tensor | None, bias: Tensor | None, norm: nn.LayerNorm, drop: Dropout | None) -> Tensor:
+    from rearview.models.kernels.norm import add_norm
+
+    seed, rate = (None, 0.0) if drop is None else (_seed(x, drop), drop.rate)
+    return add_norm(x, branch, bias, norm.weight, norm.bias, seed, rate, norm.eps, norm.weight.dtype)
+
+
+def _held(norm: nn.LayerNorm, x: Tensor, branch: Tensor | None = None) -> bool:
+    """Whether a program can hold a row, and the norm gives what torch's would, in the same type."""
+    from rearview.models.kernels.norm import WIDEST
+
+    if norm.normalized_shape != x.shape[-1:] or x.shape[-1] > WIDEST or norm.weight is None or norm.bias is None:
+        return False
+    summed = x.dtype if branch is None else torch.promote_types(x.dtype, branch.dtype)
+    given = torch.float32 if torch.is_autocast_enabled(x.device.type) else summed
+    return norm.weight.dtype == norm.bias.dtype == given
+
+
+def _replaced(drop: Dropout, other: nn.Module | None) -> bool:
+    """Whether a kernel may stand for these two: in training, and where nobody waits for their calls."""
+    return drop.training and drop.rate < 1 and not _watched(drop) and (other is None or not _watched(other))
+
+
+def _watched(module: nn.Module) -> bool:
+    return bool(module._forward_hooks or module._forward_pre_hooks or module._backward_hooks)
+
+
+def _product(x: Tensor, layer: nn.Module | None) -> tuple[Tensor, Tensor | None]:
+    """What a layer makes of x, and the bias that is still to be added: that of a plain linear map."""
+    if layer is None:
+        return x, None
+    if type(layer) is not nn.Linear or _watched(layer):
+        return layer(x), None
+    return functional.linear(x, layer.weight), layer.bias
+
+
+def _function(activation: nn.Module) -> Literal["relu", "gelu", "gelu_tanh"] | None:
+    """The kernels' name of an activation that they know."""
+    if isinstance(activation, nn.ReLU):
+        return "relu"
+    if isinstance(activation, nn.GELU):
+        return "gelu_tanh" if activation.approximate == "tanh" else "gelu"
+    return None
+
+
+def _seed(x: Tensor, drop: Dropout) -> Tensor | None:
+    """What a kernel draws from; on the device, where a captured training step makes another one at every replay."""
+    return torch.randint(1 << 31, (1,), device=x.device) if drop.rate else None
