@@ -71,8 +71,8 @@ def test_no_file_names_a_place_on_somebodys_machine():
 
 
 def golden_rows() -> dict[str, str]:
-    rows = re.findall(r"^\| (\S+\.npz) \|(.*)\|$", (GOLDEN / "README.md").read_text(encoding="utf-8"), re.MULTILINE)
-    return dict(rows)
+    table = (GOLDEN / "README.md").read_text(encoding="utf-8")
+    return dict(re.findall(r"^\| (\S+\.(?:npz|json)) \|(.*)\|$", table, re.MULTILINE))
 
 
 def test_every_golden_file_is_listed_with_its_source():

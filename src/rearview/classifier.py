@@ -101,7 +101,7 @@ class Classifier:
         """
         if y is None and not isinstance(X, Cases):
             raise SettingsError("fit requires y to be passed, but the target y is None: give a class for each case.")
-        cases = self.read(X, y)
+        cases = self._cases(X, y)
         path = None if checkpoint is None else Path(checkpoint)
         self.adopt(fit(cases, self._request(), checkpoint=path, resume=resume, progress=self.progress))
         self.n_features_in_ = _features(X, cases)
@@ -141,8 +141,8 @@ class Classifier:
         return said
 
     def read(self, X: Any, y: Any = None) -> Cases:
-        """Cases as this classifier reads them."""
-        return as_cases(X, y, id_col=self.id_col, time_col=self.time_col)
+        """Cases as this classifier reads them: of a frame those columns that it was trained on."""
+        return self._cases(X, y, self.fitted_.columns)
 
     def adopt(self, fitted: Fitted) -> None:
         """Take over a network that was fitted elsewhere."""
@@ -208,6 +208,9 @@ class Classifier:
             classifier_tags=ClassifierTags(),
             input_tags=InputTags(three_d_array=True, allow_nan=True),
         )
+
+    def _cases(self, X: Any, y: Any, columns: tuple[str, ...] = ()) -> Cases:
+        return as_cases(X, y, id_col=self.id_col, time_col=self.time_col, columns=columns)
 
     def _request(self) -> Request:
         asked = {name: value for name, value in self.get_params().items() if name not in _BESIDE}

@@ -140,12 +140,16 @@ class Detector:
     def evaluate(self, frame: Any, labels: Any = None) -> Assessment:
         """How well scores and flags meet labels: an array of 1 and 0 a row, or the name of the column that holds them.
 
-        Rows without a label (or without a score) do not count. Without `labels` those of `label_col` are taken.
+        Rows without a label (or without a score) do not count. Without `labels` those of `label_col` are taken. The
+        labels of an array are in the order of the frame's rows, whatever that is; those of a file stand in it.
         """
         column = labels if isinstance(labels, str) else self.reading.get("label_col")
+        beside = labels is not None and not isinstance(labels, str)
+        if beside and not isinstance(frame, Panel):
+            frame, column = labelling.beside(frame, labels)
         panel, truth = self.read_new(frame, column)
-        if labels is not None and not isinstance(labels, str):
-            truth = labelling.given(labels, panel)
+        if beside and isinstance(frame, Panel):
+            truth = labelling.given(labels, len(panel.values), panel.layout.source)
         elif truth is None:
             raise InputError(f"{panel.layout.source} has no labels: name their column, or give an array.")
         return judged(detect(self.fitted, panel), truth, self.request.lookback)
@@ -173,19 +177,17 @@ class Detector:
     ) -> tuple[Panel, NDArray[np.float64] | None]:
         """The panel of a frame or file with every column a channel, and its labels where it has a column of them."""
         panel = frame if isinstance(frame, Panel) else self._load(frame, **changed)
-        panel, truth = labelling.apart(panel, label_col or self.reading.get("label_col"))
-        wanted = self.reading.get("channels")
-        if wanted is not None:
-            panel = _chosen(panel, [wanted] if isinstance(wanted, str) else list(wanted))
-        if not panel.columns:
-            raise InputError(f"{panel.layout.source} has no column of numbers to look at beside time and labels.")
-        return replace(panel, targets=len(panel.columns), known=0), truth
+        return self._looked_at(panel, label_col)
 
     def read_new(self, frame: Any, label_col: str | None = None) -> tuple[Panel, NDArray[np.float64] | None]:
         """The same for new rows, as the fitted network reads them; another step or a missing column is refused."""
-        panel = frame if isinstance(frame, Panel) else read_on_step(frame, self._load_new, self.fitted.step)
-        panel, truth = self.read(panel, label_col)
-        return _chosen(panel, list(self.fitted.columns)), truth
+        panel, truth = self.read_on(frame, self.fitted.step, label_col)
+        return chosen(panel, self.fitted.columns), truth
+
+    def read_on(self, frame: Any, step: str, label_col: str | None = None) -> tuple[Panel, NDArray[np.float64] | None]:
+        """The same on the step of the rows that are learned from, whatever columns there are; another is refused."""
+        panel = frame if isinstance(frame, Panel) else read_on_step(frame, self._load_new, step)
+        return self._looked_at(panel, label_col)
 
     @property
     def fitted(self) -> Fitted:
@@ -198,6 +200,22 @@ class Detector:
     def findings(self) -> tuple[Finding, ...]:
         """What was inferred, repaired and warned of, in reading and in training."""
         return (*self._findings, *self.fitted.findings)
+
+    def _looked_at(self, panel: Panel, label_col: str | None) -> tuple[Panel, NDArray[np.float64] | None]:
+        """The channels of a panel that are looked at, and its labels."""
+        panel, truth = labelling.apart(panel, label_col or self.reading.get("label_col"))
+        dropped, wanted = listed(self.reading.get("drop", ())), self.reading.get("channels")
+        panel = chosen(panel, [name for name in panel.columns if name not in dropped])
+        if wanted is not None:
+            panel = chosen(panel, listed(wanted))
+        if not panel.columns:
+            raise InputError(f"{panel.layout.source} has no column of numbers to look at beside time and labels.")
+        if panel.observed is not None and not panel.observed.any():
+            raise InputError(
+                f"{panel.layout.source} has no value of any channel in any row, so there is nothing to look at; bring "
+                "rows with values."
+            )
+        return replace(panel, targets=len(panel.columns), known=0), truth
 
     def _load(self, frame: Any, **changed: Any) -> Panel:
         given = {name: value for name, value in self.reading.items() if name not in ("channels", "label_col")}
@@ -213,16 +231,26 @@ class Detector:
 def present(frame: Any, names: str | Sequence[str]) -> list[str]:
     """Those of some columns that a frame or file has."""
     there = open_table(frame).names
-    return [name for name in ([names] if isinstance(names, str) else names) if name in there]
+    return [name for name in listed(names) if name in there]
+
+
+def listed(names: str | Sequence[str]) -> list[str]:
+    """One name or several, as a list."""
+    return [names] if isinstance(names, str) else list(names)
 
 
 def judged(found: Detection, truth: NDArray[np.float64], slack: int) -> Assessment:
-    """A detection compared with labels [row]; rows without a label (NaN) do not count."""
+    """A detection compared with labels [row]; rows without a label (NaN) or a score do not count."""
     scores = np.where(np.isnan(truth), np.nan, found.scores.rows)
+    if np.isnan(scores).all():
+        raise InputError(
+            f"No row of {found.panel.layout.source} has both a label and a score, so there is nothing to compare."
+        )
     return assess(truth == 1, scores, found.flags, slack=slack, offsets=found.panel.offsets)
 
 
-def _chosen(panel: Panel, columns: Sequence[str]) -> Panel:
+def chosen(panel: Panel, columns: Sequence[str]) -> Panel:
+    """Some columns of a panel, in this order; one that it does not have is refused."""
     if tuple(columns) == panel.columns:
         return panel
     missing = [name for name in columns if name not in panel.columns]
@@ -231,8 +259,7 @@ def _chosen(panel: Panel, columns: Sequence[str]) -> Panel:
             f"{panel.layout.source} has no column {', '.join(map(repr, missing))}, which the detector looks at; it has "
             f"{', '.join(panel.columns)}."
         )
-    chosen = select(panel, [panel.columns.index(name) for name in columns])
-    return replace(chosen, targets=len(columns), known=0)
+    return replace(select(panel, [panel.columns.index(name) for name in columns]), targets=len(columns), known=0)
 
 
 def _whole(frame: Any, found: Detection) -> bool:

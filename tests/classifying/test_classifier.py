@@ -44,6 +44,28 @@ def test_an_array_a_list_and_a_frame_get_the_same_answers(trained):
     np.testing.assert_allclose(trained.predict_proba(X), trained.predict_proba(frame), atol=1e-6)
 
 
+def test_channels_of_a_frame_go_by_their_names(tmp_path):
+    pandas = pytest.importorskip("pandas")
+
+    def frame(X, y):
+        steps = {"id": np.repeat(np.arange(len(X)), 40), "time": np.tile(np.arange(40), len(X))}
+        return pandas.DataFrame({**steps, "one": X[:, 0].ravel(), "two": X[:, 1].ravel(), "kind": np.repeat(y, 40)})
+
+    X, y = waves(30)
+    X[:, 1] += 5
+    whole = frame(X, y)
+    classifier = Classifier(settings=SETTINGS, training={"epochs": 2}).fit(whole, "kind")
+    likely = classifier.predict_proba(X)
+    classifier.save(tmp_path)
+    for model in (classifier, Classifier.load(tmp_path)):
+        turned = whole[["kind", "two", "time", "one", "id"]]
+        np.testing.assert_allclose(model.predict_proba(turned), likely, atol=1e-6)
+        with pytest.raises(InputError, match="no column 'one', which the classifier was trained on"):
+            model.predict(whole.rename(columns={"one": "other"}))
+    again = classifier.fit(whole.rename(columns={"one": "other"}), "kind")
+    assert again.fitted_.columns == ("other", "two")
+
+
 def test_a_class_seen_only_in_the_test_is_an_error_and_is_told(trained, caplog):
     X, y = waves(9, seed=5)
     known = trained.score(X, y)

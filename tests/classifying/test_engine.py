@@ -190,3 +190,30 @@ def test_every_network_that_classifies_does_and_leaves_padding_out(name):
 
 def test_there_are_networks_to_classify_with():
     assert {"patchtst", "itransformer"} <= set(classifying())
+
+
+def test_a_value_beyond_measure_gets_an_answer_and_a_warning(on_unequal):
+    X, _ = waves(6, seed=3)
+    X[2, 1, 5] = 1e30
+    said = answer(on_unequal, as_cases(X))
+    np.testing.assert_allclose(said.probabilities.sum(axis=1), 1)
+    assert "1 of 6 cases of X have a value more than 1,000,000 standard deviations from the mean" in said.notes[0]
+    rest = answer(on_unequal, as_cases(np.delete(X, 2, axis=0)))
+    np.testing.assert_allclose(np.delete(said.probabilities, 2, axis=0), rest.probabilities, atol=1e-6)
+    assert not rest.notes
+
+
+def test_values_beside_which_all_others_look_alike_are_told():
+    X, y = waves(30)
+    X[3, 1, 5] = -1e20
+    told = {finding.what: finding.message for finding in fitted(X, y, training={"epochs": 1}).findings}
+    assert "Channel 2 holds values (such as -1e+20) more than 1,000,000 times as far" in told["overshadowed_channel"]
+    X[3, 1, 5] = 50.0
+    assert "overshadowed_channel" not in {finding.what for finding in fitted(X, y, training={"epochs": 1}).findings}
+
+
+def test_a_channel_without_values_is_told_with_the_answer(on_unequal):
+    X, _ = waves(6, seed=3)
+    X[:, 1] = np.nan
+    notes = answer(on_unequal, as_cases(X)).notes
+    assert "6 of 6 cases of X have a channel without any value (channel 2)" in notes[0]

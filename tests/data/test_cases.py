@@ -52,6 +52,44 @@ def test_classes_that_pandas_leaves_out_are_missing():
         as_cases(X, pandas.Series(["a", pandas.NA, "b"], dtype=object))
 
 
+@pytest.mark.parametrize("missing", [None, float("nan")])
+def test_a_class_that_is_missing_among_text_is_no_class_called_nan(missing):
+    with pytest.raises(InputError, match=r"no class for 1 of 3 cases \(NaN or None\), the first at place 2"):
+        as_cases(X, ["a", missing, "b"])
+    frame = long_frame("pandas")
+    with pytest.raises(InputError, match="no class for 1 of 3 cases"):
+        as_cases(frame.assign(kind=frame["kind"].where(frame["id"] != "a")), "kind")
+    with pytest.raises(InputError, match="no class for 1 of 3 cases"):
+        as_cases(frame.drop(columns="kind"), {"a": "x", "b": missing, "c": "y"})
+
+
+@pytest.mark.parametrize("column", ["id", "time"])
+@pytest.mark.parametrize("kind", ["pandas", "polars"])
+def test_rows_without_an_id_or_a_time_are_refused(kind, column):
+    frame = long_frame("pandas")
+    frame[column] = frame[column].where(np.arange(12) != 5)
+    if kind == "polars":
+        frame = pytest.importorskip("polars").from_pandas(frame)
+    with pytest.raises(InputError, match=f"column '{column}' has no value in 1 of 12 rows, the first in row 6"):
+        as_cases(frame, "kind")
+
+
+def test_channels_of_a_frame_are_taken_by_name():
+    frame = long_frame("pandas")
+    cases = as_cases(frame[["kind", "two", "time", "one", "id"]], columns=("one", "two"))
+    assert cases.columns == ("one", "two")
+    np.testing.assert_array_equal(dict(zip(cases.names, cases.series, strict=True))["id a"], X[1])
+    with pytest.raises(InputError, match="no column 'two', which the classifier was trained on"):
+        as_cases(frame.drop(columns="two"), columns=("one", "two"))
+
+
+def test_no_case_and_too_large_a_value_are_refused():
+    with pytest.raises(InputError, match="X holds no case"):
+        as_cases([], [])
+    with pytest.raises(InputError, match=r"case 2: channel 1, step 3 is too large for float32 \(1e\+100\)"):
+        as_cases(np.where(np.arange(24).reshape(3, 2, 4) == 10, 1e100, X))
+
+
 def test_objects_of_one_kind_are_classes_like_any():
     assert as_cases(X, np.array(["b", "a", "b"], dtype=object)).labels.tolist() == ["b", "a", "b"]
     assert as_cases(X, np.array([1, 2.0, True], dtype=object)).labels.tolist() == [1, 2.0, True]

@@ -123,3 +123,26 @@ def test_the_real_sets_have_the_shapes_and_rates_of_their_papers(real_data: Path
     assert found.test.series == 12
     assert found.labels.mean() == pytest.approx(0.0461, abs=5e-5)
     assert not found.train.findings
+
+
+@pytest.mark.parametrize(
+    ("changed", "sentence"),
+    [
+        ({"test": np.full((7, 2), 1e200)}, "test holds a value too large for float32 in row 0, channel 0"),
+        ({"machine": np.array(["a", "a"])}, "machine names two entities 'a'"),
+        ({"machine_lengths": np.array([[11, 3], [0, 4]])}, "leaves 'b' without training or test rows"),
+        ({"machine_lengths": np.array([[13, 3], [-2, 4]])}, "leaves 'b' without training or test rows"),
+        ({"machine_lengths": np.array(["5", "6"])}, "machine_lengths must be whole numbers of rows"),
+    ],
+)
+def test_arrays_that_would_be_taken_wrong_are_refused(tmp_path: Path, changed: dict, sentence: str) -> None:
+    np.savez(tmp_path / "x.npz", **arrays(**changed))
+    with pytest.raises(InputError, match=sentence):
+        triples.read(tmp_path / "x.npz")
+
+
+def test_a_file_that_is_no_archive_is_not_said_to_be_a_pickle(tmp_path: Path) -> None:
+    (tmp_path / "x.npz").write_text("hello")
+    with pytest.raises(InputError, match="it is none, or holds objects") as refused:
+        triples.read(tmp_path / "x.npz")
+    assert "allow_pickle" not in str(refused.value)

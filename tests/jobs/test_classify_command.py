@@ -80,6 +80,27 @@ def test_a_class_seen_only_in_the_test_is_told(files, tmp_path, capsys):
     assert json.loads((tmp_path / "run" / "run.json").read_text())["classes"][-1] == "unheard"
 
 
+def test_a_channel_without_values_in_the_test_is_told(files, tmp_path, capsys):
+    X, y = waves(9, seed=3)
+    X[4, 1] = np.nan
+    test = write_ts(tmp_path / "gaps.ts", X, y)
+    assert main(["classify", files[0], str(test), "--out", str(tmp_path / "run"), *QUICK]) == 0
+    told = " ".join(capsys.readouterr().out.split())
+    assert (
+        "1 of 9 cases of gaps.ts have a channel without any value (channel 2): the training mean stands there" in told
+    )
+
+
+def test_classes_that_are_numbers_stand_in_their_order(tmp_path, capsys):
+    X, y = waves(30)
+    y = np.array(["2.0", "10.0", "1.0"])[np.unique(y, return_inverse=True)[1]]
+    files = [str(write_ts(tmp_path / f"{part}.ts", X, y)) for part in ("a", "b")]
+    assert main(["classify", *files, "--out", str(tmp_path / "run"), *QUICK[:2], "--train", "epochs=1"]) == 0
+    run = json.loads((tmp_path / "run" / "run.json").read_text())
+    assert run["classes"] == [one["label"] for one in run["by_class"]] == ["1.0", "2.0", "10.0"]
+    assert "true  1.0  2.0 10.0" in capsys.readouterr().out
+
+
 def test_a_longer_test_is_told(files, tmp_path, capsys):
     X, y = waves(9, steps=50, seed=3)
     test = write_ts(tmp_path / "long.ts", X, y)
@@ -97,6 +118,7 @@ def test_a_longer_test_is_told(files, tmp_path, capsys):
         ("channels", "has 2 channels, but"),
         ("no classes", "have no class, so nothing can be scored"),
         ("no data", "no .ts file"),
+        ("too large", "line 11: channel 1, step 1 is too large for float32 (1e+300)"),
     ],
 )
 def test_bad_files_are_refused_in_a_sentence(files, tmp_path, capsys, broken, sentence):
@@ -113,6 +135,10 @@ def test_bad_files_are_refused_in_a_sentence(files, tmp_path, capsys, broken, se
     elif broken == "no classes":
         path.write_text("@classLabel false\n@data\n1,2:3,4\n")
         test = path
+    elif broken == "too large":
+        text = write_ts(path, X, y).read_text()
+        path.write_text(re.sub(r"(@data\n)[^,]+", r"\g<1>1e300", text))
+        train = path
     else:
         path.write_text("@problemName none\n")
         train = path

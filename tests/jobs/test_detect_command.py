@@ -15,7 +15,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "detecting"))
 from sensors import SHIFT, SPIKE, broken, fleet, ordinary
 
 from rearview.cli import main
-from rearview.jobs.detect import _judgement
+from rearview.jobs.detect import _height, _judgement
 from rearview.tasks.assess import Assessment
 
 FILES = ["anomalies.csv", "model", "report.html", "run.json", "scores.csv"]
@@ -84,7 +84,7 @@ def test_machines_of_a_long_file_are_told_apart(files: Path, tmp_path: Path) -> 
     assert {row["unique_id"] for row in rows(tmp_path / "scores.csv")} == {"small", "large"}
 
 
-def test_an_archive_brings_training_rows_and_labels(tmp_path: Path) -> None:
+def test_an_archive_brings_training_rows_and_labels(tmp_path: Path, capsys) -> None:
     columns = ["load", "heat", "noise"]
     np.savez(
         tmp_path / "pumps.npz",
@@ -96,6 +96,20 @@ def test_an_archive_brings_training_rows_and_labels(tmp_path: Path) -> None:
     run = json.loads((tmp_path / "out" / "run.json").read_text())
     assert run["assessment"]["anomalous"] == SPIKE[1] - SPIKE[0] + SHIFT[1] - SHIFT[0]
     assert detect(tmp_path / "pumps.npz", tmp_path / "out", "--labels", "x", *TINY) == 2
+    assert "brings its own training rows and labels" in capsys.readouterr().err
+    assert detect(tmp_path / "pumps.npz", tmp_path / "out", "--freq", "h", *TINY) == 2
+    assert "leave out --freq" in capsys.readouterr().err
+    assert detect(tmp_path / "pumps.npz", tmp_path / "out", "--drop", "load", *TINY) == 1
+    assert "has no channel 'load', which --drop names" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("arguments", [["--drop", "channel 0"], ["--channels", "channel 1,channel 2"]])
+def test_some_channels_of_an_archive_can_be_looked_at(tmp_path: Path, arguments: list[str]) -> None:
+    columns = ["load", "heat", "noise"]
+    parts = {"train": ordinary()[columns].to_numpy(), "test": broken()[columns].to_numpy()}
+    np.savez(tmp_path / "pumps.npz", **parts, test_label=broken()["label"].to_numpy())
+    assert detect(tmp_path / "pumps.npz", tmp_path / "out", *arguments, *TINY) == 0
+    assert json.loads((tmp_path / "out" / "run.json").read_text())["channels"] == ["channel 1", "channel 2"]
 
 
 def change(files: Path, **columns) -> Path:
@@ -137,10 +151,61 @@ def test_an_all_missing_channel_and_labels_of_nothing(files: Path, tmp_path: Pat
     assert "'heat'" in capsys.readouterr().err
     assert detect(empty, tmp_path, "--labels", "label", "--fit", str(files / "train.csv"), *TINY) == 0
     assert "no value of 'heat': its scores rest on 2 of 3 channels." in flat(capsys.readouterr().out)
+    nothing = change(files, heat=np.nan, load=np.nan, noise=np.nan)
+    assert detect(nothing, tmp_path, "--labels", "label", "--fit", str(files / "train.csv"), *TINY) == 1
+    assert "has no value of any channel in any row" in capsys.readouterr().err
+    unlabelled = change(files, label=np.nan)
+    assert detect(unlabelled, tmp_path, "--labels", "label", "--fit", str(files / "train.csv"), *TINY) == 1
+    assert "the label column 'label' is empty" in capsys.readouterr().err
     unmarked = change(files, label=0)
     assert detect(unmarked, tmp_path, "--fit", str(files / "train.csv"), "--labels", "label", *TINY) == 0
     assert "The labels mark no anomaly" in capsys.readouterr().out
     assert json.loads((tmp_path / "run.json").read_text())["assessment"]["auc_pr"] is None
+
+
+def test_the_order_of_columns_changes_nothing(files: Path, done: Path, tmp_path: Path) -> None:
+    turned = files / "turned.csv"
+    broken()[["noise", "label", "heat", "date", "load"]].to_csv(turned, index=False)
+    arguments = ["--fit", str(files / "train.csv"), "--labels", "label", *TINY]
+    assert detect(turned, tmp_path, *arguments) == 0
+    one, two = (json.loads((folder / "run.json").read_text())["assessment"] for folder in (done, tmp_path))
+    assert two["auc_pr"] == pytest.approx(one["auc_pr"], abs=0.1)
+    assert two["event_recall"] == 1
+
+
+def test_rows_of_another_step_are_refused_and_few_rows_need_not_tell_theirs(
+    files: Path, tmp_path: Path, capsys
+) -> None:
+    arguments = ["--fit", str(files / "train.csv"), "--labels", "label", *TINY]
+    daily = change(files, date=pd.date_range("2024-01-01", periods=200))
+    assert detect(daily, tmp_path, *arguments) == 1
+    assert "has a row every day (D), but the model was trained on steps of h" in capsys.readouterr().err
+    few = files / "few.csv"
+    broken().iloc[:2].to_csv(few, index=False)
+    assert detect(few, tmp_path, *arguments) == 0
+    assert len(rows(tmp_path / "scores.csv")) == 2
+
+
+def test_labels_of_rows_without_a_score_do_not_cost_the_run(files: Path, tmp_path: Path, capsys) -> None:
+    """A forecast needs rows before it, and here only the first ones are labelled."""
+    first = change(files, label=np.where(np.arange(200) < 3, 0, np.nan))
+    arguments = ["--fit", str(files / "train.csv"), "--labels", "label", "--mode", "forecast", *TINY]
+    assert detect(first, tmp_path, *arguments) == 0
+    assert "has both a label and a score, so there is nothing to compare." in flat(capsys.readouterr().out)
+    assert json.loads((tmp_path / "run.json").read_text())["assessment"] is None
+
+
+@pytest.mark.parametrize(
+    ("score", "threshold", "words"),
+    [
+        (12.0, 5.0, "2.4 times the threshold"),
+        (1000.0, 0.5, "2,000 times the threshold"),
+        (1e30, 2.0, "more than 10,000 times the threshold"),
+        (3.25, 0.0, "with a score of 3.25"),
+    ],
+)
+def test_a_height_is_told_in_words_that_say_something(score: float, threshold: float, words: str) -> None:
+    assert _height(score, threshold) == words
 
 
 def test_a_column_that_looks_like_labels_is_pointed_at(files: Path, tmp_path: Path, capsys) -> None:
@@ -164,6 +229,19 @@ def test_the_judgement_counts_what_alarms_touch(events: int, recall: float, word
     counts = {"rows": 900, "anomalous": 90, "events": events, "flagged": 50}
     found = Assessment(**{**numbers, **counts, "event_recall": recall, "event_precision": 0.88})
     assert _judgement(found).startswith(words)
+
+
+@pytest.mark.parametrize(
+    ("flagged", "words"),
+    [
+        (0, "The labels mark no anomaly either."),
+        (1, "The labels mark no anomaly, so the 1 flagged row is a false alarm."),
+        (22, "The labels mark no anomaly, so all of the 22 flagged rows are false alarms."),
+    ],
+)
+def test_flags_where_nothing_is_marked_are_false_alarms(flagged: int, words: str) -> None:
+    numbers = dict.fromkeys((field.name for field in fields(Assessment)), float("nan"))
+    assert _judgement(Assessment(**{**numbers, "rows": 90, "anomalous": 0, "events": 0, "flagged": flagged})) == words
 
 
 def test_frames_read_from_disk_and_memory_agree(done: Path) -> None:

@@ -3,7 +3,7 @@
 import math
 
 from rearview.forecasting.backtest import Scores
-from rearview.jobs.verdict import Scored, verdict
+from rearview.jobs.verdict import Scored, counted, verdict
 
 
 def scored(name: str, mase: float, *, baseline: bool = False, coverage: float = 0.95, mae: float = 1.0) -> Scored:
@@ -47,3 +47,7 @@ def test_no_backtest_no_verdict() -> None:
     assert verdict((), 0, 24, skipped=True).startswith("There was no backtest, as asked")
     assert verdict((), 0, 24).startswith("The data is too short for a backtest")
     assert verdict((scored("patchtst", 0.5),), 2, 3).startswith("Without a naive baseline there is no verdict")
+
+
+def test_counts_are_read_at_a_glance() -> None:
+    assert [counted(number, "row") for number in (0, 1, 2, 3498)] == ["0 rows", "1 row", "2 rows", "3,498 rows"]

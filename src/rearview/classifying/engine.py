@@ -14,8 +14,8 @@ from rearview import models, train
 from rearview.attention import Spec
 from rearview.classifying.plan import Plan, plan
 from rearview.classifying.request import Request
-from rearview.data.cases import Cases, Labels
-from rearview.data.padded import ChannelScaler, Source, source
+from rearview.data.cases import Cases, Labels, Series
+from rearview.data.padded import FURTHEST, ChannelScaler, Source, source
 from rearview.data.panel import Finding
 from rearview.data.strata import LEAST, held_out
 from rearview.errors import InputError
@@ -44,6 +44,8 @@ class Fitted(Trained):
     findings: tuple[Finding, ...]
     cases: dict[str, int]
     """Cases that trained and that picked the epoch."""
+    columns: tuple[str, ...] = ()
+    """What the channels are called, where the cases came from a frame."""
 
     @property
     def channels(self) -> int:
@@ -112,6 +114,7 @@ def fit(
         history=history,
         findings=tuple(_findings(cases, codes, classes, request, held)),
         cases={"train": len(learned), "validation": len(held)},
+        columns=cases.columns,
     )
 
 
@@ -174,15 +177,33 @@ def answer(fitted: Fitted, cases: Cases) -> Answer:
 
 
 def _notes(fitted: Fitted, cases: Cases) -> list[str]:
+    notes, of = [], f"of {len(cases)} cases of {cases.source}"
     longest = int(cases.lengths.max())
-    if longest <= fitted.lookback:
-        return []
-    count = int((cases.lengths > fitted.lookback).sum())
-    return [
-        f"{count} of {len(cases)} cases of {cases.source} are longer (up to {longest} steps) than the "
-        f"{fitted.lookback} the classifier reads: only their last {fitted.lookback} steps count. Train with "
-        f"lookback={longest} (--lookback {longest}) to read them whole."
-    ]
+    if longest > fitted.lookback:
+        count = int((cases.lengths > fitted.lookback).sum())
+        steps = "step counts" if fitted.lookback == 1 else f"{fitted.lookback} steps count"
+        notes.append(
+            f"{count} {of} are longer (up to {longest} steps) than the {fitted.lookback} the classifier reads: only "
+            f"their last {steps}. Train with lookback={longest} (--lookback {longest}) to read them whole."
+        )
+    empty = np.array([np.isnan(one).all(axis=1) for one in cases.series])
+    if empty.any():
+        listed = ", ".join(str(channel + 1) for channel in np.flatnonzero(empty.any(axis=0))[:5])
+        notes.append(
+            f"{int(empty.any(axis=1).sum())} {of} have a channel without any value (channel {listed}): the training "
+            "mean stands there, and the answer rests on the other channels."
+        )
+    far = sum(_is_far(one, fitted.scaler) for one in cases.series)
+    if far:
+        notes.append(
+            f"{far} {of} have a value more than {FURTHEST:,.0f} standard deviations from the mean of training, which "
+            "is read as just that far: check these cases before you trust their class."
+        )
+    return notes
+
+
+def _is_far(one: Series, scaler: ChannelScaler) -> bool:
+    return bool((np.abs(one - scaler.mean[:, None]) > FURTHEST * scaler.std[:, None]).any())
 
 
 def _findings(
@@ -203,6 +224,7 @@ def _findings(
     if empty:
         message = f"{empty} cases have a channel without any value; the training mean stands there."
         found.append(Finding("warning", "empty_channel", empty, message))
+    found += _overshadowed(cases)
     counts = np.bincount(codes)
     tiny = [str(label) for label, count in zip(classes.tolist(), counts, strict=True) if count <= LEAST]
     if tiny and request.validation:
@@ -215,3 +237,20 @@ def _findings(
         message = f"Only {len(held)} cases are held out to pick the best epoch by: the pick is uncertain."
         found.append(Finding("warning", "few_validation_cases", len(held), message))
     return found
+
+
+def _overshadowed(cases: Cases) -> list[Finding]:
+    """A word on channels in which a few values are so far off that, scaled by them, all others look alike."""
+    steps = np.concatenate(cases.series, axis=1)
+    far = np.abs(steps - np.nanmedian(steps, axis=1, keepdims=True))
+    usual = np.nanmedian(far, axis=1)
+    channels = np.flatnonzero((usual > 0) & (np.nanmax(far, axis=1) > FURTHEST * usual))
+    if not len(channels):
+        return []
+    listed = ", ".join(str(channel + 1) for channel in channels[:5])
+    largest = steps[channels[0], np.nanargmax(far[channels[0]])]
+    message = (
+        f"Channel {listed} holds values (such as {largest:g}) more than {FURTHEST:,.0f} times as far from its median "
+        "as is usual: beside them all others look alike; mend them, or leave these cases out."
+    )
+    return [Finding("warning", "overshadowed_channel", len(channels), message)]

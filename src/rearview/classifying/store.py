@@ -34,6 +34,7 @@ def save(folder: Path, fitted: Fitted, reading: dict[str, Any]) -> None:
         "history": fitted.history.to_dict(),
         "findings": [asdict(finding) for finding in fitted.findings],
         "cases": fitted.cases,
+        "columns": list(fitted.columns),
         "reading": reading,
     }
     KIND.save(folder, facts, _tensors(fitted))
@@ -65,6 +66,7 @@ def _fitted(facts: dict[str, Any], tensors: dict[str, Tensor]) -> Fitted:
         history=History.from_dict(facts["history"]),
         findings=tuple(Finding(**finding) for finding in facts["findings"]),
         cases=facts["cases"],
+        columns=tuple(facts.get("columns", ())),  # classifiers saved earlier had none
     )
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rearview.data.numbers import LARGEST
 from rearview.errors import InputError
 
 Series = NDArray[np.float64]
@@ -31,6 +32,8 @@ class Cases:
     """What messages call the whole: a file, "X"."""
     classes: tuple[str, ...] = ()
     """The classes a file declares, in its order; none where nothing declares them."""
+    columns: tuple[str, ...] = ()
+    """What the channels are called; none where nothing names them."""
 
     def __post_init__(self) -> None:
         if not self.series:
@@ -50,10 +53,13 @@ class Cases:
                 f"{self.source}, {name} has {len(one)} channels, but {self.names[0]} has {len(first)}; "
                 "every case needs the same channels."
             )
-        if np.isinf(one).any():
-            channel, step = np.argwhere(np.isinf(one))[0]
+        far = np.abs(one) > LARGEST
+        if far.any():
+            channel, step = np.argwhere(far)[0]
+            value = one[channel, step]
+            kind = "infinity (inf)" if np.isinf(value) else f"too large for float32 ({value:g})"
             raise InputError(
-                f"{self.source}, {name}: channel {channel + 1}, step {step + 1} is infinity (inf); "
+                f"{self.source}, {name}: channel {channel + 1}, step {step + 1} is {kind}; "
                 "mend it, or mark it as missing with NaN."
             )
 
@@ -85,20 +91,26 @@ class Cases:
 
 
 def as_cases(
-    X: Any, y: Any = None, *, source: str = "X", id_col: str | None = None, time_col: str | None = None
+    X: Any,
+    y: Any = None,
+    *,
+    source: str = "X",
+    id_col: str | None = None,
+    time_col: str | None = None,
+    columns: tuple[str, ...] = (),
 ) -> Cases:
     """Cases from an array [case, channel, time] ([case, time]: one channel), a list of arrays, or a long frame.
 
     `y` holds a class for each case, in order; for a frame also by id (a mapping or a pandas Series) or the name of a
-    column that says it. Steps at either end that are missing in every channel are cut off: that is how unequal series
-    are stored in one array.
+    column that says it. Of a frame `columns` are the channels, in this order; none: all columns that are left. Steps at
+    either end that are missing in every channel are cut off: that is how unequal series are stored in one array.
     """
     if isinstance(X, Cases):
         return X if y is None else replace(X, labels=_labels(y, len(X), source))
     if _is_frame(X):
         from rearview.data.long_cases import from_frame
 
-        return _trimmed(from_frame(X, y, source=source, id_col=id_col, time_col=time_col))
+        return _trimmed(from_frame(X, y, source=source, id_col=id_col, time_col=time_col, columns=columns))
     series = _series(X, source)
     names = tuple(f"case {number}" for number in range(1, len(series) + 1))
     labels = None if y is None else _labels(y, len(series), source)
@@ -107,7 +119,7 @@ def as_cases(
 
 def check_labels(labels: Labels, source: str = "y") -> Labels:
     """Classes as a classifier can use them: none missing, and no measurements that pass for classes."""
-    missing = [number for number, label in enumerate(labels.tolist(), start=1) if _is_missing(label)]
+    missing = [number for number, label in enumerate(labels.tolist(), start=1) if is_missing(label)]
     if missing:
         raise InputError(
             f"{source} has no class for {len(missing)} of {len(labels)} cases (NaN or None), the first at place "
@@ -126,11 +138,22 @@ def check_labels(labels: Labels, source: str = "y") -> Labels:
     return labels
 
 
-def _is_missing(label: Any) -> bool:
+def is_missing(label: Any) -> bool:
+    """Whether a class is none: NaN, None or pandas.NA."""
     try:
         return label is None or bool(label != label)
     except TypeError:  # pandas.NA, which does not say whether it equals itself
         return True
+
+
+def label_array(given: Any) -> Labels:
+    """Classes as an array in which one that is missing stays so: numpy would make the text "nan" of it among others."""
+    labels = np.asarray(given)
+    if labels.dtype.kind == "U" and not isinstance(given, np.ndarray):
+        as_given = np.asarray(given, dtype=object)
+        if any(is_missing(label) for label in as_given.ravel()):
+            return as_given
+    return labels
 
 
 def _check_order(labels: Labels, source: str) -> None:
@@ -148,7 +171,7 @@ def _check_order(labels: Labels, source: str) -> None:
 def _labels(y: Any, cases: int, source: str) -> Labels:
     if isinstance(y, Mapping):
         raise InputError("Classes by id go with a long frame; for arrays give y in the order of the cases.")
-    labels = np.asarray(y)
+    labels = label_array(y)
     if labels.ndim == 2 and labels.shape[1] == 1:
         labels = labels[:, 0]
     if labels.ndim != 1:
@@ -169,6 +192,8 @@ def _series(X: Any, source: str) -> tuple[Series, ...]:
         each = (_numbers(one, f"{source}, case {number}") for number, one in enumerate(X, start=1))
         return tuple(one[None] if one.ndim == 1 else one for one in each)
     whole = _numbers(X, source)
+    if whole.shape == (0,):
+        raise InputError(f"{source} holds no case (0 samples); give at least one series.")
     if whole.ndim not in (2, 3):
         raise InputError(
             f"{source} must have the shape [case, channel, time] (or [case, time]), but it has {whole.ndim} axes: "

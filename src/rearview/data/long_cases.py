@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from rearview.data.cases import Cases, Labels, check_labels
+from rearview.data.cases import Cases, Labels, check_labels, is_missing, label_array
 from rearview.data.table import from_frame as table_of
 from rearview.data.table import listing
 from rearview.errors import InputError
@@ -14,26 +14,29 @@ ID_NAMES = ("unique_id", "id", "case", "case_id")
 TIME_NAMES = ("ds", "time", "date", "timestamp", "step")
 
 
-def from_frame(frame: Any, y: Any, *, source: str, id_col: str | None, time_col: str | None) -> Cases:
+def from_frame(
+    frame: Any, y: Any, *, source: str, id_col: str | None, time_col: str | None, columns: tuple[str, ...] = ()
+) -> Cases:
     """A case for each id, in the order in which the ids first appear, its rows in the order of time.
 
     `y`: a column of the frame, a mapping or pandas Series from id to class, or a class for each id in that order.
+    `columns`: the channels, in this order; none: every column that is left.
     """
     table = table_of(frame)
     label_col = y if isinstance(y, str) else None
     ids_in = _named(table.names, id_col, ID_NAMES, "id_col", source)
     times_in = _named(table.names, time_col, TIME_NAMES, "time_col", source)
     taken = {ids_in, times_in, label_col}
-    channels = [name for name in table.names if name not in taken]
+    channels = list(columns) or [name for name in table.names if name not in taken]
+    _check_columns(table.names, columns, source)
     if label_col is not None:
         table.check_names([label_col], "y")
     if not channels:
         raise InputError(f"{source} has no column of values beside {ids_in!r} and {times_in!r}; add one a channel.")
-    ids = table.fetch(ids_in).to_numpy()
+    ids, times = (_complete(table, name, source) for name in (ids_in, times_in))
     unique, first, codes = np.unique(ids.astype(str), return_index=True, return_inverse=True)
     rank = np.empty(len(unique), dtype=np.int64)
     rank[np.argsort(first)] = np.arange(len(unique))
-    times = table.fetch(times_in).to_numpy()
     order = np.lexsort((times, rank[codes]))
     _check_times(times, codes, order, ids, source)
     values = np.stack([_column(table, name, source) for name in channels])[:, order]
@@ -41,7 +44,30 @@ def from_frame(frame: Any, y: Any, *, source: str, id_col: str | None, time_col:
     keys = ids[np.sort(first)]
     labels = None if y is None else check_labels(_labels(table, y, keys, ids, source), f"y of {source}")
     series = tuple(np.split(values, ends, axis=1))
-    return Cases(series, labels, tuple(f"id {key}" for key in keys), source)
+    return Cases(series, labels, tuple(f"id {key}" for key in keys), source, columns=tuple(channels))
+
+
+def _check_columns(names: tuple[str, ...], wanted: tuple[str, ...], source: str) -> None:
+    missing = [name for name in wanted if name not in names]
+    if missing:
+        raise InputError(
+            f"{source} has no column {missing[0]!r}, which the classifier was trained on; it has {listing(names)}."
+        )
+
+
+def _complete(table: Any, name: str, source: str) -> Any:
+    """A column that must have a value in every row."""
+    values = table.fetch(name)
+    empty = values.is_null()
+    if values.dtype.is_float():
+        empty = empty | values.is_nan()
+    empty = empty.to_numpy()
+    if empty.any():
+        raise InputError(
+            f"{source}: column {name!r} has no value in {int(empty.sum())} of {len(empty)} rows, the first in row "
+            f"{int(empty.argmax()) + 1}; every row of a case needs its id and time."
+        )
+    return values.to_numpy()
 
 
 def _named(names: tuple[str, ...], given: str | None, usual: tuple[str, ...], setting: str, source: str) -> str:
@@ -82,20 +108,20 @@ def _labels(table: Any, y: Any, keys: Any, ids: Any, source: str) -> Labels:
         column = table.fetch(y).to_numpy()
         found: dict[Any, Any] = {}
         for key, label in zip(ids.tolist(), column.tolist(), strict=True):
-            if found.setdefault(key, label) != label:
+            if found.setdefault(key, label) != label and not (is_missing(label) and is_missing(found[key])):
                 raise InputError(
                     f"{source}: id {key} is of class {found[key]!r} in one row and {label!r} in another; "
                     "a case has one class."
                 )
-        return np.array([found[key] for key in keys.tolist()])
+        return label_array([found[key] for key in keys.tolist()])
     if not isinstance(y, Mapping) and hasattr(y, "to_dict"):
         y = y.to_dict()
     if isinstance(y, Mapping):
         without = [key for key in keys.tolist() if key not in y]
         if without:
             raise InputError(f"y has no class for {len(without)} of {len(keys)} ids, such as {without[0]!r}; add them.")
-        return np.array([y[key] for key in keys.tolist()])
-    labels = np.asarray(y)
+        return label_array([y[key] for key in keys.tolist()])
+    labels = label_array(y)
     if labels.shape != (len(keys),):
         raise InputError(
             f"y holds {labels.size} classes, but {source} holds {len(keys)} ids; give one for each id, in the order in "

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 MISSING_WORDS = frozenset({"", "na", "n/a", "#n/a", "nan", "nat", "null", "none", "<na>", "-nan"})
 _TRUTH = {"true": 1.0, "false": 0.0}
-_LARGEST = 1e37
+LARGEST = 1e37
 """Beyond this a float32 may overflow in arithmetic as plain as a sum of ten."""
 
 
@@ -82,7 +82,7 @@ def _number(cell: str, *, decimal_comma: bool) -> float | None:
 def _refuse_infinite(table: Table, name: str, numbers: NDArray[np.float64]) -> None:
     # The comparison is False for NaN, so only infinite and oversized cells are True.
     with np.errstate(invalid="ignore"):
-        bad = np.abs(numbers) > _LARGEST
+        bad = np.abs(numbers) > LARGEST
     if not bad.any():
         return
     row = int(bad.argmax())

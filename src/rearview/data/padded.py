@@ -19,6 +19,8 @@ from rearview.data.columns import Fill, check_fill
 from rearview.errors import InputError
 
 Side = Literal["front", "end"]
+FURTHEST = 1e6
+"""Standard deviations from the mean that a network is shown, at most: beyond, its layers overflow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +96,7 @@ def source(
     values = np.zeros((len(cases), cases.channels, length), dtype=np.float32)
     real = np.zeros((len(cases), length), dtype=bool)
     for row, one in enumerate(cases.series):
-        scaled = filled(one, scaler, fill, f"{cases.source}, {cases.names[row]}")[:, -length:]
+        scaled = filled(one, scaler, fill, f"{cases.source}, {cases.names[row]}")[:, -length:].clip(-FURTHEST, FURTHEST)
         taken = slice(length - scaled.shape[1], length) if side == "front" else slice(0, scaled.shape[1])
         values[row, :, taken] = scaled
         real[row, taken] = True

@@ -8,6 +8,7 @@ Such files have no stamps; rows are counted from 0 in each entity.
 """
 
 import zipfile
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rearview.data.numbers import LARGEST
 from rearview.data.panel import Layout, Panel
 from rearview.data.step import Step
 from rearview.data.undated import filled
@@ -73,7 +75,9 @@ def _archive(path: Path) -> dict[str, NDArray[Any]]:
     except FileNotFoundError:
         raise InputError(f"{path} does not exist; check the name.") from None
     except (ValueError, OSError, EOFError, AttributeError, zipfile.BadZipFile) as problem:
-        raise InputError(f"{path} can't be read as an .npz archive of numbers: {problem}") from problem
+        # numpy takes what is no archive for a pickle and tells how to load that, which nobody should.
+        why = "it is none, or holds objects" if "pickle" in str(problem) else problem
+        raise InputError(f"{path} can't be read as an .npz archive of numbers: {why}") from problem
 
 
 def _siblings(path: Path) -> dict[str, NDArray[Any]]:
@@ -98,9 +102,11 @@ def _numbers(array: NDArray[Any], part: str, path: Path) -> NDArray[np.float64]:
             f"{path}: {part} must be numbers [row, channel], but it is {array.dtype} of shape {array.shape}."
         )
     cells = array.astype(np.float64)
-    if np.isinf(cells).any():
-        row, column = np.argwhere(np.isinf(cells))[0]
-        raise InputError(f"{path}: {part} holds an infinite value in row {row}, channel {column}; mend the file.")
+    far = np.abs(cells) > LARGEST
+    if far.any():
+        row, column = np.argwhere(far)[0]
+        kind = "an infinite value" if np.isinf(cells[row, column]) else "a value too large for float32"
+        raise InputError(f"{path}: {part} holds {kind} in row {row}, channel {column}; mend the file.")
     return cells
 
 
@@ -122,13 +128,22 @@ def _entities(
     key = next((name.removesuffix("_lengths") for name in arrays if name.endswith("_lengths")), None)
     if key is None:
         return ("series",), np.array([[train, test]], dtype=np.int64)
-    names = tuple(str(name) for name in arrays.get(key, np.arange(len(arrays[f"{key}_lengths"]))).tolist())
-    lengths = arrays[f"{key}_lengths"].astype(np.int64)
+    given = arrays[f"{key}_lengths"]
+    if given.dtype.kind not in "iu":
+        raise InputError(f"{path}: {key}_lengths must be whole numbers of rows, but it is {given.dtype}.")
+    lengths = given.astype(np.int64)
+    names = tuple(str(name) for name in arrays.get(key, np.arange(len(given))).tolist())
+    twice = next((name for name, count in Counter(names).items() if count > 1), None)
+    if twice is not None:
+        raise InputError(f"{path}: {key} names two entities {twice!r}; give each a name of its own.")
     if lengths.shape != (len(names), 2) or lengths.sum(axis=0).tolist() != [train, test]:
         raise InputError(
             f"{path}: {key}_lengths must give the train and test rows of {len(names)} entities, which add up to "
             f"{train:,} and {test:,}, but it adds up to {lengths.sum(axis=0).tolist()}."
         )
+    if lengths.min() < 1:
+        empty = names[int(np.argwhere(lengths < 1)[0, 0])]
+        raise InputError(f"{path}: {key}_lengths leaves {empty!r} without training or test rows; leave it out.")
     return names, lengths
 
 

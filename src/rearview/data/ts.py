@@ -44,7 +44,7 @@ def read(path: Path | str) -> Cases:
     if path.is_dir():
         raise InputError(f"{path} is a folder; name the .ts file in it.")
     try:
-        text = path.read_text(encoding="utf-8", errors="replace")
+        text = path.read_text(encoding="utf-8-sig", errors="replace")
     except OSError as problem:
         raise InputError(f"{path} can't be read ({problem.strerror}); check its name.") from problem
     lines = enumerate(text.splitlines(), start=1)
@@ -151,10 +151,13 @@ def _case(path: Path, number: int, line: str, header: Header) -> tuple[NDArray[n
     if header.classes is not None:
         label = parts.pop().strip()
         if label not in header.classes:
-            raise InputError(
-                f"{path}, line {number}: the class {label!r} is not among those of @classLabel "
-                f"({', '.join(header.classes[:8])}{' ...' if len(header.classes) > 8 else ''})."
-            )
+            known = f"({', '.join(header.classes[:8])}{' ...' if len(header.classes) > 8 else ''})"
+            if "," in label:
+                raise InputError(
+                    f"{path}, line {number} ends with values where a class of @classLabel {known} is expected; is the "
+                    "class missing, or the file cut off?"
+                )
+            raise InputError(f"{path}, line {number}: the class {label!r} is not among those of @classLabel {known}.")
     if not parts:
         raise InputError(f"{path}, line {number} has a class but no values.")
     channels = [_values(path, number, place, part) for place, part in enumerate(parts, start=1)]

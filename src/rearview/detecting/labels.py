@@ -1,11 +1,14 @@
 """Labels of rows: which rows a person calls anomalous, taken from a column of the data or from an array."""
 
+from itertools import count
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rearview.data.panel import Panel
+from rearview.data.read import open_table
 from rearview.data.stamps import show
 from rearview.errors import InputError
 from rearview.forecasting.engine import select
@@ -30,17 +33,33 @@ def apart(panel: Panel, column: str | None) -> tuple[Panel, NDArray[np.float64] 
     return rest, rounded
 
 
-def given(labels: Any, panel: Panel) -> NDArray[np.float64]:
+def beside(frame: Any, labels: Any) -> tuple[Any, str]:
+    """The frame with an array of labels as one more column, and that column's name: the two are sorted as one."""
+    if isinstance(frame, str | Path):
+        raise InputError(
+            f"The labels of {frame} must stand in it, in a column that is named; to give them as an array, read the "
+            "file into a frame first."
+        )
+    import narwhals as nw
+
+    table = open_table(frame)
+    name = next(name for name in map("label {}".format, count(1)) if name not in table.names)
+    whole = nw.from_native(frame)
+    rows = whole.collect() if isinstance(whole, nw.LazyFrame) else whole
+    cells = given(labels, len(rows), table.source)
+    return rows.with_columns(nw.new_series(name, cells, backend=rows.implementation)).to_native(), name
+
+
+def given(labels: Any, rows: int, source: str) -> NDArray[np.float64]:
     """Labels [row] of an array that stands beside the data."""
     try:
         cells = np.asarray(labels, dtype=np.float64)
     except (TypeError, ValueError) as problem:
         raise InputError(f"The labels can't be read as numbers ({problem}); give 1 (anomaly) or 0 a row.") from problem
-    if cells.shape != (len(panel.values),):
+    if cells.shape != (rows,):
+        many = f"are {cells.shape[0]:,} labels" if cells.ndim == 1 else f"is an array of labels of shape {cells.shape}"
         raise InputError(
-            f"There are {cells.shape[0] if cells.ndim == 1 else 'labels of shape ' + str(cells.shape)} labels for "
-            f"{len(panel.values):,} rows of {panel.layout.source}; give one label a row, or name the column that holds "
-            "them."
+            f"There {many} for {rows:,} rows of {source}; give one label a row, or name the column that holds them."
         )
     if not np.isin(cells[~np.isnan(cells)], (0.0, 1.0)).all():
         wrong = cells[~np.isnan(cells) & ~np.isin(cells, (0.0, 1.0))][0]

@@ -7,7 +7,6 @@ import shutil
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 import rearview
-from rearview import report
 from rearview.classifier import Classifier, unknown_classes
 from rearview.data import ts
 from rearview.data.cases import Cases, Labels
@@ -23,7 +21,7 @@ from rearview.data.panel import Finding
 from rearview.errors import InputError
 from rearview.files import write_atomically
 from rearview.jobs.files import csv
-from rearview.jobs.page import device_words
+from rearview.jobs.page import curve, device_words
 from rearview.jobs.verdict import counted
 from rearview.report import classification as page
 from rearview.tasks.confusion import Confusion, commonest_accuracy
@@ -69,7 +67,9 @@ class Outcome:
 
     @property
     def confusion(self) -> Confusion:
-        return Confusion.of(self.truth, self.said, self.classifier.classes_)
+        """Classes that are numbers stand in their order: 2 before 10."""
+        classes = self.classifier.classes_
+        return Confusion.of(self.truth, self.said, classes[np.argsort(_values(classes), kind="stable")])
 
     @property
     def commonest(self) -> float:
@@ -96,6 +96,14 @@ class Outcome:
             f"{100 * self.commonest:.1f} %."
         )
         return sentence if found.accuracy > self.commonest else f"{sentence} It has learned nothing of use."
+
+
+def _values(classes: Labels) -> NDArray[np.float64]:
+    """What classes are sorted by: the numbers they read as, or, where one is no number, their present order."""
+    try:
+        return classes.astype(np.float64)
+    except ValueError:
+        return np.arange(len(classes), dtype=np.float64)
 
 
 def run(
@@ -167,21 +175,10 @@ def _summary(outcome: Outcome, command: str) -> page.ClassificationSummary:
         title=f"Classification of {outcome.job.test}",
         verdict=outcome.verdict,
         command=command,
-        created=datetime.now(UTC).isoformat(timespec="seconds"),
-        version=rearview.__version__,
         device=device_words(fitted.device),
         seconds=outcome.seconds,
         data=_facts(outcome),
-        curves={
-            outcome.classifier.model: report.Curve(
-                train=np.array([epoch.train_loss for epoch in fitted.history.epochs]),
-                validation=np.array(
-                    [e.validation_loss for e in fitted.history.epochs if e.validation_loss is not None], dtype=float
-                ),
-                best_epoch=fitted.history.best_epoch,
-                ended=fitted.history.ended,
-            )
-        },
+        curves={outcome.classifier.model: curve(fitted.history)},
         findings=outcome.findings,
         settings={
             section: {name: (choice.value, choice.reason) for name, choice in choices.items()}

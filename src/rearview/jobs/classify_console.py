@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from rearview.jobs.classify import Job, Outcome, run, write
-from rearview.jobs.console import check_folder, new_console
+from rearview.jobs.console import check_folder, ended, new_console
 from rearview.tasks.confusion import Confusion
 from rearview.train import Line
 
@@ -20,14 +20,7 @@ def classify_command(job: Job, out: Path, command: str) -> int:
     console.print(f"\naccuracy {found.accuracy:.3f}\nmacro F1 {found.macro_f1:.3f}", style="bold")
     _print_confusion(console, found)
     _print_classes(console, found)
-    console.print(f"\n{outcome.verdict}", style="bold")
-    for note in outcome.notes:
-        console.print(f"- {note}")
-    console.print(f"\nWritten to {out}: {', '.join(path.name for path in written)}")
-    if outcome.interrupted:
-        console.print("Interrupted: this is the best model so far; --resume takes the run up again.")
-        return 130
-    return 0
+    return ended(console, outcome, out, written)
 
 
 def _print_choices(console: Any, outcome: Outcome) -> None:

@@ -13,7 +13,7 @@ from rearview.data import triples
 from rearview.data.panel import Finding, Panel
 from rearview.data.stamps import show
 from rearview.detecting.engine import Detection, detect
-from rearview.detector import Detector, judged, present
+from rearview.detector import Detector, chosen, judged, present
 from rearview.errors import InputError, UsageError
 from rearview.jobs.forecast import fingerprint
 from rearview.jobs.verdict import counted
@@ -22,6 +22,8 @@ from rearview.train import Progress
 
 LABEL_NAMES = ("label", "labels", "anomaly", "is_anomaly")
 """What a column of labels is often called."""
+MOST_TIMES = 1e4
+"""Multiples of the threshold beyond which the number says no more than that it is large."""
 LEARNED_FROM_ITSELF = (
     "The detector learned from the rows it judges: anomalies in them count as ordinary in part. "
     "Give rows without anomalies with --fit, or a saved model with --model."
@@ -86,9 +88,9 @@ def run(
         name = f"detector-{fingerprint(rows.learned, detector.request)}.safetensors"
         detector.fit(rows.learned, checkpoint=folder / "checkpoints" / name, resume=job.resume)
     found = detect(detector.fitted, rows.panel)
-    assessment = None if rows.labels is None else judged(found, rows.labels, detector.request.lookback)
+    assessment, told = _compared(found, rows.labels, detector.request.lookback)
     notes = [LEARNED_FROM_ITSELF] if rows.learned is rows.panel else []
-    notes += [*detector.fitted.notes, *found.notes, *_about_channels(job.file, rows), *_about_labels(assessment)]
+    notes += [*detector.fitted.notes, *found.notes, *_about_channels(job.file, rows), *told]
     return Outcome(
         job=job,
         detector=detector,
@@ -122,18 +124,16 @@ class _Rows:
         request = dict(job.request)
         file = Path(job.file)
         if triples.is_triple(file):
-            if job.fit is not None or job.labels is not None:
-                raise UsageError(f"{file.name} brings its own training rows and labels; leave out --fit and --labels.")
-            whole = triples.read(file)
-            return _Rows(_made(job, request), whole.test, whole.labels, whole.train)
+            whole, detector = _triple(job, file), _made(job, request)
+            return _Rows(detector, detector.read(whole.test)[0], whole.labels, detector.read(whole.train)[0])
         if job.fit is None and request.get("threshold") is None:
             request["threshold"] = "robust"  # a quantile of rows that hold anomalies would flag as many of them
         detector = _made(job, request)
-        panel, labels = _read(job, detector)
+        learned = None if job.fit is None else detector.read(job.fit, **_dropped(job, job.fit))[0]
+        panel, labels = _read(job, detector, learned)
         for finding in panel.findings:
             say(finding.message)
-        learned = panel if job.fit is None else _learned(job, detector, panel)
-        return _Rows(detector, panel, labels, learned)
+        return _Rows(detector, panel, labels, panel if learned is None else _same_channels(job, learned, panel))
 
 
 def _made(job: Job, request: Mapping[str, Any]) -> Detector:
@@ -141,8 +141,28 @@ def _made(job: Job, request: Mapping[str, Any]) -> Detector:
     return Detector(**given, **job.reading, label_col=job.labels)
 
 
-def _read(job: Job, detector: Detector) -> tuple[Panel, NDArray[np.float64] | None]:
-    panel, labels = detector.read(job.file, **_dropped(job, job.file))
+def _triple(job: Job, file: Path) -> triples.Triple:
+    """The arrays of a file; what has no meaning for them is refused, not passed over."""
+    if job.fit is not None or job.labels is not None:
+        raise UsageError(f"{file.name} brings its own training rows and labels; leave out --fit and --labels.")
+    unused = [name for name in job.reading if name not in ("channels", "drop")]
+    if unused:
+        raise UsageError(f"{file.name} holds arrays without stamps or ids; leave out --{unused[0].replace('_', '-')}.")
+    whole = triples.read(file)
+    unknown = [name for name in job.reading.get("drop", ()) if name not in whole.test.columns]
+    if unknown:
+        raise InputError(
+            f"{job.file} has no channel {unknown[0]!r}, which --drop names; it has {', '.join(whole.test.columns)}."
+        )
+    return whole
+
+
+def _read(job: Job, detector: Detector, learned: Panel | None) -> tuple[Panel, NDArray[np.float64] | None]:
+    """The rows to judge and their labels, on the step of the rows to learn from where there are some."""
+    if learned is None:
+        panel, labels = detector.read(job.file)
+    else:
+        panel, labels = detector.read_on(job.file, str(learned.step))
     _check_labels(job, panel, labels)
     return panel, labels
 
@@ -163,12 +183,15 @@ def _check_labels(job: Job, panel: Panel, labels: NDArray[np.float64] | None) ->
             f"{job.file} has no column of numbers {job.labels!r} to take labels from (--labels); it has "
             f"{', '.join(panel.columns)}. A label is 1 (anomaly) or 0 (ordinary)."
         )
+    if labels is not None and np.isnan(labels).all():
+        raise InputError(
+            f"{job.file}: the label column {job.labels!r} is empty; fill it with 1 (anomaly) and 0 (ordinary), or "
+            "leave out --labels."
+        )
 
 
-def _learned(job: Job, detector: Detector, panel: Panel) -> Panel:
-    """The rows to learn from, which must have every channel of those to judge."""
-    assert job.fit is not None
-    learned, _ = detector.read(job.fit, freq=str(panel.step), **_dropped(job, job.fit))
+def _same_channels(job: Job, learned: Panel, panel: Panel) -> Panel:
+    """The rows to learn from with the channels of those to judge, in their order; other channels are refused."""
     missing = [name for name in panel.columns if name not in learned.columns]
     extra = [name for name in learned.columns if name not in panel.columns]
     if missing or extra:
@@ -177,19 +200,18 @@ def _learned(job: Job, detector: Detector, panel: Panel) -> Panel:
         marks = [name for name in (*missing, *extra) if name.casefold() in LABEL_NAMES]
         labels = f" If {marks[0]!r} marks anomalies, say --labels {marks[0]}." if marks and job.labels is None else ""
         raise InputError(f"{job.fit} {says}; both files need the same channels: leave others out with --drop.{labels}")
-    return learned
+    return chosen(learned, panel.columns)
 
 
-def _dropped(job: Job, file: str) -> dict[str, Any]:
-    """The columns to leave out of one of two files; each must be in one of them."""
+def _dropped(job: Job, fit: str) -> dict[str, Any]:
+    """The columns to leave out of the file to learn from; each must be in one of the two files."""
     dropped = job.reading.get("drop")
-    if dropped is None or job.fit is None:
+    if dropped is None:
         return {}
-    here = present(file, dropped)
-    elsewhere = present(job.fit if file == job.file else job.file, dropped)
-    nowhere = [name for name in dropped if name not in (*here, *elsewhere)]
+    here = present(fit, dropped)
+    nowhere = [name for name in dropped if name not in (*here, *present(job.file, dropped))]
     if nowhere:
-        raise InputError(f"Neither {job.file} nor {job.fit} has the column {nowhere[0]!r}, which --drop names.")
+        raise InputError(f"Neither {job.file} nor {fit} has the column {nowhere[0]!r}, which --drop names.")
     return {"drop": here}
 
 
@@ -200,22 +222,35 @@ def verdict(found: Detection, assessment: Assessment | None) -> str:
         sentence = f"No anomaly in {counted(rows, 'row')}: no score is above the threshold."
     else:
         worst = max(found.segments, key=lambda part: part.score / (found.thresholds[part.series] or 1))
-        times = worst.score / found.thresholds[worst.series] if found.thresholds[worst.series] > 0 else np.inf
         of = f" of {found.panel.ids[worst.series]}" if found.panel.series > 1 else ""
         carrier = found.panel.columns[worst.channels[0][0]]
         many = "1 anomaly" if len(found.segments) == 1 else f"{len(found.segments):,} anomalies"
         sentence = (
             f"{many} in {rows:,} rows. The worst peaks at {show(found.panel.stamps[worst.peak])}{of}, "
-            f"{times:.1f} times the threshold, carried by {carrier}."
+            f"{_height(worst.score, float(found.thresholds[worst.series]))}, carried by {carrier}."
         )
     return sentence if assessment is None else f"{sentence} {_judgement(assessment)}"
 
 
+def _height(score: float, threshold: float) -> str:
+    """A score in words: how many times the threshold it is, where that says something."""
+    if threshold <= 0:
+        return f"with a score of {score:.4g}"
+    times = score / threshold
+    if times > MOST_TIMES:
+        return f"more than {MOST_TIMES:,.0f} times the threshold"
+    return f"{times:,.{0 if times >= 100 else 1}f} times the threshold"
+
+
 def _judgement(assessment: Assessment) -> str:
     if not assessment.anomalous:
-        return (
-            f"The labels mark no anomaly, so all of the {counted(assessment.flagged, 'flagged row')} are false alarms."
+        if not assessment.flagged:
+            return "The labels mark no anomaly either."
+        rows = assessment.flagged
+        alarms = (
+            "the 1 flagged row is a false alarm" if rows == 1 else f"all of the {rows:,} flagged rows are false alarms"
         )
+        return f"The labels mark no anomaly, so {alarms}."
     found = round(assessment.event_recall * assessment.events)
     share = assessment.anomalous / assessment.rows
     if assessment.events == 1:
@@ -224,6 +259,17 @@ def _judgement(assessment: Assessment) -> str:
         touched = f"The alarms touch {found or 'none'} of {assessment.events} marked anomalies"
     right = f"; {100 * assessment.event_precision:.0f} % of the alarms are right" if assessment.flagged else ""
     return f"{touched}{right}. AUC-PR {assessment.auc_pr:.3f}, where chance gets {share:.3f}."
+
+
+def _compared(found: Detection, labels: NDArray[np.float64] | None, slack: int) -> tuple[Assessment | None, list[str]]:
+    """What labels say of a detection, and a word on it; a finished detection is not lost to unfit labels."""
+    if labels is None:
+        return None, []
+    try:
+        assessment = judged(found, labels, slack)
+    except InputError as problem:
+        return None, [str(problem)]
+    return assessment, _about_labels(assessment)
 
 
 def _about_channels(file: str, rows: _Rows) -> list[str]:
@@ -250,9 +296,7 @@ def _is_binary(panel: Panel, name: str) -> bool:
     return bool(np.isin(np.concatenate(cells).round(5), (0.0, 1.0)).all())
 
 
-def _about_labels(assessment: Assessment | None) -> list[str]:
-    if assessment is None:
-        return []
+def _about_labels(assessment: Assessment) -> list[str]:
     if not assessment.anomalous:
         return ["The labels mark no anomaly: recall, F1 and the areas do not exist."]
     return [

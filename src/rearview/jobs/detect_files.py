@@ -4,7 +4,6 @@ import json
 import platform
 import shutil
 from dataclasses import asdict, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,7 @@ from rearview.detecting.engine import Detection
 from rearview.detecting.segments import shares
 from rearview.files import write_atomically
 from rearview.jobs import page
-from rearview.jobs.console import check_folder, new_console
+from rearview.jobs.console import check_folder, ended, new_console
 from rearview.jobs.detect import Job, Outcome, run
 from rearview.jobs.files import csv, file_layout, plain
 from rearview.tasks.alarms import runs
@@ -57,14 +56,7 @@ def detect_command(job: Job, out: Path, command: str) -> int:
     )
     _print_segments(console, outcome.found)
     _print_measures(console, outcome)
-    console.print(f"\n{outcome.verdict}", style="bold")
-    for note in outcome.notes:
-        console.print(f"- {note}")
-    console.print(f"\nWritten to {out}: {', '.join(path.name for path in written)}")
-    if outcome.interrupted:
-        console.print("Interrupted: this is the best model so far; --resume takes the run up again.")
-        return 130
-    return 0
+    return ended(console, outcome, out, written)
 
 
 def write(outcome: Outcome, folder: Path, command: str) -> list[Path]:
@@ -95,8 +87,6 @@ def summary(outcome: Outcome, command: str) -> report.DetectionSummary:
         title=f"Anomalies in {outcome.job.file}",
         verdict=outcome.verdict,
         command=command,
-        created=datetime.now(UTC).isoformat(timespec="seconds"),
-        version=rearview.__version__,
         device=page.device_words(fitted.device),
         seconds=outcome.seconds,
         data=page.data_facts(found.panel),

@@ -50,8 +50,8 @@ def verdict(results: tuple[Scored, ...], windows: int, horizon: int, *, skipped:
 
 
 def counted(number: int, word: str) -> str:
-    """'1 step', '2 steps'."""
-    return f"{number} {word}{'' if number == 1 else 's'}"
+    """'1 step', '2,000 steps'."""
+    return f"{number:,} {word}{'' if number == 1 else 's'}"
 
 
 def _coverage(result: Scored) -> list[str]:
