@@ -34,13 +34,13 @@ test: $(STAMP) ## the core suite
 test-slow: $(STAMP) ## compile, browser, kill and many-pair tests only
 	$(PYTEST) -m "slow and not baselines"
 
-# Their packages bring a hundred more along, so they stand apart from what everybody else needs.
+# Their packages bring a hundred more along, so they stand apart from what everybody else needs; Ray does, too.
 $(BASELINES_STAMP): pyproject.toml constraints.txt
 	test -x $(BASELINES)/bin/python || $(PYTHON) -m venv $(BASELINES)
-	$(BASELINES)/bin/python -m pip install --disable-pip-version-check --quiet -c constraints.txt -e '.[dev,baselines]'
+	$(BASELINES)/bin/python -m pip install --disable-pip-version-check --quiet -c constraints.txt -e '.[dev,baselines,ray]'
 	touch $@
 
-test-baselines: $(BASELINES_STAMP) ## networks of other packages, in an environment of their own
+test-baselines: $(BASELINES_STAMP) ## networks of other packages and sweeps on Ray, in an environment of their own
 	OMP_NUM_THREADS=1 $(BASELINES)/bin/python -m pytest -m baselines
 
 test-all: $(STAMP) ## every test; those of other packages' networks are skipped without them

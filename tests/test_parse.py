@@ -2,6 +2,7 @@
 
 import pytest
 
+from rearview.bench.tuning import Range
 from rearview.cli import main
 from rearview.cli.parse import choices, mechanisms, pairs, whole_numbers, words
 from rearview.errors import UsageError
@@ -14,6 +15,7 @@ from rearview.errors import UsageError
         ("betas=(0.9,0.95), epochs=3", {"betas": (0.9, 0.95), "epochs": 3}),
         ("local={'name':'rbca','alpha':[1,2]},gate=mlp", {"local": {"name": "rbca", "alpha": [1, 2]}, "gate": "mlp"}),
         ("paths=('a)','b'),on=true,off=none", {"paths": ("a)", "b"), "on": True, "off": None}),
+        ("adapters=[lift, none,3],x=[]", {"adapters": ["lift", None, 3], "x": []}),
     ],
 )
 def test_commas_inside_brackets_belong_to_the_value(text: str, found: dict[str, object]) -> None:
@@ -40,6 +42,18 @@ def test_values_to_try() -> None:
     assert choices("paths=('a','b')|('c',)", "--try") == {"paths": (("a", "b"), ("c",))}
     for text in ("alpha", "alpha=", "alpha=|"):
         with pytest.raises(UsageError, match="--try takes settings with values separated by"):
+            choices(text, "--try")
+
+
+def test_ranges_to_draw_from() -> None:
+    assert choices("rate=1e-5..1e-3:log, dropout=0..0.5, depth=-1..3, bias=a|b", "--try") == {
+        "rate": Range(1e-5, 1e-3, log=True),
+        "dropout": Range(0.0, 0.5),
+        "depth": Range(-1.0, 3.0),
+        "bias": ("a", "b"),
+    }
+    for text in ("a=1..", "a=..1", "a=2..1", "a=1..1", "a=0..1:lin", "a=x..y"):
+        with pytest.raises(UsageError, match="--try takes a range as its least and its greatest number"):
             choices(text, "--try")
 
 

@@ -8,6 +8,8 @@ from small import CHANNELS, HORIZON, LOOKBACK
 
 from rearview import bench, models, train
 from rearview.bench import presets
+from rearview.bench.experiments import Cell
+from rearview.bench.sweep import Plan, sweep
 from rearview.data import catalogue
 
 pytestmark = [
@@ -56,6 +58,23 @@ def test_autoets_has_nothing_to_train(folder):
     assert (row.model, row.parameters, row.epochs, row.channels) == ("autoets", 0, 0, CHANNELS)
     assert json.loads(row.settings) == {"period": 24, "form": "ANA", "damped": None}
     assert row.mse < naive.mse
+
+
+def test_a_row_tells_how_often_autoets_gave_up(folder, tmp_path):
+    told = []
+    plan = Plan(results=tmp_path / "rows.csv", data_dir=folder, device="cpu")
+    [row] = sweep([Cell("Small", 3, HORIZON, "autoets", None)], plan, say=told.append)
+    series = f"{row.test_windows * CHANNELS:,}"
+    assert row.status == "done"
+    assert row.problem.startswith(f"autoets repeated the last value of {series} of {series} series of windows")
+    assert told[0].endswith(row.problem)
+    naive = bench.run(
+        "Small", "seasonal_naive", horizon=HORIZON, lookback=3, data_dir=folder, device="cpu", settings={"period": 1}
+    )
+    assert row.mse == pytest.approx(naive.mse)
+    assert bench.read(tmp_path / "rows.csv") == [row]
+    [around] = sweep([Cell("Small", LOOKBACK, HORIZON, "autoets", None)], plan)
+    assert around.problem == ""
 
 
 def test_the_season_of_a_data_set_is_autoets_period():

@@ -11,6 +11,7 @@ from rearview.bench.asked import ask as settle
 from rearview.bench.presets import entries, preset
 from rearview.data import catalogue
 from rearview.errors import SettingsError
+from rearview.train.schedules import rate
 
 NETWORKS = sorted(set(entries()) & set(models.names()))
 
@@ -57,6 +58,15 @@ def test_itransformer_differs_by_data_set_and_horizon():
 def test_a_mended_set_has_the_settings_of_the_original():
     for model in NETWORKS:
         assert published(model, "Weather-repaired") == published(model, "Weather")
+
+
+def test_mica_is_trained_by_updates_as_published():
+    asked = ask("ETT1_W", "patchtst", lookback=16, horizon=8, protocol="published:mica")
+    settings = asked.training
+    assert (settings.epochs * settings.updates_per_epoch, settings.batch, settings.patience) == (12_000, 64, 20)
+    places = [0, 3_999, 4_000, 7_999, 8_000, 11_999]
+    rates = [rate(settings, place // 500 + 1, place % 500, 500).learning_rate for place in places]
+    assert rates == [1e-3, 1e-3, 5e-4, 5e-4, 2.5e-4, 2.5e-4]
 
 
 def test_seasonal_naive_takes_the_season_that_fits():

@@ -66,10 +66,8 @@ def shelf(monkeypatch):
 
 
 def test_every_set_of_the_field_stands_with_its_shape():
-    assert {name: (catalogue.get(name).rows, catalogue.get(name).channels) for name in catalogue.names()} == {
-        **SHAPES,
-        **GIFT,
-    }
+    published = [catalogue.get(name) for name in catalogue.names() if not catalogue.get(name).make]
+    assert {found.name: (found.rows, found.channels) for found in published} == {**SHAPES, **GIFT}
 
 
 @pytest.mark.parametrize(

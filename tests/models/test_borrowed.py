@@ -210,8 +210,12 @@ def test_autoets_forecasts_each_window_by_itself():
     series = past[1, 2, 9:].double().numpy()
     expected = AutoETS(season_length=5).forecast(series, STEPS)["mean"]
     assert_close(found[1, 2], torch.from_numpy(expected).float())
+    assert model.remark() == ""
     short = model(past, mask=torch.arange(LOOKBACK) >= torch.tensor([[33], [9]]))
     assert_close(short[0], past[0, :, -1:].expand(-1, STEPS))
+    told = f"repeated the last value of {CHANNELS} of {BATCH * CHANNELS} series of windows"
+    assert told in model.remark()
+    assert model.remark() == ""  # told once
     still = model(torch.full((1, CHANNELS, LOOKBACK), 4.0))
     assert_close(still, torch.full((1, CHANNELS, STEPS), 4.0))
 

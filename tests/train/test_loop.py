@@ -56,6 +56,18 @@ def test_one_seed_is_one_result_and_another_seed_another() -> None:
     assert not same_weights(first.state_dict(), other.state_dict())
 
 
+@pytest.mark.parametrize("updates", [2, 13])
+def test_an_epoch_of_so_many_updates_has_them_however_many_windows_there_are(updates: int) -> None:
+    settings = train.Settings(epochs=2, batch=7, updates_per_epoch=updates)
+    order = epoch_order(WINDOWS, settings, 1)
+    visits = torch.bincount(order, minlength=WINDOWS)
+    assert len(order) == 7 * updates
+    assert visits.max() - visits.min() <= 1  # nobody is visited twice before all are visited once
+    assert not torch.equal(order, epoch_order(WINDOWS, settings, 2))
+    history = fit(network(), settings)
+    assert (history.steps, history.windows) == (2 * updates, 2 * 7 * updates)
+
+
 def test_the_random_state_of_the_caller_stays() -> None:
     torch.manual_seed(5)
     expected = torch.rand(3)

@@ -93,6 +93,21 @@ def test_onecycle_is_the_one_of_torch(anneal: str, pct_start: float, divide: flo
     np.testing.assert_allclose(rates(settings, updates).reshape(-1, 2), theirs, rtol=1e-12)
 
 
+def test_halving_is_the_step_schedule_of_torch() -> None:
+    settings = Settings(schedule="halving", halve_every=7, epochs=5, learning_rate=1e-3)
+    optimiser = torch.optim.Adam([torch.nn.Parameter(torch.zeros(1))], lr=1e-3)
+    steps = torch.optim.lr_scheduler.StepLR(optimiser, step_size=7, gamma=0.5)
+    theirs = []
+    for _ in range(5 * 5):
+        theirs.append(optimiser.param_groups[0]["lr"])
+        optimiser.step()
+        steps.step()
+    ours = rates(settings, 5)
+    np.testing.assert_allclose(ours[..., 0].ravel(), theirs, rtol=1e-15)
+    assert set(ours[..., 0].ravel()) == {1e-3, 5e-4, 2.5e-4, 1.25e-4}  # within epochs, not between them
+    assert (ours[..., 1] == 0.9).all()
+
+
 def test_a_rise_of_one_update_starts_low() -> None:
     settings = Settings(schedule="onecycle", epochs=2, pct_start=0.5, learning_rate=1.0, divide=4.0)
     assert rate(settings, 1, 0, 1).learning_rate == 0.25

@@ -18,8 +18,12 @@ from rearview.bench.row import as_json
 from rearview.data import catalogue
 from rearview.data.catalogue import Dataset
 from rearview.errors import SettingsError
+from rearview.models import adapters as around
 from rearview.shelf import settings_from
 from rearview.train import parallel
+
+Around = around.Spec | Sequence[around.Spec]
+"""One adapter or several, the outermost first."""
 
 _BESIDE_THE_POINT = ("checkpoint_every", "seed")
 """Training settings that a row leaves out: the first changes nothing that comes out, the second is a column."""
@@ -39,7 +43,7 @@ class Asked:
     seed: int
     loss: Mapping[str, Any]
     """Of training: its name and settings."""
-    adapters: tuple[str, ...]
+    adapters: tuple[around.Spec, ...]
     """What stands around the network, the outermost first."""
     budget: Mapping[str, Any]
     """How settings were chosen, where several were tried."""
@@ -88,7 +92,7 @@ def ask(
     training: Mapping[str, Any] | None,
     presets: str | None = None,
     loss: str | Mapping[str, Any] | None = None,
-    adapters: Sequence[str] = (),
+    adapters: Around = (),
     budget: Mapping[str, Any] | None = None,
 ) -> Asked:
     """The published settings with the protocol's and the caller's on top; what does not exist is refused by name."""
@@ -102,7 +106,10 @@ def ask(
     published = preset(model, found, lookback=lookback, horizon=horizon, source=presets or declared.presets)
     chosen = {**published.settings, **declared.settings.get(model, {}), **(settings or {})}
     calendar = _calendar(found, chosen.pop("calendar", True)) if claims.uses_marks else None
+    if adapters and "adapters" in chosen:
+        raise SettingsError(f"adapters are given twice, {adapters!r} and among the settings; give them once.")
     trained = {**published.training, **declared.training, **(training or {})}
+    standing = around.listed(chosen.pop("adapters", adapters) or ())
     built = settings_from(models.settings_of(model), model, chosen)
     return Asked(
         dataset=found,
@@ -113,7 +120,7 @@ def ask(
         protocol=declared,
         seed=seed,
         loss=_loss(declared.loss if loss is None else loss),
-        adapters=tuple(adapters),
+        adapters=standing,
         budget=budget or {},
         calendar=calendar,
         settings=asdict(built),

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from rearview.bench import protocols
-from rearview.bench.boards import once
+from rearview.bench.boards import Score, failed, once
 from rearview.bench.experiments import Cell, Experiment
 from rearview.bench.identity import identity, with_defaults
 from rearview.bench.published import Number
@@ -40,6 +40,8 @@ class Comparison:
     mean: float | None
     std: float | None
     """Over seeds; None with fewer than two."""
+    broken: bool = False
+    """Whether runs were made for it, none of which came to an end."""
 
     @property
     def difference(self) -> float | None:
@@ -50,30 +52,37 @@ class Comparison:
 
     @property
     def verdict(self) -> str:
-        """reproduced, better, worse, not comparable; not run where there is no row, and empty without a number."""
+        """As `judged` says; failed or not run without a number of ours, empty without one of theirs."""
         if self.mean is None:
-            return "not run"
+            return "failed" if self.broken else "not run"
         if self.number is None:
             return ""
-        if self.number.doubtful or self.number.value is None:
-            return "not comparable"
-        error = 0.0 if self.std is None else 2 * self.std / math.sqrt(len(self.rows))
-        if abs(self.mean - self.number.value) <= max(SHARE * self.number.value, error):
-            return "reproduced"
-        return "better" if self.mean < self.number.value else "worse"
+        return judged(Score(self.mean, self.std, len(self.rows)), self.number, lower_is_better=True)
+
+
+def judged(ours: Score, number: Number, *, lower_is_better: bool) -> str:
+    """reproduced, better, worse or not comparable, by the rule above."""
+    if number.doubtful or not number.value:
+        return "not comparable"
+    error = 0.0 if ours.std is None else 2 * ours.std / math.sqrt(ours.count)
+    if abs(ours.mean - number.value) <= max(SHARE * number.value, error):
+        return "reproduced"
+    return "better" if (ours.mean < number.value) == lower_is_better else "worse"
 
 
 def compare(experiment: Experiment, rows: Sequence[Row], protocol: str | None = None) -> list[Comparison]:
     """Every printed number of an experiment beside our rows of the protocol (the experiment's own unless given)."""
     wanted = protocol or experiment.protocol
     usable = [row for row in once(rows) if row.protocol == wanted]
+    lost = [row for row in failed(rows) if row.protocol == wanted]
     found = []
     for cell in experiment.cells:
         numbers: Iterable[Number | None] = cell.numbers or (None,)
+        broken = bool(own(cell, lost))
         for ours in _alike(own(cell, usable)):
             for number in numbers:
                 metrics = ("mse", "mae") if number is None else (number.metric,)
-                found += [_comparison(cell, number, metric, ours, experiment) for metric in metrics]
+                found += [_comparison(cell, number, metric, ours, experiment, broken) for metric in metrics]
     return found
 
 
@@ -131,7 +140,8 @@ def is_of(row: Row, cell: Cell) -> bool:
     declared = protocols.get(row.protocol).loss if row.protocol in protocols.names() else "mse"
     if (cell.loss_name or declared) != _loss_name(row):
         return False
-    if bool(cell.candidates) != ("candidates" in json.loads(row.budget)):
+    budget = json.loads(row.budget)
+    if bool(cell.candidates) != ("candidates" in budget) or "tuner" in budget:
         return False
     asked = json.loads(as_json({"name": "", **_wanted(cell.model, cell.attention)}))
     made = {**json.loads(row.attention_settings), "name": row.attention}
@@ -150,10 +160,10 @@ def value(row: Row, metric: str, original: bool) -> float:
 
 
 def _comparison(
-    cell: Cell, number: Number | None, metric: str, rows: tuple[Row, ...], experiment: Experiment
+    cell: Cell, number: Number | None, metric: str, rows: tuple[Row, ...], experiment: Experiment, broken: bool
 ) -> Comparison:
     # MICA judges in original units; every other paper on the standardised scale.
     values = [value(row, metric, experiment.paper == "mica") for row in rows]
     mean = float(np.mean(values)) if values else None
     std = float(np.std(values, ddof=1)) if len(values) > 1 else None
-    return Comparison(cell, number, metric, rows, mean, std)
+    return Comparison(cell, number, metric, rows, mean, std, broken)

@@ -14,6 +14,7 @@ from typing import Any
 
 from rearview.bench import published
 from rearview.bench.published import Kind, Number
+from rearview.bench.tuning import Tuning
 from rearview.errors import SettingsError, did_you_mean
 
 _FOLDER = "rearview.bench.papers.experiments"
@@ -31,7 +32,9 @@ class Cell:
     loss: str | Mapping[str, Any] | None = None
     adapters: tuple[str, ...] = ()
     candidates: tuple[Mapping[str, Any], ...] = ()
-    """Settings of the mechanism tried on validation, where the paper names a best one."""
+    """Settings tried on validation: of the mechanism where a paper names a best one, or what a grid asks for."""
+    tuning: Tuning | None = None
+    """Settings drawn instead."""
     numbers: tuple[Number, ...] = field(default=(), compare=False)
 
     @property
@@ -42,6 +45,8 @@ class Cell:
             parts.append(spoken(self.attention))
         if self.candidates:
             parts.append("best of " + "/".join(spoken(candidate) for candidate in self.candidates))
+        if self.tuning is not None:
+            parts.append(self.tuning.name)
         return " + ".join([*parts, *self.adapters, *([self.loss_name] if self.loss else [])])
 
     @property
@@ -60,6 +65,7 @@ class Cell:
             "loss": self.loss,
             "adapters": self.adapters,
             "candidates": self.candidates,
+            "tuning": self.tuning,
         }
 
 

@@ -55,8 +55,7 @@ def failed_row(run: Mapping[str, Any], problem: Exception) -> Row:
 
 def settled(run: Mapping[str, Any]) -> dict[str, Any]:
     """What a run of a sweep asks for, its data unread."""
-    budget = search.budget(run.get("candidates", ()))
-    return ask(**{name: run[name] for name in _ASKED}, budget=budget).configuration("")
+    return ask(**{name: run[name] for name in _ASKED}, budget=_budget(run)).configuration("")
 
 
 def _configuration(run: Mapping[str, Any]) -> dict[str, Any]:
@@ -80,5 +79,9 @@ def _configuration(run: Mapping[str, Any]) -> dict[str, Any]:
             "seed": run["seed"],
             "loss": str(run["loss"] or "mse"),
             "adapters": as_json(list(run["adapters"])),
-            "budget": as_json(search.budget(run.get("candidates", ()))),
+            "budget": as_json(_budget(run)),
         }
+
+
+def _budget(run: Mapping[str, Any]) -> dict[str, Any]:
+    return search.budget(run.get("candidates", ()), run.get("tuning"))

@@ -48,27 +48,44 @@ def parsed(configuration: Mapping[str, Any], column: str, default: str = "{}") -
 
 
 def searched(configuration: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """The settings of the mechanism that were tried; empty where nothing was searched for."""
+    """The settings that were tried, one by one; empty where nothing was searched for."""
     found: list[Mapping[str, Any]] = parsed(configuration, "budget").get("candidates", [])
     return found
 
 
+def budget_of(configuration: Mapping[str, Any]) -> dict[str, Any]:
+    """What was granted for the search of settings; what was drawn is an outcome."""
+    found: dict[str, Any] = parsed(configuration, "budget")
+    return {key: value for key, value in found.items() if "tuner" not in found or key not in ("candidates", "losses")}
+
+
 def training_of(configuration: Mapping[str, Any]) -> dict[str, Any]:
-    """The training as far as it bears on the outcome; empty for a model that does not train."""
+    """The training as far as it bears on the outcome, without what was searched for; empty for a model that does not
+    train."""
     given = parsed(configuration, "training")
-    return {key: value for key, value in {**_training(), **given}.items() if key not in SPEED} if given else {}
+    aside = {*SPEED, *_tried(configuration, "training.")}
+    return {key: value for key, value in {**_training(), **given}.items() if key not in aside} if given else {}
 
 
 def settings_of(configuration: Mapping[str, Any]) -> dict[str, Any]:
-    """Every setting of the network."""
-    return {**_network(configuration.get("model", "")), **parsed(configuration, "settings")}
+    """Every setting of the network but those that were searched for."""
+    found = {**_network(configuration.get("model", "")), **parsed(configuration, "settings")}
+    tried = _tried(configuration, "network.")
+    return {key: value for key, value in found.items() if key not in tried}
 
 
 def mechanism_of(configuration: Mapping[str, Any]) -> dict[str, Any]:
     """Every setting of the mechanism but those that were searched for, of which a run has the best."""
-    tried = {key for candidate in searched(configuration) for key in candidate}
+    tried = _tried(configuration, "")
     found = with_defaults(configuration.get("attention", ""), parsed(configuration, "attention_settings"))
     return {key: value for key, value in found.items() if key not in tried}
+
+
+def _tried(configuration: Mapping[str, Any], prefix: str) -> set[str]:
+    """The settings searched for whose full names begin so, under their short names."""
+    named = budget_of(configuration).get("space", ())
+    names = {*named, *(name for candidate in searched(configuration) for name in candidate)}
+    return {name.removeprefix(prefix) for name in names if name.startswith(prefix)}
 
 
 def with_defaults(mechanism: str, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -111,5 +128,6 @@ _SETTLED: Mapping[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
     "training": training_of,
     "settings": settings_of,
     "attention_settings": mechanism_of,
+    "budget": budget_of,
 }
 """The columns in which rows of one run may differ as text, and what of them makes another run."""

@@ -212,8 +212,7 @@ _ALL = (
             "Every window is standardised by itself and instance-normalised again; only the second is repeated here, "
             "after a scaler fitted on training rows.",
             "Training minimises the absolute error of standardised values.",
-            "12,000 updates of 64 windows, here laid out in epochs of 500. The rate is halved every 4,000: not "
-            "repeated, it falls as a cosine.",
+            "12,000 updates of 64 windows, laid out in epochs of 500, the rate halved after every 4,000.",
             "Errors are pooled over all windows, channels and steps in original units.",
         ),
         scale="original",

@@ -76,7 +76,7 @@ class Row(Line):
     dataset: str
     """The catalogue's name."""
     file_sha256: str
-    """Checksum of the file, byte for byte."""
+    """Checksum of the file, byte for byte; empty for a set that is generated."""
     values_sha256: str
     """Checksum of the numbers as they were read; the same for files that differ in their dress alone."""
     rows: int
@@ -141,12 +141,14 @@ class Row(Line):
     status: str = "done"
     """done; or failed: the run broke off, `problem` says why and there are no metrics."""
     problem: str = ""
+    """Of a run that is done: what a reader of its numbers should know; empty where that is nothing."""
     loss: str = "mse"
     """What training minimised."""
     adapters: str = "[]"
     """JSON: what was put around the network, the outermost first."""
     budget: str = "{}"
-    """JSON: how many candidates were tried for the settings, and by what they were chosen; {}: none, one setting."""
+    """JSON: which settings were tried, by what they were chosen, and where they were drawn, by whom and how often
+    (optuna:20), from which space, with every loss; {}: none were tried."""
     loop: str = "eager"
     """How the training step ran: eager, captured (in a CUDA graph), compiled, or compiled+captured."""
     setup_seconds: float = 0.0

@@ -3,7 +3,7 @@
 import time
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -15,10 +15,11 @@ from rearview import __version__, models, train
 from rearview.attention import Spec
 from rearview.bench import measure, origin, search
 from rearview.bench import results as files
-from rearview.bench.asked import Asked, ask, digest
+from rearview.bench.asked import Around, Asked, ask, digest
 from rearview.bench.identity import same
 from rearview.bench.parts import Parts, cut
 from rearview.bench.row import Row, as_json
+from rearview.bench.tuning import Tuning
 from rearview.data import catalogue
 from rearview.data.panel import Panel
 from rearview.data.window import Source
@@ -51,8 +52,9 @@ def run(
     resume: bool = False,
     presets: str | None = None,
     loss: str | Mapping[str, Any] | None = None,
-    adapters: Sequence[str] = (),
+    adapters: Around = (),
     candidates: Sequence[Mapping[str, Any]] = (),
+    tuning: Tuning | None = None,
 ) -> Row:
     """Train a model on a data set of the catalogue, test it once, and return the row, which `results` keeps.
 
@@ -63,8 +65,9 @@ def run(
     returned), and one that was cut off goes on from its checkpoint. Ctrl-C leaves no row.
 
     `presets` names whose published settings these are and `loss` what training minimises (the protocol's unless
-    given); `adapters` stand around the network. With `candidates`, settings of the mechanism that are tried one after
-    the other, each is trained alike, the one with the lowest validation loss is tested, and the row's budget says so.
+    given); `adapters` stand around the network, and can be one of its `settings` as well. With `candidates`, settings
+    that are tried one after the other, or `tuning`, which draws them (`rearview.bench.search` tells their names), each
+    is trained alike, the one with the lowest validation loss is tested, and the row's budget says so.
     """
     started = time.perf_counter()
     code = origin.commit()
@@ -84,7 +87,7 @@ def run(
         presets=presets,
         loss=loss,
         adapters=adapters,
-        budget=search.budget(candidates),
+        budget=search.budget(candidates, tuning),
     )
     rows = [] if results is None else files.kept(results)
     place = torch.device(device_named(device))
@@ -103,10 +106,12 @@ def run(
 
     def tried(asked: Asked) -> tuple["_Trial", _Fitted]:
         trial = _Trial.begin(asked, panel, parts, place)
-        return trial, trial.fit(None if saved is None or candidates else saved, resume, progress)
+        return trial, trial.fit(None if saved is None or asked.budget else saved, resume, progress)
 
-    trial, fitted = search.best(asked, candidates, tried, lambda pair: pair[1].validation_loss)
-    configuration |= trial.asked.configuration(configuration["values_sha256"])
+    found = search.best(asked, candidates, tuning, tried, lambda pair: pair[1].validation_loss)
+    trial, fitted = found.outcome
+    chosen = replace(trial.asked, budget=found.budget)
+    configuration |= chosen.configuration(configuration["values_sha256"])
     row = Row(
         **configuration,
         **_facts(trial, data_dir, panel, place),
@@ -195,11 +200,13 @@ class _Trial:
         """The columns that the one pass over the test windows fills, and what the network costs to use."""
         precision = "float32" if self.asked.training is None else self.asked.training.precision
         std = self.parts.scaler.std[0, : self.source.targets]
+        self.network.remark()  # on validation windows: of no interest here
         found = measure.errors(
             self.network, self.task, self.source, self.tested, std, batch=self.batch, precision=precision
         )
         return {
             **asdict(found),
+            "problem": self.network.remark(),
             "validation_loss": fitted.validation_loss,
             "latency_ms": measure.latency(self.network, self.source, precision),
             "parameters": sum(weight.numel() for weight in self.network.parameters() if weight.requires_grad),
@@ -237,8 +244,9 @@ def _read(asked: Asked, data_dir: Path | str | None) -> Panel:
 
 def _facts(trial: _Trial, data_dir: Path | str | None, panel: Panel, device: torch.device) -> dict[str, Any]:
     """The columns on data, library and device."""
+    file = catalogue.find(trial.asked.dataset, data_dir)
     return {
-        "file_sha256": catalogue.checksum(catalogue.find(trial.asked.dataset, data_dir)),
+        "file_sha256": "" if file is None else catalogue.checksum(file),
         "rows": panel.values.shape[0],
         "channels": panel.values.shape[1],
         "borders": as_json(asdict(trial.parts.borders)),

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from rearview.bench import results as files
+from rearview.bench.candidates import in_short
 from rearview.bench.claim import claimed
 from rearview.bench.experiments import Cell
 from rearview.bench.identity import same
@@ -147,9 +148,10 @@ def _lost(run: Mapping[str, Any], reason: str) -> Row:
 
 
 def _told(row: Row, tell: Say) -> Row:
-    what = f"{row.dataset} {row.lookback}-{row.horizon} {row.model} {row.attention or '-'} seed {row.seed}"
+    what = f"{row.dataset} {row.lookback}-{row.horizon} {row.model} {in_short(row) or '-'} seed {row.seed}"
     outcome = f"failed: {row.problem}" if row.status == "failed" else f"mse {row.mse:.4f}, mae {row.mae:.4f}"
-    tell(f"{what}: {outcome} ({row.total_seconds:.0f} s)")
+    remark = f"; {row.problem}" if row.problem and row.status != "failed" else ""
+    tell(f"{what}: {outcome} ({row.total_seconds:.0f} s){remark}")
     return row
 
 
@@ -160,8 +162,17 @@ def _on_ray(runs: Sequence[Mapping[str, Any]], until: float | None, tell: Say) -
         raise SettingsError(
             "Sweeps over many machines need Ray: install rearview[ray], or leave out --ray to run here."
         ) from None
-    if not ray.is_initialized():
-        ray.init(log_to_driver=False)
+    if ray.is_initialized():
+        return _spread_on(ray, runs, until, tell)
+    ray.init(log_to_driver=False)
+    try:
+        return _spread_on(ray, runs, until, tell)
+    finally:
+        ray.shutdown()
+
+
+def _spread_on(ray: Any, runs: Sequence[Mapping[str, Any]], until: float | None, tell: Say) -> list[Row]:
+    """Every run as a task of the cluster that `ray` speaks to."""
     resources = ray.cluster_resources()
     on_gpu = any(run["device"] in ("auto", "cuda") for run in runs) and resources.get("GPU", 0) >= 1
     task = ray.remote(num_gpus=1 if on_gpu else 0)(attempt)

@@ -13,7 +13,7 @@ Horizons = Annotated[str, Parameter(name=["--horizon", "--pred-len", "--h"])]
 Lookbacks = Annotated[str, Parameter(name=["--lookback", "--seq-len", "--input-size"])]
 NetworkSettings = Annotated[str, Parameter(name="--set")]
 TrainingSettings = Annotated[str, Parameter(name="--train")]
-TriedSettings = Annotated[str, Parameter(name="--try")]
+TriedSettings = Annotated[list[str] | None, Parameter(name="--try")]
 
 
 @app.command
@@ -38,7 +38,8 @@ def bench(
     ray: bool = False,
     setting: NetworkSettings = "",
     training: TrainingSettings = "",
-    tried: TriedSettings = "",
+    tried: TriedSettings = None,
+    tune: int | None = None,
 ) -> int:
     """Run any attention x network x data set x horizon x seed and keep a result row of each.
 
@@ -62,16 +63,21 @@ def bench(
         workers: Runs at once, each in a process of its own.
         seconds: Begin no run after this long.
         ray: Spread the runs over the Ray cluster at hand.
-        setting: Settings of the network, such as width=16,heads=4; default: as published for the data set.
+        setting: Settings of the network, such as width=16,heads=4; default: as published for the data set. What stands
+            around it is one of them: adapters=lift or adapters=[decorrelate,channel_heads], the outermost first.
         training: Settings of the training, such as epochs=10; default: as published for the data set.
-        tried: Values to try for settings of the mechanism, such as alpha=0.25|0.5|1; several settings, separated by
-            commas, make a grid. Each is trained alike, and the best on validation is tested. Mechanisms without these
-            settings are run as they are.
+        tried: Values to try for settings of mechanism, network or training, such as alpha=0.25|0.5|1; several settings,
+            separated by commas or each with a --try of its own, make a grid. Each is trained alike, and the best on
+            validation is tested. What has none of these settings is run as it is.
+        tune: Draw so many combinations by optuna instead of trying all, the same number for each network and mechanism.
+            --try may then have ranges, such as learning_rate=1e-5..1e-3:log or dropout=0..0.5.
     """
     from rearview.jobs.reproduce import grid_command
 
     if seeds < 1:
         raise UsageError(f"--seeds is {seeds}; it must be at least 1.")
+    if tune is not None and tune < 1:
+        raise UsageError(f"--tune is {tune}; it must be at least 1.")
     return grid_command(
         datasets=words(dataset),
         models=words(model),
@@ -93,7 +99,8 @@ def bench(
         seconds=seconds,
         loss=loss or None,
         over="ray" if ray else "here",
-        tried=choices(tried, "--try"),
+        tried=choices(",".join(tried or ()), "--try"),
+        trials=tune,
     )
 
 

@@ -74,7 +74,7 @@ def missing_marks(text: str) -> tuple[float, ...] | None:
 
 
 def pairs(text: str, flag: str) -> dict[str, Any]:
-    """width=64,dropout=0.1 as a mapping with numbers, True, False and None read as such."""
+    """width=64,dropout=0.1 as a mapping with numbers, True, False, None and lists read as such."""
     pairs: dict[str, Any] = {}
     for word in words(text):
         name, equals, value = word.partition("=")
@@ -84,22 +84,45 @@ def pairs(text: str, flag: str) -> dict[str, Any]:
     return pairs
 
 
-def choices(text: str, flag: str) -> dict[str, tuple[Any, ...]]:
-    """alpha=0.25|0.5,bias=power_law|similarity as settings, each with the values to try."""
-    found: dict[str, tuple[Any, ...]] = {}
+def choices(text: str, flag: str) -> dict[str, Any]:
+    """alpha=0.25|0.5,dropout=0..0.5 as settings, each with the values to try or the range to draw from."""
+    found: dict[str, Any] = {}
     for word in words(text):
         name, equals, values = word.partition("=")
         listed = words(values, "|")
         if not equals or not listed:
             raise UsageError(f"{flag} takes settings with values separated by |, such as alpha=0.5|1; got {word!r}.")
-        found[name.strip()] = tuple({repr(value): value for value in map(_value, listed)}.values())
+        drawn = _range(listed[0], flag) if len(listed) == 1 else None
+        found[name.strip()] = drawn or tuple({repr(value): value for value in map(_value, listed)}.values())
     return found
+
+
+def _range(text: str, flag: str) -> Any:
+    """1e-5..1e-3:log as a range; None for what has no dots between two ends."""
+    from rearview.bench.tuning import Range
+
+    ends, _, scale = text.partition(":")
+    low, dots, high = ends.partition("..")
+    if not dots:
+        return None
+    try:
+        first, last = float(low), float(high)
+    except ValueError:
+        first, last = 1.0, 0.0
+    if scale not in ("", "log") or not first < last:
+        raise UsageError(
+            f"{flag} takes a range as its least and its greatest number, such as 0..0.5, or 1e-5..1e-3:log on the "
+            f"logarithmic scale; got {text!r}."
+        )
+    return Range(first, last, log=scale == "log")
 
 
 def _value(text: str) -> Any:
     try:
         return ast.literal_eval(text)
     except (ValueError, SyntaxError):
+        if text[:1] == "[" and text[-1:] == "]":  # a list of words, which have no quotes here
+            return [_value(word) for word in words(text[1:-1])]
         return {"true": True, "false": False, "none": None}.get(text.lower(), text)
 
 

@@ -5,6 +5,9 @@ each with two levels of subfolders. They are taken as published, row by row, so 
 literature; `Weather-repaired` is the one set that is mended. A file of another shape is refused, because a cut of
 a benchmark set must not carry its name; a file of another checksum is read and warned of.
 
+Wide sets have stand-ins, which are generated and say so in their names: `Traffic-standin` has the width, length, step
+and borders of Traffic and is run with its settings; `Traffic-standin:2000` is its first 2,000 rows.
+
 A data set of your own joins with `register(Dataset(...))`.
 """
 
@@ -16,7 +19,7 @@ from functools import partial
 from pathlib import Path
 
 from rearview.data import borders as published
-from rearview.data import gift, undated
+from rearview.data import gift, standins, undated
 from rearview.data.borders import Borders, Rule
 from rearview.data.panel import Finding, Panel
 from rearview.data.step import Step
@@ -38,6 +41,8 @@ __all__ = [
 ]
 
 Reader = Callable[[Path, Step], Panel]
+Maker = Callable[[int, int, Step], Panel]
+"""From (rows, channels, step) to a panel."""
 
 
 def as_published(path: Path, step: Step) -> Panel:
@@ -76,6 +81,10 @@ class Dataset:
     calendar: str | None = "h"
     """The step whose calendar features published code feeds (hourly, whatever the data's own step); None: none."""
     read: Reader = as_published
+    make: Maker | None = None
+    """Makes the panel of a set that is generated and has no file."""
+    like: str = ""
+    """The published set that a stand-in is run with the settings of."""
 
 
 def names() -> tuple[str, ...]:
@@ -84,11 +93,11 @@ def names() -> tuple[str, ...]:
 
 
 def get(name: str) -> Dataset:
-    """The data set of that name or alias, in any case."""
-    wanted = _fold(name)
+    """The data set of that name or alias, in any case; of a generated one, `name:rows` is its first rows."""
+    wanted, colon, rows = _fold(name).partition(":")
     for dataset in _SHELF.values():
         if wanted in _names_of(dataset):
-            return dataset
+            return _shortened(dataset, rows) if colon else dataset
     _refuse_detection_set(name)
     near = did_you_mean(name, [known for dataset in _SHELF.values() for known in (dataset.name, *dataset.aliases)])
     raise SettingsError(f"there is no data set {name!r} in the catalogue; it holds {', '.join(names())}.{near}")
@@ -120,9 +129,11 @@ def borders(dataset: str | Dataset | Rule, rows: int | None = None, lookback: in
     return published.by_rule(dataset, rows, lookback)
 
 
-def find(name: str | Dataset, data_dir: Path | str | None = None) -> Path:
-    """The file of a data set; a missing one is refused with the places looked at and where the world gets it."""
+def find(name: str | Dataset, data_dir: Path | str | None = None) -> Path | None:
+    """The file of a data set (None: it is generated); a missing one is refused with where to look and to get it."""
     dataset = get(name) if isinstance(name, str) else name
+    if dataset.make is not None:
+        return None
     return locate(dataset.name, dataset.files, dataset.source, data_dir)
 
 
@@ -151,6 +162,9 @@ def load(name: str | Dataset, data_dir: Path | str | None = None) -> Panel:
     """The panel of a data set, its shape and checksum compared with what is known of it."""
     dataset = get(name) if isinstance(name, str) else name
     path = find(dataset, data_dir)
+    if path is None:
+        assert dataset.make is not None
+        return dataset.make(dataset.rows, dataset.channels, dataset.step)
     panel = dataset.read(path, dataset.step)
     rows, channels = panel.values.shape
     if (rows, channels) != (dataset.rows, dataset.channels):
@@ -197,6 +211,18 @@ def _files(folder: Path) -> dict[str, Path]:
             if path.is_file():
                 held.setdefault(path.name.casefold(), path)
     return held
+
+
+def _shortened(dataset: Dataset, rows: str) -> Dataset:
+    """The first rows of a generated data set, under a name that tells how many."""
+    if dataset.make is None:
+        raise SettingsError(f"{dataset.name} is taken whole, as published; leave out ':{rows}'.")
+    if not rows.isdecimal() or not 0 < int(rows) <= dataset.rows:
+        raise SettingsError(
+            f"{dataset.name} has {dataset.rows:,} rows, and as many as are written behind a colon where fewer will do, "
+            f"such as {dataset.name}:2000; got {rows!r}."
+        )
+    return replace(dataset, name=f"{dataset.name}:{int(rows)}", rows=int(rows))
 
 
 def _fold(name: str) -> str:
@@ -360,3 +386,10 @@ for _dataset in (
     _gift("COVID_DEATHS_D", ("covid_deaths.csv",), 24, 212, 266, 30),
 ):
     register(_dataset)
+
+for _name in standins.SETS:
+    _origin = "rearview itself, which generates it"
+    _make = partial(standins.make, of=_name)
+    register(
+        replace(_SHELF[_name], name=f"{_name}-standin", files=(), aliases=(), source=_origin, make=_make, like=_name)
+    )

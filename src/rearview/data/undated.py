@@ -1,4 +1,4 @@
-"""Readers of benchmark files that hold numbers alone, without a time column: Solar's text and PEMS's arrays.
+"""Panels of numbers alone, without a time column: Solar's text, PEMS's arrays, and what is generated.
 
 Their stamps are made up from the start and the step that the literature reports; a finding says so, and the field's
 own code feeds no calendar features for these sets.
@@ -43,27 +43,35 @@ def array(path: Path, step: Step, *, start: str, key: str = "data", feature: int
 
 
 def _panel(path: Path, cells: NDArray[np.float64], step: Step, start: str) -> Panel:
-    rows, columns = cells.shape
-    if not rows or not columns:
+    if not cells.size:
         raise InputError(f"{path} is empty; get the file again")
     infinite = np.argwhere(np.isinf(cells))
     if len(infinite):
         row, column = infinite[0]
         raise InputError(f"{path} holds an infinite value in row {row + 1}, column {column + 1}; get the file again")
+    said = Finding(
+        "inferred",
+        "stamps",
+        0,
+        f"{path.name} has no dates; stamps were made up, one a step ({step.words()}) from {start} on, the start "
+        "reported for this data set.",
+    )
+    return panel(cells, step, start, source=str(path), said=said)
+
+
+def panel(cells: NDArray[np.float64], step: Step, start: str, *, source: str, said: Finding) -> Panel:
+    """A panel of one series of cells [row, channel], NaN where one is missing, its stamps made up from `start` on.
+
+    `said` is what its findings say of that.
+    """
+    rows, columns = cells.shape
     observed = ~np.isnan(cells)
     centre = np.where(observed, cells, 0.0).sum(axis=0) / np.maximum(observed.sum(axis=0), 1)
-    values = filled((cells - centre).astype(np.float32), observed)
+    values = (cells - centre).astype(np.float32)
     missing = int(observed.size - observed.sum())
-    findings = [
-        Finding(
-            "inferred",
-            "stamps",
-            0,
-            f"{path.name} has no dates; stamps were made up, one a step ({step.words()}) from {start} on, the start "
-            "reported for this data set.",
-        )
-    ]
+    findings = [said]
     if missing:
+        values = filled(values, observed)
         findings.append(
             Finding("repaired", "missing", missing, f"{missing:,} missing cells were filled with the last value seen.")
         )
@@ -79,7 +87,7 @@ def _panel(path: Path, cells: NDArray[np.float64], step: Step, start: str) -> Pa
         targets=columns,
         known=0,
         step=step,
-        layout=Layout("wide", time_col="date", source=str(path)),
+        layout=Layout("wide", time_col="date", source=source),
         findings=tuple(findings),
     )
 

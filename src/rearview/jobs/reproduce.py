@@ -4,7 +4,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -43,11 +43,13 @@ def reproduce_command(
     from rearview.bench import results as files
     from rearview.bench.sweep import Plan, first_process, sweep
 
-    show = _print if only_compare or first_process(device) else _keep_quiet
+    first = only_compare or first_process(device)
+    show = _print if first else _keep_quiet
     until = None if seconds is None else time.monotonic() + seconds
     if only_compare and not results.exists():
         raise InputError(f"There is no results file {results} to compare; name one with --results.")
     reached = False
+    made: list[Any] = []
     found = [experiments.get(chosen.paper, table) for table in _tables(chosen)]
     if not any(experiment.cells for experiment in found):
         raise SettingsError(_elsewhere(found))
@@ -69,8 +71,9 @@ def reproduce_command(
                 device=device,
                 training=training,
             )
+            _check_some(cells, plan)
             left = None if until is None else max(0.0, until - time.monotonic())
-            sweep(cells, plan, workers=workers, seconds=left, say=_say, over=over)
+            made += sweep(cells, plan, workers=workers, seconds=left, say=_say, over=over)
         if not cells:
             continue
         reached = True
@@ -81,7 +84,7 @@ def reproduce_command(
             "Nothing of that can be run here, for the reasons above; see `rearview list datasets`, and name the folder "
             "of the data with --data-dir."
         )
-    return 0
+    return _ended(made, first)
 
 
 def grid_command(
@@ -97,21 +100,24 @@ def grid_command(
     seconds: float | None,
     loss: str | None,
     over: Any,
-    tried: Mapping[str, Sequence[Any]],
+    tried: Mapping[str, Any],
+    trials: int | None = None,
 ) -> int:
-    """Every combination of what is listed, kept as rows and printed as a table; `tried`: see `rearview bench`."""
+    """Every combination of what is listed, kept as rows and printed as a table.
+
+    `tried` settings are listed, or drawn in so many `trials`: see `rearview bench`.
+    """
     from rearview import bench
     from rearview.bench.experiments import Cell
     from rearview.bench.sweep import Plan, first_process, sweep
+    from rearview.jobs.pairing import fitting
 
     specs = [{"name": spec} if isinstance(spec, str) else spec for spec in attentions]
-    searched = zip(specs, _candidates(specs, tried), strict=True)
-    cells = [
-        Cell(dataset, lookback, horizon, model, spec, loss, candidates=candidates)
-        for dataset, lookback, horizon, model, (spec, candidates) in product(
-            datasets, lookbacks, horizons, models, searched
-        )
+    wanted = [
+        Cell(dataset, lookback, horizon, model, spec, loss)
+        for dataset, lookback, horizon, model, spec in product(datasets, lookbacks, horizons, models, specs)
     ]
+    cells = _cells(fitting(wanted, _say), tried, trials)
     asked = Plan(seeds=tuple(seeds), **plan)
     _check_first(cells, asked)
     first = first_process(asked.device)
@@ -119,12 +125,31 @@ def grid_command(
     if first:
         _print(bench.table([row for row in rows if row.status == "done"]))
         _print([f"Rows in {asked.results}"])
-    failed = [row for row in rows if row.status == "failed"]
-    if failed and len(failed) == len(rows):
-        if not first:
-            return InputError.exit_code
-        raise InputError(f"No run came to an end; the first: {failed[0].problem}")
-    return 0
+    return _ended(rows, first)
+
+
+def _ended(rows: Sequence[Any], first: bool) -> int:
+    """How a command ends that made these rows: badly where every run failed, which the first process alone tells."""
+    if not rows or any(row.status != "failed" for row in rows):
+        return 0
+    if not first:
+        return InputError.exit_code
+    raise InputError(f"No run came to an end; the first: {rows[0].problem}")
+
+
+def _check_some(cells: Sequence[Any], plan: Any) -> None:
+    """Refuse what no run of a table could begin with; where some can, the others become rows that tell why not."""
+    from rearview.bench.failed import settled
+
+    problems = []
+    for cell in cells:
+        try:
+            settled(plan.arguments(cell, plan.seeds[0]))
+        except SettingsError as problem:
+            problems.append(problem)
+        else:
+            return
+    raise problems[0]
 
 
 def _check_first(cells: Sequence[Any], plan: Any) -> None:
@@ -155,26 +180,51 @@ def list_experiments(data_dir: Path | None) -> int:
     return 0
 
 
-def _candidates(specs: Sequence[Any], tried: Mapping[str, Sequence[Any]]) -> list[tuple[dict[str, Any], ...]]:
-    """For each mechanism the combinations of those of the settings tried that it has; none where it has none."""
-    if not tried:
-        return [()] * len(specs)
-    from rearview import attention
+def _cells(cells: Sequence[Any], tried: Mapping[str, Any], trials: int | None) -> list[Any]:
+    """Cells with those of the settings tried that their networks, mechanisms and trainings have."""
+    from rearview.bench import search, tuning
     from rearview.bench.experiments import combinations
 
-    if None in specs:
-        raise SettingsError("--try needs --attention: it tries settings of a mechanism; name the mechanism.")
-    has = [{setting.name for setting in attention.describe(spec["name"]).settings} for spec in specs]
-    known = sorted(set().union(*has))
-    for name in tried:
-        if name not in known:
-            names = ", ".join(spec["name"] for spec in specs)
+    if not tried:
+        if trials is not None:
             raise SettingsError(
-                f"--try names {name!r}, which is no setting of {names}.{did_you_mean(name, known)} "
-                f"Known: {', '.join(known) or 'none'}."
+                "--tune needs --try, which says what to draw, such as --try learning_rate=1e-4..1e-2:log."
             )
-    own = [{name: values for name, values in tried.items() if name in settings} for settings in has]
-    return [combinations(values) if values else () for values in own]
+        return list(cells)
+    if trials is not None:
+        tuning.require()
+    spaces = [search.routed(cell.model, cell.attention, tried) for cell in cells]
+    _refuse_untried(cells, spaces, tried)
+    if trials is not None:
+        return [
+            replace(cell, tuning=tuning.Tuning(trials, space)) if space else cell
+            for cell, space in zip(cells, spaces, strict=True)
+        ]
+    grids = [{name: _listed(name, values) for name, values in space.items()} for space in spaces]
+    return [
+        replace(cell, candidates=combinations(grid)) if grid else cell for cell, grid in zip(cells, grids, strict=True)
+    ]
+
+
+def _listed(name: str, values: Any) -> Sequence[Any]:
+    if isinstance(values, tuple):
+        return values
+    raise SettingsError(f"{name}={values} is a range, and only --tune draws from one; add --tune, or list some values.")
+
+
+def _refuse_untried(cells: Sequence[Any], spaces: Sequence[Mapping[str, Any]], tried: Mapping[str, Any]) -> None:
+    """What none of the cells has is a mistake; what some of them have is tried in those."""
+    from rearview.bench import search
+
+    for name in tried:
+        if any(name == full.rpartition(".")[2] for space in spaces for full in space):
+            continue
+        parts = dict.fromkeys(part for cell in cells for part in (cell.model, _word(cell, "attention")) if part)
+        known = list(dict.fromkeys(name for cell in cells for name in search.known(cell.model, cell.attention)))
+        raise SettingsError(
+            f"--try names {name!r}, which is no setting of {', '.join(parts)} or the training."
+            f"{did_you_mean(name, known)} Known: {', '.join(sorted(known))}."
+        )
 
 
 def _tables(chosen: Chosen) -> list[str]:

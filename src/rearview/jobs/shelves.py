@@ -204,11 +204,14 @@ def _list_datasets(data_dir: Path | None) -> int:
 
     folder = data_dir or os.environ.get("REARVIEW_DATA") or "data"
     here = catalogue.available(data_dir)
-    rows = [catalogue.get(name) for name in catalogue.names()]
+    known = [catalogue.get(name) for name in catalogue.names()]
+    rows, generated = [one for one in known if not one.make], [one for one in known if one.make]
     marked = [labelled.get(name) for name in labelled.names()]
     marked_here = labelled.available(data_dir)
     width = max(len(name) for name in (*catalogue.names(), *labelled.names()))
     shown = [_found(row.name, width, f"{row.rows:>6} x {row.channels:<4}", row.name in here) for row in rows]
+    shown += ["", "Generated, of the width of the set they are named after; fewer rows: Traffic-standin:2000"]
+    shown += [f"{row.name:<{width}}  {row.rows:>6} x {row.channels:<4}" for row in generated]
     shown += ["", "With labelled anomalies, training rows + test rows:"]
     for row in marked:
         size = f"{row.train_rows:>6} + {row.test_rows:>6} x {row.channels:<4}"
@@ -225,7 +228,7 @@ def _found(name: str, width: int, size: str, here: bool) -> str:
 def _dataset_lines(dataset: Any) -> list[str]:
     return [
         f"{dataset.name}: {dataset.rows} rows of {dataset.channels} channels, {dataset.step.words()}",
-        f"files: {', '.join(dataset.files)}",
+        f"files: {', '.join(dataset.files) or 'none, it is generated'}",
         f"where the world gets it: {dataset.source}",
         f"horizons: {', '.join(map(str, dataset.horizons))}",
         f"borders: {dataset.rule}",

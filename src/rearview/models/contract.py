@@ -126,6 +126,10 @@ class Model(nn.Module, ABC):
         """What training adds to the mean loss of the forward pass just made, handed over once; None: nothing."""
         return None
 
+    def remark(self) -> str:
+        """What a reader of the forecasts made since the last call should know, handed over once; empty: nothing."""
+        return ""
+
     def prepare(self, windows: Past) -> None:
         """Let mechanisms that learn from training windows before training do so."""
 

@@ -5,15 +5,9 @@ from dataclasses import dataclass
 from html import escape
 from typing import Literal
 
-from rearview.report import text
+from rearview.report import latex, text
 
 Mark = Literal["", "best", "second"]
-
-_TEX = {
-    "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
-    "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}", ">": r"\textgreater{}",
-    "±": r"$\pm$", "−": "$-$", "–": "--",
-}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,13 +32,19 @@ class Table:
     """Columns of words, which are set to the left and may break; the first one is always so."""
     sentences: frozenset[int] = frozenset()
     """Those of them that need room."""
+    tags: tuple[str, ...] = ()
+    """A word for each row that a page's script picks rows by; none: no row is picked."""
 
     def html(self) -> str:
         """The table in a box that scrolls sideways where the page is narrow."""
         head = "".join(
             f'<th scope="col"{self._class(place)}>{escape(name)}</th>' for place, name in enumerate(self.heads)
         )
-        body = "".join(f'<tr><th scope="row">{_html_name(row[0])}</th>{self._cells(row)}</tr>' for row in self.rows)
+        tags = [f' data-tag="{escape(tag)}"' for tag in self.tags] or [""] * len(self.rows)
+        body = "".join(
+            f'<tr{tag}><th scope="row">{_html_name(row[0])}</th>{self._cells(row)}</tr>'
+            for tag, row in zip(tags, self.rows, strict=True)
+        )
         return (
             f'<div class="scroll" role="region" aria-label="{escape(self.caption)}" tabindex="0"><table class="named">'
             f"<caption>{escape(self.caption)}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
@@ -58,23 +58,10 @@ class Table:
         return "\n".join([_markdown(self.caption), "", *(f"| {' | '.join(line)} |" for line in lines)])
 
     def tex(self) -> str:
-        """A table for the booktabs package, best bold, second underlined."""
-        columns = "".join("l" if place == 0 or place in self.words else "r" for place in range(len(self.heads)))
-        return "\n".join(
-            [
-                r"\begin{table}",
-                r"\centering",
-                rf"\caption{{{tex(self.caption)}}}",
-                rf"\begin{{tabular}}{{{columns}}}",
-                r"\toprule",
-                " & ".join(map(tex, self.heads)) + r" \\",
-                r"\midrule",
-                *(" & ".join(map(_tex_cell, row)) + r" \\" for row in self.rows),
-                r"\bottomrule",
-                r"\end{tabular}",
-                r"\end{table}",
-            ]
-        )
+        """A table for LaTeX (`rearview.report.latex`), best bold, second underlined."""
+        words = self.words | {0}
+        rows = [[_tex_cell(cell, place in words) for place, cell in enumerate(row)] for row in self.rows]
+        return latex.table(self.caption, self.heads, rows, words)
 
     def _cells(self, row: tuple[Cell, ...]) -> str:
         return "".join(f"<td{self._class(place)}>{_html_cell(cell)}</td>" for place, cell in enumerate(row) if place)
@@ -100,11 +87,6 @@ def measured(means: Sequence[float], stds: Sequence[float | None], *, lower_is_b
         Cell(word, _spread(std, word), marks.get(word, "") if mean == mean else "")
         for mean, std, word in zip(means, stds, shown, strict=True)
     ]
-
-
-def tex(words: str) -> str:
-    """Text in which LaTeX reads nothing but text."""
-    return "".join(_TEX.get(character, character) for character in words)
 
 
 def _spread(std: float | None, beside: str) -> str:
@@ -147,7 +129,8 @@ def _markdown_cell(cell: Cell) -> str:
     return f"{inner} {_markdown(cell.beside)}" if cell.beside else inner
 
 
-def _tex_cell(cell: Cell) -> str:
-    inner = tex(cell.whole or cell.text)
+def _tex_cell(cell: Cell, breaks: bool) -> latex.Cell:
+    words = cell.whole or cell.text
+    inner = latex.breakable(words) if breaks else latex.tex(words)
     inner = {"best": rf"\textbf{{{inner}}}", "second": rf"\underline{{{inner}}}", "": inner}[cell.mark]
-    return rf"{inner} {{\scriptsize {tex(cell.beside)}}}" if cell.beside else inner
+    return latex.Cell(inner, words, cell.beside)

@@ -71,7 +71,9 @@ def epoch_order(windows: int, settings: Settings, epoch: int) -> Int[Tensor, " v
     """The positions of the windows an epoch visits, in order: a function of the seed and the epoch's number alone."""
     seed = np.random.SeedSequence([settings.seed, epoch]).generate_state(1, np.uint64)
     generator = torch.Generator().manual_seed(int(seed[0]))
-    return torch.randperm(windows, generator=generator)[: settings.windows_per_epoch]
+    visited, _ = _plan(windows, settings)
+    rounds = [torch.randperm(windows, generator=generator) for _ in range(-(-visited // windows))]
+    return torch.cat(rounds)[:visited]
 
 
 class _Run(Generic[Batch]):
@@ -253,6 +255,8 @@ class _Run(Generic[Batch]):
 def _plan(windows: int, settings: Settings) -> tuple[int, int]:
     """How many windows an epoch visits, in how many updates."""
     size = parallel.windows_per_update(settings)
+    if settings.updates_per_epoch is not None:
+        return settings.updates_per_epoch * size, settings.updates_per_epoch
     chosen = min(windows, settings.windows_per_epoch or windows)
     visited = chosen - chosen % size if settings.drop_last else chosen
     if not visited:

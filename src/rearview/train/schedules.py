@@ -7,6 +7,8 @@ from 1, as in the papers' code; the rates are those in force during the update.
 to rate / divide / 10,000 at update T - 1, while beta1 goes 0.95, 0.85, 0.95. PatchTST's released code builds that
 object in every run and steps it in some: the object alone sets the first epoch's rate and beta1, which
 `patchtst_compat` repeats.
+
+"halving" is torch's StepLR with a factor of a half, stepped after every update, as MICA is trained.
 """
 
 import math
@@ -45,6 +47,8 @@ def _factor(settings: Settings, epoch: int, done: int, total: int) -> float:
         return float(0.5 ** max(epoch - 2, 0))
     if settings.schedule == "type3":
         return float(0.9 ** max(epoch - 4, 0))
+    if settings.schedule == "halving" and settings.halve_every is not None:
+        return float(0.5 ** (done // settings.halve_every))
     rise = math.ceil(settings.warmup * total)
     if done < rise:
         return (done + 1) / rise

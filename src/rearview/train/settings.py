@@ -9,9 +9,14 @@ from typing import Any, Literal, get_args
 from rearview.errors import SettingsError, did_you_mean
 
 Optimiser = Literal["adamw", "adam", "radam"]
-ScheduleName = Literal["constant", "cosine", "onecycle", "type1", "type3"]
+ScheduleName = Literal["constant", "cosine", "halving", "onecycle", "type1", "type3"]
 Anneal = Literal["cosine", "linear"]
 Precision = Literal["float32", "bfloat16"]
+
+_WHOLE_OR_NONE = (
+    "patience", "halve_every", "windows_per_epoch", "updates_per_epoch", "validation_batch", "schedule_epochs",
+    "checkpoint_every",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,8 +41,11 @@ class Settings:
     betas: tuple[float, float] = (0.9, 0.999)
     """Memory of the first and second moments. "onecycle" and `patchtst_compat` drive the first themselves."""
     schedule: ScheduleName = "constant"
-    """"constant"; "cosine" (to zero, update by update); "onecycle" (up, then down to nearly zero, beta1 the other way);
-    "type1" (halved before each epoch from the third); "type3" (times 0.9 before each epoch from the fifth)."""
+    """"constant"; "cosine" (to zero, update by update); "halving" (by updates, see `halve_every`); "onecycle" (up, then
+    down to nearly zero, beta1 the other way); "type1" (halved before each epoch from the third); "type3" (times 0.9
+    before each epoch from the fifth)."""
+    halve_every: int | None = None
+    """Updates between two halvings; for "halving"."""
     warmup: float = 0.0
     """Share of all updates over which the rate rises from zero; for "constant" and "cosine"."""
     pct_start: float = 0.3
@@ -61,6 +69,9 @@ class Settings:
     """An equal validation loss counts as an improvement, as in the Time-Series-Library."""
     windows_per_epoch: int | None = None
     """An epoch visits this many windows, drawn anew each time; None: all."""
+    updates_per_epoch: int | None = None
+    """An epoch has this many updates, whether that visits some of the windows or all of them more than once; None: as
+    many as its windows fill."""
     drop_last: bool = False
     """Leave out the last, smaller update of an epoch."""
     validation_batch: int | None = None
@@ -90,7 +101,7 @@ class Settings:
     def __post_init__(self) -> None:
         for name in ("epochs", "batch", "accumulate"):
             self._whole(name, least=1)
-        for name in ("patience", "windows_per_epoch", "validation_batch", "schedule_epochs", "checkpoint_every"):
+        for name in _WHOLE_OR_NONE:
             if getattr(self, name) is not None:
                 self._whole(name, least=1)
         self._whole("seed", least=0)
@@ -157,10 +168,18 @@ class Settings:
                 f"warmup={self.warmup} goes with the schedules 'constant' and 'cosine', but schedule is "
                 f"{self.schedule!r}, which fixes its own first updates; leave warmup at 0."
             )
-        if self.patchtst_compat and (self.schedule == "cosine" or self.warmup):
+        if self.schedule == "halving" and self.halve_every is None:
+            raise SettingsError("schedule='halving' needs halve_every, the updates between two halvings.")
+        if self.updates_per_epoch is not None and self.windows_per_epoch is not None:
             raise SettingsError(
-                "patchtst_compat repeats PatchTST's released code, which has neither a cosine schedule nor a warm-up; "
-                "use 'constant', 'onecycle', 'type1' or 'type3' with warmup=0, or leave patchtst_compat off."
+                f"updates_per_epoch={self.updates_per_epoch} and windows_per_epoch={self.windows_per_epoch} both say "
+                "how long an epoch is; give one of them, and None for the other."
+            )
+        if self.patchtst_compat and (self.schedule in ("cosine", "halving") or self.warmup):
+            raise SettingsError(
+                "patchtst_compat repeats PatchTST's released code, which has no cosine schedule, no halving by updates "
+                "and no warm-up; use 'constant', 'onecycle', 'type1' or 'type3' with warmup=0, or leave "
+                "patchtst_compat off."
             )
         if self.schedule_epochs is not None and self.schedule_epochs < self.epochs:
             raise SettingsError(

@@ -38,7 +38,8 @@ class Entry:
 
     def holds(self, dataset: Dataset, horizon: int) -> bool:
         """Whether it says something about a data set at a horizon."""
-        return horizon >= self.horizon and (not self.datasets or dataset.name in self.datasets)
+        named = dataset.name in self.datasets or dataset.like in self.datasets
+        return horizon >= self.horizon and (named or not self.datasets)
 
 
 def names() -> list[str]:

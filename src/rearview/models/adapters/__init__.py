@@ -40,11 +40,21 @@ def split(spec: Spec) -> tuple[str, dict[str, Any]]:
     return str(settings.pop("name")), settings
 
 
+def listed(adapters: Spec | Sequence[Spec]) -> tuple[Spec, ...]:
+    """One adapter or several, each checked with its settings; one without settings is its name alone."""
+    if not isinstance(adapters, str | Mapping | Sequence):
+        raise SettingsError(f"adapters is {adapters!r}; it is the name of one, such as 'lift', or a list of names.")
+    specs = (adapters,) if isinstance(adapters, str | Mapping) else adapters
+    split_up = [split(spec) for spec in specs]
+    for name, given in split_up:
+        settings_from(_SHELF.module(name).Settings, name, given)
+    return tuple({"name": name, **given} if given else name for name, given in split_up)
+
+
 def wrap(network: "Model", name: str, adapters: Spec | Sequence[Spec]) -> "Model":
     """The network called `name` with one adapter or several around it, the outermost first."""
-    specs = (adapters,) if isinstance(adapters, str | Mapping) else adapters
     within = name
-    for spec in reversed(specs):
+    for spec in reversed(listed(adapters)):
         adapter, given = split(spec)
         module = _SHELF.module(adapter)
         network = module.Adapter(network, settings_from(module.Settings, adapter, given), within)

@@ -1,7 +1,7 @@
 """The contract of an adapter: a model around a model, asked like any other.
 
-What an adapter does not change it hands on: attention's weights, the penalty of a forward pass, the windows that
-mechanisms learn from before training.
+What an adapter does not change it hands on: attention's weights, the penalty of a forward pass, remarks on forecasts,
+the windows that mechanisms learn from before training.
 """
 
 from jaxtyping import Float
@@ -32,6 +32,9 @@ class Around(Model):
 
     def penalty(self) -> Float[Tensor, ""] | None:
         return self.network.penalty()
+
+    def remark(self) -> str:
+        return self.network.remark()
 
     def prepare(self, windows: Past) -> None:
         self.network.prepare(windows)

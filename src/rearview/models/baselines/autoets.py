@@ -2,7 +2,7 @@
 
 Nothing is trained beforehand: every channel of every window is fitted by itself and forecast, one after the other on
 the CPU, which takes a few milliseconds to some tenths of a second each. Where a window's series is too short for the
-smallest form, its last value is repeated.
+smallest form, its last value is repeated, and `remark` tells how often that was.
 """
 
 import warnings
@@ -51,6 +51,7 @@ class Network(Model):
         self._smoothing = import_module("statsforecast.models").AutoETS(
             season_length=settings.period, model=settings.form, damped=settings.damped
         )
+        self._fitted = self._repeated = 0
 
     @torch.no_grad()
     def forward(
@@ -66,11 +67,23 @@ class Network(Model):
         steps = [[self._ahead(series[kept]) for series in window] for window, kept in zip(windows, real, strict=True)]
         return torch.from_numpy(np.array(steps)).to(past)
 
+    def remark(self) -> str:
+        fitted, repeated = self._fitted, self._repeated
+        self._fitted = self._repeated = 0
+        if not repeated:
+            return ""
+        return (
+            f"autoets repeated the last value of {repeated:,} of {fitted + repeated:,} series of windows, which "
+            "statsforecast refuses as too short for any form."
+        )
+
     def _ahead(self, series: Values) -> Values:
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")  # a form that can't be fitted is no news: others are tried
             try:
                 found = self._smoothing.forecast(series, self.shape.steps)["mean"]
+                self._fitted += 1
             except NotImplementedError:  # what statsforecast says of a series too short for any form
                 found = np.repeat(series[-1], self.shape.steps)
+                self._repeated += 1
         return np.asarray(found, dtype=np.float64)
