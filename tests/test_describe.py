@@ -33,6 +33,17 @@ def test_a_network_is_described_with_its_cost_at_the_sizes_asked_for(capsys: pyt
         assert f"  {line}" in printed
 
 
+def test_types_are_spelled_as_a_person_writes_them(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["describe", "rbca"]) == 0
+    printed = capsys.readouterr().out
+    assert "  alpha = 0.5  (float | int | [float | int, ...] | None)  " in printed
+    assert "  order = 1  (1 | 2)  " in printed
+    assert "  window = None  (int | 'auto' | None)  " in printed
+    parts = [shelf.describe(name) for shelf in (attention, models) for name in shelf.names()]
+    kinds = {setting.kind for part in parts for setting in part.settings}
+    assert not [kind for kind in kinds if any(word in kind for word in ("typing", "collections", "Literal", "<"))]
+
+
 def test_a_network_without_attention_has_no_tokens(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["describe", "dlinear"]) == 0
     printed = capsys.readouterr().out

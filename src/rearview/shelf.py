@@ -12,10 +12,10 @@ import importlib.util
 import inspect
 import pkgutil
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import ModuleType
-from typing import TYPE_CHECKING, Any, TypeVar
+from types import ModuleType, NoneType, UnionType
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, Union, get_args, get_origin
 
 from rearview.errors import SettingsError, did_you_mean
 
@@ -136,11 +136,24 @@ def settings_table(cls: type[Any]) -> tuple[Setting, ...]:
     docs = field_docs(cls)
     rows = []
     for f in dataclasses.fields(cls):
-        kind = f.type if isinstance(f.type, str) else getattr(f.type, "__name__", str(f.type))
-        if not isinstance(f.type, type):
-            kind = str(f.type).replace("typing.", "")
-        rows.append(Setting(f.name, kind, _default(f), " ".join(docs.get(f.name, "").split())))
+        rows.append(Setting(f.name, spelled(f.type), _default(f), " ".join(docs.get(f.name, "").split())))
     return tuple(rows)
+
+
+def spelled(kind: Any) -> str:
+    """A type as a person writes it: int | None, 'revin' | 'last', [float, ...]."""
+    origin, parts = get_origin(kind), get_args(kind)
+    if origin is Literal:
+        return " | ".join(map(repr, parts))
+    if origin in (Union, UnionType):
+        return " | ".join(map(spelled, parts))
+    if kind is NoneType:
+        return "None"
+    if origin is not None and issubclass(origin, Mapping):
+        return "mapping"
+    if origin is not None and issubclass(origin, Sequence) and parts:
+        return f"[{spelled(parts[0])}, ...]"
+    return str(getattr(kind, "__name__", kind)).removeprefix("typing.")
 
 
 def _default(field: "dataclasses.Field[Any]") -> str:

@@ -156,7 +156,7 @@ def test_settings_are_described_by_the_text_beside_them() -> None:
     rows = [(row.name, row.kind, row.default, row.meaning) for row in shelf.settings_table(Beside)]
     assert rows == [
         ("needed", "int", "required", "A number that has no default."),
-        ("edges", "tuple[int, ...]", "(2, 3)", "Made afresh."),
+        ("edges", "[int, ...]", "(2, 3)", "Made afresh."),
         ("bare", "float", "0.5", ""),
     ]
 

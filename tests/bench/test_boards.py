@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 from small import row
 
-from rearview.bench import beside, kinds, results, standings
+from rearview.bench import beside, experiments, kinds, results, standings
 from rearview.bench.asked import mechanism
 from rearview.bench.boards import boards, failed, once
-from rearview.bench.candidates import candidates
+from rearview.bench.candidates import candidates, in_short
 from rearview.bench.classification_row import ClassificationRow
+from rearview.bench.compare import compare
 from rearview.bench.detection_row import DetectionRow
 from rearview.bench.kinds import CLASSIFICATION, DETECTION, FORECASTING
 from rearview.bench.row import as_json
@@ -41,6 +42,24 @@ def test_names_tell_what_differs_within_a_block_and_nothing_else():
     curve = [row(lookback=lookback) for lookback in (16, 32)]
     assert labels(curve) == ["patchtst + softmax, lookback=16", "patchtst + softmax, lookback=32"]
     assert [candidate.label for candidate in candidates(curve)] == ["patchtst + softmax"] * 2
+
+
+def test_of_many_settings_of_a_mechanism_those_at_their_default_go_unsaid():
+    settings = [{"alpha": 0.5}, {"alpha": 1.0}, {"bias": "butterworth", "scale": 5.0}, {"bias": "causal"}]
+    rows = [row(attention="rbca", attention_settings=json.dumps(each)) for each in settings]
+    assert labels(rows) == [
+        "patchtst + rbca",
+        "patchtst + rbca(alpha=1.0)",
+        "patchtst + rbca(bias=butterworth, scale=5.0)",
+        "patchtst + rbca(bias=causal)",
+    ]
+
+
+def test_a_mechanism_in_short_tells_what_is_no_default():
+    assert in_short(rbca(0.5)) == "rbca"
+    assert in_short(rbca(1.0)) == "rbca(alpha=1.0)"
+    assert in_short(row(attention="ours", attention_settings='{"power":3}')) == "ours(power=3)"
+    assert in_short(row(model="dlinear", attention="")) == ""
 
 
 def test_a_searched_setting_is_one_candidate_whatever_was_chosen():
@@ -128,6 +147,43 @@ def test_contrasts_are_against_softmax():
     assert (best.p_value, best.corrected) == pytest.approx((2 / 2**7, 4 / 2**7))
 
 
+def test_mechanisms_are_measured_by_softmax_on_the_same_footing():
+    longer = '{"batch":32,"epochs":100}'
+    rows = [row(attention=name, mse=mse) for name, mse in (("softmax", 1.0), ("toa", 0.9), ("caps", 0.8))]
+    rows += [row(training=longer, mse=0.5), row(training=longer, attention="prime", mse=0.4)]
+    rows += [row(loss="mae", mse=0.1)]
+    short, long = standings.standings(boards(FORECASTING, rows))
+    assert short.judgement.names == ("patchtst + caps", "patchtst + toa", "patchtst + softmax")
+    assert [(one.name, round(one.change)) for one in standings.contrasts(short)] == [
+        ("patchtst + caps", -20),
+        ("patchtst + toa", -10),
+    ]
+    assert long.judgement.names == ("patchtst + prime", "patchtst + softmax")
+    assert long.title == "Forecasting, clean: mechanisms in patchtst, epochs=100, loss=mse"
+    assert standings.contrasts(long)[0].change == pytest.approx(-20)
+
+
+def test_a_footing_is_one_of_each_data_set():
+    wide = '{"width":64}'
+    rows = [row(attention=name, mse=mse) for name, mse in (("softmax", 1.0), ("toa", 0.9))]
+    rows += [row(dataset="Other", attention=n, settings=wide, mse=m) for n, m in (("softmax", 1.0), ("toa", 0.8))]
+    # On the other set this mechanism trained for longer, and is not compared there.
+    rows += [row(attention="caps", mse=0.7), row(attention="caps", dataset="Other", training='{"epochs":99}', mse=0.1)]
+    (own,) = standings.standings(boards(FORECASTING, rows))
+    assert own.judgement.names == ("patchtst + toa", "patchtst + softmax")
+    assert own.blocks == ("Other 7", "Small 7")
+    assert own.left_out == ("patchtst + caps",)
+
+
+def test_many_candidates_on_one_block_do_not_push_out_several_blocks():
+    rows = [row(attention=name, horizon=horizon) for name in ("softmax", "toa") for horizon in (7, 14)]
+    rows += [row(model="dlinear", attention="", horizon=horizon) for horizon in (7, 21)]
+    rows += [row(model=model, attention="") for model in ("mlp", "tsmixer", "other", "another")]
+    everyone = standings.standings(boards(FORECASTING, rows))[0]
+    assert set(everyone.judgement.names) == {"patchtst + softmax", "patchtst + toa"}
+    assert everyone.judgement.blocks == 2
+
+
 def test_the_same_run_under_two_protocols_stands_side_by_side():
     rows = [row(mse=1.0), row(protocol="published:rbca", mse=0.9), row(model="dlinear", attention="")]
     (one,) = standings.sided(boards(FORECASTING, rows))
@@ -180,6 +236,21 @@ def test_runs_of_other_training_stand_beside_a_number_each_by_itself():
     ]
 
 
+def test_a_cell_whose_runs_failed_says_so_until_one_comes_to_an_end():
+    experiment = experiments.get("rbca", "T1")
+    lost = etth1(status="failed", problem="no memory", mse=math.nan, mae=math.nan, protocol="published:rbca")
+    places = {"dataset": "ETTh1", "horizon": 96, "model": "patchtst"}
+
+    def verdicts(rows) -> set[str]:
+        found = compare(experiment, rows)
+        return {one.verdict for one in found if all(getattr(one.cell, key) == value for key, value in places.items())}
+
+    assert "failed" in verdicts([lost])
+    assert "failed" not in verdicts([])
+    assert "failed" not in verdicts([lost, etth1(protocol="published:rbca")])
+    assert "failed" not in verdicts([lost, etth1(protocol="published:rbca", seed=9)])
+
+
 def test_cells_that_nobody_ran_are_counted():
     found = {one.experiment.name: one for one in beside.coverage([etth1(), etth1(protocol="published:rbca")])}
     assert found["rearview:mechanisms"].by_protocol == {"clean": 1, "published:rbca": 1}
@@ -204,6 +275,7 @@ def test_files_are_told_apart_by_their_first_line(tmp_path):
         ("", "is empty and holds no rows"),
         ("schema,datas", "ends within its first line"),
         ("date,a,b\n1,2,3\n", "holds no rows of forecasting, classification or detection"),
+        ("dataset,seed,parameters,rows,kind\n", "holds no rows of forecasting, classification or detection"),
         (",".join(FlipFlopRow.columns()) + "\n", "holds rows of a synthetic study, which `rearview reproduce`"),
         (",".join(row().columns()).replace(",mse,", ",msee,") + "\n", r"don't: msee. Did you mean 'mse'"),
         (",".join(row().columns()[:20]) + "\n", "lacks columns of result rows: torch, threads"),

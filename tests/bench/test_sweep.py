@@ -145,7 +145,7 @@ def test_rows_of_another_kind_stand_beside_nothing():
     for change in others:
         assert not is_of(replace(made(), **change), CELL)
     assert compare(ASKED, [made(protocol="published:rbca")])[0].verdict == "not run"
-    assert compare(ASKED, [made(status="failed")])[0].verdict == "not run"
+    assert compare(ASKED, [made(status="failed")])[0].verdict == "failed"
 
 
 def test_a_mechanism_is_named_in_short():

@@ -221,9 +221,9 @@ def test_a_candidate_that_diverges_is_the_worst(plan, order):
     asked = _asked()
     candidates = [{"alpha": alpha} for alpha in order]
     losses = {1: float("inf"), 2: 0.5, 3: 0.4}
-    assert search.best(asked, candidates, trained(losses), float) == 0.4
+    assert search.best(asked, candidates, None, trained(losses), float).outcome == 0.4
     with pytest.raises(TrainingError, match="None of the 3 candidates could be trained; the last: The training loss"):
-        search.best(asked, candidates, trained(dict.fromkeys(order, float("inf"))), float)
+        search.best(asked, candidates, None, trained(dict.fromkeys(order, float("inf"))), float)
 
 
 def test_other_problems_of_a_candidate_are_no_verdict_on_it(plan):
@@ -231,7 +231,7 @@ def test_other_problems_of_a_candidate_are_no_verdict_on_it(plan):
         raise TrainingError("out of memory")
 
     with pytest.raises(TrainingError, match="out of memory"):
-        search.best(_asked(), [{"alpha": 1}], tried, float)
+        search.best(_asked(), [{"alpha": 1}], None, tried, float)
 
 
 def _asked():

@@ -264,8 +264,10 @@ def test_a_target_without_any_value_is_refused() -> None:
         with pytest.raises(InputError, match=r"column 'wind' has no value in any row.*--drop wind"):
             ask(frame)
     both = pd.concat([long({"north": 80}), long({"south": 80}).assign(y=np.nan)])
-    with pytest.raises(InputError, match=r"series 'south' has no value in any row.*leave its rows out"):
-        forecaster(together=True).fit(both)
+    for together in (True, False):
+        for ask in (forecaster(together=together).fit, forecaster(together=together).cross_validation):
+            with pytest.raises(InputError, match=r"series 'south' has no value in any row.*leave its rows out"):
+                ask(both)
 
 
 def test_an_input_without_any_value_is_told(caplog: pytest.LogCaptureFixture) -> None:

@@ -5,7 +5,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from rearview.bench import experiments, sweep
+from rearview.bench import experiments, read, sweep
+from rearview.bench.tuning import Range
 from rearview.cli import main
 from rearview.jobs import reproduce
 
@@ -67,6 +68,23 @@ def test_tables_without_the_part_chosen_are_left_out(swept, capsys, tmp_path, mo
     assert "toa:T7: " not in printed
 
 
+def test_settings_that_no_run_could_begin_with_are_refused_before_any_row(swept, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    arguments = ["reproduce", "rbca", "--table", "S5", "--device", "cpu", "--train", "epohs=2"]
+    assert refused(arguments, capsys).count("training has no setting 'epohs'") == 1
+    assert swept == []
+
+
+def test_a_table_of_which_every_run_failed_ends_badly(swept, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    lost = SimpleNamespace(status="failed", problem="RuntimeError: no memory")
+    monkeypatch.setattr(sweep, "sweep", lambda cells, plan, **options: [lost])
+    arguments = ["reproduce", "rbca", "--table", "S9", "--dataset", "ETTh1", "--device", "cpu"]
+    assert "No run came to an end; the first: RuntimeError: no memory" in refused(arguments, capsys)
+    monkeypatch.setattr(sweep, "sweep", lambda cells, plan, **options: [lost, SimpleNamespace(status="done")])
+    assert main(arguments) == 0
+
+
 def test_seconds_are_one_deadline_over_all_tables(swept, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     clock = SimpleNamespace(now=100.0)
@@ -104,6 +122,27 @@ def test_the_table_tells_the_memory(tmp_path, capsys):
 BENCH = ["bench", "--dataset", "ETTh1", "--model", "patchtst", "--device", "cpu"]
 
 
+def test_a_grid_leaves_out_pairs_that_do_not_go_together_and_says_why(swept, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    grid = ["bench", "--dataset", "ETTh1", "--horizon", "96,192", "--device", "cpu"]
+    assert main([*grid, "--model", "patchtst,itransformer,dlinear", "--attention", "softmax,rbca"]) == 0
+    made = [(cell.model, cell.attention and cell.attention["name"], cell.horizon) for cell in swept[0].cells]
+    assert made == [
+        ("patchtst", "softmax", 96), ("patchtst", "rbca", 96), ("itransformer", "softmax", 96), ("dlinear", None, 96),
+        ("patchtst", "softmax", 192), ("patchtst", "rbca", 192), ("itransformer", "softmax", 192),
+        ("dlinear", None, 192),
+    ]  # fmt: skip
+    assert "left out: itransformer with rbca: rbca fades keys by age" in capsys.readouterr().err
+
+
+def test_a_grid_without_a_pair_that_goes_together_is_refused_before_any_row(swept, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    grid = ["bench", "--dataset", "ETTh1", "--device", "cpu", "--model", "itransformer"]
+    for asked in ("rbca", "rbca,caps"):
+        assert "tokens" in refused([*grid, "--attention", asked], capsys)
+    assert swept == []
+
+
 def test_settings_are_tried_where_a_mechanism_has_them(swept, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     tried = "alpha=0.25|0.5|1,bias=power_law|causal"
@@ -115,11 +154,55 @@ def test_settings_are_tried_where_a_mechanism_has_them(swept, tmp_path, monkeypa
     assert searched.candidates[:2] == ({"alpha": 0.25, "bias": "power_law"}, {"alpha": 0.25, "bias": "causal"})
 
 
+def test_settings_are_drawn_as_often_for_every_network_and_mechanism(swept, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    bench = ["bench", "--dataset", "ETTh1", "--model", "patchtst,seasonal_naive", "--device", "cpu"]
+    tried = ["--try", "learning_rate=1e-5..1e-3:log,alpha=0.25|0.5", "--try", "depth=1..3"]
+    assert main([*bench, "--tune", "7", *tried]) == 1  # neither network's own mechanism has an alpha
+    assert main([*bench[:3], "--model", "patchtst", "--attention", "softmax,rbca", "--tune", "7", *tried]) == 0
+    plain, biased = swept[0].cells
+    assert (plain.tuning.trials, biased.tuning.trials) == (7, 7)
+    assert biased.tuning.space == {
+        "training.learning_rate": Range(1e-5, 1e-3, log=True),
+        "alpha": (0.25, 0.5),
+        "network.depth": Range(1, 3, whole=True),
+    }
+    assert plain.tuning.space == {name: biased.tuning.space[name] for name in biased.tuning.space if name != "alpha"}
+    assert plain.candidates == biased.candidates == ()
+
+
+def test_a_search_with_adapters_on_a_stand_in_runs_from_the_command_line(tmp_path, capsys):
+    results = tmp_path / "rows.csv"
+    command = [
+        "bench", "--dataset", "PEMS08-standin:150", "--model", "dlinear,seasonal_naive", "--lookback", "12",
+        "--horizon", "3", "--device", "cpu", "--results", str(results), "--train", "epochs=1,windows_per_epoch=16",
+        "--set", "adapters=[decorrelate,channel_heads]", "--tune", "2", "--try", "learning_rate=1e-4..1e-2:log",
+    ]  # fmt: skip
+    assert main(command) == 1  # seasonal_naive has nothing to train
+    command[4] = "dlinear"
+    assert main(command) == 0
+    [made] = read(results)
+    assert (made.dataset, made.channels, made.adapters) == (
+        "PEMS08-standin:150", 170, '["decorrelate","channel_heads"]'
+    )  # fmt: skip
+    assert '"tuner":"optuna:2"' in made.budget
+    assert "dlinear" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ("--try alpha=1|2", "--try needs --attention"),
-        ("--attention softmax,rbca --try alpa=1|2", "no setting of softmax, rbca. Did you mean 'alpha'?"),
+        ("--try alpha=1|2", "names 'alpha', which is no setting of patchtst or the training."),
+        (
+            "--attention softmax,rbca --try alpa=1|2",
+            "no setting of patchtst, softmax, rbca or the training. Did you mean 'alpha'?",
+        ),
+        ("--try dropout=0..0.5", "dropout=0..0.5 is a range, and only --tune draws from one"),
+        ("--tune 5", "--tune needs --try"),
+        ("--tune 5 --try learning_rate=0..0.5:log", "above 0 on the logarithmic scale"),
+        ("--tune 5 --try depth=0.5..3", "begins and ends with one"),
+        ("--tune 5 --try normalise=0..1", "normalise takes no numbers"),
+        ("--tune 5 --try seed=0..9", "no setting of patchtst"),
     ],
 )
 def test_what_can_not_be_tried_is_refused(options, sentence, swept, capsys):

@@ -51,6 +51,21 @@ def past_for(model: models.Model, batch: int = BATCH, seed: int = 31) -> Tensor:
     return 500 + 100 * torch.randn(shape, generator=draw, dtype=torch.float64)
 
 
+def losses(model: models.Model) -> tuple[Tensor, Tensor]:
+    """The loss before and after one small step of training towards windows of noise."""
+    past = past_for(model.train())
+    future = 500 + 100 * torch.randn(BATCH, CHANNELS, STEPS, dtype=torch.float64)
+    optimiser = torch.optim.Adam(model.parameters(), lr=1e-4)
+
+    def loss() -> Tensor:
+        return (model(past) - future).square().mean()
+
+    before = loss()
+    before.backward()
+    optimiser.step()
+    return before, loss()
+
+
 def marks_for(model: models.Model, steps: int, seed: int = 41) -> Tensor:
     draw = torch.Generator().manual_seed(seed)
     return torch.randn(BATCH, model.shape.marks, steps, generator=draw, dtype=torch.float64)

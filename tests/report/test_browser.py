@@ -246,9 +246,24 @@ def test_results_of_another_data_set_are_drawn_when_picked(driver: Any, tmp_path
     page = Opened(driver, results.write(tmp_path / "results.html", told), width)
     seen = "return [...document.querySelectorAll('.board')].filter((board) => !board.hidden).length"
     assert page.run(seen) == 4
-    assert page.traces("cost-plot") == 6
+    assert page.traces("cost-plot") == 1 + 6  # the front of those that none beats, then the candidates
+    rows = (
+        "return [...document.querySelectorAll('.board:not([hidden]) tr[data-tag]')].filter((row) => !row.hidden).length"
+    )
+    every = page.run(rows)
+    page.select("model", "dlinear")
+    assert page.traces("cost-plot") == 1 + 1
+    assert page.run(rows) == 4
+    page.select("model", "")
+    assert page.run(rows) == every
+    first = "return document.querySelector('.board:not([hidden]) tbody tr').cells[0].textContent"
+    assert page.run(first) == "patchtst + rbca(alpha=0.1)"
+    page.select("metric", "mae")
+    assert page.run(first) == "dlinear"
+    page.select("metric", "mse")
     page.select("dataset", "ETTh2")
-    assert page.traces("cost-plot") == page.traces("horizons-plot") == 4
+    assert page.traces("cost-plot") == 1 + 4
+    assert page.traces("horizons-plot") == 4
     means = [e.scores["mae"].mean for e in told.entries if (e.name, e.dataset) == ("patchtst + toa", "ETTh2")]
     page.select("metric", "mae")
     assert page.drawn("horizons-plot", "patchtst + toa") == pytest.approx(means)
@@ -258,4 +273,32 @@ def test_results_of_another_data_set_are_drawn_when_picked(driver: Any, tmp_path
     page.select("scope", "classification|published:tslib")
     assert page.run(seen) == 1
     assert page.run("return document.getElementById('horizons').hidden")
+    page.check()
+
+
+@pytest.mark.parametrize("width", [1400, 420])
+def test_a_long_leaderboard_is_opened_whole_and_outliers_stay_in_the_figure(driver: Any, tmp_path: Path, width: int):
+    import small_results
+
+    from rearview.bench import results as store
+    from rearview.jobs.results_page import read, summarise
+    from rearview.report import results
+
+    path = tmp_path / "many.csv"
+    for place in range(40):
+        model = ("patchtst", "itransformer", "dlinear")[place % 3]
+        attention = "" if model == "dlinear" else ("softmax", "toa", "prime")[place % 2]
+        settings = f'{{"width":{8 + place}}}'
+        mse = 9.0 if place == 39 else 0.4 + place / 1000
+        store.append(path, small_results.row(model=model, attention=attention, settings=settings, mse=mse))
+    page = Opened(driver, results.write(tmp_path / "many.html", summarise(read([str(path)]), "")), width)
+    rows = "return [...document.querySelectorAll('tr[data-tag]')].filter((row) => !row.hidden).length"
+    assert page.run(rows) == 20
+    page.run("document.querySelector('.more').click()")
+    assert page.run(rows) == 40
+    assert page.run("return document.querySelector('.more').hidden")
+    # By mechanism and network, not one by one; the worst stands at the edge.
+    assert page.run("return document.querySelectorAll('#cost-key li').length") == 2 + 3 + 3
+    assert page.run("return Math.max(...document.getElementById('cost-plot').data.flatMap((trace) => trace.y))") < 1
+    assert "1 candidate far worse stands at the edge" in page.field("cost-subject").text
     page.check()

@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from small_classification import summary
 
 from rearview.errors import InputError
 from rearview.report import classification as page
+from rearview.tasks.confusion import Confusion
 
 
 def payload(text):
@@ -62,3 +64,10 @@ def test_a_page_without_a_case_is_refused():
 def test_writing_gives_one_file(tmp_path):
     path = page.write(tmp_path / "deep" / "report.html", summary())
     assert path.read_text(encoding="utf-8").startswith("<!doctype html>")
+
+
+def test_a_table_of_many_classes_is_set_close():
+    labels = np.array([f"word {number}" for number in range(page.MANY_CLASSES + 1)])
+    few, many = (replace(summary(), confusion=Confusion.of(some, some, some)) for some in (labels[:-1], labels))
+    assert '<table class="confusion">' in page.render(few)
+    assert '<table class="confusion many">' in page.render(many)

@@ -1,6 +1,7 @@
 """The page about result rows, and its tables as files."""
 
 import base64
+import json
 import re
 from pathlib import Path
 
@@ -12,10 +13,10 @@ from rearview.bench import results as store
 from rearview.bench import statistics
 from rearview.errors import InputError
 from rearview.jobs.results_page import read, summarise
-from rearview.report import results, written
+from rearview.report import lanes, papers_tables, results, text, written
 from rearview.report.critical import diagram
 from rearview.report.results import ResultsSummary
-from rearview.report.results_tables import _candidate
+from rearview.report.results_tables import candidate
 from rearview.report.tables import Cell, Table, measured
 
 
@@ -64,6 +65,18 @@ def test_cells_that_were_not_run_are_listed(page: str):
     told = section(page, "missing")
     assert "<summary>rearview:mechanisms: 20 cells</summary>" in told
     assert "ETTh1, patchtst + caps, look-back 336: horizon 96, 336" in told
+    assert "rearview:mechanisms</th>" in told
+    assert re.search(r"Nothing was run of [^<]*mica:T2, [^<]*</p>", told)
+    assert "mica:T2</th>" not in told
+    assert re.search(r"<summary>mica:T2: \d+ cells</summary>", told)
+
+
+def test_runs_of_no_paper_leave_out_what_papers_ask(tmp_path: Path):
+    path = tmp_path / "own.csv"
+    store.append(path, small_results.row(dataset="Ours"))
+    page = results.render(summarise(read([str(path)]), ""))
+    assert '<section id="missing" aria-labelledby="missing-title" hidden>' in page
+    assert '<section id="papers" aria-labelledby="papers-title" hidden>' in page
 
 
 def test_every_row_can_be_downloaded_byte_for_byte(page: str, files: tuple[Path, Path]):
@@ -89,7 +102,7 @@ def test_protocols_stand_side_by_side_and_are_explained(page: str):
     ],
 )
 def test_a_candidate_of_many_settings_is_shown_short_and_printed_whole(name: str, shown: str):
-    cell = _candidate(name)
+    cell = candidate(name)
     assert cell.text == shown
     table = Table("", ("Candidate",), ((cell,),))
     assert (f'<abbr title="{name}">' in table.html()) == (name != shown)
@@ -98,7 +111,69 @@ def test_a_candidate_of_many_settings_is_shown_short_and_printed_whole(name: str
 
 def test_candidates_keep_apart_when_they_are_shown_short():
     names = [f"a, epochs={epochs}, batch={batch}" for epochs in range(3) for batch in range(3)]
-    assert len({_candidate(name).text for name in names}) == len(names)
+    assert len({candidate(name).text for name in names}) == len(names)
+
+
+def test_the_marks_of_a_leaderboard_are_explained(tmp_path: Path):
+    path = tmp_path / "marked.csv"
+    trainings = [{"batch": batch, "epochs": epochs, "patience": 3} for batch, epochs in ((128, 100), (32, 10))]
+    for training, mse in zip(trainings, (0.4, 0.5), strict=True):
+        store.append(path, small_results.row(training=json.dumps(training), mse=mse))
+    told = section(results.render(summarise(read([str(path)]), "")), "leaderboards")
+    marked = re.search(r"patchtst \+ softmax, settings ([0-9a-f]{4})</abbr>", told)
+    assert marked
+    assert f"<li>patchtst + softmax, settings {marked[1]}: training epochs=100, training batch=128</li>" in told
+    assert "<td>1 × 100</td>" in told
+    assert "<td>1 × 10</td>" in told
+
+
+def test_budgets_tell_what_was_searched(tmp_path: Path):
+    path = tmp_path / "searched.csv"
+    budget = json.dumps({"candidates": [{"alpha": 0.5}, {"alpha": 1.0}], "chosen_by": "validation loss"})
+    store.append(path, small_results.row(attention="rbca", budget=budget))
+    told = section(results.render(summarise(read([str(path)]), "")), "leaderboards")
+    assert "<td>1 × 2 × 100</td>" in told
+    assert "Budget: seeds × settings tried × epochs." in told
+
+
+def test_printed_numbers_are_gathered_by_value(page: str):
+    board = section(page, "leaderboards").split('class="board"')[1]
+    assert re.search(r"<td class=\"words\">0\.37\u00a0rbca:T1, rbca:S9, toa:T7</td>", board)
+
+
+def test_every_comparison_stands_in_short(page: str, summary: ResultsSummary):
+    told = section(page, "short")
+    assert len(re.findall(r"<tr><th scope=\"row\">", told)) == len(summary.standings) == 3
+    assert "Forecasting, clean: mechanisms in patchtst</th>" in told
+    assert '<td class="words">better than 3 of 3</td>' in told
+    assert "too few blocks, 6 needed" in told
+
+
+def test_ours_and_printed_are_tallied_by_table(page: str, summary: ResultsSummary):
+    told = section(page, "papers")
+    mine = [one for one in summary.besides if (one.table, one.protocol) == ("rbca:T1", "clean")]
+    counts = [sum(one.verdict == verdict for one in mine) for verdict in papers_tables.VERDICTS]
+    cells = "".join(f"<td>{count}</td>" for count in (len(mine), *counts))
+    assert re.search(rf'rbca:T1</th><td class="words">clean</td>{cells}<td>\d+\.\d %</td>', told)
+    assert told.count('<i class="dot ') == sum(one.difference is not None for one in summary.besides)
+
+
+def test_lanes_place_marks_and_hold_outliers_at_the_edge():
+    marks = [lanes.Mark(value, "worse", "<b>") for value in (-1.0, 1.0, 2.0)]
+    drawn = lanes.figure([lanes.Lane("<a>", tuple(marks)), lanes.Lane("b", (lanes.Mark(87.0),))], "told", band=2.0)
+    assert "&lt;a&gt;" in drawn
+    assert 'title="&lt;b&gt;"' in drawn
+    places = [float(place) for place in re.findall(r'class="dot[^"]*" style="left:([\d.]+)%"', drawn)]
+    assert places == [45.0, 55.0, 60.0, 100.0]
+    assert drawn.count("beyond") == 1
+    assert drawn.count('class="band" style="left:40.00%;width:20.00%"') == 2
+    assert "+10 %" in drawn
+    assert "−5 %" in drawn
+
+
+@pytest.mark.parametrize(("percent", "shown"), [(1.25, "+1.2 %"), (-0.31, "−0.3 %"), (-0.04, "0.0 %"), (0.0, "0.0 %")])
+def test_changes_have_a_sign_unless_they_round_to_nothing(percent: float, shown: str):
+    assert text.change(percent) == shown
 
 
 def test_the_verdict_says_whether_it_is_significant(summary: ResultsSummary):
@@ -124,10 +199,11 @@ def test_tables_are_written_as_markdown_and_latex(summary: ResultsSummary, tmp_p
     assert "| patchtst + toa (L=336) |" in markdown
     assert re.search(r"\*\*0\.\d{4}\*\* ±", markdown)
     assert re.search(r"<u>0\.\d{4}</u>", markdown)
-    assert latex.count(r"\begin{tabular}") == latex.count(r"\bottomrule") == latex.count(r"\toprule") > 5
+    tables = latex.count(r"\begin{tabular}{") + latex.count(r"\begin{longtable}{")
+    assert tables == latex.count(r"\bottomrule") == latex.count(r"\toprule") > 5
     assert r"\textbf{0." in latex
     assert r"\underline{0." in latex
-    assert r"patchtst\_tslib" in latex
+    assert r"patchtst\_\allowbreak{}tslib" in latex
     widths = {
         line.count(" & ") for line in latex.split(r"\toprule")[1].split(r"\bottomrule")[0].splitlines() if "&" in line
     }
@@ -178,5 +254,5 @@ def test_runs_that_diverged_are_told(tmp_path: Path):
         store.append(path, small_results.row(seed=seed, mse=mse))
     told = summarise(read([str(path)]), "")
     assert any("1 run came to an end without a finite number" in note for note in told.notes)
-    assert "<td>1 of 2</td>" in results.render(told)
+    assert "<td>1 of 2 × 100</td>" in results.render(told)
     assert "nothing else was run beside it" in told.verdict

@@ -9,7 +9,7 @@ from typing import Any
 from rearview.bench import experiments, published
 from rearview.bench.boards import Board, Entry, Score, once
 from rearview.bench.candidates import Candidate, candidates
-from rearview.bench.compare import SHARE, as_asked, compare, own
+from rearview.bench.compare import as_asked, compare, judged, own
 from rearview.bench.experiments import Cell, Experiment
 from rearview.bench.kinds import CLASSIFICATION, DETECTION, Task
 from rearview.bench.published import Number
@@ -98,8 +98,9 @@ def others(task: Task, boards: Sequence[Board]) -> list[Beside]:
         for entry in entries:
             score = entry.scores.get(columns[number.metric])
             if score is not None and _matches(entry, number):
-                judged = _judged(score, number)
-                found.append(Beside(number, entry.protocol, entry.name, entry.rows, score, *judged))
+                difference = 100 * (score.mean / number.value - 1) if number.value else None
+                verdict = judged(score, number, lower_is_better=task.lower_is_better)
+                found.append(Beside(number, entry.protocol, entry.name, entry.rows, score, difference, verdict))
     return found
 
 
@@ -154,16 +155,3 @@ def _matches(entry: Entry, number: Number) -> bool:
     if (entry.dataset, entry.model) != (number.dataset, number.model):
         return False
     return as_asked(entry.rows[0], number.attention if isinstance(number.attention, Mapping) else None)
-
-
-def _judged(ours: Score, number: Number) -> tuple[float | None, str]:
-    """(difference in percent, verdict) of a measure of which more is better, by the rule of `compare`."""
-    if not number.value:
-        return None, "not comparable"
-    difference = 100 * (ours.mean / number.value - 1)
-    if number.doubtful:
-        return difference, "not comparable"
-    error = 0.0 if ours.std is None else 2 * ours.std / math.sqrt(ours.count)
-    if abs(ours.mean - number.value) <= max(SHARE * number.value, error):
-        return difference, "reproduced"
-    return difference, "better" if ours.mean > number.value else "worse"

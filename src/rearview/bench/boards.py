@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from rearview.bench import protocols
-from rearview.bench.candidates import candidates
+from rearview.bench.candidates import Candidate, candidates
 from rearview.bench.identity import identity
 from rearview.bench.kinds import FORECASTING, Task
 
@@ -38,6 +38,8 @@ class Entry:
     """What was run, the look-back left out."""
     name: str
     """The same, with the look-back where it tells runs apart."""
+    differences: tuple[str, ...]
+    """All that sets it apart beside mechanism and look-back."""
     model: str
     attention: str
     lookback: int
@@ -86,7 +88,7 @@ def boards(task: Task, rows: Sequence[Any]) -> list[Board]:
     gathered: dict[tuple[str, str, int | None], dict[Any, list[Any]]] = defaultdict(lambda: defaultdict(list))
     for row, candidate in zip(usable, candidates(usable), strict=True):
         block = (row.protocol, candidate.dataset, getattr(row, "horizon", None))
-        gathered[block][candidate.label, candidate.name, row.model, row.attention, row.lookback].append(row)
+        gathered[block][candidate, row.model, row.attention, row.lookback].append(row)
     found = []
     for protocol, dataset, horizon in sorted(gathered, key=lambda block: (*block[:2], block[2] or 0)):
         empty = Board(task, protocol, dataset, horizon, ())
@@ -100,8 +102,8 @@ def _asked(row: Any, data: bool = False) -> tuple[Any, ...]:
     return tuple(value for name, value in identity(row.configuration).items() if data or name != "values_sha256")
 
 
-def _entry(board: Board, who: tuple[str, str, str, str, int], rows: Sequence[Any]) -> Entry:
-    label, name, model, attention, lookback = who
+def _entry(board: Board, who: tuple[Candidate, str, str, int], rows: Sequence[Any]) -> Entry:
+    candidate, model, attention, lookback = who
     measured = {metric: [_measure(row, metric) for row in rows] for metric in board.task.metrics}
     costs = {cost: [getattr(row, cost, None) for row in rows] for cost in COSTS}
     return Entry(
@@ -109,8 +111,9 @@ def _entry(board: Board, who: tuple[str, str, str, str, int], rows: Sequence[Any
         protocol=board.protocol,
         dataset=board.dataset,
         horizon=board.horizon,
-        label=label,
-        name=name,
+        label=candidate.label,
+        name=candidate.name,
+        differences=candidate.differences,
         model=model,
         attention=attention,
         lookback=lookback,

@@ -11,11 +11,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from rearview.bench.experiments import spoken
-from rearview.bench.identity import mechanism_of, parsed, searched, settings_of, training_of
+from rearview.bench.identity import budget_of, mechanism_of, parsed, searched, settings_of, training_of, with_defaults
 from rearview.bench.row import as_json
 
 MOST_SHOWN = 3
 """Differing settings that a name spells out; more are told by their number and a short checksum."""
+MOST_SPELLED = 2
+"""Settings of the mechanism that a name always spells out; of more, those at their default are left out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,12 +30,14 @@ class Candidate:
     """With the look-back, where runs of this network and mechanism on one block differ in it."""
     dataset: str
     """With a short checksum, where one name stands for several versions of the data."""
+    differences: tuple[str, ...]
+    """All that sets it apart beside mechanism and look-back, of which its name spells out a few."""
 
 
 def candidates(rows: Sequence[Any]) -> list[Candidate]:
     """What each row stands for."""
     datasets = _datasets(rows)
-    facets = [_facets(row) for row in rows]
+    facets = [facets_of(row) for row in rows]
     shown: dict[Any, set[str]] = defaultdict(set)
     for (family, *_), places in _gathered(rows, datasets).items():
         found = [facets[place] for place in places]
@@ -54,7 +58,14 @@ def _datasets(rows: Sequence[Any]) -> list[str]:
 
 
 def _family(row: Any) -> tuple[str, ...]:
-    return row.model, row.attention, getattr(row, "adapters", "[]"), str(len(searched(row.configuration)))
+    return row.model, row.attention, getattr(row, "adapters", "[]"), _search(row)
+
+
+def _search(row: Any) -> str:
+    """How many settings were tried, and by whom where they were drawn; empty where none were."""
+    return str(budget_of(row.configuration).get("tuner", "")) or (
+        f"best of {count}" if (count := len(searched(row.configuration))) else ""
+    )
 
 
 def _gathered(rows: Sequence[Any], datasets: Sequence[str]) -> dict[tuple[Any, ...], list[int]]:
@@ -65,35 +76,56 @@ def _gathered(rows: Sequence[Any], datasets: Sequence[str]) -> dict[tuple[Any, .
     return found
 
 
-def _facets(row: Any) -> dict[str, Any]:
+def facets_of(row: Any) -> dict[str, Any]:
     """Everything that was asked for beside data, seed, network and mechanism; what was searched for is not asked."""
     asked = row.configuration
     parts = {"": settings_of(asked), "training ": training_of(asked), "attention ": mechanism_of(asked)}
     facets = {f"{part}{key}": value for part, settings in parts.items() for key, value in settings.items()}
-    facets["searched"] = as_json(searched(asked))
+    facets["searched"] = as_json(budget_of(asked))
     plain = ("lookback", "loss", "calendar", "mode", "stride", "threshold_rule", "balance")
     return facets | {key: getattr(row, key) for key in plain if hasattr(row, key)}
 
 
 def _named(row: Any, dataset: str, facets: Mapping[str, Any], shown: set[str]) -> Candidate:
     inner = {key.removeprefix("attention "): facets[key] for key in facets if key in shown and key[:10] == "attention "}
+    if len(inner) > MOST_SPELLED:
+        inner = _unusual(row.attention, inner)
     parts = [row.model]
     if row.attention:
         parts.append(spoken({"name": row.attention, **inner}))
-    if tried := searched(row.configuration):
-        parts.append(f"best of {len(tried)}")
-    label = " + ".join([*parts, *parsed(row.configuration, "adapters", "[]")])
+    if search := _search(row):
+        parts.append(search)
+    around = parsed(row.configuration, "adapters", "[]")
+    label = " + ".join([*parts, *(spoken(each) if isinstance(each, Mapping) else each for each in around)])
     outer = {key: facets[key] for key in facets if key in shown and key != "lookback" and key[:10] != "attention "}
-    label += _suffix(outer)
+    differences = told(outer)
+    label += _suffix(differences)
     name = f"{label}, lookback={row.lookback}" if "lookback" in shown else label
-    return Candidate(label, name, dataset)
+    return Candidate(label, name, dataset, differences)
 
 
-def _suffix(differing: Mapping[str, Any]) -> str:
-    if not differing:
+def in_short(row: Any) -> str:
+    """A row's mechanism with those of its settings that are no defaults; empty for a network without."""
+    if not row.attention:
         return ""
-    told = [f"{key}={spoken(value) if isinstance(value, Mapping) else value}" for key, value in differing.items()]
-    if len(told) > MOST_SHOWN:
-        digest = hashlib.sha256(repr(sorted(told)).encode()).hexdigest()[:4]
-        told = [*told[:MOST_SHOWN], f"{len(told) - MOST_SHOWN} more ({digest})"]
-    return ", " + ", ".join(told)
+    return spoken({"name": row.attention, **_unusual(row.attention, parsed(row.configuration, "attention_settings"))})
+
+
+def _unusual(mechanism: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+    usual = with_defaults(mechanism, {})
+    return {key: value for key, value in settings.items() if key not in usual or value != usual[key]}
+
+
+def told(settings: Mapping[str, Any]) -> tuple[str, ...]:
+    """Settings in words, one by one."""
+    return tuple(f"{key}={spoken(value) if isinstance(value, Mapping) else value}" for key, value in settings.items())
+
+
+def _suffix(differences: Sequence[str]) -> str:
+    if not differences:
+        return ""
+    shown = list(differences)
+    if len(shown) > MOST_SHOWN:
+        digest = hashlib.sha256(repr(sorted(shown)).encode()).hexdigest()[:4]
+        shown = [*shown[:MOST_SHOWN], f"{len(shown) - MOST_SHOWN} more ({digest})"]
+    return ", " + ", ".join(shown)

@@ -69,7 +69,7 @@ def _refusal(path: Path, header: Sequence[str]) -> InputError:
         )
     nearest = max((kind.columns() for _, kind in _KINDS), key=lambda columns: len(set(columns) & set(header)))
     strange = [name for name in header if name not in nearest]
-    if len(strange) > len(header) / 2:
+    if "schema" not in header or len(strange) > len(header) / 2:
         return StrangeFileError(
             f"{path} holds no rows of forecasting, classification or detection: its first line is not their list of "
             "columns; give a CSV file that `rearview bench` or `rearview reproduce` kept its rows in."

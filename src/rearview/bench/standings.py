@@ -2,14 +2,15 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rearview.bench import statistics
+from rearview.bench import footing, statistics
 from rearview.bench.boards import Board, Entry, Score
+from rearview.bench.boards import boards as remade
 from rearview.bench.kinds import Task
 
 Block = tuple[Any, ...]
@@ -31,11 +32,14 @@ class Standing:
     """[block, candidate], in the order of the judgement's names."""
     plain: Mapping[str, str]
     """By candidate: its network with softmax, the best where there are several; networks without one are left out."""
+    footing: str = ""
+    """What sets these runs of a network apart from others of it, which are compared by themselves."""
 
     @property
     def title(self) -> str:
         who = f"mechanisms in {self.model}" if self.model else "every candidate"
-        return f"{self.protocol}: {who}, {self.task.name}"
+        footing = f", {self.footing}" if self.footing else ""
+        return f"{self.task.name.capitalize()}, {self.protocol}: {who}{footing}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +71,10 @@ class Sided:
 
 
 def standings(boards: Sequence[Board]) -> list[Standing]:
-    """For each task and protocol: every candidate, then the mechanisms of each network that has several."""
+    """For each task and protocol: every candidate, then the mechanisms of each network that has several.
+
+    Mechanisms are compared on an equal footing: runs of a network that differ in anything else make another standing.
+    """
     found = []
     for task, protocol in dict.fromkeys((board.task, board.protocol) for board in boards):
         entries = [e for b in boards if (b.task, b.protocol) == (task, protocol) for e in b.entries if e.score]
@@ -75,9 +82,19 @@ def standings(boards: Sequence[Board]) -> list[Standing]:
         if len(models) > 1:
             found.append(_standing(task, protocol, "", entries, lambda e: ((e.dataset, e.horizon), e.name)))
         for model in models:
-            own = [entry for entry in entries if entry.model == model]
-            found.append(_standing(task, protocol, model, own, lambda e: ((e.dataset, e.horizon, e.lookback), e.label)))
+            found += _mechanisms(task, protocol, model, [entry for entry in entries if entry.model == model])
     return [standing for standing in found if standing is not None]
+
+
+def _mechanisms(task: Task, protocol: str, model: str, entries: Sequence[Entry]) -> list[Standing | None]:
+    found = []
+    for study in footing.studies(entries):
+        # Among themselves these runs differ in less, and need shorter names.
+        again = remade(task, [row for entry in study.entries for row in entry.rows])
+        own = [entry for board in again for entry in board.entries]
+        standing = _standing(task, protocol, model, own, lambda e: ((e.dataset, e.horizon, e.lookback), e.label))
+        found.append(None if standing is None else replace(standing, footing=study.footing))
+    return found
 
 
 def contrasts(standing: Standing) -> list[Contrast]:
@@ -150,12 +167,16 @@ def _told(block: Block, with_lookback: bool) -> str:
 
 
 def _complete(table: Mapping[str, Mapping[Block, float]]) -> tuple[list[str], list[Block]]:
-    """Candidates and blocks without a hole: of the candidates with the most blocks, as many as make the most cells."""
-    ordered = sorted(table, key=lambda name: -len(table[name]))
+    """Candidates and blocks without a hole, those that leave a test the most freedom.
+
+    Many candidates on one block leave none, however many cells they make.
+    """
+    own = list(dict.fromkeys(frozenset(blocks) for blocks in table.values()))
     best: tuple[list[str], list[Block]] = ([], [])
-    shared: list[Block] = list(table[ordered[0]]) if ordered else []
-    for count, name in enumerate(ordered, start=1):
-        shared = [block for block in shared if block in table[name]]
-        if count > 1 and count * len(shared) > len(best[0]) * len(best[1]):
-            best = (ordered[:count], shared)
+    most = (-1, 0)
+    for shared in dict.fromkeys(first & second for first in own for second in own):
+        names = [name for name, blocks in table.items() if shared <= blocks.keys()]
+        worth = ((len(names) - 1) * (len(shared) - 1), len(names) * len(shared))
+        if len(names) > 1 and shared and worth > most:
+            best, most = (names, [block for block in table[names[0]] if block in shared]), worth
     return best

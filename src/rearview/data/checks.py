@@ -35,11 +35,12 @@ def check_length(panel: Panel, lookback: int, horizon: int) -> None:
 
 def check_targets(panel: Panel) -> None:
     """Refuses targets without any value, of which a forecast would be made up; names them and the way around."""
-    empty = [name for name in panel.empty_names if name in panel.target_names]
+    apart = panel.layout.form == "long" and not panel.layout.together
+    empty = _empty_series(panel) if apart else [name for name in panel.empty_names if name in panel.target_names]
     if not empty:
         return
     one = len(empty) == 1
-    if panel.layout.together:
+    if panel.layout.form == "long":
         kind, way_out = "series", f"leave {'its' if one else 'their'} rows out."
     else:
         kind = "column" if one else "columns"
@@ -51,3 +52,9 @@ def check_targets(panel: Panel) -> None:
         f"{panel.layout.source}: {kind} {listing(empty)} {'has' if one else 'have'} no value in any row, so there is "
         f"nothing to forecast; {way_out}"
     )
+
+
+def _empty_series(panel: Panel) -> list[str]:
+    """Series without a value of any target."""
+    unseen = (panel.first[:, : panel.targets] >= panel.offsets[1:, None]).all(axis=1)
+    return [panel.ids[series] for series in np.flatnonzero(unseen).tolist()]

@@ -3,9 +3,10 @@
 import os
 import re
 import sys
+from collections.abc import Sequence
 from itertools import takewhile
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from rearview.data.panel import Panel
 from rearview.data.table import listing
@@ -17,6 +18,17 @@ from rearview.jobs.verdict import counted
 from rearview.train import Line
 
 
+class Ended(Protocol):
+    """What runs of every kind have to say at their end."""
+
+    @property
+    def verdict(self) -> str: ...
+    @property
+    def notes(self) -> Sequence[str]: ...
+    @property
+    def interrupted(self) -> bool: ...
+
+
 def forecast_command(job: Job, out: Path, command: str) -> int:
     """Run a forecast job, write its files and print what came of it; `command` is how to make the run again."""
     check_folder(out)
@@ -25,6 +37,11 @@ def forecast_command(job: Job, out: Path, command: str) -> int:
     written = files.write(outcome, out, command)
     _print_choices(console, outcome)
     _print_scores(console, outcome)
+    return ended(console, outcome, out, written)
+
+
+def ended(console: Any, outcome: Ended, out: Path, written: Sequence[Path]) -> int:
+    """Print how a run of any kind ended and what it left; returns the command's exit code."""
     console.print(f"\n{outcome.verdict}", style="bold")
     for note in outcome.notes:
         console.print(f"- {note}")

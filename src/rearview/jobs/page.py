@@ -1,12 +1,10 @@
 """A finished run as the report's summary."""
 
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-import rearview
 from rearview import report
 from rearview.data.panel import Panel
 from rearview.data.stamps import wall
@@ -29,8 +27,6 @@ def summary(outcome: Outcome, command: str) -> report.Summary:
         title=f"Forecast of {outcome.job.file}",
         verdict=outcome.verdict,
         command=command,
-        created=datetime.now(UTC).isoformat(timespec="seconds"),
-        version=rearview.__version__,
         device=device(outcome),
         seconds=outcome.seconds,
         series=tuple(_series(outcome, number, name) for number, name in enumerate(variables(panel))),

@@ -6,11 +6,9 @@ import time
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import rearview
 from rearview.bench import beside, boards, kinds, standings
 from rearview.bench.boards import Board
 from rearview.bench.kinds import FORECASTING, StrangeFileError, Task
@@ -19,6 +17,7 @@ from rearview.data.panel import Finding
 from rearview.errors import InputError
 from rearview.report import results, text, written
 from rearview.report.results import ResultFacts, ResultsSummary
+from rearview.report.results_tables import candidate
 
 PAGE = "report.html"
 
@@ -105,8 +104,6 @@ def summarise(found: Found, command: str) -> ResultsSummary:
         title=f"Results of {', '.join(name for name, _ in found.files)}",
         verdict=_verdict(made, ranked),
         command=command,
-        created=datetime.now(UTC).isoformat(timespec="seconds"),
-        version=rearview.__version__,
         device="cpu",
         seconds=time.perf_counter() - started,
         data=_facts(found, counted, broken, made),
@@ -172,7 +169,7 @@ def _notes(made: Sequence[Board], counted: Sequence[Any]) -> tuple[str, ...]:
     if lost:
         notes.append(
             f"{text.counted(lost, 'run')} came to an end without a finite number; the means leave them out, and the "
-            "column of seeds says where."
+            "column of budgets says where."
         )
     devices = sorted({row.device for row in counted})
     if len(devices) > 1:
@@ -186,12 +183,13 @@ def _notes(made: Sequence[Board], counted: Sequence[Any]) -> tuple[str, ...]:
 def _verdict(made: Sequence[Board], ranked: Sequence[Standing]) -> str:
     """Who leads, over how much, and whether that can be said."""
     if not ranked:
-        first = made[0].entries[0]
+        name = candidate(made[0].entries[0].name).text
         alone = "nothing else was run beside it, so there is nothing to compare"
-        return f"{made[0].task.name.capitalize()}: {first.name} on {made[0].title}; {alone}."
-    widest = max(ranked, key=lambda standing: standing.scores.size)
+        return f"{made[0].task.name.capitalize()}: {name} on {made[0].title}; {alone}."
+    first = [standing for standing in ranked if standing.task is ranked[0].task]
+    widest = max(first, key=lambda standing: standing.scores.size)
     judgement = widest.judgement
-    best = f"{widest.task.name.capitalize()}: {judgement.names[0]}"
+    best = f"{widest.task.name.capitalize()}: {candidate(judgement.names[0]).text}"
     if judgement.blocks == 1:
         return f"{best} leads {len(judgement.names)} candidates on {widest.blocks[0]}, the one block."
     lead = (

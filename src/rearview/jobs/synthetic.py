@@ -3,11 +3,9 @@
 import json
 import sys
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import rearview
 from rearview.bench import synthetic
 from rearview.bench.synthetic import Kept
 from rearview.bench.synthetic.study import Study
@@ -107,8 +105,6 @@ def summary(study: Study, runs: Sequence[Kept], table: Table, command: str) -> p
         title=study.title,
         verdict=verdict(study, runs),
         command=command,
-        created=datetime.now(UTC).isoformat(timespec="seconds"),
-        version=rearview.__version__,
         device=first.device,
         seconds=sum(row.total_seconds for row in rows),
         data=page.StudyFacts(told),

@@ -20,10 +20,11 @@ class Pair:
 def matrix() -> list[Pair]:
     """Every pair of a network with attention and a mechanism."""
     networks = [name for name in models.names() if models.claims(name).attention]
-    return [Pair(model, name, _refusal(model, name)) for model in networks for name in mechanisms.names()]
+    return [Pair(model, name, refusal(model, name)) for model in networks for name in mechanisms.names()]
 
 
-def _refusal(model: str, name: str) -> str:
+def refusal(model: str, name: str) -> str:
+    """Why a network and a mechanism do not go together; empty where they do."""
     import torch
 
     with torch.random.fork_rng(devices=[]):

@@ -70,17 +70,6 @@
     if (validation.length) drawCurve("held", validation, "share told wrong", best);
   }
 
-  function redrawOnChange() {
-    let width = window.innerWidth;
-    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawAll);
-    window.addEventListener("resize", () => {
-      /* Phones change the window's height while scrolling; only a new width needs new figures. */
-      if (window.innerWidth === width) return;
-      width = window.innerWidth;
-      requestAnimationFrame(drawAll);
-    });
-  }
-
   options(byId("label"), labels.map((label) => [label, label]), state.label);
   byId("label").addEventListener("change", (event) => {
     state.label = event.target.value;
@@ -92,5 +81,5 @@
   });
   showCases();
   drawAll();
-  redrawOnChange();
+  Plots.redrawOnChange(drawAll);
 })();

@@ -20,6 +20,8 @@ SCRIPTS = ("figures.js", "plots.js", "classes.js", "copy.js")
 MOST_STEPS = 1_000
 """Steps drawn of a case; a longer one is thinned evenly."""
 MOST_CHANNELS = 12
+MANY_CLASSES = 16
+"""Classes from which the cells of the confusion table are set close, so that it fits a screen."""
 STRONG = 0.55
 """Share from which a cell is so dark that its number is set light."""
 
@@ -155,7 +157,7 @@ def _tiles(summary: ClassificationSummary) -> list[sections.Tile]:
 def _confusion_table(found: Confusion) -> str:
     """True classes down, predicted ones across, each cell shaded by its share of its row."""
     names = [escape(str(label)) for label in found.labels]
-    head = "".join(f'<th scope="col">{name}</th>' for name in names)
+    head = "".join(f'<th scope="col" title="{name}">{name}</th>' for name in names)
     rows = []
     for name, counts in zip(names, found.counts.tolist(), strict=True):
         total = max(1, sum(counts))
@@ -163,7 +165,8 @@ def _confusion_table(found: Confusion) -> str:
         rows.append(f'<tr><th scope="row">{name}</th>{cells}</tr>')
     caption = "True classes down, predicted classes across; the darker a cell, the larger its share of its row."
     return (
-        '<div class="scroll" role="region" aria-label="Confusion table" tabindex="0"><table class="confusion">'
+        '<div class="scroll" role="region" aria-label="Confusion table" tabindex="0">'
+        f'<table class="confusion{" many" if len(names) > MANY_CLASSES else ""}">'
         f'<caption>{caption}</caption><thead><tr><th scope="col">true class</th>{head}</tr></thead>'
         f"<tbody>{''.join(rows)}</tbody></table></div>"
     )

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from html import escape
 
 from rearview.bench.statistics import Judgement
+from rearview.report.results_tables import candidate
 
 AXIS = 340
 """Width of the axis; the names on either side take what they need."""
@@ -41,7 +42,7 @@ def diagram(found: Judgement, host: str = "") -> str:
     """The diagram as an SVG element that takes its colours from the page; the name of a shared host is left out."""
     count = len(found.names)
     left = math.ceil(count / 2)
-    frame = _Frame(tuple(_shortened(name.removeprefix(f"{host} + ")) for name in found.names))
+    frame = _Frame(tuple(_shortened(candidate(name).text.removeprefix(f"{host} + ")) for name in found.names))
     first = TOP + BAR * len(found.cliques) + 24
     parts = [_axis(frame)]
     for place, rank in enumerate(found.ranks):

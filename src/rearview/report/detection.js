@@ -7,6 +7,7 @@
   const LEAST_ROWS = 60;
   const LOG_FROM = 30;
   const MOST_BARS = 12;
+  const EDGE_SHARE = 0.55;
   const state = { entity: 0, segment: -1, channel: null };
 
   const entity = () => data.entities[state.entity];
@@ -22,11 +23,11 @@
     return [Math.max(0, part.first - around), Math.min(stamps.length - 1, part.last + around)];
   }
 
-  /* Shaded stretches; one of a single row is widened to its neighbours, or it could not be seen. */
-  function stretches(parts, x, colour) {
+  /* Shaded stretches with an edge, without which a few rows among thousands could not be seen. */
+  function stretches(parts, x, hue) {
     return parts.map(([first, last]) => ({
-      type: "rect", yref: "paper", y0: 0, y1: 1, x0: x[first], x1: x[last], layer: "below", fillcolor: colour,
-      line: { width: first === last ? 1 : 0, color: colour },
+      type: "rect", yref: "paper", y0: 0, y1: 1, x0: x[first], x1: x[last], layer: "below",
+      fillcolor: Figures.bandColour(hue, 1), line: { width: 1, color: Figures.faded(hue, EDGE_SHARE) },
     }));
   }
 
@@ -40,7 +41,8 @@
     const found = Figures.bandColour(colours.hues[1], 1);
     const marked = Figures.bandColour(colours.hues[2], 1);
     const shapes = [
-      ...stretches(one.labels, x, marked), ...stretches(one.segments.map((part) => [part.first, part.last]), x, found),
+      ...stretches(one.labels, x, colours.hues[2]),
+      ...stretches(one.segments.map((part) => [part.first, part.last]), x, colours.hues[1]),
     ];
     const shared = {
       xTitle: data.time.name, integer: data.time.integer, days, xRange: [x[from], x[to]], shapes,
@@ -64,6 +66,14 @@
     }, colours, `${name} of ${one.id}, anomalies shaded.`);
   }
 
+  /* The highest row of every segment. */
+  function peaks(one, x, style) {
+    return {
+      x: one.segments.map((part) => x[part.peak]), y: one.segments.map((part) => one.score[part.peak]), type: "scatter",
+      mode: "markers", hoverinfo: "skip", marker: { size: 6, color: style.color }, name: "peak",
+    };
+  }
+
   /* High scores would flatten the rest, so a wide range gets a log scale. */
   function drawScore(one, x, [from, to], colours, shared) {
     const seen = one.score.slice(from, to + 1).filter(Figures.known);
@@ -74,7 +84,7 @@
     const limit = { color: colours.hues[1], dash: "dash", width: 1.5 };
     const level = Figures.line([x[0], x.at(-1)], [one.threshold, one.threshold], limit, "threshold");
     const score = yLog ? one.score.map((value) => (value > 0 ? value : null)) : one.score;
-    draw("score", [Figures.line(x, score, { color: colours.hues[0], width: 1.25 }, "score"), level], {
+    draw("score", [Figures.line(x, score, { color: colours.hues[0], width: 1.25 }, "score"), level, peaks(one, x, limit)], {
       ...shared, yLog, yName: yLog ? "score, log scale" : "score",
       yRange: yLog ? [lowest * 0.8, largest * 1.3] : Figures.range([[0, one.threshold], seen]),
       items: [
@@ -166,18 +176,6 @@
     if (Object.keys(data.curves).length) drawTraining(data.curves, (colours) => ({ color: colours.hues[0] }));
   }
 
-  function redrawOnChange() {
-    let width = window.innerWidth;
-    let waiting = 0;
-    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawAll);
-    window.addEventListener("resize", () => {
-      if (window.innerWidth === width) return;
-      width = window.innerWidth;
-      cancelAnimationFrame(waiting);
-      waiting = requestAnimationFrame(drawAll);
-    });
-  }
-
   function bindTable(show) {
     byId("segments").addEventListener("click", (event) => {
       const button = event.target.closest("[data-segment]");
@@ -203,7 +201,7 @@
     byId("segment-next").addEventListener("click", () => pickSegment(state.segment + 1));
     byId("segment-all").addEventListener("click", () => pickSegment(-1));
     bindTable(show);
-    redrawOnChange();
+    Plots.redrawOnChange(drawAll);
     showChannels();
     drawAll();
   }

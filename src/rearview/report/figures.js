@@ -216,14 +216,14 @@ const Figures = (() => {
       },
       yaxis: {
         ...axis, type: yLog ? "log" : "linear", range: limits, fixedrange: true, nticks: 6, separatethousands: true,
-        exponentformat: "B", automargin: true,
+        exponentformat: yLog && yRange[0] < 1e-3 ? "power" : "B", automargin: true,
       },
       shapes: shapes || [], annotations: [...labels, ...(notes || []), name],
     };
   }
 
   return {
-    aligned, bandColour, bounded, cut, expand, known, last, layout, line, modelStyle, note, prediction, range, rule,
+    aligned, bandColour, bounded, cut, expand, faded, known, last, layout, line, modelStyle, note, prediction, range, rule,
     stampText, theme, wholeDays,
   };
 })();

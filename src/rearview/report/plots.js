@@ -16,8 +16,17 @@ const Plots = (() => {
     Plotly.react(element, traces, parts.shaped ? parts.shaped(layout) : layout, config);
   }
 
+  /* A line or a filled swatch, unless `plain`; then `sign`, where there is one; then the name. */
   function keyEntry(item) {
     const entry = document.createElement("li");
+    const sign = document.createElement("b");
+    Object.assign(sign.style, { color: item.color || "" });
+    sign.textContent = item.sign || "";
+    entry.append(...(item.plain ? [] : [swatchOf(item)]), ...(item.sign ? [sign, " "] : []), Figures.cut(item.text, 40));
+    return entry;
+  }
+
+  function swatchOf(item) {
     const space = "http://www.w3.org/2000/svg";
     const swatch = document.createElementNS(space, "svg");
     const mark = document.createElementNS(space, item.fill ? "rect" : "line");
@@ -28,8 +37,21 @@ const Plots = (() => {
     Object.entries(shape).forEach(([name, value]) => mark.setAttribute(name, value));
     swatch.setAttribute("viewBox", "0 0 24 12");
     swatch.append(mark);
-    entry.append(swatch, Figures.cut(item.text, 40));
-    return entry;
+    return swatch;
+  }
+
+  /* Draws again in other colours and at another width. */
+  function redrawOnChange(drawAll) {
+    let width = window.innerWidth;
+    let waiting = 0;
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawAll);
+    window.addEventListener("resize", () => {
+      /* Phones change the window's height while scrolling; only a new width needs new figures. */
+      if (window.innerWidth === width) return;
+      width = window.innerWidth;
+      cancelAnimationFrame(waiting);
+      waiting = requestAnimationFrame(drawAll);
+    });
   }
 
   const wholeRange = (longest) => (longest > 1 ? [1, longest] : [0.5, 1.5]);
@@ -70,5 +92,5 @@ const Plots = (() => {
     }, colours, `Loss of ${models.join(", ")} by epoch.`);
   }
 
-  return { byId, count, draw, drawTraining, fromOne, wholeRange };
+  return { byId, count, draw, drawTraining, fromOne, redrawOnChange, wholeRange };
 })();

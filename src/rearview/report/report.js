@@ -69,19 +69,6 @@
     byId("controls").addEventListener("submit", (event) => event.preventDefault());
   }
 
-  function redrawOnChange() {
-    let width = window.innerWidth;
-    let waiting = 0;
-    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawAll);
-    window.addEventListener("resize", () => {
-      /* Phones change the window's height while scrolling; only a new width needs new figures. */
-      if (window.innerWidth === width) return;
-      width = window.innerWidth;
-      cancelAnimationFrame(waiting);
-      waiting = requestAnimationFrame(drawAll);
-    });
-  }
-
   function start() {
     byId("series-field").hidden = data.series.length < 2;
     byId("model-field").hidden = forecasters.length < 2;
@@ -97,7 +84,7 @@
     bind("whole-history", "whole", (box) => box.checked, Charts.drawForecast);
     byId("forecast-values").addEventListener("toggle", fillTable);
     byId("forecast-csv").addEventListener("click", Values.download);
-    redrawOnChange();
+    Plots.redrawOnChange(drawAll);
     showPosition();
     showWindows();
     drawAll();

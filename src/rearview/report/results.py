@@ -10,10 +10,11 @@ from typing import Any
 
 from rearview.bench.beside import Beside, Coverage
 from rearview.bench.boards import Board, Entry
-from rearview.bench.standings import Sided, Standing
+from rearview.bench.compare import SHARE
+from rearview.bench.standings import Contrast, Sided, Standing, contrasts
 from rearview.errors import InputError
+from rearview.report import lanes, papers_tables, sections, text
 from rearview.report import results_tables as tables
-from rearview.report import sections, text
 from rearview.report.critical import diagram
 from rearview.report.page import filled, hidden, put, shell
 from rearview.report.payload import script_safe
@@ -79,8 +80,13 @@ class ResultsSummary(Facts):
         return [entry for board in self.boards for entry in board.entries]
 
     @property
-    def ablations(self) -> list[Standing]:
-        return [standing for standing in self.standings if standing.model]
+    def tested(self) -> list[Standing]:
+        """Those over several blocks; of one block a leaderboard says all."""
+        return [standing for standing in self.standings if standing.judgement.blocks > 1]
+
+    @property
+    def ablations(self) -> list[tuple[Standing, list[Contrast]]]:
+        return [(standing, contrasts(standing)) for standing in self.standings if standing.model]
 
 
 def write(path: Path, summary: ResultsSummary) -> Path:
@@ -92,19 +98,21 @@ def render(summary: ResultsSummary) -> str:
     """The page as text; the same summary gives the same page."""
     body = filled(
         "results.html",
+        short=tables.leaders(summary.standings).html(),
         leaderboards="".join(_board(board, summary.besides) for board in summary.boards),
-        ranks="".join(map(_standing, summary.standings)),
-        ablations="".join(tables.ablation(standing).html() for standing in summary.ablations),
-        papers=tables.papers(summary.besides).html(),
+        ranks="".join(map(_standing, summary.tested)),
+        ablations="".join(_ablation(*found) for found in summary.ablations),
+        papers=_papers(summary.besides) if summary.besides else "",
         protocols=_protocols(summary),
-        failed=tables.failures(summary.failures).html(),
+        failed=papers_tables.failures(summary.failures).html(),
         missing=_missing(summary.coverage),
         rows="".join(_download(name, content) for name, content in summary.files),
-        no_ranks=hidden(not summary.standings),
+        no_short=hidden(len(summary.standings) < 2),
+        no_ranks=hidden(not summary.tested),
         no_ablations=hidden(not summary.ablations),
         no_papers=hidden(not summary.besides),
         no_failed=hidden(not summary.failures),
-        no_missing=hidden(not summary.coverage),
+        no_missing=hidden(not any(one.by_protocol for one in summary.coverage)),
     )
     return shell(
         summary,
@@ -126,7 +134,6 @@ def encode(summary: ResultsSummary) -> str:
             for name, task in tasks.items()
         },
         "costs": COSTS,
-        "names": list(dict.fromkeys(entry.name for entry in summary.entries)),
         "entries": [_entry(entry) for entry in summary.entries],
     }
     return script_safe(json.dumps(payload, separators=(",", ":"), allow_nan=False))
@@ -139,6 +146,9 @@ def _entry(entry: Entry) -> dict[str, Any]:
         "dataset": entry.dataset,
         "horizon": entry.horizon,
         "name": entry.name,
+        "short": tables.candidate(entry.name).text,
+        "model": entry.model,
+        "attention": entry.attention,
         "scores": {metric: [score.mean, score.std, score.count] for metric, score in entry.scores.items()},
         "costs": entry.costs,
         "device": " and ".join(dict.fromkeys(row.device for row in entry.rows)),
@@ -161,12 +171,13 @@ def _tiles(summary: ResultsSummary) -> list[sections.Tile]:
 def _board(board: Board, besides: Sequence[Beside]) -> str:
     scope = escape(f"{board.task.name}|{board.protocol}")
     table = tables.leaderboard(board, besides).html()
-    return f'<div class="board" data-scope="{scope}" data-dataset="{escape(board.dataset)}">{table}</div>'
+    marks = _listed("What the marks stand for", tables.marks(board))
+    more = '<button type="button" class="link more" hidden></button>'
+    return f'<div class="board" data-scope="{scope}" data-dataset="{escape(board.dataset)}">{table}{more}{marks}</div>'
 
 
 def _standing(standing: Standing) -> str:
-    judgement = standing.judgement
-    drawn = diagram(judgement, standing.model) if judgement.blocks > 1 else ""
+    drawn = diagram(standing.judgement, standing.model)
     table = tables.ranks(standing).html()
     return (
         f'<div class="group"><h3>{escape(standing.title)}</h3><p>{escape(tables.significance(standing))}</p>'
@@ -174,26 +185,74 @@ def _standing(standing: Standing) -> str:
     )
 
 
-def _protocols(summary: ResultsSummary) -> str:
-    differing = tables.sides(summary.sided).html() if summary.sided else ""
-    names = list(dict.fromkeys(board.protocol for board in summary.boards))
-    told = "".join(
-        f"<details><summary>{escape(title)}</summary>"
-        f'<ul class="plain">{"".join(f"<li>{escape(habit)}</li>" for habit in habits)}</ul></details>'
-        for title, habits in tables.habits(names)
+def _ablation(standing: Standing, found: Sequence[Contrast]) -> str:
+    told = tables.contrasted(standing, found)
+    drawn = lanes.figure([_contrasted(standing, one) for one in found], told)
+    table = tables.ablation(standing, found).html()
+    return (
+        f'<div class="group"><h3>{escape(standing.title)}</h3><p>{escape(told)}</p>{drawn}'
+        f"<details><summary>Numbers and tests</summary>{table}</details></div>"
     )
+
+
+def _contrasted(standing: Standing, one: Contrast) -> lanes.Lane:
+    better = one.change < 0 if standing.task.lower_is_better else one.change > 0
+    reach = (one.interval.low, one.interval.high) if one.interval else (None, None)
+    words = f"{one.name}: {text.change(one.change, 2)}, won, tied and lost {one.record}"
+    mark = lanes.Mark(one.change, "better" if better else "worse", words, *reach)
+    name = tables.candidate(one.name).text.removeprefix(f"{standing.model} + ")
+    return lanes.Lane(name, (mark,), text.change(one.change, 2))
+
+
+def _papers(besides: Sequence[Beside]) -> str:
+    drawn = lanes.figure(_distances(besides), "Differences between ours and the printed numbers", band=100 * SHARE)
+    every = papers_tables.papers(besides).html()
+    return (
+        f'<p class="quiet">Each dot is a printed number: how far ours is from it, the shaded part at most '
+        f"{100 * SHARE:g} %. A hollow one lies beyond the edge.</p>{drawn}{papers_tables.tally(besides).html()}"
+        f"<details><summary>Every number</summary>{every}</details>"
+    )
+
+
+def _distances(besides: Sequence[Beside]) -> list[lanes.Lane]:
+    """A lane for each printed table, a mark for each number that can be compared."""
+    marks: dict[str, list[lanes.Mark]] = {}
+    for one in besides:
+        if one.difference is not None:
+            where = one.number.dataset if one.number.horizon is None else f"{one.number.dataset} {one.number.horizon}"
+            words = (
+                f"{one.label}, {where}, {one.number.metric}: {one.ours.mean:.4g}, printed {one.number.value:g}, "
+                f"{text.change(one.difference)}, {one.verdict} under {one.protocol}"
+            )
+            marks.setdefault(one.table, []).append(lanes.Mark(one.difference, one.verdict.replace(" ", "-"), words))
+    return [lanes.Lane(table, tuple(found), text.counted(len(found), "number")) for table, found in marks.items()]
+
+
+def _listed(title: str, lines: Sequence[str]) -> str:
+    """Lines behind a title that opens them; nothing where there are none."""
+    if not lines:
+        return ""
+    items = "".join(f"<li>{escape(line)}</li>" for line in lines)
+    return f'<details><summary>{escape(title)}</summary><ul class="plain">{items}</ul></details>'
+
+
+def _protocols(summary: ResultsSummary) -> str:
+    differing = papers_tables.sides(summary.sided).html() if summary.sided else ""
+    names = list(dict.fromkeys(board.protocol for board in summary.boards))
+    told = "".join(_listed(title, habits) for title, habits in papers_tables.habits(names))
     alone = "" if differing else '<p class="quiet">No run was made under more than one protocol.</p>'
     return f"{differing}{alone}{told}"
 
 
 def _missing(found: Sequence[Coverage]) -> str:
     lists = "".join(
-        f"<details><summary>{escape(one.experiment.name)}: {text.counted(len(one.missing), 'cell')}</summary>"
-        f'<ul class="plain">{"".join(f"<li>{escape(line)}</li>" for line in tables.absent(one))}</ul></details>'
+        _listed(f"{one.experiment.name}: {text.counted(len(one.missing), 'cell')}", papers_tables.absent(one))
         for one in found
-        if one.missing
     )
-    return f'{tables.covered(found).html()}<h3>The cells</h3><div class="columns">{lists}</div>'
+    begun = [one for one in found if one.by_protocol]
+    untouched = ", ".join(one.experiment.name for one in found if not one.by_protocol)
+    told = f'<p class="quiet">Nothing was run of {escape(untouched)}.</p>' if untouched else ""
+    return f'{papers_tables.covered(begun).html()}{told}<h3>The cells</h3><div class="columns">{lists}</div>'
 
 
 def _download(name: str, content: bytes) -> str:

@@ -1,20 +1,19 @@
-"""Everything that rows say, as tables: leaderboards, ranks, contrasts, the papers, protocols, failures, gaps."""
+"""Who is how good, as tables: leaderboards, ranks, one mechanism against another."""
 
 import hashlib
 import math
 import re
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import groupby
 from typing import Any
 
-from rearview.bench import protocols
-from rearview.bench.beside import Beside, Coverage
+from rearview.bench.beside import Beside
 from rearview.bench.boards import Board, Entry
-from rearview.bench.compare import RULE
-from rearview.bench.experiments import Cell as Run
+from rearview.bench.identity import parsed, searched
 from rearview.bench.kinds import Task
-from rearview.bench.standings import Sided, Standing, contrasts
+from rearview.bench.standings import Contrast, Standing
 from rearview.report import text
 from rearview.report.tables import Cell, Table, measured
 
@@ -23,6 +22,7 @@ METRICS = {
     "adjusted_f1": "Adjusted F1", "auc_pr": "AUC-PR", "vus_pr": "VUS-PR", "range_f1": "Range F1",
     "event_f1": "Event F1",
 }  # fmt: skip
+MOST_NAMED = 3
 _OUTSIDE_BRACKETS = re.compile(r", (?![^()\[\]]*[)\]])")
 _DIGEST = re.compile(r"more \(([0-9a-f]{4})\)$")
 
@@ -32,12 +32,13 @@ def leaderboard(board: Board, besides: Sequence[Beside] = ()) -> Table:
     entries = board.entries
     metrics = _metrics(board.task, entries)
     printed = _printed(board.task, entries, besides)
-    heads = ["Candidate", "Look-back", *(METRICS[metric] for metric in metrics), "Seeds", "Parameters", "Training"]
+    measures = [METRICS[metric] for metric in metrics]
+    heads = ["Candidate", "Look-back", *measures, "Budget", "Parameters", "Training"]
     columns = [
-        [_candidate(entry.name) for entry in entries],
+        [candidate(entry.name) for entry in entries],
         [Cell(str(entry.lookback)) for entry in entries],
-        *(_column(entries, metric) for metric in metrics),
-        [Cell(_seeds(entry)) for entry in entries],
+        *(_measured(entries, metric, board.task) for metric in metrics),
+        [Cell(_budget(entry)) for entry in entries],
         [Cell(_cost(entry, "parameters", lambda value: f"{value:,.0f}")) for entry in entries],
         [Cell(_cost(entry, "train_seconds", text.duration)) for entry in entries],
     ]
@@ -48,8 +49,17 @@ def leaderboard(board: Board, besides: Sequence[Beside] = ()) -> Table:
         heads.append(f"Printed {METRICS[board.task.metrics[0]]}")
         columns.append([Cell(words or text.ABSENT) for words in printed])
     words = frozenset({len(heads) - 1}) if any(printed) else frozenset()
-    caption = f"{board.title}; protocol {board.protocol}{_judged_on(entries)}."
-    return Table(caption, tuple(heads), tuple(zip(*columns, strict=True)), words)
+    caption = (
+        f"{board.title}; protocol {board.protocol}{_judged_on(entries)}. Budget: seeds × {_of_each(entries)}epochs."
+    )
+    tags = tuple(entry.model for entry in entries)
+    return Table(caption, tuple(heads), tuple(zip(*columns, strict=True)), words, tags=tags)
+
+
+def marks(board: Board) -> list[str]:
+    """What the marks on a leaderboard stand for: all settings of every candidate that has one."""
+    shown = [(candidate(entry.name), entry) for entry in board.entries]
+    return [f"{cell.text}: {', '.join(entry.differences)}" for cell, entry in shown if cell.whole]
 
 
 def by_dataset(boards: Sequence[Board]) -> list[Table]:
@@ -73,6 +83,26 @@ def by_dataset(boards: Sequence[Board]) -> list[Table]:
     return found
 
 
+def leaders(standings: Sequence[Standing]) -> Table:
+    """Who leads each comparison, and whether that can be said."""
+    rows = []
+    for standing in standings:
+        found = standing.judgement
+        beaten = sum(pair.first == found.names[0] for pair in found.significant)
+        outcome = f"better than {beaten} of {len(found.names) - 1}" if beaten else "no"
+        rows.append(
+            (
+                Cell(standing.title),
+                replace(candidate(found.names[0]), mark="best"),
+                Cell(f"{found.ranks[0]:.2f} of {len(found.names)}"),
+                Cell(str(found.blocks)),
+                Cell(f"too few blocks, {found.needed} needed" if found.too_few else outcome),
+            )
+        )
+    heads = ("Comparison", "Leader", "Average rank", "Blocks", "Significant")
+    return Table("Of every comparison: who leads it.", heads, tuple(rows), frozenset({1, 4}))
+
+
 def ranks(standing: Standing) -> Table:
     """Average ranks of a standing, and how often each candidate beat the best."""
     judgement = standing.judgement
@@ -86,113 +116,36 @@ def ranks(standing: Standing) -> Table:
             if pair
             else (text.ABSENT,) * 3
         )
-        rows.append((_candidate(name), Cell(f"{rank:.2f}"), *map(Cell, beaten)))
+        rows.append((candidate(name), Cell(f"{rank:.2f}"), *map(Cell, beaten)))
     heads = ("Candidate", "Average rank", "Win/tie/loss against the best", "p", "p after Holm")
     return Table(f"Over {text.counted(judgement.blocks, 'block')}: {_listed(standing.blocks)}.", heads, tuple(rows))
 
 
-def ablation(standing: Standing) -> Table:
+def ablation(standing: Standing, found: Sequence[Contrast]) -> Table:
     """Every mechanism of a network against softmax, over the blocks that all have."""
-    found = contrasts(standing)
+    several = standing.judgement.blocks > 1
     rows = tuple(
         (
-            _candidate(one.name),
-            Cell(f"{one.change:+.2f} %".replace("-", "−")),
+            candidate(one.name),
+            Cell(text.change(one.change, 2)),
             Cell(_interval(one.interval)),
             Cell(str(one.record)),
-            Cell(_p(one.p_value)),
-            Cell(_p(one.corrected)),
+            Cell(_p(one.p_value) if several else text.ABSENT),
+            Cell(_p(one.corrected) if several else text.ABSENT),
         )
         for one in found
     )
-    metric = METRICS[standing.task.metrics[0]]
-    heads = ("Candidate", f"{metric}, mean change", "95 % interval", "Win/tie/loss", "p", "p after Holm")
+    heads = ("Candidate", f"{_decides(standing)}, mean change", "95 % interval", "Win/tie/loss", "p", "p after Holm")
+    return Table(f"{standing.title}. {contrasted(standing, found)}", heads, rows)
+
+
+def contrasted(standing: Standing, found: Sequence[Contrast]) -> str:
+    """What the numbers of an ablation are."""
+    blocks = standing.judgement.blocks
+    against = f"{candidate(found[0].against).text} over {text.counted(blocks, 'block')}"
     better = "negative" if standing.task.lower_is_better else "positive"
-    caption = (
-        f"{standing.title}: against {found[0].against} over {text.counted(standing.judgement.blocks, 'block')}; "
-        f"{better} is better. The interval is a paired bootstrap over blocks."
-    )
-    return Table(caption, heads, rows)
-
-
-def papers(besides: Sequence[Beside]) -> Table:
-    """Ours beside every printed number that a run stands beside."""
-    rows = tuple(
-        (
-            Cell(one.label),
-            Cell(one.table),
-            Cell(one.number.dataset if one.number.horizon is None else f"{one.number.dataset} {one.number.horizon}"),
-            Cell(one.number.metric.upper()),
-            Cell(text.number(one.ours.mean), f"±{one.ours.std:.4f}" if one.ours.std is not None else ""),
-            Cell(str(one.ours.count)),
-            Cell(text.ABSENT if one.number.value is None else f"{one.number.value:g}"),
-            Cell(text.ABSENT if one.difference is None else f"{one.difference:+.1f} %".replace("-", "−")),
-            Cell(one.verdict),
-            Cell(one.protocol),
-        )
-        for one in besides
-    )
-    heads = ("Run", "Table", "Block", "Measure", "Ours", "Seeds", "Printed", "Difference", "Verdict", "Our protocol")
-    return Table(f"{RULE[0].upper()}{RULE[1:]}.", heads, rows, frozenset({1, 2, 3, 8, 9}))
-
-
-def sides(found: Sequence[Sided]) -> Table:
-    """The same run under several protocols: a habit's share of a number."""
-    names = list(dict.fromkeys(sorted((p for one in found for p in one.scores), key=lambda p: (p != "clean", p))))
-    rows = []
-    for one in found:
-        base = one.scores.get("clean")
-        cells = []
-        for protocol in names:
-            score = one.scores.get(protocol)
-            change = f"{100 * (score.mean / base.mean - 1):+.1f} %" if score and base and score is not base else ""
-            cells.append(Cell(text.number(score.mean) if score else text.ABSENT, change.replace("-", "−")))
-        where = one.dataset if one.horizon is None else f"{one.dataset} {one.horizon}"
-        rows.append((_candidate(one.name), Cell(where), Cell(METRICS[one.task.metrics[0]]), *cells))
-    caption = "The same run under several protocols, each on its own scale; beside a number, how far it is from clean."
-    return Table(caption, ("Candidate", "Block", "Measure", *names), tuple(rows), frozenset({1, 2}))
-
-
-def failures(rows: Sequence[Any]) -> Table:
-    """Runs that never came to an end, and why."""
-    cells = tuple(
-        tuple(map(Cell, (_who(row), row.dataset, str(row.horizon), str(row.seed), row.protocol, row.problem)))
-        for row in rows
-    )
-    heads = ("Run", "Data set", "Horizon", "Seed", "Protocol", "Why")
-    return Table(
-        "Runs that broke off; no number above counts them.", heads, cells, frozenset({1, 4, 5}), frozenset({5})
-    )
-
-
-def covered(found: Sequence[Coverage]) -> Table:
-    """How much of every experiment was run, and under which protocols."""
-    rows = tuple(
-        (
-            Cell(one.experiment.name),
-            Cell(one.experiment.title),
-            Cell(f"{len(one.experiment.cells):,}"),
-            Cell(f"{len(one.experiment.cells) - len(one.missing):,}"),
-            Cell(f"{len(one.missing):,}"),
-            Cell(", ".join(f"{count} {protocol}" for protocol, count in one.by_protocol.items()) or text.ABSENT),
-        )
-        for one in found
-    )
-    heads = ("Experiment", "What", "Cells", "Run", "Not run", "Under")
-    return Table(
-        "Cells of the papers' tables, and of questions of our own.", heads, rows, frozenset({1, 5}), frozenset({1})
-    )
-
-
-def absent(one: Coverage) -> list[str]:
-    """The cells of an experiment that were not run, those of one run on one data set in one line."""
-    gathered: dict[tuple[str, str, int], list[Run]] = defaultdict(list)
-    for cell in one.missing:
-        gathered[cell.label, cell.dataset, cell.lookback].append(cell)
-    return [
-        f"{dataset}, {label}, look-back {lookback}: horizon {', '.join(str(cell.horizon) for cell in cells)}"
-        for (label, dataset, lookback), cells in gathered.items()
-    ]
+    interval = " The interval is a paired bootstrap over blocks." if blocks > 1 else ""
+    return f"Mean change of {_decides(standing)} against {against}; {better} is better.{interval}"
 
 
 def significance(standing: Standing) -> str:
@@ -205,25 +158,25 @@ def significance(standing: Standing) -> str:
             f"{found.needed} are needed before any difference could be significant at {found.alpha:g}."
         )
     elif found.significant:
-        pairs = [f"{pair.first} beats {pair.second} ({_p_words(pair.corrected)})" for pair in found.significant[:3]]
+        pairs = [
+            f"{candidate(pair.first).text} beats {candidate(pair.second).text} ({_p_words(pair.corrected)})"
+            for pair in found.significant[:3]
+        ]
         more = len(found.significant) - len(pairs)
         said.append(f"After Holm's correction {'; '.join(pairs)}{f'; and {more} more' if more else ''}.")
     else:
         said.append(f"No two candidates differ significantly at {found.alpha:g}.")
     if found.friedman is not None:
         said.append(f"Friedman: chi-squared {found.friedman.statistic:.2f}, {_p_words(found.friedman.p_value)}.")
-    if standing.left_out:
-        said.append(f"Left out, as some blocks lack them: {', '.join(standing.left_out)}.")
+    if len(standing.left_out) > MOST_NAMED:
+        said.append(f"{len(standing.left_out):,} candidates that lack some of these blocks are left out.")
+    elif standing.left_out:
+        names = ", ".join(candidate(name).text for name in standing.left_out)
+        said.append(f"Left out, as some blocks lack them: {names}.")
     return " ".join(said)
 
 
-def habits(names: Sequence[str]) -> list[tuple[str, list[str]]]:
-    """(protocol and what it is, its habits) of every protocol that is known."""
-    known = [protocols.get(name) for name in names if name in protocols.names()]
-    return [(f"{protocol.name}: {protocol.summary}", list(protocol.habits)) for protocol in known]
-
-
-def _candidate(name: str) -> Cell:
+def candidate(name: str) -> Cell:
     """A candidate; where it has many settings beside the mechanism's, a mark stands in their place."""
     head, *others = _OUTSIDE_BRACKETS.split(name)
     kept = [part for part in others if part.startswith("lookback=")]
@@ -236,10 +189,6 @@ def _candidate(name: str) -> Cell:
 
 def _metrics(task: Task, entries: Sequence[Entry]) -> list[str]:
     return [metric for metric in task.metrics if any(metric in entry.scores for entry in entries)]
-
-
-def _column(entries: Sequence[Entry], metric: str) -> list[Cell]:
-    return _measured(entries, metric, entries[0].task)
 
 
 def _measured(entries: Sequence[Entry | None], metric: str, task: Task) -> list[Cell]:
@@ -257,8 +206,10 @@ def _printed(task: Task, entries: Sequence[Entry], besides: Sequence[Beside]) ->
             by_row[id(one.rows[0])].append(one)
     found = []
     for entry in entries:
-        beside = {f"{one.number.value:g}\u00a0{one.table}": None for row in entry.rows for one in by_row[id(row)]}
-        found.append(", ".join(beside))
+        tables: dict[str, dict[str, None]] = defaultdict(dict)
+        for one in (one for row in entry.rows for one in by_row[id(row)]):
+            tables[f"{one.number.value:g}"][one.table] = None
+        found.append("; ".join(f"{value}\u00a0{', '.join(names)}" for value, names in tables.items()))
     return found
 
 
@@ -272,10 +223,18 @@ def _cost(entry: Entry, cost: str, show: Callable[[float], str]) -> str:
     return show(entry.costs[cost]) if cost in entry.costs else text.ABSENT
 
 
-def _seeds(entry: Entry) -> str:
-    """How many runs; of how many, where some ended without a number."""
+def _budget(entry: Entry) -> str:
+    """How many runs (of how many, where some ended without a number), settings tried in each, and epochs granted."""
     runs, counted = len(entry.rows), entry.score.count if entry.score else 0
-    return str(runs) if counted == runs else f"{counted} of {runs}"
+    parts = [str(runs) if counted == runs else f"{counted} of {runs}"]
+    if tried := len(searched(entry.rows[0].configuration)):
+        parts.append(str(tried))
+    epochs = parsed(entry.rows[0].configuration, "training").get("epochs")
+    return " × ".join([*parts, *([] if epochs is None else [str(epochs)])])
+
+
+def _of_each(entries: Sequence[Entry]) -> str:
+    return "settings tried × " if any(searched(entry.rows[0].configuration) for entry in entries) else ""
 
 
 def _judged_on(entries: Sequence[Entry]) -> str:
@@ -288,10 +247,14 @@ def _judged_on(entries: Sequence[Entry]) -> str:
     )
 
 
+def _decides(standing: Standing) -> str:
+    return METRICS[standing.task.metrics[0]]
+
+
 def _interval(interval: Any) -> str:
     if interval is None:
         return text.ABSENT
-    return f"{interval.low:+.2f} to {interval.high:+.2f} %".replace("-", "−")
+    return f"{text.change(interval.low, 2)} to {text.change(interval.high, 2)}"
 
 
 def _p(value: float) -> str:
@@ -300,10 +263,6 @@ def _p(value: float) -> str:
 
 def _p_words(value: float) -> str:
     return "p < 0.001" if value < 0.001 else f"p = {value:.3f}"
-
-
-def _who(row: Any) -> str:
-    return f"{row.model} + {row.attention}" if row.attention else str(row.model)
 
 
 def _listed(names: Sequence[str], most: int = 12) -> str:

@@ -7,11 +7,13 @@ a page can be made again from stored numbers. Arrays that belong together are ch
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from rearview import __version__
 from rearview.data.panel import Finding
 from rearview.errors import InputError
 from rearview.report import text
@@ -173,9 +175,9 @@ class Facts:
     """What came of it, in a sentence or two."""
     command: str
     """The exact shell command that makes the run again."""
-    created: str
+    created: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
     """When, as ISO text."""
-    version: str
+    version: str = __version__
     device: str
     seconds: float
     data: Told

@@ -7,12 +7,26 @@
   const idOf = (row) => `figure-${row + 1}`;
   const chosen = figures.map(() => 0);
 
-  /* A name keeps its colour and dash in every view and figure. */
-  const names = [...new Set(figures.flatMap((figure) =>
-    figure.views.flatMap((view) => (view.series || []).map((one) => one.name))))];
+  /* A name keeps its colour and dash in all views of a figure; views of other names begin with the first ones again. */
+  function placesOf(figure) {
+    const places = new Map();
+    figure.views.forEach((view) => {
+      const names = (view.series || []).map((one) => one.name);
+      const taken = new Set(names.map((name) => places.get(name)));
+      names.filter((name) => !places.has(name)).forEach((name) => {
+        let place = 0;
+        while (taken.has(place)) place += 1;
+        taken.add(place);
+        places.set(name, place);
+      });
+    });
+    return places;
+  }
 
-  function look(colours, name) {
-    const place = names.indexOf(name);
+  const places = figures.map(placesOf);
+
+  function look(colours, figure, name) {
+    const place = places[figures.indexOf(figure)].get(name);
     const round = Math.floor(place / colours.hues.length);
     return { color: colours.hues[place % colours.hues.length], dash: DASHES[round % DASHES.length] };
   }
@@ -31,12 +45,12 @@
     const colours = Figures.theme();
     const bars = figure.kind === "bars";
     const traces = view.series.map((one) => {
-      const style = look(colours, one.name);
+      const style = look(colours, figure, one.name);
       const line = Figures.line(one.x, one.y, style, one.name);
       return bars ? { ...line, type: "bar", mode: undefined, marker: { color: style.color } } : line;
     });
     const items = view.series.map((one) => {
-      const style = look(colours, one.name);
+      const style = look(colours, figure, one.name);
       return { text: one.name, ...(bars ? { fill: style.color } : { y: Figures.last(one.y), ...style }) };
     });
     const xs = view.series.flatMap((one) => one.x);
@@ -91,12 +105,5 @@
     });
   });
   drawAll();
-  let width = window.innerWidth;
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawAll);
-  window.addEventListener("resize", () => {
-    /* Phones change the window's height while scrolling; only a new width needs new figures. */
-    if (window.innerWidth === width) return;
-    width = window.innerWidth;
-    requestAnimationFrame(drawAll);
-  });
+  Plots.redrawOnChange(drawAll);
 })();

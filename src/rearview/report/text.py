@@ -32,6 +32,12 @@ def percent(share: float) -> str:
     return f"{100 * share:.1f} %"
 
 
+def change(percent: float, decimals: int = 1) -> str:
+    """How far something moved, in percent, with its sign; what rounds to nothing has none."""
+    rounded = round(percent, decimals)
+    return f"{rounded:+.{decimals}f} %".replace("-", "−") if rounded else f"{0:.{decimals}f} %"
+
+
 def duration(seconds: float) -> str:
     """Seconds in the two largest units that matter."""
     if round(seconds) < 60:

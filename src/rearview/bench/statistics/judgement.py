@@ -34,7 +34,7 @@ class Judgement:
     ranks: tuple[float, ...]
     blocks: int
     friedman: Friedman | None
-    """None for two candidates, of whom the signed-rank test says all."""
+    """None for two candidates, of whom the signed-rank test says all, and for one block, of which it says nothing."""
     pairs: tuple[Pair, ...]
     cliques: tuple[tuple[int, int], ...]
     """First and last place of every group of neighbours without a significant difference between any two."""
@@ -77,7 +77,7 @@ def judge(scores: Scores, names: Sequence[str], *, lower_is_better: bool = True,
         )
         for (first, second), p_value, corrected in zip(places, raw, holm(raw), strict=True)
     )
-    overall = friedman(values) if values.shape[1] > 2 else None
+    overall = friedman(values) if len(values) > 1 and values.shape[1] > 2 else None
     named = tuple(names[place] for place in order)
     found = Judgement(named, tuple(average[order].tolist()), len(values), overall, pairs, (), alpha)
     different = {frozenset((pair.first, pair.second)) for pair in found.significant}

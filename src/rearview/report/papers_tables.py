@@ -1,0 +1,122 @@
+"""What rows say beside the leaderboards, as tables: the papers' numbers, protocols, failures, what was not run."""
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from statistics import median
+from typing import Any
+
+from rearview.bench import protocols
+from rearview.bench.beside import Beside, Coverage
+from rearview.bench.compare import RULE
+from rearview.bench.experiments import Cell as Run
+from rearview.bench.standings import Sided
+from rearview.report import text
+from rearview.report.results_tables import METRICS, candidate
+from rearview.report.tables import Cell, Table
+
+VERDICTS = ("reproduced", "better", "worse", "not comparable")
+
+
+def tally(besides: Sequence[Beside]) -> Table:
+    """How many printed numbers of each table ours agree with, under each protocol of ours."""
+    gathered: dict[tuple[str, str], list[Beside]] = defaultdict(list)
+    for one in besides:
+        gathered[one.table, one.protocol].append(one)
+    rows = []
+    for (table, protocol), found in gathered.items():
+        counts = Counter(one.verdict for one in found)
+        off = [abs(one.difference) for one in found if one.difference is not None]
+        cells = [Cell(protocol), Cell(str(len(found))), *(Cell(str(counts[verdict])) for verdict in VERDICTS)]
+        rows.append((Cell(table), *cells, Cell(f"{median(off):.1f} %" if off else text.ABSENT)))
+    heads = ("Table", "Our protocol", "Numbers", *(verdict.capitalize() for verdict in VERDICTS), "Median distance")
+    return Table(f"{RULE[0].upper()}{RULE[1:]}.", heads, tuple(rows), frozenset({1}))
+
+
+def papers(besides: Sequence[Beside]) -> Table:
+    """Ours beside every printed number that a run stands beside."""
+    rows = tuple(
+        (
+            candidate(one.label),
+            Cell(one.table),
+            Cell(one.number.dataset if one.number.horizon is None else f"{one.number.dataset} {one.number.horizon}"),
+            Cell(one.number.metric.upper()),
+            Cell(text.number(one.ours.mean), f"±{one.ours.std:.4f}" if one.ours.std is not None else ""),
+            Cell(str(one.ours.count)),
+            Cell(text.ABSENT if one.number.value is None else f"{one.number.value:g}"),
+            Cell(text.ABSENT if one.difference is None else text.change(one.difference)),
+            Cell(one.verdict),
+            Cell(one.protocol),
+        )
+        for one in besides
+    )
+    heads = ("Run", "Table", "Block", "Measure", "Ours", "Seeds", "Printed", "Difference", "Verdict", "Our protocol")
+    return Table("Every printed number that a run stands beside.", heads, rows, frozenset({1, 2, 3, 8, 9}))
+
+
+def sides(found: Sequence[Sided]) -> Table:
+    """The same run under several protocols: a habit's share of a number."""
+    names = list(dict.fromkeys(sorted((p for one in found for p in one.scores), key=lambda p: (p != "clean", p))))
+    rows = []
+    for one in found:
+        base = one.scores.get("clean")
+        cells = []
+        for protocol in names:
+            score = one.scores.get(protocol)
+            change = text.change(100 * (score.mean / base.mean - 1)) if score and base and score is not base else ""
+            cells.append(Cell(text.number(score.mean) if score else text.ABSENT, change))
+        where = one.dataset if one.horizon is None else f"{one.dataset} {one.horizon}"
+        rows.append((candidate(one.name), Cell(where), Cell(METRICS[one.task.metrics[0]]), *cells))
+    caption = "The same run under several protocols, each on its own scale; beside a number, how far it is from clean."
+    return Table(caption, ("Candidate", "Block", "Measure", *names), tuple(rows), frozenset({1, 2}))
+
+
+def failures(rows: Sequence[Any]) -> Table:
+    """Runs that never came to an end, and why."""
+    cells = tuple(
+        tuple(map(Cell, (_who(row), row.dataset, str(row.horizon), str(row.seed), row.protocol, row.problem)))
+        for row in rows
+    )
+    heads = ("Run", "Data set", "Horizon", "Seed", "Protocol", "Why")
+    return Table(
+        "Runs that broke off; no number above counts them.", heads, cells, frozenset({1, 4, 5}), frozenset({5})
+    )
+
+
+def covered(found: Sequence[Coverage]) -> Table:
+    """How much of every experiment was run, and under which protocols."""
+    rows = tuple(
+        (
+            Cell(one.experiment.name),
+            Cell(one.experiment.title),
+            Cell(f"{len(one.experiment.cells):,}"),
+            Cell(f"{len(one.experiment.cells) - len(one.missing):,}"),
+            Cell(f"{len(one.missing):,}"),
+            Cell(", ".join(f"{count} {protocol}" for protocol, count in one.by_protocol.items()) or text.ABSENT),
+        )
+        for one in found
+    )
+    heads = ("Experiment", "What", "Cells", "Run", "Not run", "Under")
+    return Table(
+        "Cells of the papers' tables, and of questions of our own.", heads, rows, frozenset({1, 5}), frozenset({1})
+    )
+
+
+def absent(one: Coverage) -> list[str]:
+    """The cells of an experiment that were not run, those of one run on one data set in one line."""
+    gathered: dict[tuple[str, str, int], list[Run]] = defaultdict(list)
+    for cell in one.missing:
+        gathered[cell.label, cell.dataset, cell.lookback].append(cell)
+    return [
+        f"{dataset}, {label}, look-back {lookback}: horizon {', '.join(str(cell.horizon) for cell in cells)}"
+        for (label, dataset, lookback), cells in gathered.items()
+    ]
+
+
+def habits(names: Sequence[str]) -> list[tuple[str, list[str]]]:
+    """(protocol and what it is, its habits) of every protocol that is known."""
+    known = [protocols.get(name) for name in names if name in protocols.names()]
+    return [(f"{protocol.name}: {protocol.summary}", list(protocol.habits)) for protocol in known]
+
+
+def _who(row: Any) -> str:
+    return f"{row.model} + {row.attention}" if row.attention else str(row.model)
