@@ -8,7 +8,7 @@ import jaxtyping
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
-pytest.register_assert_rewrite("shelf_checks")
+pytest.register_assert_rewrite("shelf_checks", "kernel_parts")
 
 
 @pytest.fixture
@@ -17,3 +17,14 @@ def unchecked() -> Iterator[None]:
     jaxtyping.config.update("jaxtyping_disable", True)
     yield
     jaxtyping.config.update("jaxtyping_disable", False)
+
+
+@pytest.fixture
+def float32_products() -> Iterator[None]:
+    """Products as exact as float32, so that nothing but the formulas is compared."""
+    import torch
+
+    before = torch.backends.cuda.matmul.allow_tf32
+    torch.backends.cuda.matmul.allow_tf32 = False
+    yield
+    torch.backends.cuda.matmul.allow_tf32 = before

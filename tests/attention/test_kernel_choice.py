@@ -28,6 +28,29 @@ def test_smaller_chips_get_half_of_a_short_axis(tokens, width, dtype, large, sma
         assert _fused.short(part, part) is fits
 
 
+@pytest.mark.parametrize(
+    ("tokens", "width", "large", "small"), [(64, 64, False, False), (42, 32, True, False), (42, 8, True, True)]
+)
+def test_twice_as_many_tiles_want_smaller_ones(tokens, width, large, small, monkeypatch):
+    from rearview.attention.kernels import short
+
+    part = torch.empty(1, 1, tokens, width)
+    for roomy, fits in ((True, large), (False, small)):
+        monkeypatch.setattr(short, "roomy", lambda device, answer=roomy: answer)
+        assert short.spacious(part, part) is fits
+
+
+def test_an_mlp_gate_is_left_to_torch_on_smaller_chips(monkeypatch):
+    from rearview.attention.kernels import perceptron
+
+    part = torch.empty(1, 1, 1, 12, 32)
+    for roomy in (True, False):
+        monkeypatch.setattr(perceptron, "roomy", lambda device, answer=roomy: answer)
+        assert perceptron.fits(part, part, 128) is roomy
+    monkeypatch.setattr(perceptron, "roomy", lambda device: True)
+    assert not perceptron.fits(part, part, 129)
+
+
 def test_what_32_bits_can_not_count_is_left_to_torch(monkeypatch):
     monkeypatch.setattr(kernels, "available", lambda device: True)
     for tokens, fits in ((1 << 20, True), (1 << 21, False)):

@@ -28,9 +28,7 @@ def attend(
     if _short_fits(q, k, v, bias):
         from rearview.attention.kernels.short import attend_short
 
-        # Drawn on the device, where a captured training step draws another one every time it is replayed.
-        seed = torch.randint(1 << 31, (1,), device=q.device) if dropout else None
-        return attend_short(q, k, v, bias, scale, causal, seed, dropout)
+        return attend_short(q, k, v, bias, scale, causal, drop_seed(q, dropout), dropout)
     if bias is None and _long_pays(q, k, v, dropout):
         from rearview.attention.kernels.long import attend_long
 
@@ -91,6 +89,12 @@ def long_fits(q: Tensor, k: Tensor, v: Tensor, dropout: float = 0.0) -> bool:
     from rearview.attention.kernels.long import WIDEST
 
     return max(q.shape[-1], v.shape[-1]) <= WIDEST
+
+
+def drop_seed(q: Tensor, dropout: float) -> Tensor | None:
+    """A fresh seed for a kernel that drops weights; None where it drops none."""
+    # Drawn on the device, where a captured training step draws another one every time it is replayed.
+    return torch.randint(1 << 31, (1,), device=q.device) if dropout else None
 
 
 def learned(bias: Tensor | None) -> bool:

@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from rearview.attention.contract import Mask
+from rearview.attention._fused import drop_seed, long_fits, own_kernels_run, short
+from rearview.attention.contract import Heads, Mask
 
 ScoreNorm = Literal["none", "l2", "mean"]
 
@@ -46,3 +47,30 @@ def rectified(scores: Tensor, bias: Tensor | None, pairs: Tensor | None, norm: S
     if pairs is None:
         return weights / scores.shape[-1]
     return weights / pairs.broadcast_to(scores.shape).sum(-1, keepdim=True).clamp(min=1)
+
+
+def by_kernel(
+    q: Tensor, k: Tensor, v: Heads, mask: Mask | None, scale: float, causal: bool, kind: str, dropout: float
+) -> Heads | None:
+    """max(0, scores) v, times softplus of a second branch's scores where the kind is gated; None where no kernel fits.
+
+    Queries and keys are [branch, batch, group, head, token, width]; a share `dropout` of the weights is dropped.
+    """
+    if not own_kernels_run(q, k, v):
+        return None
+    from rearview.attention.kernels._tiles import packed
+    from rearview.attention.kernels.short import spacious, weigh_short
+
+    heads = v.shape
+    rows, real = (q.flatten(1, 2), k.flatten(1, 2), v.flatten(0, 1)), None if mask is None else mask.flatten(0, 1)
+    if short(q, v) and (kind == "relu" or spacious(q, v)):
+        hidden = None
+        if real is not None:
+            hidden = torch.zeros_like(real, dtype=q.dtype).masked_fill(~real, -torch.inf)[:, None, None, :]
+        q, k, v = map(packed, rows)
+        return weigh_short(q, k, v, hidden, scale, causal, kind, drop_seed(q, dropout), dropout).view(heads)
+    if long_fits(q, k, v, dropout):
+        from rearview.attention.kernels.long import attend_long
+
+        return attend_long(*rows, None, None, real, scale, causal, kind).view(heads)
+    return None

@@ -19,7 +19,8 @@ How it is computed. Each path is a recurrence with a gate below 1, S_t = diag(ex
     clock     the same with s_t = ln Delta_t                                       ln E_t = logsumexp_(j<=t) s_j
 
 so one form serves all three (`_caps_recurrence`), linear in the number of tokens. a_t and w_t are taken as log sigmoid
-and sigmoid of ln E_(t-1) - s_t and its negative: gate and weight then add up to 1 whatever was rounded before.
+and sigmoid of ln E_(t-1) - s_t and its negative: gate and weight then add up to 1 whatever was rounded before. On a
+GPU one kernel does all of it for a short axis, maps of the tokens apart (`kernels/clocked.py`).
 
 Where we differ from the paper, and why:
 
@@ -64,10 +65,11 @@ from rearview.attention._caps_paths import (
     stable,
 )
 from rearview.attention._caps_recurrence import kernel_fits
+from rearview.attention._fused import own_kernels_run
 from rearview.attention._precision import full_precision
 from rearview.attention._recompute import again
 from rearview.attention._rotary import Layout, Rotary, frequencies
-from rearview.attention.contract import Carry, Claims, Given, Heads, Site, Weights, additive, causal_bias
+from rearview.attention.contract import Carry, Claims, Given, Heads, Site, Tokens, Weights, additive, causal_bias
 from rearview.errors import SettingsError
 
 NORMALISERS = ("linear", "softmax")
@@ -234,6 +236,8 @@ class Layer(Bare):
         self.claims = Claims(causal=causal, needs_time_order=True, linear_in_tokens=not softmax, takes_bias=softmax)
 
     def mix(self, q: Tensor, k: Tensor, v: Tensor, given: Given) -> tuple[Heads, Carry | None]:
+        if self._in_one_kernel(q, k, v, given):
+            return self._by_kernel(q, k, v, given.x), given.carry
         found = self._signals(given)
         # Sums of exponentials, and what is divided by them, need the digits of float32 whatever the layer runs in.
         with full_precision(v.device):
@@ -254,15 +258,41 @@ class Layer(Bare):
                 return self._softmax(q, k, given, found).to(dtype)
             return {path: scores(self.form(path, q, k, found)).tril().to(dtype) for path in self.settings.paths}
 
-    def _signals(self, given: Given) -> Signals:
-        parts = self.signals(given.x).split(self.signal_widths, dim=-1)
-        p, g, clock = (self._by_head(part) if part.shape[-1] else None for part in parts)
+    def _raw(self, x: Tokens) -> tuple[Tensor | None, Tensor | None, Tensor]:
+        """p, g and the clock before its softplus [batch, group, head, token, width], None without their paths."""
+        parts = self.signals(x).split(self.signal_widths, dim=-1)
+        p, g, clock = (
+            part.unflatten(-1, (self.site.heads, -1)).transpose(2, 3) if size else None
+            for part, size in zip(parts, self.signal_widths, strict=True)
+        )
         assert clock is not None
-        real = None if given.mask is None else given.mask[:, :, None, :, None]
-        return Signals(functional.softplus(clock) + EPS, p, g, real)
+        return p, g, clock
 
-    def _by_head(self, x: Tensor) -> Tensor:
-        return _wide(torch.unflatten(x, -1, (self.site.heads, x.shape[-1] // self.site.heads)).transpose(2, 3))
+    def _signals(self, given: Given) -> Signals:
+        p, g, clock = self._raw(given.x)
+        real = None if given.mask is None else given.mask[:, :, None, :, None]
+        p, g = (None if part is None else _wide(part) for part in (p, g))
+        return Signals(functional.softplus(_wide(clock)) + EPS, p, g, real)
+
+    def _in_one_kernel(self, q: Tensor, k: Tensor, v: Tensor, given: Given) -> bool:
+        """Whether one kernel does everything here: it knows no padding, no other times and no turns that learn."""
+        plain = self.settings.normaliser == "linear" and self.settings.numerics == "stable"
+        turns = self.rotary is None or self.rotary.table is not None
+        alone = given.mask is None and given.bias is None and given.ages is None
+        if not (plain and turns and alone and own_kernels_run(q, k, v)):
+            return False
+        from rearview.attention.kernels.clocked import LONGEST, WIDEST
+
+        return q.shape[-2] <= LONGEST and max(q.shape[-1], v.shape[-1]) <= WIDEST
+
+    def _by_kernel(self, q: Tensor, k: Tensor, v: Tensor, x: Tokens) -> Heads:
+        from rearview.attention.kernels.clocked import attend_clocked
+
+        p, g, clock = (None if part is None else part.flatten(0, 1) for part in self._raw(x))
+        assert clock is not None
+        table = None if self.rotary is None or self.rotary.table is None else self.rotary.table[:, : q.shape[-2]]
+        rows = q.flatten(0, 1), k.flatten(0, 1), v.flatten(0, 1)
+        return attend_clocked(*rows, p, g, clock.squeeze(-1), table, "clock" in self.settings.paths).view(v.shape)
 
     def _turned(self, q: Tensor, k: Tensor, given: Given, found: Signals) -> tuple[Tensor, Tensor]:
         if given.bias is not None and not self.claims.takes_bias:

@@ -29,6 +29,8 @@ Where we differ from the paper, and why:
   of the heaviest channel is summed directly. With one channel nothing is left, and the constructor refuses.
 - Padded tokens leave M, z and the mean query, and a channel of padding leaves the softmax over channels.
 - Both sums run in float32 whatever the layer runs in.
+
+On a GPU kernels of our own form and join both paths, at the settings that `_mica_fused` names.
 """
 
 import math
@@ -42,6 +44,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from rearview import attention
+from rearview.attention._mica_fused import together
 from rearview.attention._mica_gates import Beta, Dynamic, Fixed, GateName, LogWeights, Perceptron, Static, WeightingName
 from rearview.attention._mica_memory import EPS, Queries, Values, excluded, included, operator
 from rearview.attention._precision import full_precision
@@ -243,10 +246,8 @@ class Layer(Attention):
         windows: Tensor | None = None,
     ) -> Tokens | tuple[Tokens, Carry]:
         self.check(x)
-        q, k, v = self.local.heads(x)
-        local, handed_on = self.local.mix(q, k, v, Given(x, mask, bias, ages, carry, windows))
-        across = self._across(q, k, v, mask)
-        y = self.project(self._gate()(across, local, q).to(v.dtype))
+        mixed, handed_on = self._mixed(*self.local.heads(x), Given(x, mask, bias, ages, carry, windows))
+        y = self.project(mixed)
         return y if handed_on is None else (y, handed_on)
 
     def weights(
@@ -320,6 +321,16 @@ class Layer(Attention):
         gate = self.lent[0] if self.lent else self.gate
         assert gate is not None
         return gate
+
+    def _mixed(self, q: Queries, k: Queries, v: Values, given: Given) -> tuple[Values, Carry | None]:
+        """A_mixed, and what the next layer needs."""
+        if self.weighting is None and not self.settings.exclude_self:
+            mixed = together(q, k, v, self.local, self._gate(), given)
+            if mixed is not None:
+                return mixed, None
+        local, handed_on = self.local.mix(q, k, v, given)
+        across = self._across(q, k, v, given.mask)
+        return self._gate()(across, local, q).to(v.dtype), handed_on
 
     def _across(self, q: Queries, k: Queries, v: Values, mask: Mask | None) -> Values:
         with full_precision(q.device):

@@ -18,7 +18,8 @@ part of it, and each part has a draw of its own.
 What runs is A S1 = Q (S1^T K)^T and (W S2) V = W (S2 V): attention with mixed keys and mixed values. That costs
 N^2 d_h instead of N^3, and the softmax kind runs on the fused kernel. S^T K is taken as K + M^T K, with M~ formed in
 float32: the identity is then exact in bfloat16, where 1 + 0.001 is 1. On a GPU a kernel of our own mixes over short
-axes, and another forms rectified weights block by block, in the backward pass once more, without keeping any.
+axes, and others form rectified weights, all of a short axis at once or those of a long one block by block, and in the
+backward pass once more, without keeping any.
 
 Where we differ from the paper, or it is silent:
 - The scores are divided by sqrt(d_h), which the paper never writes but all its backbones do; `score_scale=1` undoes it.
@@ -42,9 +43,9 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
-from rearview.attention._fused import long_fits, own_kernels_run
+from rearview.attention._fused import own_kernels_run
 from rearview.attention._lent_bias import lent_bias
-from rearview.attention._rectify import ScoreNorm, rectified, shown
+from rearview.attention._rectify import ScoreNorm, by_kernel, rectified, shown
 from rearview.attention.contract import Carry, Claims, Given, Heads, Projected, Site, additive, gated
 from rearview.attention.softmax import fused, joined
 from rearview.embed.dropout import dropout
@@ -263,13 +264,11 @@ class Layer(Projected):
             return dropout(weights, self._dropout(), self.training) @ v
         if self.settings.kind == "softmax":
             return fused(self._to_fused(q[0]), k[0], v, self._bias(given, q), self.place, self.training)
-        unbiased = given.bias is None and self.causal == self.place.causal and self.settings.score_norm == "none"
-        if unbiased and long_fits(q, k, v, self._dropout()):
-            from rearview.attention.kernels.long import attend_long
-
-            real = None if given.mask is None else given.mask.flatten(0, 1)
-            q, k, rows, kind = q.flatten(1, 2), k.flatten(1, 2), v.flatten(0, 1), self.settings.kind
-            return attend_long(q, k, rows, None, None, real, self.scale, self.causal, kind).view(v.shape)
+        known = given.bias is None and self.causal == self.place.causal and self.settings.score_norm == "none"
+        kind = self.settings.kind
+        found = by_kernel(q, k, v, given.mask, self.scale, self.causal, kind, self._dropout()) if known else None
+        if found is not None:
+            return found
         weights = self._rectified(q @ k.transpose(-1, -2), given)
         return dropout(weights, self._dropout(), self.training) @ v
 

@@ -8,7 +8,7 @@ Hidden pairs are -inf: too young or too old, beyond the end, or padding.
 import triton
 import triton.language as tl
 
-from rearview.attention.kernels._tiles import put, tile
+from rearview.attention.kernels._tiles import put, single, tile
 
 
 @triton.jit
@@ -45,13 +45,13 @@ def _softplus(x):
 
 
 @triton.jit
-def _gated(s, r):
+def gated(s, r):
     """Weights of the gated kind, softplus(r) relu(s)."""
     return tl.maximum(s, 0.0) * _softplus(r)
 
 
 @triton.jit
-def _gated_pull(s, r, dp):
+def gated_pull(s, r, dp):
     """Gradients of s and r from that of the gated weights."""
     return tl.where(s > 0, dp * _softplus(r), 0.0), dp * tl.maximum(s, 0.0) * tl.sigmoid(r)
 
@@ -76,6 +76,7 @@ def forward(
     KEY: tl.constexpr, VALUE: tl.constexpr, QUERIES: tl.constexpr, KEYS: tl.constexpr,
 ):  # fmt: skip
     """O of one block of queries; for the softmax kind also the logarithm of each row's sum, to base 2."""
+    scale = single(scale)
     b, h, m = _place(tl.cdiv(tokens, QUERIES), heads)
     K, V, FADING, REAL = K + b * kb + h * kh, V + b * vb + h * vh, FADING + h * fh, REAL + b * rb
     at = m * QUERIES
@@ -106,7 +107,7 @@ def forward(
             w = tl.maximum(s, 0.0)
         else:
             k = tile(K + ks + n * kt, tokens - n, key_width, kt, KEYS, KEY)
-            w = _gated(s, tl.dot(q_gate, tl.trans(k), input_precision=PRECISION) * scale)
+            w = gated(s, tl.dot(q_gate, tl.trans(k), input_precision=PRECISION) * scale)
         out = tl.dot(w.to(v.dtype), v, out, input_precision=PRECISION)
     if KIND == "softmax":
         total = tl.where(total == 0, 1.0, total)  # beyond the end, where nothing is seen
@@ -124,6 +125,7 @@ def pull_queries(
     KEY: tl.constexpr, VALUE: tl.constexpr, QUERIES: tl.constexpr, KEYS: tl.constexpr,
 ):  # fmt: skip
     """The gradient of one block of queries, and rowsum(dO o O), which the other gradients need too."""
+    scale, slope = single(scale), single(slope)
     b, h, m = _place(tl.cdiv(tokens, QUERIES), heads)
     K, V, FADING, REAL = K + b * kb + h * kh, V + b * vb + h * vh, FADING + h * fh, REAL + b * rb
     at = m * QUERIES
@@ -157,7 +159,7 @@ def pull_queries(
         else:
             k_gate = tile(K + ks + n * kt, tokens - n, key_width, kt, KEYS, KEY)
             r = tl.dot(q_gate, tl.trans(k_gate), input_precision=PRECISION) * scale
-            ds, dr = _gated_pull(s, r, dw)
+            ds, dr = gated_pull(s, r, dw)
             dq_gate = tl.dot(dr.to(k.dtype), k_gate, dq_gate, input_precision=PRECISION)
         dq = tl.dot(ds.to(k.dtype), k, dq, input_precision=PRECISION)
     put(DQ, dq * slope, tokens - at, key_width, dqt, QUERIES, KEY)
@@ -174,6 +176,7 @@ def pull_keys(
     KEY: tl.constexpr, VALUE: tl.constexpr, QUERIES: tl.constexpr, KEYS: tl.constexpr,
 ):  # fmt: skip
     """The gradients of one block of keys and values; every tile has its keys in rows and its queries in columns."""
+    scale, slope = single(scale), single(slope)
     b, h, n = _place(tl.cdiv(tokens, KEYS), heads)
     if CAUSAL:
         n = tl.cdiv(tokens, KEYS) - 1 - n  # here the first blocks are seen by the most queries
@@ -213,8 +216,8 @@ def pull_keys(
         else:
             q_gate = tile(Q + qs + m * qt, tokens - m, key_width, qt, QUERIES, KEY)
             r = tl.dot(k_gate, tl.trans(q_gate), input_precision=PRECISION) * scale
-            w = _gated(s, r)
-            ds, dr = _gated_pull(s, r, dw)
+            w = gated(s, r)
+            ds, dr = gated_pull(s, r, dw)
             dk_gate = tl.dot(dr.to(q.dtype), q_gate, dk_gate, input_precision=PRECISION)
         dv = tl.dot(w.to(g.dtype), g, dv, input_precision=PRECISION)
         dk = tl.dot(ds.to(q.dtype), q, dk, input_precision=PRECISION)
@@ -235,6 +238,7 @@ def pull_ages(
 
     All blocks of a diagonal have the same ages in the same places, so one tile collects them.
     """
+    scale = single(scale)
     at = tl.program_id(0).to(tl.int64)
     b, h, diagonal = at // diagonals // heads, at // diagonals % heads, (at % diagonals).to(tl.int32)
     Q, G, K, V = Q + b * qb + h * qh, G + b * gb + h * gh, K + b * kb + h * kh, V + b * vb + h * vh

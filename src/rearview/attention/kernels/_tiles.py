@@ -29,6 +29,12 @@ def put(start, values, rows, columns, stride, ROWS: tl.constexpr, COLUMNS: tl.co
     tl.store(start + r[:, None] * stride + c[None, :], values.to(start.dtype.element_ty), mask=inside)
 
 
+@triton.jit
+def single(number):
+    """A number in float32: a compiler hands it over in float64, and all that it touches would follow it there."""
+    return tl.full([], number, tl.float32)
+
+
 def roomy(device: torch.device) -> bool:
     """Whether the largest tiles fit on this device; the interpreter on a CPU knows no limit."""
     return device.type != "cuda" or torch.cuda.get_device_properties(device).major in ROOMY

@@ -23,6 +23,7 @@ from torch.autograd.function import once_differentiable
 from torch.library import triton_op, wrap_triton
 
 from rearview.attention.kernels import Wrap, plain
+from rearview.attention.kernels._tiles import single
 
 WIDEST = 128
 """The widest heads that a program can hold."""
@@ -62,6 +63,7 @@ def _scores(q, k, f, bias, i, j, bias_row, bias_column, queries, keys, BIASED: t
 @triton.jit
 def _kept(seed, row, i, j, queries, keys, rate):
     """What dropout multiplies the weights by."""
+    rate = single(rate)
     drawn = tl.rand(tl.load(seed), (row * queries + i[:, None]) * keys + j[None, :])
     return tl.where(drawn < rate, 0.0, 1.0 / (1.0 - rate))
 
@@ -75,7 +77,7 @@ def _forward(
 ):  # fmt: skip
     b, h = tl.program_id(0).to(tl.int64), tl.program_id(2).to(tl.int64)
     i, c = tl.program_id(1) * QUERIES + tl.arange(0, QUERIES), tl.arange(0, WIDTH)
-    q = _rows(Q + b * qb + h * qh, i, qt, c, queries, key_width) * scale
+    q = _rows(Q + b * qb + h * qh, i, qt, c, queries, key_width) * single(scale)
     top, total = tl.full([QUERIES], float("-inf"), tl.float32), tl.zeros([QUERIES], tl.float32)
     out = tl.zeros([QUERIES, WIDTH], tl.float32)
     for start in range(0, keys, KEYS):
@@ -113,7 +115,7 @@ def _primer_gradient(
     inside = (i[:, None] < queries) & (j[None, :] < keys)
     for b in range(group, group + rows):
         row = b * heads + h
-        q = _rows(Q + b * qb + h * qh, i, qt, c, queries, key_width) * scale
+        q = _rows(Q + b * qb + h * qh, i, qt, c, queries, key_width) * single(scale)
         k = _rows(K + b * kb + h * kh, j, kt, c, keys, key_width)
         v = _rows(V + b * vb + h * vh, j, vt, c, keys, value_width)
         g = _rows(G + b * gb + h * gh, i, gt, c, queries, value_width)
@@ -153,7 +155,7 @@ def _query_gradient(
         at = ((b * heads + h) * queries + i[:, None]) * keys + j[None, :]
         ds = tl.load(DS + at, mask=inside, other=0.0)
         dq += tl.sum(ds[:, :, None] * (k[None, :, :] * f), 1)
-    _put(DQ + b * qb + h * qh, dq * scale, i, qt, c, queries, key_width)
+    _put(DQ + b * qb + h * qh, dq * single(scale), i, qt, c, queries, key_width)
 
 
 @triton.jit
@@ -176,7 +178,7 @@ def _key_value_gradient(
         ds, p = tl.load(DS + at, mask=inside, other=0.0), tl.load(P + at, mask=inside, other=0.0)
         dk += tl.sum(ds[:, :, None] * (q[:, None, :] * f), 0)
         dv += tl.sum(p[:, :, None] * (g[:, None, :] * f), 0)
-    _put(DK + b * kb + h * kh, dk * scale, j, kt, c, keys, key_width)
+    _put(DK + b * kb + h * kh, dk * single(scale), j, kt, c, keys, key_width)
     _put(DV + b * vb + h * vh, dv, j, vt, c, keys, value_width)
 
 

@@ -5,11 +5,11 @@ the bytes ask for. Here a program loads the queries, keys and values of one head
 and writes the result once; the backward pass forms it again, so nothing but the inputs is kept and no sum needs a
 second program. Inputs are read where they lie (views of one projection), so no copy is made either.
 
-    S = Q K^T s + M,   P = softmax(S),   O = (P * D) V
+    S = Q K^T s + M,   P = softmax(S), relu(S), or softplus(R) relu(S),   O = (P * D) V
 
-Dropout's D is 0 or 1 / (1 - rate), and 1 throughout without dropout. A counter-based generator draws it, so backward
-draws the same one from the same seed. The seed is read on the device: a CUDA graph that draws it anew at every replay
-drops other weights every time.
+R are the scores of a second branch of queries and keys, without M. Dropout's D is 0 or 1 / (1 - rate), and 1 throughout
+without dropout. A counter-based generator draws it, so backward draws the same one from the same seed. The seed is read
+on the device: a CUDA graph that draws it anew at every replay drops other weights every time.
 """
 
 from typing import Any
@@ -22,7 +22,8 @@ from torch.autograd.function import once_differentiable
 from torch.library import triton_op, wrap_triton
 
 from rearview.attention.kernels import Wrap, plain
-from rearview.attention.kernels._tiles import block, like, packed, precision, put, tile
+from rearview.attention.kernels._blocks import gated, gated_pull
+from rearview.attention.kernels._tiles import block, like, packed, precision, put, roomy, single, tile
 
 LONGEST = 128
 """The longest axis; on smaller chips, half of it."""
@@ -30,6 +31,10 @@ WIDEST = 128
 CRAMPED = 64
 """Above it in both tokens and width, backward's six tiles of float32 take 384 KiB of a chip's 227 of shared memory; on
 smaller chips, above half of it."""
+AREA = 2048
+"""Tokens times width of a tile, up to which backward passes of twice as many tiles fit too; on smaller chips, half."""
+WARPS = {16: 1, 32: 2, 64: 4}
+"""Of a program, by the tokens of its tile; eight above."""
 
 
 @triton.jit
@@ -48,10 +53,22 @@ def _scores(
 
 
 @triton.jit
-def _normal(s):
+def normal(s):
     """Rows of weights that sum to 1: the softmax of whole rows of scores."""
     p = tl.exp(s - tl.max(s, 1)[:, None])
     return p / tl.sum(p, 1)[:, None]
+
+
+@triton.jit
+def _weights(s, r, KIND: tl.constexpr):
+    """P, from scores that are -inf on hidden pairs."""
+    if KIND == "softmax":
+        p = normal(s)
+    elif KIND == "relu":
+        p = tl.maximum(s, 0.0)
+    else:
+        p = gated(s, r)
+    return p
 
 
 @triton.jit
@@ -68,17 +85,23 @@ def _kept(seed, rate, TOKENS: tl.constexpr):
 @triton.jit
 def _forward(
     Q, K, V, M, SEED, OUT,
-    qb, qh, qt, kb, kh, kt, vb, vh, vt, mb, mh, mi, mj, ob, oh, ot,
+    qs, qb, qh, qt, ks, kb, kh, kt, vb, vh, vt, mb, mh, mi, mj, ob, oh, ot,
     heads, tokens, scale, rate, key_width, value_width,
-    BIASED: tl.constexpr, CAUSAL: tl.constexpr, DROPS: tl.constexpr,
+    KIND: tl.constexpr, BIASED: tl.constexpr, CAUSAL: tl.constexpr, DROPS: tl.constexpr,
     TOKENS: tl.constexpr, KEY: tl.constexpr, VALUE: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
     b, h = tl.program_id(0).to(tl.int64) // heads, tl.program_id(0).to(tl.int64) % heads
-    q = tile(Q + b * qb + h * qh, tokens, key_width, qt, TOKENS, KEY)
-    k = tile(K + b * kb + h * kh, tokens, key_width, kt, TOKENS, KEY)
+    Q, K, scale, rate = Q + b * qb + h * qh, K + b * kb + h * kh, single(scale), single(rate)
+    q = tile(Q, tokens, key_width, qt, TOKENS, KEY)
+    k = tile(K, tokens, key_width, kt, TOKENS, KEY)
     v = tile(V + b * vb + h * vh, tokens, value_width, vt, TOKENS, VALUE)
     s = _scores(q, k, M + b * mb + h * mh, mi, mj, tokens, scale, BIASED, CAUSAL, TOKENS, PRECISION)
-    p = _normal(s)
+    r = s
+    if KIND == "gated":
+        q = tile(Q + qs, tokens, key_width, qt, TOKENS, KEY)
+        k = tile(K + ks, tokens, key_width, kt, TOKENS, KEY)
+        r = tl.dot(q, tl.trans(k), input_precision=PRECISION) * scale
+    p = _weights(s, r, KIND)
     if DROPS:
         p *= _kept(SEED, rate, TOKENS)
     o = tl.dot(p.to(v.dtype), v, input_precision=PRECISION)
@@ -88,18 +111,26 @@ def _forward(
 @triton.jit
 def _backward(
     Q, K, V, M, SEED, G, DQ, DK, DV,
-    qb, qh, qt, kb, kh, kt, vb, vh, vt, mb, mh, mi, mj, gb, gh, gt, dqb, dqh, dqt, dkb, dkh, dkt, dvb, dvh, dvt,
+    qs, qb, qh, qt, ks, kb, kh, kt, vb, vh, vt, mb, mh, mi, mj, gb, gh, gt,
+    dqs, dqb, dqh, dqt, dks, dkb, dkh, dkt, dvb, dvh, dvt,
     heads, tokens, scale, rate, key_width, value_width,
-    BIASED: tl.constexpr, CAUSAL: tl.constexpr, DROPS: tl.constexpr,
+    KIND: tl.constexpr, BIASED: tl.constexpr, CAUSAL: tl.constexpr, DROPS: tl.constexpr,
     TOKENS: tl.constexpr, KEY: tl.constexpr, VALUE: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
     b, h = tl.program_id(0).to(tl.int64) // heads, tl.program_id(0).to(tl.int64) % heads
-    q = tile(Q + b * qb + h * qh, tokens, key_width, qt, TOKENS, KEY)
-    k = tile(K + b * kb + h * kh, tokens, key_width, kt, TOKENS, KEY)
+    Q, K, DQ, DK = Q + b * qb + h * qh, K + b * kb + h * kh, DQ + b * dqb + h * dqh, DK + b * dkb + h * dkh
+    scale, rate = single(scale), single(rate)
+    q = tile(Q, tokens, key_width, qt, TOKENS, KEY)
+    k = tile(K, tokens, key_width, kt, TOKENS, KEY)
     v = tile(V + b * vb + h * vh, tokens, value_width, vt, TOKENS, VALUE)
     g = tile(G + b * gb + h * gh, tokens, value_width, gt, TOKENS, VALUE)
     s = _scores(q, k, M + b * mb + h * mh, mi, mj, tokens, scale, BIASED, CAUSAL, TOKENS, PRECISION)
-    p = _normal(s)
+    r = s
+    if KIND == "gated":
+        q_gate = tile(Q + qs, tokens, key_width, qt, TOKENS, KEY)
+        k_gate = tile(K + ks, tokens, key_width, kt, TOKENS, KEY)
+        r = tl.dot(q_gate, tl.trans(k_gate), input_precision=PRECISION) * scale
+    p = _weights(s, r, KIND)
     used = p
     if DROPS:
         kept = _kept(SEED, rate, TOKENS)
@@ -109,22 +140,40 @@ def _backward(
     dp = tl.dot(g, tl.trans(v), input_precision=PRECISION)
     if DROPS:
         dp *= kept
-    ds = p * (dp - tl.sum(p * dp, 1)[:, None])
-    ds = (ds * scale).to(q.dtype)
+    if KIND == "softmax":
+        ds = p * (dp - tl.sum(p * dp, 1)[:, None])
+    elif KIND == "relu":
+        ds = tl.where(s > 0, dp, 0.0)
+    else:
+        ds, dr = gated_pull(s, r, dp)
+        _pull_scores(dr * scale, q_gate, k_gate, DQ + dqs, DK + dks, tokens, key_width, dqt, dkt, PRECISION)
+    _pull_scores(ds * scale, q, k, DQ, DK, tokens, key_width, dqt, dkt, PRECISION)
+
+
+@triton.jit
+def _pull_scores(ds, q, k, DQ, DK, tokens, key_width, dqt, dkt, PRECISION: tl.constexpr):
+    """Write the gradients of queries and keys, from that of their products."""
+    ds = ds.to(q.dtype)
     dq = tl.dot(ds, k, input_precision=PRECISION)
-    put(DQ + b * dqb + h * dqh, dq, tokens, key_width, dqt, TOKENS, KEY)
+    put(DQ, dq, tokens, key_width, dqt, q.shape[0], q.shape[1])
     dk = tl.dot(tl.trans(ds), q, input_precision=PRECISION)
-    put(DK + b * dkb + h * dkh, dk, tokens, key_width, dkt, TOKENS, KEY)
+    put(DK, dk, tokens, key_width, dkt, q.shape[0], q.shape[1])
+
+
+def spacious(q: Tensor, v: Tensor) -> bool:
+    """Whether twice as many tiles as a softmax's backward pass has would fit."""
+    area = block(q.shape[-2]) * block(max(q.shape[-1], v.shape[-1]))
+    return area <= (AREA if roomy(q.device) else AREA // 2)
 
 
 def _sizes(q: Tensor, v: Tensor) -> dict[str, Any]:
-    tokens = block(q.shape[2])
+    tokens = block(q.shape[3])
     return {
         "TOKENS": tokens,
-        "KEY": block(q.shape[3]),
+        "KEY": block(q.shape[4]),
         "VALUE": block(v.shape[3]),
         "PRECISION": precision(q.dtype),
-        "num_warps": {16: 1, 32: 2, 64: 4}.get(tokens, 8),
+        "num_warps": WARPS.get(tokens, 8),
     }
 
 
@@ -140,91 +189,93 @@ def attend_short(
     q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, scale: float, causal: bool = False,
     seed: Tensor | None = None, rate: float = 0.0,
 ) -> Tensor:  # fmt: skip
-    """P V of q, k [batch, head, token, key_width] and v [batch, head, token, value_width]; no gradient for the bias.
+    """O by softmax, of q, k [row, head, token, key_width] and v [row, head, token, value_width].
 
-    Weights are dropped at `rate` where there is a seed, a tensor of one integer.
+    The bias gets no gradient. Weights are dropped at `rate` where there is a seed, a tensor of one integer.
     """
+    return weigh_short(q[None], k[None], v, bias, scale, causal, "softmax", seed, rate)
+
+
+def weigh_short(
+    q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, scale: float, causal: bool, kind: str,
+    seed: Tensor | None = None, rate: float = 0.0,
+) -> Tensor:  # fmt: skip
+    """The same for any kind of weights; q and k have an axis of branches in front, two for the gated kind."""
     if torch.compiler.is_compiling():
-        return short_attention(q, k, v, bias, seed, scale, rate, causal)
-    return _Eager.apply(q, k, v, bias, seed, scale, rate, causal)
+        return short_attention(q, k, v, bias, seed, scale, rate, causal, kind)
+    return _Eager.apply(q, k, v, bias, seed, scale, rate, causal, kind)
 
 
 class _Eager(torch.autograd.Function):
     """The same without the dispatcher, which costs more than the kernel at these sizes."""
 
     @staticmethod
-    def forward(
-        ctx: Any, q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, seed: Tensor | None,
-        scale: float, rate: float, causal: bool,
-    ) -> Tensor:  # fmt: skip
-        ctx.save_for_backward(q, k, v, bias, seed)
-        ctx.scale, ctx.rate, ctx.causal = scale, rate, causal
-        return _run_forward(q, k, v, bias, seed, scale, rate, causal, plain)
+    def forward(ctx: Any, *inputs: Any) -> Tensor:
+        _remember(ctx, inputs, None)
+        return run_forward(plain, *inputs)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
-        q, k, v, bias, seed = ctx.saved_tensors
-        made = _run_backward(packed(g), q, k, v, bias, seed, ctx.scale, ctx.rate, ctx.causal, plain)
-        return (*made, None, None, None, None, None)
+        return (*run_backward(plain, packed(g), *ctx.saved_tensors, *ctx.settings), *[None] * 6)
 
 
-def _run_forward(
-    q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, seed: Tensor | None,
-    scale: float, rate: float, causal: bool, wrap: Wrap,
+def run_forward(
+    wrap: Wrap, q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, seed: Tensor | None,
+    scale: float, rate: float, causal: bool, kind: str,
 ) -> Tensor:  # fmt: skip
     out = like(v)
-    m, strides = _bias_strides(bias, q)
-    wrap(_forward)[(q.shape[0] * q.shape[1],)](
+    m, strides = _bias_strides(bias, v)
+    wrap(_forward)[(v.shape[0] * v.shape[1],)](
         q, k, v, m, q if seed is None else seed, out,
-        *q.stride()[:3], *k.stride()[:3], *v.stride()[:3], *strides, *out.stride()[:3],
-        q.shape[1], q.shape[2], scale, rate, q.shape[3], v.shape[3],
-        BIASED=bias is not None, CAUSAL=causal, DROPS=seed is not None, **_sizes(q, v),
+        *q.stride()[:4], *k.stride()[:4], *v.stride()[:3], *strides, *out.stride()[:3],
+        v.shape[1], v.shape[2], scale, rate, q.shape[4], v.shape[3],
+        KIND=kind, BIASED=bias is not None, CAUSAL=causal, DROPS=seed is not None, **_sizes(q, v),
     )  # fmt: skip
     return out
 
 
-def _run_backward(
-    g: Tensor, q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, seed: Tensor | None,
-    scale: float, rate: float, causal: bool, wrap: Wrap,
+def run_backward(
+    wrap: Wrap, g: Tensor, q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, seed: Tensor | None,
+    scale: float, rate: float, causal: bool, kind: str,
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     dq, dk, dv = torch.empty_like(q), torch.empty_like(k), torch.empty_like(v)
-    m, strides = _bias_strides(bias, q)
-    wrap(_backward)[(q.shape[0] * q.shape[1],)](
+    m, strides = _bias_strides(bias, v)
+    wrap(_backward)[(v.shape[0] * v.shape[1],)](
         q, k, v, m, q if seed is None else seed, g, dq, dk, dv,
-        *q.stride()[:3], *k.stride()[:3], *v.stride()[:3], *strides, *g.stride()[:3],
-        *dq.stride()[:3], *dk.stride()[:3], *dv.stride()[:3],
-        q.shape[1], q.shape[2], scale, rate, q.shape[3], v.shape[3],
-        BIASED=bias is not None, CAUSAL=causal, DROPS=seed is not None, **_sizes(q, v),
+        *q.stride()[:4], *k.stride()[:4], *v.stride()[:3], *strides, *g.stride()[:3],
+        *dq.stride()[:4], *dk.stride()[:4], *dv.stride()[:3],
+        v.shape[1], v.shape[2], scale, rate, q.shape[4], v.shape[3],
+        KIND=kind, BIASED=bias is not None, CAUSAL=causal, DROPS=seed is not None, **_sizes(q, v),
     )  # fmt: skip
     return dq, dk, dv
 
 
 @triton_op("rearview::short_attention", mutates_args={})
 def short_attention(
-    q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, seed: Tensor | None, scale: float, rate: float, causal: bool
-) -> Tensor:
-    """`attend_short` as an operator that torch.compile can see into."""
-    return _run_forward(q, k, v, bias, seed, scale, rate, causal, wrap_triton)
+    q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, seed: Tensor | None,
+    scale: float, rate: float, causal: bool, kind: str,
+) -> Tensor:  # fmt: skip
+    """`weigh_short` as an operator that torch.compile can see into."""
+    return run_forward(wrap_triton, q, k, v, bias, seed, scale, rate, causal, kind)
 
 
 @triton_op("rearview::short_attention_backward", mutates_args={})
 def short_attention_backward(
     g: Tensor, q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, seed: Tensor | None,
-    scale: float, rate: float, causal: bool,
+    scale: float, rate: float, causal: bool, kind: str,
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     """Gradients of q, k and v."""
-    return _run_backward(g, q, k, v, bias, seed, scale, rate, causal, wrap_triton)
+    return run_backward(wrap_triton, g, q, k, v, bias, seed, scale, rate, causal, kind)
 
 
 def _remember(ctx: Any, inputs: Any, output: Any) -> None:
-    *tensors, ctx.scale, ctx.rate, ctx.causal = inputs
-    ctx.save_for_backward(*tensors)
+    ctx.save_for_backward(*inputs[:5])
+    ctx.settings = inputs[5:]
 
 
 def _gradients(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
-    made = short_attention_backward(packed(g), *ctx.saved_tensors, ctx.scale, ctx.rate, ctx.causal)
-    return (*made, None, None, None, None, None)
+    return (*short_attention_backward(packed(g), *ctx.saved_tensors, *ctx.settings), *[None] * 6)
 
 
 short_attention.register_autograd(_gradients, setup_context=_remember)

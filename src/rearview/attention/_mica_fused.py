@@ -1,0 +1,62 @@
+"""MICA's two paths and its gate by kernels of our own on a GPU, at the settings that these know.
+
+They know softmax within a channel, of at most so many tokens as a tile holds, and a memory of all channels alike; a
+beta gate with gradients and dropout, an MLP gate where no gradient is wanted. Padding, residual scores and a bias that
+learns are left to the general form.
+"""
+
+import torch
+from torch import Tensor, nn
+
+from rearview.attention._fused import REACH, drop_seed, learned, own_kernels_run, short
+from rearview.attention._mica_gates import Beta, Perceptron
+from rearview.attention._mica_memory import Queries, Values
+from rearview.attention.contract import Given, Projected
+from rearview.attention.softmax import Layer as Softmax
+
+
+def together(q: Queries, k: Queries, v: Values, local: Projected, gate: nn.Module, given: Given) -> Values | None:
+    """What the gate makes of both paths; None where no kernel does it."""
+    plain = type(local) is Softmax and local.rotary is None and given.mask is None and given.carry is None
+    if not plain or not own_kernels_run(q, k, v) or not short(q, v) or not all(_reached(part) for part in (q, k, v)):
+        return None
+    bias = given.bias
+    if bias is not None:
+        if learned(bias) or any(size > 1 for size in bias.shape[:-3]):
+            return None
+        bias = bias.reshape(-1, *bias.shape[-2:])
+    scale = local.site.per_head**-0.5
+    if isinstance(gate, Beta):
+        from rearview.attention.kernels.memory import fits, mix_with_memory
+
+        if not fits(q, v):
+            return None
+        rate = local.site.dropout if local.training else 0.0
+        return mix_with_memory(q, k, v, gate.beta.float().sigmoid(), bias, scale, drop_seed(q, rate), rate)
+    wanted = local.training or torch.is_grad_enabled()
+    return None if wanted or not isinstance(gate, Perceptron) else _by_perceptron(q, k, v, bias, gate, scale)
+
+
+def _reached(part: Tensor) -> bool:
+    """Whether channels of a token lie side by side, and those of a batch within what kernels count in 32 bits."""
+    return part.stride(-1) == 1 and part.shape[1] * part.stride(1) < REACH
+
+
+def _by_perceptron(
+    q: Queries, k: Queries, v: Values, bias: Tensor | None, gate: Perceptron, scale: float
+) -> Values | None:
+    from rearview.attention.kernels.perceptron import Maps, fits, mix_by_perceptron
+
+    linear = [part for part in gate.layers if isinstance(part, nn.Linear)]
+    if len(linear) > 3 or not fits(q, v, linear[0].out_features):
+        return None
+    middle = linear[1] if len(linear) == 3 else None
+    maps = Maps(
+        linear[0].weight,
+        linear[0].bias,
+        None if middle is None else middle.weight,
+        None if middle is None else middle.bias,
+        linear[-1].weight,
+        linear[-1].bias,
+    )
+    return mix_by_perceptron(q, k, v, bias, maps, gate.query, scale)
