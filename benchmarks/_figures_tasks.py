@@ -55,7 +55,8 @@ def classification(folder: Path) -> str:
     ]
     title = "Classification: accuracy minus that of softmax, by set"
     words = (
-        "PatchTST (Time-Series-Library's form). A mark a seed, each minus softmax of the same seed; a bar to the mean."
+        "PatchTST (Time-Series-Library's form). A mark a run, with and without regularisation, each minus softmax of "
+        "the same seed; a bar to the mean."
     )
     return page([heading(title, words), legend(KINDS), *grid(panels, 2)], WIDTH, title)
 
