@@ -125,7 +125,6 @@ def stepped(layer: Any, x: Tensor, mask: Tensor | None) -> list[Tensor]:
 
 
 @needs_a_device
-@pytest.mark.filterwarnings("ignore:Attempting to run cuBLAS")  # torch's, at the first product of a fresh thread
 @pytest.mark.parametrize("tokens", [12, 42, 100, 193])
 @pytest.mark.parametrize("spec", SPECS, ids=str)
 @pytest.mark.parametrize("padded", [False, True])
@@ -142,8 +141,6 @@ def test_a_layer_on_the_device_is_the_layer_on_the_cpu(spec, tokens, padded):
 
 
 @needs_a_device
-@pytest.mark.filterwarnings("ignore:Attempting to run cuBLAS")
-@pytest.mark.filterwarnings("ignore:TensorFloat32 tensor cores")  # advice to a compiler's user, and not wanted here
 @pytest.mark.slow
 @pytest.mark.parametrize("tokens", [42, 193])
 @pytest.mark.parametrize("spec", SPECS[:4] + SPECS[8:10], ids=str)

@@ -20,10 +20,17 @@ pytestmark = [needs_kernels, pytest.mark.usefixtures("float32_products")]
 
 
 def drawn(tokens: int) -> list[Tensor]:
-    """Queries, keys and values [batch, group, head, token, width], side by side as a projection leaves them."""
+    """Queries, keys and values [batch, group, head, token, width], side by side within each head."""
     draw = torch.Generator().manual_seed(tokens)
     both = torch.randn(BATCH, GROUPS, tokens, HEADS, 2 * KEY + VALUE, generator=draw).transpose(2, 3)
     return list(both.split([KEY, KEY, VALUE], dim=-1))
+
+
+def drawn_dense(tokens: int, heads: int, width: int) -> list[Tensor]:
+    """The same as one projection leaves them, heads side by side."""
+    draw = torch.Generator().manual_seed(tokens)
+    parts = torch.randn(BATCH, GROUPS, tokens, 3 * heads * width, generator=draw).split(heads * width, dim=-1)
+    return [part.unflatten(-1, (heads, width)).transpose(2, 3) for part in parts]
 
 
 def paths(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None = None, kept: Tensor | float = 1.0) -> list[Tensor]:
@@ -54,6 +61,28 @@ def test_a_share_of_each_path(tokens, shares, biased, programs, monkeypatch) -> 
         return torch.lerp(local, across, share[..., None, None])
 
     assert max(errors(ours, theirs, [*drawn(tokens), share])) <= EXACT
+
+
+@pytest.mark.parametrize(("heads", "width"), [(6, 8), (3, 16), (1, 64)], ids=["four a tile", "two a tile", "one"])
+@pytest.mark.parametrize("shares", [1, GROUPS])
+def test_heads_that_lie_side_by_side(heads, width, shares, monkeypatch) -> None:
+    """Read as one line where all tensors are so, also where the last tile of heads is not full."""
+    from rearview.attention.kernels import memory
+
+    monkeypatch.setattr(memory, "ROWS", 32)
+    parts, share = drawn_dense(9, heads, width), torch.rand(shares, heads, generator=torch.Generator().manual_seed(5))
+    assert memory._sizes(*parts)["DENSE"]
+    assert not memory._sizes(*parts[:2], parts[2].clone(memory_format=torch.contiguous_format))["DENSE"] or heads == 1
+
+    # Tokens in front, as a projection takes them: so lies the gradient that comes back.
+    def ours(q: Tensor, k: Tensor, v: Tensor, share: Tensor) -> Tensor:
+        return memory.mix_with_memory(q, k, v, share, None, SCALE).transpose(2, 3)
+
+    def theirs(q: Tensor, k: Tensor, v: Tensor, share: Tensor) -> Tensor:
+        across, local = paths(q, k, v)
+        return torch.lerp(local, across, share[..., None, None]).transpose(2, 3)
+
+    assert max(errors(ours, theirs, [*parts, share])) <= EXACT
 
 
 def test_dropout_falls_on_the_local_path_alone() -> None:
@@ -203,7 +232,6 @@ def test_a_bias_that_all_windows_share_goes_to_the_kernel(calls) -> None:
 
 
 @needs_a_device
-@pytest.mark.filterwarnings("ignore:TensorFloat32 tensor cores")  # advice to a compiler's user, and not wanted here
 @pytest.mark.slow
 @pytest.mark.usefixtures("unchecked")
 def test_compiled_is_eager_on_a_device() -> None:

@@ -181,7 +181,6 @@ def test_every_replay_of_a_captured_step_drops_other_weights():
 
 
 @needs_a_device
-@pytest.mark.filterwarnings("ignore:TensorFloat32 tensor cores")
 @pytest.mark.slow
 def test_a_compiled_step_drops_the_same_weights_in_backward_and_others_every_time(unchecked):
     torch.manual_seed(41)
@@ -193,7 +192,6 @@ def test_a_compiled_step_drops_the_same_weights_in_backward_and_others_every_tim
 
 
 @needs_a_device
-@pytest.mark.filterwarnings("ignore:TensorFloat32 tensor cores")
 @pytest.mark.slow
 @pytest.mark.parametrize("causal", [False, True])
 def test_a_compiled_dropping_kernel_is_the_eager_one(causal, unchecked):

@@ -18,7 +18,7 @@ from torch.autograd.function import once_differentiable
 from torch.library import triton_op, wrap_triton
 
 from rearview.attention.kernels import Wrap, _memory, plain, short
-from rearview.attention.kernels._tiles import packed, precision
+from rearview.attention.kernels._tiles import packed, precision, roomy
 
 ROWS = 64
 """Tokens of a tile, fewer where a head is wider than COLUMNS."""
@@ -27,14 +27,14 @@ COLUMNS = 32
 LEAST = 16
 """The fewest channels that tensor cores take."""
 WIDEST = 64
-"""The widest heads whose memories fit beside the tiles."""
+"""The widest heads whose memories fit beside the tiles; on smaller chips, half of it."""
 PROGRAMS = 1056
 """Programs that share a sum over channels: eight for each multiprocessor of a large chip."""
 
 
 def fits(q: Tensor, v: Tensor) -> bool:
     """Whether heads [..., width] are narrow enough."""
-    return max(q.shape[-1], v.shape[-1]) <= WIDEST
+    return max(q.shape[-1], v.shape[-1]) <= (WIDEST if roomy(q.device) else WIDEST // 2)
 
 
 def mix_with_memory(
@@ -70,47 +70,55 @@ def remembered(wrap: Wrap, k: Tensor, v: Tensor) -> Tensor:
     """M and z of keys and values [batch, group, head, token, width], as [batch, head, value_width + 1, key_width]."""
     grid, sizes = _summing(k, v)
     sums = _parts(grid, k, v)
-    strides = *k.stride()[:4], *v.stride()[:4]
-    wrap(_memory.remember)[grid](k, v, sums, *strides, len(k), *_counts(k, v), **sizes)
+    wrap(_memory.remember)[grid](k, v, sums, *_strides(k, v), len(k), *_counts(k, v), **sizes)
     return _total(sums)
 
 
-def _sizes(q: Tensor, v: Tensor) -> dict[str, Any]:
-    wider = triton.next_power_of_2(int(max(q.shape[4], v.shape[4])))
-    heads = max(1, LEAST // wider, min(COLUMNS // wider, triton.next_power_of_2(int(q.shape[2]))))
-    rows = min(ROWS, ROWS * COLUMNS // (heads * wider))
-    return {"ROWS": rows, "HEADS": heads, "KEY": wider, "VALUE": wider, "EXACT": precision(torch.float32)}
+def _sizes(k: Tensor, *parts: Tensor) -> dict[str, Any]:
+    """Sizes of tiles for keys and all other tensors that a kernel is given, values first."""
+    width = triton.next_power_of_2(int(max(k.shape[4], parts[0].shape[4])))
+    heads = max(1, LEAST // width, min(COLUMNS // width, triton.next_power_of_2(int(k.shape[2]))))
+    rows = min(ROWS, ROWS * COLUMNS // (heads * width))
+    dense = all(_dense(part, width) for part in (k, *parts))
+    return {"ROWS": rows, "HEADS": heads, "WIDTH": width, "DENSE": dense, "EXACT": precision(torch.float32)}
 
 
-def _counts(q: Tensor, v: Tensor) -> tuple[int, ...]:
+def _dense(part: Tensor, width: int) -> bool:
+    """Whether heads of this width lie side by side, and the tokens of all channels equally far apart."""
+    _, group, head, token, _ = part.stride()
+    together = part.shape[1] == 1 or group == part.shape[3] * token
+    return part.shape[4] == width and (part.shape[2] == 1 or head == width) and together
+
+
+def _counts(k: Tensor, v: Tensor) -> tuple[int, ...]:
     """Heads, rows, tokens, and both widths."""
-    return q.shape[2], q.shape[1] * q.shape[3], q.shape[3], q.shape[4], v.shape[4]
+    return k.shape[2], k.shape[1] * k.shape[3], k.shape[3], k.shape[4], v.shape[4]
 
 
-def _rowwise(q: Tensor, v: Tensor) -> tuple[tuple[int, int], dict[str, Any]]:
+def _strides(*parts: Tensor) -> tuple[int, ...]:
+    """All but the last of each part, in which channels lie side by side."""
+    return tuple(stride for part in parts for stride in part.stride()[:4])
+
+
+def _rowwise(k: Tensor, *parts: Tensor) -> tuple[tuple[int, int], dict[str, Any]]:
     """The grid of a kernel that has a program for each tile of rows, and sizes of tiles."""
-    sizes = _sizes(q, v)
-    return (len(q) * -(-q.shape[2] // sizes["HEADS"]), -(-q.shape[1] * q.shape[3] // sizes["ROWS"])), sizes
+    sizes = _sizes(k, *parts)
+    return (len(k) * -(-k.shape[2] // sizes["HEADS"]), -(-k.shape[1] * k.shape[3] // sizes["ROWS"])), sizes
 
 
-def _summing(q: Tensor, v: Tensor) -> tuple[tuple[int, int], dict[str, Any]]:
+def _summing(k: Tensor, *parts: Tensor) -> tuple[tuple[int, int], dict[str, Any]]:
     """The grid of a kernel that sums over rows, and sizes of tiles."""
-    (across, tiles), sizes = _rowwise(q, v)
+    (across, tiles), sizes = _rowwise(k, *parts)
     return (across, max(1, min(PROGRAMS // across, tiles))), sizes
 
 
-def _parts(grid: tuple[int, int], q: Tensor, v: Tensor) -> Tensor:
-    shape = grid[1], q.shape[0], q.shape[2], v.shape[4] + 1, q.shape[4]
-    return torch.empty(shape, dtype=torch.float32, device=q.device)
+def _parts(grid: tuple[int, int], k: Tensor, v: Tensor) -> Tensor:
+    shape = grid[1], k.shape[0], k.shape[2], v.shape[4] + 1, k.shape[4]
+    return torch.empty(shape, dtype=torch.float32, device=k.device)
 
 
 def _total(sums: Tensor) -> Tensor:
     return sums[0] if len(sums) == 1 else sums.sum(0)
-
-
-def _shares(share: Tensor) -> tuple[int, int]:
-    """Strides of the share, 0 where one number serves all channels."""
-    return share.stride(0) if len(share) > 1 else 0, share.stride(1)
 
 
 def _flat(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -125,9 +133,11 @@ def _run_forward(
     rows = short.run_forward(wrap, *_flat(q, k, v), bias, seed, scale, rate, False, "softmax")
     local = rows.unflatten(0, (len(q), -1))
     memory, out = remembered(wrap, k, v), torch.empty_like(local)
-    grid, sizes = _rowwise(q, v)
-    strides = *q.stride()[:4], *local.stride()[:4], *_shares(share), *out.stride()[:4]
-    wrap(_memory.join)[grid](q, local, memory, share, out, *strides, *_counts(q, v), **sizes)
+    grid, sizes = _rowwise(q, v, local, out)
+    strides = *_strides(q, local, out), *share.stride()
+    wrap(_memory.join)[grid](
+        q, local, memory, share, out, *strides, *_counts(q, v), ALIKE=len(share) == 1, **sizes
+    )  # fmt: skip
     return out, local, memory
 
 
@@ -135,24 +145,26 @@ def _run_backward(
     wrap: Wrap, g: Tensor, q: Tensor, k: Tensor, v: Tensor, share: Tensor, bias: Tensor | None, seed: Tensor | None,
     local: Tensor, memory: Tensor, scale: float, rate: float,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
-    rest = (g * (1 - share[:, :, None, None])).to(g.dtype).flatten(0, 1)
-    rows = short.run_backward(wrap, packed(rest), *_flat(q, k, v), bias, seed, scale, rate, False, "softmax")
-    dq, dk, dv = rows[0][0], rows[1][0], rows[2]
-    dq, dk, dv = (part.unflatten(0, (len(q), -1)) for part in (dq, dk, dv))
+    # L's gradients are those of g, times 1 - w: the last kernel sees to that, as it adds the memory's.
+    rows = short.run_backward(wrap, g.flatten(0, 1), *_flat(q, k, v), bias, seed, scale, rate, False, "softmax")
+    dq, dk, dv = (part.unflatten(0, (len(q), -1)) for part in (rows[0][0], rows[1][0], rows[2]))
 
     batch, groups, heads, tokens, _ = q.shape
-    grid, sizes = _summing(q, v)
+    alike = len(share) == 1
+    grid, sizes = _summing(q, v, g, local)
     sums = _parts(grid, q, v)
-    dshare = torch.empty(batch, groups, tokens, heads, dtype=torch.float32, device=q.device)
-    strides = *q.stride()[:4], *g.stride()[:4], *local.stride()[:4], *_shares(share)
-    wrap(_memory.pull_memory)[grid](q, g, local, memory, share, sums, dshare, *strides, batch, *_counts(q, v), **sizes)
-    grid, sizes = _rowwise(q, v)
-    strides = *q.stride()[:4], *k.stride()[:4], *v.stride()[:4], *g.stride()[:4], *_shares(share)
-    wrap(_memory.pull)[grid](
-        q, k, v, g, memory, _total(sums), share, dq, dk, dv,
-        *strides, *dq.stride()[:4], *dk.stride()[:4], *dv.stride()[:4], *_counts(q, v), **sizes,
+    shape = (grid[1], batch, heads, v.shape[4]) if alike else (batch, groups, tokens, heads)
+    dshare = torch.empty(shape, dtype=torch.float32, device=q.device)
+    strides = *_strides(q, g, local), *share.stride()
+    wrap(_memory.pull_memory)[grid](
+        q, g, local, memory, share, sums, dshare, *strides, batch, *_counts(q, v), ALIKE=alike, **sizes
     )  # fmt: skip
-    return dq, dk, dv, dshare.sum((0, 1, 2))[None] if len(share) == 1 else dshare.sum((0, 2))
+    grid, sizes = _rowwise(q, v, k, g, dq, dk, dv)
+    strides = *_strides(q, k, v, g, dq, dk, dv), *share.stride()
+    wrap(_memory.pull)[grid](
+        q, k, v, g, memory, _total(sums), share, dq, dk, dv, *strides, *_counts(q, v), ALIKE=alike, **sizes
+    )  # fmt: skip
+    return dq, dk, dv, dshare.sum((0, 1, 3))[None] if alike else dshare.sum((0, 2))
 
 
 @triton_op("rearview::memory_attention", mutates_args={})
