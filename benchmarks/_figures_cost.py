@@ -1,13 +1,11 @@
-"""The figure of cost: a training step by attention, and latency over channels with MICA."""
+"""The figure of cost: a training step by attention; `scaling.py` draws what grows with channels and look-backs."""
 
 from datetime import datetime
 from pathlib import Path
 
-from _curves import Panel as Curves
-from _curves import curves
 from _evidence import COLOURS, Missing, Row, chosen, grouped, place, rows
 from _strips import Key, Lane, Panel, grid
-from _svg import Part, Style, heading, page
+from _svg import Style, heading, page
 
 WIDTH = 760
 HOSTS = {
@@ -15,15 +13,10 @@ HOSTS = {
     "official": "PatchTST (official)",
     "itransformer": "iTransformer",
 }
-NETWORKS = {
-    "patchtst": ("PatchTST", Style(COLOURS["softmax"])),
-    "patchtst+mica": ("PatchTST with MICA", Style(COLOURS["mica"])),
-    "moment+mica": ("MOMENT with MICA", Style(COLOURS["mica"], "square", dash="6 3")),
-}
 
 
 def cost(folder: Path) -> str:
-    """Milliseconds of a training step relative to softmax's; latency of MICA over channels where it was measured."""
+    """Milliseconds of a training step relative to softmax's."""
     found = rows(folder, "train_step", "ms_per_step")
     panels = [panel for host, own in grouped(found, _host).items() if (panel := _steps(host, own))]
     if not panels:
@@ -33,7 +26,7 @@ def cost(folder: Path) -> str:
         f"{_where(found)}. Gather, forward, backward and optimiser; of each attention the latest row, "
         "beside the row of softmax made nearest in time."
     )
-    return page([heading(title, words), *grid(panels, 2), *_latency(folder)], WIDTH, title)
+    return page([heading(title, words), *grid(panels, 2)], WIDTH, title)
 
 
 def _where(found: list[Row]) -> str:
@@ -67,29 +60,3 @@ def _steps(host: tuple[str, str], found: list[Row]) -> Panel | None:
 
 def _made(row: Row) -> datetime:
     return datetime.fromisoformat(row["created"])
-
-
-def _latency(folder: Path) -> list[Part]:
-    """On one device in one mode, the one that has most sizes; nothing where there are no two sizes."""
-    try:
-        found = chosen(rows(folder, "scaling", "latency_ms"), sweep="channels")
-    except Missing:
-        return []
-    sizes = grouped(
-        (row for row in found if row["network"] in NETWORKS), lambda row: (row["device"], row["mode"], row["batch"])
-    )
-    if not sizes:
-        return []
-    device, mode, batch = max(sizes, key=lambda key: (len({row["channels"] for row in sizes[key]}), "NVIDIA" in key[0]))
-    lines = {}
-    for network, (words, _) in NETWORKS.items():
-        own = chosen(sizes[device, mode, batch], network=network)
-        if own:
-            lines[words] = sorted({float(row["channels"]): float(row["latency_ms"]) for row in own}.items())
-    if len({x for line in lines.values() for x, _ in line}) < 2:
-        return []
-    ticks = sorted({x for line in lines.values() for x, _ in line})
-    title = "Inference latency over channels, ms"
-    below = f"channels; {device}, {mode}, batch {batch}; dashed: in proportion"
-    panel = Curves(title, below, lines, at=ticks, proportional=True)
-    return [curves([panel], 1, dict(NETWORKS.values()), height=250, names=168)]

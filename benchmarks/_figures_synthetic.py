@@ -34,6 +34,7 @@ def flipflop(folder: Path) -> str:
     """Accuracy on sparse strings over steps, by bias."""
     panels = []
     kept = [run for run in _kept("flipflop", folder) if run.row.size != "reduced"]
+    kept.sort(key=lambda run: run.row.steps)  # of several runs of an arm the one that came furthest is drawn
     for rate in sorted({_rate(run) for run in kept}):
         faint = {ARMS[run.row.arm]: _curve(run, "sparse") for run in kept if _rate(run) == rate}
         lines = {arm: smoothed(faint[arm], REACHING) for arm in ARMS.values() if arm in faint}
