@@ -289,7 +289,7 @@ def _gift(name: str, files: tuple[str, ...], hours: int, rows: int, channels: in
         source="the GIFT-Eval collection of Salesforce on Hugging Face, or the file it was made from",
         horizons=(horizon,),
         calendar=None,
-        read=gift.hourly if hours == 1 or files == ("covid_deaths.csv",) else partial(gift.averaged, hours=hours),
+        read=gift.reader(files[0], hours),
     )
 
 
@@ -373,12 +373,12 @@ for _dataset in (
     _pems("04", 16_992, 307, start="2018-01-01"),
     _pems("07", 28_224, 883, start="2017-05-01"),
     _pems("08", 17_856, 170, start="2016-07-01"),
-    _gift("ETT1_H", ("ETTh1.csv",), 1, 17_420, 7, 48),
-    _gift("ETT1_D", ("ETTh1.csv",), 24, 725, 7, 30),
-    _gift("ETT1_W", ("ETTh1.csv",), 168, 103, 7, 8),
-    _gift("ETT2_H", ("ETTh2.csv",), 1, 17_420, 7, 48),
-    _gift("ETT2_D", ("ETTh2.csv",), 24, 725, 7, 30),
-    _gift("ETT2_W", ("ETTh2.csv",), 168, 103, 7, 8),
+    _gift("ETT1_H", ("ETTm1.csv",), 1, 17_420, 7, 48),
+    _gift("ETT1_D", ("ETTm1.csv",), 24, 725, 7, 30),
+    _gift("ETT1_W", ("ETTm1.csv",), 168, 103, 7, 8),
+    _gift("ETT2_H", ("ETTm2.csv",), 1, 17_420, 7, 48),
+    _gift("ETT2_D", ("ETTm2.csv",), 24, 725, 7, 30),
+    _gift("ETT2_W", ("ETTm2.csv",), 168, 103, 7, 8),
     _gift("JENA_WEATHER_H", _JENA, 1, 8_784, 21, 48),
     _gift("JENA_WEATHER_D", _JENA, 24, 366, 21, 30),
     _gift("M_DENSE_H", _MADRID, 1, 17_520, 30, 48),
