@@ -29,9 +29,9 @@ LEAST = 16
 WIDEST = 64
 """The widest heads whose memories fit beside the tiles; on smaller chips, half of it."""
 PROGRAMS = 528
-"""Programs that share a sum over channels, four for each multiprocessor of a large chip, and STAGES of their loops: with
-twice as many, or three stages, an H200 takes half as long again for the gradient of a memory."""
+"""Programs that share a sum over channels: four for each multiprocessor of a large chip."""
 STAGES = 2
+"""Of their loops. With three, and twice as many programs, an H200 took half as long again for a memory's gradient."""
 
 
 def fits(q: Tensor, v: Tensor) -> bool:
