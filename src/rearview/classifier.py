@@ -24,6 +24,7 @@ from rearview.classifying.request import Request
 from rearview.data.cases import Cases, Labels, as_cases
 from rearview.data.columns import Fill
 from rearview.data.panel import Finding
+from rearview.data.table import listing
 from rearview.errors import InputError, SettingsError, did_you_mean
 from rearview.tasks.confusion import Confusion
 
@@ -230,7 +231,7 @@ def unknown_classes(cases: Cases, classes: Labels) -> list[str]:
     strange = ~np.isin(cases.labels, classes)
     if not strange.any():
         return []
-    names = ", ".join(str(label) for label in np.unique(cases.labels[strange])[:5])
+    names = listing([str(label) for label in np.unique(cases.labels[strange])], most=5)
     return [
         f"{int(strange.sum())} of {len(cases)} cases of {cases.source} are of a class that training did not have "
         f"({names}): it can't be predicted, and they count as errors."

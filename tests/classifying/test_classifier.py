@@ -74,7 +74,7 @@ def test_a_class_seen_only_in_the_test_is_an_error_and_is_told(trained, caplog):
     with caplog.at_level(logging.WARNING, "rearview"):
         score = trained.score(X, y)
     assert score <= known
-    assert "3 of 9 cases of X are of a class that training did not have (unheard)" in caplog.text
+    assert "3 of 9 cases of X are of a class that training did not have ('unheard')" in caplog.text
 
 
 def test_it_comes_back_from_disk_as_it_was(trained, tmp_path):

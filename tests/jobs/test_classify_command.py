@@ -16,6 +16,7 @@ from rearview.classifier import Classifier
 from rearview.cli import main
 
 QUICK = ["--set", "width=16,heads=2,depth=1,feed_forward=32", "--train", "epochs=25,learning_rate=0.01"]
+BRIEF = [*QUICK[:2], "--train", "epochs=1"]
 
 
 @pytest.fixture(scope="module")
@@ -76,8 +77,50 @@ def test_a_class_seen_only_in_the_test_is_told(files, tmp_path, capsys):
     y[0] = "unheard"
     test = write_ts(tmp_path / "strange.ts", X, y)
     assert main(["classify", files[0], str(test), "--out", str(tmp_path / "run"), *QUICK]) == 0
-    assert "1 of 9 cases of strange.ts are of a class that training did not have (unheard)" in capsys.readouterr().out
+    assert "1 of 9 cases of strange.ts are of a class that training did not have ('unheard')" in capsys.readouterr().out
     assert json.loads((tmp_path / "run" / "run.json").read_text())["classes"][-1] == "unheard"
+
+
+def test_many_classes_seen_only_in_the_test_are_counted(files, tmp_path, capsys):
+    X, y = waves(9, seed=3)
+    test = write_ts(tmp_path / "strange.ts", X, [y[0], *(f"new{number}" for number in range(8))])
+    assert main(["classify", files[0], str(test), "--out", str(tmp_path / "run"), *BRIEF]) == 0
+    told = " ".join(capsys.readouterr().out.split())
+    assert "8 of 9 cases of strange.ts are" in told
+    assert "('new0', 'new1', 'new2', 'new3', 'new4' and 3 more): it can't be predicted" in told
+
+
+def test_files_without_a_class_in_common_are_refused_before_training(files, tmp_path, capsys):
+    X, y = waves(9, seed=3)
+    test = write_ts(tmp_path / "strange.ts", X, np.char.upper(y))
+    assert main(["classify", files[0], str(test), "--out", str(tmp_path / "run"), *QUICK]) == 1
+    said = capsys.readouterr()
+    assert (
+        f"{files[0]} and {test} have no class in common: the one has 'flat', 'quick' and 'slow', the other 'FLAT', "
+        "'QUICK' and 'SLOW'; bring two files of the same classes, spelt alike."
+    ) in said.err
+    assert "training" not in said.out
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_test_that_is_the_training_is_told(files, tmp_path, capsys):
+    copy = tmp_path / "copy.ts"
+    copy.write_bytes(Path(files[0]).read_bytes())
+    for test in (files[0], str(copy)):
+        assert main(["classify", files[0], test, "--out", str(tmp_path / "run"), *BRIEF]) == 0
+        notes = json.loads((tmp_path / "run" / "run.json").read_text())["notes"]
+        assert any(note.startswith(f"{test} holds the very cases of {files[0]}: ") for note in notes)
+        assert "holds the very cases of" in capsys.readouterr().out
+
+
+def test_a_test_of_its_own_is_not_taken_for_the_training(done):
+    assert not any("very cases" in note for note in json.loads((done / "run.json").read_text())["notes"])
+
+
+def test_the_folder_is_named_after_command_and_file(files, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert main(["classify", *files, *BRIEF]) == 0
+    assert (tmp_path / "rearview-classify-Waves_TRAIN" / "predictions.csv").exists()
 
 
 def test_a_channel_without_values_in_the_test_is_told(files, tmp_path, capsys):
@@ -95,7 +138,7 @@ def test_classes_that_are_numbers_stand_in_their_order(tmp_path, capsys):
     X, y = waves(30)
     y = np.array(["2.0", "10.0", "1.0"])[np.unique(y, return_inverse=True)[1]]
     files = [str(write_ts(tmp_path / f"{part}.ts", X, y)) for part in ("a", "b")]
-    assert main(["classify", *files, "--out", str(tmp_path / "run"), *QUICK[:2], "--train", "epochs=1"]) == 0
+    assert main(["classify", *files, "--out", str(tmp_path / "run"), *BRIEF]) == 0
     run = json.loads((tmp_path / "run" / "run.json").read_text())
     assert run["classes"] == [one["label"] for one in run["by_class"]] == ["1.0", "2.0", "10.0"]
     assert "true  1.0  2.0 10.0" in capsys.readouterr().out
@@ -113,7 +156,7 @@ def test_a_longer_test_is_told(files, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("broken", "sentence"),
     [
-        ("one class", "are of one class, 'only'"),
+        ("one class", "are of one class, 'flat'"),
         ("empty channel", "channel 2 has no value in any"),
         ("channels", "has 2 channels, but"),
         ("no classes", "have no class, so nothing can be scored"),
@@ -126,7 +169,7 @@ def test_bad_files_are_refused_in_a_sentence(files, tmp_path, capsys, broken, se
     train, test = files
     path = tmp_path / "broken.ts"
     if broken == "one class":
-        train = write_ts(path, X, ["only"] * 12)
+        train = write_ts(path, X, ["flat"] * 12)
     elif broken == "empty channel":
         X[:, 1] = np.nan
         train = write_ts(path, X, y)
@@ -152,7 +195,7 @@ def test_a_page_can_not_be_broken_by_a_name(tmp_path):
     X, y = waves(12)
     y = np.array(["<script>alert(1)</script>", "b&amp;", '"c"'])[np.unique(y, return_inverse=True)[1]]
     files = [str(write_ts(tmp_path / f"{part}.ts", X, y)) for part in ("a", "b")]
-    assert main(["classify", *files, "--out", str(tmp_path / "run"), *QUICK[:2], "--train", "epochs=1"]) == 0
+    assert main(["classify", *files, "--out", str(tmp_path / "run"), *BRIEF]) == 0
     page = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
     assert "<script>alert(1)" not in page
     assert "&lt;script&gt;alert(1)" in page

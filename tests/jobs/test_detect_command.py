@@ -15,7 +15,8 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "detecting"))
 from sensors import SHIFT, SPIKE, broken, fleet, ordinary
 
 from rearview.cli import main
-from rearview.jobs.detect import _height, _judgement
+from rearview.jobs.detect import Hits, _height, _judgement
+from rearview.tasks.alarms import runs
 from rearview.tasks.assess import Assessment
 
 FILES = ["anomalies.csv", "model", "report.html", "run.json", "scores.csv"]
@@ -215,33 +216,75 @@ def test_a_column_that_looks_like_labels_is_pointed_at(files: Path, tmp_path: Pa
     assert "--labels" not in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(
-    ("events", "recall", "words"),
-    [
-        (76, 37 / 76, "The alarms touch 37 of 76 marked anomalies; 88 % of the alarms are right."),
-        (76, 0.0, "The alarms touch none of 76 marked anomalies;"),
-        (1, 1.0, "The alarms touch the one marked anomaly;"),
-        (1, 0.0, "No alarm touches the one marked anomaly;"),
-    ],
-)
-def test_the_judgement_counts_what_alarms_touch(events: int, recall: float, words: str) -> None:
-    numbers = dict.fromkeys((field.name for field in fields(Assessment)), 0.5)
-    counts = {"rows": 900, "anomalous": 90, "events": events, "flagged": 50}
-    found = Assessment(**{**numbers, **counts, "event_recall": recall, "event_precision": 0.88})
-    assert _judgement(found).startswith(words)
+def assessment(**given: float) -> Assessment:
+    return Assessment(**{**dict.fromkeys((field.name for field in fields(Assessment)), 0.5), **given})
 
 
 @pytest.mark.parametrize(
-    ("flagged", "words"),
+    ("events", "touched", "labelled", "right", "words"),
     [
-        (0, "The labels mark no anomaly either."),
-        (1, "The labels mark no anomaly, so the 1 flagged row is a false alarm."),
-        (22, "The labels mark no anomaly, so all of the 22 flagged rows are false alarms."),
+        (76, 37, 40, 35, "35 of the 40 found are right; 37 of 76 marked anomalies are found."),
+        (76, 1, 40, 1, "1 of the 40 found is right; 1 of 76 marked anomalies is found."),
+        (76, 0, 2000, 0, "None of the 2,000 found is right; none of 76 marked anomalies is found."),
+        (1, 1, 1, 1, "The one found is right; the one marked anomaly is found."),
+        (1, 0, 1, 0, "The one found is a false alarm; the one marked anomaly is not found."),
+        (2, 0, 0, 0, "None of 2 marked anomalies is found."),
     ],
 )
-def test_flags_where_nothing_is_marked_are_false_alarms(flagged: int, words: str) -> None:
-    numbers = dict.fromkeys((field.name for field in fields(Assessment)), float("nan"))
-    assert _judgement(Assessment(**{**numbers, "rows": 90, "anomalous": 0, "events": 0, "flagged": flagged})) == words
+def test_the_judgement_counts_anomalies(events: int, touched: int, labelled: int, right: int, words: str) -> None:
+    found = assessment(rows=900, anomalous=90, events=events, event_recall=touched / events)
+    assert _judgement(found, Hits(labelled, labelled, right)) == f"{words} AUC-PR 0.500, where chance gets 0.100."
+
+
+@pytest.mark.parametrize(
+    ("found", "labelled", "words"),
+    [
+        (0, 0, "The labels mark no anomaly either."),
+        (1, 1, "The labels mark no anomaly, so the one found is a false alarm."),
+        (22, 22, "The labels mark no anomaly, so all 22 found are false alarms."),
+        (22, 2, "The labels mark no anomaly, so all 2 found in labelled rows are false alarms."),
+        (22, 0, "The labels mark no anomaly."),
+    ],
+)
+def test_what_is_found_where_nothing_is_marked_is_a_false_alarm(found: int, labelled: int, words: str) -> None:
+    assert _judgement(assessment(rows=90, anomalous=0, events=0), Hits(found, labelled, 0)) == words
+
+
+def test_verdict_tile_and_table_count_the_same_anomalies(files: Path, tmp_path: Path) -> None:
+    """Flags that are joined count as one, also where they are held against labels."""
+    arguments = ["--fit", str(files / "train.csv"), "--labels", "label", "--quantile", "0.8", *TINY]
+    assert detect(files / "test.csv", tmp_path, *arguments) == 0
+    run, found = json.loads((tmp_path / "run.json").read_text()), pd.read_csv(tmp_path / "anomalies.csv")
+    flags = pd.read_csv(tmp_path / "scores.csv")["anomaly"].to_numpy()
+    assert len(found) < len(runs(flags))
+    marked = pd.to_datetime(broken()["date"])[(broken()["label"] == 1) & flags]
+    right = sum(
+        marked.between(start, end).any()
+        for start, end in zip(pd.to_datetime(found["start"]), pd.to_datetime(found["end"]), strict=True)
+    )
+    assert 1 < right < len(found)
+    assert run["verdict"].startswith(f"{len(found)} anomalies in 200 rows.")
+    assert f" {right} of the {len(found)} found are right; 2 of 2 marked anomalies are found." in run["verdict"]
+    assert f"<dt>Anomalies</dt><dd><b>{len(found)}</b>" in (tmp_path / "report.html").read_text()
+
+
+def test_anomalies_in_rows_without_a_label_are_neither_right_nor_wrong(done: Path, files: Path, tmp_path: Path) -> None:
+    labels = broken()["label"].where(np.arange(200) < SHIFT[0] - 20)
+    assert detect(change(files, label=labels), tmp_path, "--model", str(done / "model"), "--labels", "label") == 0
+    run, whole = (json.loads((folder / "run.json").read_text()) for folder in (tmp_path, done))
+    starts = pd.to_datetime(pd.read_csv(tmp_path / "anomalies.csv")["start"])
+    labelled = int((starts < pd.to_datetime(broken()["date"])[SHIFT[0] - 20]).sum())
+    assert labelled < run["segments"] == whole["segments"]
+    words = "the one found" if labelled == 1 else f"1 of the {labelled} found"
+    assert (
+        f". {words[0].upper()}{words[1:]} in labelled rows is right; the one marked anomaly is found." in run["verdict"]
+    )
+
+
+def test_the_folder_is_not_that_of_a_forecast(files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["detect", str(files / "test.csv"), "--device", "cpu", *TINY]) == 0
+    assert [path.name for path in tmp_path.iterdir()] == ["rearview-detect-test"]
 
 
 def test_frames_read_from_disk_and_memory_agree(done: Path) -> None:

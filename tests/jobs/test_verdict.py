@@ -34,8 +34,13 @@ def test_a_simpler_model_that_does_better_is_named() -> None:
 
 def test_intervals_that_did_not_hold_are_called_out() -> None:
     said = verdict((scored("patchtst", 0.5, coverage=0.54), NAIVE), 5, 24)
-    assert said.endswith("Its 95 % intervals held only 54 % of the time: do not rely on them.")
+    assert said.endswith("The 95 % intervals of patchtst held only 54 % of the time: do not rely on them.")
     assert "rely" not in verdict((scored("patchtst", 0.5, coverage=0.86), NAIVE), 5, 24)
+
+
+def test_intervals_are_told_apart_from_those_of_the_simpler_model() -> None:
+    said = verdict((scored("patchtst", 1.2, coverage=0.83), NAIVE), 5, 24)
+    assert "--model seasonal_naive. The 95 % intervals of patchtst held only 83 % of the time" in said
 
 
 def test_without_a_scaled_error_the_mean_absolute_one_decides() -> None:

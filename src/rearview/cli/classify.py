@@ -38,7 +38,7 @@ def classify(
         lookback: Steps the model sees; default: the longest training case. Of longer cases the last steps count.
         fill: What stands where a value is missing.
         validation: Share of each class held out of training to pick the best epoch; 0: none.
-        out: Folder for predictions.csv, model/, report.html and run.json; default: rearview-TRAIN.
+        out: Folder for predictions.csv, model/, report.html and run.json; default: rearview-classify-TRAIN.
         seed: Fixes every random draw.
         device: auto, cpu or cuda.
         resume: Take up a run that was cut off, from its checkpoint in the out folder.
@@ -47,6 +47,7 @@ def classify(
     """
     from rearview.jobs.classify import Job
     from rearview.jobs.classify_console import classify_command
+    from rearview.jobs.folders import named_after
 
     request = {
         "model": model,
@@ -60,4 +61,4 @@ def classify(
         "training": pairs(training, "--train"),
     }
     job = Job(train=train, test=test, resume=resume, request=request)
-    return classify_command(job, out or Path(f"rearview-{Path(train).name.partition('.')[0]}"), again())
+    return classify_command(job, out or named_after(train, "rearview-classify"), again())

@@ -45,7 +45,7 @@ def detect(
         fit: File of ordinary rows to learn from; default: the file itself, with a threshold that bears anomalies.
         model: Folder of a saved detector, which is used as it is; or the name of a network to train.
         labels: Column that marks anomalies by 1; it is never looked at, only compared with.
-        out: Folder for anomalies.csv, scores.csv, model/, report.html and run.json; default: rearview-FILE.
+        out: Folder for anomalies.csv, scores.csv, model/, report.html and run.json; default: rearview-detect-FILE.
         lookback: Rows of a window; default: 100.
         attention: A mechanism, such as softmax or toa:kind=relu. See `rearview list attentions`.
         mode: Score by giving windows back, or by forecasting the next row; default: reconstruct.
@@ -66,6 +66,7 @@ def detect(
     """
     from rearview.jobs.detect import Job
     from rearview.jobs.detect_files import detect_command
+    from rearview.jobs.folders import named_after
 
     saved = Path(model) if model and (Path(model).is_dir() or len(Path(model).parts) > 1) else None
     request = {
@@ -104,8 +105,7 @@ def detect(
         request=kept,
         reading={name: value for name, value in reading.items() if value is not None},
     )
-    folder = out or Path(f"rearview-{Path(file).name.partition('.')[0]}")
-    return detect_command(job, folder, again())
+    return detect_command(job, out or named_after(file, "rearview-detect"), again())
 
 
 def _threshold(text: str) -> str | float | None:

@@ -78,6 +78,7 @@ def forecast(
         training: Settings of the training, such as epochs=30,batch=64.
     """
     from rearview.jobs.console import forecast_command
+    from rearview.jobs.folders import named_after
     from rearview.jobs.forecast import Job
 
     request = {
@@ -116,8 +117,7 @@ def forecast(
         request=request,
         reading={name: value for name, value in reading.items() if value is not None},
     )
-    folder = out or Path(f"rearview-{Path(file).name.partition('.')[0]}")
-    return forecast_command(job, folder, again())
+    return forecast_command(job, out or named_after(file), again())
 
 
 @app.command

@@ -18,6 +18,7 @@ from rearview.classifier import Classifier, unknown_classes
 from rearview.data import ts
 from rearview.data.cases import Cases, Labels
 from rearview.data.panel import Finding
+from rearview.data.table import listing
 from rearview.errors import InputError
 from rearview.files import write_atomically
 from rearview.jobs.files import csv
@@ -119,6 +120,7 @@ def run(
             f"{job.train} has {counted(train.channels, 'channel')}, but {job.test} has {test.channels}; "
             "bring files of the same channels."
         )
+    _check_classes(job, train, test)
     classifier = Classifier(**job.request, progress=progress)
     checkpoint = folder / "checkpoints" / f"{_fingerprint(job, train)}.safetensors"
     if job.resume and not checkpoint.exists():
@@ -132,9 +134,32 @@ def run(
         test=test,
         classifier=classifier,
         probabilities=answer.probabilities,
-        notes=(*unknown_classes(test, classifier.classes_), *answer.notes),
+        notes=(*_remembered(job, train, test), *unknown_classes(test, classifier.classes_), *answer.notes),
         seconds=time.perf_counter() - started,
     )
+
+
+def _check_classes(job: Job, train: Cases, test: Cases) -> None:
+    """Refuse a test none of whose cases can be told right."""
+    if train.labels is None or test.labels is None or np.isin(test.labels, train.labels).any():
+        return
+    ours, theirs = (listing([str(label) for label in np.unique(labels)]) for labels in (train.labels, test.labels))
+    raise InputError(
+        f"{job.train} and {job.test} have no class in common: the one has {ours}, the other {theirs}; bring two files "
+        "of the same classes, spelt alike."
+    )
+
+
+def _remembered(job: Job, train: Cases, test: Cases) -> list[str]:
+    """A sentence where the test is the training: the same file, or a copy of it."""
+    if len(train) != len(test):
+        return []
+    if not all(np.array_equal(a, b, equal_nan=True) for a, b in zip(train.series, test.series, strict=True)):
+        return []
+    return [
+        f"{job.test} holds the very cases of {job.train}: this tells how well they are remembered, not how well new "
+        "ones are told apart."
+    ]
 
 
 def write(outcome: Outcome, folder: Path, command: str) -> list[Path]:

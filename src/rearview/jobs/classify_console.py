@@ -4,14 +4,15 @@ from pathlib import Path
 from typing import Any
 
 from rearview.jobs.classify import Job, Outcome, run, write
-from rearview.jobs.console import check_folder, ended, new_console
+from rearview.jobs.console import ended, new_console
+from rearview.jobs.folders import check_folder
 from rearview.tasks.confusion import Confusion
 from rearview.train import Line
 
 
 def classify_command(job: Job, out: Path, command: str) -> int:
     """Run a classification, write its files and print what came of it; `command` is how to make the run again."""
-    check_folder(out)
+    check_folder(out, "classify")
     console = new_console()
     outcome = run(job, out, progress=Line(), say=lambda sentence: console.print(sentence, style="dim"))
     written = write(outcome, out, command)

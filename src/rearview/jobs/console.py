@@ -1,6 +1,5 @@
 """The commands that train and forecast, as a person sees them in a terminal."""
 
-import os
 import re
 import sys
 from collections.abc import Sequence
@@ -13,6 +12,7 @@ from rearview.data.table import listing
 from rearview.errors import InputError
 from rearview.forecaster import Forecaster
 from rearview.jobs import files
+from rearview.jobs.folders import check_folder
 from rearview.jobs.forecast import Job, Outcome, run
 from rearview.jobs.verdict import counted
 from rearview.train import Line
@@ -31,7 +31,7 @@ class Ended(Protocol):
 
 def forecast_command(job: Job, out: Path, command: str) -> int:
     """Run a forecast job, write its files and print what came of it; `command` is how to make the run again."""
-    check_folder(out)
+    check_folder(out, "forecast")
     console = new_console()
     outcome = run(job, out, progress=Line(), say=lambda sentence: console.print(sentence, style="dim"))
     written = files.write(outcome, out, command)
@@ -55,20 +55,11 @@ def ended(console: Any, outcome: Ended, out: Path, written: Sequence[Path]) -> i
     return 0
 
 
-def check_folder(out: Path) -> None:
-    """Refuse a folder that can't be written to before anything is trained for it."""
-    there = next(path for path in (out.absolute(), *out.absolute().parents) if path.exists())
-    if not there.is_dir():
-        raise InputError(f"--out is {out}, but {there} is a file; name a folder.")
-    if not os.access(there, os.W_OK | os.X_OK):
-        raise InputError(f"--out is {out}, but {there} can't be written to; name another folder.")
-
-
 def demo_command(out: Path, horizon: int, seed: int, command: str) -> int:
     """The main job on generated data."""
     from rearview.data.synthetic import write_demo
 
-    check_folder(out)
+    check_folder(out, "forecast")
     out.mkdir(parents=True, exist_ok=True)
     data = write_demo(out / "demo.csv", seed=seed)
     training = {"epochs": 6, "windows_per_epoch": 1280}

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -97,7 +97,7 @@ def run(
         found=found,
         labels=rows.labels,
         assessment=assessment,
-        verdict=verdict(found, assessment),
+        verdict=verdict(found, assessment, rows.labels),
         notes=tuple(notes),
         findings=tuple(dict.fromkeys((*rows.panel.findings, *detector.findings))),
         fresh=rows.learned is not None,
@@ -215,8 +215,8 @@ def _dropped(job: Job, fit: str) -> dict[str, Any]:
     return {"drop": here}
 
 
-def verdict(found: Detection, assessment: Assessment | None) -> str:
-    """What was found, in a sentence or two."""
+def verdict(found: Detection, assessment: Assessment | None, labels: NDArray[np.float64] | None) -> str:
+    """What was found, in a sentence or two; segments are what it counts, as the table and anomalies.csv do."""
     rows = len(found.scores.rows)
     if not found.segments:
         sentence = f"No anomaly in {counted(rows, 'row')}: no score is above the threshold."
@@ -229,7 +229,9 @@ def verdict(found: Detection, assessment: Assessment | None) -> str:
             f"{many} in {rows:,} rows. The worst peaks at {show(found.panel.stamps[worst.peak])}{of}, "
             f"{_height(worst.score, float(found.thresholds[worst.series]))}, carried by {carrier}."
         )
-    return sentence if assessment is None else f"{sentence} {_judgement(assessment)}"
+    if assessment is None or labels is None:
+        return sentence
+    return f"{sentence} {_judgement(assessment, Hits.of(found, labels))}"
 
 
 def _height(score: float, threshold: float) -> str:
@@ -242,23 +244,51 @@ def _height(score: float, threshold: float) -> str:
     return f"{times:,.{0 if times >= 100 else 1}f} times the threshold"
 
 
-def _judgement(assessment: Assessment) -> str:
+class Hits(NamedTuple):
+    """Segments held against labels."""
+
+    found: int
+    labelled: int
+    """Those with a label on a flagged row."""
+    right: int
+    """Those with a flagged row that is marked."""
+
+    @staticmethod
+    def of(found: Detection, labels: NDArray[np.float64]) -> "Hits":
+        flagged = np.where(found.flags, labels, np.nan)
+        parts = [flagged[part.first : part.last + 1] for part in found.segments]
+        labelled, right = (~np.isnan(part).all() for part in parts), ((part == 1).any() for part in parts)
+        return Hits(len(parts), int(sum(labelled)), int(sum(right)))
+
+
+def _judgement(assessment: Assessment, hits: Hits) -> str:
+    """What labels say of the segments that have some."""
+    where = "found" if hits.labelled == hits.found else "found in labelled rows"
     if not assessment.anomalous:
-        if not assessment.flagged:
-            return "The labels mark no anomaly either."
-        rows = assessment.flagged
+        if not hits.labelled:
+            return f"The labels mark no anomaly{' either' if not hits.found else ''}."
         alarms = (
-            "the 1 flagged row is a false alarm" if rows == 1 else f"all of the {rows:,} flagged rows are false alarms"
+            f"the one {where} is a false alarm"
+            if hits.labelled == 1
+            else f"all {hits.labelled:,} {where} are false alarms"
         )
         return f"The labels mark no anomaly, so {alarms}."
-    found = round(assessment.event_recall * assessment.events)
-    share = assessment.anomalous / assessment.rows
+    touched = round(assessment.event_recall * assessment.events)
     if assessment.events == 1:
-        touched = f"{'The alarms touch' if found else 'No alarm touches'} the one marked anomaly"
+        marked = f"the one marked anomaly is {'' if touched else 'not '}found"
     else:
-        touched = f"The alarms touch {found or 'none'} of {assessment.events} marked anomalies"
-    right = f"; {100 * assessment.event_precision:.0f} % of the alarms are right" if assessment.flagged else ""
-    return f"{touched}{right}. AUC-PR {assessment.auc_pr:.3f}, where chance gets {share:.3f}."
+        marked = f"{_share_of(touched, f'{assessment.events:,} marked anomalies')} found"
+    if hits.labelled == 1:
+        marked = f"the one {where} is {'right' if hits.right else 'a false alarm'}; {marked}"
+    elif hits.labelled:
+        marked = f"{_share_of(hits.right, f'the {hits.labelled:,} {where}')} right; {marked}"
+    share = assessment.anomalous / assessment.rows
+    return f"{marked[0].upper()}{marked[1:]}. AUC-PR {assessment.auc_pr:.3f}, where chance gets {share:.3f}."
+
+
+def _share_of(part: int, whole: str) -> str:
+    """'none of the 5 found is', '1 of the 5 found is', '3 of the 5 found are'."""
+    return f"{f'{part:,}' if part else 'none'} of {whole} {'are' if part > 1 else 'is'}"
 
 
 def _compared(found: Detection, labels: NDArray[np.float64] | None, slack: int) -> tuple[Assessment | None, list[str]]:

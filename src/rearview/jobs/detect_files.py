@@ -18,9 +18,10 @@ from rearview.detecting.engine import Detection
 from rearview.detecting.segments import shares
 from rearview.files import write_atomically
 from rearview.jobs import page
-from rearview.jobs.console import check_folder, ended, new_console
+from rearview.jobs.console import ended, new_console
 from rearview.jobs.detect import Job, Outcome, run
 from rearview.jobs.files import csv, file_layout, plain
+from rearview.jobs.folders import check_folder
 from rearview.tasks.alarms import runs
 from rearview.train import Line
 
@@ -36,8 +37,8 @@ MEASURES = {
         "area under precision and recall, near misses within a window counted in part",
     ),
     "range_f1": ("Range F1", "range-based: overlap of ranges, over the pieces they are found in"),
-    "event_precision": ("Event precision", "alarms that touch an anomaly"),
-    "event_recall": ("Event recall", "anomalies that an alarm touches"),
+    "event_precision": ("Event precision", "stretches of flagged rows, close ones not joined, that touch an anomaly"),
+    "event_recall": ("Event recall", "anomalies that a flagged row touches"),
     "adjusted_f1": ("Point-adjusted F1", "one hit flags a whole anomaly: edited by the labels, the field's number"),
     "adjusted_f1_by_chance": ("Point-adjusted F1 by chance", "of as many flags thrown at random"),
 }
@@ -46,7 +47,7 @@ MEASURES = {
 
 def detect_command(job: Job, out: Path, command: str) -> int:
     """Run a detection job, write its files and print what came of it; `command` is how to make the run again."""
-    check_folder(out)
+    check_folder(out, "detect")
     console = new_console()
     outcome = run(job, out, progress=Line(), say=lambda sentence: console.print(sentence, style="dim"))
     written = write(outcome, out, command)

@@ -10,7 +10,7 @@ from rearview.bench import synthetic
 from rearview.bench.synthetic import Kept
 from rearview.bench.synthetic.study import Study
 from rearview.errors import InputError
-from rearview.jobs.console import check_folder
+from rearview.jobs.folders import check_folder
 from rearview.jobs.synthetic_figures import figures, named
 from rearview.report import synthetic as page
 from rearview.report import text

@@ -58,5 +58,6 @@ def _coverage(result: Scored) -> list[str]:
     """A sentence for the widest interval that held too seldom."""
     for level, share in sorted(result.scores.coverage.items(), reverse=True):
         if share < level / 100 - TOLERATED:
-            return [f"Its {level:g} % intervals held only {100 * share:.0f} % of the time: do not rely on them."]
+            held = f"held only {100 * share:.0f} % of the time: do not rely on them."
+            return [f"The {level:g} % intervals of {result.name} {held}"]
     return []
