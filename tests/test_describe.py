@@ -5,6 +5,7 @@ import pytest
 from rearview import attention, models
 from rearview.bench import experiments
 from rearview.cli import main
+from rearview.models import adapters
 from rearview.models.costs import cost
 
 
@@ -77,6 +78,7 @@ def test_an_experiment_is_described(capsys: pytest.CaptureFixture[str]) -> None:
         ("rbca:S55", "rbca has no table 'S55'. Did you mean 'S5'"),
         ("etth3", "Did you mean 'ETTh"),
         ("rbcq:S5", "`list experiments`"),
+        ("lft", "Did you mean 'lift'?"),
     ],
 )
 def test_what_is_not_there_is_refused_with_a_way_on(name: str, words: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -89,6 +91,21 @@ def test_a_name_of_both_shelves_is_described_as_both(capsys: pytest.CaptureFixtu
     printed = capsys.readouterr().out
     assert printed.index("As an attention:") < printed.index(attention.summary("gat"))
     assert printed.index("As a model:") < printed.index(models.summary("gat"))
+
+
+def test_adapters_are_listed_and_described(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["list", "adapters"]) == 0
+    listed = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in listed] == adapters.names() == ["channel_heads", "decorrelate", "lift"]
+    for name, line in zip(adapters.names(), listed, strict=True):
+        assert line.endswith(f"  {adapters.summary(name)}")
+        assert main(["describe", name]) == 0
+        printed = capsys.readouterr().out
+        assert printed.startswith(f"{name}: {adapters.summary(name)}\n\nsettings:\n  ")
+        assert adapters.describe(name).details in printed
+        assert "claims:" not in printed
+        assert printed.endswith(f"--set adapters={name}\n")
+    assert "  leaders = 4  (int)  Leading channels of each channel" in printed
 
 
 @pytest.mark.parametrize("shelf", [attention, models])

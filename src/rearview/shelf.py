@@ -179,9 +179,10 @@ def claimed(claims: Any) -> list[str]:
     return found
 
 
-def explained(name: str, summary: str, settings: tuple[Setting, ...], claims: Any) -> str:
-    """A part in full, for a person to read."""
+def explained(name: str, summary: str, settings: tuple[Setting, ...], claims: Any = None) -> str:
+    """A part in full, for a person to read; None: it claims nothing by itself."""
     lines = [f"{name}: {summary}", "", "settings:"]
     lines += [f"  {s.name} = {s.default}  ({s.kind})  {s.meaning}" for s in settings] or ["  none"]
-    lines += ["", "claims:", *(f"  {sentence}" for sentence in claimed(claims) or ["none"])]
+    if claims is not None:
+        lines += ["", "claims:", *(f"  {sentence}" for sentence in claimed(claims) or ["none"])]
     return "\n".join(lines)

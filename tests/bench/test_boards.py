@@ -2,15 +2,16 @@
 
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from small import row
 
 from rearview.bench import beside, experiments, kinds, results, standings
-from rearview.bench.asked import mechanism
+from rearview.bench.asked import ask, mechanism
 from rearview.bench.boards import boards, failed, once
-from rearview.bench.candidates import candidates, in_short
+from rearview.bench.candidates import candidates, in_short, particulars
 from rearview.bench.classification_row import ClassificationRow
 from rearview.bench.compare import compare
 from rearview.bench.detection_row import DetectionRow
@@ -60,6 +61,43 @@ def test_a_mechanism_in_short_tells_what_is_no_default():
     assert in_short(rbca(1.0)) == "rbca(alpha=1.0)"
     assert in_short(row(attention="ours", attention_settings='{"power":3}')) == "ours(power=3)"
     assert in_short(row(model="dlinear", attention="")) == ""
+
+
+def asked(**changes):
+    """A row of ETTh1 as its protocol has it, but for these changes."""
+    given = {"attention": "rbca", "settings": None, "training": None, "loss": None, "adapters": (), **changes}
+    settled = ask("ETTh1", "patchtst", lookback=96, horizon=96, seed=3, protocol="clean", **given)
+    return row(**settled.configuration("0f"))
+
+
+def test_beside_its_mechanism_a_row_tells_what_its_protocol_would_not_have_by_itself():
+    assert particulars(asked()) == ""
+    assert particulars(asked(attention={"name": "rbca", "alpha": 1.0})) == ""
+    assert particulars(asked(adapters=["lift"])) == "lift"
+    assert particulars(asked(adapters=[{"name": "lift", "leaders": 2}], loss="fredf")) == "lift(leaders=2), loss=fredf"
+    assert particulars(asked(loss={"loss": "fredf", "time_share": 0.2})) == "loss=fredf(time_share=0.2)"
+    changed = asked(settings={"width": 24}, training={"epochs": 2, "compile": True}, loss="mae")
+    assert particulars(changed) == "loss=mae, width=24, epochs=2"
+    assert particulars(row(settings='{"width":3}')) == ""  # of a set that no catalogue has
+
+
+def test_what_a_search_chose_is_told_with_the_number_of_trials():
+    space = {"alpha": [0.5, 2.0], "network.dropout": "0..0.5", "training.learning_rate": "1e-05..0.001:log"}
+    chosen = {"settings": {"dropout": 0.123456}, "training": {"learning_rate": 3.16227766e-4}}
+    drawn = asked(attention={"name": "rbca", "alpha": 2.0}, budget={"tuner": "optuna:7", "space": space}, **chosen)
+    assert in_short(drawn) == "rbca"
+    assert particulars(drawn) == "best of 7 trials by optuna (alpha=2.0, dropout=0.1235, learning_rate=0.0003162)"
+    assert particulars(replace(drawn, status="failed")) == "best of 7 trials by optuna"
+    listed = asked(attention={"name": "rbca", "alpha": 2.0}, budget={"candidates": [{"alpha": 0.5}, {"alpha": 2.0}]})
+    assert particulars(listed) == "best of 2 (alpha=2.0)"
+
+
+def test_a_loss_with_settings_is_told_in_words():
+    losses = ("mse", '{"loss":"fredf","time_share":0.2}')
+    assert labels([row(loss=loss) for loss in losses]) == [
+        "patchtst + softmax, loss=mse",
+        "patchtst + softmax, loss=fredf(time_share=0.2)",
+    ]
 
 
 def test_a_searched_setting_is_one_candidate_whatever_was_chosen():

@@ -177,6 +177,19 @@ def test_a_table_has_a_line_for_each_row():
     assert bench.table([]) == ["dataset  model  attention  lookback  horizon  seed  mse  mae  windows  seconds"]
 
 
+def test_rows_of_a_table_are_told_apart():
+    rows = [
+        row(),
+        row(attention="rbca", attention_settings='{"alpha":0.25}'),
+        row(attention="rbca", attention_settings='{"alpha":1.0}', adapters='["lift"]'),
+    ]
+    lines = bench.table(rows)
+    assert lines[0].split()[:4] == ["dataset", "model", "attention", "with"]
+    named = [line.split()[2:4] for line in lines[1:]]
+    assert named == [["softmax", "-"], ["rbca(alpha=0.25)", "-"], ["rbca(alpha=1.0)", "lift"]]
+    assert len({len(line) for line in lines}) == 1
+
+
 def test_rows_need_no_torch():
     program = "import sys; from rearview import bench; bench.read, bench.table, bench.Row; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True, text=True).stdout.split()

@@ -1,5 +1,6 @@
 """`rearview report`: from results files to a page and tables, refusals in sentences."""
 
+import shlex
 import sys
 from pathlib import Path
 
@@ -76,3 +77,12 @@ def test_other_files_among_several_are_left_out_with_a_warning(
         "flipflop.csv, speed.csv hold no rows of forecasting, classification or detection and are left out."
     ]
     assert 'download="speed.csv"' not in (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+
+
+def test_the_command_that_makes_the_page_again_names_no_file_that_was_left_out(study: Path, tmp_path: Path):
+    (tmp_path / "speed.csv").write_text("what,seconds\na,1\n")
+    out = ["--out", str(tmp_path / "out")]
+    assert main(["report", str(study), str(tmp_path / "speed.csv"), *out]) == 0
+    page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+    assert shlex.join(["rearview", "report", str(study), *out]) in page
+    assert str(tmp_path / "speed.csv") not in page

@@ -1,5 +1,6 @@
 """`rearview reproduce` and `rearview bench`: what is chosen, what is tried, how long, and what is printed."""
 
+import json
 from collections import Counter
 from types import SimpleNamespace
 
@@ -186,7 +187,12 @@ def test_a_search_with_adapters_on_a_stand_in_runs_from_the_command_line(tmp_pat
         "PEMS08-standin:150", 170, '["decorrelate","channel_heads"]'
     )  # fmt: skip
     assert '"tuner":"optuna:2"' in made.budget
-    assert "dlinear" in capsys.readouterr().out
+    rate = json.loads(made.training)["learning_rate"]
+    around = "decorrelate, channel_heads, epochs=1, windows_per_epoch=16"
+    named = f"{around}, best of 2 trials by optuna (learning_rate={float(f'{rate:.4g}')})"
+    printed = capsys.readouterr()
+    assert f"PEMS08-standin:150 12-3 dlinear - with {named}, seed 0: mse " in printed.err
+    assert f"dlinear  -          {named}  " in printed.out
 
 
 @pytest.mark.parametrize(
@@ -218,6 +224,8 @@ def test_what_can_not_be_tried_is_refused(options, sentence, swept, capsys):
         ("bench --dataset ETTh1 --model patchtst --attention sofmax", 1, "Did you mean 'softmax'?"),
         ("reproduce rbca --table S5 --dataset ETTm2", 1, "Nothing of that can be run here"),
         ("reproduce rbca --table S5 --compare --results none.csv", 1, "There is no results file none.csv"),
+        ("reproduce foo", 1, "Known: caps, mica, prime, rbca, rearview, toa, flipflop, harmonic, components."),
+        ("reproduce flipflp --table S5", 1, "no paper or synthetic study 'flipflp'. Did you mean 'flipflop'?"),
         ("reproduce harmonic --table S5", 2, "harmonic is a synthetic study and takes no --table"),
     ],
 )

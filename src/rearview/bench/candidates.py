@@ -7,17 +7,22 @@ one network and mechanism on one data set and horizon must be, or two things wou
 import hashlib
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 from rearview.bench.experiments import spoken
 from rearview.bench.identity import budget_of, mechanism_of, parsed, searched, settings_of, training_of, with_defaults
-from rearview.bench.row import as_json
+from rearview.bench.row import Row, as_json
+from rearview.errors import SettingsError
 
 MOST_SHOWN = 3
 """Differing settings that a name spells out; more are told by their number and a short checksum."""
 MOST_SPELLED = 2
 """Settings of the mechanism that a name always spells out; of more, those at their default are left out."""
+
+_COLUMNS_OF = {"": "attention_settings", "network": "settings", "training": "training"}
+"""By what the full name of a setting tried begins with: the column that holds the one chosen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +88,16 @@ def facets_of(row: Any) -> dict[str, Any]:
     facets = {f"{part}{key}": value for part, settings in parts.items() for key, value in settings.items()}
     facets["searched"] = as_json(budget_of(asked))
     plain = ("lookback", "loss", "calendar", "mode", "stride", "threshold_rule", "balance")
-    return facets | {key: getattr(row, key) for key in plain if hasattr(row, key)}
+    facets |= {key: getattr(row, key) for key in plain if hasattr(row, key)}
+    return facets | ({"loss": _loss(row)} if "loss" in facets else {})
+
+
+def _loss(row: Any) -> dict[str, Any]:
+    """A loss as a part with a name: a row has the name alone, or JSON where there are settings."""
+    if not row.loss.startswith('{"'):
+        return {"name": row.loss}
+    found = parsed(row.configuration, "loss")
+    return {"name": found.pop("loss"), **found}
 
 
 def _named(row: Any, dataset: str, facets: Mapping[str, Any], shown: set[str]) -> Candidate:
@@ -95,8 +109,7 @@ def _named(row: Any, dataset: str, facets: Mapping[str, Any], shown: set[str]) -
         parts.append(spoken({"name": row.attention, **inner}))
     if search := _search(row):
         parts.append(search)
-    around = parsed(row.configuration, "adapters", "[]")
-    label = " + ".join([*parts, *(spoken(each) if isinstance(each, Mapping) else each for each in around)])
+    label = " + ".join([*parts, *_around(row)])
     outer = {key: facets[key] for key in facets if key in shown and key != "lookback" and key[:10] != "attention "}
     differences = told(outer)
     label += _suffix(differences)
@@ -104,11 +117,78 @@ def _named(row: Any, dataset: str, facets: Mapping[str, Any], shown: set[str]) -
     return Candidate(label, name, dataset, differences)
 
 
+def _around(row: Any) -> list[str]:
+    """The adapters around a row's network, the outermost first."""
+    found = parsed(row.configuration, "adapters", "[]")
+    return [spoken(each) if isinstance(each, Mapping) else each for each in found]
+
+
 def in_short(row: Any) -> str:
-    """A row's mechanism with those of its settings that are no defaults; empty for a network without."""
+    """A row's mechanism with those of its settings that are no defaults and were not searched for; empty for a network
+    without."""
     if not row.attention:
         return ""
-    return spoken({"name": row.attention, **_unusual(row.attention, parsed(row.configuration, "attention_settings"))})
+    return spoken({"name": row.attention, **_unusual(row.attention, mechanism_of(row.configuration))})
+
+
+def particulars(row: Row) -> str:
+    """What a row has beside network and mechanism: adapters, whatever its protocol would not have by itself, and the
+    outcome of a search; empty: nothing."""
+    facets, usual = facets_of(row), facets_of(_as_usual(row))
+    found = {key: value for key, value in facets.items() if key[:10] != "attention " and value != usual.get(key)}
+    if "calendar" in found:
+        found["calendar"] = bool(row.calendar)
+    named = {key: found[key] for key in sorted(found, key=lambda key: key != "loss")}
+    differences = (word.removeprefix("training ") for word in told(named))
+    return ", ".join([*_around(row), *differences, *_outcome(row)])
+
+
+def _as_usual(row: Row) -> Row:
+    """The row as its protocol has it where no settings are given; as it is where that is not known any more."""
+    try:
+        return replace(row, **_usual(row.dataset, row.model, row.lookback, row.horizon, row.attention, row.protocol))
+    except SettingsError:
+        return row
+
+
+@cache
+def _usual(dataset: str, model: str, lookback: int, horizon: int, attention: str, protocol: str) -> dict[str, Any]:
+    """The columns of settings that a run has where none are given."""
+    from rearview.bench.asked import ask
+
+    asked = ask(
+        dataset,
+        model,
+        lookback=lookback,
+        horizon=horizon,
+        attention=attention or None,
+        seed=0,
+        protocol=protocol,
+        settings=None,
+        training=None,
+    )
+    settled = asked.configuration("")
+    return {column: settled[column] for column in ("calendar", "settings", "training", "loss")}
+
+
+def _outcome(row: Row) -> list[str]:
+    """How many settings were tried for a row, and which of them it has; nothing where none were."""
+    budget, tried = budget_of(row.configuration), searched(row.configuration)
+    tuner, _, trials = str(budget.get("tuner", "")).partition(":")
+    if not tuner and not tried:
+        return []
+    count = f"best of {trials} trials by {tuner}" if tuner else f"best of {len(tried)}"
+    if row.status == "failed":
+        return [count]
+    names = dict.fromkeys([*budget.get("space", ()), *(name for candidate in tried for name in candidate)])
+    chosen = {}
+    for home, _, name in (full.rpartition(".") for full in names):
+        chosen[name] = _rounded(parsed(row.configuration, _COLUMNS_OF[home])[name])
+    return [f"{count} ({', '.join(told(chosen))})"]
+
+
+def _rounded(value: Any) -> Any:
+    return float(f"{value:.4g}") if isinstance(value, float) else value
 
 
 def _unusual(mechanism: str, settings: Mapping[str, Any]) -> dict[str, Any]:

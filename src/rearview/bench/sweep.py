@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from rearview.bench import results as files
-from rearview.bench.candidates import in_short
+from rearview.bench.candidates import in_short, particulars
 from rearview.bench.claim import claimed
 from rearview.bench.experiments import Cell
 from rearview.bench.identity import same
@@ -148,7 +148,8 @@ def _lost(run: Mapping[str, Any], reason: str) -> Row:
 
 
 def _told(row: Row, tell: Say) -> Row:
-    what = f"{row.dataset} {row.lookback}-{row.horizon} {row.model} {in_short(row) or '-'} seed {row.seed}"
+    more = f" with {words}," if (words := particulars(row)) else ""
+    what = f"{row.dataset} {row.lookback}-{row.horizon} {row.model} {in_short(row) or '-'}{more} seed {row.seed}"
     outcome = f"failed: {row.problem}" if row.status == "failed" else f"mse {row.mse:.4f}, mae {row.mae:.4f}"
     remark = f"; {row.problem}" if row.problem and row.status != "failed" else ""
     tell(f"{what}: {outcome} ({row.total_seconds:.0f} s){remark}")

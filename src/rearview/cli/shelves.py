@@ -7,7 +7,7 @@ from cyclopts import Parameter
 
 from rearview.cli.parse import app, mechanism, pairs
 
-What = Literal["attentions", "models", "pairs", "datasets", "experiments", "protocols"]
+What = Literal["attentions", "models", "adapters", "pairs", "datasets", "experiments", "protocols"]
 
 
 @app.command(name="list")
@@ -17,10 +17,11 @@ def list_(
     *,
     data_dir: Path | None = None,
 ) -> int:
-    """List what is there: attentions, models, which of them go together (pairs), datasets, experiments, protocols.
+    """List what is there: attentions, models, which of them go together (pairs), what goes around models (adapters),
+    datasets, experiments, protocols.
 
     Args:
-        what: attentions, models, pairs, datasets, experiments or protocols.
+        what: attentions, models, adapters, pairs, datasets, experiments or protocols.
         data_dir: Where data sets are looked for.
     """
     from rearview.jobs.shelves import list_command
@@ -39,10 +40,11 @@ def describe(
     attention: str = "",
     settings: Annotated[str, Parameter(name="--set")] = "",
 ) -> int:
-    """Say what an attention, model, data set, protocol or experiment is, with its settings; of a model, its cost too.
+    """Say what an attention, model, adapter, data set, protocol or experiment is, with its settings; of a model, its
+    cost too.
 
     Args:
-        name: Such as softmax, patchtst, ETTh1, protocol:published:rbca or rbca:S5.
+        name: Such as softmax, patchtst, lift, ETTh1, protocol:published:rbca or rbca:S5.
         channels: Channels that a model is counted with.
         lookback: Steps of look-back that a model is counted with.
         steps: Steps ahead that a model is counted with.

@@ -229,7 +229,14 @@ def _refuse_untried(cells: Sequence[Any], spaces: Sequence[Mapping[str, Any]], t
 
 def _tables(chosen: Chosen) -> list[str]:
     from rearview.bench import experiments
+    from rearview.bench.synthetic import NAMES
 
+    papers = [*experiments.papers(), *NAMES]
+    if chosen.paper not in papers:
+        raise SettingsError(
+            f"There is no paper or synthetic study {chosen.paper!r}.{did_you_mean(chosen.paper, papers)} "
+            f"Known: {', '.join(papers)}."
+        )
     known = experiments.tables(chosen.paper)
     if chosen.table is not None:
         return [chosen.table]

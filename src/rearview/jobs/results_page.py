@@ -1,6 +1,7 @@
 """The command that reports on result rows: read files of every kind, make all views, write page and tables."""
 
 import glob
+import shlex
 import sys
 import time
 import warnings
@@ -29,14 +30,17 @@ class Found:
     files: tuple[tuple[str, bytes], ...]
     rows: dict[Task, list[Any]]
     findings: tuple[Finding, ...]
+    strange: tuple[Path, ...] = ()
+    """Files of something else, which are left out."""
 
 
 def report_command(patterns: Sequence[str], out: Path, command: str) -> int:
     """Write the page and the tables of results files and print what came of them."""
-    from rearview.jobs.console import check_folder
+    from rearview.jobs.folders import check_folder
 
-    check_folder(out)
-    summary = summarise(read(patterns), command)
+    check_folder(out, "report")
+    found = read(patterns)
+    summary = summarise(found, _without(found.strange, command))
     paths = [results.write(out / PAGE, summary), *written.write(out, summary)]
     for finding in summary.findings:
         if finding.kind == "warning":
@@ -47,6 +51,11 @@ def report_command(patterns: Sequence[str], out: Path, command: str) -> int:
     return 0
 
 
+def _without(files: Sequence[Path], command: str) -> str:
+    """A command that does not name these files; a pattern that matches some of them stays as it is."""
+    return shlex.join(word for word in shlex.split(command) if Path(word) not in files)
+
+
 def read(patterns: Sequence[str]) -> Found:
     """The rows of all files that are named or match a pattern; a file that can't be read is refused by name.
 
@@ -55,7 +64,7 @@ def read(patterns: Sequence[str]) -> Found:
     files: list[tuple[str, bytes]] = []
     rows: dict[Task, list[Any]] = {}
     findings: list[Finding] = []
-    strange: list[str] = []
+    strange: list[Path] = []
     paths = _paths(patterns)
     for path in paths:
         with warnings.catch_warnings(record=True) as told:
@@ -65,18 +74,18 @@ def read(patterns: Sequence[str]) -> Found:
             except StrangeFileError:
                 if len(paths) == 1:
                     raise
-                strange.append(path.name)
+                strange.append(path)
                 continue
         findings += [Finding("warning", path.name, 0, str(warning.message)) for warning in told]
         rows.setdefault(task, []).extend(found)
         files.append((path.name, path.read_bytes()))
     if strange:
-        findings.append(_left_out(strange))
+        findings.append(_left_out([path.name for path in strange]))
     if not any(rows.values()):
         names = ", ".join(path.name for path in paths)
         raise InputError(f"There are no rows in {names}; `rearview bench` and `rearview reproduce` make some.")
     order = sorted(rows, key=lambda task: task is not FORECASTING)
-    return Found(tuple(files), {task: rows[task] for task in order}, tuple(findings))
+    return Found(tuple(files), {task: rows[task] for task in order}, tuple(findings), tuple(strange))
 
 
 def _left_out(names: Sequence[str]) -> Finding:

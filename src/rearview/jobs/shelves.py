@@ -74,8 +74,9 @@ def _measured_lines(name: str) -> list[str]:
 
 
 def _part_or_both(name: str, sizes: Sizes) -> list[str]:
-    """An attention, a network, or both where they share a name; nothing where `name` is neither."""
+    """An attention, a network, or both where they share a name; an adapter; nothing where `name` is none of them."""
     from rearview import attention, models
+    from rearview.models import adapters
 
     found: list[list[str]] = []
     if name in attention.names():
@@ -84,6 +85,8 @@ def _part_or_both(name: str, sizes: Sizes) -> list[str]:
         found.append([*_part_lines(_as_set(models.describe(name), sizes)), "", *_cost_lines(name, sizes)])
     if len(found) == 2:
         return ["As an attention:", *found[0], "", "As a model:", *found[1]]
+    if not found and name in adapters.names():
+        return [*_part_lines(adapters.describe(name)), "", f"put around a model by: --set adapters={name}"]
     return found[0] if found else []
 
 
@@ -100,14 +103,15 @@ def _unknown(name: str) -> SettingsError:
     from rearview import attention, models
     from rearview.bench import protocols
     from rearview.data import catalogue, labelled
+    from rearview.models import adapters
 
-    known = [*attention.names(), *models.names(), *models.borrowed(), *catalogue.names(), *labelled.names()]
-    near = did_you_mean(name, known)
+    parts = [*attention.names(), *models.names(), *models.borrowed(), *adapters.names()]
+    near = did_you_mean(name, [*parts, *catalogue.names(), *labelled.names()])
     if name in protocols.names():
         near = f" The protocol is described by `rearview describe protocol:{name}`."
     return SettingsError(
-        f"There is nothing called {name!r}.{near} See `rearview list attentions`, `list models`, `list datasets`, "
-        "`list experiments` and `list protocols`."
+        f"There is nothing called {name!r}.{near} See `rearview list attentions`, `list models`, `list adapters`, "
+        "`list datasets`, `list experiments` and `list protocols`."
     )
 
 
@@ -185,8 +189,9 @@ def _list_pairs() -> int:
 
 def _shelf(what: str) -> Any:
     from rearview import attention, models
+    from rearview.models import adapters
 
-    return attention if what == "attentions" else models
+    return {"attentions": attention, "models": models, "adapters": adapters}[what]
 
 
 def _is_dataset(name: str) -> bool:

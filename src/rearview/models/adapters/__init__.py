@@ -7,10 +7,11 @@ The outermost comes first. One file an adapter, with its `Settings` and its `Ada
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from rearview.errors import SettingsError
-from rearview.shelf import Shelf, settings_from
+from rearview.shelf import Setting, Shelf, explained, settings_from, settings_table
 
 if TYPE_CHECKING:
     from rearview.models.contract import Model
@@ -28,6 +29,26 @@ def names() -> list[str]:
 def summary(name: str) -> str:
     """An adapter in one line, without importing it."""
     return _SHELF.summary(name)
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """What an adapter is, for a person to read."""
+
+    name: str
+    summary: str
+    details: str
+    settings: tuple[Setting, ...]
+
+    def __str__(self) -> str:
+        return explained(self.name, self.summary, self.settings)
+
+
+def describe(name: str) -> Description:
+    """One line, the module's text, and the settings with defaults and meaning."""
+    module = _SHELF.module(name)
+    head, _, details = (module.__doc__ or "").strip().partition("\n")
+    return Description(name, head, details.strip("\n"), settings_table(module.Settings))
 
 
 def split(spec: Spec) -> tuple[str, dict[str, Any]]:
