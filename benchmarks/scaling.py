@@ -1,6 +1,6 @@
 """What networks cost as channels and look-backs grow: GFLOPs, latency and peak memory of a forward pass.
 
-    python benchmarks/scaling.py                                        GFLOPs and latency on a CPU, the smaller sizes
+    python benchmarks/scaling.py                                        on a CPU, the smaller sizes
     python benchmarks/scaling.py --device cuda --mode captured --out results/scaling.csv
     python benchmarks/scaling.py --device cuda --mode compiled+captured --network patchtst --network patchtst+mica
     python benchmarks/scaling.py --out results/scaling.csv --figure results/scaling.svg     draws what is there
@@ -8,7 +8,8 @@
 The sizes are those of figures 4 and 5 of the MICA paper: 7 to 600 channels at 96 steps, and 64 to 8,192 steps of 7
 channels, 48 steps ahead. Every Transformer has the paper's sizes: 4 blocks of width 256 with 4 heads, 1,024 inside the
 feed-forward part, patches of 8. GFLOPs are those of one window, as the paper prints them; latency and memory are those
-of a batch. Memory is what is held beyond the network itself, at most, and is measured on a GPU only.
+of a batch. Memory is what is held beyond the network itself, at most: torch's own account on a GPU, on a CPU the tensors
+alive between operations.
 """
 
 import argparse
@@ -26,6 +27,7 @@ from typing import Any
 import torch
 
 from _curves import Panel, draw
+from _held import held
 from _rows import Row, append, origin, show
 from rearview import models
 from rearview.bench.origin import device_words
@@ -154,7 +156,7 @@ def _timed(case: Case, sizes: dict[str, Any], asked: argparse.Namespace) -> Row:
         started = time.perf_counter()
         work: Callable[[], Any] = partial(run, past)
         work()
-        peak = _peak(work) if asked.device == "cuda" else None
+        peak = _peak(work) if asked.device == "cuda" else held(work) / MIB
         if "captured" in asked.mode:
             graph = Graph(past.device)
             why = attempt(lambda: graph.record(work, nullcontext()))
