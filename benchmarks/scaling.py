@@ -8,8 +8,8 @@
 The sizes are those of figures 4 and 5 of the MICA paper: 7 to 600 channels at 96 steps, and 64 to 8,192 steps of 7
 channels, 48 steps ahead. Every Transformer has the paper's sizes: 4 blocks of width 256 with 4 heads, 1,024 inside the
 feed-forward part, patches of 8. GFLOPs are those of one window, as the paper prints them; latency and memory are those
-of a batch. Memory is what is held beyond the network itself, at most: torch's own account on a GPU, on a CPU the tensors
-alive between operations.
+of a batch. Memory is what is held beyond the network itself, at most: torch's own account on a GPU, on a CPU the
+tensors alive between operations.
 """
 
 import argparse
