@@ -1,7 +1,7 @@
 """Draw the figures of docs/findings.md from the rows under results/.
 
     python benchmarks/figures.py
-    python benchmarks/figures.py --only mechanisms --only cost --out /tmp/figures
+    python benchmarks/figures.py --only mechanisms --only cost --out figures
 
 A figure shows the rows that are there; one without enough of them is left out, in a sentence.
 """
