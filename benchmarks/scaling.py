@@ -213,11 +213,13 @@ def _compare(rows: list[Row]) -> None:
 
 
 def figure(rows: list[dict[str, str]]) -> str:
-    """The rows as an SVG, a line for each network; of each sweep, the device and mode that has most of them."""
+    """The rows as an SVG, a line for each network; of each sweep, the device and mode with most of its sizes, or the later
+    of two that have as many."""
     panels = []
     for sweep, words in (("channels", "channels"), ("lookback", "steps of look-back")):
         of_sweep = [row for row in rows if row["sweep"] == sweep]
-        made = statistics.mode(_made(row) for row in of_sweep)
+        sizes = {(_made(row), row["network"], row[sweep]): None for row in reversed(of_sweep)}
+        made = statistics.mode(made for made, *_ in sizes)
         for column, title in (("gflops", "GFLOPs"), ("latency_ms", "latency, ms"), ("peak_mib", "peak memory, MiB")):
             lines: dict[str, dict[float, float]] = {name: {} for name in CASES}
             for row in of_sweep:
