@@ -21,6 +21,10 @@ class UsageError(RearviewError):
     exit_code = 2
 
 
+class RearviewWarning(UserWarning):
+    """Something that is allowed and seldom wanted: the message names it, the reason and the way out."""
+
+
 def did_you_mean(word: str, known: "list[str] | tuple[str, ...]") -> str:
     """' Did you mean 'rank'?' for the known word nearest to `word` in any case, or nothing."""
     import difflib

@@ -10,9 +10,11 @@ import dataclasses
 import importlib
 import importlib.util
 import inspect
+import math
 import pkgutil
 import textwrap
 from collections.abc import Mapping, Sequence
+from numbers import Integral, Real
 from pathlib import Path
 from types import ModuleType, NoneType, UnionType
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, Union, get_args, get_origin
@@ -94,13 +96,83 @@ class Shelf:
 
 
 def settings_from(cls: type[T], owner: str, given: Mapping[str, Any]) -> T:
-    """The settings of a part from keyword arguments; an unknown key names its neighbour."""
+    """The settings of a part from keyword arguments; an unknown key names its neighbour, a wrong value what it can be.
+
+    What a part says of its values itself comes first.
+    """
     known = [f.name for f in dataclasses.fields(cls)]  # type: ignore[arg-type]
     for key in given:
         if key not in known:
             listing = f" It has: {', '.join(known)}." if known else " It has none."
             raise SettingsError(f"{owner} has no setting {key!r}.{did_you_mean(key, known)}{listing}")
-    return cls(**given)
+    try:
+        made = cls(**given)
+    except SettingsError:
+        raise
+    except (TypeError, ValueError):
+        # A word that can't be compared with a number, say: whoever gave it needs to know which.
+        _refuse_other_kinds(cls, owner, given)
+        raise
+    # As they are kept, since a part may take a list, say, for a tuple.
+    _refuse_other_kinds(cls, owner, {key: getattr(made, key) for key in given})
+    return made
+
+
+def _refuse_other_kinds(cls: type[Any], owner: str, given: Mapping[str, Any]) -> None:
+    """Refuse a value that is not of the type of its setting."""
+    kinds = {field.name: field.type for field in dataclasses.fields(cls)}
+    for name, value in given.items():
+        if not _is_of(value, kinds[name]):
+            near = did_you_mean(value, _choices(kinds[name])) if isinstance(value, str) else ""
+            raise SettingsError(f"{owner}: {name} is {value!r}; it must be {_in_words(kinds[name])}.{near}")
+
+
+def _is_of(value: Any, kind: Any) -> bool:
+    """Whether a value is of a type, a whole number being a number too; other types than those in words are let pass."""
+    origin, parts = get_origin(kind), get_args(kind)
+    if origin is Literal:
+        return any(isinstance(value, type(part)) and value == part for part in parts)
+    if origin in (Union, UnionType):
+        return any(_is_of(value, part) for part in parts)
+    if kind in (int, float):
+        number = isinstance(value, Integral if kind is int else Real) and not isinstance(value, bool)
+        return number and math.isfinite(value)
+    if kind in _WORDS:
+        return isinstance(value, kind)
+    if isinstance(origin, type) and issubclass(origin, Mapping):
+        return isinstance(value, Mapping)
+    if isinstance(origin, type) and issubclass(origin, Sequence):
+        several = isinstance(value, Sequence) and not isinstance(value, str)
+        return several and all(_is_of(one, parts[0]) for one in value)
+    return True
+
+
+_WORDS: dict[Any, str] = {
+    bool: "True or False",
+    int: "a whole number",
+    float: "a number",
+    str: "a word",
+    NoneType: "None",
+}
+
+
+def _in_words(kind: Any) -> str:
+    """A type as an error names it: a whole number or None, one of 'revin', 'last', 'none'."""
+    origin, parts = get_origin(kind), get_args(kind)
+    if origin is Literal:
+        return f"one of {', '.join(map(repr, parts))}" if len(parts) > 1 else repr(parts[0])
+    if origin in (Union, UnionType):
+        return " or ".join(dict.fromkeys(map(_in_words, parts)))
+    if isinstance(origin, type) and issubclass(origin, Sequence):
+        return f"a list, each {_in_words(parts[0])}"
+    return _WORDS.get(kind, "a mapping")
+
+
+def _choices(kind: Any) -> list[str]:
+    """The words that a type names."""
+    if get_origin(kind) is Literal:
+        return [part for part in get_args(kind) if isinstance(part, str)]
+    return [word for part in get_args(kind) for word in _choices(part)]
 
 
 def field_docs(cls: type[Any]) -> dict[str, str]:

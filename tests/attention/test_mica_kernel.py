@@ -222,6 +222,17 @@ def test_what_a_kernel_does_not_know_is_left_to_the_general_form(given, calls) -
     assert (found.double() - exact).abs().max() <= EXACT * exact.abs().max()
 
 
+@pytest.mark.parametrize("gate", ["shared", "mlp_query"])
+def test_a_gate_that_somebody_hooked_into_is_called(gate, calls) -> None:
+    layer, x, seen = layer_of(gate=gate).eval().to(DEVICE), torch.randn(3, GROUPS, 12, 13, device=DEVICE), []
+    watched = layer.gate if gate == "shared" else layer.gate.layers[0]
+    watched.register_forward_hook(lambda module, given, out: seen.append(module))
+    with torch.no_grad():
+        layer(x)
+    assert seen == [watched]
+    assert not calls
+
+
 def test_a_bias_that_all_windows_share_goes_to_the_kernel(calls) -> None:
     layer, x = layer_of(gate="shared").to(DEVICE), torch.randn(3, GROUPS, 12, 13, device=DEVICE)
     bias = torch.randn(1, 1, 2, 12, 12, device=DEVICE)

@@ -1,10 +1,13 @@
 """The shelf of mechanisms: names, descriptions, refusals, and parts that third parties put on it."""
 
+import math
 import sys
 from dataclasses import dataclass, field, make_dataclass
 from importlib.metadata import EntryPoint
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from shelf_checks import CHECKS
@@ -108,6 +111,45 @@ def test_what_is_unknown_is_refused_with_its_neighbour() -> None:
     attention.register("plain", module("plain", Primed, make_dataclass("Settings", [])))
     with pytest.raises(SettingsError, match=r"plain has no setting 'alpha'\. It has none"):
         attention.create("plain", SITE, alpha=0.5)
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "message"),
+    [
+        ("linear", {"eps": "small"}, r"^linear: eps is 'small'; it must be a number\.$"),
+        ("linear", {"eps": math.nan}, r"eps is nan; it must be at least 0"),
+        ("gat", {"slope": math.inf}, r"^gat: slope is inf; it must be a number\.$"),
+        ("softmax", {"rotary": "no"}, r"^softmax: rotary is 'no'; it must be True or False\.$"),
+        ("hyperglu", {"rank": 2.0}, r"^hyperglu: rank is 2\.0; it must be a whole number\.$"),
+        ("hyperglu", {"score_width": True}, r"score_width is True; it must be a whole number or None\.$"),
+        ("gat", {"features": "lead-lag"}, r"must be one of 'full', 'lead_lag', .*\. Did you mean 'lead_lag'\?$"),
+        ("mica", {"channel_weights": {"a": 1.0}}, r"it must be a list, each a number or None\.$"),
+        ("mica", {"local": 3}, r"An attention is a name, such as 'rbca', or a mapping .* not 3"),
+        ("prime", {"bias": 1.5}, r"^prime: bias is 1\.5; it must be a word or a mapping or None\.$"),
+        ("rbca", {"window": 2.5}, r"rbca's window is 2\.5; it can be auto"),
+        ("gat", {"edges": "all"}, r"gat: edges is 'all'; give pairs"),
+        ("gat", {"edges": [[0, 1.5]]}, r"gat: an edge names a token by a fraction"),
+    ],
+)
+@pytest.mark.usefixtures("unchecked")
+def test_a_value_of_another_kind_is_refused_by_name(name: str, given: dict[str, Any], message: str) -> None:
+    with pytest.raises(SettingsError, match=message):
+        attention.create(name, SITE, **given)
+
+
+@pytest.mark.parametrize(
+    ("name", "given"),
+    [
+        ("linear", {"eps": 1}),
+        ("hyperglu", {"rank": np.int64(3), "score_scale": np.float32(0.5)}),
+        ("caps", {"paths": ["clock"]}),
+        ("mica", {"channel_weights": [1, 2.5, 0], "local": {"name": "rbca", "alpha": (0.5, 1, 0, 0.25, 2)}}),
+        ("rbca", {"window": "auto", "order": 2}),
+    ],
+)
+@pytest.mark.usefixtures("unchecked")
+def test_a_value_that_stands_for_its_kind_is_taken(name: str, given: dict[str, Any]) -> None:
+    assert attention.create(name, SITE, **given).settings
 
 
 def test_an_attention_is_named_alone_or_with_settings() -> None:

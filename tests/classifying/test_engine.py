@@ -33,6 +33,7 @@ def test_classes_are_told_apart(on_unequal):
     assert (on_unequal.classes[likely.argmax(axis=1)] == y).mean() > 0.85
 
 
+@pytest.mark.filterwarnings("ignore:toa tends to:rearview.errors.RearviewWarning")
 @pytest.mark.parametrize("attention", ["softmax", {"name": "toa", "kind": "relu"}, {"name": "hyperglu", "rank": 3}])
 @pytest.mark.parametrize("pool", ["mean", "none"])
 def test_what_stands_in_the_padding_reaches_nothing(attention, pool):

@@ -54,6 +54,7 @@ DRESSES = {
     "gzip": gzip.compress(PLAIN),
     "byte order mark": b"\xef\xbb\xbf" + PLAIN,
     "CRLF": PLAIN.replace(b"\n", b"\r\n"),
+    "CR": PLAIN.replace(b"\n", b"\r"),
     "UTF-16": PLAIN.decode().encode("utf-16"),
     "quotes": b"\n".join(b",".join(b'"' + c + b'"' for c in line.split(b",")) for line in PLAIN.splitlines()),
     "blank lines": b"\n\n" + PLAIN.replace(b"2024-01-03", b"\n2024-01-03") + b"\n\n\n",
@@ -72,6 +73,18 @@ def test_every_dress_of_a_csv_reads_the_same(dress: str, library: str, tmp_path:
     assert plain.observed is not None
     assert (~plain.observed).sum() == 1
     same(load(written(tmp_path, DRESSES[dress], "dressed.txt")), plain)
+
+
+def test_separators_at_the_end_of_every_line_are_no_columns(library: str, tmp_path: Path) -> None:
+    panel = load(written(tmp_path, PLAIN.replace(b"\n", b",,\n")))
+    assert panel.columns == ("a", "b")
+    assert [(found.what, found.message) for found in panel.findings if found.what == "blank"] == [
+        ("blank", "Columns 'column 4' and 'column 5' have neither a name nor a value; they are left out.")
+    ]
+    valued = load(written(tmp_path, PLAIN.replace(b"\n", b",7\n").replace(b"b,7", b"b,")))
+    assert valued.columns == ("a", "b", "column 4")
+    asked = load(written(tmp_path, PLAIN.replace(b"\n", b",\n")), target="a", known="column 4")
+    assert asked.columns == ("a", "b", "column 4")
 
 
 def test_latin_1_and_replacement_characters_in_the_header(library: str, tmp_path: Path) -> None:

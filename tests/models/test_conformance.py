@@ -173,6 +173,7 @@ def test_attention_is_refused_where_there_is_none(name: str) -> None:
     assert small(name).weights(past_for(small(name))) == []
 
 
+@pytest.mark.filterwarnings("ignore:toa tends to:rearview.errors.RearviewWarning")
 @pytest.mark.parametrize("mechanism", attention.names())
 @pytest.mark.parametrize("name", ATTENTIVE)
 def test_every_attention_stands_in_every_network_or_says_why_not(name: str, mechanism: str) -> None:

@@ -223,6 +223,14 @@ def test_whoever_waits_for_a_module_is_called(taken: list[str]) -> None:
     assert taken == ["add_norm"]  # the norm's own
 
 
+def test_whoever_waits_for_a_feed_forward_part_is_called(taken: list[str]) -> None:
+    made, x, seen = block(dropout=0.3), tokens(), []
+    made.feed_forward.register_forward_hook(lambda module, given, out: seen.append(out.shape))
+    made.fed(x)
+    assert seen == [x.shape]
+    assert taken == ["add_norm"]  # the norm's own
+
+
 def test_maps_that_are_not_plain_are_called(taken: list[str]) -> None:
     """One that somebody hooked into, and one of another class, keep their bias."""
 

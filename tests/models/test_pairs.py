@@ -10,7 +10,10 @@ from small_models import BATCH, losses, past_for, small
 from rearview import attention, models
 from rearview.models import pairs
 
-pytestmark = pytest.mark.slow
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.filterwarnings("ignore:toa tends to:rearview.errors.RearviewWarning"),
+]
 
 HOSTS = [name for name in models.names() if models.claims(name).attention]
 UNORDERED = ("caps", "linear_rope", "mica", "rbca")
@@ -49,6 +52,9 @@ def test_the_matrix_holds_every_pair_and_those_that_must_work() -> None:
     assert len(WORKING) == 105
     assert set(WORKING) >= MUST_WORK
     assert all(pair.attention in pair.reason and "; use " in pair.reason for pair in matrix if pair.reason)
+    cautions = {(pair.model, pair.attention): pair.caution for pair in matrix if pair.caution}
+    assert list(cautions) == [("patchtst", "toa"), ("powerformer", "toa")]
+    assert all('Give score_norm="l2"' in caution for caution in cautions.values())
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from types import ModuleType
+from typing import Any
 
 import pytest
 import torch
@@ -67,6 +68,32 @@ def test_an_incomplete_module_is_refused(stranger: ModuleType) -> None:
     del stranger.Network
     with pytest.raises(SettingsError, match=r"'stranger' must define Settings and Network; it lacks Network\."):
         models.register("stranger", stranger)
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "message"),
+    [
+        ("patchtst", {"positions": "learnd"}, r"positions is 'learnd'; it must be one of .* Did you mean 'learned'\?$"),
+        ("patchtst", {"affine": "false"}, r"^patchtst: affine is 'false'; it must be True or False\.$"),
+        ("patchtst", {"head_width": 2.5}, r"head_width is 2\.5; it must be a whole number or None\.$"),
+        ("patchtst", {"pool": "max"}, r"pool is 'max'; it must be one of 'none', 'mean'\."),
+        ("patchtst", {"feed_forward": 0}, r"^patchtst: feed_forward is 0; it must be at least 1\.$"),
+        ("timer_xl", {"heads": 0}, r"^timer_xl: heads is 0; it must be at least 1\.$"),
+        ("moment", {"width": -8}, r"^moment: width is -8; it must be at least 1\.$"),
+        ("mlp", {"depth": "2"}, r"^mlp: depth is '2'; it must be a whole number\.$"),
+        ("patchtst", {"attention": 3}, r"An attention is a name, .* not 3"),
+        ("patchtst", {"adapters": [3]}, r"An adapter is a name, .* not 3"),
+        (
+            "mlp",
+            {"adapters": [{"name": "lift", "leaders": "two"}]},
+            r"^lift: leaders is 'two'; it must be a whole number",
+        ),
+    ],
+)
+@pytest.mark.usefixtures("unchecked")
+def test_a_setting_that_no_network_can_have_is_refused_by_name(name: str, given: dict[str, Any], message: str) -> None:
+    with pytest.raises(SettingsError, match=message):
+        models.create(name, channels=3, lookback=40, steps=5, **given)
 
 
 def test_an_unknown_network_is_refused_with_its_neighbour() -> None:

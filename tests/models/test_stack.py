@@ -1,5 +1,7 @@
 """The block, the stack and their norms: what the words of the formula say, with and without padding."""
 
+import warnings
+
 import pytest
 import torch
 from torch import Tensor, nn
@@ -7,7 +9,7 @@ from torch.testing import assert_close
 
 from rearview import attention, models
 from rearview.attention.contract import Site
-from rearview.errors import SettingsError
+from rearview.errors import RearviewWarning, SettingsError
 from rearview.models.stack import Block, BlockSettings, Stack, TokenBatchNorm, norm
 
 BATCH, GROUPS, TOKENS, WIDTH, HEADS, FEED_FORWARD = 5, 3, 7, 26, 13, 19
@@ -115,6 +117,36 @@ def test_a_block_is_its_formula(kind: str, order: str) -> None:
     assert carry is None
 
 
+@pytest.mark.parametrize("gated", [False, True])
+@pytest.mark.parametrize("order", ["pre", "post"])
+def test_a_feed_forward_part_that_somebody_hooked_into_is_called(order: str, gated: bool) -> None:
+    """On the part as a whole, on what it is made of, or on all modules: the block's numbers stay, or become theirs."""
+    torch.manual_seed(11)
+    block = Block(
+        attention.create("softmax", SITE), WIDTH, BlockSettings(FEED_FORWARD, order=order, gated=gated)
+    ).double()
+    feed, x, seen = block.feed_forward, tokens().requires_grad_(), []
+    expected = block(x)[0]
+    hooks = [
+        feed.register_forward_pre_hook(lambda module, given: seen.append("before")),
+        feed[-1].register_forward_hook(lambda module, given, out: seen.append("inside")),
+        feed.register_forward_hook(lambda module, given, out: seen.append("after")),
+        feed.register_full_backward_pre_hook(lambda module, gradient: seen.append("back")),
+    ]
+    out = block(x)[0]
+    out.sum().backward()
+    assert seen == ["before", "inside", "after", "back"]
+    assert_close(out, expected)
+    for hook in hooks:
+        hook.remove()
+    with nn.modules.module.register_module_forward_hook(lambda module, given, out: seen.append(module)):
+        block(x)
+    assert feed in seen
+    feed.register_forward_hook(lambda module, given, out: torch.zeros_like(out))
+    attended = block.attended(x)[0]
+    assert_close(block(x)[0], attended if order == "pre" else block.norm_fed(attended))
+
+
 def test_weights_of_a_stack_are_those_on_its_way() -> None:
     torch.manual_seed(13)
     stack = Stack(SITE, 3, BlockSettings(FEED_FORWARD, order="pre"), final_norm="layer").double().eval()
@@ -139,6 +171,35 @@ def test_residual_scores_reach_later_layers_where_the_mechanism_carries_them() -
     x = tokens()
     assert (built("softmax", True)(x) - built("softmax", False)(x)).abs().max() > 1e-6
     assert torch.equal(built("linear", True)(x), built("linear", False)(x))
+
+
+@pytest.mark.parametrize(
+    "spec", ["toa", {"name": "toa", "kind": "relu"}, {"name": "mica", "local": "toa"}], ids=["gated", "relu", "in mica"]
+)
+def test_weights_that_nothing_bounds_are_warned_of_once_under_batch_norm(spec: attention.Spec) -> None:
+    name = attention.split(spec)[0]
+    for host in ("patchtst", "powerformer"):
+        told = rf'^{name} tends to .* in {host}: .* Give score_norm="l2".* such as patchtst_tslib\.$'
+        with pytest.warns(RearviewWarning, match=rf"(?i){told}") as met:
+            models.create(host, channels=3, lookback=37, steps=5, attention=spec)
+        assert len(met) == 1
+
+
+@pytest.mark.parametrize(
+    ("host", "spec"),
+    [
+        ("patchtst", {"name": "toa", "score_norm": "l2"}),
+        ("patchtst", {"name": "toa", "kind": "relu", "score_norm": "mean"}),
+        ("patchtst", {"name": "toa", "kind": "softmax"}),
+        ("patchtst", "hyperglu"),
+        ("patchtst_tslib", "toa"),
+        ("itransformer", "toa"),
+    ],
+)
+def test_bounded_weights_and_layer_norms_go_without_a_word(host: str, spec: attention.Spec) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert models.create(host, channels=3, lookback=37, steps=5, attention=spec).stack.blocks
 
 
 @pytest.mark.parametrize(

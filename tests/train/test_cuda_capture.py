@@ -131,6 +131,7 @@ def host(name: str, attention: dict[str, object], dropout: float = 0.0) -> nn.Mo
     )
 
 
+@pytest.mark.filterwarnings("ignore:toa tends to:rearview.errors.RearviewWarning")
 @pytest.mark.parametrize(
     ("name", "attention"),
     [
@@ -178,6 +179,7 @@ class Same(Pairs):
         return super().batch(torch.arange(len(index), device=index.device))
 
 
+@pytest.mark.filterwarnings("ignore:toa tends to:rearview.errors.RearviewWarning")
 def test_what_is_dropped_and_regularised_differs_between_replays() -> None:
     fixed = losses_of_single_updates(host("itransformer", {"name": "softmax"}), task=Errors(), source=Same())
     assert max(fixed) == pytest.approx(min(fixed), rel=1e-5)

@@ -75,6 +75,7 @@ def test_parts_of_a_batch_have_the_gradients_of_the_whole(name: str, given: dict
     assert step.pool.mean() == pytest.approx(whole_step.pool.mean(), rel=1e-12)
 
 
+@pytest.mark.filterwarnings("ignore:toa tends to:rearview.errors.RearviewWarning")
 @pytest.mark.parametrize(
     "attention",
     [

@@ -53,6 +53,10 @@ def split(spec: Spec) -> tuple[str, dict[str, Any]]:
         return "softmax", {}
     if isinstance(spec, str):
         return spec, {}
+    if not isinstance(spec, Mapping):
+        raise SettingsError(
+            f"An attention is a name, such as 'rbca', or a mapping with a name and settings, not {spec!r}."
+        )
     settings = dict(spec)
     if "name" not in settings:
         raise SettingsError(f"An attention given as a mapping needs a 'name'; got the keys {', '.join(settings)}.")

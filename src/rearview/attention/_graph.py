@@ -55,7 +55,12 @@ def spread(along: Float[Tensor, "row head edge"], edges: Edges, tokens: int) -> 
 
 
 def _pairs(owner: str, edges: Any, count: int) -> Int[Tensor, "edge 2"]:
-    given = torch.as_tensor(edges)
+    try:
+        given = torch.as_tensor(edges)
+    except (TypeError, ValueError, RuntimeError) as problem:
+        raise SettingsError(
+            f"{owner}: edges is {edges!r}; give pairs (query, key) or a {count} x {count} matrix."
+        ) from problem
     if given.shape == (count, count) and not (count == 2 and given.max() > 1):
         return torch.nonzero(given)
     if given.numel() == 0:
@@ -67,4 +72,6 @@ def _pairs(owner: str, edges: Any, count: int) -> Int[Tensor, "edge 2"]:
     if given.min() < 0 or given.max() >= count:
         named = int(given.min() if given.min() < 0 else given.max())
         raise SettingsError(f"{owner}: an edge names token {named}, but there are tokens 0 to {count - 1} only.")
+    if given.is_floating_point() and (given != given.round()).any():
+        raise SettingsError(f"{owner}: an edge names a token by a fraction; tokens are whole numbers, counted from 0.")
     return given.long()

@@ -1,8 +1,8 @@
 """MICA's two paths and its gate by kernels of our own on a GPU, at the settings that these know.
 
 They know softmax within a channel, of at most so many tokens as a tile holds, and a memory of all channels alike; a
-beta gate with gradients and dropout, an MLP gate where no gradient is wanted. Padding, residual scores and a bias that
-learns are left to the general form.
+beta gate with gradients and dropout, an MLP gate where no gradient is wanted. Padding, residual scores, a bias that
+learns and a gate that somebody hooked into are left to the general form.
 """
 
 import torch
@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from rearview.attention._fused import REACH, drop_seed, learned, own_kernels_run, short
 from rearview.attention._mica_gates import Beta, Perceptron
 from rearview.attention._mica_memory import Queries, Values
+from rearview.attention._watched import watched
 from rearview.attention.contract import Given, Projected
 from rearview.attention.softmax import Layer as Softmax
 
@@ -19,6 +20,8 @@ def together(q: Queries, k: Queries, v: Values, local: Projected, gate: nn.Modul
     """What the gate makes of both paths; None where no kernel does it."""
     plain = type(local) is Softmax and local.rotary is None and given.mask is None and given.carry is None
     if not plain or not own_kernels_run(q, k, v) or not short(q, v) or not all(_reached(part) for part in (q, k, v)):
+        return None
+    if any(watched(part) for part in gate.modules()):
         return None
     bias = given.bias
     if bias is not None:

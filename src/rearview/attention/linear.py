@@ -30,6 +30,10 @@ class Settings:
     eps: float = 1e-6
     """Added to the normaliser, so that a row whose tokens are all padding gives 0."""
 
+    def __post_init__(self) -> None:
+        if not self.eps >= 0:
+            raise SettingsError(f"linear's eps is {self.eps}; it must be at least 0.")
+
 
 def features(x: Tensor) -> Tensor:
     """phi(x) = elu(x) + 1 > 0."""

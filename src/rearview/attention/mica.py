@@ -363,5 +363,6 @@ class Layer(Attention):
             reads_windows=inner.reads_windows,
             takes_bias=inner.takes_bias,
             hides_pairs=False,
+            batch_norm_needs=inner.batch_norm_needs and f"{inner.batch_norm_needs} for the local part",
             reduces_to_softmax_at=closed,
         )

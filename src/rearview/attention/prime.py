@@ -21,6 +21,7 @@ term, drawn at random for `features="random"`.
 """
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -55,7 +56,7 @@ class Settings:
     """A free term per pair beside the features."""
     per_window: bool = False
     """Features of each window instead of their average over the training windows."""
-    bias: Any = None
+    bias: str | Mapping[str, Any] | None = None
     """A mechanism whose bias is added to the scores, such as {"name": "rbca"}."""
 
     def __post_init__(self) -> None:

@@ -23,7 +23,9 @@ backward pass once more, without keeping any.
 
 Where we differ from the paper, or it is silent:
 - The scores are divided by sqrt(d_h), which the paper never writes but all its backbones do; `score_scale=1` undoes it.
-- Rectified scores have no norm, as printed; `score_norm` offers HyperMLP's and the mean over the keys.
+- Rectified scores have no norm, as printed; `score_norm` offers HyperMLP's and the mean over the keys. Without one a
+  layer is cubic in its tokens, and a network whose norms are batch norms (PatchTST's) tends to end as a forecast of the
+  mean; it warns of that, and trains with "l2". Under layer norms the printed form trains.
 - Fewer than N tokens use the top-left block of M1 and M2.
 - Padded keys and values are 0 before they are mixed, and padded scores are hidden after S1: the result is that of the
   real tokens alone. Zeros alone would not do, since S1 brings padded columns back to life.
@@ -71,7 +73,8 @@ class Settings:
     score_scale: float | None = None
     """What scores are multiplied by; None: 1 / sqrt(width of a head's queries). 1 is the formula as printed."""
     score_norm: ScoreNorm = "none"
-    """Norm of the relu and gated kinds: none, l2 (relu's scores over their length), mean (weights over the keys)."""
+    """Norm of the relu and gated kinds: none, l2 (relu's scores over their length), mean (weights over the keys). A
+    network with batch norm, such as patchtst, needs l2."""
     bias: str | Mapping[str, Any] | None = None
     """A recency bias for the softmax kind: "rbca", or {"name": "rbca", ...} with its settings."""
     causal: bool = False
@@ -206,6 +209,7 @@ class Layer(Projected):
             carries_scores=settings.carry_scores,
             takes_gate=True,
             hides_pairs=False,
+            batch_norm_needs=None if settings.kind == "softmax" or settings.score_norm != "none" else 'score_norm="l2"',
             reduces_to_softmax_at="kind softmax, M1 = M2 = 0",
         )
 

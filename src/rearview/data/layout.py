@@ -3,7 +3,8 @@
 Names decide first, contents second, and what was decided is told as findings. Nothing is dropped without a word.
 """
 
-from collections.abc import Sequence
+import re
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from typing import Literal
 
@@ -18,6 +19,8 @@ TIME_NAMES = ("ds", "date", "datetime", "timestamp", "time")
 INTEGER_NAMES = ("t", "step", "Step", "index", "Index")
 """Spelt just so: a column called T is a temperature more often than a time."""
 ID_NAME, LONG_TIME_NAME, TARGET_NAME = "unique_id", "ds", "y"
+_NAMELESS = re.compile(r"column \d+|Unnamed: \d+")
+"""What a reader calls a column without a name: ours, and pandas."""
 TEXT_COLUMNS = frozenset({*TIME_NAMES, *INTEGER_NAMES, ID_NAME})
 
 
@@ -71,11 +74,8 @@ def assign(table: Table, asked: Asked) -> tuple[Roles, list[Finding]]:
         time = table.time_index or _time_column(table, exclude={*ids, *asked.drop, *(asked.target or ()), *asked.known})
         findings.append(Finding("inferred", "time", 0, f"The time column is {time!r}."))
     free = [name for name in table.names if name != time and name not in ids and name not in asked.drop]
-    counters = _counters(table, free)
-    if counters:
-        words = f"Column {counters[0]!r} has no name and only counts the rows; it is left out."
-        findings.append(Finding("warning", "row counter", 1, words))
-        free = [name for name in free if name not in counters]
+    free, left_out = _with_meaning(table, free, {asked.target_col, *(asked.target or ()), *asked.known})
+    findings += left_out
     targets = _long_target(table, asked, free) if long else _wide_targets(asked, free)
     _refuse_overlap(table, time, ids, targets, asked)
     inputs = tuple(name for name in free if name not in targets and name not in asked.known)
@@ -112,16 +112,38 @@ def _time_column(table: Table, exclude: set[str]) -> str:
     )
 
 
+def _with_meaning(table: Table, names: Sequence[str], asked: Set[str | None]) -> tuple[list[str], list[Finding]]:
+    """The columns without those that only a reader or a writer of files made, and a word on these."""
+    findings = []
+    counters = _counters(table, names)
+    if counters:
+        words = f"Column {counters[0]!r} has no name and only counts the rows; it is left out."
+        findings.append(Finding("warning", "row counter", 1, words))
+    blank = _blank(table, [name for name in names if name not in asked])
+    if blank:
+        one = len(blank) == 1
+        which = f"Column {blank[0]!r} has" if one else f"Columns {listing(blank)} have"
+        words = f"{which} neither a name nor a value; {'it is' if one else 'they are'} left out."
+        findings.append(Finding("repaired", "blank", len(blank), words))
+    return [name for name in names if name not in (*counters, *blank)], findings
+
+
 def _counters(table: Table, names: Sequence[str]) -> list[str]:
     """Nameless first columns that only count rows, which is what pandas writes for its index."""
     first = table.names[0]
-    if first not in names or first not in ("column 1", "Unnamed: 0"):
+    if first not in names or not _NAMELESS.fullmatch(first):
         return []
     series = table.fetch(first)
     if not series.dtype.is_numeric() or series.is_null().any():
         return []
     counted = series.to_numpy()
     return [first] if np.array_equal(counted - counted[0], np.arange(len(counted))) else []
+
+
+def _blank(table: Table, names: Sequence[str]) -> list[str]:
+    """Columns without a name or a value, which separators at the end of every line make."""
+    nameless = [name for name in names if _NAMELESS.fullmatch(name)]
+    return [name for name in nameless if table.fetch(name).is_null().all()]
 
 
 def _wide_targets(asked: Asked, free: Sequence[str]) -> tuple[str, ...]:

@@ -109,6 +109,10 @@ def text(path: Path) -> Text:
             raise InputError(f"{path} is empty: it has blank lines only.")
         content = (path.read_bytes() if content is None else content).removeprefix(_UTF8_MARK).lstrip(b"\r\n")
     start = start if content is None else content[:_SAMPLE_BYTES]
+    if b"\r" in start and b"\n" not in start:
+        # How old Macs end lines, and Excel still does on demand.
+        content = (path.read_bytes() if content is None else content).replace(b"\r", b"\n")
+        start = content[:_SAMPLE_BYTES]
     lines = start.removeprefix(_UTF8_MARK).decode("utf-8", errors="replace")
     if not whole:
         lines = lines[: lines.rfind("\n") + 1]

@@ -182,8 +182,8 @@ def _list_pairs() -> int:
     for model in dict.fromkeys(pair.model for pair in found):
         marks = {pair.attention: "-" if pair.reason else "yes" for pair in found if pair.model == model}
         lines.append(f"{model:<{width}}  " + "  ".join(marks[name].ljust(len(name)) for name in names).rstrip())
-    reasons = dict.fromkeys(f"{pair.model} with {pair.attention}: {pair.reason}" for pair in found if pair.reason)
-    _print([*lines, "", *reasons])
+    told = [(pair, pair.reason or pair.caution) for pair in found]
+    _print([*lines, "", *(f"{pair.model} with {pair.attention}: {words}" for pair, words in told if words)])
     return 0
 
 

@@ -31,6 +31,8 @@ _SHELF = Shelf(
 )
 _BASELINES = Shelf("rearview.models.baselines", "model", needs=("Settings", "Network", "PACKAGE"))
 _CONTRACT = ("Model", "ModelClaims", "Shape")
+_SIZES = ("width", "heads", "feed_forward", "router")
+"""Settings of networks that no map can be built with below 1."""
 
 
 def names() -> list[str]:
@@ -110,6 +112,7 @@ def create(
     shape = Shape(channels, lookback, steps, marks, future, asks, classes)
     _refuse_unanswerable(name, asks)
     chosen = settings_from(module.Settings, name, settings)
+    _refuse_nothing(name, chosen)
     settled = attention_of(name, chosen, attention)
     inside = () if settled is None else (settled,)
     return _adapters.wrap(module.Network(shape, chosen, *inside), name, adapters)
@@ -128,6 +131,13 @@ def _is_installed(name: str) -> bool:
     from importlib.util import find_spec
 
     return find_spec(_BASELINES.module(name).PACKAGE) is not None
+
+
+def _refuse_nothing(name: str, settings: Any) -> None:
+    for size in _SIZES:
+        given = getattr(settings, size, None)
+        if given is not None and given < 1:
+            raise SettingsError(f"{name}: {size} is {given}; it must be at least 1.")
 
 
 def _refuse_unanswerable(name: str, asks: "Asks") -> None:

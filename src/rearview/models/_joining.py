@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from rearview.attention._watched import watched
 from rearview.embed import Dropout
 from rearview.models import kernels
 
@@ -75,18 +76,14 @@ def _held(norm: nn.LayerNorm, x: Tensor, branch: Tensor | None = None) -> bool:
 
 def _replaced(drop: Dropout, other: nn.Module | None) -> bool:
     """Whether a kernel may stand for these two: in training, and where nobody waits for their calls."""
-    return drop.training and drop.rate < 1 and not _watched(drop) and (other is None or not _watched(other))
-
-
-def _watched(module: nn.Module) -> bool:
-    return bool(module._forward_hooks or module._forward_pre_hooks or module._backward_hooks)
+    return drop.training and drop.rate < 1 and not watched(drop) and (other is None or not watched(other))
 
 
 def _product(x: Tensor, layer: nn.Module | None) -> tuple[Tensor, Tensor | None]:
     """What a layer makes of x, and the bias that is still to be added: that of a plain linear map."""
     if layer is None:
         return x, None
-    if type(layer) is not nn.Linear or _watched(layer):
+    if type(layer) is not nn.Linear or watched(layer):
         return layer(x), None
     return functional.linear(x, layer.weight), layer.bias
 

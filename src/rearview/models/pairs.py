@@ -1,10 +1,11 @@
 """Which mechanism goes into which network: every pair is built once; a refusal is the constructor's own sentence."""
 
+import warnings
 from dataclasses import dataclass
 
 from rearview import attention as mechanisms
 from rearview import models
-from rearview.errors import SettingsError
+from rearview.errors import RearviewWarning, SettingsError
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,21 +16,30 @@ class Pair:
     attention: str
     reason: str
     """Why they do not go together; empty where they do."""
+    caution: str = ""
+    """What to know before training them together; empty where there is nothing."""
 
 
 def matrix() -> list[Pair]:
     """Every pair of a network with attention and a mechanism."""
     networks = [name for name in models.names() if models.claims(name).attention]
-    return [Pair(model, name, refusal(model, name)) for model in networks for name in mechanisms.names()]
+    return [tried(model, name) for model in networks for name in mechanisms.names()]
 
 
 def refusal(model: str, name: str) -> str:
     """Why a network and a mechanism do not go together; empty where they do."""
+    return tried(model, name).reason
+
+
+def tried(model: str, name: str) -> Pair:
+    """A network and a mechanism, built together at their defaults."""
     import torch
 
-    with torch.random.fork_rng(devices=[]):
+    with torch.random.fork_rng(devices=[]), warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always", RearviewWarning)
         try:
             models.create(model, channels=3, lookback=48, steps=12, attention=name)
         except SettingsError as problem:
-            return str(problem)
-    return ""
+            return Pair(model, name, str(problem))
+    cautions = [str(one.message) for one in told if issubclass(one.category, RearviewWarning)]
+    return Pair(model, name, "", " ".join(cautions))

@@ -4,6 +4,7 @@ post-norm: x = norm(x + drop(attend(x)));   x = norm(x + drop(feed_forward(x)))
 pre-norm:  x = x + drop(attend(norm(x)));   x = x + drop(feed_forward(norm(x)))
 """
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -13,9 +14,10 @@ import torch
 from torch import Tensor, nn
 
 from rearview import attention
+from rearview.attention._watched import watched
 from rearview.attention.contract import Attention, Carry, Mask, Site, Tokens, Weights
 from rearview.embed import Dropout
-from rearview.errors import SettingsError
+from rearview.errors import RearviewWarning, SettingsError
 from rearview.models._joining import joined, normalised, widened
 from rearview.models._parts import in_parts
 
@@ -160,6 +162,9 @@ class FeedForward(nn.Sequential):
 
     def onto(self, x: Tokens, seen: Tokens, norm: nn.Module | None = None, mask: Mask | None = None) -> Tokens:
         """norm(x + self(seen)), without the norm if there is none."""
+        if watched(self):
+            summed = x + self(seen)
+            return summed if norm is None else norm(summed, mask)
         *widening, dropped, narrow, last = self
         assert isinstance(dropped, Dropout)
         assert isinstance(last, Dropout)
@@ -272,7 +277,8 @@ class Stack(nn.Module):
     """Blocks in a row, all with the same mechanism, and an optional norm at the end.
 
     `residual_scores` lets each layer add its attention scores to those of the layers before, for mechanisms that can.
-    A part that all layers have in common (MICA's shared gate) is owned here, under one name.
+    A part that all layers have in common (MICA's shared gate) is owned here, under one name. Of a mechanism that does
+    not go well with batch norm it warns.
     """
 
     def __init__(
@@ -289,6 +295,15 @@ class Stack(nn.Module):
         if depth < 1:
             raise SettingsError(f"depth is {depth}; a stack needs at least one block.")
         layers, self.shared = mechanisms(site, depth, spec)
+        needed = layers[0].claims.batch_norm_needs
+        if settings.norm == "batch" and needed is not None:
+            warnings.warn(
+                f"{attention.split(spec)[0]} tends to end as a forecast of the mean in {site.host}: nothing bounds its "
+                f"weights, and a batch norm goes by the largest. Give {needed}, or take a network with layer norms, "
+                "such as patchtst_tslib.",
+                RearviewWarning,
+                stacklevel=4,
+            )
         self.blocks = nn.ModuleList(Block(layer, site.width, settings) for layer in layers)
         self.residual_scores = residual_scores and all(layer.claims.carries_scores for layer in layers)
         self.final = norm(final_norm, site.width, settings.norm_eps) if final_norm else None

@@ -46,8 +46,8 @@ class Network(Mixed):
 
     def __init__(self, shape: Shape, settings: Settings) -> None:
         refuse_marks(shape, "tsmixer", "mixes the channels of a window")
-        if settings.depth < 1 or settings.width < 1:
-            raise SettingsError(f"width is {settings.width} and depth is {settings.depth}; both must be at least 1.")
+        if settings.depth < 1:
+            raise SettingsError(f"depth is {settings.depth}; it must be at least 1.")
         blocks = (Block(shape, settings) for _ in range(settings.depth))
         super().__init__(shape, settings.normalise, nn.Sequential(*blocks), settings.dropout)
 

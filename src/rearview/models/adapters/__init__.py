@@ -55,6 +55,10 @@ def split(spec: Spec) -> tuple[str, dict[str, Any]]:
     """Name and settings of `"lift"` or `{"name": "lift", "leaders": 2}`."""
     if isinstance(spec, str):
         return spec, {}
+    if not isinstance(spec, Mapping):
+        raise SettingsError(
+            f"An adapter is a name, such as 'lift', or a mapping with a name and settings, not {spec!r}."
+        )
     settings = dict(spec)
     if "name" not in settings:
         raise SettingsError(f"An adapter given as a mapping needs a 'name'; got the keys {', '.join(settings)}.")
