@@ -52,7 +52,11 @@ def test_ranges_to_draw_from() -> None:
         "depth": Range(-1.0, 3.0),
         "bias": ("a", "b"),
     }
-    for text in ("a=1..", "a=..1", "a=2..1", "a=1..1", "a=0..1:lin", "a=x..y"):
+    assert choices("width=64..256:32, dropout=0..0.5:0.1", "--try") == {
+        "width": Range(64.0, 256.0, step=32.0),
+        "dropout": Range(0.0, 0.5, step=0.1),
+    }
+    for text in ("a=1..", "a=..1", "a=2..1", "a=1..1", "a=0..1:lin", "a=0..1:", "a=x..y", "a=0..inf", "a=0..1:nan"):
         with pytest.raises(UsageError, match="--try takes a range as its least and its greatest number"):
             choices(text, "--try")
 

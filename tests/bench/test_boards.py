@@ -185,6 +185,13 @@ def test_contrasts_are_against_softmax():
     assert (best.p_value, best.corrected) == pytest.approx((2 / 2**7, 4 / 2**7))
 
 
+def test_an_interval_needs_blocks_to_draw_from():
+    few = [one for one in grid() if one.horizon < 10]
+    own = standings.standings(boards(FORECASTING, few))[1]
+    assert own.judgement.blocks == 3
+    assert [one.interval for one in standings.contrasts(own)] == [None, None]
+
+
 def test_mechanisms_are_measured_by_softmax_on_the_same_footing():
     longer = '{"batch":32,"epochs":100}'
     rows = [row(attention=name, mse=mse) for name, mse in (("softmax", 1.0), ("toa", 0.9), ("caps", 0.8))]

@@ -121,8 +121,12 @@ def test_wrong_names_and_sizes_are_refused(tmp_path):
         synthetic.get("flipflip")
     with pytest.raises(SettingsError, match=r"flipflop has no arm 'alibbi'.*mha"):
         synthetic.run("flipflop", out=tmp_path, arms=("alibbi",))
-    with pytest.raises(SettingsError, match="must be a multiple of stretch"):
+    with pytest.raises(SettingsError, match="must be a multiple of it"):
         synthetic.get("harmonic").sized(False, {"steps": 250})
+    with pytest.raises(SettingsError, match="stretch is 0; steps must be a multiple"):
+        make("flipflop", tmp_path, stretch=0)
+    with pytest.raises(SettingsError, match=r"tested is 2; so few signals are not of all regimes \(stationary, "):
+        make("harmonic", tmp_path, tested=2)
     with pytest.raises(SettingsError, match="no setting 'step'"):
         synthetic.get("harmonic").sized(False, {"step": 200})
     with pytest.raises(SettingsError, match="workers is 0"):

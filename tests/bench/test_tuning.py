@@ -107,6 +107,15 @@ def test_one_seed_is_one_list_of_draws_and_ranges_are_kept():
     assert sum(each["a"] < 1e-2 for each in found) > 10  # two of three decades
 
 
+def test_a_range_with_a_step_gives_its_steps_alone():
+    space = {"width": Range(64, 256, whole=True, step=32), "dropout": Range(0.0, 0.5, step=0.1)}
+    found = drawn(Tuning(60, space), 1)
+    assert {each["width"] for each in found} == set(range(64, 257, 32))
+    assert all(isinstance(each["width"], int) for each in found)
+    assert {each["dropout"] for each in found} == {0.0, 0.1, 0.2, 0.3, 0.4, 0.5}
+    assert Tuning(60, space).budget()["space"] == {"width": "64..256:32", "dropout": "0..0.5:0.1"}
+
+
 def test_draws_learn_from_the_ones_before():
     asked = Tuning(40, {"a": Range(0.0, 1.0)})
     values = [each["a"] for each in drawn(asked, judge=lambda candidate: abs(candidate["a"] - 0.3))]
@@ -187,6 +196,11 @@ def test_a_tuned_row_stands_beside_no_printed_number():
         (lambda: Range(2, 1), r"2\.\.1 is no range to draw from"),
         (lambda: Range(0, 1, log=True), "above 0 on the logarithmic scale"),
         (lambda: Range(0.5, 3, whole=True), "begins and ends with one"),
+        (lambda: Range(1, 3, whole=True, step=0.5), "and so is its step"),
+        (lambda: Range(64, 250, step=32), r"64\.\.250:32 is no range to draw from: a step leads from the first"),
+        (lambda: Range(64, 250, step=-1), "64..250:-1 is no range"),
+        (lambda: Range(1, 3, step=4), "1..3:4 is no range"),
+        (lambda: Range(1, 9, log=True, step=2), "none on the logarithmic scale"),
         (lambda: Tuning(0, SPACE), "A search of 0 trials"),
         (lambda: Tuning(3, {}), "needs settings to draw"),
         (lambda: Tuning(3, {"a": ()}), "at least one value"),

@@ -3,13 +3,14 @@
 import json
 from collections import Counter
 from types import SimpleNamespace
+from typing import NamedTuple
 
 import pytest
 
 from rearview.bench import experiments, read, sweep
 from rearview.bench.tuning import Range
 from rearview.cli import main
-from rearview.jobs import reproduce
+from rearview.jobs import grid, reproduce
 
 
 @pytest.fixture
@@ -25,7 +26,7 @@ def swept(monkeypatch):
     monkeypatch.setattr(
         reproduce, "_reachable", lambda experiment, chosen, data: (_chosen(experiment, chosen), Counter())
     )
-    monkeypatch.setattr(reproduce, "_check_first", lambda cells, plan: None)
+    monkeypatch.setattr(grid, "_check_first", lambda cells, plan: None)
     return asked
 
 
@@ -115,9 +116,30 @@ def test_the_table_tells_the_memory(tmp_path, capsys):
             SimpleNamespace(train_seconds=1.0, peak_memory_bytes=memory, training='{"epochs":1,"batch":2}')
             for memory in (3 * 2**20, None, 2**31)
         ],
-        metric="mse", mean=0.5, std=0.1, difference=None, verdict=None,
+        metric="mse", mean=0.5, std=0.1, difference=None, verdict="", shortfall="",
     )  # fmt: skip
     assert reproduce._line(comparison)[-2:] == ("1", "2,048 MiB")
+
+
+class Timed(NamedTuple):
+    created: str
+    total_seconds: float
+    device: str = "cpu"
+
+
+def test_a_verdict_tells_a_smaller_budget_and_seconds_that_include_waiting():
+    plain = SimpleNamespace(verdict="worse", shortfall="")
+    assert reproduce._verdict(plain) == "worse"
+    assert reproduce._verdict(SimpleNamespace(verdict="worse", shortfall="3 of 10 epochs")) == (
+        "worse (smaller budget: 3 of 10 epochs)"
+    )
+    assert reproduce._verdict(SimpleNamespace(verdict="", shortfall="")) == "-"
+    first, second, alone = (Timed(f"2026-01-02T03:{at}+00:00", 30.0) for at in ("01:00", "01:10", "09:00"))
+    shown = [SimpleNamespace(rows=(first, alone))]
+    assert reproduce._waiting(shown, [first, second, alone]) == [
+        "seconds: 1 of 2 runs shared their device, so theirs include waiting"
+    ]
+    assert reproduce._waiting(shown, [first, alone]) == []
 
 
 BENCH = ["bench", "--dataset", "ETTh1", "--model", "patchtst", "--device", "cpu"]
@@ -125,8 +147,8 @@ BENCH = ["bench", "--dataset", "ETTh1", "--model", "patchtst", "--device", "cpu"
 
 def test_a_grid_leaves_out_pairs_that_do_not_go_together_and_says_why(swept, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    grid = ["bench", "--dataset", "ETTh1", "--horizon", "96,192", "--device", "cpu"]
-    assert main([*grid, "--model", "patchtst,itransformer,dlinear", "--attention", "softmax,rbca"]) == 0
+    command = ["bench", "--dataset", "ETTh1", "--horizon", "96,192", "--device", "cpu"]
+    assert main([*command, "--model", "patchtst,itransformer,dlinear", "--attention", "softmax,rbca"]) == 0
     made = [(cell.model, cell.attention and cell.attention["name"], cell.horizon) for cell in swept[0].cells]
     assert made == [
         ("patchtst", "softmax", 96), ("patchtst", "rbca", 96), ("itransformer", "softmax", 96), ("dlinear", None, 96),
@@ -138,10 +160,44 @@ def test_a_grid_leaves_out_pairs_that_do_not_go_together_and_says_why(swept, tmp
 
 def test_a_grid_without_a_pair_that_goes_together_is_refused_before_any_row(swept, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    grid = ["bench", "--dataset", "ETTh1", "--device", "cpu", "--model", "itransformer"]
+    command = ["bench", "--dataset", "ETTh1", "--device", "cpu", "--model", "itransformer"]
     for asked in ("rbca", "rbca,caps"):
-        assert "tokens" in refused([*grid, "--attention", asked], capsys)
+        assert "tokens" in refused([*command, "--attention", asked], capsys)
     assert swept == []
+
+
+def test_settings_go_to_the_networks_that_have_them_and_the_others_are_named(swept, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    command = ["bench", "--dataset", "ETTh1", "--device", "cpu", "--model", "patchtst,itransformer,seasonal_naive"]
+    assert main([*command, "--set", "width=8,patch=4,period=7,adapters=lift", "--train", "epochs=2"]) == 0
+    plan = swept[0].plan
+    asked = {cell.model: plan.arguments(cell, 0) for cell in swept[0].cells}
+    assert {name: (found["settings"], found["training"]) for name, found in asked.items()} == {
+        "patchtst": ({"width": 8, "patch": 4, "adapters": "lift"}, {"epochs": 2}),
+        "itransformer": ({"width": 8, "adapters": "lift"}, {"epochs": 2}),
+        "seasonal_naive": ({"period": 7, "adapters": "lift"}, None),
+    }
+    told = capsys.readouterr().err
+    assert "--set width=8 leaves seasonal_naive as published: no such setting there." in told
+    assert "--set patch=4 leaves itransformer, seasonal_naive as published" in told
+    assert "--set period=7 leaves patchtst, itransformer as published" in told
+    assert "--train leaves seasonal_naive as published: nothing to train there." in told
+    assert "adapters" not in told
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ("--model patchtst,dlinear --set widht=8", "no setting of patchtst, dlinear. Did you mean 'width'?"),
+        ("--model dlinear --set width=8", "--set names 'width', which is no setting of dlinear."),
+        ("--model seasonal_naive --train epochs=2", "seasonal_naive has nothing to train"),
+        ("--model patchtst,seasonal_naive --train epoch=2", "training has no setting 'epoch'. Did you mean 'epochs'?"),
+    ],
+)
+def test_settings_that_no_network_has_are_refused(options, sentence, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert sentence in refused(["bench", "--dataset", "ETTh1", "--device", "cpu", *options.split()], capsys)
+    assert not list(tmp_path.glob("*.csv"))
 
 
 def test_settings_are_tried_where_a_mechanism_has_them(swept, tmp_path, monkeypatch):
@@ -175,12 +231,10 @@ def test_settings_are_drawn_as_often_for_every_network_and_mechanism(swept, tmp_
 def test_a_search_with_adapters_on_a_stand_in_runs_from_the_command_line(tmp_path, capsys):
     results = tmp_path / "rows.csv"
     command = [
-        "bench", "--dataset", "PEMS08-standin:150", "--model", "dlinear,seasonal_naive", "--lookback", "12",
-        "--horizon", "3", "--device", "cpu", "--results", str(results), "--train", "epochs=1,windows_per_epoch=16",
+        "bench", "--dataset", "PEMS08-standin:150", "--model", "dlinear", "--lookback", "12", "--horizon", "3",
+        "--device", "cpu", "--results", str(results), "--train", "epochs=1,windows_per_epoch=16",
         "--set", "adapters=[decorrelate,channel_heads]", "--tune", "2", "--try", "learning_rate=1e-4..1e-2:log",
     ]  # fmt: skip
-    assert main(command) == 1  # seasonal_naive has nothing to train
-    command[4] = "dlinear"
     assert main(command) == 0
     [made] = read(results)
     assert (made.dataset, made.channels, made.adapters) == (

@@ -101,6 +101,41 @@ class Opened:
         assert self.run("return document.documentElement.scrollWidth <= window.innerWidth")
 
 
+def brightest(page: Opened, box: str) -> int:
+    """Of the pixels down the right edge of a table's rows inside `box`: the lightest, from 0 to 255."""
+    element = page.driver.find_element("css selector", box)
+    return page.driver.execute_async_script(
+        "const [box, data, done] = arguments; const image = new Image();"
+        "image.onload = () => { const canvas = new OffscreenCanvas(image.width, image.height).getContext('2d');"
+        "canvas.drawImage(image, 0, 0);"
+        "const top = box.querySelector('tbody').getBoundingClientRect().top - box.getBoundingClientRect().top;"
+        "const { data } = canvas.getImageData(image.width - 3, top + 2, 1, image.height - top - 4);"
+        "done(Math.max(...data.filter((value, place) => place % 4 === 0))); };"
+        "image.src = `data:image/png;base64,${data}`;",
+        element,
+        element.screenshot_as_base64,
+    )
+
+
+def test_a_table_that_goes_on_to_the_right_has_a_shadow_there(driver: Any, tmp_path: Path):
+    import small_results
+
+    from rearview.jobs.results_page import read, summarise
+    from rearview.report import results
+
+    told = summarise(read([str(path) for path in small_results.write(tmp_path)]), "rearview report study.csv")
+    path = results.write(tmp_path / "results.html", told)
+    narrow = Opened(driver, path, 420)
+    assert (
+        narrow.run("const box = document.querySelector('#short .scroll'); return box.scrollWidth - box.clientWidth") > 8
+    )
+    paper = int(narrow.run("return getComputedStyle(document.body).backgroundColor.match(/\\d+/)[0]"))
+    assert brightest(narrow, "#short .scroll") < paper - 10
+    narrow.run("document.querySelector('#short .scroll').scrollLeft = 9999")
+    assert brightest(narrow, "#short .scroll") >= paper - 1
+    assert brightest(Opened(driver, path, 1280), "#short .scroll") >= paper - 1
+
+
 @pytest.mark.parametrize("width", [1400, 400])
 def test_another_column_is_drawn_when_picked(driver: Any, pages: dict[str, Path], seven: Summary, width: int):
     page = Opened(driver, pages["seven"], width)

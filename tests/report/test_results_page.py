@@ -153,7 +153,8 @@ def test_ours_and_printed_are_tallied_by_table(page: str, summary: ResultsSummar
     told = section(page, "papers")
     mine = [one for one in summary.besides if (one.table, one.protocol) == ("rbca:T1", "clean")]
     counts = [sum(one.verdict == verdict for one in mine) for verdict in papers_tables.VERDICTS]
-    cells = "".join(f"<td>{count}</td>" for count in (len(mine), *counts))
+    short = sum(bool(one.shortfall) for one in mine)
+    cells = "".join(f"<td>{count}</td>" for count in (len(mine), *counts, short))
     assert re.search(rf'rbca:T1</th><td class="words">clean</td>{cells}<td>\d+\.\d %</td>', told)
     assert told.count('<i class="dot ') == sum(one.difference is not None for one in summary.besides)
 
@@ -178,7 +179,59 @@ def test_changes_have_a_sign_unless_they_round_to_nothing(percent: float, shown:
 
 def test_the_verdict_says_whether_it_is_significant(summary: ResultsSummary):
     assert summary.verdict.startswith("Forecasting: patchtst + toa has the best average rank")
-    assert "significantly better than 3 of 3 others" in summary.verdict
+    assert "significantly better than 2 of 2 others" in summary.verdict
+
+
+def test_the_verdict_is_on_equal_budgets_or_says_that_they_differ(summary: ResultsSummary, page: str, tmp_path: Path):
+    # Over every candidate there is a comparison of more, but one of them has fewer seeds.
+    assert "of 3 mechanisms in patchtst, over 8 blocks under clean, on equal budgets" in summary.verdict
+    short = section(page, "short")
+    assert re.search(r'every candidate</th>.*?<td class="words">seeds 1 to 3</td>', short)
+    assert re.search(r'mechanisms in patchtst</th>.*?<td class="words">equal</td>', short)
+    assert "Budgets differ (seeds 1 to 3), so ranks tell of budgets, too." in section(page, "ranks")
+    path = tmp_path / "unlike.csv"
+    for model, epochs, mse in (("dlinear", 10, 0.5), ("mlp", 100, 0.4)):
+        for horizon in (96, 192):
+            training = json.dumps({"batch": 32, "epochs": epochs})
+            facts = {"attention": "", "settings": "{}", "training": training}
+            store.append(path, small_results.row(model=model, horizon=horizon, mse=mse, **facts))
+    told = summarise(read([str(path)]), "").verdict
+    assert "mlp has the best average rank" in told
+    assert "their budgets differ (epochs 10 to 100)" in told
+
+
+def test_a_smaller_budget_stands_beside_its_verdict(tmp_path: Path):
+    path = tmp_path / "short.csv"
+    for epochs in (100, 30):
+        training = json.dumps({"batch": 128, "epochs": epochs, "patience": 100})
+        store.append(path, small_results.row(training=training, epochs=epochs, mse=0.5, mae=0.5))
+    page = results.render(summarise(read([str(path)]), ""))
+    told = section(page, "papers")
+    assert '<td class="words">worse <small>(smaller budget)</small></td>' in told
+    assert '<td class="words">worse</td>' in told
+    faint = re.findall(r'<i class="dot worse faint" [^>]*title="([^"]*)"', told)
+    assert faint
+    assert all(words.endswith("worse under clean, smaller budget: 30 of 100 epochs") for words in faint)
+    assert re.search(r"<b>0 of \d+</b> <span>printed numbers [^<]*, \d+ of them with a smaller budget</span>", page)
+
+
+def test_times_of_runs_that_shared_a_device_are_marked(tmp_path: Path):
+    path = tmp_path / "crowd.csv"
+    moments = {"softmax": "03:04:05", "rbca": "03:04:15", "toa": "09:00:00"}
+    for name, moment in moments.items():
+        store.append(path, small_results.row(attention=name, created=f"2026-01-02T{moment}+00:00"))
+    found = summarise(read([str(path)]), "")
+    page = results.render(found)
+    boards = section(page, "leaderboards")
+    assert boards.count("<td>1 min 0 s\u00a0*</td><td>2.00 ms\u00a0*</td>") == 2
+    assert boards.count("<td>1 min 0 s</td><td>2.00 ms</td>") == 1
+    assert "* Other runs shared the device: the time includes waiting." in boards
+    assert any(note.startswith("2 of 3 runs ran at the same time as others") for note in found.notes)
+    company = {entry["attention"]: entry["company"] for entry in json.loads(results.encode(found))["entries"]}
+    assert company == {"softmax": True, "rbca": True, "toa": False}
+    quiet = tmp_path / "quiet.csv"
+    store.append(quiet, small_results.row())
+    assert "includes waiting" not in results.render(summarise(read([str(quiet)]), ""))
 
 
 def test_what_was_left_out_or_mixed_is_told(summary: ResultsSummary, page: str):

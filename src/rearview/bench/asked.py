@@ -3,7 +3,7 @@
 import ast
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 import torch
@@ -126,6 +126,12 @@ def ask(
         settings=asdict(built),
         training=_training(trained, seed) if claims.trains else None,
     )
+
+
+def known(model: str) -> list[str]:
+    """Every setting that can be given for a network: its own, its calendar where it has a place for one, adapters."""
+    own = [field.name for field in fields(models.settings_of(model))]
+    return [*own, *(["calendar"] if models.claims(model).uses_marks else []), "adapters"]
 
 
 def _under(protocol: Protocol, attention: Spec) -> Spec:

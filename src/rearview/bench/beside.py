@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from rearview.bench import experiments, published
+from rearview.bench import budget, experiments, published
 from rearview.bench.boards import Board, Entry, Score, once
 from rearview.bench.candidates import Candidate, candidates
 from rearview.bench.compare import as_asked, compare, judged, own
@@ -33,6 +33,8 @@ class Beside:
     difference: float | None
     """Ours against theirs, in percent."""
     verdict: str
+    shortfall: str = ""
+    """By how much ours was trained for less than the paper's own settings allow; empty where it was not."""
 
     @property
     def table(self) -> str:
@@ -100,8 +102,22 @@ def others(task: Task, boards: Sequence[Board]) -> list[Beside]:
             if score is not None and _matches(entry, number):
                 difference = 100 * (score.mean / number.value - 1) if number.value else None
                 verdict = judged(score, number, lower_is_better=task.lower_is_better)
-                found.append(Beside(number, entry.protocol, entry.name, entry.rows, score, difference, verdict))
+                short = _shortfall(task, entry.rows)
+                found.append(Beside(number, entry.protocol, entry.name, entry.rows, score, difference, verdict, short))
     return found
+
+
+def _shortfall(task: Task, rows: Sequence[Any]) -> str:
+    """How much less runs of classification or detection were trained than those of the paper that prints numbers."""
+    from rearview.bench import classification, detection
+    from rearview.data import labelled
+
+    row = rows[0]
+    if task is CLASSIFICATION:
+        return budget.shortfall(rows, classification.TRAINING, row.train_cases)
+    known = labelled.get(row.dataset)
+    windows = (row.train_rows - row.lookback) // known.step + 1
+    return budget.shortfall(rows, {**detection.TRAINING, "epochs": known.epochs}, windows)
 
 
 def coverage(rows: Sequence[Row]) -> list[Coverage]:
@@ -146,8 +162,8 @@ def _beside(experiment: Experiment, group: tuple[str, list[Row]]) -> list[Beside
         assert one.number is not None
         assert one.mean is not None
         score = Score(one.mean, one.std, len(one.rows))
-        label = name or one.cell.label
-        found.append(Beside(one.number, rows[0].protocol, label, one.rows, score, one.difference, one.verdict))
+        label, protocol = name or one.cell.label, rows[0].protocol
+        found.append(Beside(one.number, protocol, label, one.rows, score, one.difference, one.verdict, one.shortfall))
     return found
 
 

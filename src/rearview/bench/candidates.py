@@ -146,14 +146,14 @@ def particulars(row: Row) -> str:
 def _as_usual(row: Row) -> Row:
     """The row as its protocol has it where no settings are given; as it is where that is not known any more."""
     try:
-        return replace(row, **_usual(row.dataset, row.model, row.lookback, row.horizon, row.attention, row.protocol))
+        return replace(row, **usual(row.dataset, row.model, row.lookback, row.horizon, row.attention, row.protocol))
     except SettingsError:
         return row
 
 
 @cache
-def _usual(dataset: str, model: str, lookback: int, horizon: int, attention: str, protocol: str) -> dict[str, Any]:
-    """The columns of settings that a run has where none are given."""
+def usual(dataset: str, model: str, lookback: int, horizon: int, attention: str, protocol: str) -> dict[str, Any]:
+    """The columns of settings that a run has where none are given; what is not known any more is refused."""
     from rearview.bench.asked import ask
 
     asked = ask(

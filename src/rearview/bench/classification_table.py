@@ -1,20 +1,18 @@
 """Classification rows as a table beside TOA's table 8: accuracies by set and mechanism, ranks, a test against softmax.
 
 Ranks and the signed-rank test need the same sets for every mechanism, so they are taken over the sets that all
-mechanisms have. The test is Wilcoxon's, exact (every sign pattern counted), two-sided; zeros are left out, ties share
-their mean rank.
+mechanisms have. The test is Wilcoxon's, two-sided.
 """
 
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from rearview.bench import published
 from rearview.bench.classification_row import ClassificationRow
+from rearview.bench.statistics import ranks, signed_rank
 
 SOFTMAX = "softmax"
 
@@ -83,8 +81,9 @@ def standings(found: Sequence[Cell]) -> list[Standing]:
     sets = [d for d in dict.fromkeys(cell.dataset for cell in found) if all((d, n) in by_place for n in names)]
     if not sets or SOFTMAX not in names:
         return []
-    ours = np.array([[by_place[d, n].accuracy for n in names] for d in sets])
-    ranked = _ranks(-ours).mean(axis=0)
+    # Means of the same numbers in another order differ in the last digit; that is no difference.
+    ours = np.array([[by_place[d, n].accuracy for n in names] for d in sets]).round(12)
+    ranked = ranks(ours, lower_is_better=False).mean(axis=0)
     theirs = _published_ranks(by_place, sets, names)
     base = ours[:, names.index(SOFTMAX)]
     table = [
@@ -95,27 +94,12 @@ def standings(found: Sequence[Cell]) -> list[Standing]:
             rank=float(ranked[column]),
             wins=int((ours[:, column] > base).sum()),
             losses=int((ours[:, column] < base).sum()),
-            p_value=signed_rank(ours[:, column] - base),
+            p_value=signed_rank(ours[:, column], base).p_value,
             published_rank=theirs.get(name),
         )
         for column, name in enumerate(names)
     ]
     return sorted(table, key=lambda one: one.rank)
-
-
-def signed_rank(differences: NDArray[np.float64]) -> float:
-    """The two-sided p-value of Wilcoxon's signed-rank test, every sign pattern counted."""
-    kept = differences[np.abs(differences) > 1e-12]
-    if not len(kept):
-        return 1.0
-    # Twice the ranks are whole numbers even where ties share a mean rank.
-    doubled = np.rint(2 * _ranks(np.abs(kept)[None])[0]).astype(np.int64)
-    ways = np.zeros(int(doubled.sum()) + 1)
-    ways[0] = 1
-    for rank in doubled:
-        ways[rank:] = ways[rank:] + ways[: len(ways) - rank]
-    below = int(min(doubled[kept > 0].sum(), doubled[kept < 0].sum()))
-    return float(min(1.0, 2 * ways[: below + 1].sum() / ways.sum()))
 
 
 def lines(rows: Sequence[ClassificationRow], protocol: str) -> list[str]:
@@ -163,11 +147,4 @@ def _published_ranks(by_place: dict[tuple[str, str], Cell], sets: list[str], nam
     if len(printed) < 2:
         return {}
     values = np.array([[by_place[d, n].published for n in printed] for d in sets], dtype=np.float64)
-    return dict(zip(printed, _ranks(-values).mean(axis=0).tolist(), strict=True))
-
-
-def _ranks(values: NDArray[Any]) -> NDArray[np.float64]:
-    """Ranks along the last axis, 1 the smallest; equals share their mean rank."""
-    below = (values[..., None, :] < values[..., :, None]).sum(-1)
-    equal = (values[..., None, :] == values[..., :, None]).sum(-1)
-    return below + (equal + 1) / 2
+    return dict(zip(printed, ranks(values, lower_is_better=False).mean(axis=0).tolist(), strict=True))

@@ -2,7 +2,8 @@
 
 Two numbers agree when they differ by no more than the larger of 2 % of the printed one and two standard errors of our
 mean over seeds, and then the verdict is "reproduced"; else "better" or "worse" (ours against theirs: every metric here
-is an error, lower is better). "not comparable" where the printed cell is doubtful.
+is an error, lower is better). "not comparable" where the printed cell is doubtful. A verdict on runs that were trained
+for less than the paper's own carries that with it: such a run can't refute a number.
 """
 
 import json
@@ -14,17 +15,20 @@ from typing import Any
 
 import numpy as np
 
-from rearview.bench import protocols
+from rearview.bench import budget, protocols
 from rearview.bench.boards import Score, failed, once
+from rearview.bench.candidates import usual
 from rearview.bench.experiments import Cell, Experiment
 from rearview.bench.identity import identity, with_defaults
 from rearview.bench.published import Number
 from rearview.bench.row import Row, as_json
+from rearview.errors import SettingsError
 
 SHARE = 0.02
 RULE = (
     "reproduced: the difference is at most 2 % of the printed number or two standard errors of our mean, whichever is "
-    "larger; better and worse are ours against theirs; not comparable: the printed cell is doubtful"
+    "larger; better and worse are ours against theirs; not comparable: the printed cell is doubtful; smaller budget: "
+    "ours was trained for less than the paper's own settings allow, so being worse refutes nothing"
 )
 
 
@@ -41,7 +45,9 @@ class Comparison:
     std: float | None
     """Over seeds; None with fewer than two."""
     broken: bool = False
-    """Whether runs were made for it, none of which came to an end."""
+    """Whether runs were made for it, none of which came to an end with a number."""
+    shortfall: str = ""
+    """By how much ours was trained for less than the paper's own settings allow; empty where it was not."""
 
     @property
     def difference(self) -> float | None:
@@ -73,8 +79,9 @@ def judged(ours: Score, number: Number, *, lower_is_better: bool) -> str:
 def compare(experiment: Experiment, rows: Sequence[Row], protocol: str | None = None) -> list[Comparison]:
     """Every printed number of an experiment beside our rows of the protocol (the experiment's own unless given)."""
     wanted = protocol or experiment.protocol
-    usable = [row for row in once(rows) if row.protocol == wanted]
-    lost = [row for row in failed(rows) if row.protocol == wanted]
+    ended = [row for row in once(rows) if row.protocol == wanted]
+    usable = [row for row in ended if _has_numbers(row)]
+    lost = [row for row in failed(rows) if row.protocol == wanted] + [row for row in ended if not _has_numbers(row)]
     found = []
     for cell in experiment.cells:
         numbers: Iterable[Number | None] = cell.numbers or (None,)
@@ -84,6 +91,10 @@ def compare(experiment: Experiment, rows: Sequence[Row], protocol: str | None = 
                 metrics = ("mse", "mae") if number is None else (number.metric,)
                 found += [_comparison(cell, number, metric, ours, experiment, broken) for metric in metrics]
     return found
+
+
+def _has_numbers(row: Row) -> bool:
+    return math.isfinite(row.mse + row.mae)
 
 
 def _alike(rows: Sequence[Row]) -> list[tuple[Row, ...]]:
@@ -166,4 +177,15 @@ def _comparison(
     values = [value(row, metric, experiment.paper == "mica") for row in rows]
     mean = float(np.mean(values)) if values else None
     std = float(np.std(values, ddof=1)) if len(values) > 1 else None
-    return Comparison(cell, number, metric, rows, mean, std, broken)
+    short = "" if number is None or not rows else _shortfall(experiment.protocol, rows)
+    return Comparison(cell, number, metric, rows, mean, std, broken, short)
+
+
+def _shortfall(protocol: str, rows: Sequence[Row]) -> str:
+    """How much less our rows were trained than the paper trains; empty where its training is not known any more."""
+    row = rows[0]
+    try:
+        found = usual(row.dataset, row.model, row.lookback, row.horizon, row.attention, protocol)
+    except SettingsError:
+        return ""
+    return budget.shortfall(rows, json.loads(found["training"]), row.train_windows)

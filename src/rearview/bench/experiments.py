@@ -35,6 +35,10 @@ class Cell:
     """Settings tried on validation: of the mechanism where a paper names a best one, or what a grid asks for."""
     tuning: Tuning | None = None
     """Settings drawn instead."""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """Of the network, on top of those that all cells of a sweep have."""
+    training: Mapping[str, Any] = field(default_factory=dict)
+    """The same of the training."""
     numbers: tuple[Number, ...] = field(default=(), compare=False)
 
     @property

@@ -8,12 +8,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rearview.bench import footing, statistics
+from rearview.bench import budget, footing, statistics
 from rearview.bench.boards import Board, Entry, Score
 from rearview.bench.boards import boards as remade
 from rearview.bench.kinds import Task
 
 Block = tuple[Any, ...]
+
+FEWEST = 4
+"""Blocks that an interval of 95 % needs: of fewer, draws can give no more than the lowest and the highest block."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +35,8 @@ class Standing:
     """[block, candidate], in the order of the judgement's names."""
     plain: Mapping[str, str]
     """By candidate: its network with softmax, the best where there are several; networks without one are left out."""
+    uneven: tuple[str, ...]
+    """In what candidates had unlike budgets, in words; empty: all had the same."""
     footing: str = ""
     """What sets these runs of a network apart from others of it, which are compared by themselves."""
 
@@ -52,7 +57,7 @@ class Contrast:
     change: float
     """Mean relative difference of the deciding measure, in percent."""
     interval: statistics.Interval | None
-    """Of the change, by a paired bootstrap over blocks; None with fewer than two."""
+    """Of the change, by a paired bootstrap over blocks; None where there are too few."""
     p_value: float
     corrected: float
     """After Holm's correction over the candidates of the standing."""
@@ -110,7 +115,7 @@ def contrasts(standing: Standing) -> list[Contrast]:
         column, base = scores[name], scores[against]
         change = 100 * (column / base - 1)
         won = statistics.record(column, base, lower_is_better=standing.task.lower_is_better)
-        interval = statistics.paired_interval(change, np.zeros_like(change)) if len(change) > 1 else None
+        interval = statistics.paired_interval(change, np.zeros_like(change)) if len(change) >= FEWEST else None
         found.append(Contrast(name, against, won, float(change.mean()), interval, p_values[place], corrected[place]))
     return found
 
@@ -134,10 +139,12 @@ def _standing(
     task: Task, protocol: str, model: str, entries: Sequence[Entry], place: Callable[[Entry], tuple[Block, str]]
 ) -> Standing | None:
     table: dict[str, dict[Block, float]] = defaultdict(dict)
+    granted: dict[str, dict[Block, budget.Budget]] = defaultdict(dict)
     who: dict[str, Entry] = {}
     for entry in entries:
         block, name = place(entry)
         who[name] = entry
+        granted[name][block] = budget.of(entry.rows)
         assert entry.score is not None
         # Means of the same numbers in another order differ in the last digit; that is no difference.
         table[name][block] = float(f"{entry.score.mean:.12g}")
@@ -150,7 +157,8 @@ def _standing(
     told = tuple(_told(block, len({block[2:] for block in blocks}) > 1) for block in blocks)
     left_out = tuple(name for name in table if name not in names)
     plain = _plain({name: who[name] for name in judgement.names})
-    return Standing(task, protocol, model, judgement, told, left_out, ordered, plain)
+    uneven = budget.uneven([granted[name][block] for name in names] for block in blocks)
+    return Standing(task, protocol, model, judgement, told, left_out, ordered, plain, uneven)
 
 
 def _plain(candidates: dict[str, Entry]) -> dict[str, str]:

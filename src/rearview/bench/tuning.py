@@ -6,6 +6,7 @@ Settings go by the names that `rearview.bench.search` gives them. The sampler is
 draws the same settings every time.
 """
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -27,6 +28,8 @@ class Range:
     """Draw evenly on the logarithmic scale."""
     whole: bool = False
     """Whole numbers alone."""
+    step: float | None = None
+    """From one number that can be drawn to the next; None: 1 between whole numbers, else any number can."""
 
     def __post_init__(self) -> None:
         if not self.low < self.high or (self.log and self.low <= 0):
@@ -34,11 +37,25 @@ class Range:
                 f"{self} is no range to draw from: the first number is the smaller one"
                 f"{', and above 0 on the logarithmic scale' if self.log else ''}."
             )
-        if self.whole and (self.low % 1 or self.high % 1):
-            raise SettingsError(f"{self} is a range of whole numbers, so it begins and ends with one.")
+        if self.whole and any(number % 1 for number in (self.low, self.high, self.step or 1)):
+            raise SettingsError(
+                f"{self} is a range of whole numbers, so it begins and ends with one"
+                f"{', and so is its step' if self.step else ''}."
+            )
+        if self.step is not None and (self.log or not self._reached(self.step)):
+            raise SettingsError(
+                f"{self} is no range to draw from: a step leads from the first number to the last in whole steps, and "
+                "there is none on the logarithmic scale."
+            )
+
+    def _reached(self, step: float) -> bool:
+        """Whether steps of that size end at the last number."""
+        count = (self.high - self.low) / step if step > 0 else 0.0
+        return round(count) > 0 and math.isclose(count, round(count), rel_tol=1e-9)
 
     def __str__(self) -> str:
-        return f"{self.low:.12g}..{self.high:.12g}{':log' if self.log else ''}"
+        manner = ":log" if self.log else "" if self.step is None else f":{self.step:.12g}"
+        return f"{self.low:.12g}..{self.high:.12g}{manner}"
 
 
 Values = Range | tuple[Any, ...]
@@ -107,5 +124,6 @@ def _drawn(trial: Any, name: str, values: Values) -> Any:
         # By place: a value can be anything that a setting can be, and optuna's choices can't.
         return values[trial.suggest_categorical(name, list(range(len(values))))]
     if values.whole:
-        return trial.suggest_int(name, int(values.low), int(values.high), log=values.log)
-    return trial.suggest_float(name, values.low, values.high, log=values.log)
+        return trial.suggest_int(name, int(values.low), int(values.high), step=int(values.step or 1), log=values.log)
+    drawn = trial.suggest_float(name, values.low, values.high, step=values.step, log=values.log)
+    return drawn if values.step is None else float(f"{drawn:.12g}")  # 3 steps of 0.1 are 0.3

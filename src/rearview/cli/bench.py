@@ -63,16 +63,18 @@ def bench(
         workers: Runs at once, each in a process of its own.
         seconds: Begin no run after this long.
         ray: Spread the runs over the Ray cluster at hand.
-        setting: Settings of the network, such as width=16,heads=4; default: as published for the data set. What stands
-            around it is one of them: adapters=lift or adapters=[decorrelate,channel_heads], the outermost first.
+        setting: Settings of the network, such as width=16,heads=4; default: as published for the data set. Of several
+            networks those get a setting that have it, and the others are named. What stands around a network is one
+            of them: adapters=lift or adapters=[decorrelate,channel_heads], the outermost first.
         training: Settings of the training, such as epochs=10; default: as published for the data set.
         tried: Values to try for settings of mechanism, network or training, such as alpha=0.25|0.5|1; several settings,
             separated by commas or each with a --try of its own, make a grid. Each is trained alike, and the best on
             validation is tested. What has none of these settings is run as it is.
         tune: Draw so many combinations by optuna instead of trying all, the same number for each network and mechanism.
-            --try may then have ranges, such as learning_rate=1e-5..1e-3:log or dropout=0..0.5.
+            --try may then have ranges, such as dropout=0..0.5, learning_rate=1e-5..1e-3:log on the logarithmic scale,
+            depth=1..4 (of a setting that counts: whole numbers), or with a step, width=64..256:32.
     """
-    from rearview.jobs.reproduce import grid_command
+    from rearview.jobs.grid import grid_command
 
     if seeds < 1:
         raise UsageError(f"--seeds is {seeds}; it must be at least 1.")
@@ -92,9 +94,9 @@ def bench(
             "results": results,
             "device": device,
             "again": again,
-            "settings": pairs(setting, "--set") or None,
-            "training": pairs(training, "--train") or None,
         },
+        settings=pairs(setting, "--set"),
+        training=pairs(training, "--train"),
         workers=workers,
         seconds=seconds,
         loss=loss or None,

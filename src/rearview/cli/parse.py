@@ -1,6 +1,7 @@
 """The command line's parser, and how its arguments are read."""
 
 import ast
+import math
 import shlex
 from contextvars import ContextVar
 from typing import Annotated, Any
@@ -98,23 +99,25 @@ def choices(text: str, flag: str) -> dict[str, Any]:
 
 
 def _range(text: str, flag: str) -> Any:
-    """1e-5..1e-3:log as a range; None for what has no dots between two ends."""
+    """1e-5..1e-3:log or 64..256:32 as a range; None for what has no dots between two ends."""
     from rearview.bench.tuning import Range
 
-    ends, _, scale = text.partition(":")
+    ends, colon, manner = text.partition(":")
     low, dots, high = ends.partition("..")
     if not dots:
         return None
+    log = manner == "log"
     try:
         first, last = float(low), float(high)
+        step = float(manner) if colon and not log else None
     except ValueError:
-        first, last = 1.0, 0.0
-    if scale not in ("", "log") or not first < last:
+        first, last, step = 1.0, 0.0, None
+    if not first < last or not math.isfinite(last - first) or (step is not None and not math.isfinite(step)):
         raise UsageError(
-            f"{flag} takes a range as its least and its greatest number, such as 0..0.5, or 1e-5..1e-3:log on the "
-            f"logarithmic scale; got {text!r}."
+            f"{flag} takes a range as its least and its greatest number, such as 0..0.5, 1e-5..1e-3:log on the "
+            f"logarithmic scale, or 64..256:32 in steps; got {text!r}."
         )
-    return Range(first, last, log=scale == "log")
+    return Range(first, last, log=log, step=step)
 
 
 def _value(text: str) -> Any:

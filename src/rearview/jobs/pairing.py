@@ -18,7 +18,7 @@ def fitting(cells: Sequence[Cell], say: Say) -> list[Cell]:
     from rearview.models import pairs
 
     known = (*models.names(), *models.borrowed())
-    named = {(cell.model, name) for cell in cells if (name := _mechanism(cell)) in attention.names()}
+    named = {(cell.model, name) for cell in cells if (name := mechanism(cell)) in attention.names()}
     asked = sorted(pair for pair in named if pair[0] in known)
     plain = {model for model, _ in asked if not models.claims(model).attention}
     refusals = {pair: pairs.refusal(*pair) for pair in asked if pair[0] not in plain}
@@ -29,7 +29,7 @@ def fitting(cells: Sequence[Cell], say: Say) -> list[Cell]:
     for (model, name), reason in refusals.items():
         if reason:
             say(f"left out: {model} with {name}: {reason}")
-    kept = [cell for cell in cells if not refusals.get((cell.model, _mechanism(cell)))]
+    kept = [cell for cell in cells if not refusals.get((cell.model, mechanism(cell)))]
     return _once([replace(cell, attention=None) if cell.model in plain else cell for cell in kept])
 
 
@@ -41,5 +41,6 @@ def _once(cells: Sequence[Cell]) -> list[Cell]:
     return found
 
 
-def _mechanism(cell: Cell) -> str:
+def mechanism(cell: Cell) -> str:
+    """The mechanism of a cell; empty for a network that is run as it is."""
     return "" if cell.attention is None else str(cell.attention["name"])

@@ -1,15 +1,15 @@
-"""The commands that make benchmark runs: one experiment of a paper, or a grid of one's own."""
+"""The command that makes a paper's experiment again, and the list of all experiments."""
 
 import sys
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from itertools import product
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from rearview.errors import InputError, SettingsError, did_you_mean
+from rearview.jobs.pairing import mechanism
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ def reproduce_command(
     from rearview.bench.sweep import Plan, first_process, sweep
 
     first = only_compare or first_process(device)
-    show = _print if first else _keep_quiet
+    show = print_lines if first else _keep_quiet
     until = None if seconds is None else time.monotonic() + seconds
     if only_compare and not results.exists():
         raise InputError(f"There is no results file {results} to compare; name one with --results.")
@@ -73,7 +73,7 @@ def reproduce_command(
             )
             _check_some(cells, plan)
             left = None if until is None else max(0.0, until - time.monotonic())
-            made += sweep(cells, plan, workers=workers, seconds=left, say=_say, over=over)
+            made += sweep(cells, plan, workers=workers, seconds=left, say=say, over=over)
         if not cells:
             continue
         reached = True
@@ -84,51 +84,10 @@ def reproduce_command(
             "Nothing of that can be run here, for the reasons above; see `rearview list datasets`, and name the folder "
             "of the data with --data-dir."
         )
-    return _ended(made, first)
+    return ended(made, first)
 
 
-def grid_command(
-    *,
-    datasets: Sequence[str],
-    models: Sequence[str],
-    attentions: Sequence[Any],
-    horizons: Sequence[int],
-    lookbacks: Sequence[int],
-    seeds: Sequence[int],
-    plan: dict[str, Any],
-    workers: int,
-    seconds: float | None,
-    loss: str | None,
-    over: Any,
-    tried: Mapping[str, Any],
-    trials: int | None = None,
-) -> int:
-    """Every combination of what is listed, kept as rows and printed as a table.
-
-    `tried` settings are listed, or drawn in so many `trials`: see `rearview bench`.
-    """
-    from rearview import bench
-    from rearview.bench.experiments import Cell
-    from rearview.bench.sweep import Plan, first_process, sweep
-    from rearview.jobs.pairing import fitting
-
-    specs = [{"name": spec} if isinstance(spec, str) else spec for spec in attentions]
-    wanted = [
-        Cell(dataset, lookback, horizon, model, spec, loss)
-        for dataset, lookback, horizon, model, spec in product(datasets, lookbacks, horizons, models, specs)
-    ]
-    cells = _cells(fitting(wanted, _say), tried, trials)
-    asked = Plan(seeds=tuple(seeds), **plan)
-    _check_first(cells, asked)
-    first = first_process(asked.device)
-    rows = sweep(cells, asked, workers=workers, seconds=seconds, say=_say, over=over)
-    if first:
-        _print(bench.table([row for row in rows if row.status == "done"]))
-        _print([f"Rows in {asked.results}"])
-    return _ended(rows, first)
-
-
-def _ended(rows: Sequence[Any], first: bool) -> int:
+def ended(rows: Sequence[Any], first: bool) -> int:
     """How a command ends that made these rows: badly where every run failed, which the first process alone tells."""
     if not rows or any(row.status != "failed" for row in rows):
         return 0
@@ -152,17 +111,6 @@ def _check_some(cells: Sequence[Any], plan: Any) -> None:
     raise problems[0]
 
 
-def _check_first(cells: Sequence[Any], plan: Any) -> None:
-    """Refuse what no run could begin with, a name or a file that is not there, before any row tells it."""
-    from rearview.bench.failed import settled
-    from rearview.data import catalogue
-
-    for cell in cells:
-        settled(plan.arguments(cell, plan.seeds[0]))
-    for name in dict.fromkeys(cell.dataset for cell in cells):
-        catalogue.find(name, plan.data_dir)
-
-
 def list_experiments(data_dir: Path | None) -> int:
     """Every experiment, and how much of it runs with the data at hand."""
     from rearview.bench import experiments
@@ -176,55 +124,8 @@ def list_experiments(data_dir: Path | None) -> int:
 
     lines += [(name, "generated", f"Synthetic study: rearview reproduce {name}") for name in synthetic.NAMES]
     widths = [max(len(line[column]) for line in lines) for column in (0, 1)]
-    _print([f"{name:<{widths[0]}}  {runs:>{widths[1]}}  {title}" for name, runs, title in lines])
+    print_lines([f"{name:<{widths[0]}}  {runs:>{widths[1]}}  {title}" for name, runs, title in lines])
     return 0
-
-
-def _cells(cells: Sequence[Any], tried: Mapping[str, Any], trials: int | None) -> list[Any]:
-    """Cells with those of the settings tried that their networks, mechanisms and trainings have."""
-    from rearview.bench import search, tuning
-    from rearview.bench.experiments import combinations
-
-    if not tried:
-        if trials is not None:
-            raise SettingsError(
-                "--tune needs --try, which says what to draw, such as --try learning_rate=1e-4..1e-2:log."
-            )
-        return list(cells)
-    if trials is not None:
-        tuning.require()
-    spaces = [search.routed(cell.model, cell.attention, tried) for cell in cells]
-    _refuse_untried(cells, spaces, tried)
-    if trials is not None:
-        return [
-            replace(cell, tuning=tuning.Tuning(trials, space)) if space else cell
-            for cell, space in zip(cells, spaces, strict=True)
-        ]
-    grids = [{name: _listed(name, values) for name, values in space.items()} for space in spaces]
-    return [
-        replace(cell, candidates=combinations(grid)) if grid else cell for cell, grid in zip(cells, grids, strict=True)
-    ]
-
-
-def _listed(name: str, values: Any) -> Sequence[Any]:
-    if isinstance(values, tuple):
-        return values
-    raise SettingsError(f"{name}={values} is a range, and only --tune draws from one; add --tune, or list some values.")
-
-
-def _refuse_untried(cells: Sequence[Any], spaces: Sequence[Mapping[str, Any]], tried: Mapping[str, Any]) -> None:
-    """What none of the cells has is a mistake; what some of them have is tried in those."""
-    from rearview.bench import search
-
-    for name in tried:
-        if any(name == full.rpartition(".")[2] for space in spaces for full in space):
-            continue
-        parts = dict.fromkeys(part for cell in cells for part in (cell.model, _word(cell, "attention")) if part)
-        known = list(dict.fromkeys(name for cell in cells for name in search.known(cell.model, cell.attention)))
-        raise SettingsError(
-            f"--try names {name!r}, which is no setting of {', '.join(parts)} or the training."
-            f"{did_you_mean(name, known)} Known: {', '.join(sorted(known))}."
-        )
 
 
 def _tables(chosen: Chosen) -> list[str]:
@@ -293,10 +194,8 @@ def _unmatched(cells: Sequence[Any], chosen: Chosen) -> str:
 
 
 def _word(cell: Any, name: str) -> Any:
-    """What a cell has under a flag; nothing for the mechanism of a network that is run as it is."""
-    if name == "attention":
-        return "" if cell.attention is None else cell.attention["name"]
-    return getattr(cell, name)
+    """What a cell has under a flag."""
+    return mechanism(cell) if name == "attention" else getattr(cell, name)
 
 
 def _wanted(cell: Any, chosen: Chosen) -> bool:
@@ -304,7 +203,7 @@ def _wanted(cell: Any, chosen: Chosen) -> bool:
         (chosen.dataset is None or cell.dataset.casefold() == chosen.dataset.casefold())
         and (chosen.horizon is None or cell.horizon == chosen.horizon)
         and (chosen.model is None or cell.model == chosen.model)
-        and (chosen.attention is None or _word(cell, "attention") == chosen.attention)
+        and (chosen.attention is None or mechanism(cell) == chosen.attention)
     )
 
 
@@ -344,7 +243,23 @@ def _table(experiment: Any, cells: Sequence[Any], rows: Sequence[Any], protocol:
     widths = [max(len(line[i]) for line in lines) for i in range(len(head))]
     text = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines]
     counts = Counter(comparison.verdict for comparison in found if comparison.verdict)
-    return [*text, "", ", ".join(f"{count} {verdict}" for verdict, count in counts.items()), RULE, ""]
+    tally = [f"{count} {verdict}" for verdict, count in counts.items()]
+    if short := sum(bool(comparison.shortfall) for comparison in found):
+        tally.append(f"{short} of them with a smaller budget than the paper's")
+    return [*text, "", ", ".join(tally), RULE, *_waiting(found, rows), ""]
+
+
+def _waiting(found: Sequence[Any], rows: Sequence[Any]) -> list[str]:
+    """A line where seconds that are shown include waiting."""
+    from rearview.bench.company import in_company
+
+    shown = {row for comparison in found for row in comparison.rows}
+    waited = shown & in_company(rows)
+    return (
+        [f"seconds: {len(waited)} of {len(shown)} runs shared their device, so theirs include waiting"]
+        if waited
+        else []
+    )
 
 
 def _line(comparison: Any) -> tuple[str, ...]:
@@ -363,10 +278,16 @@ def _line(comparison: Any) -> tuple[str, ...]:
         str(len(comparison.rows)),
         "-" if number is None else _short(number.value),
         "-" if comparison.difference is None else f"{comparison.difference:+.1f} %",
-        comparison.verdict or "-",
+        _verdict(comparison),
         f"{sum(seconds) / len(seconds):.0f}" if seconds else "-",
         f"{max(memory) / 2**20:,.0f} MiB" if memory else "-",
     )
+
+
+def _verdict(comparison: Any) -> str:
+    """A verdict, and in what a run of a smaller budget fell short of the paper's."""
+    short = f" (smaller budget: {comparison.shortfall})" if comparison.shortfall else ""
+    return f"{comparison.verdict}{short}" or "-"
 
 
 def _budget(rows: Sequence[Any]) -> str:
@@ -376,14 +297,17 @@ def _budget(rows: Sequence[Any]) -> str:
     import json
 
     training = json.loads(rows[0].training)
-    return f"{training['epochs']} epochs of batch {training['batch']}" if training else "none"
+    if not training:
+        return "none"
+    return f"{training['epochs']} epoch{'s' * (training['epochs'] != 1)} of batch {training['batch']}"
 
 
 def _short(value: float | None) -> str:
     return "-" if value is None else f"{value:.4g}"
 
 
-def _say(sentence: str) -> None:
+def say(sentence: str) -> None:
+    """A line of progress."""
     sys.stderr.write(f"{sentence}\n")
 
 
@@ -391,6 +315,7 @@ def _keep_quiet(lines: Sequence[str]) -> None:
     """For the processes of torchrun beside the first, which alone speaks."""
 
 
-def _print(lines: Sequence[str]) -> None:
+def print_lines(lines: Sequence[str]) -> None:
+    """Lines of an answer; nothing where there are none."""
     if lines:
         sys.stdout.write("\n".join(lines) + "\n")

@@ -5,12 +5,12 @@ import shlex
 import sys
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rearview.bench import beside, boards, kinds, standings
+from rearview.bench import beside, boards, company, kinds, standings
 from rearview.bench.boards import Board
 from rearview.bench.kinds import FORECASTING, StrangeFileError, Task
 from rearview.bench.standings import Standing
@@ -109,6 +109,7 @@ def summarise(found: Found, command: str) -> ResultsSummary:
             besides += beside.others(task, [board for board in made if board.task is task])
     ranked = standings.standings(made)
     counted = [row for board in made for entry in board.entries for row in entry.rows]
+    crowded = company.in_company(every)
     return ResultsSummary(
         title=f"Results of {', '.join(name for name, _ in found.files)}",
         verdict=_verdict(made, ranked),
@@ -117,13 +118,14 @@ def summarise(found: Found, command: str) -> ResultsSummary:
         seconds=time.perf_counter() - started,
         data=_facts(found, counted, broken, made),
         findings=(*found.findings, *_again(every, counted, broken)),
-        notes=_notes(made, counted),
+        notes=_notes(made, counted, crowded),
         boards=tuple(made),
         standings=tuple(ranked),
         besides=tuple(besides),
         coverage=tuple(beside.coverage(forecasts)) if forecasts else (),
         sided=tuple(standings.sided(made)),
         failures=tuple(broken),
+        company=crowded,
         files=found.files,
     )
 
@@ -171,7 +173,7 @@ def _again(every: Sequence[Any], counted: Sequence[Any], broken: Sequence[Any]) 
     return found
 
 
-def _notes(made: Sequence[Board], counted: Sequence[Any]) -> tuple[str, ...]:
+def _notes(made: Sequence[Board], counted: Sequence[Any], crowded: Set[Any]) -> tuple[str, ...]:
     notes = []
     entries = [entry for board in made for entry in board.entries]
     lost = sum(len(entry.rows) - (entry.score.count if entry.score else 0) for entry in entries)
@@ -183,6 +185,11 @@ def _notes(made: Sequence[Board], counted: Sequence[Any]) -> tuple[str, ...]:
     devices = sorted({row.device for row in counted})
     if len(devices) > 1:
         notes.append(f"Times and memory were measured on different devices ({', '.join(devices)}) and don't compare.")
+    if waited := sum(row in crowded for row in counted):
+        notes.append(
+            f"{waited:,} of {text.counted(len(counted), 'run')} ran at the same time as others on a device of the same "
+            "name: their training times and latencies, marked *, include waiting and say nothing of speed."
+        )
     dirty = sum(row.commit.endswith("-dirty") for row in counted)
     if dirty:
         notes.append(f"{text.counted(dirty, 'run')} of {len(counted):,} were made by code with uncommitted changes.")
@@ -196,14 +203,17 @@ def _verdict(made: Sequence[Board], ranked: Sequence[Standing]) -> str:
         alone = "nothing else was run beside it, so there is nothing to compare"
         return f"{made[0].task.name.capitalize()}: {name} on {made[0].title}; {alone}."
     first = [standing for standing in ranked if standing.task is ranked[0].task]
-    widest = max(first, key=lambda standing: standing.scores.size)
+    # A lead that a larger budget bought is no headline: the widest comparison of equals goes first.
+    widest = max([one for one in first if not one.uneven] or first, key=lambda standing: standing.scores.size)
     judgement = widest.judgement
     best = f"{widest.task.name.capitalize()}: {candidate(judgement.names[0]).text}"
+    whom = f"{len(judgement.names)} {f'mechanisms in {widest.model}' if widest.model else 'candidates'}"
+    terms = f"; their budgets differ ({', '.join(widest.uneven)})" if widest.uneven else ", on equal budgets"
     if judgement.blocks == 1:
-        return f"{best} leads {len(judgement.names)} candidates on {widest.blocks[0]}, the one block."
+        return f"{best} leads {whom} on {widest.blocks[0]}, the one block{terms}."
     lead = (
-        f"{best} has the best average rank, {judgement.ranks[0]:.2f} of {len(judgement.names)}, over "
-        f"{judgement.blocks} blocks under {widest.protocol}"
+        f"{best} has the best average rank, {judgement.ranks[0]:.2f} of {whom}, over {judgement.blocks} blocks under "
+        f"{widest.protocol}{terms}"
     )
     beaten = [pair.second for pair in judgement.significant if pair.first == judgement.names[0]]
     if judgement.too_few:

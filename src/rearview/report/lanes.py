@@ -21,7 +21,7 @@ class Mark:
 
     value: float
     kind: str = ""
-    """A class of the style sheet."""
+    """Classes of the style sheet."""
     words: str = ""
     """Shown under the pointer."""
     low: float | None = None

@@ -9,6 +9,7 @@ from rearview.bench import protocols
 from rearview.bench.beside import Beside, Coverage
 from rearview.bench.compare import RULE
 from rearview.bench.experiments import Cell as Run
+from rearview.bench.published import Number
 from rearview.bench.standings import Sided
 from rearview.report import text
 from rearview.report.results_tables import METRICS, candidate
@@ -27,8 +28,10 @@ def tally(besides: Sequence[Beside]) -> Table:
         counts = Counter(one.verdict for one in found)
         off = [abs(one.difference) for one in found if one.difference is not None]
         cells = [Cell(protocol), Cell(str(len(found))), *(Cell(str(counts[verdict])) for verdict in VERDICTS)]
-        rows.append((Cell(table), *cells, Cell(f"{median(off):.1f} %" if off else text.ABSENT)))
-    heads = ("Table", "Our protocol", "Numbers", *(verdict.capitalize() for verdict in VERDICTS), "Median distance")
+        short = sum(bool(one.shortfall) for one in found)
+        rows.append((Cell(table), *cells, Cell(str(short)), Cell(f"{median(off):.1f} %" if off else text.ABSENT)))
+    verdicts = (verdict.capitalize() for verdict in VERDICTS)
+    heads = ("Table", "Our protocol", "Numbers", *verdicts, "Smaller budget", "Median distance")
     return Table(f"{RULE[0].upper()}{RULE[1:]}.", heads, tuple(rows), frozenset({1}))
 
 
@@ -38,19 +41,18 @@ def papers(besides: Sequence[Beside]) -> Table:
         (
             candidate(one.label),
             Cell(one.table),
-            Cell(one.number.dataset if one.number.horizon is None else f"{one.number.dataset} {one.number.horizon}"),
-            Cell(one.number.metric.upper()),
+            Cell(_block(one.number), METRICS.get(one.number.metric, one.number.metric.upper())),
             Cell(text.number(one.ours.mean), f"±{one.ours.std:.4f}" if one.ours.std is not None else ""),
             Cell(str(one.ours.count)),
             Cell(text.ABSENT if one.number.value is None else f"{one.number.value:g}"),
             Cell(text.ABSENT if one.difference is None else text.change(one.difference)),
-            Cell(one.verdict),
+            Cell(one.verdict, "(smaller budget)" if one.shortfall else ""),
             Cell(one.protocol),
         )
         for one in besides
     )
-    heads = ("Run", "Table", "Block", "Measure", "Ours", "Seeds", "Printed", "Difference", "Verdict", "Our protocol")
-    return Table("Every printed number that a run stands beside.", heads, rows, frozenset({1, 2, 3, 8, 9}))
+    heads = ("Run", "Table", "Block", "Ours", "Seeds", "Printed", "Difference", "Verdict", "Our protocol")
+    return Table("Every printed number that a run stands beside.", heads, rows, frozenset({1, 2, 7, 8}))
 
 
 def sides(found: Sequence[Sided]) -> Table:
@@ -116,6 +118,10 @@ def habits(names: Sequence[str]) -> list[tuple[str, list[str]]]:
     """(protocol and what it is, its habits) of every protocol that is known."""
     known = [protocols.get(name) for name in names if name in protocols.names()]
     return [(f"{protocol.name}: {protocol.summary}", list(protocol.habits)) for protocol in known]
+
+
+def _block(number: Number) -> str:
+    return number.dataset if number.horizon is None else f"{number.dataset} {number.horizon}"
 
 
 def _who(row: Any) -> str:

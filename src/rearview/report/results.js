@@ -139,7 +139,8 @@
       cliponaxis: false,
       marker: { size: 12, color: style.color, symbol: style.symbol, line: { color: colours.paper, width: 1.5 } },
       hovertemplate: `${plain(entry.short)}<br>${metricName()} ${score[0].toPrecision(4)} (${spread(score)})<br>`
-        + `${data.costs[state.cost]} %{x:,.4~g}<br>${plain(entry.device)}<extra></extra>`,
+        + `${data.costs[state.cost]} %{x:,.4~g}<br>${plain(entry.device)}${waited(entry) ? ", shared" : ""}`
+        + "<extra></extra>",
     };
   }
 
@@ -200,13 +201,19 @@
     byId("cost-subject").textContent = costSubject(entries, left);
   }
 
+  /* Whether what is drawn of a candidate is a time in which it waited for other runs. */
+  const waited = (entry) => entry.company && data.times.includes(state.cost);
+
   function costSubject(entries, left) {
     const better = task().lower ? "lower left" : "upper left";
     const devices = unique(entries.map((entry) => entry.device));
     const mixed = devices.length > 1 && state.cost !== "parameters" ? " Measured on different devices." : "";
     const where = state.horizon === "null" ? state.dataset : `${state.dataset}, horizon ${state.horizon}`;
     const beyond = left ? ` ${Plots.count(left, "candidate")} far worse stand${left === 1 ? "s" : ""} at the edge.` : "";
-    return `${where}. Better is ${better}; none is both better and cheaper than the dotted line.${beyond}${mixed}`;
+    const front = "none is both better and cheaper than the dotted line";
+    const waiting = entries.filter(waited).length;
+    const crowd = waiting ? ` ${waiting} of ${entries.length} shared their device: their times include waiting.` : "";
+    return `${where}. Better is ${better}; ${front}.${beyond}${mixed}${crowd}`;
   }
 
   /* The candidates that were run at several horizons, of which alone there is a line to draw. */

@@ -2,7 +2,7 @@
 
 import base64
 import json
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
@@ -27,6 +27,8 @@ COSTS = {
     "latency_ms": "latency of one window, ms",
     "peak_memory_bytes": "peak memory, bytes",
 }
+TIMES = ("train_seconds", "latency_ms")
+"""Those of them in which a run that shares its device waits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +70,8 @@ class ResultsSummary(Facts):
     coverage: tuple[Coverage, ...]
     sided: tuple[Sided, ...]
     failures: tuple[Any, ...]
+    company: frozenset[Any]
+    """The rows whose times include waiting, as other runs shared their device."""
     files: tuple[tuple[str, bytes], ...]
     """Name and content of every results file."""
 
@@ -99,7 +103,7 @@ def render(summary: ResultsSummary) -> str:
     body = filled(
         "results.html",
         short=tables.leaders(summary.standings).html(),
-        leaderboards="".join(_board(board, summary.besides) for board in summary.boards),
+        leaderboards="".join(_board(board, summary) for board in summary.boards),
         ranks="".join(map(_standing, summary.tested)),
         ablations="".join(_ablation(*found) for found in summary.ablations),
         papers=_papers(summary.besides) if summary.besides else "",
@@ -134,12 +138,13 @@ def encode(summary: ResultsSummary) -> str:
             for name, task in tasks.items()
         },
         "costs": COSTS,
-        "entries": [_entry(entry) for entry in summary.entries],
+        "times": TIMES,
+        "entries": [_entry(entry, summary.company) for entry in summary.entries],
     }
     return script_safe(json.dumps(payload, separators=(",", ":"), allow_nan=False))
 
 
-def _entry(entry: Entry) -> dict[str, Any]:
+def _entry(entry: Entry, company: Set[Any]) -> dict[str, Any]:
     return {
         "task": entry.task.name,
         "protocol": entry.protocol,
@@ -152,6 +157,7 @@ def _entry(entry: Entry) -> dict[str, Any]:
         "scores": {metric: [score.mean, score.std, score.count] for metric, score in entry.scores.items()},
         "costs": entry.costs,
         "device": " and ".join(dict.fromkeys(row.device for row in entry.rows)),
+        "company": tables.had_company(entry, company),
     }
 
 
@@ -164,13 +170,15 @@ def _tiles(summary: ResultsSummary) -> list[sections.Tile]:
     ]
     if judged := [one for one in summary.besides if one.verdict in ("reproduced", "better", "worse")]:
         share = sum(one.verdict == "reproduced" for one in judged)
-        tiles.append(("Reproduced", f"{share:,} of {len(judged):,}", "printed numbers that a run stands beside"))
+        short = sum(bool(one.shortfall) for one in judged)
+        less = f", {short:,} of them with a smaller budget" if short else ""
+        tiles.append(("Reproduced", f"{share:,} of {len(judged):,}", f"printed numbers that a run stands beside{less}"))
     return tiles
 
 
-def _board(board: Board, besides: Sequence[Beside]) -> str:
+def _board(board: Board, summary: ResultsSummary) -> str:
     scope = escape(f"{board.task.name}|{board.protocol}")
-    table = tables.leaderboard(board, besides).html()
+    table = tables.leaderboard(board, summary.besides, summary.company).html()
     marks = _listed("What the marks stand for", tables.marks(board))
     more = '<button type="button" class="link more" hidden></button>'
     return f'<div class="board" data-scope="{scope}" data-dataset="{escape(board.dataset)}">{table}{more}{marks}</div>'
@@ -209,7 +217,8 @@ def _papers(besides: Sequence[Beside]) -> str:
     every = papers_tables.papers(besides).html()
     return (
         f'<p class="quiet">Each dot is a printed number: how far ours is from it, the shaded part at most '
-        f"{100 * SHARE:g} %. A hollow one lies beyond the edge.</p>{drawn}{papers_tables.tally(besides).html()}"
+        f"{100 * SHARE:g} %. A faint one was trained for less than the paper's, a hollow one lies beyond the edge.</p>"
+        f"{drawn}{papers_tables.tally(besides).html()}"
         f"<details><summary>Every number</summary>{every}</details>"
     )
 
@@ -223,8 +232,10 @@ def _distances(besides: Sequence[Beside]) -> list[lanes.Lane]:
             words = (
                 f"{one.label}, {where}, {one.number.metric}: {one.ours.mean:.4g}, printed {one.number.value:g}, "
                 f"{text.change(one.difference)}, {one.verdict} under {one.protocol}"
+                f"{f', smaller budget: {one.shortfall}' if one.shortfall else ''}"
             )
-            marks.setdefault(one.table, []).append(lanes.Mark(one.difference, one.verdict.replace(" ", "-"), words))
+            kind = f"{one.verdict.replace(' ', '-')}{' faint' if one.shortfall else ''}"
+            marks.setdefault(one.table, []).append(lanes.Mark(one.difference, kind, words))
     return [lanes.Lane(table, tuple(found), text.counted(len(found), "number")) for table, found in marks.items()]
 
 

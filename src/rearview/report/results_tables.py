@@ -4,14 +4,14 @@ import hashlib
 import math
 import re
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from dataclasses import replace
 from itertools import groupby
 from typing import Any
 
+from rearview.bench import budget
 from rearview.bench.beside import Beside
 from rearview.bench.boards import Board, Entry
-from rearview.bench.identity import parsed, searched
 from rearview.bench.kinds import Task
 from rearview.bench.standings import Contrast, Standing
 from rearview.report import text
@@ -27,12 +27,16 @@ _OUTSIDE_BRACKETS = re.compile(r", (?![^()\[\]]*[)\]])")
 _DIGEST = re.compile(r"more \(([0-9a-f]{4})\)$")
 
 
-def leaderboard(board: Board, besides: Sequence[Beside] = ()) -> Table:
-    """One block: place, measures, seeds, cost, and what papers print for the same run."""
+def leaderboard(board: Board, besides: Sequence[Beside] = (), company: Set[Any] = frozenset()) -> Table:
+    """One block: place, measures, seeds, cost, and what papers print for the same run.
+
+    Times of rows in `company` of others are marked.
+    """
     entries = board.entries
     metrics = _metrics(board.task, entries)
     printed = _printed(board.task, entries, besides)
     measures = [METRICS[metric] for metric in metrics]
+    crowded = ["\u00a0*" if had_company(entry, company) else "" for entry in entries]
     heads = ["Candidate", "Look-back", *measures, "Budget", "Parameters", "Training"]
     columns = [
         [candidate(entry.name) for entry in entries],
@@ -40,20 +44,27 @@ def leaderboard(board: Board, besides: Sequence[Beside] = ()) -> Table:
         *(_measured(entries, metric, board.task) for metric in metrics),
         [Cell(_budget(entry)) for entry in entries],
         [Cell(_cost(entry, "parameters", lambda value: f"{value:,.0f}")) for entry in entries],
-        [Cell(_cost(entry, "train_seconds", text.duration)) for entry in entries],
+        [Cell(_cost(e, "train_seconds", text.duration) + mark) for e, mark in zip(entries, crowded, strict=True)],
     ]
     if any("latency_ms" in entry.costs for entry in entries):
         heads.append("Latency")
-        columns.append([Cell(_cost(entry, "latency_ms", lambda value: f"{value:.2f} ms")) for entry in entries])
+        latencies = [_cost(entry, "latency_ms", lambda value: f"{value:.2f} ms") for entry in entries]
+        columns.append([Cell(words + mark) for words, mark in zip(latencies, crowded, strict=True)])
     if any(printed):
         heads.append(f"Printed {METRICS[board.task.metrics[0]]}")
         columns.append([Cell(words or text.ABSENT) for words in printed])
     words = frozenset({len(heads) - 1}) if any(printed) else frozenset()
     caption = (
         f"{board.title}; protocol {board.protocol}{_judged_on(entries)}. Budget: seeds × {_of_each(entries)}epochs."
+        f"{' * Other runs shared the device: the time includes waiting.' if any(crowded) else ''}"
     )
     tags = tuple(entry.model for entry in entries)
     return Table(caption, tuple(heads), tuple(zip(*columns, strict=True)), words, tags=tags)
+
+
+def had_company(entry: Entry, company: Set[Any]) -> bool:
+    """Whether other runs shared the device with one of an entry's, so that its times include waiting."""
+    return any(row in company for row in entry.rows)
 
 
 def marks(board: Board) -> list[str]:
@@ -97,10 +108,12 @@ def leaders(standings: Sequence[Standing]) -> Table:
                 Cell(f"{found.ranks[0]:.2f} of {len(found.names)}"),
                 Cell(str(found.blocks)),
                 Cell(f"too few blocks, {found.needed} needed" if found.too_few else outcome),
+                Cell(", ".join(standing.uneven) or "equal"),
             )
         )
-    heads = ("Comparison", "Leader", "Average rank", "Blocks", "Significant")
-    return Table("Of every comparison: who leads it.", heads, tuple(rows), frozenset({1, 4}))
+    heads = ("Comparison", "Leader", "Average rank", "Blocks", "Significant", "Budgets")
+    caption = "Of every comparison: who leads it. Where budgets are not equal, they may be what decides."
+    return Table(caption, heads, tuple(rows), frozenset({1, 4, 5}))
 
 
 def ranks(standing: Standing) -> Table:
@@ -144,7 +157,7 @@ def contrasted(standing: Standing, found: Sequence[Contrast]) -> str:
     blocks = standing.judgement.blocks
     against = f"{candidate(found[0].against).text} over {text.counted(blocks, 'block')}"
     better = "negative" if standing.task.lower_is_better else "positive"
-    interval = " The interval is a paired bootstrap over blocks." if blocks > 1 else ""
+    interval = " The interval is a paired bootstrap over blocks." if found[0].interval else ""
     return f"Mean change of {_decides(standing)} against {against}; {better} is better.{interval}"
 
 
@@ -166,6 +179,8 @@ def significance(standing: Standing) -> str:
         said.append(f"After Holm's correction {'; '.join(pairs)}{f'; and {more} more' if more else ''}.")
     else:
         said.append(f"No two candidates differ significantly at {found.alpha:g}.")
+    if standing.uneven:
+        said.append(f"Budgets differ ({', '.join(standing.uneven)}), so ranks tell of budgets, too.")
     if found.friedman is not None:
         said.append(f"Friedman: chi-squared {found.friedman.statistic:.2f}, {_p_words(found.friedman.p_value)}.")
     if len(standing.left_out) > MOST_NAMED:
@@ -226,15 +241,14 @@ def _cost(entry: Entry, cost: str, show: Callable[[float], str]) -> str:
 def _budget(entry: Entry) -> str:
     """How many runs (of how many, where some ended without a number), settings tried in each, and epochs granted."""
     runs, counted = len(entry.rows), entry.score.count if entry.score else 0
+    granted = budget.of(entry.rows)
     parts = [str(runs) if counted == runs else f"{counted} of {runs}"]
-    if tried := len(searched(entry.rows[0].configuration)):
-        parts.append(str(tried))
-    epochs = parsed(entry.rows[0].configuration, "training").get("epochs")
-    return " × ".join([*parts, *([] if epochs is None else [str(epochs)])])
+    amounts = (granted.tried or None, granted.epochs)
+    return " × ".join([*parts, *(str(amount) for amount in amounts if amount is not None)])
 
 
 def _of_each(entries: Sequence[Entry]) -> str:
-    return "settings tried × " if any(searched(entry.rows[0].configuration) for entry in entries) else ""
+    return "settings tried × " if any(budget.of(entry.rows).tried for entry in entries) else ""
 
 
 def _judged_on(entries: Sequence[Entry]) -> str:

@@ -27,6 +27,7 @@ from rearview.bench.synthetic.study import Asked, Outcome, Size, Study, facts, f
 from rearview.bench.synthetic.training import teach
 from rearview.data.harmonic import LENGTH, REGIMES, Signals, linear_floor, signals
 from rearview.embed import Learned
+from rearview.errors import SettingsError
 from rearview.models.stack import Block, BlockSettings, Stack
 from rearview.train.measure import autocast, evaluating
 
@@ -115,6 +116,10 @@ def make(asked: Asked, columns: Mapping[str, Any], started: float) -> Outcome:
     with first_weights(asked.seed):
         network = Restorer(size, STUDY.spec(asked.arm)).to(asked.device)
     drawn = signals(size.tested, size.length, generator=seeded(0, 0))
+    if len(drawn.regime.unique()) < len(REGIMES):
+        raise SettingsError(
+            f"tested is {size.tested}; so few signals are not of all regimes ({', '.join(REGIMES)}): test more."
+        )
     tested = Signals(*(part.to(asked.device) for part in (drawn.noisy, drawn.clean, drawn.regime)))
     settings = size.training(asked.seed, asked.device)
 

@@ -45,9 +45,9 @@ class Size:
     """On a GPU; a CPU computes in float32."""
 
     def __post_init__(self) -> None:
-        if self.steps < self.stretch or self.steps % self.stretch:
+        if self.stretch < 1 or self.steps < self.stretch or self.steps % self.stretch:
             raise SettingsError(
-                f"steps is {self.steps} and stretch is {self.stretch}; steps must be a multiple of stretch."
+                f"steps is {self.steps} and stretch is {self.stretch}; steps must be a multiple of it, both above 0."
             )
 
     def training(self, seed: int, device: str) -> train.Settings:

@@ -1,0 +1,147 @@
+"""The command that makes a grid of one's own: every network x mechanism x data set x horizon x look-back x seed."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import product
+from typing import Any
+
+from rearview.errors import SettingsError, did_you_mean
+from rearview.jobs.pairing import fitting, mechanism
+from rearview.jobs.reproduce import ended, print_lines, say
+
+
+def grid_command(
+    *,
+    datasets: Sequence[str],
+    models: Sequence[str],
+    attentions: Sequence[Any],
+    horizons: Sequence[int],
+    lookbacks: Sequence[int],
+    seeds: Sequence[int],
+    plan: Mapping[str, Any],
+    settings: Mapping[str, Any],
+    training: Mapping[str, Any],
+    workers: int,
+    seconds: float | None,
+    loss: str | None,
+    over: Any,
+    tried: Mapping[str, Any],
+    trials: int | None = None,
+) -> int:
+    """Every combination of what is listed, kept as rows and printed as a table.
+
+    `settings` go to the networks that have them and `training` to those that train. `tried` settings are listed, or
+    drawn in so many `trials`: see `rearview bench`.
+    """
+    from rearview import bench
+    from rearview.bench.experiments import Cell
+    from rearview.bench.sweep import Plan, first_process, sweep
+
+    specs = [{"name": spec} if isinstance(spec, str) else spec for spec in attentions]
+    wanted = [
+        Cell(dataset, lookback, horizon, model, spec, loss)
+        for dataset, lookback, horizon, model, spec in product(datasets, lookbacks, horizons, models, specs)
+    ]
+    cells = _trained(_set(_tried(fitting(wanted, say), tried, trials), settings), training)
+    asked = Plan(seeds=tuple(seeds), **plan)
+    _check_first(cells, asked)
+    first = first_process(asked.device)
+    rows = sweep(cells, asked, workers=workers, seconds=seconds, say=say, over=over)
+    if first:
+        print_lines(bench.table([row for row in rows if row.status == "done"]))
+        print_lines([f"Rows in {asked.results}"])
+    return ended(rows, first)
+
+
+def _set(cells: Sequence[Any], settings: Mapping[str, Any]) -> list[Any]:
+    """Cells with those of the settings that their networks have; what only some have is told, what none has refused."""
+    from rearview.bench.asked import known
+
+    has = {cell.model: known(cell.model) for cell in cells}
+    left: dict[str, list[str]] = {}
+    for name, value in settings.items():
+        without = [model for model in has if name not in has[model]]
+        if len(without) == len(has):
+            every = list(dict.fromkeys(each for names in has.values() for each in names))
+            raise SettingsError(
+                f"--set names {name!r}, which is no setting of {', '.join(has)}.{did_you_mean(name, every)} "
+                f"Known: {', '.join(sorted(every))}."
+            )
+        if without:
+            left.setdefault(", ".join(without), []).append(f"{name}={value}")
+    for networks, given in left.items():
+        say(f"--set {','.join(given)} leaves {networks} as published: no such setting there.")
+    return [
+        replace(cell, settings={name: settings[name] for name in settings if name in has[cell.model]}) for cell in cells
+    ]
+
+
+def _trained(cells: Sequence[Any], training: Mapping[str, Any]) -> list[Any]:
+    """Cells with the settings of the training; those that have nothing to train without, unless none has."""
+    from rearview import models
+
+    trains = {cell.model: models.claims(cell.model).trains for cell in cells}
+    if not training or not any(trains.values()):
+        return [replace(cell, training=training) for cell in cells]
+    without = [model for model, learns in trains.items() if not learns]
+    if without:
+        say(f"--train leaves {', '.join(without)} as published: nothing to train there.")
+    return [replace(cell, training=training if trains[cell.model] else {}) for cell in cells]
+
+
+def _check_first(cells: Sequence[Any], plan: Any) -> None:
+    """Refuse what no run could begin with, a name or a file that is not there, before any row tells it."""
+    from rearview.bench.failed import settled
+    from rearview.data import catalogue
+
+    for cell in cells:
+        settled(plan.arguments(cell, plan.seeds[0]))
+    for name in dict.fromkeys(cell.dataset for cell in cells):
+        catalogue.find(name, plan.data_dir)
+
+
+def _tried(cells: Sequence[Any], tried: Mapping[str, Any], trials: int | None) -> list[Any]:
+    """Cells with those of the settings tried that their networks, mechanisms and trainings have."""
+    from rearview.bench import search, tuning
+    from rearview.bench.experiments import combinations
+
+    if not tried:
+        if trials is not None:
+            raise SettingsError(
+                "--tune needs --try, which says what to draw, such as --try learning_rate=1e-4..1e-2:log."
+            )
+        return list(cells)
+    if trials is not None:
+        tuning.require()
+    spaces = [search.routed(cell.model, cell.attention, tried) for cell in cells]
+    _refuse_untried(cells, spaces, tried)
+    if trials is not None:
+        return [
+            replace(cell, tuning=tuning.Tuning(trials, space)) if space else cell
+            for cell, space in zip(cells, spaces, strict=True)
+        ]
+    grids = [{name: _listed(name, values) for name, values in space.items()} for space in spaces]
+    return [
+        replace(cell, candidates=combinations(grid)) if grid else cell for cell, grid in zip(cells, grids, strict=True)
+    ]
+
+
+def _listed(name: str, values: Any) -> Sequence[Any]:
+    if isinstance(values, tuple):
+        return values
+    raise SettingsError(f"{name}={values} is a range, and only --tune draws from one; add --tune, or list some values.")
+
+
+def _refuse_untried(cells: Sequence[Any], spaces: Sequence[Mapping[str, Any]], tried: Mapping[str, Any]) -> None:
+    """What none of the cells has is a mistake; what some of them have is tried in those."""
+    from rearview.bench import search
+
+    for name in tried:
+        if any(name == full.rpartition(".")[2] for space in spaces for full in space):
+            continue
+        parts = dict.fromkeys(part for cell in cells for part in (cell.model, mechanism(cell)) if part)
+        known = list(dict.fromkeys(name for cell in cells for name in search.known(cell.model, cell.attention)))
+        raise SettingsError(
+            f"--try names {name!r}, which is no setting of {', '.join(parts)} or the training."
+            f"{did_you_mean(name, known)} Known: {', '.join(sorted(known))}."
+        )
