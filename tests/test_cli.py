@@ -100,7 +100,7 @@ def test_usage_exits_with_2(arguments: list[str], words: str, capsys: pytest.Cap
     ("arguments", "words"),
     [
         (["forecast", "nowhere.csv", "--horizon", "3"], "nowhere.csv does not exist"),
-        (["predict", "nowhere", "new.csv"], "nowhere holds no saved forecaster"),
+        (["predict", "nowhere", "new.csv"], "nowhere does not exist; give the folder of a saved model"),
         (["describe", "patchts"], "Did you mean 'patchtst'"),
     ],
 )

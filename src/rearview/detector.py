@@ -246,7 +246,7 @@ def judged(found: Detection, truth: NDArray[np.float64], slack: int) -> Assessme
         raise InputError(
             f"No row of {found.panel.layout.source} has both a label and a score, so there is nothing to compare."
         )
-    return assess(truth == 1, scores, found.flags, slack=slack, offsets=found.panel.offsets)
+    return assess(truth == 1, scores, found.flags, slack=slack, offsets=found.panel.offsets, segments=found.stretches)
 
 
 def chosen(panel: Panel, columns: Sequence[str]) -> Panel:
@@ -256,8 +256,8 @@ def chosen(panel: Panel, columns: Sequence[str]) -> Panel:
     missing = [name for name in columns if name not in panel.columns]
     if missing:
         raise InputError(
-            f"{panel.layout.source} has no column {', '.join(map(repr, missing))}, which the detector looks at; it has "
-            f"{', '.join(panel.columns)}."
+            f"{panel.layout.source} has no column of numbers {', '.join(map(repr, missing))}, which the detector looks "
+            f"at; it has {', '.join(panel.columns)}."
         )
     return replace(select(panel, [panel.columns.index(name) for name in columns]), targets=len(columns), known=0)
 

@@ -23,12 +23,12 @@ from rearview.data.window import ends
 from rearview.errors import SettingsError
 from rearview.forecasting import backtest as backtesting
 from rearview.forecasting import frames, store
-from rearview.forecasting.answer import Answer, answer, with_future
+from rearview.forecasting.answer import Answer, answer, variables, with_future
 from rearview.forecasting.asof import AsOf
-from rearview.forecasting.backtest import Backtest, readable, variables
+from rearview.forecasting.backtest import Backtest, readable
 from rearview.forecasting.engine import Fitted, fit
 from rearview.forecasting.future import known_ahead
-from rearview.forecasting.reading import options, read_on_step, tell
+from rearview.forecasting.reading import answerable, options, read_on_step, tell, timed
 from rearview.forecasting.request import Request, check_level
 from rearview.forecasting.transform import applied
 from rearview.tasks.forecast import Loss
@@ -128,11 +128,13 @@ class Forecaster:
         """Forecasts after the last row of each series, of the training data or of new rows, without training.
 
         `future` holds the known inputs for the steps to forecast. The frame comes back in the kind and layout of the
-        data: long as `unique_id, ds, model, model-lo-95 ...`, wide as `time, column, column-lo-95 ...`.
+        data: long as `unique_id, ds, model, model-lo-95 ...`, wide as `time, column, column-lo-95 ...`. A series or
+        column without any value has missing forecasts, and a warning (through logging) names it.
         """
         panel = self.tail if frame is None else self.read_new(frame)
-        tell(frame, () if frame is None else panel.findings)
         said, stamps = self.forecast(panel, future=future, level=level)
+        if frame is not None:
+            tell(frame, (*panel.findings, *said.findings))
         layout, names = panel.layout, variables(panel)
         if layout.form == "wide":
             return frames.native(frames.wide_columns(layout, names, stamps[:1], said.mean, said.intervals), layout)
@@ -244,8 +246,12 @@ class Forecaster:
         return read(frame, **{**self.reading, **changed})
 
     def read_new(self, frame: Any) -> Panel:
-        """The panel of new rows as the fitted network reads it; another step or a missing column is refused."""
-        return readable(read_on_step(frame, self.read, self.fitted.step), self.fitted)
+        """The panel of new rows as the fitted network reads it; another step or a missing column is refused.
+
+        So are rows without any value to forecast from; a finding names the series or columns that have none.
+        """
+        panel = timed(read_on_step(frame, self.read, self.fitted.step), self.tail.layout)
+        return answerable(readable(panel, self.fitted))
 
     @property
     def name(self) -> str:
@@ -324,7 +330,7 @@ def stamps_ahead(panel: Panel, horizon: int) -> NDArray[np.generic]:
 
 
 def _levels(level: Any) -> tuple[float, ...]:
-    given = (level,) if isinstance(level, Real) else tuple(level)
+    given = (level,) if isinstance(level, Real | str) else tuple(level)
     for one in given:
         check_level(one)
     return tuple(sorted({float(one) for one in given}))

@@ -61,6 +61,23 @@ def test_the_kind_of_frame_comes_back(fitted: Detector, kind: str) -> None:
     np.testing.assert_allclose(plain["score"], plain.iloc[:, 2:].mean(axis=1), rtol=1e-5)
 
 
+@pytest.mark.parametrize("kind", ["pandas", "polars", "pyarrow"])
+def test_segments_have_the_same_kinds_of_columns_where_there_are_none(kind: str) -> None:
+    frames = {
+        "pandas": lambda one: one,
+        "polars": pl.from_pandas,
+        "pyarrow": lambda one: pl.from_pandas(one).to_arrow(),
+    }
+    frame = frames[kind](fleet())
+    some, none = (
+        detector(id_col="machine", threshold=limit, training={"epochs": 1}).fit(frame).predict(frame).segments
+        for limit in (0.0, 1e9)
+    )
+    assert (len(some) > 0, len(none)) == (True, 0)
+    kinds = [dict(one.dtypes) if kind == "pandas" else one.schema for one in (some, none)]
+    assert kinds[0] == kinds[1]
+
+
 def test_a_pandas_index_of_stamps_is_kept(fitted: Detector) -> None:
     frame = broken().drop(columns="label").set_index("date")
     flags, segments = fitted.predict(frame)
@@ -327,7 +344,7 @@ def test_rows_that_can_not_be_learned_from_are_refused(frame, words: str) -> Non
 
 
 def test_new_rows_that_do_not_fit_are_refused(fitted: Detector) -> None:
-    with pytest.raises(InputError, match="has no column 'heat'"):
+    with pytest.raises(InputError, match="has no column of numbers 'heat'"):
         fitted.score(broken().drop(columns="heat"))
     minutes = broken()
     minutes["date"] = pd.date_range("2024-01-01", periods=len(minutes), freq="min")

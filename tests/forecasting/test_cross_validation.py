@@ -113,6 +113,29 @@ def test_a_series_that_begins_late_is_scaled_by_what_was_known() -> None:
         assert np.array_equal(*parts)
 
 
+def test_a_series_without_a_value_up_to_a_cutoff_is_not_forecast_from_there() -> None:
+    frame = long()
+    first = frame["ds"].max() - pd.Timedelta(hours=HORIZON)
+    late = frame.assign(y=frame["y"].where((frame["unique_id"] == "north") | (frame["ds"] > first)))
+    model = forecaster("dlinear")
+    back = model.cross_validation(late, n_windows=1)
+    assert back["unique_id"].unique().tolist() == ["north"]
+    result = model.backtest(load(late), n_windows=1)
+    assert np.isfinite(result.y[0, 1]).all()
+    assert np.isnan(result.mean[0, 1]).all()
+    scores = result.scores()
+    low, high = (bound[0, 0] for bound in result.intervals[95.0])
+    assert scores.mae == pytest.approx(np.abs(result.y[0, 0] - result.mean[0, 0]).mean())
+    assert scores.coverage[95.0] == pytest.approx(((result.y[0, 0] >= low) & (result.y[0, 0] <= high)).mean())
+
+
+def test_a_cutoff_before_the_first_value_is_refused_with_the_way_out() -> None:
+    frame = wide(columns=("load",))
+    late = frame.assign(load=frame["load"].where(frame.index >= 157))
+    with pytest.raises(InputError, match=r"no value of 'load' was observed up to .*ask for fewer windows"):
+        forecaster("dlinear").cross_validation(late, n_windows=1)
+
+
 def test_what_fit_saw_before_does_not_matter(back: pd.DataFrame) -> None:
     model = forecaster().fit(wide().assign(load=lambda frame: frame["load"] * 100))
     assert model.cross_validation(wide(), n_windows=3).equals(back)

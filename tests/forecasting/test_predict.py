@@ -188,6 +188,8 @@ def test_levels_can_be_left_out_and_are_checked(fitted: Any) -> None:
         fitted.predict(level=[0.95])
     with pytest.raises(SettingsError, match="between 0 and 100"):
         fitted.predict(level=[100])
+    with pytest.raises(SettingsError, match="level is '80'; give percentages"):
+        fitted.predict(level="80")
 
 
 def test_the_alias_names_the_columns() -> None:
@@ -268,6 +270,72 @@ def test_a_target_without_any_value_is_refused() -> None:
         for ask in (forecaster(together=together).fit, forecaster(together=together).cross_validation):
             with pytest.raises(InputError, match=r"series 'south' has no value in any row.*leave its rows out"):
                 ask(both)
+
+
+@pytest.mark.parametrize("model", ["patchtst", "itransformer", "seasonal_naive"])
+def test_a_new_series_without_any_value_is_left_empty_and_the_others_are_not(
+    model: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    fitted = forecaster(model).fit(long())
+    frame = long()
+    empty = frame.assign(y=frame["y"].where(frame["unique_id"] == "north"))
+    future = fitted.predict(empty)
+    assert "Series 'south' has no value in any row: its forecast is left empty." in caplog.text
+    silent = future["unique_id"] == "south"
+    assert np.isnan(numbers(future[silent])).all()
+    alone = fitted.predict(frame.query("unique_id == 'north'"))
+    np.testing.assert_allclose(numbers(future[~silent]), numbers(alone), rtol=1e-5)
+    strange = pd.concat([frame, frame[-40:].assign(unique_id="east", y=np.nan)])
+    assert np.isnan(numbers(fitted.predict(strange).query("unique_id == 'east'"))).all()
+
+
+def test_a_new_column_without_any_value_is_left_empty(fitted: Any, caplog: pytest.LogCaptureFixture) -> None:
+    future = fitted.predict(wide().assign(wind=np.nan))
+    assert "Column 'wind' has no value in any row: its forecast is left empty." in caplog.text
+    assert "constant" not in caplog.text
+    assert np.isnan(future.filter(like="wind").to_numpy()).all()
+    assert np.array_equal(future.filter(like="load"), fitted.predict().filter(like="load"))
+
+
+@pytest.mark.parametrize("kind", ["text", "datetime", "date"])
+def test_a_few_rows_at_midnight_have_hours_to_come(fitted: Any, kind: str) -> None:
+    frame = wide(1)
+    if kind != "datetime":
+        frame["date"] = frame["date"].dt.strftime("%Y-%m-%d") if kind == "text" else frame["date"].dt.date
+    future = fitted.predict(frame)
+    assert pd.to_datetime(future["date"]).tolist() == list(pd.date_range("2024-03-01 01:00", periods=HORIZON, freq="h"))
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        (lambda one: one.where(one.index < 100), "No value of 'wind' was observed within the look-back of 24"),
+        (lambda one: one * 1e6, "Values of 'wind' lie more than 1,000 standard deviations from those of training"),
+    ],
+    ids=["stale", "far"],
+)
+def test_a_forecast_from_nothing_recent_or_from_other_units_is_told(
+    fitted: Any, changed: Any, words: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    fitted.predict(wide())
+    assert "wind" not in caplog.text
+    frame = wide().assign(wind=lambda one: changed(one["wind"]))
+    assert np.isfinite(numbers(fitted.predict(frame))).all()
+    assert words in caplog.text
+    assert "'load'" not in caplog.text
+
+
+def test_integer_time_into_a_model_of_hours_is_refused(fitted: Any) -> None:
+    with pytest.raises(
+        InputError, match=r"has rows in integer steps of 1 \(1\), but the model was trained on steps of h"
+    ):
+        fitted.predict(wide().assign(date=np.arange(160)))
+
+
+def test_new_rows_without_any_value_are_refused(fitted: Any) -> None:
+    for frame in (wide().assign(wind=np.nan, load=np.nan), wide().assign(wind=np.nan, load=np.nan, other=1.5)):
+        with pytest.raises(InputError, match=r"columns 'load' and 'wind' have no value in any row"):
+            fitted.predict(frame)
 
 
 def test_an_input_without_any_value_is_told(caplog: pytest.LogCaptureFixture) -> None:

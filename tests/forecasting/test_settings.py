@@ -42,6 +42,17 @@ class TestIntervals:
         assert fitted.residuals is not None
         assert fitted.residuals.counts.max() == fitted.windows["calibration"]
 
+    def test_without_any_residual_there_is_no_interval(self) -> None:
+        frame = wide()
+        model = forecaster("dlinear").fit(frame.assign(wind=frame["wind"].where(frame.index < 60)))
+        said, _ = model.forecast(model.tail)
+        assert any("No value of 'wind' was held out to draw intervals from" in note for note in said.notes)
+        assert not any("extremes" in note for note in said.notes)
+        assert np.isfinite(said.mean).all()
+        for low, high in said.intervals.values():
+            assert (high[0, 0] > low[0, 0]).all()
+            assert np.isnan([low[0, 1], high[0, 1]]).all()
+
     def test_few_residuals_are_pooled_and_it_is_said(self) -> None:
         model = forecaster("dlinear", lookback=12).fit(wide(70))
         answer, _ = model.forecast(model.tail)

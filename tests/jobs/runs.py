@@ -1,5 +1,6 @@
 """Runs of the command line in this process and in others."""
 
+import csv
 import os
 import subprocess
 import sys
@@ -28,3 +29,14 @@ def start(*arguments: str, folder: Path | None = None) -> "subprocess.Popen[str]
     return subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=folder, env=environment
     )
+
+
+def rows(path: Path) -> list[dict[str, str]]:
+    """The rows of a CSV file by column."""
+    with path.open(encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def header(path: Path) -> list[str]:
+    """The columns of a CSV file."""
+    return path.read_text(encoding="utf-8").splitlines()[0].split(",")

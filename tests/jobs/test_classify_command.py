@@ -103,6 +103,16 @@ def test_files_without_a_class_in_common_are_refused_before_training(files, tmp_
     assert not (tmp_path / "run").exists()
 
 
+def test_a_test_case_without_any_value_is_refused_before_training(files, tmp_path, capsys):
+    X, y = waves(9, seed=3)
+    X[4] = np.nan
+    test = write_ts(tmp_path / "gaps.ts", X, y)
+    assert main(["classify", files[0], str(test), "--out", str(tmp_path / "run"), *BRIEF]) == 1
+    said = capsys.readouterr()
+    assert re.search(r"gaps.ts, line \d+ has no value at all, so nothing can be said of it; leave it out.", said.err)
+    assert "training" not in said.out
+
+
 def test_a_test_that_is_the_training_is_told(files, tmp_path, capsys):
     copy = tmp_path / "copy.ts"
     copy.write_bytes(Path(files[0]).read_bytes())

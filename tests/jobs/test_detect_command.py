@@ -1,6 +1,5 @@
 """`rearview detect` in this process: files, exit codes, and sentences for what can't be used."""
 
-import csv
 import json
 import sys
 from dataclasses import fields
@@ -12,11 +11,12 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "detecting"))
 
+from runs import rows
 from sensors import SHIFT, SPIKE, broken, fleet, ordinary
 
 from rearview.cli import main
-from rearview.jobs.detect import Hits, _height, _judgement
-from rearview.tasks.alarms import runs
+from rearview.jobs.detect import _height, _judgement
+from rearview.tasks.alarms import Hits, runs
 from rearview.tasks.assess import Assessment
 
 FILES = ["anomalies.csv", "model", "report.html", "run.json", "scores.csv"]
@@ -48,11 +48,6 @@ def flat(text: str) -> str:
     return " ".join(text.split())
 
 
-def rows(path: Path) -> list[dict[str, str]]:
-    with path.open(encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file))
-
-
 def test_every_file_is_written_and_says_the_same(done: Path) -> None:
     assert sorted(path.name for path in done.iterdir()) == FILES
     run = json.loads((done / "run.json").read_text())
@@ -78,6 +73,22 @@ def test_without_ordinary_rows_it_learns_from_the_file_and_warns(files: Path, tm
     run = json.loads((tmp_path / "run.json").read_text())
     assert run["request"]["threshold"] == "robust"
     assert 0 < run["flagged"] < 60
+
+
+@pytest.mark.parametrize(("setting", "rule"), [("--quantile", "quantile"), ("--risk", "pot")])
+def test_a_setting_of_a_threshold_asks_for_it(files: Path, tmp_path: Path, setting: str, rule: str) -> None:
+    assert detect(files / "test.csv", tmp_path, "--drop", "label", setting, "0.2", *TINY) == 0
+    run = json.loads((tmp_path / "run.json").read_text())
+    assert (run["request"]["threshold"], run["request"][rule.replace("pot", "risk")]) == (rule, 0.2)
+
+
+def test_a_machine_without_any_value_is_named(files: Path, tmp_path: Path, capsys) -> None:
+    frame = fleet()
+    path = tmp_path / "dead.csv"
+    values = [name for name in frame.columns if frame[name].dtype.kind == "f"]
+    frame.assign(**{name: frame[name].where(frame["machine"] == "small") for name in values}).to_csv(path, index=False)
+    assert detect(path, tmp_path / "out", "--id-col", "machine", *TINY) == 1
+    assert "series 'large' has no value in any row, so nothing can be learned there" in capsys.readouterr().err
 
 
 def test_machines_of_a_long_file_are_told_apart(files: Path, tmp_path: Path) -> None:
@@ -132,6 +143,14 @@ def change(files: Path, **columns) -> Path:
         (["--fit", "train.csv", "--drop", "label", "--lookback", "900"], 1, "a window takes 900 rows"),
         (["--fit", "train.csv", "--drop", "lable"], 1, "has the column 'lable', which --drop names"),
         (["--drop", "label", "--threshold", "often"], 1, "threshold is 'often'"),
+        (
+            ["--threshold", "pot", "--quantile", "0.9"],
+            2,
+            "--quantile belongs to --threshold quantile, but the",
+        ),
+        (["--threshold", "3", "--risk", "0.1"], 2, "--risk belongs to --threshold pot, but the threshold is 3.0"),
+        (["--quantile", "0.9", "--risk", "0.1"], 2, "--quantile belongs to --threshold quantile, but"),
+        (["--drop", "label", "--channels", "tilt"], 1, "has no column of numbers 'tilt', which the detector looks at"),
         (["--drop", "label", "--model", "itransfomer"], 1, "Did you mean 'itransformer'"),
     ],
 )
@@ -233,7 +252,7 @@ def assessment(**given: float) -> Assessment:
 )
 def test_the_judgement_counts_anomalies(events: int, touched: int, labelled: int, right: int, words: str) -> None:
     found = assessment(rows=900, anomalous=90, events=events, event_recall=touched / events)
-    assert _judgement(found, Hits(labelled, labelled, right)) == f"{words} AUC-PR 0.500, where chance gets 0.100."
+    assert _judgement(found, labelled, Hits(labelled, right)) == f"{words} AUC-PR 0.500, where chance gets 0.100."
 
 
 @pytest.mark.parametrize(
@@ -247,7 +266,7 @@ def test_the_judgement_counts_anomalies(events: int, touched: int, labelled: int
     ],
 )
 def test_what_is_found_where_nothing_is_marked_is_a_false_alarm(found: int, labelled: int, words: str) -> None:
-    assert _judgement(assessment(rows=90, anomalous=0, events=0), Hits(found, labelled, 0)) == words
+    assert _judgement(assessment(rows=90, anomalous=0, events=0), found, Hits(labelled, 0)) == words
 
 
 def test_verdict_tile_and_table_count_the_same_anomalies(files: Path, tmp_path: Path) -> None:
@@ -265,6 +284,7 @@ def test_verdict_tile_and_table_count_the_same_anomalies(files: Path, tmp_path: 
     assert 1 < right < len(found)
     assert run["verdict"].startswith(f"{len(found)} anomalies in 200 rows.")
     assert f" {right} of the {len(found)} found are right; 2 of 2 marked anomalies are found." in run["verdict"]
+    assert run["assessment"]["event_precision"] == pytest.approx(right / len(found))
     assert f"<dt>Anomalies</dt><dd><b>{len(found)}</b>" in (tmp_path / "report.html").read_text()
 
 
@@ -275,6 +295,7 @@ def test_anomalies_in_rows_without_a_label_are_neither_right_nor_wrong(done: Pat
     starts = pd.to_datetime(pd.read_csv(tmp_path / "anomalies.csv")["start"])
     labelled = int((starts < pd.to_datetime(broken()["date"])[SHIFT[0] - 20]).sum())
     assert labelled < run["segments"] == whole["segments"]
+    assert run["assessment"]["event_precision"] == pytest.approx(1 / labelled)
     words = "the one found" if labelled == 1 else f"1 of the {labelled} found"
     assert (
         f". {words[0].upper()}{words[1:]} in labelled rows is right; the one marked anomaly is found." in run["verdict"]

@@ -1,6 +1,5 @@
-"""`rearview forecast` and `rearview predict`: what they write, print and refuse."""
+"""`rearview forecast`: what it writes, prints and refuses."""
 
-import csv
 import json
 from pathlib import Path
 from typing import Any
@@ -8,38 +7,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from runs import FILES, forecast
-from samples import long, wide
+from runs import FILES, forecast, header, rows
+from samples import wide
 
 from rearview import Forecaster
 from rearview.cli import main
 
 
-def rows(path: Path) -> list[dict[str, str]]:
-    with path.open(encoding="utf-8") as file:
-        return list(csv.DictReader(file))
-
-
-def header(path: Path) -> list[str]:
-    return path.read_text(encoding="utf-8").splitlines()[0].split(",")
-
-
 def bounds(model: str) -> list[str]:
     return [model, *(f"{model}-{side}-{level}" for level in (80, 95) for side in ("lo", "hi"))]
-
-
-@pytest.fixture
-def sales(tmp_path: Path) -> Path:
-    path = tmp_path / "sales.csv"
-    wide().to_csv(path, index=False)
-    return path
-
-
-@pytest.fixture
-def shops(tmp_path: Path) -> Path:
-    path = tmp_path / "shops.csv"
-    long().to_csv(path, index=False)
-    return path
 
 
 def test_everything_is_written(sales: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -113,34 +89,17 @@ def test_the_command_line_agrees_with_the_library(shops: Path, tmp_path: Path) -
     np.testing.assert_array_equal(found, back.select("patchtst", "patchtst-hi-95").to_numpy())
 
 
-def test_predict_prints_csv(sales: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    out = tmp_path / "out"
-    assert forecast(sales, out, "--model", "dlinear") == 0
-    capsys.readouterr()
-    assert main(["predict", str(out / "model"), str(sales)]) == 0
-    printed = capsys.readouterr()
-    assert printed.out == (out / "forecast.csv").read_text(encoding="utf-8")
-    assert [line for line in printed.err.splitlines() if "were pooled" not in line and "was pooled" not in line] == []
-
-    new = tmp_path / "new.csv"
-    wide(30, start="2024-05-01").drop(index=4).to_csv(new, index=False)
-    target = tmp_path / "next.csv"
-    assert main(["predict", str(out / "model"), str(new), "--level", "90", "--out", str(target)]) == 0
-    assert header(target) == ["unique_id", "ds", "dlinear", "dlinear-lo-90", "dlinear-hi-90"]
-    assert rows(target)[0]["ds"] == "2024-05-02 06:00:00"
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert "1 step is missing" in said.err
-    odd = tmp_path / "odd.csv"
-    pd.concat([long().assign(shop=name).drop(columns="unique_id") for name in "ab"]).to_csv(odd, index=False)
-    assert main(["predict", str(out / "model"), str(odd)]) == 1
-    told = capsys.readouterr().err
-    assert "trained on a wide file with the columns 'date', 'load' and 'wind'" in told
-    assert "--" not in told
-    assert main(["predict", str(out), str(new)]) == 1
-    assert f"There is one in {out / 'model'}" in capsys.readouterr().err
-    assert main(["predict", str(out / "model"), str(new), "--out", str(tmp_path)]) == 1
-    assert "which is a folder; name a file" in capsys.readouterr().err
+def test_backtest_windows_without_a_value_and_a_cut_against_the_data_are_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "late.csv"
+    frame = wide(columns=("load",))
+    frame.assign(load=(frame["load"] - 60).where(frame.index < 155)).to_csv(path, index=False)
+    assert forecast(path, tmp_path / "out", "--model", "dlinear", "--windows", "1", "--nonnegative") == 0
+    printed = capsys.readouterr().out
+    assert "No value was observed in 1 backtest window of 5 steps" in printed
+    assert "nan" not in printed
+    assert "Some values so far are below 0, where --nonnegative cuts forecasts" in printed
 
 
 def test_several_models_in_one_call(shops: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -48,6 +48,19 @@ def test_without_a_scaled_error_the_mean_absolute_one_decides() -> None:
     assert "MAE 1 against 2, 50 % lower" in verdict((scored("patchtst", math.nan), flat), 5, 24)
 
 
+def test_errors_that_print_alike_are_level() -> None:
+    said = verdict((scored("patchtst", 0.9999), NAIVE), 5, 24)
+    assert said.startswith("patchtst is level with the seasonal naive forecast: MASE 1 against 1, over 5 backtest")
+
+
+def test_windows_without_a_value_have_no_verdict() -> None:
+    nothing = (scored("patchtst", math.nan, mae=math.nan), scored("seasonal_naive", math.nan, mae=math.nan))
+    said = verdict(nothing, 1, 24)
+    assert said == (
+        "No value was observed in 1 backtest window of 24 steps, so nothing is known about how good this forecast is."
+    )
+
+
 def test_no_backtest_no_verdict() -> None:
     assert verdict((), 0, 24, skipped=True).startswith("There was no backtest, as asked")
     assert verdict((), 0, 24).startswith("The data is too short for a backtest")

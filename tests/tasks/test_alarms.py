@@ -88,6 +88,18 @@ def test_ranges_and_events_as_their_definitions_read(seed: int) -> None:
     assert said.recall == pytest.approx(np.mean([any(one & other for other in found) for one in events]))
 
 
+def test_joined_stretches_are_one_alarm_and_right_by_a_flag_on_an_anomaly() -> None:
+    labels = np.array([0, 1, 0, 0, 0, 0, 1, 0, 0], dtype=bool)
+    flags = np.array([1, 0, 1, 0, 0, 0, 1, 0, 1], dtype=bool)
+    stretches = np.array([[0, 3], [6, 9]])
+    assert alarms.eventwise(labels, flags).precision == 1 / 4
+    # The first one spans a marked row between its flags, but none of its flags is on it.
+    assert alarms.hits(labels, flags, stretches) == (2, 1)
+    assert alarms.eventwise(labels, flags, stretches=stretches).precision == 1 / 2
+    assert alarms.eventwise(labels, flags, stretches=stretches).recall == 1 / 2
+    assert alarms.hits(labels, flags, np.array([[3, 6]])) == (0, 0)
+
+
 def test_what_does_not_exist_is_nan_and_nothing_found_is_zero() -> None:
     none, some = np.zeros(5, dtype=bool), np.array([0, 1, 1, 0, 0], dtype=bool)
     for measure in (alarms.pointwise, alarms.eventwise, alarms.rangewise):

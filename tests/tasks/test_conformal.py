@@ -65,7 +65,10 @@ def test_one_residual_is_a_bound_of_its_own() -> None:
 def test_a_step_without_any_residual_takes_its_neighbours_and_nothing_stays_nothing() -> None:
     low, high, _ = residuals_of([float(value) for value in range(9)], []).bounds(80)
     assert (low[0, 1], high[0, 1]) == (0.0, 8.0)
-    low, high, _ = Residuals.of(np.full((1, 3, 2), np.nan, dtype=np.float32)).bounds(80)
+    nothing = Residuals.of(np.full((1, 3, 2), np.nan, dtype=np.float32))
+    assert nothing.empty.tolist() == [True]
+    low, high, pooled = nothing.bounds(80)
+    assert pooled == 0
     assert np.isnan(low).all()
     assert np.isnan(high).all()
 

@@ -80,6 +80,7 @@ def test_coverage_counts_observed_values_only() -> None:
     y = np.array([[[0.0, 1.0, 2.0, np.nan]]])
     assert metrics.coverage(y, y * 0, y * 0 + 1) == pytest.approx(2 / 3)
     assert math.isnan(metrics.coverage(y * np.nan, y, y))
+    assert math.isnan(metrics.coverage(y, y * np.nan, y * np.nan))
 
 
 def test_nothing_observed_is_nan_and_no_warning() -> None:

@@ -50,8 +50,8 @@ def detect(
         attention: A mechanism, such as softmax or toa:kind=relu. See `rearview list attentions`.
         mode: Score by giving windows back, or by forecasting the next row; default: reconstruct.
         threshold: quantile, pot, robust, or a number; default: quantile, without --fit robust.
-        quantile: Share of ordinary rows below the threshold; default: 0.995.
-        risk: Share of ordinary rows above the threshold, for pot; default: 0.001.
+        quantile: Share of ordinary rows below the threshold, for quantile (which it asks for); default: 0.995.
+        risk: Share of ordinary rows above the threshold, for pot (which it asks for); default: 0.001.
         seed: Fixes every random draw.
         device: auto, cpu or cuda.
         resume: Take up a run that was cut off, from its checkpoint in the out folder.

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from rearview import models, train
 from rearview.data.panel import Finding, Panel
 from rearview.data.scale import Scaler
+from rearview.data.table import listing
 from rearview.data.window import Source, Windows, windows
 from rearview.detecting.calibrate import Calibration, calibrate
 from rearview.detecting.measurable import measurable
@@ -75,6 +76,11 @@ class Detection:
     """[row]: score above the threshold of its series."""
     segments: tuple[Segment, ...]
     notes: tuple[str, ...]
+
+    @property
+    def stretches(self) -> NDArray[np.int64]:
+        """[segment, 2]: first row and row after the last of each segment."""
+        return np.array([(part.first, part.last + 1) for part in self.segments], dtype=np.int64).reshape(-1, 2)
 
 
 def detect(fitted: Fitted, panel: Panel) -> Detection:
@@ -166,14 +172,22 @@ def _check_rows(panel: Panel, request: Request) -> None:
             f"{panel.layout.source}: no series is long enough to learn from: a window takes {needed} rows, but the "
             f"longest has {longest}; use a shorter lookback, or bring more rows."
         )
-    empty = [(panel.ids[s], panel.columns[c]) for s, c in np.argwhere(panel.first >= panel.offsets[1:, None]).tolist()]
-    if empty:
-        of_series = f" of series {empty[0][0]!r}" if panel.series > 1 else ""
-        more = f" (and {len(empty) - 1} more)" if len(empty) > 1 else ""
+    unseen = panel.first >= panel.offsets[1:, None]
+    empty = [(panel.ids[s], panel.columns[c]) for s, c in np.argwhere(unseen).tolist()]
+    if not empty:
+        return
+    dead = [panel.ids[s] for s in np.flatnonzero(unseen.all(axis=1)).tolist()]
+    if dead:
         raise InputError(
-            f"{panel.layout.source}: channel {empty[0][1]!r}{of_series}{more} has no value in any row, so nothing can "
-            "be learned of it; leave it out with drop (--drop), or bring its values."
+            f"{panel.layout.source}: series {listing(dead)} {'has' if len(dead) == 1 else 'have'} no value in any row, "
+            "so nothing can be learned there; leave the rows out, or bring values."
         )
+    of_series = f" of series {empty[0][0]!r}" if panel.series > 1 else ""
+    more = f" (and {len(empty) - 1} more)" if len(empty) > 1 else ""
+    raise InputError(
+        f"{panel.layout.source}: channel {empty[0][1]!r}{of_series}{more} has no value in any row, so nothing can "
+        "be learned of it; leave it out with drop (--drop), or bring its values."
+    )
 
 
 def _borders(panel: Panel, needed: int) -> NDArray[np.int64]:

@@ -43,8 +43,9 @@ def segment_columns(found: Detection, *, whole_ids: bool = False) -> dict[str, A
         "rows": np.array([part.last - part.first + 1 for part in parts], dtype=np.int64),
         "score": np.array([part.score for part in parts], dtype=np.float64),
         "threshold": found.thresholds[np.array(series, dtype=np.int64)],
-        "channels": [SEPARATOR.join(panel.columns[c] for c, _ in part.channels) for part in parts],
-        "shares": [SEPARATOR.join(f"{share:.2f}" for _, share in part.channels) for part in parts],
+        # Text also where there is no segment, so that the columns have one kind whatever was found.
+        "channels": np.array([SEPARATOR.join(panel.columns[c] for c, _ in part.channels) for part in parts], np.str_),
+        "shares": np.array([SEPARATOR.join(f"{share:.2f}" for _, share in part.channels) for part in parts], np.str_),
     }
 
 
@@ -57,4 +58,4 @@ def _rows(panel: Panel, whole_ids: bool) -> dict[str, Any]:
 
 def _ids(panel: Panel, series: Any, whole_ids: bool) -> dict[str, Any]:
     names = np.array(panel.ids, dtype=np.int64 if whole_ids else np.str_)[series]
-    return {panel.layout.id_col or "unique_id": names if whole_ids else names.tolist()}
+    return {panel.layout.id_col or "unique_id": names}

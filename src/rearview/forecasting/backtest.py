@@ -12,9 +12,11 @@ from numpy.typing import NDArray
 
 from rearview.data.checks import TooShort, check_length
 from rearview.data.panel import Panel
+from rearview.data.stamps import show
+from rearview.data.table import listing
 from rearview.data.window import Windows, ends
 from rearview.errors import InputError, SettingsError
-from rearview.forecasting.answer import answer
+from rearview.forecasting.answer import answer, variables
 from rearview.forecasting.engine import Fitted, select
 from rearview.forecasting.request import check_whole
 from rearview.tasks import metrics
@@ -118,6 +120,7 @@ def backtest(
     """
     known_at = known_at or panel.until
     dates = cutoffs(panel, horizon, n_windows, horizon if step_size is None else step_size)
+    _check_begun(panel, dates[0])
     first = seen = known_at(dates[0])
     try:
         if lookback is not None:
@@ -164,13 +167,6 @@ def backtest(
     )
 
 
-def variables(panel: Panel) -> tuple[str, ...]:
-    """What is forecast, by name: the target columns of a wide panel, the series of a long one."""
-    if panel.series == 1 and (panel.layout.form == "wide" or panel.layout.together):
-        return panel.target_names
-    return panel.ids
-
-
 def readable(panel: Panel, fitted: Fitted) -> Panel:
     """The columns of a panel that a network reads, in its order; a missing one is refused by name."""
     if panel.columns == fitted.columns:
@@ -183,6 +179,16 @@ def readable(panel: Panel, fitted: Fitted) -> Panel:
         )
     chosen = select(panel, [panel.columns.index(name) for name in fitted.columns])
     return replace(chosen, targets=fitted.targets, known=fitted.known)
+
+
+def _check_begun(panel: Panel, date: np.generic) -> None:
+    """Refuse a first cutoff up to which no target was observed."""
+    before = panel.until(date)
+    if not (before.first[:, : panel.targets] < before.offsets[1:, None]).any():
+        raise InputError(
+            f"{panel.layout.source}: no value of {listing(panel.target_names)} was observed up to {show(date)}, the "
+            "first cutoff of the backtest; ask for fewer windows (--windows), or bring more history."
+        )
 
 
 def _windows_at(panel: Panel, date: np.generic) -> Windows:

@@ -25,16 +25,21 @@ def native(columns: dict[str, Any], layout: Layout) -> Any:
         except ImportError:
             backend = "pandas"
         else:
-            return pl.DataFrame({name: _listed(values) for name, values in columns.items()})
+            return pl.DataFrame(
+                {
+                    # polars takes numpy text as objects, and an empty list of it as nothing known.
+                    name: pl.Series(values.tolist(), dtype=pl.String) if _is_text(values) else values
+                    for name, values in columns.items()
+                }
+            )
     import pandas as pd
 
     frame = pd.DataFrame(columns)
     return frame.set_index(layout.time_col) if layout.time_index and layout.form == "wide" else frame
 
 
-def _listed(values: Any) -> Any:
-    """polars takes numpy text as objects unless it is a list."""
-    return values.tolist() if isinstance(values, np.ndarray) and values.dtype.kind == "U" else values
+def _is_text(values: Any) -> bool:
+    return isinstance(values, np.ndarray) and values.dtype.kind == "U"
 
 
 def has_whole_ids(frame: Any, layout: Layout) -> bool:

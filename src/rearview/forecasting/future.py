@@ -23,7 +23,7 @@ def known_ahead(
     if not names:
         if future is not None:
             raise SettingsError(
-                "A future was given, but no column is named as known; name them with known=[...] when fitting."
+                "A future was given, but no column is named as known; name them with known=[...] (--known) in training."
             )
         return None
     if future is None:

@@ -2,15 +2,21 @@
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from itertools import compress
 from typing import Any
 
-from rearview.data.panel import Finding, Panel
+from rearview.data.panel import Finding, Layout, Panel
 from rearview.data.step import Step
+from rearview.data.table import listing
 from rearview.errors import InputError, SettingsError, did_you_mean
+from rearview.forecasting.answer import variables
 
 _LOGGER = logging.getLogger("rearview")
 _CALLED_OTHERWISE = {"train": "training", "set": "settings", "input_size": "lookback", "seq_len": "lookback"}
 """Words of the command line and of other libraries."""
+_OF_TRAINING = (("warning", "empty"), ("warning", "constant"))
+"""Findings that concern targets to train on, by kind and key."""
 
 
 def options(owner: str, given: Mapping[str, Any], known: Sequence[str]) -> dict[str, Any]:
@@ -42,6 +48,38 @@ def read_on_step(frame: Any, read: Callable[..., Panel], step: str) -> Panel:
     return panel if str(panel.step) == step else _forced(frame, panel, read, step)
 
 
+def timed(panel: Panel, trained: Layout) -> Panel:
+    """New rows whose stamps are written with a time of day where their step has one, as it was in training.
+
+    A few rows that all stand at midnight are written as dates, which would make one day of the hours to come.
+    """
+    shape, kind = panel.layout.time_format or "", panel.layout.time_kind
+    if not panel.step.sub_daily or "%H" in shape or "%I" in shape or kind not in ("date", "text"):
+        return panel
+    whole = replace(panel.layout, time_kind="datetime" if kind == "date" else kind, time_format=trained.time_format)
+    return replace(panel, layout=whole)
+
+
+def answerable(panel: Panel) -> Panel:
+    """New rows to forecast from: refused where no target has a value, a word added on those that have none."""
+    # Reading warns of targets from which nothing can be learned; nothing is to be learned here.
+    findings = [one for one in panel.findings if (one.kind, one.what) not in _OF_TRAINING]
+    panel = replace(panel, findings=tuple(findings))
+    nothing = (panel.first[:, : panel.targets] >= panel.offsets[1:, None]).ravel()
+    if not nothing.any():
+        return panel
+    names = list(compress(variables(panel), nothing))
+    one = len(names) == 1
+    kind = "series" if panel.layout.form == "long" else "column" if one else "columns"
+    which = f"{kind} {listing(names)} {'has' if one else 'have'} no value in any row"
+    if nothing.all():
+        raise InputError(
+            f"{panel.layout.source}: {which}, so there is nothing to forecast from; bring rows with values."
+        )
+    message = f"{which[0].upper()}{which[1:]}: {'its forecast is' if one else 'their forecasts are'} left empty."
+    return replace(panel, findings=(*panel.findings, Finding("warning", "empty", len(names), message)))
+
+
 def _forced(frame: Any, panel: Panel, read: Callable[..., Panel], step: str) -> Panel:
     """Few rows can look like another step (a week of business days: days); refused unless the model's fits too."""
     if not isinstance(frame, Panel):
@@ -52,8 +90,9 @@ def _forced(frame: Any, panel: Panel, read: Callable[..., Panel], step: str) -> 
         else:
             if len(again.values) <= len(panel.values):
                 return again
+    found = f"rows in {panel.step.words()}" if panel.step.unit == "int" else f"a row {panel.step.words()}"
     raise InputError(
-        f"{panel.layout.source} has a row {panel.step.words()} ({panel.step}), but the model was trained on "
+        f"{panel.layout.source} has {found} ({panel.step}), but the model was trained on "
         f"steps of {step}; bring rows of the same step, or train again."
     )
 

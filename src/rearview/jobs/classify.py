@@ -121,6 +121,7 @@ def run(
             "bring files of the same channels."
         )
     _check_classes(job, train, test)
+    _check_values(test)
     classifier = Classifier(**job.request, progress=progress)
     checkpoint = folder / "checkpoints" / f"{_fingerprint(job, train)}.safetensors"
     if job.resume and not checkpoint.exists():
@@ -148,6 +149,13 @@ def _check_classes(job: Job, train: Cases, test: Cases) -> None:
         f"{job.train} and {job.test} have no class in common: the one has {ours}, the other {theirs}; bring two files "
         "of the same classes, spelt alike."
     )
+
+
+def _check_values(test: Cases) -> None:
+    """Refuse a test with a case of which nothing can be said, before anything is trained for it."""
+    for name, one in zip(test.names, test.series, strict=True):
+        if np.isnan(one).all():
+            raise InputError(f"{test.source}, {name} has no value at all, so nothing can be said of it; leave it out.")
 
 
 def _remembered(job: Job, train: Cases, test: Cases) -> list[str]:

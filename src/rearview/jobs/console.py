@@ -1,5 +1,6 @@
 """The commands that train and forecast, as a person sees them in a terminal."""
 
+import math
 import re
 import sys
 from collections.abc import Sequence
@@ -12,7 +13,7 @@ from rearview.data.table import listing
 from rearview.errors import InputError
 from rearview.forecaster import Forecaster
 from rearview.jobs import files
-from rearview.jobs.folders import check_folder
+from rearview.jobs.folders import check_file, check_folder
 from rearview.jobs.forecast import Job, Outcome, run
 from rearview.jobs.verdict import counted
 from rearview.train import Line
@@ -81,10 +82,13 @@ def predict_command(
     from rearview.files import write_atomically
     from rearview.forecaster import flattened
     from rearview.forecasting import frames
-    from rearview.forecasting.backtest import variables
+    from rearview.forecasting.answer import variables
 
-    if out is not None and out.is_dir():
-        raise InputError(f"--out is {out}, which is a folder; name a file, such as {out / 'next.csv'}.")
+    if out is not None:
+        check_file(out)
+    if not model.is_dir():
+        wrong = "is a file" if model.exists() else "does not exist"
+        raise InputError(f"{model} {wrong}; give the folder of a saved model first, then the file of new rows.")
     forecaster = Forecaster.load(model, device=device)
     panel = _read_as_trained(forecaster, file)
     for finding in panel.findings:
@@ -160,8 +164,14 @@ def _print_scores(console: Any, outcome: Outcome) -> None:
     for result in scored:
         scores = result.scores
         assert scores is not None
-        inside = [f"{100 * scores.coverage[level]:.1f} %" if level in scores.coverage else "" for level in levels]
+        inside = [_or_dash(100 * scores.coverage.get(level, math.nan), ".1f", " %") for level in levels]
         name = f"{result.name} (baseline)" if result.baseline else result.name
-        table.add_row(name, f"{scores.mse:.4g}", f"{scores.mae:.4g}", f"{scores.mase:.3g}", *inside)
+        errors = [_or_dash(scores.mse, ".4g"), _or_dash(scores.mae, ".4g"), _or_dash(scores.mase, ".3g")]
+        table.add_row(name, *errors, *inside)
     console.print()
     console.print(table)
+
+
+def _or_dash(number: float, shape: str, unit: str = "") -> str:
+    """A number of a table, or a dash for one that does not exist."""
+    return "-" if math.isnan(number) else f"{number:{shape}}{unit}"

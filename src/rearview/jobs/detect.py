@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,11 +17,14 @@ from rearview.detector import Detector, chosen, judged, present
 from rearview.errors import InputError, UsageError
 from rearview.jobs.forecast import fingerprint
 from rearview.jobs.verdict import counted
+from rearview.tasks.alarms import Hits, hits
 from rearview.tasks.assess import Assessment
 from rearview.train import Progress
 
 LABEL_NAMES = ("label", "labels", "anomaly", "is_anomaly")
 """What a column of labels is often called."""
+SETTING_OF = {"quantile": "quantile", "risk": "pot"}
+"""Setting -> the rule of the threshold that it belongs to."""
 MOST_TIMES = 1e4
 """Multiples of the threshold beyond which the number says no more than that it is large."""
 LEARNED_FROM_ITSELF = (
@@ -121,19 +124,35 @@ class _Rows:
             detector = Detector.load(job.model, device=job.request.get("device"))
             panel, labels = _read_new(job, detector)
             return _Rows(detector, panel, labels, None)
-        request = dict(job.request)
         file = Path(job.file)
+        request = {**job.request, "threshold": _rule(job, itself=job.fit is None and not triples.is_triple(file))}
         if triples.is_triple(file):
             whole, detector = _triple(job, file), _made(job, request)
             return _Rows(detector, detector.read(whole.test)[0], whole.labels, detector.read(whole.train)[0])
-        if job.fit is None and request.get("threshold") is None:
-            request["threshold"] = "robust"  # a quantile of rows that hold anomalies would flag as many of them
         detector = _made(job, request)
         learned = None if job.fit is None else detector.read(job.fit, **_dropped(job, job.fit))[0]
         panel, labels = _read(job, detector, learned)
         for finding in panel.findings:
             say(finding.message)
         return _Rows(detector, panel, labels, panel if learned is None else _same_channels(job, learned, panel))
+
+
+def _rule(job: Job, *, itself: bool) -> str | float | None:
+    """The threshold that is asked for, be it by a setting of one; a setting of another is refused, not passed over.
+
+    `itself`: the detector learns from the rows that it judges.
+    """
+    asked = job.request.get("threshold")
+    belongs = {name: rule for name, rule in SETTING_OF.items() if job.request.get(name) is not None}
+    if asked is None and len(set(belongs.values())) == 1:
+        asked = next(iter(belongs.values()))
+    for name, rule in belongs.items():
+        if rule != asked:
+            other = f"the threshold is {asked}" if asked is not None else "the threshold is drawn in one way"
+            raise UsageError(f"--{name} belongs to --threshold {rule}, but {other}; leave one of the two out.")
+    if asked is None and itself:
+        return "robust"  # a quantile of rows that hold anomalies would flag as many of them
+    return asked
 
 
 def _made(job: Job, request: Mapping[str, Any]) -> Detector:
@@ -231,7 +250,8 @@ def verdict(found: Detection, assessment: Assessment | None, labels: NDArray[np.
         )
     if assessment is None or labels is None:
         return sentence
-    return f"{sentence} {_judgement(assessment, Hits.of(found, labels))}"
+    labelled = hits(labels == 1, found.flags & ~np.isnan(labels), found.stretches)
+    return f"{sentence} {_judgement(assessment, len(found.segments), labelled)}"
 
 
 def _height(score: float, threshold: float) -> str:
@@ -244,33 +264,16 @@ def _height(score: float, threshold: float) -> str:
     return f"{times:,.{0 if times >= 100 else 1}f} times the threshold"
 
 
-class Hits(NamedTuple):
-    """Segments held against labels."""
-
-    found: int
-    labelled: int
-    """Those with a label on a flagged row."""
-    right: int
-    """Those with a flagged row that is marked."""
-
-    @staticmethod
-    def of(found: Detection, labels: NDArray[np.float64]) -> "Hits":
-        flagged = np.where(found.flags, labels, np.nan)
-        parts = [flagged[part.first : part.last + 1] for part in found.segments]
-        labelled, right = (~np.isnan(part).all() for part in parts), ((part == 1).any() for part in parts)
-        return Hits(len(parts), int(sum(labelled)), int(sum(right)))
-
-
-def _judgement(assessment: Assessment, hits: Hits) -> str:
-    """What labels say of the segments that have some."""
-    where = "found" if hits.labelled == hits.found else "found in labelled rows"
+def _judgement(assessment: Assessment, found: int, labelled: Hits) -> str:
+    """What labels say of those of the segments found that have some."""
+    where = "found" if labelled.alarms == found else "found in labelled rows"
     if not assessment.anomalous:
-        if not hits.labelled:
-            return f"The labels mark no anomaly{' either' if not hits.found else ''}."
+        if not labelled.alarms:
+            return f"The labels mark no anomaly{' either' if not found else ''}."
         alarms = (
             f"the one {where} is a false alarm"
-            if hits.labelled == 1
-            else f"all {hits.labelled:,} {where} are false alarms"
+            if labelled.alarms == 1
+            else f"all {labelled.alarms:,} {where} are false alarms"
         )
         return f"The labels mark no anomaly, so {alarms}."
     touched = round(assessment.event_recall * assessment.events)
@@ -278,10 +281,10 @@ def _judgement(assessment: Assessment, hits: Hits) -> str:
         marked = f"the one marked anomaly is {'' if touched else 'not '}found"
     else:
         marked = f"{_share_of(touched, f'{assessment.events:,} marked anomalies')} found"
-    if hits.labelled == 1:
-        marked = f"the one {where} is {'right' if hits.right else 'a false alarm'}; {marked}"
-    elif hits.labelled:
-        marked = f"{_share_of(hits.right, f'the {hits.labelled:,} {where}')} right; {marked}"
+    if labelled.alarms == 1:
+        marked = f"the one {where} is {'right' if labelled.right else 'a false alarm'}; {marked}"
+    elif labelled.alarms:
+        marked = f"{_share_of(labelled.right, f'the {labelled.alarms:,} {where}')} right; {marked}"
     share = assessment.anomalous / assessment.rows
     return f"{marked[0].upper()}{marked[1:]}. AUC-PR {assessment.auc_pr:.3f}, where chance gets {share:.3f}."
 

@@ -37,8 +37,8 @@ MEASURES = {
         "area under precision and recall, near misses within a window counted in part",
     ),
     "range_f1": ("Range F1", "range-based: overlap of ranges, over the pieces they are found in"),
-    "event_precision": ("Event precision", "stretches of flagged rows, close ones not joined, that touch an anomaly"),
-    "event_recall": ("Event recall", "anomalies that a flagged row touches"),
+    "event_precision": ("Event precision", "anomalies found, close flags joined as listed, that hit a marked row"),
+    "event_recall": ("Event recall", "marked anomalies that a flagged row touches"),
     "adjusted_f1": ("Point-adjusted F1", "one hit flags a whole anomaly: edited by the labels, the field's number"),
     "adjusted_f1_by_chance": ("Point-adjusted F1 by chance", "of as many flags thrown at random"),
 }

@@ -16,7 +16,7 @@ from rearview.data.panel import Layout
 from rearview.files import write_atomically
 from rearview.forecaster import backtest_columns, flattened
 from rearview.forecasting import frames, store
-from rearview.forecasting.backtest import variables
+from rearview.forecasting.answer import variables
 from rearview.jobs.forecast import Outcome
 from rearview.jobs.page import device, summary
 
@@ -79,9 +79,9 @@ def _backtest(outcome: Outcome) -> dict[str, Any]:
 
 
 def csv(columns: dict[str, Any]) -> bytes:
-    """Columns as the content of a CSV file."""
+    """Columns as the content of a CSV file; what is missing is empty."""
     frame = frames.native(columns, Layout(form="long", time_col="ds"))
-    text = frame.write_csv() if hasattr(frame, "write_csv") else frame.to_csv(index=False)
+    text = frame.fill_nan(None).write_csv() if hasattr(frame, "write_csv") else frame.to_csv(index=False)
     return str(text).encode()
 
 

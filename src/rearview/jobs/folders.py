@@ -20,13 +20,16 @@ def named_after(file: str, prefix: str = "rearview") -> Path:
     return Path(f"{prefix}-{Path(file).name.partition('.')[0]}")
 
 
+def check_file(out: Path) -> None:
+    """Refuse a file that can't be written where it is named."""
+    if out.is_dir():
+        raise InputError(f"--out is {out}, which is a folder; name a file, such as {out / 'next.csv'}.")
+    _check_place(out, out.absolute().parent)
+
+
 def check_folder(out: Path, command: str | None = None) -> None:
     """Refuse a folder that can't be written to, or where `command` would write over the run of another one."""
-    there = next(path for path in (out.absolute(), *out.absolute().parents) if path.exists())
-    if not there.is_dir():
-        raise InputError(f"--out is {out}, but {there} is a file; name a folder.")
-    if not os.access(there, os.W_OK | os.X_OK):
-        raise InputError(f"--out is {out}, but {there} can't be written to; name another folder.")
+    _check_place(out, out.absolute())
     if command is None:
         return
     for other, mark in _held(out):
@@ -35,6 +38,15 @@ def check_folder(out: Path, command: str | None = None) -> None:
                 f"{out} holds a run of `rearview {other}` (see {mark}), which `rearview {command}` would write over; "
                 "name another folder with --out."
             )
+
+
+def _check_place(out: Path, folder: Path) -> None:
+    """Refuse what `--out` names if its folder is not, and can't become, one that can be written to."""
+    there = next(path for path in (folder, *folder.parents) if path.exists())
+    if not there.is_dir():
+        raise InputError(f"--out is {out}, but {there} is a file; name a folder.")
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise InputError(f"--out is {out}, but {there} can't be written to; name another folder.")
 
 
 def _held(out: Path) -> list[tuple[str, Path]]:

@@ -273,8 +273,11 @@ def _hints(names: tuple[str, ...], job: Job, panel: Panel, results: tuple[ModelR
         parts.append(f"{', '.join(without)}: no attention to replace, so the one asked for does not concern it.")
     answers = [result.answer for result in results if result.answer is not None]
     below = any((low < 0).any() for one in answers for low, _ in one.intervals.values())
-    if below and not job.request.get("nonnegative") and _never_negative(panel):
+    cut_off = job.request.get("nonnegative")
+    if below and not cut_off and _never_negative(panel):
         parts.append("No value so far is below 0, but some bounds are; --nonnegative cuts them off there.")
+    if cut_off and not _never_negative(panel):
+        parts.append("Some values so far are below 0, where --nonnegative cuts forecasts and bounds off; leave it out.")
     return parts
 
 

@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 from rearview import report
 from rearview.data.panel import Panel
 from rearview.data.stamps import wall
-from rearview.forecasting.answer import Answer
-from rearview.forecasting.backtest import Backtest, variables
+from rearview.forecasting.answer import Answer, variables
+from rearview.forecasting.backtest import Backtest
 from rearview.jobs.forecast import ModelResult, Outcome
 from rearview.jobs.verdict import counted
 from rearview.train import History

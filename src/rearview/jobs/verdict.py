@@ -8,6 +8,8 @@ from rearview.forecasting.backtest import Scores
 
 TOLERATED = 0.1
 """How far below its level an interval's coverage may fall before the verdict says so."""
+LEVEL = 0.005
+"""Relative difference of two errors below which neither is said to beat the other: 0 % in print."""
 
 
 class Scored(NamedTuple):
@@ -28,6 +30,8 @@ def verdict(results: tuple[Scored, ...], windows: int, horizon: int, *, skipped:
     errors = {result.name: float(getattr(result.scores, metric)) for result in results}
     asked = [result for result in results if not result.baseline and result.name != "seasonal_naive"]
     over = f"{counted(windows, 'backtest window')} of {counted(horizon, 'step')}"
+    if all(np.isnan(error) for error in errors.values()):
+        return f"No value was observed in {over}, so nothing is known about how good this forecast is."
     if "seasonal_naive" not in errors or not asked:
         listed = ", ".join(f"{name} has {metric.upper()} {error:.3g}" for name, error in errors.items())
         return f"Without {'a naive baseline' if asked else 'a network'} there is no verdict: over {over}, {listed}."
@@ -35,12 +39,14 @@ def verdict(results: tuple[Scored, ...], windows: int, horizon: int, *, skipped:
     ours, theirs = errors[best.name], errors["seasonal_naive"]
     change = f", {abs(1 - ours / theirs) * 100:.0f} % {'lower' if ours < theirs else 'higher'}" if theirs else ""
     beats = "beats" if ours < theirs else "does not beat"
+    if theirs and abs(1 - ours / theirs) < LEVEL:
+        beats, change = "is level with", ""
     numbers = f"{metric.upper()} {ours:.3g} against {theirs:.3g}{change}, over {over}"
     sentences = [f"{best.name} {beats} the seasonal naive forecast: {numbers}."]
     simpler = min(
         (result for result in results if result.baseline), key=lambda result: errors[result.name], default=None
     )
-    if simpler is not None and errors[simpler.name] < ours:
+    if simpler is not None and errors[simpler.name] < (1 - LEVEL) * ours:
         error = errors[simpler.name]
         sentences.append(
             f"{simpler.name} does better ({metric.upper()} {error:.3g}): use it with --model {simpler.name}."

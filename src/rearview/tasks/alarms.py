@@ -6,6 +6,7 @@ series. A ratio that does not exist (no flag, no anomaly) is NaN.
 """
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +30,14 @@ class Quality:
         return Quality(precision, recall, 2 * precision * recall / (precision + recall) if recall != 0 else 0.0)
 
 
+class Hits(NamedTuple):
+    """Alarms held against labels."""
+
+    alarms: int
+    right: int
+    """Those with a flagged row that is marked."""
+
+
 def runs(flags: Flags, offsets: Offsets | None = None) -> Runs:
     """[run, 2]: first row and row after the last of every stretch of flagged rows."""
     edges = np.diff(np.concatenate([[0], flags.astype(np.int8), [0]]))
@@ -47,12 +56,20 @@ def pointwise(labels: Flags, flags: Flags) -> Quality:
     return Quality.of(_ratio(hits, int(flags.sum())), _ratio(hits, int(labels.sum())))
 
 
-def eventwise(labels: Flags, flags: Flags, offsets: Offsets | None = None) -> Quality:
-    """Stretches counted one by one: flagged ones that touch an anomaly, anomalies that a flag touches."""
-    alarms, events = runs(flags, offsets), runs(labels, offsets)
-    right = int((_inside(labels, alarms) > 0).sum())
+def hits(labels: Flags, flags: Flags, stretches: Runs) -> Hits:
+    """How many stretches are alarms, because a row of theirs is flagged, and how many of those are right."""
+    return Hits(int((_inside(flags, stretches) > 0).sum()), int((_inside(flags & labels, stretches) > 0).sum()))
+
+
+def eventwise(labels: Flags, flags: Flags, offsets: Offsets | None = None, stretches: Runs | None = None) -> Quality:
+    """Stretches counted one by one: alarms with a flag on an anomaly, anomalies that a flag touches.
+
+    What counts as one alarm is a run of flagged rows, or one of `stretches` where close runs were joined.
+    """
+    events = runs(labels, offsets)
+    alarms, right = hits(labels, flags, runs(flags, offsets) if stretches is None else stretches)
     found = int((_inside(flags, events) > 0).sum())
-    return Quality.of(_ratio(right, len(alarms)), _ratio(found, len(events)))
+    return Quality.of(_ratio(right, alarms), _ratio(found, len(events)))
 
 
 def rangewise(labels: Flags, flags: Flags, offsets: Offsets | None = None) -> Quality:

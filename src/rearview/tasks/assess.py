@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rearview.tasks import alarms, rankings
-from rearview.tasks.alarms import Flags, Offsets
+from rearview.tasks.alarms import Flags, Offsets, Runs
 from rearview.tasks.rankings import Scores
 
 
@@ -36,7 +36,9 @@ class Assessment:
     range_recall: float
     range_f1: float
     event_precision: float
+    """Alarms with a flag on an anomaly: segments where they were given, else runs of flagged rows."""
     event_recall: float
+    """Anomalies that a flag touches."""
     event_f1: float
     adjusted_precision: float
     """After point adjustment."""
@@ -46,16 +48,29 @@ class Assessment:
     """The adjusted F1 of as many flags thrown at random."""
 
 
-def assess(labels: Flags, scores: Scores, flags: Flags, *, slack: int, offsets: Offsets | None = None) -> Assessment:
-    """Compare rows [row]; rows without a score (NaN) do not count. `slack`: the widest buffer of VUS-PR."""
+def assess(
+    labels: Flags,
+    scores: Scores,
+    flags: Flags,
+    *,
+    slack: int,
+    offsets: Offsets | None = None,
+    segments: Runs | None = None,
+) -> Assessment:
+    """Compare rows [row]; rows without a score (NaN) do not count. `slack`: the widest buffer of VUS-PR.
+
+    `segments` [segment, 2] (first row, row after the last) are what a reader is shown as one anomaly each: flagged
+    rows that lie close together. Events are counted by them; None: by runs of flagged rows.
+    """
     known = ~np.isnan(scores)
     if not known.all():
         counts = np.concatenate([[0], np.cumsum(known)])
         offsets = counts[np.array([0, len(scores)]) if offsets is None else offsets]
+        segments = None if segments is None else counts[segments]
         labels, scores, flags = labels[known], scores[known], flags[known]
     rows = alarms.pointwise(labels, flags)
     ranges = alarms.rangewise(labels, flags, offsets)
-    events = alarms.eventwise(labels, flags, offsets)
+    events = alarms.eventwise(labels, flags, offsets, segments)
     adjusted = alarms.pointwise(labels, alarms.adjusted(labels, flags, offsets))
     return Assessment(
         rows=len(scores),

@@ -39,18 +39,26 @@ class Residuals:
         return Residuals(np.sort(moved, axis=-1), (~np.isnan(moved)).sum(-1))
 
     def bounds(self, level: float) -> tuple[Array, Array, int]:
-        """Lower and upper residual [pool, step] of a level in percent, and the widest pooling of steps it took."""
+        """Lower and upper residual [pool, step] of a level in percent, and the widest pooling of steps it took.
+
+        NaN in a pool that has no residual at any step.
+        """
         lower, upper = _ranks(np.maximum(self.counts, 1), level)
         low, high = (np.take_along_axis(self.sorted, rank[..., None] - 1, axis=-1)[..., 0] for rank in (lower, upper))
         widest = 0
         for pool, step in np.argwhere(self.counts < needed(level)).tolist():
             values, inner, reach = self._pooled(pool, step, needed(level))
-            widest = max(widest, reach)
             if len(values):
+                widest = max(widest, reach)
                 first, last = _ranks(np.array(len(values)), level)
                 low[pool, step] = min([values[first - 1], *inner[:1]])
                 high[pool, step] = max([values[last - 1], *inner[-1:]])
         return low, high, widest
+
+    @property
+    def empty(self) -> NDArray[np.bool_]:
+        """[pool]: whether there is no residual at any step."""
+        return np.asarray(self.counts.sum(-1) == 0)
 
     def _pooled(self, pool: int, step: int, count: int) -> tuple[Array, Array, int]:
         """Sorted residuals of enough neighbouring steps, those of the widest pool that was too small, and the reach.

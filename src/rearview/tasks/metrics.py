@@ -43,8 +43,8 @@ def pinball(y: Array, quantile_forecasts: dict[float, Array]) -> float:
 
 
 def coverage(y: Array, low: Array, high: Array) -> float:
-    """Share of observed values that fall within the interval."""
-    inside = np.where(np.isnan(y), np.nan, (y >= low) & (y <= high))
+    """Share of observed values that fall within the interval, where there is one."""
+    inside = np.where(np.isnan(y) | np.isnan(low) | np.isnan(high), np.nan, (y >= low) & (y <= high))
     return _mean(inside)
 
 

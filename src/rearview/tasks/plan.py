@@ -75,7 +75,7 @@ def choose_season(panel: Panel, given: int | None, longest: int) -> Choice:
     season = panel.step.season
     if season > 1 and longest < 2 * season:
         return Choice(1, f"the usual {season} steps of data {panel.step.words()} do not fit twice into {longest} rows")
-    return Choice(season, f"usual for data {panel.step.words()}")
+    return Choice(season, f"usual for data {'in ' if panel.step.unit == 'int' else ''}{panel.step.words()}")
 
 
 def choose_lookback(panel: Panel, horizon: int, given: int | None, longest: int) -> Choice:

@@ -1,0 +1,65 @@
+"""`rearview predict`: forecasts of new rows with a saved model, and what is said of rows that do not fit it."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from runs import forecast, header, rows
+from samples import long, wide
+
+from rearview.cli import main
+
+
+def test_predict_prints_csv(sales: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "out"
+    assert forecast(sales, out, "--model", "dlinear") == 0
+    capsys.readouterr()
+    assert main(["predict", str(out / "model"), str(sales)]) == 0
+    printed = capsys.readouterr()
+    assert printed.out == (out / "forecast.csv").read_text(encoding="utf-8")
+    assert [line for line in printed.err.splitlines() if "were pooled" not in line and "was pooled" not in line] == []
+
+    new = tmp_path / "new.csv"
+    wide(30, start="2024-05-01").drop(index=4).to_csv(new, index=False)
+    target = tmp_path / "next.csv"
+    assert main(["predict", str(out / "model"), str(new), "--level", "90", "--out", str(target)]) == 0
+    assert header(target) == ["unique_id", "ds", "dlinear", "dlinear-lo-90", "dlinear-hi-90"]
+    assert rows(target)[0]["ds"] == "2024-05-02 06:00:00"
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert "1 step is missing" in said.err
+    odd = tmp_path / "odd.csv"
+    pd.concat([long().assign(shop=name).drop(columns="unique_id") for name in "ab"]).to_csv(odd, index=False)
+    assert main(["predict", str(out / "model"), str(odd)]) == 1
+    told = capsys.readouterr().err
+    assert "trained on a wide file with the columns 'date', 'load' and 'wind'" in told
+    assert "--" not in told
+    assert main(["predict", str(out), str(new)]) == 1
+    assert f"There is one in {out / 'model'}" in capsys.readouterr().err
+    assert main(["predict", str(out / "model"), str(new), "--out", str(tmp_path)]) == 1
+    assert "which is a folder; name a file" in capsys.readouterr().err
+    assert main(["predict", str(out / "model"), str(new), "--out", str(new / "next.csv")]) == 1
+    assert f"{new} is a file; name a folder." in capsys.readouterr().err
+    assert main(["predict", str(new), str(out / "model")]) == 1
+    assert "is a file; give the folder of a saved model first, then the file" in capsys.readouterr().err
+    assert main(["predict", str(tmp_path / "nowhere"), str(new)]) == 1
+    assert "does not exist; give the folder of a saved model first" in capsys.readouterr().err
+
+
+def test_predict_leaves_a_series_without_values_empty_and_says_so(
+    shops: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out, new = tmp_path / "out", tmp_path / "new.csv"
+    assert forecast(shops, out, "--model", "dlinear") == 0
+    capsys.readouterr()
+    frame = long()
+    frame.assign(y=frame["y"].where(frame["unique_id"] == "north")).to_csv(new, index=False)
+    assert main(["predict", str(out / "model"), str(new)]) == 0
+    printed = capsys.readouterr()
+    assert "Series 'south' has no value in any row: its forecast is left empty." in printed.err
+    lines = printed.out.splitlines()[1:]
+    assert [line.endswith(",,,,,") for line in lines] == [False] * 5 + [True] * 5
+    frame.assign(y=np.nan).to_csv(new, index=False)
+    assert main(["predict", str(out / "model"), str(new)]) == 1
+    assert "no value in any row, so there is nothing to forecast" in capsys.readouterr().err
