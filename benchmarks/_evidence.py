@@ -59,12 +59,20 @@ def rows(folder: Path, name: str, column: str) -> list[Row]:
         raise Missing(f"there is no {place.name}")
     with place.open(encoding="utf-8", newline="") as file:
         found = list(csv.DictReader(file))
-    done = [row for row in found if row.get("status", "done") == "done" and _is_number(row[column])]
+    done = [_told(row) for row in found if row.get("status", "done") == "done" and _is_number(row[column])]
     if not done:
         raise Missing(f"{place.name} holds no finished run with a number in {column!r}")
     if "seed" not in done[0]:
         return done
     return list({tuple(row.get(column) for column in ASKED): row for row in done}.values())
+
+
+def _told(row: Row) -> Row:
+    """The row with the training settings that say something: a setting that came later is off in earlier rows."""
+    if not row.get("training"):
+        return row
+    said = {name: value for name, value in json.loads(row["training"]).items() if value is not None}
+    return {**row, "training": json.dumps(said, sort_keys=True)}
 
 
 def chosen(found: Iterable[Row], **wanted: str) -> list[Row]:

@@ -213,8 +213,10 @@ def _compare(rows: list[Row]) -> None:
 
 
 def figure(rows: list[dict[str, str]]) -> str:
-    """The rows as an SVG, a line for each network; of each sweep, the device and mode with most of its sizes, or the later
-    of two that have as many."""
+    """The rows as an SVG, a line for each network.
+
+    Of each sweep it shows the device and mode with most of its sizes, or the later of two that have as many.
+    """
     panels = []
     for sweep, words in (("channels", "channels"), ("lookback", "steps of look-back")):
         of_sweep = [row for row in rows if row["sweep"] == sweep]
