@@ -23,14 +23,14 @@ from rearview.data.window import ends
 from rearview.errors import SettingsError
 from rearview.forecasting import backtest as backtesting
 from rearview.forecasting import frames, store
-from rearview.forecasting.answer import Answer, answer, variables, with_future
+from rearview.forecasting.answer import Answer, answer, variables
 from rearview.forecasting.asof import AsOf
 from rearview.forecasting.backtest import Backtest, readable
 from rearview.forecasting.engine import Fitted, fit
 from rearview.forecasting.future import known_ahead
+from rearview.forecasting.looking import Maps, chosen, look
 from rearview.forecasting.reading import answerable, options, read_on_step, tell, timed
 from rearview.forecasting.request import Request, check_level
-from rearview.forecasting.transform import applied
 from rearview.tasks.forecast import Loss
 
 READING = ("id_col", "time_col", "target_col", "target", "known", "drop", "together", "freq", "sentinels", "fill")
@@ -205,25 +205,15 @@ class Forecaster:
             known_at=known_at,
         )
 
-    def explain(self, frame: Any = None, *, future: Any = None) -> dict[str, Any]:
+    def explain(self, frame: Any = None, *, future: Any = None, series: Sequence[str] | None = None) -> Maps:
         """The attention weights of every layer for the last window of each series, as arrays ready to plot.
 
-        "layer 1" and on: [series, group, head, query, key], or a mapping of parts that add up.
+        A dict: "layer 1" and on hold [series, group, head, query, key], or a mapping of parts that add up; its `labels`
+        say by layer what the axes stand for, by column names and time stamps. `series` asks for some series alone.
         """
-        import torch
-
-        fitted = self.fitted
-        panel = self.tail if frame is None else self.read_new(frame)
+        panel = chosen(self.tail if frame is None else self.read_new(frame), series)
         known = known_ahead(panel, stamps_ahead(panel, self.request.horizon), future, self.reading)
-        panel = applied(panel, self.request)
-        which = ends(panel)
-        index = torch.arange(len(which))
-        batch = with_future(fitted, panel, which, index, fitted.source(panel, which).pasts(index), known)
-        with torch.inference_mode():
-            layers = fitted.network.weights(batch.past, batch.past_marks, batch.future_marks, mask=batch.mask)
-        if not layers:
-            raise SettingsError(f"{fitted.name} has no attention to look at.")
-        return {f"layer {number}": _arrays(weights) for number, weights in enumerate(layers, start=1)}
+        return look(self.fitted, panel, known)
 
     def save(self, folder: Path | str) -> None:
         """Write the fitted forecaster to a folder: settings as JSON, numbers as safetensors."""
@@ -325,8 +315,7 @@ def flattened(
 
 def stamps_ahead(panel: Panel, horizon: int) -> NDArray[np.generic]:
     """[series, step]: the stamps that follow the last row of each series."""
-    last = panel.stamps[panel.offsets[1:] - 1]
-    return np.stack([panel.step.after(stamp, horizon) for stamp in last])
+    return panel.ahead(panel.offsets[1:] - 1, horizon)
 
 
 def _levels(level: Any) -> tuple[float, ...]:
@@ -334,9 +323,3 @@ def _levels(level: Any) -> tuple[float, ...]:
     for one in given:
         check_level(one)
     return tuple(sorted({float(one) for one in given}))
-
-
-def _arrays(weights: Any) -> Any:
-    if isinstance(weights, dict):
-        return {part: _arrays(tensor) for part, tensor in weights.items()}
-    return weights.float().cpu().numpy()

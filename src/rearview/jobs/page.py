@@ -11,6 +11,7 @@ from rearview.data.stamps import wall
 from rearview.forecasting.answer import Answer, variables
 from rearview.forecasting.backtest import Backtest
 from rearview.jobs.forecast import ModelResult, Outcome
+from rearview.jobs.looks import looks
 from rearview.jobs.verdict import counted
 from rearview.train import History
 
@@ -23,6 +24,7 @@ MOST_HISTORY = 1000
 def summary(outcome: Outcome, command: str) -> report.Summary:
     """What the page shows."""
     panel = outcome.panel
+    seen = [looks(r.name, r.forecaster, panel, outcome.job.future) for r in outcome.chosen if r.forecaster is not None]
     return report.Summary(
         title=f"Forecast of {outcome.job.file}",
         verdict=outcome.verdict,
@@ -36,7 +38,8 @@ def summary(outcome: Outcome, command: str) -> report.Summary:
         curves=_curves(outcome),
         findings=outcome.findings,
         settings=_settings(outcome),
-        notes=outcome.notes,
+        notes=(*outcome.notes, *(note for _, notes in seen for note in notes)),
+        looks=tuple(look for found, _ in seen for look in found),
     )
 
 

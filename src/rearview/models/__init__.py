@@ -19,9 +19,11 @@ from rearview.shelf import Setting, Shelf, explained, settings_from, settings_ta
 
 if TYPE_CHECKING:
     from rearview.models.contract import Asks as Asks
+    from rearview.models.contract import Axes as Axes
     from rearview.models.contract import Model as Model
     from rearview.models.contract import ModelClaims as ModelClaims
     from rearview.models.contract import Shape as Shape
+    from rearview.models.contract import Token as Token
 
 _SHELF = Shelf(
     "rearview.models",
@@ -30,7 +32,7 @@ _SHELF = Shelf(
     aside=("contract", "costs", "encoder", "heads", "pairs", "stack"),
 )
 _BASELINES = Shelf("rearview.models.baselines", "model", needs=("Settings", "Network", "PACKAGE"))
-_CONTRACT = ("Model", "ModelClaims", "Shape")
+_CONTRACT = ("Axes", "Model", "ModelClaims", "Shape", "Token")
 _SIZES = ("width", "heads", "feed_forward", "router")
 """Settings of networks that no map can be built with below 1."""
 
@@ -181,10 +183,12 @@ def __getattr__(name: str) -> Any:
 
 
 __all__ = [
+    "Axes",
     "Description",
     "Model",
     "ModelClaims",
     "Shape",
+    "Token",
     "attention_of",
     "borrowed",
     "claims",

@@ -7,7 +7,8 @@ from torch import nn
 from rearview.attention.contract import Site, Tokens
 from rearview.embed import Dropout, Normalise, Variates
 from rearview.embed.normalise import Kind
-from rearview.models.contract import Marks, ModelClaims, Past, Shape, Steps
+from rearview.models._tokens import channel_tokens
+from rearview.models.contract import Axes, Marks, ModelClaims, Past, Shape, Steps, Token
 from rearview.models.encoder import Encoder
 from rearview.models.heads import Classes
 
@@ -54,6 +55,9 @@ class Inverted(Encoder):
 
     def tokenise(self, x: Past, past_marks: Marks | None, future_marks: Marks | None) -> Tokens:
         return self.drop(self.variates(x, past_marks, future_marks))
+
+    def token_axes(self) -> Axes:
+        return Axes((Token(),), channel_tokens(self.shape))
 
     def detokenise(self, tokens: Tokens) -> Steps:
         return self.head(tokens[:, 0, : self.shape.channels])

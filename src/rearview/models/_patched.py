@@ -6,7 +6,8 @@ from torch import nn
 
 from rearview.attention.contract import Mask, Site, Tokens
 from rearview.embed import Dropout, Learned, Normalise, Patches, Sinusoidal
-from rearview.models.contract import Marks, ModelClaims, Past, Real, Shape, Steps, refuse_marks
+from rearview.models._tokens import channel_groups, patch_tokens
+from rearview.models.contract import Axes, Marks, ModelClaims, Past, Real, Shape, Steps, refuse_marks
 from rearview.models.encoder import Encoder
 from rearview.models.heads import Classes, Pool
 
@@ -64,6 +65,9 @@ class Patched(Encoder):
 
     def tokenise(self, x: Past, past_marks: Marks | None, future_marks: Marks | None) -> Tokens:
         return self.drop(self.positions(self.patches(x)))
+
+    def token_axes(self) -> Axes:
+        return Axes(channel_groups(self.shape), patch_tokens(self.patches, self.shape.lookback))
 
     def token_mask(self, mask: Real) -> Mask:
         real = self.patches.mask(mask)

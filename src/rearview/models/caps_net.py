@@ -31,7 +31,8 @@ from rearview.attention.contract import Projected, Site, Tokens
 from rearview.embed import Dual, Normalise
 from rearview.embed.normalise import Kind
 from rearview.errors import SettingsError
-from rearview.models.contract import Marks, ModelClaims, Past, Real, Shape, Steps
+from rearview.models._tokens import channel_groups, step_tokens
+from rearview.models.contract import Axes, Marks, ModelClaims, Past, Real, Shape, Steps
 from rearview.models.encoder import Read, Stacked
 from rearview.models.heads import Classes
 from rearview.models.stack import Block, BlockSettings, Stack
@@ -110,6 +111,7 @@ class Network(Stacked):
             width=width,
             heads=settings.heads,
             causal=settings.causal,
+            causal_unless="causal=False",
             lookback=shape.lookback,
             projection_bias=False,
             host="CAPS's network",
@@ -138,6 +140,11 @@ class Network(Stacked):
         real = None if mask is None else self.dual.mask(mask)[:, None].expand(-1, self.dual.targets, -1)
         _, denormalise = self.normalise(past[:, -self.dual.targets :], mask)
         return Read(tokens, real, None, x, denormalise)
+
+    def token_axes(self) -> Axes:
+        return Axes(
+            channel_groups(self.shape)[-self.dual.targets :], step_tokens(-self.shape.lookback, self.dual.ahead)
+        )
 
     def detokenise(self, tokens: Tokens) -> Steps:
         return self.dual.decode(tokens)

@@ -86,6 +86,30 @@ class ModelClaims:
     """Can be asked for a class."""
 
 
+@dataclass(frozen=True, slots=True)
+class Token:
+    """What one place on an axis of the weights was made from."""
+
+    of: Literal["all", "channel", "mark", "component"] = "all"
+    """All channels together, one of them, a mark, or a mixture of channels that has no column of its own."""
+    index: int = 0
+    """Which channel, mark or component."""
+    steps: tuple[int, int] | None = None
+    """The first step and the one after the last, counted from the first step after the look-back: (-2, 0) are the last
+    two observed ones. Where steps are asked for several times over (quantiles), each counts. None: the whole look-back.
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class Axes:
+    """What the axes of one attention layer's weights stand for: [batch, group, head, query, key]."""
+
+    groups: tuple[Token, ...]
+    """What is kept apart; a single one where nothing is."""
+    tokens: tuple[Token, ...]
+    """Queries and keys alike, since a layer mixes tokens among themselves."""
+
+
 class Model(nn.Module, ABC):
     """Base of every network."""
 
@@ -120,6 +144,10 @@ class Model(nn.Module, ABC):
         mask: Real | None = None,
     ) -> list[Weights]:
         """The effective mixing operator of each attention layer; a model without attention has none."""
+        return []
+
+    def axes(self) -> list[Axes]:
+        """What the axes of `weights` stand for, one entry per attention layer; a model without attention has none."""
         return []
 
     def penalty(self) -> Float[Tensor, ""] | None:

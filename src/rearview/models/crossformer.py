@@ -31,8 +31,9 @@ from rearview.attention.contract import Attention, Mask, Site, Tokens, Weights
 from rearview.embed import Normalise, Patches, Sinusoidal
 from rearview.embed.normalise import Kind
 from rearview.errors import SettingsError
+from rearview.models._tokens import channel_groups, merged_tokens, patch_tokens, segment_tokens
 from rearview.models._two_stage import Looking, Merge, TwoStage
-from rearview.models.contract import Logits, Marks, ModelClaims, Past, Real, Shape, Steps, refuse_marks
+from rearview.models.contract import Axes, Logits, Marks, ModelClaims, Past, Real, Shape, Steps, refuse_marks
 from rearview.models.encoder import Encoder, Read
 from rearview.models.heads import Classes
 from rearview.models.stack import BlockSettings, norm
@@ -79,6 +80,7 @@ class Network(Encoder):
             if getattr(settings, name) < least:
                 raise SettingsError(f"{name} is {getattr(settings, name)}; it must be at least {least}.")
         patch, width = settings.patch, settings.width
+        self.segment = patch
         self.normalise = Normalise(settings.normalise)
         self.patches = Patches(shape.lookback, patch, patch, width, pad_end=False, fill="end", bias=False)
         self.positions = Sinusoidal(self.patches.tokens, width)
@@ -108,6 +110,10 @@ class Network(Encoder):
 
     def tokenise(self, x: Past, past_marks: Marks | None, future_marks: Marks | None) -> Tokens:
         return self.norm(self.positions(self.patches(x)) + self.places)
+
+    def token_axes(self) -> Axes:
+        """Those of the first scale."""
+        return Axes(channel_groups(self.shape), patch_tokens(self.patches, self.shape.lookback))
 
     def token_mask(self, mask: Real) -> Mask:
         return self.patches.mask(mask)[:, None].expand(-1, self.shape.channels, -1)
@@ -145,6 +151,15 @@ class Network(Encoder):
         if self.shape.asks == "steps":
             self.decode(scales, found)
         return found
+
+    def axes(self) -> list[Axes]:
+        """Those of the encoder's scales, then those of the decoder's segments."""
+        scales = [self.token_axes()]
+        for merge in self.merges:
+            assert isinstance(merge, Merge)
+            scales.append(Axes(scales[0].groups, merged_tokens(scales[-1].tokens, merge.size)))
+        ahead = Axes(scales[0].groups, segment_tokens(self.shape.steps, self.segment))
+        return [*scales, *[ahead] * len(self.stages_ahead)]
 
     def prepare(self, windows: Past) -> None:
         for stage in (*self.stages, *self.stages_ahead):

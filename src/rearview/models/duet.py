@@ -29,7 +29,8 @@ from rearview.embed import Dropout, Normalise
 from rearview.embed.normalise import Kind
 from rearview.errors import SettingsError
 from rearview.models._duet_clusters import ChannelGate, Experts, Router
-from rearview.models.contract import Marks, ModelClaims, Past, Real, Shape, Steps, refuse_marks
+from rearview.models._tokens import channel_tokens
+from rearview.models.contract import Axes, Marks, ModelClaims, Past, Real, Shape, Steps, Token, refuse_marks
 from rearview.models.encoder import Read, Stacked
 from rearview.models.heads import Classes
 from rearview.models.stack import Block, BlockSettings, Stack
@@ -132,6 +133,9 @@ class Network(Stacked):
             denormalise=denormalise,
             gate=None if self.gate is None else self.gate(as_it_comes, drawn),
         )
+
+    def token_axes(self) -> Axes:
+        return Axes((Token(),), channel_tokens(self.shape))
 
     def detokenise(self, tokens: Tokens) -> Steps:
         return self.drop(self.head(tokens[:, 0]))

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from rearview.attention.contract import Mask, Tokens, Weights
 from rearview.embed import Normalise
 from rearview.embed.normalise import Inverse
-from rearview.models.contract import Logits, Marks, Model, Past, Real, Steps
+from rearview.models.contract import Axes, Logits, Marks, Model, Past, Real, Steps
 from rearview.models.heads import Classes
 from rearview.models.stack import Bias, Stack
 
@@ -42,6 +42,10 @@ class Stacked(Model):
     def detokenise(self, tokens: Tokens) -> Steps:
         """The steps asked for, on the normalised scale."""
 
+    @abstractmethod
+    def token_axes(self) -> Axes:
+        """What groups and tokens of the stack stand for."""
+
     def forward(
         self,
         past: Past,
@@ -66,6 +70,9 @@ class Stacked(Model):
     ) -> list[Weights]:
         given = self.read(past, past_marks, future_marks, mask)
         return self.stack.weights(given.tokens, given.mask, given.bias, given.windows, given.gate)
+
+    def axes(self) -> list[Axes]:
+        return [self.token_axes()] * len(self.stack.blocks)
 
     def prepare(self, windows: Past) -> None:
         self.stack.prepare(windows)

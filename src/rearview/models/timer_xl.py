@@ -31,7 +31,8 @@ from rearview.attention.contract import Mask, Site, Tokens
 from rearview.embed import Normalise, Patches
 from rearview.embed.normalise import Kind
 from rearview.errors import SettingsError
-from rearview.models.contract import Logits, Marks, ModelClaims, Past, Real, Shape, Steps, refuse_marks
+from rearview.models._tokens import patch_tokens
+from rearview.models.contract import Axes, Logits, Marks, ModelClaims, Past, Real, Shape, Steps, Token, refuse_marks
 from rearview.models.encoder import Encoder
 from rearview.models.heads import Classes
 from rearview.models.stack import Block, BlockSettings, Stack
@@ -103,6 +104,12 @@ class Network(Encoder):
 
     def tokenise(self, x: Past, past_marks: Marks | None, future_marks: Marks | None) -> Tokens:
         return self.patches(x).flatten(1, 2)[:, None]
+
+    def token_axes(self) -> Axes:
+        """Channel-major, as the sequence is; of a roll-out the first round is what `weights` shows."""
+        patches = patch_tokens(self.patches, self.shape.lookback)
+        by_channel = (Token("channel", index, each.steps) for index in range(self.shape.channels) for each in patches)
+        return Axes((Token(),), tuple(by_channel))
 
     def token_mask(self, mask: Real) -> Mask:
         return self.patches.mask(mask).repeat(1, self.shape.channels)[:, None]

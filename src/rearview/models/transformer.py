@@ -32,7 +32,8 @@ from rearview.embed.normalise import Kind
 from rearview.embed.tokenise import built_for
 from rearview.errors import SettingsError
 from rearview.models._decoder import Decoder
-from rearview.models.contract import Logits, Marks, ModelClaims, Past, Real, Shape, Steps
+from rearview.models._tokens import step_tokens
+from rearview.models.contract import Axes, Logits, Marks, ModelClaims, Past, Real, Shape, Steps, Token
 from rearview.models.encoder import Encoder, Read
 from rearview.models.heads import Classes
 from rearview.models.stack import BlockSettings, Stack
@@ -129,6 +130,9 @@ class Network(Encoder):
             return self.embed(x, None)
         return self.embed(x, built_for(self.shape.marks, self.shape.future, past_marks, future_marks)[0])
 
+    def token_axes(self) -> Axes:
+        return Axes((Token(),), step_tokens(-self.shape.lookback, 0))
+
     def token_mask(self, mask: Real) -> Mask:
         return mask[:, None]
 
@@ -163,6 +167,13 @@ class Network(Encoder):
             given = self.read(past, past_marks, future_marks, mask)
             self._decode(self.decoder, given, past_marks, future_marks, found)
         return found
+
+    def axes(self) -> list[Axes]:
+        """Those of the encoder's layers, then those of the decoder's."""
+        if self.decoder is None:
+            return super().axes()
+        started = Axes((Token(),), step_tokens(-self.label, self.shape.steps))
+        return [*super().axes(), *[started] * len(self.decoder.blocks)]
 
     def prepare(self, windows: Past) -> None:
         super().prepare(windows)

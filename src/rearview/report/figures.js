@@ -223,7 +223,7 @@ const Figures = (() => {
   }
 
   return {
-    aligned, bandColour, bounded, cut, expand, faded, known, last, layout, line, modelStyle, note, prediction, range, rule,
-    stampText, theme, wholeDays,
+    aligned, bandColour, bounded, cut, expand, faded, known, last, layout, line, modelStyle, note, plain, prediction, range,
+    rule, stampText, theme, wholeDays,
   };
 })();

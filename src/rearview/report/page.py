@@ -15,7 +15,17 @@ from rearview.files import write_atomically
 from rearview.report import payload, sections
 from rearview.report.summary import Facts, Summary
 
-SCRIPTS = ("figures.js", "plots.js", "choice.js", "charts.js", "values.js", "picker.js", "copy.js", "report.js")
+SCRIPTS = (
+    "figures.js",
+    "plots.js",
+    "choice.js",
+    "charts.js",
+    "looks.js",
+    "values.js",
+    "picker.js",
+    "copy.js",
+    "report.js",
+)
 
 
 def write(path: Path, summary: Summary) -> Path:
@@ -40,6 +50,7 @@ def render(summary: Summary) -> str:
         no_backtest=hidden(not any(view.backtest for view in summary.series)),
         no_errors=hidden(not summary.error_by_step),
         no_training=hidden(not summary.curves),
+        no_looks=hidden(not summary.looks),
     )
     return shell(
         summary,

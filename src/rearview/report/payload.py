@@ -2,9 +2,11 @@
 
 Numbers keep six significant digits of what a reader can tell apart: a series that moves by 5 around a billion keeps
 more. Stamps that many series share are stored once, regular ones as start, step and count. A page has a budget of
-numbers; when the backtest windows would exceed it, older ones are left off, and the page says so.
+numbers; when the backtest windows would exceed it, older ones are left off, and the page says so. A cell of a map of
+attention weights is one byte between the lowest and the highest number of its colours: more than a colour shows.
 """
 
+import base64
 import json
 import math
 from collections.abc import Mapping
@@ -14,11 +16,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rearview.errors import InputError
+from rearview.report.looks import Look, Names, WeightMap
 from rearview.report.summary import Prediction, SeriesView, Stamps, Summary, Values, Window
 
 DIGITS = 6
 BUDGET = 3_000_000
 """How many numbers a page holds at most: some 20 MB of text, which still opens in seconds."""
+LEVELS = 254
+"""Of a cell, counted from 0: an even number, so that 0 stands in the middle of a map that has both signs."""
+ROUNDING = 1e-6
+"""A share of the largest weight; what is below 0 by less is the rounding of a 0."""
 
 Json = dict[str, Any]
 
@@ -43,6 +50,7 @@ def encode(summary: Summary, budget: int = BUDGET) -> tuple[str, tuple[str, ...]
             model: {"train": rounded(curve.train), "validation": rounded(curve.validation), "best": curve.best_epoch}
             for model, curve in summary.curves.items()
         },
+        "looks": _looks(summary.looks),
     }
     payload["axes"] = axes.rows
     return script_safe(json.dumps(payload, separators=(",", ":"), allow_nan=False)), notes
@@ -111,6 +119,39 @@ def _models(models: Mapping[str, Prediction], digits: int) -> Json:
             ],
         }
         for name, prediction in models.items()
+    }
+
+
+def _looks(looks: tuple[Look, ...]) -> Json:
+    """Every view with its maps and curves; names of rows and columns that maps share are kept once."""
+    names: dict[Names, int] = {}
+
+    def axis(of: Names) -> int:
+        return names.setdefault(of, len(names))
+
+    views = [
+        {
+            "name": look.name if len({each.model for each in looks}) == 1 else f"{look.model}: {look.name}",
+            "about": look.about,
+            "maps": [{**_coloured(each), "rows": axis(each.queries), "columns": axis(each.keys)} for each in look.maps],
+            "ages": [{"name": each.name, "x": rounded(each.ages), "y": rounded(each.weights)} for each in look.ages],
+        }
+        for look in looks
+    ]
+    return {"views": views, "axes": [{"cells": each.cells, "runs": each.runs} for each in names]}
+
+
+def _coloured(one: WeightMap) -> Json:
+    """A map's name, its least and largest number, and its cells on a scale from 0, or from as far below it as above."""
+    weights = np.nan_to_num(np.asarray(one.weights, dtype=np.float64))
+    high = float(np.abs(weights).max()) or 1.0
+    low = -high if weights.min() < -ROUNDING * high else 0.0
+    levels = np.rint((np.clip(weights, low, high) - low) / (high - low) * LEVELS).astype(np.uint8)
+    return {
+        "name": one.name,
+        "span": rounded(np.array([max(weights.min(), low), weights.max()]), 3),
+        "scale": [low, high],
+        "cells": base64.b64encode(levels.tobytes()).decode("ascii"),
     }
 
 

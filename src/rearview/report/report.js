@@ -18,6 +18,7 @@
     drawPicked();
     Charts.drawSteps();
     Charts.drawTraining();
+    Looks.draw();
   }
 
   function options(select, entries, chosen) {
@@ -82,6 +83,7 @@
     bind("window", "window", (select) => Number(select.value), Charts.drawBacktest);
     bind("measure", "measure", (select) => select.value, Charts.drawSteps);
     bind("whole-history", "whole", (box) => box.checked, Charts.drawForecast);
+    Looks.bind();
     byId("forecast-values").addEventListener("toggle", fillTable);
     byId("forecast-csv").addEventListener("click", Values.download);
     Plots.redrawOnChange(drawAll);

@@ -17,6 +17,7 @@ from rearview import __version__
 from rearview.data.panel import Finding
 from rearview.errors import InputError
 from rearview.report import text
+from rearview.report.looks import Look
 
 Values = NDArray[np.floating[Any]]
 Stamps = NDArray[np.generic]
@@ -196,6 +197,8 @@ class Summary(Facts):
     series: tuple[SeriesView, ...]
     scores: tuple[Score, ...] = ()
     error_by_step: Mapping[str, StepErrors] = field(default_factory=dict)
+    looks: tuple[Look, ...] = ()
+    """Where networks with attention look, one entry for each window that can be chosen."""
 
     def __post_init__(self) -> None:
         if not self.series:

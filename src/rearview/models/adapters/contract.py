@@ -1,7 +1,7 @@
 """The contract of an adapter: a model around a model, asked like any other.
 
-What an adapter does not change it hands on: attention's weights, the penalty of a forward pass, remarks on forecasts,
-the windows that mechanisms learn from before training.
+What an adapter does not change it hands on: attention's weights and what their axes are, the penalty of a forward
+pass, remarks on forecasts, the windows that mechanisms learn from before training.
 """
 
 from jaxtyping import Float
@@ -9,7 +9,7 @@ from torch import Tensor
 
 from rearview.attention.contract import Attention, Weights
 from rearview.errors import SettingsError
-from rearview.models.contract import Marks, Model, ModelClaims, Past, Real
+from rearview.models.contract import Axes, Marks, Model, ModelClaims, Past, Real
 
 
 class Around(Model):
@@ -29,6 +29,9 @@ class Around(Model):
         mask: Real | None = None,
     ) -> list[Weights]:
         return self.network.weights(past, past_marks, future_marks, mask=mask)
+
+    def axes(self) -> list[Axes]:
+        return self.network.axes()
 
     def penalty(self) -> Float[Tensor, ""] | None:
         return self.network.penalty()

@@ -17,7 +17,7 @@ from torch import Tensor
 from rearview.attention._precision import full_precision
 from rearview.attention.contract import Weights
 from rearview.models.adapters.contract import Around, refuse_classes, refuse_mixing, refuse_one_channel
-from rearview.models.contract import Marks, Model, Past, Real, Steps
+from rearview.models.contract import Axes, Marks, Model, Past, Real, Steps, Token
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +61,9 @@ class Adapter(Around):
     ) -> list[Weights]:
         return self.network.weights(self._turned(past), past_marks, future_marks, mask=mask)
 
+    def axes(self) -> list[Axes]:
+        return [Axes(_components(each.groups), _components(each.tokens)) for each in super().axes()]
+
     @torch.no_grad()
     def prepare(self, windows: Past) -> None:
         """Fit the rotation, then let the network learn from the windows it will see."""
@@ -83,3 +86,8 @@ class Adapter(Around):
     def _back(self, components: Steps) -> Steps:
         with full_precision(components.device):
             return self.rotation @ components + self.mean
+
+
+def _components(tokens: tuple[Token, ...]) -> tuple[Token, ...]:
+    """What the network takes for channels, by its name."""
+    return tuple(replace(token, of="component") if token.of == "channel" else token for token in tokens)
