@@ -297,10 +297,12 @@ def test_a_cell_whose_runs_failed_says_so_until_one_comes_to_an_end():
 
 
 def test_cells_that_nobody_ran_are_counted():
-    found = {one.experiment.name: one for one in beside.coverage([etth1(), etth1(protocol="published:rbca")])}
+    rows = {FORECASTING: [etth1(), etth1(protocol="published:rbca")], DETECTION: []}
+    found = {one.experiment.name: one for one in beside.coverage(rows)}
     assert found["rearview:mechanisms"].by_protocol == {"clean": 1, "published:rbca": 1}
     assert len(found["rearview:mechanisms"].missing) == len(found["rearview:mechanisms"].experiment.cells) - 1
     assert "caps:T1" not in found  # averages of T5's cells
+    assert "toa:T5" not in found  # there are no rows of detection
 
 
 def test_files_are_told_apart_by_their_first_line(tmp_path):

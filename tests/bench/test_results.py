@@ -11,7 +11,7 @@ from small import row
 from rearview import bench
 from rearview.bench import results
 from rearview.bench.row import COLUMNS
-from rearview.errors import InputError, SettingsError
+from rearview.errors import InputError, RearviewWarning, SettingsError
 
 
 def several(path, first, number):
@@ -45,9 +45,9 @@ def test_half_a_last_line_is_left_out_told_and_replaced(tmp_path, share):
     bench.append(path, row(seed=2))
     line = path.read_bytes()[len(whole) :]
     path.write_bytes(whole + line[: max(1, int(share * len(line)))])
-    with pytest.warns(RuntimeWarning, match="ends in half a line"):
+    with pytest.warns(RearviewWarning, match="ends in half a line"):
         assert bench.read(path) == [row(seed=1)]
-    with pytest.warns(RuntimeWarning, match="ends in half a line"):
+    with pytest.warns(RearviewWarning, match="ends in half a line"):
         bench.append(path, row(seed=3))
     assert bench.read(path) == [row(seed=1), row(seed=3)]
     assert path.read_bytes().startswith(whole)
@@ -56,9 +56,9 @@ def test_half_a_last_line_is_left_out_told_and_replaced(tmp_path, share):
 def test_half_a_header_is_replaced_too(tmp_path):
     path = tmp_path / "results.csv"
     path.write_text("schema,data")
-    with pytest.warns(RuntimeWarning, match="ends in half a line"):
+    with pytest.warns(RearviewWarning, match="ends in half a line"):
         assert bench.read(path) == []
-    with pytest.warns(RuntimeWarning, match="ends in half a line"):
+    with pytest.warns(RearviewWarning, match="ends in half a line"):
         bench.append(path, row())
     assert bench.read(path) == [row()]
 
@@ -112,7 +112,7 @@ def test_a_row_that_can_not_be_written_is_not_lost(tmp_path, monkeypatch):
     with pytest.raises(InputError, match=r"only 10 of .* bytes.*add this line: 2,Small,f0,0f"):
         bench.append(path, row(seed=1))
     monkeypatch.undo()
-    with pytest.warns(RuntimeWarning, match="half a line"):
+    with pytest.warns(RearviewWarning, match="half a line"):
         bench.append(path, row(seed=2))
     assert [one.seed for one in bench.read(path)] == [0, 2]
 

@@ -15,7 +15,7 @@ from rearview.bench import measure, origin, runner
 from rearview.bench.parts import cut
 from rearview.data import catalogue
 from rearview.data.window import Source
-from rearview.errors import InputError, SettingsError
+from rearview.errors import InputError, RearviewWarning, SettingsError
 
 FAST = {"epochs": 2, "batch": 64, "learning_rate": 1e-3}
 run = partial(bench.run, "Small", horizon=HORIZON, lookback=LOOKBACK, device="cpu", progress=train.Silent())
@@ -195,6 +195,14 @@ def test_missing_cells_of_the_future_do_not_count(folder):
     assert row.mae == pytest.approx(np.mean(np.abs(errors)), rel=1e-5)
 
 
+def test_a_channel_without_any_value_is_refused(folder):
+    cells = numbers()
+    cells[:, 1] = np.nan
+    write(folder / "small.csv", cells)
+    with pytest.raises(InputError, match="c1"):
+        run("seasonal_naive", data_dir=folder)
+
+
 def test_the_validation_loss_is_that_of_the_best_epoch(folder, tested):
     row = run("dlinear", training=FAST, data_dir=folder)
     source = tested["source"]
@@ -295,7 +303,7 @@ def test_ctrl_c_leaves_no_row(folder):
 def test_a_file_of_another_checksum_is_told(shelf, tmp_path):
     catalogue.register(replace(SMALL, sha256=("0" * 64,)))
     write(tmp_path / "small.csv")
-    with pytest.warns(UserWarning, match=r"small\.csv differs from the copy of Small"):
+    with pytest.warns(RearviewWarning, match=r"small\.csv differs from the copy of Small"):
         run("seasonal_naive", data_dir=tmp_path)
 
 

@@ -113,6 +113,16 @@ def test_a_test_case_without_any_value_is_refused_before_training(files, tmp_pat
     assert "training" not in said.out
 
 
+def test_a_table_is_refused_with_the_format_it_takes(files, tmp_path, capsys):
+    table = tmp_path / "cases.csv"
+    table.write_text("id,time,a,class\n1,1,0.5,up\n1,2,0.7,up\n")
+    assert main(["classify", str(table), files[1], "--out", str(tmp_path / "run"), *BRIEF]) == 1
+    said = capsys.readouterr().err
+    assert said.startswith(f"rearview: {table} is no .ts file")
+    assert "Write the cases as .ts (@classLabel true and the classes, @data, then a case a line" in said
+    assert not (tmp_path / "run").exists()
+
+
 def test_a_test_that_is_the_training_is_told(files, tmp_path, capsys):
     copy = tmp_path / "copy.ts"
     copy.write_bytes(Path(files[0]).read_bytes())

@@ -62,4 +62,21 @@ def test_predict_leaves_a_series_without_values_empty_and_says_so(
     assert [line.endswith(",,,,,") for line in lines] == [False] * 5 + [True] * 5
     frame.assign(y=np.nan).to_csv(new, index=False)
     assert main(["predict", str(out / "model"), str(new)]) == 1
-    assert "no value in any row, so there is nothing to forecast" in capsys.readouterr().err
+    assert capsys.readouterr().err == (
+        f"rearview: {new}: series 'north' and 'south' have no value in any row, so there is nothing to forecast from; "
+        "bring rows with values.\n"
+    )
+
+
+def test_predict_of_empty_columns_asks_for_rows_with_values(
+    sales: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out, new = tmp_path / "out", tmp_path / "new.csv"
+    assert forecast(sales, out, "--model", "dlinear") == 0
+    capsys.readouterr()
+    wide().assign(load=np.nan, wind=np.nan).to_csv(new, index=False)
+    assert main(["predict", str(out / "model"), str(new)]) == 1
+    assert capsys.readouterr().err == (
+        f"rearview: {new}: columns 'load' and 'wind' have no value in any row, so there is nothing to forecast from; "
+        "bring rows with values.\n"
+    )

@@ -10,7 +10,7 @@ import pytest
 from rearview.bench import experiments, read, sweep
 from rearview.bench.tuning import Range
 from rearview.cli import main
-from rearview.jobs import grid, reproduce
+from rearview.jobs import grid, reproduce, reproduce_table
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def swept(monkeypatch):
 
 
 def _chosen(experiment, chosen):
-    return [cell for cell in experiment.cells if reproduce._wanted(cell, chosen)]
+    return [cell for cell in experiment.runs if reproduce.wanted(cell, chosen)]
 
 
 def refused(arguments, capsys):
@@ -116,9 +116,9 @@ def test_the_table_tells_the_memory(tmp_path, capsys):
             SimpleNamespace(train_seconds=1.0, peak_memory_bytes=memory, training='{"epochs":1,"batch":2}')
             for memory in (3 * 2**20, None, 2**31)
         ],
-        metric="mse", mean=0.5, std=0.1, difference=None, verdict="", shortfall="",
+        metric="mse", mean=0.5, std=0.1, count=3, chance=None, apart=(), difference=None, verdict="", shortfall="",
     )  # fmt: skip
-    assert reproduce._line(comparison)[-2:] == ("1", "2,048 MiB")
+    assert reproduce_table._line(comparison, reproduce_table.FORECASTING)[-2:] == ("1", "2,048 MiB")
 
 
 class Timed(NamedTuple):
@@ -129,17 +129,17 @@ class Timed(NamedTuple):
 
 def test_a_verdict_tells_a_smaller_budget_and_seconds_that_include_waiting():
     plain = SimpleNamespace(verdict="worse", shortfall="")
-    assert reproduce._verdict(plain) == "worse"
-    assert reproduce._verdict(SimpleNamespace(verdict="worse", shortfall="3 of 10 epochs")) == (
+    assert reproduce_table._verdict(plain) == "worse"
+    assert reproduce_table._verdict(SimpleNamespace(verdict="worse", shortfall="3 of 10 epochs")) == (
         "worse (smaller budget: 3 of 10 epochs)"
     )
-    assert reproduce._verdict(SimpleNamespace(verdict="", shortfall="")) == "-"
+    assert reproduce_table._verdict(SimpleNamespace(verdict="", shortfall="")) == "-"
     first, second, alone = (Timed(f"2026-01-02T03:{at}+00:00", 30.0) for at in ("01:00", "01:10", "09:00"))
     shown = [SimpleNamespace(rows=(first, alone))]
-    assert reproduce._waiting(shown, [first, second, alone]) == [
+    assert reproduce_table._waiting(shown, [first, second, alone]) == [
         "seconds: 1 of 2 runs shared their device, so theirs include waiting"
     ]
-    assert reproduce._waiting(shown, [first, alone]) == []
+    assert reproduce_table._waiting(shown, [first, alone]) == []
 
 
 BENCH = ["bench", "--dataset", "ETTh1", "--model", "patchtst", "--device", "cpu"]
@@ -200,23 +200,27 @@ def test_settings_that_no_network_has_are_refused(options, sentence, tmp_path, m
     assert not list(tmp_path.glob("*.csv"))
 
 
-def test_settings_are_tried_where_a_mechanism_has_them(swept, tmp_path, monkeypatch):
+def test_settings_are_tried_where_a_mechanism_has_them(swept, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     tried = "alpha=0.25|0.5|1,bias=power_law|causal"
     assert main([*BENCH, "--attention", "softmax,rbca", "--try", tried]) == 0
     [asked] = swept
     plain, searched = asked.cells
     assert plain.candidates == ()
+    assert "trials differ, as not everything has every setting tried: patchtst + softmax 1, patchtst + rbca 6;" in (
+        capsys.readouterr().err
+    )
     assert len(searched.candidates) == 6
     assert searched.candidates[:2] == ({"alpha": 0.25, "bias": "power_law"}, {"alpha": 0.25, "bias": "causal"})
 
 
-def test_settings_are_drawn_as_often_for_every_network_and_mechanism(swept, tmp_path, monkeypatch):
+def test_settings_are_drawn_as_often_for_every_network_and_mechanism(swept, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     bench = ["bench", "--dataset", "ETTh1", "--model", "patchtst,seasonal_naive", "--device", "cpu"]
     tried = ["--try", "learning_rate=1e-5..1e-3:log,alpha=0.25|0.5", "--try", "depth=1..3"]
     assert main([*bench, "--tune", "7", *tried]) == 1  # neither network's own mechanism has an alpha
     assert main([*bench[:3], "--model", "patchtst", "--attention", "softmax,rbca", "--tune", "7", *tried]) == 0
+    assert "trials differ" not in capsys.readouterr().err
     plain, biased = swept[0].cells
     assert (plain.tuning.trials, biased.tuning.trials) == (7, 7)
     assert biased.tuning.space == {
@@ -276,6 +280,18 @@ def test_what_can_not_be_tried_is_refused(options, sentence, swept, capsys):
         ("bench --dataset ETTh9 --model patchtst", 1, "there is no data set 'ETTh9'"),
         ("bench --dataset ETTh1 --model patchtst", 1, "ETTh1.csv, the file of ETTh1, was not found"),
         ("bench --dataset ETTh1 --model patchtst --attention sofmax", 1, "Did you mean 'softmax'?"),
+        ("bench --dataset ETTh1 --model dlinear --horizon 0", 1, "horizon is 0; it is the number of steps to forecast"),
+        (
+            "bench --dataset ETTh1 --model dlinear --lookback 0",
+            1,
+            "lookback is 0; it is the number of steps",
+        ),
+        (
+            "bench --dataset ETTh1 --model dlinear --loss nosuch",
+            1,
+            "'nosuch'; it can be one of mse, mae, huber",
+        ),
+        ("bench --dataset ETTh1 --model dlinear --presets nosuch", 1, "'nosuch'. Known: mica, official, prime, toa."),
         ("reproduce rbca --table S5 --dataset ETTm2", 1, "Nothing of that can be run here"),
         ("reproduce rbca --table S5 --compare --results none.csv", 1, "There is no results file none.csv"),
         ("reproduce foo", 1, "Known: caps, mica, prime, rbca, rearview, toa, flipflop, harmonic, components."),

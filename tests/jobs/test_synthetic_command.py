@@ -75,3 +75,25 @@ def test_the_last_run_of_an_arm_counts_in_the_order_of_arms():
         "is linear and fixed would leave 0.0020."
     )
     assert [run.row.arm for run in shown(study, runs, "full", ("softmax",), 1)] == ["softmax"]
+
+
+def test_a_later_run_that_is_shorter_does_not_take_the_place_of_the_longest(tmp_path):
+    study = synthetic.get("harmonic")
+    asked = {"full": False, "arms": ["softmax"], "changes": {"length": 28, "width": 6, "batch": 3, "tested": 13}}
+    asked["changes"] |= {"steps": 4, "stretch": 2}
+    [whole] = synthetic.run("harmonic", out=tmp_path, device="cpu", **asked)
+    [kept] = synthetic.kept("harmonic", tmp_path)
+    figures = (tmp_path / "harmonic").iterdir().__next__().read_bytes()
+    # A run that is cut off is made again; here, the one that came to its end is taken for such a one.
+    path = synthetic.rows_file(tmp_path, "harmonic")
+    path.write_text(
+        path.read_text().replace(",steps,", ",seconds,").replace(",size,seconds,ended", ",size,steps,ended")
+    )
+    [cut] = synthetic.run("harmonic", out=tmp_path, device="cpu", seconds=0, **asked)
+    assert (whole.steps, cut.steps) == (4, 2)
+    [again] = synthetic.kept("harmonic", tmp_path)
+    assert (again.row.steps, again.row.mse, again.looks) == (4, whole.mse, kept.looks)
+    assert (tmp_path / "harmonic").iterdir().__next__().read_bytes() == figures
+    rows = [row("softmax", 0.1, steps=11), row("softmax", 0.3, steps=7), row("softmax", 0.2, steps=11)]
+    [found] = shown(study, [synthetic.Kept(each, (), {}) for each in rows], "full", (), 1)
+    assert found.row.mse == 0.2

@@ -88,8 +88,12 @@ def test_every_row_can_be_downloaded_byte_for_byte(page: str, files: tuple[Path,
 
 def test_protocols_stand_side_by_side_and_are_explained(page: str):
     told = section(page, "protocols")
-    assert "published:rbca" in told
+    assert "published:rbca in forecasting: " in told
     assert "drop their last partial batch" in told
+    assert "published:tslib in classification: " in told
+    assert "TEST picks the epoch" in told
+    assert "in detection" not in told  # of which there are no rows
+    assert "published:tslib in forecasting" not in told
 
 
 @pytest.mark.parametrize(
@@ -309,3 +313,43 @@ def test_runs_that_diverged_are_told(tmp_path: Path):
     assert any("1 run came to an end without a finite number" in note for note in told.notes)
     assert "<td>1 of 2 × 100</td>" in results.render(told)
     assert "nothing else was run beside it" in told.verdict
+
+
+@pytest.fixture(scope="module")
+def detected(tmp_path_factory: pytest.TempPathFactory) -> ResultsSummary:
+    path = tmp_path_factory.mktemp("detected") / "detected.csv"
+    for one in small_results.detected():
+        store.append(path, one)
+    return summarise(read([str(path)]), "rearview report detected.csv")
+
+
+def test_the_point_adjusted_f1_is_called_so_and_stands_beside_what_guessing_gets(detected: ResultsSummary):
+    page = results.render(detected)
+    told = section(page, "papers")
+    assert re.search(r"SMAP <small>Adjusted F1</small></td><td>0\.6684</td><td>1</td><td>0\.9390</td><td>0\.668<", told)
+    assert ">F1<" not in told
+    assert "itransformer + softmax, SMAP, Adjusted F1: 0.6684, printed 0.668" in told
+    assert "by chance 0.939" in told
+    board = section(page, "leaderboards").split('class="board"')[1]
+    heads = re.findall(r'<th scope="col"[^>]*>([^<]*)</th>', board)
+    assert heads[2:5] == ["F1", "Adjusted F1", "Adjusted F1 by chance"]
+    assert heads[-1] == "Printed Adjusted F1"
+    assert "<b>0.9390" not in board  # guesses lead nothing
+    assert "0.8390" in board
+    payload = json.loads(results.encode(detected))
+    assert "adjusted_f1_by_chance" not in payload["entries"][0]["scores"]
+    for text_of in (written.markdown(detected), written.latex(detected)):
+        assert "Adjusted F1 by chance: the point-adjusted F1 of as many flags thrown at random." in text_of
+        assert text_of.count("By chance") >= 2
+        assert "0.9390" in text_of
+
+
+def test_cells_of_other_tasks_that_were_not_run_are_listed_by_arm(detected: ResultsSummary, page: str):
+    told = section(results.render(detected), "missing")
+    assert "<summary>toa:T5: 73 cells</summary>" in told
+    assert "<li>itransformer + softmax; itransformer + toa(kind=relu): PSM, MSL, SMD, SWaT</li>" in told
+    assert "toa:T7" not in told  # there are no rows of forecasting
+    assert "2 clean, 2 published:tslib" in told
+    classified = section(page, "missing")
+    assert re.search(r"<summary>toa:T8: 192 cells</summary>", classified)
+    assert "toa:T4" not in classified  # means over T8's cells

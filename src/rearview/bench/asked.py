@@ -18,8 +18,10 @@ from rearview.bench.row import as_json
 from rearview.data import catalogue
 from rearview.data.catalogue import Dataset
 from rearview.errors import SettingsError
+from rearview.forecasting.request import check_whole
 from rearview.models import adapters as around
 from rearview.shelf import settings_from
+from rearview.tasks.forecast import Forecast
 from rearview.train import parallel
 
 Around = around.Spec | Sequence[around.Spec]
@@ -97,6 +99,8 @@ def ask(
 ) -> Asked:
     """The published settings with the protocol's and the caller's on top; what does not exist is refused by name."""
     declared = protocols.get(protocol)
+    check_whole("horizon", horizon, "the number of steps to forecast")
+    check_whole("lookback", lookback, "the number of steps the network sees")
     if training and "seed" in training:
         raise SettingsError("The seed is no setting of the training alone: it also draws the first weights; use seed=.")
     claims = models.claims(model)
@@ -119,7 +123,7 @@ def ask(
         horizon=horizon,
         protocol=declared,
         seed=seed,
-        loss=_loss(declared.loss if loss is None else loss),
+        loss=_loss(declared.loss if loss is None else loss, horizon),
         adapters=standing,
         budget=budget or {},
         calendar=calendar,
@@ -142,8 +146,10 @@ def _under(protocol: Protocol, attention: Spec) -> Spec:
     return {"name": name, **protocol.attention.get(name, {}), **given}
 
 
-def _loss(given: str | Mapping[str, Any]) -> Mapping[str, Any]:
-    return {"loss": given} if isinstance(given, str) else dict(given)
+def _loss(given: str | Mapping[str, Any], horizon: int) -> Mapping[str, Any]:
+    chosen: dict[str, Any] = {"loss": given} if isinstance(given, str) else dict(given)
+    Forecast(horizon, **chosen)  # refuses what there is no loss of
+    return chosen
 
 
 def digest(configuration: Mapping[str, Any]) -> str:

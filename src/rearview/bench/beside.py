@@ -1,22 +1,19 @@
 """All printed numbers at once: those that rows stand beside, and the cells of the papers' tables that nobody ran."""
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from rearview.bench import budget, experiments, published
+from rearview.bench import experiments, labelled_compare, published
 from rearview.bench.boards import Board, Entry, Score, once
 from rearview.bench.candidates import Candidate, candidates
 from rearview.bench.compare import as_asked, compare, judged, own
-from rearview.bench.experiments import Cell, Experiment
-from rearview.bench.kinds import CLASSIFICATION, DETECTION, Task
+from rearview.bench.experiments import Cell, Experiment, LabelledCell
+from rearview.bench.kinds import FORECASTING, Task
 from rearview.bench.published import Number
 from rearview.bench.row import Row
-
-PRINTED = {CLASSIFICATION.name: {"accuracy": "accuracy"}, DETECTION.name: {"f1": "adjusted_f1"}}
-"""By task: the papers' name of a measure -> our column. The field's F1 of detection is the point-adjusted one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +32,14 @@ class Beside:
     verdict: str
     shortfall: str = ""
     """By how much ours was trained for less than the paper's own settings allow; empty where it was not."""
+    task: Task = FORECASTING
+    chance: Score | None = None
+    """What guessing gets by the same measure, where that is more than nothing."""
+
+    @property
+    def metric(self) -> str:
+        """What is compared, under our name."""
+        return self.task.column(self.number.metric)
 
     @property
     def table(self) -> str:
@@ -48,7 +53,7 @@ class Coverage:
     experiment: Experiment
     by_protocol: Mapping[str, int]
     """Cells with at least one finished run, under each protocol that has some."""
-    missing: tuple[Cell, ...]
+    missing: tuple[Cell | LabelledCell, ...]
     """Cells without a finished run under any protocol."""
 
 
@@ -92,56 +97,58 @@ def _groups(rows: Sequence[Row], names: Mapping[int, str], first: str) -> list[t
 
 def others(task: Task, boards: Sequence[Board]) -> list[Beside]:
     """Every printed accuracy or F1 that entries of classification or detection boards stand beside."""
-    columns = PRINTED[task.name]
-    numbers = [n for n in published.numbers() if n.kind == task.name and n.metric in columns and n.value is not None]
+    numbers = [n for n in published.numbers() if n.kind == task.name and n.metric in task.printed and n.value]
     entries = [entry for board in boards for entry in board.entries]
     found = []
     for number in numbers:
         for entry in entries:
-            score = entry.scores.get(columns[number.metric])
+            measure = task.column(number.metric)
+            score = entry.scores.get(measure)
             if score is not None and _matches(entry, number):
-                difference = 100 * (score.mean / number.value - 1) if number.value else None
-                verdict = judged(score, number, lower_is_better=task.lower_is_better)
-                short = _shortfall(task, entry.rows)
-                found.append(Beside(number, entry.protocol, entry.name, entry.rows, score, difference, verdict, short))
+                found.append(_other(entry, number, score, entry.scores.get(task.chance.get(measure, ""))))
     return found
 
 
-def _shortfall(task: Task, rows: Sequence[Any]) -> str:
-    """How much less runs of classification or detection were trained than those of the paper that prints numbers."""
-    from rearview.bench import classification, detection
-    from rearview.data import labelled
+def _other(entry: Entry, number: Number, score: Score, chance: Score | None) -> Beside:
+    assert number.value is not None
+    return Beside(
+        number=number,
+        protocol=entry.protocol,
+        label=entry.name,
+        rows=entry.rows,
+        ours=score,
+        difference=100 * (score.mean / number.value - 1),
+        verdict=judged(score, number, lower_is_better=entry.task.lower_is_better),
+        shortfall=labelled_compare.shortfall(entry.task, entry.rows),
+        task=entry.task,
+        chance=chance,
+    )
 
-    row = rows[0]
-    if task is CLASSIFICATION:
-        return budget.shortfall(rows, classification.TRAINING, row.train_cases)
-    known = labelled.get(row.dataset)
-    windows = (row.train_rows - row.lookback) // known.step + 1
-    return budget.shortfall(rows, {**detection.TRAINING, "epochs": known.epochs}, windows)
 
-
-def coverage(rows: Sequence[Row]) -> list[Coverage]:
-    """Every experiment that holds forecasting runs of its own, with the cells that were not run."""
-    by_place = _by_place(once(rows))
-    return [_coverage(experiment, by_place) for experiment in experiments.every() if _has_cells_of_its_own(experiment)]
+def coverage(found: Mapping[Task, Sequence[Any]]) -> list[Coverage]:
+    """Every experiment of a task that has rows, with those of its cells that were not run."""
+    rows = {task.name: once(made) for task, made in found.items() if made}
+    by_place = _by_place(rows.get(FORECASTING.name, ()))
+    return [
+        _coverage(one, [own(cell, by_place.get(_place(cell), ())) for cell in one.cells])
+        if one.task == FORECASTING.name
+        else _coverage(one, [labelled_compare.own(cell, rows[one.task]) for cell in one.labelled])
+        for one in experiments.every()
+        if one.task in rows and _has_cells_of_its_own(one)
+    ]
 
 
 def _has_cells_of_its_own(experiment: Experiment) -> bool:
     """Tables of averages are views of another table's cells."""
-    tables = {number.table for cell in experiment.cells for number in cell.numbers}
-    return bool(experiment.cells) and tables <= {experiment.table}
+    tables = {number.table for cell in experiment.runs for number in cell.numbers}
+    return bool(experiment.runs) and tables <= {experiment.table}
 
 
-def _coverage(experiment: Experiment, by_place: Mapping[tuple[Any, ...], Sequence[Row]]) -> Coverage:
-    counts: dict[str, int] = defaultdict(int)
-    missing = []
-    for cell in experiment.cells:
-        made = {row.protocol for row in own(cell, by_place.get(_place(cell), ()))}
-        for protocol in made:
-            counts[protocol] += 1
-        if not made:
-            missing.append(cell)
-    return Coverage(experiment, dict(sorted(counts.items())), tuple(missing))
+def _coverage(experiment: Experiment, made: Sequence[Sequence[Any]]) -> Coverage:
+    """`made`: the rows of each cell."""
+    counts = Counter(protocol for rows in made for protocol in {row.protocol for row in rows})
+    missing = tuple(cell for cell, rows in zip(experiment.runs, made, strict=True) if not rows)
+    return Coverage(experiment, dict(sorted(counts.items())), missing)
 
 
 def _by_place(rows: Sequence[Row]) -> dict[tuple[Any, ...], list[Row]]:

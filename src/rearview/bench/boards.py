@@ -44,6 +44,7 @@ class Entry:
     attention: str
     lookback: int
     scores: Mapping[str, Score]
+    """By measure, and by the columns of what guessing gets."""
     costs: Mapping[str, float]
     """Means over seeds, of what was measured."""
     rows: tuple[Any, ...]
@@ -104,7 +105,8 @@ def _asked(row: Any, data: bool = False) -> tuple[Any, ...]:
 
 def _entry(board: Board, who: tuple[Candidate, str, str, int], rows: Sequence[Any]) -> Entry:
     candidate, model, attention, lookback = who
-    measured = {metric: [_measure(row, metric) for row in rows] for metric in board.task.metrics}
+    columns = (*board.task.metrics, *board.task.chance.values())
+    measured = {metric: [_measure(row, metric) for row in rows] for metric in columns}
     costs = {cost: [getattr(row, cost, None) for row in rows] for cost in COSTS}
     return Entry(
         task=board.task,

@@ -1,7 +1,7 @@
 """Classification benchmarks: a network trained on one archive set under one protocol, kept as one row.
 
 Both protocols train the same network in the same way (TOA's settings, in the Time-Series-Library); they differ in what
-the network is shown and in what picks its weights.
+the network is shown and in what picks its weights, as `rearview.bench.protocols` tells.
 """
 
 import time
@@ -16,7 +16,7 @@ import torch
 
 from rearview import __version__, models, train
 from rearview.attention import Spec
-from rearview.bench import origin
+from rearview.bench import origin, protocols
 from rearview.bench import results as files
 from rearview.bench.asked import mechanism
 from rearview.bench.classification_row import ClassificationRow
@@ -36,20 +36,7 @@ from rearview.tasks.confusion import Confusion
 
 CLEAN = "clean"
 TSLIB = "published:tslib"
-PROTOCOLS: Mapping[str, tuple[str, ...]] = {
-    CLEAN: (
-        "A fifth of TRAIN, class by class, picks the epoch; TEST is read once.",
-        "Cases are standardised with the statistics of those that train.",
-        "Class codes come from TRAIN.",
-        "Shorter cases are padded at the front and the padding is masked.",
-    ),
-    TSLIB: (
-        "TEST picks the epoch and is what is reported: an upper bound, not an estimate.",
-        "TRAIN and TEST are each standardised with their own statistics.",
-        "Class codes are made for each file by itself.",
-        "Cases are padded at the end to the longest of TRAIN and TEST, and nothing is masked.",
-    ),
-}
+PROTOCOLS = (CLEAN, TSLIB)
 SETTINGS: Mapping[str, Any] = {"width": 128, "heads": 8, "depth": 3, "feed_forward": 256, "dropout": 0.1}
 TRAINING: Mapping[str, Any] = {
     "optimiser": "radam",
@@ -116,7 +103,7 @@ def classify(
     trial = (_clean if protocol == CLEAN else _as_tslib)(learned, tested, asked, progress)
     row = ClassificationRow(
         **configuration,
-        habits=" ".join(PROTOCOLS[protocol]),
+        habits=" ".join(protocols.get(protocol).habits[protocols.CLASSIFICATION]),
         channels=learned.channels,
         version=__version__,
         commit=code,

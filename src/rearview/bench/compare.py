@@ -1,9 +1,9 @@
 """Ours beside the printed numbers: mean, spread, difference, verdict, and the rule behind the verdict.
 
 Two numbers agree when they differ by no more than the larger of 2 % of the printed one and two standard errors of our
-mean over seeds, and then the verdict is "reproduced"; else "better" or "worse" (ours against theirs: every metric here
-is an error, lower is better). "not comparable" where the printed cell is doubtful. A verdict on runs that were trained
-for less than the paper's own carries that with it: such a run can't refute a number.
+mean over seeds, and then the verdict is "reproduced"; else "better" or "worse" (ours against theirs). "not comparable"
+where the printed cell is doubtful. A verdict on runs that were trained for less than the paper's own carries that with
+it: such a run can't refute a number.
 """
 
 import json
@@ -18,10 +18,10 @@ import numpy as np
 from rearview.bench import budget, protocols
 from rearview.bench.boards import Score, failed, once
 from rearview.bench.candidates import usual
-from rearview.bench.experiments import Cell, Experiment
+from rearview.bench.experiments import Cell, Experiment, LabelledCell
 from rearview.bench.identity import identity, with_defaults
 from rearview.bench.published import Number
-from rearview.bench.row import Row, as_json
+from rearview.bench.row import AnyLine, Row, as_json
 from rearview.errors import SettingsError
 
 SHARE = 0.02
@@ -36,11 +36,12 @@ RULE = (
 class Comparison:
     """One printed number and the rows of ours that stand beside it."""
 
-    cell: Cell
+    cell: Cell | LabelledCell
     number: Number | None
     """None for a run that no paper printed a number of."""
     metric: str
-    rows: tuple[Row, ...]
+    """Our column, or a forecasting error under the paper's name for it."""
+    rows: tuple[Any, ...]
     mean: float | None
     std: float | None
     """Over seeds; None with fewer than two."""
@@ -48,6 +49,16 @@ class Comparison:
     """Whether runs were made for it, none of which came to an end with a number."""
     shortfall: str = ""
     """By how much ours was trained for less than the paper's own settings allow; empty where it was not."""
+    lower_is_better: bool = True
+    chance: float | None = None
+    """What guessing gets by the same measure, where that is more than nothing: mean over seeds."""
+    apart: tuple[str, ...] = ()
+    """What sets these runs of a cell of classification or detection apart from others of it."""
+
+    @property
+    def count(self) -> int:
+        """Seeds behind the mean."""
+        return len({row.seed for row in self.rows})
 
     @property
     def difference(self) -> float | None:
@@ -63,7 +74,7 @@ class Comparison:
             return "failed" if self.broken else "not run"
         if self.number is None:
             return ""
-        return judged(Score(self.mean, self.std, len(self.rows)), self.number, lower_is_better=True)
+        return judged(Score(self.mean, self.std, self.count), self.number, lower_is_better=self.lower_is_better)
 
 
 def judged(ours: Score, number: Number, *, lower_is_better: bool) -> str:
@@ -86,7 +97,7 @@ def compare(experiment: Experiment, rows: Sequence[Row], protocol: str | None = 
     for cell in experiment.cells:
         numbers: Iterable[Number | None] = cell.numbers or (None,)
         broken = bool(own(cell, lost))
-        for ours in _alike(own(cell, usable)):
+        for ours in alike(own(cell, usable)):
             for number in numbers:
                 metrics = ("mse", "mae") if number is None else (number.metric,)
                 found += [_comparison(cell, number, metric, ours, experiment, broken) for metric in metrics]
@@ -97,9 +108,9 @@ def _has_numbers(row: Row) -> bool:
     return math.isfinite(row.mse + row.mae)
 
 
-def _alike(rows: Sequence[Row]) -> list[tuple[Row, ...]]:
+def alike(rows: Sequence[AnyLine]) -> list[tuple[AnyLine, ...]]:
     """Rows that differ in their seed alone, group by group; one empty group where there is none."""
-    groups: dict[tuple[Any, ...], list[Row]] = {}
+    groups: dict[tuple[Any, ...], list[AnyLine]] = {}
     for row in rows:
         key = tuple(value for name, value in identity(row.configuration).items() if name != "seed")
         groups.setdefault(key, []).append(row)

@@ -1,9 +1,6 @@
 """Detection benchmarks: one network on one labelled set under one protocol, kept as one self-contained row.
 
-clean             each entity scaled and scored apart; the last 20 % of each entity's training rows, held out, stop the
-                  training and draw the threshold; overlapping windows averaged to one score a row; every measure on the
-                  rows as they are.
-published:tslib   the habits of the Time-Series-Library (`rearview.detecting.tslib`), which most papers share.
+How the protocols `clean` and `published:tslib` go about it is told by `rearview.bench.protocols`.
 
 Without settings of the caller's, network and training are those of TOA's detection runs: 3 layers, 8 heads, width 128,
 Adam at 1e-4, batches of 128, patience 3, and the epochs of the field's scripts.
@@ -37,7 +34,7 @@ from rearview.data.triples import Triple
 from rearview.detecting import engine, tslib
 from rearview.detecting.request import Request
 from rearview.detecting.scoring import source_of
-from rearview.errors import SettingsError
+from rearview.errors import RearviewWarning, SettingsError
 from rearview.forecasting.engine import device_named
 from rearview.models.contract import Model
 from rearview.shelf import settings_from
@@ -124,7 +121,7 @@ def _read(name: str, data_dir: str | None) -> Triple:
     triple = labelled.load(labelled.get(name), data_dir)
     for finding in triple.train.findings:
         if finding.kind == "warning":
-            warnings.warn(finding.message, UserWarning, stacklevel=3)
+            warnings.warn(finding.message, RearviewWarning, stacklevel=3)
     return triple
 
 

@@ -2,7 +2,7 @@
 
 One YAML file a paper says which protocol and whose presets it goes by and names its tables. The cells of a table are
 read off the paper's own numbers, so every number stands beside the run that it compares with; what a paper shows in a
-figure only is a grid in the file.
+figure only is a grid in the file. Runs of classification and detection have cells of another kind.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,7 +12,7 @@ from importlib import resources
 from itertools import product
 from typing import Any
 
-from rearview.bench import published
+from rearview.bench import protocols, published
 from rearview.bench.published import Kind, Number
 from rearview.bench.tuning import Tuning
 from rearview.errors import SettingsError, did_you_mean
@@ -74,6 +74,28 @@ class Cell:
 
 
 @dataclass(frozen=True, slots=True)
+class LabelledCell:
+    """One run of classification or detection to make, and the published numbers it stands beside."""
+
+    dataset: str
+    model: str
+    attention: Mapping[str, Any] | None
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """What else `rearview.bench.classify` or `detect` is asked for."""
+    protocol: str = ""
+    """The one under which its options mean something; empty: any."""
+    numbers: tuple[Number, ...] = field(default=(), compare=False)
+
+    @property
+    def label(self) -> str:
+        """Network and mechanism in short."""
+        given = {**self.options, **self.options.get("settings", {})}
+        given.pop("settings", None)
+        arm = " + ".join([self.model, *([spoken(self.attention)] if self.attention else [])])
+        return f"{arm}, {spoken(given)}" if given else arm
+
+
+@dataclass(frozen=True, slots=True)
 class Experiment:
     """One table of a paper, or one question."""
 
@@ -83,13 +105,24 @@ class Experiment:
     protocol: str
     presets: str
     cells: tuple[Cell, ...]
-    """Forecasting runs; other tasks have commands of their own."""
+    """Forecasting runs."""
     kinds: Mapping[Kind, int]
     """How many printed numbers there are of each kind."""
+    task: str = protocols.FORECASTING
+    labelled: tuple[LabelledCell, ...] = ()
+    """Runs of the task where that is classification or detection."""
+    first_seed: int = 0
+    source: str = ""
+    """The table that it is a view of, in means; empty: it has runs of its own."""
 
     @property
     def name(self) -> str:
         return f"{self.paper}:{self.table}"
+
+    @property
+    def runs(self) -> tuple[Cell | LabelledCell, ...]:
+        """What there is to run, whatever the task."""
+        return self.labelled or self.cells
 
 
 def papers() -> list[str]:
@@ -120,12 +153,24 @@ def get(paper: str, table: str) -> Experiment:
             f"{paper} has no table {table!r}.{did_you_mean(table, list(known))} Known: {', '.join(known)}."
         )
     chosen = known[table]
-    source = chosen.get("of", table)
-    numbers = published.of(paper, source)
+    numbers = published.of(paper, chosen.get("of", table))
     grid = chosen.get("grid")
-    cells = tuple(_grid(grid) if grid else _cells(numbers, facts, chosen.get("search")))
-    kinds = {kind: sum(n.kind == kind for n in numbers) for kind in dict.fromkeys(n.kind for n in numbers)}
-    return Experiment(paper, table, chosen["title"], facts["protocol"], facts["presets"], cells, kinds)
+    task = chosen.get("task", protocols.FORECASTING)
+    forecasts = task == protocols.FORECASTING
+    protocol = chosen.get("protocol", facts["protocol"])
+    return Experiment(
+        paper,
+        table,
+        chosen["title"],
+        protocol,
+        facts["presets"],
+        tuple(_grid(grid) if grid else _cells(numbers, facts, chosen.get("search"))) if forecasts else (),
+        {kind: sum(n.kind == kind for n in numbers) for kind in dict.fromkeys(n.kind for n in numbers)},
+        task,
+        () if forecasts else tuple(_labelled_grid(grid, protocol) if grid else _labelled(numbers, task)),
+        chosen.get("first_seed", 0),
+        chosen.get("of", ""),
+    )
 
 
 def combinations(values: Mapping[str, Sequence[Any]]) -> tuple[dict[str, Any], ...]:
@@ -199,5 +244,25 @@ def _chosen(number: Number) -> bool:
 def _grid(grid: Mapping[str, list[Any]]) -> Iterator[Cell]:
     axes = ("dataset", "horizon", "lookback", "model", "attention")
     for dataset, horizon, lookback, model, attention in product(*(grid[axis] for axis in axes)):
-        spec = {"name": attention} if isinstance(attention, str) else attention
-        yield Cell(dataset, lookback, horizon, model, spec)
+        yield Cell(dataset, lookback, horizon, model, _spec(attention))
+
+
+def _spec(attention: str | Mapping[str, Any]) -> Mapping[str, Any]:
+    return {"name": attention} if isinstance(attention, str) else attention
+
+
+def _labelled(numbers: list[Number], task: str) -> Iterator[LabelledCell]:
+    """A cell for each run of classification or detection that some of the numbers compare with."""
+    gathered: dict[tuple[str, str, str], list[Number]] = {}
+    for number in numbers:
+        if number.kind == task:
+            gathered.setdefault((number.dataset, number.model, repr(number.attention)), []).append(number)
+    for same in gathered.values():
+        attention = same[0].attention if isinstance(same[0].attention, Mapping) else None
+        yield LabelledCell(same[0].dataset, same[0].model, attention, numbers=tuple(same))
+
+
+def _labelled_grid(grid: Mapping[str, list[Any]], protocol: str) -> Iterator[LabelledCell]:
+    axes = (grid["dataset"], grid["model"], grid["attention"], grid.get("options", [{}]))
+    for dataset, model, attention, options in product(*axes):
+        yield LabelledCell(dataset, model, _spec(attention), options, protocol if options else "")

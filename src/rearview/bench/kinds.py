@@ -1,12 +1,12 @@
 """Results files of every kind: which rows a file holds, told by its first line, and how they are judged."""
 
 import csv
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from rearview.bench import results
+from rearview.bench import protocols, results
 from rearview.bench.classification_row import ClassificationRow
 from rearview.bench.detection_row import DetectionRow
 from rearview.bench.row import Line, Row
@@ -21,17 +21,30 @@ class Task:
     metrics: tuple[str, ...]
     """Columns, the one that decides first."""
     lower_is_better: bool
+    kind: type[Line]
+    printed: Mapping[str, str] = field(default_factory=dict, compare=False)
+    """The papers' name of a measure -> our column, where they differ or few are compared."""
+    chance: Mapping[str, str] = field(default_factory=dict, compare=False)
+    """A measure -> the column of what guessing gets by it, where that is more than nothing."""
+
+    def column(self, printed: str) -> str:
+        """Our column of a measure that papers print."""
+        return self.printed.get(printed, printed)
 
 
-FORECASTING = Task("forecasting", ("mse", "mae"), True)
-CLASSIFICATION = Task("classification", ("accuracy", "macro_f1"), False)
-DETECTION = Task("detection", ("f1", "adjusted_f1", "auc_pr", "vus_pr", "range_f1", "event_f1"), False)
-
-_KINDS: tuple[tuple[Task, type[Line]], ...] = (
-    (FORECASTING, Row),
-    (CLASSIFICATION, ClassificationRow),
-    (DETECTION, DetectionRow),
+FORECASTING = Task(protocols.FORECASTING, ("mse", "mae"), True, Row)
+CLASSIFICATION = Task(
+    protocols.CLASSIFICATION, ("accuracy", "macro_f1"), False, ClassificationRow, printed={"accuracy": "accuracy"}
 )
+DETECTION = Task(
+    protocols.DETECTION,
+    ("f1", "adjusted_f1", "auc_pr", "vus_pr", "range_f1", "event_f1"),
+    False,
+    DetectionRow,
+    printed={"f1": "adjusted_f1"},  # the field's F1 of detection is the point-adjusted one
+    chance={"adjusted_f1": "adjusted_f1_by_chance"},
+)
+TASKS = (FORECASTING, CLASSIFICATION, DETECTION)
 
 
 class StrangeFileError(InputError):
@@ -41,11 +54,33 @@ class StrangeFileError(InputError):
 def read(path: Path) -> tuple[Task, list[Any]]:
     """(what the rows are about, every whole row of the file)."""
     header = _header(path)
-    for task, kind in _KINDS:
-        counts = (len(kind.columns()), *kind.EARLIER.values())
-        if header in [list(kind.columns()[:count]) for count in counts]:
-            return task, results.read(path, kind)
+    for task in TASKS:
+        if header in _headers(task.kind):
+            return task, results.read(path, task.kind)
     raise _refusal(path, header)
+
+
+def get(name: str) -> Task:
+    """The task of that name."""
+    return next(task for task in TASKS if task.name == name)
+
+
+def rows_of(task: Task, path: Path) -> list[Any]:
+    """The rows of a file that is for one task; none where there is no file yet, and one of another task is refused."""
+    if not path.exists():
+        return []
+    other = next((one for one in TASKS if path.stat().st_size and _header(path) in _headers(one.kind)), task)
+    if other is not task:
+        raise InputError(
+            f"{path} holds rows of {other.name}, and those of {task.name} need a file of their own; name another with "
+            "--results."
+        )
+    return results.read(path, task.kind)
+
+
+def _headers(kind: type[Line]) -> list[list[str]]:
+    """The first line of a file of such rows, as it is now and as it was in the versions before."""
+    return [list(kind.columns()[:count]) for count in (len(kind.columns()), *kind.EARLIER.values())]
 
 
 def _header(path: Path) -> list[str]:
@@ -67,7 +102,7 @@ def _refusal(path: Path, header: Sequence[str]) -> InputError:
             f"{path} holds rows of a synthetic study, which `rearview reproduce` makes a page of; give a CSV file of "
             "forecasting, classification or detection."
         )
-    nearest = max((kind.columns() for _, kind in _KINDS), key=lambda columns: len(set(columns) & set(header)))
+    nearest = max((task.kind.columns() for task in TASKS), key=lambda columns: len(set(columns) & set(header)))
     strange = [name for name in header if name not in nearest]
     if "schema" not in header or len(strange) > len(header) / 2:
         return StrangeFileError(

@@ -2,7 +2,7 @@
 
 `clean` is ours. `published:<paper>` repeats a paper's own habits, so that a difference can be told apart from a habit;
 every row made so carries the name. What a protocol changes is stated here in fields that the runner reads and in
-sentences that reports print; a habit that is told but not repeated is marked "not repeated".
+sentences that reports print, task by task; a habit that is told but not repeated is marked "not repeated".
 """
 
 from collections.abc import Mapping
@@ -12,6 +12,7 @@ from typing import Any, Literal
 from rearview.errors import SettingsError, did_you_mean
 
 Scale = Literal["standardised", "original"]
+FORECASTING, CLASSIFICATION, DETECTION = "forecasting", "classification", "detection"
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,8 +21,8 @@ class Protocol:
 
     name: str
     summary: str
-    habits: tuple[str, ...]
-    """What a reader of the number must know, a sentence each."""
+    habits: Mapping[str, tuple[str, ...]]
+    """By task: what a reader of the number must know, a sentence each."""
     drop_last_test: bool | tuple[str, ...] = False
     """Test windows after the last full batch of the training size go unscored; or the networks for which they do."""
     drop_last_validation: bool = False
@@ -48,9 +49,18 @@ class Protocol:
 
     def lines(self) -> list[str]:
         """The protocol for a person."""
-        facts = [f"{self.name}: {self.summary}", "", *(f"- {habit}" for habit in self.habits), ""]
-        facts.append(f"scale of the errors: {self.scale}; loss: {self.loss}; settings: {self.presets} presets")
-        facts.append(f"dropped: {self._dropped()}")
+        told = [f"{self.name}: {self.summary}"]
+        for task, habits in self.habits.items():
+            told += ["", f"{task}:", *(f"- {habit}" for habit in habits)]
+            told += self._fields() if task == FORECASTING else []
+        return told
+
+    def _fields(self) -> list[str]:
+        """What the runner of forecasts reads."""
+        facts = [
+            f"scale of the errors: {self.scale}; loss: {self.loss}; settings: {self.presets} presets",
+            f"dropped: {self._dropped()}",
+        ]
         if self.training:
             facts.append("training on top of the published settings: " + _pairs(self.training))
         for name, settings in (*self.attention.items(), *self.settings.items()):
@@ -94,30 +104,68 @@ _MEANS = (
     "validation is pooled."
 )
 
+_OF_TOA = "runs of it are made under published:tslib, with TOA's sizes and training."
+
 _ALL = (
     Protocol(
         name="clean",
         summary="the default: nothing dropped, everything selected on validation, test touched once",
-        habits=(
-            _BORDERS,
-            _SCALER,
-            "No window is dropped.",
-            "Weights, epochs and settings are selected on validation; the test part is read once.",
-            _POOLED,
-        ),
+        habits={
+            FORECASTING: (
+                _BORDERS,
+                _SCALER,
+                "No window is dropped.",
+                "Weights, epochs and settings are selected on validation; the test part is read once.",
+                _POOLED,
+            ),
+            CLASSIFICATION: (
+                "A fifth of TRAIN, class by class, picks the epoch; TEST is read once.",
+                "Cases are standardised with the statistics of those that train.",
+                "Class codes come from TRAIN.",
+                "Shorter cases are padded at the front and the padding is masked.",
+            ),
+            DETECTION: (
+                "Each entity is scaled and scored by itself.",
+                "The last 20 % of each entity's training rows, held out, stop the training and draw the threshold; the "
+                "test rows are read once.",
+                "Overlapping windows are averaged to one score a row.",
+                "Every measure is taken of the rows as they are; beside the point-adjusted F1 stands that of as many "
+                "flags thrown at random.",
+            ),
+        },
     ),
     Protocol(
         name="published:tslib",
-        summary="the Time-Series-Library: ten epochs, rate halved from the third, last batches kept",
-        habits=(
-            _BORDERS,
-            _SCALER,
-            "No window is dropped.",
-            _TIES,
-            _MEANS,
-            "The library prints test errors after every epoch; weights are chosen by validation: not repeated.",
-            _POOLED,
-        ),
+        summary="the Time-Series-Library's own code, whose habits most papers of the field share",
+        habits={
+            FORECASTING: (
+                _BORDERS,
+                _SCALER,
+                "No window is dropped.",
+                _TIES,
+                _MEANS,
+                "The library prints test errors after every epoch; weights are chosen by validation: not repeated.",
+                _POOLED,
+            ),
+            CLASSIFICATION: (
+                "TEST picks the epoch and is what is reported: an upper bound, not an estimate.",
+                "TRAIN and TEST are each standardised with their own statistics.",
+                "Class codes are made for each file by itself.",
+                "Cases are padded at the end to the longest of TRAIN and TEST, and nothing is masked.",
+            ),
+            DETECTION: (
+                "The entities of a set lie one after another as one long series: windows cross from one into the next, "
+                "and one scaler, fitted on all training rows, serves all.",
+                "Windows have a set's own step (1, or 100 for SMD); rows after the last whole window are never scored.",
+                "The last 20 % of the training rows stop the training, although all of them train.",
+                "The errors of all windows are concatenated: with step 1 a row counts up to a window's length of "
+                "times, and the labels jump back at each window.",
+                "The threshold is a percentile of training and test errors together, with the share of flags given for "
+                "each set.",
+                "Flags are point-adjusted, which is to say edited by the labels, before they are scored; the adjusted "
+                "F1 of as many flags thrown at random is kept beside it.",
+            ),
+        },
         training={
             "optimiser": "adam",
             "learning_rate": 1e-4,
@@ -131,19 +179,21 @@ _ALL = (
     Protocol(
         name="published:rbca",
         summary="Powerformer's release, which is PatchTST's official code with a mask",
-        habits=(
-            _BORDERS,
-            _SCALER,
-            "The test and validation loaders drop their last partial batch (up to 127 windows at batch 128).",
-            "A one-cycle object is built for every run, so epoch 1 trains at a twenty-fifth of the rate and beta1 is "
-            "0.95 throughout, unless the schedule is one-cycle itself.",
-            _TIES,
-            _MEANS,
-            "Mask, alpha and look-back are picked by the test error in the paper's tables: not repeated, alpha is "
-            "chosen on validation here.",
-            "Table 1 needs a weight decay that is not in the release; tables S5 to S8 are the release's.",
-            _POOLED,
-        ),
+        habits={
+            FORECASTING: (
+                _BORDERS,
+                _SCALER,
+                "The test and validation loaders drop their last partial batch (up to 127 windows at batch 128).",
+                "A one-cycle object is built for every run, so epoch 1 trains at a twenty-fifth of the rate and beta1 "
+                "is 0.95 throughout, unless the schedule is one-cycle itself.",
+                _TIES,
+                _MEANS,
+                "Mask, alpha and look-back are picked by the test error in the paper's tables: not repeated, alpha is "
+                "chosen on validation here.",
+                "Table 1 needs a weight decay that is not in the release; tables S5 to S8 are the release's.",
+                _POOLED,
+            ),
+        },
         drop_last_test=True,
         drop_last_validation=True,
         training={"patchtst_compat": True, "ties_improve": True, "drop_last": True},
@@ -151,20 +201,22 @@ _ALL = (
     Protocol(
         name="published:caps",
         summary="the release of CAPS: its numerics, its rotation, its decay of the rate",
-        habits=(
-            _BORDERS,
-            _SCALER,
-            "No window is dropped.",
-            "The CAPS network's rate falls in a straight line from 5e-4 to nearly 0 over 101 epochs, and beta1 goes "
-            "from 0.85 to 0.95; other networks keep their own schedules.",
-            "The forward pass runs in bfloat16.",
-            "Gradients are zeroed before every micro-batch, so accumulation is void: batch is the micro-batch.",
-            "Gradients are clipped while still scaled by the loss scaler, which clips nearly all of them: not "
-            "repeated, the norm is clipped at 1.",
-            "The rotation is no rotation and path 2 is dead at late positions (clip and epsilons of the release).",
-            _TIES,
-            _POOLED,
-        ),
+        habits={
+            FORECASTING: (
+                _BORDERS,
+                _SCALER,
+                "No window is dropped.",
+                "The CAPS network's rate falls in a straight line from 5e-4 to nearly 0 over 101 epochs, and beta1 "
+                "goes from 0.85 to 0.95; other networks keep their own schedules.",
+                "The forward pass runs in bfloat16.",
+                "Gradients are zeroed before every micro-batch, so accumulation is void: batch is the micro-batch.",
+                "Gradients are clipped while still scaled by the loss scaler, which clips nearly all of them: not "
+                "repeated, the norm is clipped at 1.",
+                "The rotation is no rotation and path 2 is dead at late positions (clip and epsilons of the release).",
+                _TIES,
+                _POOLED,
+            ),
+        },
         training={"precision": "bfloat16", "ties_improve": True},
         attention={"caps": {"numerics": "released", "rotation": "released"}, "linear_rope": {"rotation": "released"}},
         # The released numerics see ahead by a rounding's breadth, so the network must not insist on the past alone.
@@ -173,15 +225,19 @@ _ALL = (
     Protocol(
         name="published:toa",
         summary="TOA's text (no code is public): the hosts' official scripts with AdamW, betas 0.9 and 0.95",
-        habits=(
-            _BORDERS,
-            _SCALER,
-            "The official loaders drop the last partial batch of validation; PatchTST's that of test too.",
-            "AdamW with betas 0.9 and 0.95, no weight decay, rate 1e-4 (DUET 5e-4).",
-            _TIES,
-            _MEANS,
-            _POOLED,
-        ),
+        habits={
+            FORECASTING: (
+                _BORDERS,
+                _SCALER,
+                "The official loaders drop the last partial batch of validation; PatchTST's that of test too.",
+                "AdamW with betas 0.9 and 0.95, no weight decay, rate 1e-4 (DUET 5e-4).",
+                _TIES,
+                _MEANS,
+                _POOLED,
+            ),
+            CLASSIFICATION: (f"TOA classifies in the Time-Series-Library: {_OF_TOA}",),
+            DETECTION: (f"TOA detects anomalies in the Time-Series-Library: {_OF_TOA}",),
+        },
         drop_last_test=("patchtst",),
         drop_last_validation=True,
         presets="toa",
@@ -190,15 +246,17 @@ _ALL = (
     Protocol(
         name="published:prime",
         summary="prime attention's text on iTransformer's official code",
-        habits=(
-            _BORDERS,
-            _SCALER,
-            "The validation loader drops its last partial batch; the test loader has batch 1 and drops nothing.",
-            "Settings are those of the paper's table 4, which differ from iTransformer's own scripts.",
-            _TIES,
-            _MEANS,
-            _POOLED,
-        ),
+        habits={
+            FORECASTING: (
+                _BORDERS,
+                _SCALER,
+                "The validation loader drops its last partial batch; the test loader has batch 1 and drops nothing.",
+                "Settings are those of the paper's table 4, which differ from iTransformer's own scripts.",
+                _TIES,
+                _MEANS,
+                _POOLED,
+            ),
+        },
         drop_last_validation=True,
         presets="prime",
         training={"ties_improve": True, "drop_last": True},
@@ -206,15 +264,17 @@ _ALL = (
     Protocol(
         name="published:mica",
         summary="MICA's release: mean absolute error, original units, rolling origins of step 1",
-        habits=(
-            "The last windows of GIFT-Eval's short setting are the test rows, the horizon before them is validation, "
-            "and origins roll by one step (GIFT-Eval itself does not overlap its windows).",
-            "Every window is standardised by itself and instance-normalised again; only the second is repeated here, "
-            "after a scaler fitted on training rows.",
-            "Training minimises the absolute error of standardised values.",
-            "12,000 updates of 64 windows, laid out in epochs of 500, the rate halved after every 4,000.",
-            "Errors are pooled over all windows, channels and steps in original units.",
-        ),
+        habits={
+            FORECASTING: (
+                "The last windows of GIFT-Eval's short setting are the test rows, the horizon before them is "
+                "validation, and origins roll by one step (GIFT-Eval itself does not overlap its windows).",
+                "Every window is standardised by itself and instance-normalised again; only the second is repeated "
+                "here, after a scaler fitted on training rows.",
+                "Training minimises the absolute error of standardised values.",
+                "12,000 updates of 64 windows, laid out in epochs of 500, the rate halved after every 4,000.",
+                "Errors are pooled over all windows, channels and steps in original units.",
+            ),
+        },
         scale="original",
         presets="mica",
         loss="mae",

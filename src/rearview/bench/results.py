@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, overload
 
 from rearview.bench.row import AnyLine, Line, Row, from_cells
-from rearview.errors import InputError, SettingsError, did_you_mean
+from rearview.errors import InputError, RearviewWarning, SettingsError, did_you_mean
 
 
 @overload
@@ -101,7 +101,7 @@ def _whole(path: Path, content: bytes, kind: type[Line]) -> bytes:
     if torn:
         warnings.warn(
             f"{path} ends in half a line, of a write that was cut off; it is left out, and the next row replaces it.",
-            RuntimeWarning,
+            RearviewWarning,
             stacklevel=3,
         )
     return whole

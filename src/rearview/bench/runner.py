@@ -21,9 +21,10 @@ from rearview.bench.parts import Parts, cut
 from rearview.bench.row import Row, as_json
 from rearview.bench.tuning import Tuning
 from rearview.data import catalogue
+from rearview.data.checks import check_targets
 from rearview.data.panel import Panel
 from rearview.data.window import Source
-from rearview.errors import SettingsError
+from rearview.errors import RearviewWarning, SettingsError
 from rearview.forecasting.engine import device_named
 from rearview.models.contract import Model
 from rearview.tasks.forecast import Forecast
@@ -236,9 +237,10 @@ def _network(asked: Asked, task: Forecast, source: Source) -> Model:
 
 def _read(asked: Asked, data_dir: Path | str | None) -> Panel:
     panel = catalogue.load(asked.dataset, data_dir)
+    check_targets(panel)
     for finding in panel.findings:
         if finding.kind == "warning":
-            warnings.warn(finding.message, UserWarning, stacklevel=3)
+            warnings.warn(finding.message, RearviewWarning, stacklevel=3)
     return panel
 
 

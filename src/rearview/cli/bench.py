@@ -147,7 +147,8 @@ def reproduce(
         seeds: How many seeds.
         protocol: Default: the paper's own; clean is ours.
         data_dir: Where the data sets lie; default: the folder that REARVIEW_DATA names, or ./data.
-        results: CSV file for the rows; what it holds already is not run again.
+        results: CSV file for the rows; what it holds already is not run again. Of a whole paper, rows of classification
+            and detection go to files of their own beside it (results-classification.csv).
         device: auto, cpu or cuda.
         workers: Runs at once, each in a process of its own.
         seconds: Begin no run after this long, over all tables.
@@ -158,7 +159,8 @@ def reproduce(
         out: Folder for a synthetic study's rows, curves, figures and page.
     """
     from rearview.bench.synthetic import NAMES
-    from rearview.jobs.reproduce import Chosen, reproduce_command
+    from rearview.jobs.chosen import Chosen
+    from rearview.jobs.reproduce import reproduce_command
 
     if seeds < 1:
         raise UsageError(f"--seeds is {seeds}; it must be at least 1.")

@@ -1,23 +1,12 @@
 """Sets of the UEA and UCR archives by name: NAME_TRAIN.ts and NAME_TEST.ts in a folder or two levels below it."""
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
 from rearview.data.catalogue import locate
+from rearview.errors import InputError
 
-SETS = (
-    "StandWalkJump",
-    "BasicMotions",
-    "UWaveGestureLibrary",
-    "RacketSports",
-    "Handwriting",
-    "Libras",
-    "JapaneseVowels",
-    "ArticularyWordRecognition",
-    "LSST",
-    "PenDigits",
-)
-"""The sets that the benchmark runs, the quickest first; any other of the archive is found in the same way."""
 SOURCE = "https://www.timeseriesclassification.com"
 
 
@@ -34,3 +23,16 @@ def find(name: str, data_dir: Path | str | None = None) -> Pair:
     """The files of a set, whatever the case of its name; a missing one is refused with the places looked at."""
     train, test = (locate(name, (f"{name}{ending}",), SOURCE, data_dir) for ending in ("_TRAIN.ts", "_TEST.ts"))
     return Pair(train.name[: -len("_TRAIN.ts")], train, test)
+
+
+def available(names: Iterable[str], data_dir: Path | str | None = None) -> tuple[str, ...]:
+    """Those of the sets whose files are there."""
+    return tuple(name for name in names if _there(name, data_dir))
+
+
+def _there(name: str, data_dir: Path | str | None) -> bool:
+    try:
+        find(name, data_dir)
+    except InputError:
+        return False
+    return True

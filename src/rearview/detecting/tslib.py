@@ -1,13 +1,6 @@
 """The Time-Series-Library's detection protocol, habit for habit, so that published numbers can be told from the habits.
 
-- The entities of a set lie one after another as one long series: windows cross from one into the next, and one scaler,
-  fitted on all training rows, serves all.
-- Windows of a set's own step (1, or 100 for SMD); rows after the last whole window are never scored. The last 20 % of
-  the training rows stop the training, although all of them train.
-- The errors of all windows are concatenated: with step 1 a row counts up to a window's length of times, and the labels
-  jump back at each window.
-- The threshold is the (100 - ratio) percentile of training AND test errors together.
-- Flags are point-adjusted: edited by the labels before they are scored.
+What the habits are is told by the protocol `published:tslib` (`rearview.bench.protocols`).
 """
 
 from dataclasses import dataclass, replace
@@ -61,7 +54,7 @@ def joined(panel: Panel) -> Panel:
 
 
 def strided(rows: int, lookback: int, step: int, begin: int = 0) -> Windows:
-    """Windows of whole length from row `begin` on, one each `step` rows."""
+    """Windows of whole length from row `begin` on, one each `step` rows; rows after the last one are in none."""
     starts = np.arange(begin + lookback, rows + 1, step, dtype=np.int64)
     return Windows(starts, np.zeros(len(starts), dtype=np.int64))
 

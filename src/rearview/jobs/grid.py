@@ -43,6 +43,7 @@ def grid_command(
         for dataset, lookback, horizon, model, spec in product(datasets, lookbacks, horizons, models, specs)
     ]
     cells = _trained(_set(_tried(fitting(wanted, say), tried, trials), settings), training)
+    _tell_trials(cells)
     asked = Plan(seeds=tuple(seeds), **plan)
     _check_first(cells, asked)
     first = first_process(asked.device)
@@ -124,6 +125,25 @@ def _tried(cells: Sequence[Any], tried: Mapping[str, Any], trials: int | None) -
     return [
         replace(cell, candidates=combinations(grid)) if grid else cell for cell, grid in zip(cells, grids, strict=True)
     ]
+
+
+def _tell_trials(cells: Sequence[Any]) -> None:
+    """Say so where what is compared gets unlike numbers of trials; what has nothing to train needs none."""
+    from rearview import models
+
+    counts = {
+        replace(cell, candidates=(), tuning=None).label: cell.tuning.trials
+        if cell.tuning
+        else len(cell.candidates) or 1
+        for cell in cells
+        if models.claims(cell.model).trains
+    }
+    if len(set(counts.values())) > 1:
+        listed = ", ".join(f"{label} {count}" for label, count in counts.items())
+        say(
+            f"trials differ, as not everything has every setting tried: {listed}; whoever has more has an advantage, "
+            "which the rows tell as their budget."
+        )
 
 
 def _listed(name: str, values: Any) -> Sequence[Any]:

@@ -3,25 +3,13 @@
 import sys
 import time
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from rearview.errors import InputError, SettingsError, did_you_mean
-from rearview.jobs.pairing import mechanism
-
-
-@dataclass(frozen=True, slots=True)
-class Chosen:
-    """Which part of an experiment to run."""
-
-    paper: str
-    table: str | None = None
-    dataset: str | None = None
-    horizon: int | None = None
-    attention: str | None = None
-    model: str | None = None
+from rearview.jobs.chosen import Chosen, matching, wanted
+from rearview.jobs.reproduce_table import compared
 
 
 def reproduce_command(
@@ -39,52 +27,95 @@ def reproduce_command(
     over: Any,
 ) -> int:
     """Make what is missing of an experiment and print ours beside the printed numbers."""
-    from rearview.bench import experiments, protocols
-    from rearview.bench import results as files
-    from rearview.bench.sweep import Plan, first_process, sweep
+    from rearview.bench import experiments, kinds, protocols
+    from rearview.bench.sweep import Plan, first_process
 
     first = only_compare or first_process(device)
     show = print_lines if first else _keep_quiet
     until = None if seconds is None else time.monotonic() + seconds
-    if only_compare and not results.exists():
+    found = [experiments.get(chosen.paper, table) for table in _tables(chosen)]
+    if not any(experiment.runs for experiment in found):
+        raise SettingsError(_elsewhere(found))
+    asked = matching(found, chosen)
+    places = _places(results, asked)
+    if only_compare and not any(place.exists() for place in places.values()):
         raise InputError(f"There is no results file {results} to compare; name one with --results.")
     reached = False
     made: list[Any] = []
-    found = [experiments.get(chosen.paper, table) for table in _tables(chosen)]
-    if not any(experiment.cells for experiment in found):
-        raise SettingsError(_elsewhere(found))
-    for experiment in _matching(found, chosen):
+    for experiment in asked:
+        place, task = places[experiment.task], kinds.get(experiment.task)
         declared = protocols.get(protocol or experiment.protocol)
-        cells, out_of_reach = _reachable(experiment, chosen, data_dir)
-        if only_compare:
-            # Rows can be compared wherever they were made.
-            cells, out_of_reach = [cell for cell in experiment.cells if _wanted(cell, chosen)], Counter()
+        kinds.rows_of(task, place)
         show([f"{experiment.name}: {experiment.title}", f"protocol {declared.name}: {declared.summary}"])
+        if only_compare:
+            cells, out_of_reach = _to_compare(experiment, chosen, place)
+        else:
+            cells, out_of_reach = _reachable(experiment, chosen, data_dir)
+        if cells and (reason := _hindrance(experiment, declared.name, over)):
+            cells, out_of_reach = [], Counter({reason: len(cells)})
         show(_reasons(out_of_reach))
-        if cells and not only_compare:
+        if not cells:
+            continue
+        reached = True
+        if not only_compare:
             plan = Plan(
-                results=results,
-                seeds=tuple(range(seeds)),
+                results=place,
+                seeds=tuple(range(experiment.first_seed, experiment.first_seed + seeds)),
                 protocol=declared.name,
                 presets=experiment.presets,
                 data_dir=data_dir,
                 device=device,
                 training=training,
             )
-            _check_some(cells, plan)
             left = None if until is None else max(0.0, until - time.monotonic())
-            made += sweep(cells, plan, workers=workers, seconds=left, say=say, over=over)
-        if not cells:
-            continue
-        reached = True
-        rows = files.read(results) if results.exists() else []
-        show(_table(experiment, cells, rows, declared.name))
+            made += _make(experiment, cells, plan, workers, left, over)
+        show(compared(experiment, cells, kinds.rows_of(task, place), declared.name))
     if not reached:
         raise InputError(
             "Nothing of that can be run here, for the reasons above; see `rearview list datasets`, and name the folder "
             "of the data with --data-dir."
         )
     return ended(made, first)
+
+
+def _places(results: Path, asked: Sequence[Any]) -> dict[str, Path]:
+    """By task: the file of its rows, which hold other columns than those of other tasks."""
+    tasks = list(dict.fromkeys(experiment.task for experiment in asked if experiment.runs))
+    places = dict.fromkeys(tasks, results)
+    if len(tasks) > 1:
+        places |= {task: results.with_stem(f"{results.stem}-{task}") for task in tasks if task != "forecasting"}
+    return {experiment.task: places.get(experiment.task, results) for experiment in asked}
+
+
+def _to_compare(experiment: Any, chosen: Chosen, place: Path) -> tuple[list[Any], Counter[str]]:
+    """The cells whose rows may be in a file, wherever they were made; all are without one where there is no file."""
+    cells = [cell for cell in experiment.runs if wanted(cell, chosen)]
+    return (cells, Counter()) if place.exists() else ([], Counter({f"there is no file {place}": len(cells)}))
+
+
+def _hindrance(experiment: Any, protocol: str, over: Any) -> str:
+    """Why nothing of an experiment can be run as it is asked for; empty: some can."""
+    from rearview.bench import labelled_sweep
+
+    if not experiment.labelled:
+        return ""
+    if over == "ray":
+        return (
+            f"--ray spreads runs of forecasting, and runs of {experiment.task} share a machine: use --workers instead"
+        )
+    return labelled_sweep.hindrance(experiment.task, protocol)
+
+
+def _make(
+    experiment: Any, cells: Sequence[Any], plan: Any, workers: int, seconds: float | None, over: Any
+) -> Sequence[Any]:
+    """Runs of the cells, each with a `status`."""
+    from rearview.bench import labelled_sweep, sweep
+
+    if experiment.labelled:
+        return labelled_sweep.sweep(experiment.task, cells, plan, workers=workers, seconds=seconds, say=say)
+    _check_some(cells, plan)
+    return sweep.sweep(cells, plan, workers=workers, seconds=seconds, say=say, over=over)
 
 
 def ended(rows: Sequence[Any], first: bool) -> int:
@@ -118,7 +149,7 @@ def list_experiments(data_dir: Path | None) -> int:
     lines = []
     for experiment in experiments.every():
         cells, _ = _reachable(experiment, Chosen(experiment.paper), data_dir)
-        runs = f"{len(cells)} of {len(experiment.cells)} runs" if experiment.cells else _kind_words(experiment)
+        runs = f"{len(cells)} of {len(experiment.runs)} runs" if experiment.runs else _kind_words(experiment)
         lines.append((experiment.name, runs, experiment.title))
     from rearview.bench import synthetic
 
@@ -142,21 +173,19 @@ def _tables(chosen: Chosen) -> list[str]:
     if chosen.table is not None:
         return [chosen.table]
     # A table of averages is a view of another one's cells: run those once.
-    own = [table for table in known if "averages" not in experiments.get(chosen.paper, table).title]
+    own = [table for table in known if not experiments.get(chosen.paper, table).source]
     return own or known
 
 
 def _reachable(experiment: Any, chosen: Chosen, data_dir: Path | None) -> tuple[list[Any], Counter[str]]:
     """The cells that can be run here, and why the others can't."""
     from rearview import models
-    from rearview.data import catalogue
 
-    here = {name.casefold(): name for name in catalogue.available(data_dir)}
-    known = {name.casefold() for name in catalogue.names()}
+    known, here = _data(experiment, data_dir)
     networks = {*models.names(), *models.borrowed(installed=True)}
     cells, reasons = [], Counter[str]()
-    for cell in experiment.cells:
-        if not _wanted(cell, chosen):
+    for cell in experiment.runs:
+        if not wanted(cell, chosen):
             continue
         if cell.dataset.casefold() not in known:
             reasons[f"{cell.dataset} is not in the catalogue"] += 1
@@ -169,42 +198,18 @@ def _reachable(experiment: Any, chosen: Chosen, data_dir: Path | None) -> tuple[
     return cells, reasons
 
 
-def _matching(found: Sequence[Any], chosen: Chosen) -> list[Any]:
-    """The experiments that hold a cell of the part chosen; a choice that none of them holds is refused."""
-    if chosen == Chosen(chosen.paper, chosen.table):
-        return list(found)
-    matching = [experiment for experiment in found if any(_wanted(cell, chosen) for cell in experiment.cells)]
-    if not matching:
-        raise SettingsError(_unmatched([cell for experiment in found for cell in experiment.cells], chosen))
-    return matching
+def _data(experiment: Any, data_dir: Path | None) -> tuple[set[str], set[str]]:
+    """The data sets that an experiment may ask for, and those of them that are there, in lower case."""
+    from rearview.data import archive, catalogue, labelled
 
-
-def _unmatched(cells: Sequence[Any], chosen: Chosen) -> str:
-    """Which word of a choice no cell has, or that no cell has all of them."""
-    where = chosen.paper if chosen.table is None else f"{chosen.paper}:{chosen.table}"
-    asked = {name: getattr(chosen, name) for name in ("dataset", "horizon", "model", "attention")}
-    asked = {name: value for name, value in asked.items() if value is not None}
-    for name, value in asked.items():
-        if not any(_wanted(cell, Chosen(chosen.paper, **{name: value})) for cell in cells):
-            known = list(dict.fromkeys(str(_word(cell, name)) for cell in cells if _word(cell, name)))
-            listing = ", ".join(known) or "none"
-            return f"{where} has no run with --{name} {value}.{did_you_mean(str(value), known)} Known: {listing}."
-    flags = " ".join(f"--{name} {value}" for name, value in asked.items())
-    return f"{where} has no run with {flags} together, though it has each of them; leave one of them out."
-
-
-def _word(cell: Any, name: str) -> Any:
-    """What a cell has under a flag."""
-    return mechanism(cell) if name == "attention" else getattr(cell, name)
-
-
-def _wanted(cell: Any, chosen: Chosen) -> bool:
-    return (
-        (chosen.dataset is None or cell.dataset.casefold() == chosen.dataset.casefold())
-        and (chosen.horizon is None or cell.horizon == chosen.horizon)
-        and (chosen.model is None or cell.model == chosen.model)
-        and (chosen.attention is None or mechanism(cell) == chosen.attention)
-    )
+    if experiment.task == "classification":
+        known: Iterable[str] = {cell.dataset for cell in experiment.runs}
+        here = archive.available(known, data_dir)
+    elif experiment.task == "detection":
+        known, here = labelled.names(), labelled.available(data_dir)
+    else:
+        known, here = catalogue.names(), catalogue.available(data_dir)
+    return {name.casefold() for name in known}, {name.casefold() for name in here}
 
 
 def _reasons(reasons: Counter[str]) -> list[str]:
@@ -212,7 +217,7 @@ def _reasons(reasons: Counter[str]) -> list[str]:
 
 
 def _kind_words(experiment: Any) -> str:
-    words = {"cost": "benchmarks/scaling.py", "classification": "classify", "detection": "detect"}
+    words = {"cost": "benchmarks/scaling.py"}
     kinds = [words.get(kind, kind) for kind in experiment.kinds if kind not in ("summary", "elsewhere")]
     return ", ".join(kinds) or "-"
 
@@ -221,89 +226,11 @@ def _elsewhere(found: Sequence[Any]) -> str:
     names = ", ".join(experiment.name for experiment in found)
     kinds = {kind for experiment in found for kind in experiment.kinds}
     how = {
-        "classification": "rearview classify and benchmarks/classification.py",
-        "detection": "rearview detect and benchmarks/detection.py",
         "cost": "benchmarks/scaling.py and benchmarks/train_speed.py",
         "synthetic": "rearview reproduce harmonic",
     }
     ways = [how[kind] for kind in how if kind in kinds]
-    return f"{names} holds no forecasting runs; it is made by {' and '.join(ways) or 'other commands'}."
-
-
-def _table(experiment: Any, cells: Sequence[Any], rows: Sequence[Any], protocol: str) -> list[str]:
-    from rearview.bench.compare import RULE, compare
-
-    wanted = {id(cell) for cell in cells}
-    found = [c for c in compare(experiment, rows, protocol) if id(c.cell) in wanted]
-    head = (
-        "dataset", "L", "H", "run", "budget", "metric", "ours", "std", "n", "published", "diff", "verdict", "seconds",
-        "memory",
-    )  # fmt: skip
-    lines = [head, *(_line(comparison) for comparison in found)]
-    widths = [max(len(line[i]) for line in lines) for i in range(len(head))]
-    text = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines]
-    counts = Counter(comparison.verdict for comparison in found if comparison.verdict)
-    tally = [f"{count} {verdict}" for verdict, count in counts.items()]
-    if short := sum(bool(comparison.shortfall) for comparison in found):
-        tally.append(f"{short} of them with a smaller budget than the paper's")
-    return [*text, "", ", ".join(tally), RULE, *_waiting(found, rows), ""]
-
-
-def _waiting(found: Sequence[Any], rows: Sequence[Any]) -> list[str]:
-    """A line where seconds that are shown include waiting."""
-    from rearview.bench.company import in_company
-
-    shown = {row for comparison in found for row in comparison.rows}
-    waited = shown & in_company(rows)
-    return (
-        [f"seconds: {len(waited)} of {len(shown)} runs shared their device, so theirs include waiting"]
-        if waited
-        else []
-    )
-
-
-def _line(comparison: Any) -> tuple[str, ...]:
-    cell, number = comparison.cell, comparison.number
-    seconds = [row.train_seconds for row in comparison.rows]
-    memory = [row.peak_memory_bytes for row in comparison.rows if row.peak_memory_bytes is not None]
-    return (
-        cell.dataset,
-        str(cell.lookback),
-        str(cell.horizon),
-        cell.label,
-        _budget(comparison.rows),
-        comparison.metric,
-        _short(comparison.mean),
-        _short(comparison.std),
-        str(len(comparison.rows)),
-        "-" if number is None else _short(number.value),
-        "-" if comparison.difference is None else f"{comparison.difference:+.1f} %",
-        _verdict(comparison),
-        f"{sum(seconds) / len(seconds):.0f}" if seconds else "-",
-        f"{max(memory) / 2**20:,.0f} MiB" if memory else "-",
-    )
-
-
-def _verdict(comparison: Any) -> str:
-    """A verdict, and in what a run of a smaller budget fell short of the paper's."""
-    short = f" (smaller budget: {comparison.shortfall})" if comparison.shortfall else ""
-    return f"{comparison.verdict}{short}" or "-"
-
-
-def _budget(rows: Sequence[Any]) -> str:
-    """How long runs may train, and in which portions: what tells runs of one cell apart most often."""
-    if not rows:
-        return "-"
-    import json
-
-    training = json.loads(rows[0].training)
-    if not training:
-        return "none"
-    return f"{training['epochs']} epoch{'s' * (training['epochs'] != 1)} of batch {training['batch']}"
-
-
-def _short(value: float | None) -> str:
-    return "-" if value is None else f"{value:.4g}"
+    return f"{names} holds no runs of networks; it is made by {' and '.join(ways) or 'other commands'}."
 
 
 def say(sentence: str) -> None:

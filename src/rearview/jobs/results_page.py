@@ -102,8 +102,7 @@ def summarise(found: Found, command: str) -> ResultsSummary:
     made = [board for task, rows in found.rows.items() for board in boards.boards(task, rows)]
     if not made:
         raise InputError(f"None of {len(every):,} runs came to an end; the first: {broken[0].problem}")
-    forecasts = found.rows.get(FORECASTING, [])
-    besides = beside.forecasts(forecasts)
+    besides = beside.forecasts(found.rows.get(FORECASTING, []))
     for task in found.rows:
         if task is not FORECASTING:
             besides += beside.others(task, [board for board in made if board.task is task])
@@ -122,7 +121,7 @@ def summarise(found: Found, command: str) -> ResultsSummary:
         boards=tuple(made),
         standings=tuple(ranked),
         besides=tuple(besides),
-        coverage=tuple(beside.coverage(forecasts)) if forecasts else (),
+        coverage=tuple(beside.coverage(found.rows)),
         sided=tuple(standings.sided(made)),
         failures=tuple(broken),
         company=crowded,

@@ -91,11 +91,13 @@ def _part_or_both(name: str, sizes: Sizes) -> list[str]:
 
 
 def _data_lines(name: str) -> list[str]:
-    """A data set of either catalogue; nothing where `name` is none."""
+    """A data set of any task; nothing where `name` is none."""
     from rearview.data import catalogue, labelled
 
     if name.casefold() in (known.casefold() for known in labelled.names()):
         return _labelled_lines(labelled.get(name))
+    if name.casefold() in (classes := {known.casefold(): known for known in _archive_sets()}):
+        return _archive_lines(classes[name.casefold()])
     return _dataset_lines(catalogue.get(name)) if _is_dataset(name) else []
 
 
@@ -106,7 +108,7 @@ def _unknown(name: str) -> SettingsError:
     from rearview.models import adapters
 
     parts = [*attention.names(), *models.names(), *models.borrowed(), *adapters.names()]
-    near = did_you_mean(name, [*parts, *catalogue.names(), *labelled.names()])
+    near = did_you_mean(name, [*parts, *catalogue.names(), *labelled.names(), *_archive_sets()])
     if name in protocols.names():
         near = f" The protocol is described by `rearview describe protocol:{name}`."
     return SettingsError(
@@ -131,15 +133,16 @@ def _experiment_lines(experiment: Any) -> list[str]:
     lines = [
         f"{experiment.name}: {experiment.title}",
         f"protocol: {experiment.protocol} (`rearview describe protocol:{experiment.protocol}`)",
+        f"task: {experiment.task}",
         f"published numbers: {', '.join(f'{count} {kind}' for kind, count in experiment.kinds.items()) or 'none'}",
     ]
-    if not experiment.cells:
+    if not experiment.runs:
         return [*lines, "runs: none that `rearview reproduce` makes; see `rearview list experiments`"]
     for what, of in (("data sets", "dataset"), ("look-backs", "lookback"), ("horizons", "horizon"), ("arms", "label")):
-        listed = dict.fromkeys(str(getattr(cell, of)) for cell in experiment.cells)
-        lines.append(f"{what}: {', '.join(listed)}")
+        listed = dict.fromkeys(str(getattr(cell, of)) for cell in experiment.runs if hasattr(cell, of))
+        lines += [f"{what}: {', '.join(listed)}"] if listed else []
     command = f"rearview reproduce {experiment.paper} --table {experiment.table}"
-    return [*lines, f"runs: {len(experiment.cells)} a seed, made by `{command}`"]
+    return [*lines, f"runs: {len(experiment.runs)} a seed, made by `{command}`"]
 
 
 def _part_lines(about: Any) -> list[str]:
@@ -204,8 +207,16 @@ def _is_dataset(name: str) -> bool:
     return True
 
 
+def _archive_sets() -> list[str]:
+    """The sets of the classification archive that experiments ask for."""
+    from rearview.bench import experiments
+
+    asked = [one for one in experiments.every() if one.task == "classification"]
+    return sorted({cell.dataset for one in asked for cell in one.labelled}, key=str.casefold)
+
+
 def _list_datasets(data_dir: Path | None) -> int:
-    from rearview.data import catalogue, labelled
+    from rearview.data import archive, catalogue, labelled
 
     folder = data_dir or os.environ.get("REARVIEW_DATA") or "data"
     here = catalogue.available(data_dir)
@@ -213,21 +224,36 @@ def _list_datasets(data_dir: Path | None) -> int:
     rows, generated = [one for one in known if not one.make], [one for one in known if one.make]
     marked = [labelled.get(name) for name in labelled.names()]
     marked_here = labelled.available(data_dir)
-    width = max(len(name) for name in (*catalogue.names(), *labelled.names()))
-    shown = [_found(row.name, width, f"{row.rows:>6} x {row.channels:<4}", row.name in here) for row in rows]
-    shown += ["", "Generated, of the width of the set they are named after; fewer rows: Traffic-standin:2000"]
+    classes = _archive_sets()
+    classes_here = archive.available(classes, data_dir)
+    width = max(len(name) for name in (*catalogue.names(), *labelled.names(), *classes))
+    shown = ["Forecasting, rows x channels:"]
+    shown += [_found(row.name, width, f"{row.rows:>6} x {row.channels:<4}", row.name in here) for row in rows]
+    shown += [
+        "",
+        "Forecasting, generated, of the width of the set they are named after; fewer rows: Traffic-standin:2000",
+    ]
     shown += [f"{row.name:<{width}}  {row.rows:>6} x {row.channels:<4}" for row in generated]
-    shown += ["", "With labelled anomalies, training rows + test rows:"]
+    shown += ["", "Detection, training rows + labelled test rows x channels:"]
     for row in marked:
         size = f"{row.train_rows:>6} + {row.test_rows:>6} x {row.channels:<4}"
         shown.append(_found(row.name, width, size, row.name in marked_here))
-    count = f"{len(here) + len(marked_here)} of {len(rows) + len(marked)}"
+    shown += [
+        "",
+        "Classification, the sets of the UEA archive that experiments ask for; others are found in the same way:",
+    ]
+    shown += [f"{name:<{width}}  {_at_hand(name in classes_here)}" for name in classes]
+    count = f"{len(here) + len(marked_here) + len(classes_here)} of {len(rows) + len(marked) + len(classes)}"
     _print([*shown, "", f"{count} found in {folder}; --data-dir or REARVIEW_DATA names another folder."])
     return 0
 
 
 def _found(name: str, width: int, size: str, here: bool) -> str:
-    return f"{name:<{width}}  {size} {'found' if here else 'missing'}"
+    return f"{name:<{width}}  {size} {_at_hand(here)}"
+
+
+def _at_hand(here: bool) -> str:
+    return "found" if here else "missing"
 
 
 def _dataset_lines(dataset: Any) -> list[str]:
@@ -237,6 +263,16 @@ def _dataset_lines(dataset: Any) -> list[str]:
         f"where the world gets it: {dataset.source}",
         f"horizons: {', '.join(map(str, dataset.horizons))}",
         f"borders: {dataset.rule}",
+    ]
+
+
+def _archive_lines(name: str) -> list[str]:
+    from rearview.data import archive
+
+    return [
+        f"{name}: cases with classes, for classification",
+        f"files: {name}_TRAIN.ts and {name}_TEST.ts",
+        f"where the world gets it: {archive.SOURCE}",
     ]
 
 

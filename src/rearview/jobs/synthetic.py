@@ -56,9 +56,10 @@ def synthetic_command(
 
 
 def shown(study: Study, runs: Sequence[Kept], size: str, arms: Sequence[str], seeds: int) -> list[Kept]:
-    """The runs to show, in the order of the study's arms; of several runs of an arm and a seed, the last."""
+    """The runs to show, in the order of the arms; of several of an arm and a seed, the longest, then the last."""
     wanted = [*dict.fromkeys([*study.arms(False), *study.arms(True)])]
-    found = {(run.row.arm, run.row.seed): run for run in runs if run.row.size == size and run.row.seed < seeds}
+    made = sorted(runs, key=lambda run: (run.row.steps, run.row.created))
+    found = {(run.row.arm, run.row.seed): run for run in made if run.row.size == size and run.row.seed < seeds}
     chosen = [run for (arm, _), run in found.items() if not arms or arm in arms]
     return sorted(chosen, key=lambda run: (wanted.index(run.row.arm), run.row.seed))
 

@@ -1,7 +1,7 @@
 """What rows say beside the leaderboards, as tables: the papers' numbers, protocols, failures, what was not run."""
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from statistics import median
 from typing import Any
 
@@ -9,10 +9,11 @@ from rearview.bench import protocols
 from rearview.bench.beside import Beside, Coverage
 from rearview.bench.compare import RULE
 from rearview.bench.experiments import Cell as Run
+from rearview.bench.experiments import LabelledCell
 from rearview.bench.published import Number
 from rearview.bench.standings import Sided
 from rearview.report import text
-from rearview.report.results_tables import METRICS, candidate
+from rearview.report.results_tables import METRICS, by_chance, candidate
 from rearview.report.tables import Cell, Table
 
 VERDICTS = ("reproduced", "better", "worse", "not comparable")
@@ -36,14 +37,16 @@ def tally(besides: Sequence[Beside]) -> Table:
 
 
 def papers(besides: Sequence[Beside]) -> Table:
-    """Ours beside every printed number that a run stands beside."""
+    """Ours beside every printed number that a run stands beside, and what guessing gets where that is something."""
+    guessed = any(one.chance for one in besides)
     rows = tuple(
         (
             candidate(one.label),
             Cell(one.table),
-            Cell(_block(one.number), METRICS.get(one.number.metric, one.number.metric.upper())),
+            Cell(_block(one.number), measure(one)),
             Cell(text.number(one.ours.mean), f"±{one.ours.std:.4f}" if one.ours.std is not None else ""),
             Cell(str(one.ours.count)),
+            *([Cell(text.number(one.chance.mean) if one.chance else text.ABSENT)] if guessed else []),
             Cell(text.ABSENT if one.number.value is None else f"{one.number.value:g}"),
             Cell(text.ABSENT if one.difference is None else text.change(one.difference)),
             Cell(one.verdict, "(smaller budget)" if one.shortfall else ""),
@@ -51,8 +54,16 @@ def papers(besides: Sequence[Beside]) -> Table:
         )
         for one in besides
     )
-    heads = ("Run", "Table", "Block", "Ours", "Seeds", "Printed", "Difference", "Verdict", "Our protocol")
-    return Table("Every printed number that a run stands beside.", heads, rows, frozenset({1, 2, 7, 8}))
+    chance = ("By chance",) if guessed else ()
+    heads = ("Run", "Table", "Block", "Ours", "Seeds", *chance, "Printed", "Difference", "Verdict", "Our protocol")
+    told = by_chance({column for one in besides if one.chance for column in one.task.chance.values()}, "By chance")
+    words = frozenset({1, 2, len(heads) - 2, len(heads) - 1})
+    return Table(f"Every printed number that a run stands beside.{told}", heads, rows, words)
+
+
+def measure(one: Beside) -> str:
+    """What is compared, in words."""
+    return METRICS.get(one.metric, one.metric.upper())
 
 
 def sides(found: Sequence[Sided]) -> Table:
@@ -90,8 +101,8 @@ def covered(found: Sequence[Coverage]) -> Table:
         (
             Cell(one.experiment.name),
             Cell(one.experiment.title),
-            Cell(f"{len(one.experiment.cells):,}"),
-            Cell(f"{len(one.experiment.cells) - len(one.missing):,}"),
+            Cell(f"{len(one.experiment.runs):,}"),
+            Cell(f"{len(one.experiment.runs) - len(one.missing):,}"),
             Cell(f"{len(one.missing):,}"),
             Cell(", ".join(f"{count} {protocol}" for protocol, count in one.by_protocol.items()) or text.ABSENT),
         )
@@ -107,17 +118,36 @@ def absent(one: Coverage) -> list[str]:
     """The cells of an experiment that were not run, those of one run on one data set in one line."""
     gathered: dict[tuple[str, str, int], list[Run]] = defaultdict(list)
     for cell in one.missing:
-        gathered[cell.label, cell.dataset, cell.lookback].append(cell)
+        if isinstance(cell, Run):
+            gathered[cell.label, cell.dataset, cell.lookback].append(cell)
     return [
-        f"{dataset}, {label}, look-back {lookback}: horizon {', '.join(str(cell.horizon) for cell in cells)}"
-        for (label, dataset, lookback), cells in gathered.items()
+        *(
+            f"{dataset}, {label}, look-back {lookback}: horizon {', '.join(str(cell.horizon) for cell in cells)}"
+            for (label, dataset, lookback), cells in gathered.items()
+        ),
+        *_absent_sets([cell for cell in one.missing if not isinstance(cell, Run)]),
     ]
 
 
-def habits(names: Sequence[str]) -> list[tuple[str, list[str]]]:
-    """(protocol and what it is, its habits) of every protocol that is known."""
-    known = [protocols.get(name) for name in names if name in protocols.names()]
-    return [(f"{protocol.name}: {protocol.summary}", list(protocol.habits)) for protocol in known]
+def _absent_sets(cells: Sequence[LabelledCell]) -> list[str]:
+    """Runs of classification or detection, those together that lack the same data sets."""
+    sets: dict[str, list[str]] = defaultdict(list)
+    for cell in cells:
+        sets[cell.label].append(cell.dataset)
+    arms: dict[tuple[str, ...], list[str]] = defaultdict(list)
+    for label, names in sets.items():
+        arms[tuple(names)].append(label)
+    return [f"{'; '.join(labels)}: {', '.join(names)}" for names, labels in arms.items()]
+
+
+def habits(used: Iterable[tuple[str, str]]) -> list[tuple[str, list[str]]]:
+    """(protocol in a task and what it is, its habits) for every protocol and task that are known."""
+    found = []
+    for name, task in used:
+        if name in protocols.names() and task in protocols.get(name).habits:
+            known = protocols.get(name)
+            found.append((f"{name} in {task}: {known.summary}", list(known.habits[task])))
+    return found
 
 
 def _block(number: Number) -> str:

@@ -154,7 +154,11 @@ def _entry(entry: Entry, company: Set[Any]) -> dict[str, Any]:
         "short": tables.candidate(entry.name).text,
         "model": entry.model,
         "attention": entry.attention,
-        "scores": {metric: [score.mean, score.std, score.count] for metric, score in entry.scores.items()},
+        "scores": {
+            metric: [score.mean, score.std, score.count]
+            for metric, score in entry.scores.items()
+            if metric in entry.task.metrics
+        },
         "costs": entry.costs,
         "device": " and ".join(dict.fromkeys(row.device for row in entry.rows)),
         "company": tables.had_company(entry, company),
@@ -230,8 +234,9 @@ def _distances(besides: Sequence[Beside]) -> list[lanes.Lane]:
         if one.difference is not None:
             where = one.number.dataset if one.number.horizon is None else f"{one.number.dataset} {one.number.horizon}"
             words = (
-                f"{one.label}, {where}, {one.number.metric}: {one.ours.mean:.4g}, printed {one.number.value:g}, "
-                f"{text.change(one.difference)}, {one.verdict} under {one.protocol}"
+                f"{one.label}, {where}, {papers_tables.measure(one)}: {one.ours.mean:.4g}, printed "
+                f"{one.number.value:g}, {text.change(one.difference)}, {one.verdict} under {one.protocol}"
+                f"{f', by chance {one.chance.mean:.4g}' if one.chance else ''}"
                 f"{f', smaller budget: {one.shortfall}' if one.shortfall else ''}"
             )
             kind = f"{one.verdict.replace(' ', '-')}{' faint' if one.shortfall else ''}"
@@ -249,8 +254,8 @@ def _listed(title: str, lines: Sequence[str]) -> str:
 
 def _protocols(summary: ResultsSummary) -> str:
     differing = papers_tables.sides(summary.sided).html() if summary.sided else ""
-    names = list(dict.fromkeys(board.protocol for board in summary.boards))
-    told = "".join(_listed(title, habits) for title, habits in papers_tables.habits(names))
+    used = dict.fromkeys((board.protocol, board.task.name) for board in summary.boards)
+    told = "".join(_listed(title, habits) for title, habits in papers_tables.habits(used))
     alone = "" if differing else '<p class="quiet">No run was made under more than one protocol.</p>'
     return f"{differing}{alone}{told}"
 

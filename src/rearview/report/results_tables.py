@@ -4,7 +4,7 @@ import hashlib
 import math
 import re
 from collections import defaultdict
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Iterable, Sequence, Set
 from dataclasses import replace
 from itertools import groupby
 from typing import Any
@@ -20,7 +20,7 @@ from rearview.report.tables import Cell, Table, measured
 METRICS = {
     "mse": "MSE", "mae": "MAE", "accuracy": "Accuracy", "macro_f1": "Macro F1", "f1": "F1",
     "adjusted_f1": "Adjusted F1", "auc_pr": "AUC-PR", "vus_pr": "VUS-PR", "range_f1": "Range F1",
-    "event_f1": "Event F1",
+    "event_f1": "Event F1", "adjusted_f1_by_chance": "Adjusted F1 by chance",
 }  # fmt: skip
 MOST_NAMED = 3
 _OUTSIDE_BRACKETS = re.compile(r", (?![^()\[\]]*[)\]])")
@@ -51,12 +51,12 @@ def leaderboard(board: Board, besides: Sequence[Beside] = (), company: Set[Any] 
         latencies = [_cost(entry, "latency_ms", lambda value: f"{value:.2f} ms") for entry in entries]
         columns.append([Cell(words + mark) for words, mark in zip(latencies, crowded, strict=True)])
     if any(printed):
-        heads.append(f"Printed {METRICS[board.task.metrics[0]]}")
+        heads.append(f"Printed {METRICS[_compared(board.task)]}")
         columns.append([Cell(words or text.ABSENT) for words in printed])
     words = frozenset({len(heads) - 1}) if any(printed) else frozenset()
     caption = (
         f"{board.title}; protocol {board.protocol}{_judged_on(entries)}. Budget: seeds × {_of_each(entries)}epochs."
-        f"{' * Other runs shared the device: the time includes waiting.' if any(crowded) else ''}"
+        f"{' * Other runs shared the device: the time includes waiting.' if any(crowded) else ''}{by_chance(metrics)}"
     )
     tags = tuple(entry.model for entry in entries)
     return Table(caption, tuple(heads), tuple(zip(*columns, strict=True)), words, tags=tags)
@@ -89,6 +89,7 @@ def by_dataset(boards: Sequence[Board]) -> list[Table]:
                 columns.append(_measured([by_name.get(who) for who in order], metric, task))
         caption = (
             f"{dataset}, protocol {protocol}: mean and standard deviation over seeds, best bold, second underlined."
+            f"{by_chance(_metrics(task, [entry for board in same for entry in board.entries]))}"
         )
         found.append(Table(caption, tuple(heads), tuple(zip(*columns, strict=True))))
     return found
@@ -202,22 +203,37 @@ def candidate(name: str) -> Cell:
     return Cell(", ".join([head, *kept, f"settings {mark}"]), whole=name)
 
 
+def by_chance(columns: Iterable[str], heading: str = METRICS["adjusted_f1_by_chance"]) -> str:
+    """A sentence on a column of what guessing gets; nothing where there is none."""
+    if "adjusted_f1_by_chance" not in columns:
+        return ""
+    return f" {heading}: the point-adjusted F1 of as many flags thrown at random."
+
+
 def _metrics(task: Task, entries: Sequence[Entry]) -> list[str]:
-    return [metric for metric in task.metrics if any(metric in entry.scores for entry in entries)]
+    """The columns that some entry has: measures, and beside each what guessing gets by it."""
+    columns = [column for metric in task.metrics for column in (metric, task.chance.get(metric, ""))]
+    return [column for column in columns if any(column in entry.scores for entry in entries)]
+
+
+def _compared(task: Task) -> str:
+    """The measure that stands beside the papers' numbers."""
+    return next(iter(task.printed.values()), task.metrics[0])
 
 
 def _measured(entries: Sequence[Entry | None], metric: str, task: Task) -> list[Cell]:
     scores = [entry.scores.get(metric) if entry else None for entry in entries]
     means = [score.mean if score else math.nan for score in scores]
-    return measured(means, [score.std if score else None for score in scores], lower_is_better=task.lower_is_better)
+    found = measured(means, [score.std if score else None for score in scores], lower_is_better=task.lower_is_better)
+    # Guesses are no candidates: the best of them leads nothing.
+    return [replace(cell, mark="") for cell in found] if metric in task.chance.values() else found
 
 
 def _printed(task: Task, entries: Sequence[Entry], besides: Sequence[Beside]) -> list[str]:
-    """What papers print for each entry, by the measure that decides."""
-    metric = "f1" if task.name == "detection" else task.metrics[0]
+    """What papers print for each entry, by the measure that is compared."""
     by_row: dict[int, list[Beside]] = defaultdict(list)
     for one in besides:
-        if one.number.metric == metric and one.number.value is not None:
+        if one.metric == _compared(task) and one.number.value is not None:
             by_row[id(one.rows[0])].append(one)
     found = []
     for entry in entries:

@@ -52,7 +52,8 @@ def names() -> list[str]:
 def entries(source: str = OFFICIAL) -> Mapping[str, tuple[Entry, ...]]:
     """What a source says, by network."""
     if source not in names():
-        raise SettingsError(f"There are no presets called {source!r}.{did_you_mean(source, names())}")
+        near = did_you_mean(source, names())
+        raise SettingsError(f"There are no presets called {source!r}.{near} Known: {', '.join(names())}.")
     import yaml
 
     text = resources.files(__name__).joinpath(f"{source}.yaml").read_text(encoding="utf-8")

@@ -103,14 +103,15 @@ def run(
 
 
 def kept(name: str, out: Path) -> list[Kept]:
-    """Every run of a study that `out` holds; of runs of the same configuration, the last."""
-    rows = {_run_name(row): row for row in files.kept(rows_file(out, name), get(name).row)}
+    """Every run of a study that `out` holds; of runs of the same configuration, the longest, then the last."""
+    made = sorted(files.kept(rows_file(out, name), get(name).row), key=lambda row: row.steps)
+    rows = {_run_name(row): row for row in made}
     place = looks_file(out, name)
     looks = files.read(place, Look) if place.exists() else []
     found = []
     for run_name, row in rows.items():
         own = [look for look in looks if look.run == run_name]
-        found.append(Kept(row, _last_pass(own), _arrays(out / name / f"{run_name}.npz")))
+        found.append(Kept(row, _longest_pass(own), _arrays(out / name / f"{run_name}.npz")))
     return found
 
 
@@ -166,9 +167,11 @@ def _run(order: _Order, seconds: float | None = None, until: float | None = None
             files.append(looks_file(order.out, order.study), look)
 
     outcome = study.run(_asked(order, keep, seconds))
-    content = io.BytesIO()
-    np.savez_compressed(content, allow_pickle=False, **outcome.arrays)
-    write_atomically(order.out / order.study / f"{run_name}.npz", content.getvalue())
+    known = files.kept(rows_file(order.out, order.study), study.row)
+    if all(outcome.row.steps >= row.steps for row in known if _run_name(row) == run_name):
+        content = io.BytesIO()
+        np.savez_compressed(content, allow_pickle=False, **outcome.arrays)
+        write_atomically(order.out / order.study / f"{run_name}.npz", content.getvalue())
     return files.append(rows_file(order.out, order.study), outcome.row, unless=lambda rows: _made(order, rows))
 
 
@@ -205,6 +208,7 @@ def _run_name(facts: Mapping[str, Any] | SyntheticRow) -> str:
     return f"{arm}-{values['seed']}-{hashlib.sha256(asked.encode()).hexdigest()[:8]}"
 
 
-def _last_pass(looks: Sequence[Look]) -> tuple[Look, ...]:
-    """The curve of a run; of one that was cut off and made again, the last."""
-    return tuple(look for look in looks if look.began == looks[-1].began)
+def _longest_pass(looks: Sequence[Look]) -> tuple[Look, ...]:
+    """The curve of a run; of one that was cut off and made again, the longest, then the last."""
+    longest = max(looks, key=lambda look: (look.step, look.began), default=None)
+    return tuple(look for look in looks if longest is not None and look.began == longest.began)

@@ -1,0 +1,61 @@
+"""What the benchmarks of classification and detection share: options, and a sweep over seeds, tables and protocols."""
+
+import argparse
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+
+class Part(NamedTuple):
+    """A table of `rearview list experiments`, of those that no paper has, and a protocol to run it under."""
+
+    table: str
+    protocol: str
+
+
+def options(description: str | None, results: Path) -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data-dir", type=Path)
+    parser.add_argument("--results", type=Path, default=results)
+    parser.add_argument("--datasets", nargs="*", default=[], help="default: those of the table that are there")
+    parser.add_argument("--models", nargs="*", default=[], help="default: all of the table")
+    parser.add_argument("--seeds", type=int, default=3, help="how many")
+    parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--seconds", type=float, default=3600.0, help="no run begins after this long")
+    parser.add_argument("--device", default="auto")
+    return parser.parse_args()
+
+
+def sweep(parts: Sequence[Part], asked: argparse.Namespace) -> None:
+    """Make the runs of all parts that the results lack: all of one seed before the next seed."""
+    from rearview.bench import experiments, labelled_sweep
+    from rearview.bench.sweep import Plan
+    from rearview.data import archive, labelled
+
+    until = time.monotonic() + asked.seconds
+    for place in range(asked.seeds):
+        for part in parts:
+            table = experiments.get("rearview", part.table)
+            names = dict.fromkeys(cell.dataset for cell in table.labelled)
+            marked = labelled.available(asked.data_dir)
+            there = marked if table.task == "detection" else archive.available(names, asked.data_dir)
+            cells = [
+                cell
+                for cell in table.labelled
+                if cell.dataset in (asked.datasets or there) and cell.model in (asked.models or [cell.model])
+            ]
+            plan = Plan(
+                results=asked.results,
+                seeds=(table.first_seed + place,),
+                protocol=part.protocol,
+                data_dir=asked.data_dir,
+                device=asked.device,
+            )
+            left = max(0.0, until - time.monotonic())
+            labelled_sweep.sweep(table.task, cells, plan, workers=asked.workers, seconds=left, say=_say)
+
+
+def _say(sentence: str) -> None:
+    print(sentence, flush=True)

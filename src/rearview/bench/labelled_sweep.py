@@ -1,0 +1,128 @@
+"""Many runs of classification or detection: cells times seeds, skipping what is there, going on after a failure.
+
+Every run is appended to the results file as it ends, under a lock, so a sweep that is killed loses at most the runs in
+flight, and the next one goes on where it stopped. A run that fails is told, has no row, and is tried again next time.
+"""
+
+import time
+import warnings
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from rearview.bench import kinds
+from rearview.bench import results as files
+from rearview.bench.experiments import LabelledCell
+from rearview.bench.pool import KILLED, in_time, spread
+from rearview.bench.sweep import Plan, Say
+from rearview.errors import SettingsError
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """What came of a run: a row, or why there is none."""
+
+    row: Any | None
+    problem: str = ""
+
+    @property
+    def status(self) -> str:
+        return "failed" if self.row is None else "done"
+
+
+def sweep(
+    task: str,
+    cells: Iterable[LabelledCell],
+    plan: Plan,
+    *,
+    workers: int = 1,
+    seconds: float | None = None,
+    say: Say | None = None,
+) -> list[Ended]:
+    """The runs of all cells and seeds of a task, those that failed included; no run begins after `seconds`."""
+    if workers < 1:
+        raise SettingsError(f"workers is {workers}; it must be at least 1.")
+    if reason := hindrance(task, plan.protocol):
+        raise SettingsError(f"{reason[0].upper()}{reason[1:]}.")
+    _check(task, plan)
+    # Set by set, as a set is read once for the runs that follow one another on it.
+    cells = tuple(cells)
+    ordered = [cell for name in dict.fromkeys(cell.dataset for cell in cells) for cell in cells if cell.dataset == name]
+    runs = [_run(task, cell, plan, seed, workers) for seed in plan.seeds for cell in ordered]
+    until = None if seconds is None else time.monotonic() + seconds
+    tell = say or (lambda sentence: None)
+    if workers == 1:
+        return [_told(run, attempt(run), tell) for run in runs if in_time(until)]
+    return [_told(run, ended or Ended(None, KILLED), tell) for run, ended in spread(attempt, runs, workers, until)]
+
+
+def hindrance(task: str, protocol: str) -> str:
+    """Why no run of a task can be made here under a protocol; empty: some can."""
+    from rearview.bench import classification, detection
+    from rearview.train import parallel
+
+    known = (classification if task == kinds.CLASSIFICATION.name else detection).PROTOCOLS
+    if protocol not in known:
+        return f"runs of {task} are not made under {protocol!r}, but under {' or '.join(known)}"
+    if parallel.size() > 1:
+        return f"torchrun shares a run of forecasting, but a run of {task} has one process: use --workers instead"
+    return ""
+
+
+def _check(task: str, plan: Plan) -> None:
+    """Refuse what no run could begin with: a training setting that is none, a file of other rows."""
+    from rearview import train
+    from rearview.shelf import settings_from
+
+    settings_from(train.Settings, "training", dict(plan.training or {}))
+    found = kinds.get(task)
+    kinds.rows_of(found, plan.results)
+    files.kept(plan.results, found.kind)
+
+
+def attempt(run: Mapping[str, Any]) -> Ended:
+    """One run; what goes wrong with it, the keyboard aside, is told by what is returned."""
+    import torch
+
+    from rearview import bench
+
+    if run["workers"] > 1:
+        # Each worker is a process of its own; more threads than cores make all of them slower.
+        torch.set_num_threads(max(1, torch.get_num_threads() // run["workers"]))
+    make: Callable[..., Any] = bench.classify if run["task"] == kinds.CLASSIFICATION.name else bench.detect
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            return Ended(make(**run["asked"]))
+        except Exception as problem:
+            return Ended(None, " ".join(f"{type(problem).__name__}: {problem}".split()))
+
+
+def _run(task: str, cell: LabelledCell, plan: Plan, seed: int, workers: int) -> dict[str, Any]:
+    """A run in words that another process understands."""
+    asked = {
+        "dataset": cell.dataset,
+        "model": cell.model,
+        "attention": None if cell.attention is None else dict(cell.attention),
+        "seed": seed,
+        "protocol": plan.protocol,
+        "data_dir": plan.data_dir,
+        "device": plan.device,
+        "training": plan.training,
+        "results": plan.results,
+        "resume": not plan.again,
+        **cell.options,
+    }
+    return {"task": task, "label": cell.label, "workers": workers, "asked": asked}
+
+
+def _told(run: Mapping[str, Any], ended: Ended, tell: Say) -> Ended:
+    asked = run["asked"]
+    what = f"{asked['dataset']} {run['label']} {asked['protocol']} seed {asked['seed']}"
+    if ended.row is None:
+        tell(f"{what}: failed: {ended.problem}")
+        return ended
+    columns = [column for column in kinds.get(run["task"]).metrics if getattr(ended.row, column) is not None]
+    measures = ", ".join(f"{column} {getattr(ended.row, column):.4f}" for column in columns)
+    tell(f"{what}: {measures} ({ended.row.total_seconds:.0f} s)")
+    return ended

@@ -1,0 +1,272 @@
+"""`rearview reproduce` on tables of classification and detection, and what the shelves tell of them."""
+
+import json
+import sys
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "classifying"))
+from small_sets import waves, write_ts
+
+from rearview.bench import detection, experiments, labelled_compare, labelled_sweep, protocols, published
+from rearview.bench.classification_row import ClassificationRow
+from rearview.bench.detection_row import DetectionRow
+from rearview.bench.experiments import LabelledCell
+from rearview.bench.results import append, read
+from rearview.bench.sweep import Plan
+from rearview.cli import main
+from rearview.data import labelled
+from rearview.errors import SettingsError
+from rearview.jobs import reproduce
+
+
+@pytest.fixture(scope="module")
+def archive(tmp_path_factory):
+    """A folder with a small set under the name of one of the archive's."""
+    folder = tmp_path_factory.mktemp("archive")
+    (folder / "uea" / "BasicMotions").mkdir(parents=True)
+    for part, seed in (("TRAIN", 1), ("TEST", 2)):
+        cases, classes = waves(24, seed=seed)
+        write_ts(folder / "uea" / "BasicMotions" / f"BasicMotions_{part}.ts", cases, classes)
+    return folder
+
+
+@pytest.fixture
+def small_smap(tmp_path, monkeypatch):
+    """A folder with a small set under the name of SMAP."""
+    rng = np.random.default_rng(3)
+    labels = np.zeros(300, dtype=np.uint8)
+    labels[100:130] = 1
+    values = {"train": rng.normal(size=(700, 3)), "test": rng.normal(size=(300, 3)), "test_label": labels}
+    np.savez(tmp_path / "SMAP.npz", **values)
+    small = replace(labelled.get("SMAP"), train_rows=700, test_rows=300, channels=3, sha256=())
+    others = tuple(one for one in labelled._SHELF if one.name != "SMAP")
+    monkeypatch.setattr(labelled, "_SHELF", (*others, small))
+    detection._read.cache_clear()
+    yield tmp_path
+    detection._read.cache_clear()
+
+
+def refused(arguments, capsys):
+    assert main(arguments.split()) == 1
+    return capsys.readouterr().err
+
+
+def test_every_protocol_tells_its_habits_task_by_task(capsys):
+    for name in protocols.names():
+        assert main(["describe", f"protocol:{name}"]) == 0
+        printed = capsys.readouterr().out
+        for task, habits in protocols.get(name).habits.items():
+            assert f"\n{task}:\n" in printed
+            assert all(f"- {habit}" in printed for habit in habits)
+    for name in ("clean", "published:tslib", "published:toa"):
+        assert list(protocols.get(name).habits) == ["forecasting", "classification", "detection"]
+    told = " ".join(protocols.get("published:tslib").habits["detection"])
+    assert "Flags are point-adjusted" in told
+    assert "thrown at random" in told
+
+
+def test_a_table_of_classification_is_made_once_and_compared(archive, tmp_path, capsys):
+    results = tmp_path / "rows.csv"
+    arguments = ["reproduce", "toa", "--table", "T8", "--dataset", "basicmotions", "--attention", "hyperglu"]
+    arguments += ["--results", str(results)]
+    options = ["--data-dir", str(archive), "--device", "cpu", "--train", "epochs=1"]
+    assert main([*arguments, *options]) == 0
+    printed = capsys.readouterr()
+    [row] = read(results, ClassificationRow)
+    assert (row.dataset, row.protocol, row.seed, row.epochs) == ("BasicMotions", "published:tslib", 2024, 1)
+    assert "protocol published:tslib: " in printed.out
+    [line] = [line for line in printed.out.splitlines() if line.startswith("BasicMotions ")]
+    assert line.split()[1:4] == ["patchtst_tslib", "+", "hyperglu"]
+    assert f"Accuracy  {row.accuracy:.4g}" in line
+    assert "0.6083" in line  # as printed
+    assert "(smaller budget: 1 of 100 epochs)" in line
+    assert "by chance" not in printed.out
+    assert main([*arguments, *options, "--seeds", "2"]) == 0
+    assert [one.seed for one in read(results, ClassificationRow)] == [2024, 2025]
+    capsys.readouterr()
+    assert main([*arguments, "--compare"]) == 0  # wherever the rows were made
+    assert len([line for line in capsys.readouterr().out.splitlines() if line.startswith("BasicMotions ")]) == 1
+
+
+def test_a_table_of_detection_stands_beside_what_guessing_gets(small_smap, capsys):
+    results = small_smap / "rows.csv"
+    arguments = ["reproduce", "toa", "--table", "T5", "--dataset", "SMAP", "--model", "itransformer", "--attention"]
+    arguments += ["softmax", "--results", str(results), "--data-dir", str(small_smap), "--device", "cpu"]
+    assert main([*arguments, "--train", "epochs=1"]) == 0
+    [row] = read(results, DetectionRow)
+    assert (row.dataset, row.protocol, row.seed) == ("SMAP", "published:tslib", 0)
+    printed = capsys.readouterr().out
+    head, line = (next(one for one in printed.splitlines() if one.startswith(word)) for word in ("dataset ", "SMAP "))
+    assert "by chance" in head
+    assert "Adjusted F1" in line
+    assert f"{row.adjusted_f1_by_chance:.4g}" in line
+    assert "0.668" in line
+    assert "by chance: the adjusted F1 of as many flags thrown at random" in printed
+
+
+def small_plan(archive, tmp_path):
+    return Plan(tmp_path / "rows.csv", seeds=(1,), data_dir=archive, device="cpu", training={"epochs": 1})
+
+
+@pytest.mark.slow
+def test_runs_are_shared_among_workers(archive, tmp_path):
+    cells = [cell for cell in experiments.get("toa", "T8").labelled if cell.dataset == "BasicMotions"][:2]
+    plan = small_plan(archive, tmp_path)
+    told = []
+    made = labelled_sweep.sweep("classification", cells, plan, workers=2, say=told.append)
+    assert sorted(ended.row.attention for ended in made) == sorted(cell.attention["name"] for cell in cells)
+    assert len(read(tmp_path / "rows.csv", ClassificationRow)) == 2
+    assert all("clean seed 1: accuracy " in sentence for sentence in told)
+
+
+def test_a_run_that_fails_is_told_and_none_begins_late(archive, tmp_path):
+    plan = small_plan(archive, tmp_path)
+    told = []
+    missing = LabelledCell("Nowhere", "patchtst_tslib", {"name": "softmax"})
+    [ended] = labelled_sweep.sweep("classification", [missing], plan, say=told.append)
+    assert (ended.row, ended.status) == (None, "failed")
+    assert "Nowhere_TRAIN.ts" in told[-1]
+    assert labelled_sweep.sweep("classification", [missing], plan, seconds=0) == []
+    assert not (tmp_path / "rows.csv").exists()
+
+
+def test_a_table_of_which_every_run_failed_ends_badly(archive, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("rearview.bench.classification.ts.read", lambda path: 1 / 0)
+    arguments = f"reproduce toa --table T8 --dataset BasicMotions --data-dir {archive} --results {tmp_path}/rows.csv"
+    assert "No run came to an end; the first: ZeroDivisionError" in refused(f"{arguments} --device cpu", capsys)
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (
+            "--table T8 --protocol published:toa",
+            "are not made under 'published:toa', but under clean or published:tslib",
+        ),
+        ("--table T8 --ray", "not run: 7 cells, --ray spreads runs of forecasting, and runs of classification"),
+        ("--table T8 --train epohs=2", "training has no setting 'epohs'. Did you mean 'epochs'?"),
+        ("--table T8 --horizon 96", "toa:T8 has no run with --horizon 96. Known: none."),
+        ("--table T8 --dataset Crickett", "toa:T8 has no run with --dataset Crickett. Did you mean 'Cricket'?"),
+        ("--table T5", "Nothing of that can be run here"),
+        ("--table T11", "toa:T11 holds no runs of networks; it is made by benchmarks/scaling.py"),
+        ("--table T8 --results forecasts.csv", "forecasts.csv holds rows of detection, and those of classification"),
+    ],
+)
+def test_what_can_not_begin_is_refused_in_a_sentence(options, sentence, archive, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    Path("forecasts.csv").write_text(",".join(DetectionRow.columns()) + "\n")
+    assert main(f"reproduce toa {options} --data-dir {archive} --device cpu".split()) == 1
+    printed = capsys.readouterr()
+    assert sentence in printed.out + printed.err
+    assert not Path("results.csv").exists()
+
+
+def test_tasks_of_one_paper_keep_their_rows_apart(tmp_path, capsys):
+    asked = [experiments.get("toa", table) for table in ("T5", "T7", "T8", "T11")]
+    places = reproduce._places(tmp_path / "rows.csv", asked)
+    assert {task: place.name for task, place in places.items()} == {
+        "detection": "rows-detection.csv", "forecasting": "rows.csv", "classification": "rows-classification.csv"
+    }  # fmt: skip
+    assert reproduce._places(tmp_path / "rows.csv", asked[2:]) == {
+        "classification": tmp_path / "rows.csv", "forecasting": tmp_path / "rows.csv"
+    }  # fmt: skip
+    (tmp_path / "rows.csv").touch()
+    assert main(["reproduce", "toa", "--compare", "--results", str(tmp_path / "rows.csv")]) == 0
+    printed = capsys.readouterr().out
+    assert f"not run: 75 cells, there is no file {tmp_path / 'rows-detection.csv'}" in printed
+    assert "toa:T4: " not in printed  # a view of T8
+
+
+def classified(cell, accuracy, seed=0):
+    blank = {name: "1" for name in ClassificationRow.columns() if name != "schema"}
+    facts = {"dataset": cell.dataset, "model": cell.model, "attention": cell.attention["name"], "seed": seed}
+    settings = {key: value for key, value in cell.attention.items() if key != "name"}
+    texts = {"attention_settings": json.dumps(settings), "settings": "{}", "training": '{"epochs":100,"batch":16}'}
+    numbers = {"accuracy": accuracy, "train_seconds": 1.0, "total_seconds": 1.0, "epochs": 100, "train_cases": 9}
+    return ClassificationRow(**{**blank, **facts, **texts, **numbers, "protocol": "published:tslib"})
+
+
+def test_a_table_of_means_is_compared_over_the_sets_that_all_arms_have(tmp_path, capsys):
+    table = experiments.get("toa", "T4")
+    rows = [classified(cell, cell.numbers[0].value + 0.001 * seed, seed) for cell in table.labelled for seed in (-1, 1)]
+    found = labelled_compare.means(labelled_compare.compare(table, rows))
+    assert {one.cell.dataset for one in found} == {"mean of 28 of 28 sets"}
+    assert {(one.verdict, one.count, round(one.std, 6)) for one in found} == {("reproduced", 2, 0.001414)}
+    printed = {json.dumps(n.attention): n.value for n in published.of("toa", "T4") if n.metric == "accuracy"}
+    ours = {json.dumps(one.cell.attention): one.mean for one in found}
+    assert len(printed) == 4
+    for arm, value in printed.items():
+        assert ours[arm] == pytest.approx(value, abs=2e-4)
+    part = [row for row in rows if row.dataset in ("Libras", "LSST") or row.attention == "softmax"]
+    by_arm = {one.cell.label: one for one in labelled_compare.means(labelled_compare.compare(table, part))}
+    assert by_arm["patchtst_tslib + hyperglu"].cell.dataset == "mean of 2 of 28 sets"
+    assert {one.verdict for one in by_arm.values()} == {"reproduced"}
+    only = [row for row in rows if row.attention == "softmax"]
+    by_arm = {one.cell.label: one for one in labelled_compare.means(labelled_compare.compare(table, only))}
+    assert by_arm["patchtst_tslib + softmax"].verdict == "reproduced"
+    assert by_arm["patchtst_tslib + hyperglu"].verdict == "not run"
+    for row in rows:
+        append(tmp_path / "rows.csv", row)
+    assert main(["reproduce", "toa", "--table", "T4", "--compare", "--results", str(tmp_path / "rows.csv")]) == 0
+    assert "\n7 reproduced\n" in capsys.readouterr().out
+
+
+def test_runs_of_one_cell_that_differ_are_told_apart():
+    table = experiments.get("toa", "T8")
+    cell = table.labelled[0]
+    rows = [classified(cell, 0.5), replace(classified(cell, 0.9), training='{"epochs":2,"batch":16}')]
+    found = [one for one in labelled_compare.compare(table, rows) if one.cell is cell]
+    assert [(one.mean, one.apart) for one in found] == [(0.5, ("training epochs=100",)), (0.9, ("training epochs=2",))]
+    assert [one.shortfall for one in found] == ["", "2 of 100 epochs"]
+    ours = labelled_compare.compare(experiments.get("rearview", "detection"), [])
+    assert [one.metric for one in ours[:2]] == ["f1", "adjusted_f1"]  # no paper says which
+
+
+def test_cells_ask_for_options_that_rows_must_have():
+    table = experiments.get("rearview", "detection-hidden")
+    plain, unbalanced = table.labelled[:2]
+    assert plain.label == "itransformer + softmax, normalise=none"
+    assert unbalanced.label == "itransformer + softmax, balance=False"
+    shared = {"dataset": "SMAP", "model": "itransformer", "attention": "softmax", "attention_settings": "{}"}
+    shared["protocol"] = "clean"
+    rows = [
+        SimpleNamespace(settings='{"normalise":"none","width":8}', balance=1, **shared),
+        SimpleNamespace(settings='{"normalise":"instance"}', balance=0, **shared),
+    ]
+    assert labelled_compare.own(plain, rows) == rows[:1]
+    assert labelled_compare.own(unbalanced, rows) == rows[1:]
+    rows[1].protocol = "published:tslib"  # which balances nothing, whatever is asked for
+    assert labelled_compare.own(unbalanced, rows) == []
+
+
+def test_a_protocol_without_a_task_is_refused(tmp_path):
+    assert labelled_sweep.hindrance("detection", "clean") == ""
+    with pytest.raises(SettingsError, match="Runs of detection are not made under 'published:rbca'"):
+        labelled_sweep.sweep("detection", [], Plan(tmp_path / "rows.csv", protocol="published:rbca"))
+
+
+def test_the_shelves_tell_what_is_at_hand(archive, capsys):
+    assert main(["list", "datasets", "--data-dir", str(archive)]) == 0
+    forecasting, _, detected, classes, _ = capsys.readouterr().out.split("\n\n")
+    assert forecasting.startswith("Forecasting, ")
+    assert detected.startswith("Detection, ")
+    assert {"SMD", "SMAP", "MSL", "PSM", "SWaT", "ASD"} <= {line.split()[0] for line in detected.splitlines()}
+    assert classes.startswith("Classification, ")
+    assert [line.split() for line in classes.splitlines()[1:] if line.endswith("found")] == [["BasicMotions", "found"]]
+    assert len(classes.splitlines()) == 29
+    assert main(["list", "experiments", "--data-dir", str(archive)]) == 0
+    listed = {line.split()[0]: line for line in capsys.readouterr().out.splitlines()}
+    assert "7 of 196 runs" in listed["toa:T8"]
+    assert "7 of 196 runs" in listed["toa:T4"]
+    assert "0 of 75 runs" in listed["toa:T5"]
+    assert main(["describe", "basicmotions"]) == 0
+    assert "BasicMotions_TRAIN.ts" in capsys.readouterr().out
+    assert main(["describe", "toa:T8"]) == 0
+    printed = capsys.readouterr().out
+    assert "task: classification\n" in printed
+    assert "horizons" not in printed
