@@ -3,14 +3,17 @@
 import json
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import pytest
 
 import rearview
 from rearview import attention, models
+from rearview.bench import experiments
 from rearview.cli import main
 from rearview.data import catalogue, labelled
+from rearview.errors import RearviewWarning
 
 COMMANDS = ("forecast", "predict", "demo", "bench", "list", "describe")
 LIGHT = """
@@ -128,9 +131,10 @@ def test_the_shelves_are_listed_in_full(capsys: pytest.CaptureFixture[str], tmp_
         assert all(len(line.split()) > 3 for part in listed for line in part)
     assert main(["list", "datasets", "--data-dir", str(tmp_path)]) == 0
     printed = capsys.readouterr().out
-    assert all(name in printed for name in (*catalogue.names(), *labelled.names()))
+    archive = {cell.dataset for cell in experiments.get("toa", "T8").labelled}
+    assert all(name in printed for name in (*catalogue.names(), *labelled.names(), *archive))
     published = [name for name in catalogue.names() if not catalogue.get(name).make]
-    assert f"0 of {len(published) + len(labelled.names())} found in {tmp_path}" in printed
+    assert f"0 of {len(published) + len(labelled.names()) + len(archive)} found in {tmp_path}" in printed
 
 
 @pytest.mark.parametrize(
@@ -159,3 +163,23 @@ def test_an_interrupt_before_anything_is_done_exits_with_130(
     monkeypatch.setattr(shelves, "list_command", interrupted)
     assert main(["list", "models"]) == 130
     assert capsys.readouterr().err == "rearview: Interrupted.\n"
+
+
+def test_warnings_are_told_as_plain_lines_once_and_those_of_other_packages_as_python_does(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from rearview.jobs import shelves
+
+    def warned(*_: object) -> int:
+        for number in (1, 1, 2):
+            warnings.warn(f"Setting {number} is seldom wanted.", RearviewWarning, stacklevel=1)
+        warnings.warn("old spelling", UserWarning, stacklevel=1)
+        return 0
+
+    monkeypatch.setattr(shelves, "list_command", warned)
+    shown = warnings.showwarning
+    with pytest.warns(UserWarning, match="old spelling") as others:
+        assert main(["list", "models"]) == 0
+    assert capsys.readouterr().err == "Setting 1 is seldom wanted.\nSetting 2 is seldom wanted.\n"
+    assert [str(one.message) for one in others] == ["old spelling"]
+    assert warnings.showwarning is shown

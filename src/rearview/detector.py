@@ -19,11 +19,12 @@ from rearview import train
 from rearview.data.loading import load as read
 from rearview.data.panel import Finding, Panel
 from rearview.data.read import open_table
+from rearview.data.table import listing
 from rearview.detecting import frames, store
 from rearview.detecting import labels as labelling
 from rearview.detecting.engine import Detection, Fitted, detect, fit
 from rearview.detecting.request import Request
-from rearview.errors import InputError, SettingsError
+from rearview.errors import InputError, SettingsError, did_you_mean
 from rearview.forecasting.engine import select
 from rearview.forecasting.frames import has_whole_ids, native
 from rearview.forecasting.reading import options, read_on_step, tell
@@ -151,7 +152,7 @@ class Detector:
         if beside and isinstance(frame, Panel):
             truth = labelling.given(labels, len(panel.values), panel.layout.source)
         elif truth is None:
-            raise InputError(f"{panel.layout.source} has no labels: name their column, or give an array.")
+            raise _unlabelled(frame, panel, column)
         return judged(detect(self.fitted, panel), truth, self.request.lookback)
 
     def detect(self, frame: Any) -> Detection:
@@ -177,17 +178,17 @@ class Detector:
     ) -> tuple[Panel, NDArray[np.float64] | None]:
         """The panel of a frame or file with every column a channel, and its labels where it has a column of them."""
         panel = frame if isinstance(frame, Panel) else self._load(frame, **changed)
-        return self._looked_at(panel, label_col)
+        return self._looked_at(panel, label_col, frame)
 
     def read_new(self, frame: Any, label_col: str | None = None) -> tuple[Panel, NDArray[np.float64] | None]:
         """The same for new rows, as the fitted network reads them; another step or a missing column is refused."""
         panel, truth = self.read_on(frame, self.fitted.step, label_col)
-        return chosen(panel, self.fitted.columns), truth
+        return chosen(panel, self.fitted.columns, frame), truth
 
     def read_on(self, frame: Any, step: str, label_col: str | None = None) -> tuple[Panel, NDArray[np.float64] | None]:
         """The same on the step of the rows that are learned from, whatever columns there are; another is refused."""
         panel = frame if isinstance(frame, Panel) else read_on_step(frame, self._load_new, step)
-        return self._looked_at(panel, label_col)
+        return self._looked_at(panel, label_col, frame)
 
     @property
     def fitted(self) -> Fitted:
@@ -201,13 +202,13 @@ class Detector:
         """What was inferred, repaired and warned of, in reading and in training."""
         return (*self._findings, *self.fitted.findings)
 
-    def _looked_at(self, panel: Panel, label_col: str | None) -> tuple[Panel, NDArray[np.float64] | None]:
-        """The channels of a panel that are looked at, and its labels."""
+    def _looked_at(self, panel: Panel, label_col: str | None, frame: Any) -> tuple[Panel, NDArray[np.float64] | None]:
+        """The channels of the panel of a frame that are looked at, and its labels."""
         panel, truth = labelling.apart(panel, label_col or self.reading.get("label_col"))
         dropped, wanted = listed(self.reading.get("drop", ())), self.reading.get("channels")
         panel = chosen(panel, [name for name in panel.columns if name not in dropped])
         if wanted is not None:
-            panel = chosen(panel, listed(wanted))
+            panel = chosen(panel, listed(wanted), frame)
         if not panel.columns:
             raise InputError(f"{panel.layout.source} has no column of numbers to look at beside time and labels.")
         if panel.observed is not None and not panel.observed.any():
@@ -249,17 +250,46 @@ def judged(found: Detection, truth: NDArray[np.float64], slack: int) -> Assessme
     return assess(truth == 1, scores, found.flags, slack=slack, offsets=found.panel.offsets, segments=found.stretches)
 
 
-def chosen(panel: Panel, columns: Sequence[str]) -> Panel:
-    """Some columns of a panel, in this order; one that it does not have is refused."""
+def chosen(panel: Panel, columns: Sequence[str], frame: Any = None) -> Panel:
+    """Some columns of a panel, in this order; one that it does not have is refused, as text where `frame` holds it."""
     if tuple(columns) == panel.columns:
         return panel
     missing = [name for name in columns if name not in panel.columns]
+    text = _text_among(frame, panel, missing)
+    if text:
+        raise InputError(
+            f"{panel.layout.source}: {'column' if len(text) == 1 else 'columns'} {listing(text)}, which the detector "
+            f"looks at, {'holds' if len(text) == 1 else 'hold'} text where numbers are expected; correct the cells."
+        )
     if missing:
         raise InputError(
             f"{panel.layout.source} has no column of numbers {', '.join(map(repr, missing))}, which the detector looks "
             f"at; it has {', '.join(panel.columns)}."
         )
     return replace(select(panel, [panel.columns.index(name) for name in columns]), targets=len(columns), known=0)
+
+
+def _text_among(frame: Any, panel: Panel, missing: Sequence[str]) -> list[str]:
+    """Those of some columns missing in a panel that the frame it was read from has, as text, which was left out."""
+    if frame is None or isinstance(frame, Panel) or not missing:
+        return []
+    return [name for name in present(frame, missing) if name not in (panel.layout.time_col, panel.layout.id_col)]
+
+
+def _unlabelled(frame: Any, panel: Panel, column: str | None) -> InputError:
+    """What to say of rows to evaluate that came without labels."""
+    source = panel.layout.source
+    if column is None:
+        return InputError(f"{source} has no labels: name their column, or give an array.")
+    if _text_among(frame, panel, [column]):
+        return InputError(
+            f"{source}: column {column!r}, which is to hold the labels, holds text; a label is 1 (anomaly) or 0."
+        )
+    there = panel.columns if isinstance(frame, Panel) else open_table(frame).names
+    near = did_you_mean(column, there)
+    return InputError(
+        f"{source} has no column of numbers {column!r} to take labels from.{near} It has {listing(there)}."
+    )
 
 
 def _whole(frame: Any, found: Detection) -> bool:

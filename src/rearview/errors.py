@@ -22,7 +22,7 @@ class UsageError(RearviewError):
 
 
 class RearviewWarning(UserWarning):
-    """Something that is allowed and seldom wanted: the message names it, the reason and the way out."""
+    """Something to know that stops nothing: the message names it, the reason and the way out."""
 
 
 def did_you_mean(word: str, known: "list[str] | tuple[str, ...]") -> str:

@@ -15,6 +15,7 @@ from rearview.errors import SettingsError
 
 TAKERS: list[tuple[str, dict[str, Any]]] = [
     ("softmax", {}),
+    ("differential", {}),
     ("toa", {"kind": "softmax"}),
     ("toa", {"kind": "relu"}),
     ("toa", {"kind": "gated"}),
@@ -88,6 +89,20 @@ def test_softmax_scores_are_multiplied_and_then_hidden() -> None:
     raw = q @ k.transpose(-1, -2)
     expected = ((raw * gate + torch.where(gate == 0, -math.log(1e10), 0.0)) / math.sqrt(q.shape[-1])).softmax(-1)
     same(layer.weights(x, gate=gate), expected)
+
+
+def test_both_maps_of_differential_attention_are_gated() -> None:
+    layer = taker("differential", {})
+    x, gate = tokens_for(layer), drawn()
+    q, k, v = layer.heads(x)
+    width = q.shape[-1] // 2
+    maps = []
+    for half in (slice(0, width), slice(width, None)):
+        scores = q[..., half] @ k[..., half].transpose(-1, -2) * width**-0.5
+        maps.append((scores * gate - (gate == 0) * (math.log(1e10) * width**-0.5)).softmax(-1))
+    weights = maps[0] - layer.strength * maps[1]
+    norm = ((weights @ v).square().mean(-1, keepdim=True) + 1e-5).rsqrt()
+    same(layer.weights(x, gate=gate), weights * norm)
 
 
 def test_a_hidden_pair_keeps_some_weight() -> None:

@@ -207,7 +207,12 @@ def test_any_local_mechanism_inside_patchtst(spec: attention.Spec) -> None:
 @pytest.mark.parametrize(
     ("site", "settings", "sentence"),
     [
-        ({"causal": True, "host": "Timer-XL"}, {}, "mica's memory .* in Timer-XL a token may only look back; use"),
+        (
+            {"causal": True, "host": "Timer-XL"},
+            {},
+            r"mica's memory .* in Timer-XL a token may only look back; use rbca or softmax\.$",
+        ),
+        ({"causal": True, "causal_unless": "a=0"}, {}, r"; use rbca or softmax, or give the network a=0\.$"),
         (
             {"groups": 1, "time_ordered": False, "host": "iTransformer"},
             {},

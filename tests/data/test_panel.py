@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rearview.data.checks import check_horizon, check_length
+from rearview.data.checks import check_horizon, check_length, check_targets
 from rearview.data.columns import Columns, sentinel_cells
 from rearview.data.loading import load
 from rearview.data.panel import Panel
@@ -164,7 +164,7 @@ def test_series_off_the_common_grid_can_not_be_taken_together() -> None:
     late = frame["unique_id"] == "c"
     frame.loc[late, "ds"] += pd.Timedelta(hours=6)
     assert load(frame).series == 3
-    with pytest.raises(InputError, match="series 'c' begins at 2024-01-05 06:00:00"):
+    with pytest.raises(InputError, match="series 'c' has the stamp 2024-01-05 06:00:00"):
         load(frame, together=True)
 
 
@@ -314,8 +314,15 @@ def test_constant_and_empty_columns() -> None:
     as_targets = load(frame)
     assert as_targets.targets == 6
     assert {finding.kind for finding in as_targets.findings if finding.what in ("constant", "empty")} == {"warning"}
-    with pytest.raises(InputError, match=r"'nothing' has no value in any row.*nothing to forecast"):
-        load(frame, target="nothing")
+    for target, way_out in (("nothing", "bring rows with values, or name another"), (None, "--drop nothing")):
+        with pytest.raises(InputError, match=rf"'nothing' has no value in any row.*nothing to forecast; .*{way_out}"):
+            check_targets(load(frame, target=target))
+    silent = long().assign(y=np.nan)
+    for together in (False, True):
+        with pytest.raises(
+            InputError, match=r"series 'a', 'b' and 'c' have no value.*forecast; bring rows with values\.$"
+        ):
+            check_targets(load(silent, together=together))
 
 
 def test_values_too_large_for_the_array_are_refused() -> None:

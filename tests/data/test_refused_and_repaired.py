@@ -6,7 +6,7 @@ import pytest
 from broken import refused, repaired
 from drafts import Case
 
-from rearview.data.checks import check_horizon, check_length
+from rearview.data.checks import check_horizon, check_length, check_targets
 from rearview.data.loading import load
 from rearview.data.panel import Panel
 from rearview.errors import RearviewError
@@ -18,6 +18,7 @@ def read_and_check(case: Case, path: Path) -> Panel:
     """What the forecaster does before it trains."""
     check_horizon(case.horizon)
     panel = load(path, **case.options)
+    check_targets(panel)
     check_length(panel, case.lookback, case.horizon)
     return panel
 

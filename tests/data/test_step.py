@@ -1,12 +1,14 @@
 """Steps: aliases, words, calendar arithmetic for every unit, seasons, and inference from stamps."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from rearview.data.infer import infer
+from rearview.data.loading import load
 from rearview.data.step import MONTHS, UNITS, Step
 from rearview.errors import InputError, SettingsError
 
@@ -114,6 +116,46 @@ def test_other_days_of_the_month_are_kept_and_clamped() -> None:
     assert days(Step(1, "YS").grid(stamp("2020-02-29"), 5)) == [
         f"202{y}-02-{29 if y % 4 == 0 else 28}" for y in range(5)
     ]
+
+
+@pytest.mark.parametrize("unit", ["MS", "QS", "YS"])
+@pytest.mark.parametrize("first", ["2023-01-30", "2023-02-28", "2024-02-29", "2022-11-29", "2023-03-31", "2024-05-30"])
+def test_the_day_of_a_series_is_continued_from_any_of_its_stamps(unit: str, first: str) -> None:
+    step = Step(1, unit)
+    whole = step.grid(stamp(first), 41)
+    for begin in range(3):
+        bounds = np.array([begin]), np.array([41])
+        anchor = step.anchors(whole, *bounds)
+        for last in range(begin + 12, 35):
+            np.testing.assert_array_equal(step.after(whole[last : last + 1], 5, anchor)[0], whole[last + 1 : last + 6])
+
+
+def test_a_shortened_february_does_not_become_the_day() -> None:
+    thirtieth = Step(1, "MS").grid(stamp("2022-11-30"), 4)
+    anchor = Step(1, "MS").anchors(thirtieth, np.array([0]), np.array([4]))[0]
+    assert days(thirtieth[-1:]) == ["2023-02-28"]
+    assert days(Step(1, "MS").after(thirtieth[-1], 3, anchor)) == ["2023-03-30", "2023-04-30", "2023-05-30"]
+    # A stamp that is no whole step from the others goes its own way.
+    assert days(Step(1, "MS").after(stamp("2023-02-03"), 1, anchor)) == ["2023-03-03"]
+
+
+def test_months_on_a_late_day_may_begin_in_february_with_gaps_and_as_series_together() -> None:
+    stamps = pd.to_datetime(["2023-02-28", "2023-03-30", "2023-04-30", "2023-06-30", "2023-07-30"])
+    expected = np.array(
+        ["2023-02-28", "2023-03-30", "2023-04-30", "2023-05-30", "2023-06-30", "2023-07-30"], dtype="datetime64[us]"
+    )
+    one = load(pd.DataFrame({"date": stamps, "y": np.arange(5.0)}))
+    assert one.step == Step(1, "MS")
+    np.testing.assert_array_equal(one.stamps, expected)
+    np.testing.assert_array_equal(one.ahead(np.array([0, 5]), 2)[0], expected[1:3])
+    frame = pd.DataFrame({"unique_id": ["a"] * 5 + ["b"] * 4, "ds": [*stamps, *stamps[1:]], "y": np.arange(9.0)})
+    np.testing.assert_array_equal(load(frame).stamps, [*expected, *expected[1:]])
+    np.testing.assert_array_equal(load(frame, together=True).stamps, expected)
+    other = frame.assign(ds=[*stamps, *(stamp.replace(day=28) for stamp in stamps[1:])])
+    with pytest.raises(
+        InputError, match=r"series 'a' has the stamp 2023-03-30, .*others' grid \(every month start from 2023-03-28\)"
+    ):
+        load(other, together=True, freq="MS")
 
 
 def test_a_time_of_day_goes_along() -> None:

@@ -53,6 +53,11 @@ def test_tags_are_read_in_any_case_and_a_file_can_have_no_classes(tmp_path):
     [
         (HEAD + CLASSES + "1,2:up\n", "line 6: '1,2:up' stands before @data"),
         (HEAD + CLASSES, "no line @data"),
+        (
+            "case,time,a,class\n1,1,0.5,up\n",
+            r"no \.ts file, .*line 1 is 'case,time,a,class'\. Write the cases as \.ts .*",
+        ),
+        ("\n0.5,1.5:up\n", r"no \.ts file, .*its line 2 is '0\.5,1\.5:up'.*rearview\.Classifier in Python\."),
         (HEAD + CLASSES + "@data\n", "no case behind @data"),
         ("@timeStamps true\n@data\n(0,1),(1,2)\n", "line 1: its values come with time stamps"),
         (HEAD + CLASSES + "@data\n(0,1),(1,2):(0,1):up\n", r"line 7: values come with time stamps, as in \(0"),

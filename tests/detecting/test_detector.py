@@ -326,46 +326,6 @@ def test_networks_that_can_not_give_a_window_back_say_so() -> None:
         detector("seasonal_naive").fit(ordinary())
 
 
-def empty_channel() -> pd.DataFrame:
-    return ordinary().assign(heat=np.nan)
-
-
-@pytest.mark.parametrize(
-    ("frame", "words"),
-    [
-        (lambda: ordinary(20), "a window takes 24 rows, but the longest has 20"),
-        (empty_channel, "channel 'heat' has no value in any row"),
-        (lambda: ordinary()[["date"]], "no column"),
-    ],
-)
-def test_rows_that_can_not_be_learned_from_are_refused(frame, words: str) -> None:
-    with pytest.raises(InputError, match=words):
-        detector().fit(frame())
-
-
-def test_new_rows_that_do_not_fit_are_refused(fitted: Detector) -> None:
-    with pytest.raises(InputError, match="has no column of numbers 'heat'"):
-        fitted.score(broken().drop(columns="heat"))
-    minutes = broken()
-    minutes["date"] = pd.date_range("2024-01-01", periods=len(minutes), freq="min")
-    with pytest.raises(InputError, match="trained on steps of h"):
-        fitted.score(minutes)
-    with pytest.raises(SettingsError, match="has not been fitted"):
-        detector().score(broken())
-
-
-def test_labels_that_do_not_match_are_refused(fitted: Detector) -> None:
-    frame = broken()
-    with pytest.raises(InputError, match="7 labels for 200 rows"):
-        fitted.evaluate(frame, np.zeros(7))
-    with pytest.raises(InputError, match="holds 3 at"):
-        fitted.evaluate(frame.assign(label=3))
-    with pytest.raises(InputError, match="The labels hold 2"):
-        fitted.evaluate(frame, np.full(200, 2.0))
-    with pytest.raises(InputError, match="has no labels"):
-        fitted.evaluate(frame.drop(columns="label"))
-
-
 def test_labels_without_an_anomaly_leave_measures_that_do_not_exist_empty(fitted: Detector) -> None:
     found = fitted.evaluate(ordinary(100, 9), np.zeros(100))
     assert found.anomalous == 0

@@ -52,6 +52,16 @@ def test_columns_of_a_long_frame() -> None:
     assert gap == pd.Timedelta(hours=3)
 
 
+def test_months_on_the_30th_are_cut_and_dated_on_the_30th_also_from_february_on() -> None:
+    firsts = pd.date_range("2015-02-01", periods=121, freq="MS")
+    stamps = pd.DatetimeIndex([one.replace(day=min(30, one.days_in_month)) for one in firsts])
+    frame = pd.DataFrame({"when": stamps, "value": np.arange(121.0)})
+    back = forecaster("dlinear", horizon=3).cross_validation(frame, n_windows=4)
+    assert back["cutoff"].unique().tolist() == stamps[[108, 111, 114, 117]].tolist()
+    assert back["when"].tolist() == stamps[109:].tolist()
+    np.testing.assert_allclose(back["value-y"], np.arange(109.0, 121.0), rtol=1e-6)
+
+
 @pytest.mark.parametrize("kind", ["pandas", "polars", "pyarrow"])
 def test_every_kind_of_frame_gives_the_same_backtest(kind: str) -> None:
     plain = forecaster("dlinear").cross_validation(long(), n_windows=1)

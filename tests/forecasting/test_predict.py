@@ -14,6 +14,14 @@ from rearview.errors import InputError, SettingsError
 KINDS = {"pandas": pd.DataFrame, "polars": pl.DataFrame, "pyarrow": pa.Table}
 
 
+def on_day(start: str, periods: int, *, months: int, day: int | None = None) -> pd.DatetimeIndex:
+    """Stamps on one day of the month, that of `start` or another, or on the month's last day where it is shorter."""
+    first = pd.Timestamp(start)
+    whole = pd.date_range(first.replace(day=1), periods=periods, freq=f"{months}MS")
+    days = [one.replace(day=min(day or first.day, one.days_in_month)) for one in whole]
+    return pd.DatetimeIndex(days)
+
+
 @pytest.fixture(scope="module")
 def fitted() -> Any:
     return forecaster().fit(wide())
@@ -65,8 +73,24 @@ def test_forecasts_are_in_original_units() -> None:
         (pd.date_range("2015-01-31", periods=120, freq="ME"), ["2025-01-31", "2025-02-28", "2025-03-31"]),
         (pd.bdate_range("2024-01-01", periods=120), ["2024-06-17", "2024-06-18", "2024-06-19"]),
         (pd.date_range("2010-01-01", periods=120, freq="QS"), ["2040-01-01", "2040-04-01", "2040-07-01"]),
+        (on_day("2015-03-30", 120, months=1), ["2025-03-30", "2025-04-30", "2025-05-30"]),
+        (on_day("2015-03-29", 120, months=1), ["2025-03-29", "2025-04-29", "2025-05-29"]),
+        (on_day("1995-05-30", 120, months=3), ["2025-05-30", "2025-08-30", "2025-11-30"]),
+        (on_day("2016-02-28", 120, months=12), ["2136-02-28", "2137-02-28", "2138-02-28"]),
+        (on_day("2016-02-29", 120, months=12), ["2136-02-29", "2137-02-28", "2138-02-28"]),
+        (on_day("2015-02-28", 120, months=1, day=30), ["2025-02-28", "2025-03-30", "2025-04-30"]),
     ],
-    ids=["month ends", "business days", "quarters"],
+    ids=[
+        "month ends",
+        "business days",
+        "quarters",
+        "30th",
+        "29th",
+        "quarters on the 30th",
+        "28 February",
+        "leap days",
+        "30th from February on",
+    ],
 )
 def test_stamps_of_the_calendar(stamps: pd.DatetimeIndex, following: list[str]) -> None:
     frame = pd.DataFrame({"when": stamps, "value": wave(120)})

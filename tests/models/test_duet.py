@@ -15,7 +15,12 @@ from rearview.errors import SettingsError
 from rearview.models._duet_clusters import ChannelGate, Experts, Router, _unevenness, amplitudes, logistic_like
 from rearview.tasks.forecast import Forecast
 
-MECHANISMS = ["softmax", *({"name": "toa", "kind": kind} for kind in ("softmax", "relu", "gated")), "prime"]
+MECHANISMS = [
+    "softmax",
+    "differential",
+    *({"name": "toa", "kind": kind} for kind in ("softmax", "relu", "gated")),
+    "prime",
+]
 
 
 def batch_for(model: models.Model) -> Any:
@@ -130,7 +135,7 @@ def test_the_gate_reaches_every_mechanism(attention: Any) -> None:
 
 
 def test_mechanisms_that_no_gate_can_act_on_are_refused() -> None:
-    for name in ("linear", "differential", "hyperglu"):
+    for name in ("linear", "gat", "hyperglu"):
         with pytest.raises(SettingsError, match=f"duet keeps unlike channels apart .* {name} takes none; use softmax"):
             small("duet", attention=name)
 

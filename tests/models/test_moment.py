@@ -302,6 +302,7 @@ def copied(ours: models.Model, theirs: nn.Module, gated: bool) -> None:
     state["relative.table"].copy_(other["block.0.layer.0.SelfAttention.relative_attention_bias.weight"])
 
 
+@pytest.mark.baselines
 @pytest.mark.filterwarnings("default")
 @pytest.mark.parametrize("gated", [False, True])
 @torch.no_grad()

@@ -10,7 +10,7 @@ from torch import nn
 from toys import INPUTS, TRAIN, VALIDATION, Squares, Table, network, same_weights, without_seconds
 
 from rearview import train
-from rearview.errors import InputError, SettingsError
+from rearview.errors import InputError, RearviewWarning, SettingsError
 from rearview.train import checkpoint, state
 
 SETTINGS = {
@@ -245,7 +245,7 @@ def test_a_full_disk_does_not_cost_the_run(tmp_path: Path, monkeypatch) -> None:
         raise OSError("no space left")
 
     monkeypatch.setattr(os, "replace", fail)
-    with pytest.warns(RuntimeWarning, match=r"could not be written \(no space left\); training goes on"):
+    with pytest.warns(RearviewWarning, match=r"could not be written \(no space left\); training goes on"):
         _, history, _ = run(tmp_path / "run.safetensors")
     assert without_seconds(history) == without_seconds(run(None)[1])
 

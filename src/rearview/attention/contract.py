@@ -49,6 +49,8 @@ class Site:
     """Whether token order is time order. iTransformer's tokens are channels: False."""
     causal: bool = False
     """Whether a token may look at earlier ones only; those of its own time are among them where `times` are given."""
+    causal_unless: str | None = None
+    """The network's setting under which it is not causal, for sentences such as "give the network causal=False"."""
     head_width: int | None = None
     """Width of a head's queries and keys; None: width / heads."""
     value_width: int | None = None

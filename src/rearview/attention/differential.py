@@ -11,9 +11,9 @@ thus 6 d parameters larger than softmax attention with as many heads; the paper 
 Transformer it compares with, which is left to `heads` here.
 
 Where we differ: no rotary positions, since the hosts have positions of their own, and causal only where the place is.
-An odd head width is rounded up for the queries and keys. Padding and biases apply to both maps. RMSNorm's division is
-part of the effective operator (a factor for each query), its learned gain part of the output map. Residual scores, if
-the host carries them, are those of both maps.
+An odd head width is rounded up for the queries and keys. Padding, biases and gates apply to both maps. RMSNorm's
+division is part of the effective operator (a factor for each query), its learned gain part of the output map. Residual
+scores, if the host carries them, are those of both maps.
 """
 
 import math
@@ -23,8 +23,20 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from rearview.attention.contract import Carry, Claims, Given, Heads, Projected, Site, Tokens, additive, causal_bias
+from rearview.attention.contract import (
+    Carry,
+    Claims,
+    Given,
+    Heads,
+    Projected,
+    Site,
+    Tokens,
+    additive,
+    causal_bias,
+    gated,
+)
 from rearview.attention.softmax import fused, joined
+from rearview.embed.dropout import dropout
 from rearview.errors import SettingsError
 
 EPS = 1e-5
@@ -82,7 +94,7 @@ class Layer(Projected):
         self.one_map = replace(self.site, head_width=width, value_width=site.per_value)
         self.vectors = nn.Parameter(torch.empty(2, 2, width).normal_(std=VECTOR_SCALE))
         self.gain = nn.Parameter(torch.ones(site.per_value))
-        self.claims = Claims(causal=site.causal, carries_scores=True)
+        self.claims = Claims(causal=site.causal, carries_scores=True, takes_gate=True)
 
     @property
     def strength(self) -> Float[Tensor, ""]:
@@ -93,22 +105,33 @@ class Layer(Projected):
 
     def mix(self, q: Tensor, k: Tensor, v: Tensor, given: Given) -> tuple[Heads, Carry | None]:
         q, k, handed_on = self._maps(q, k, given)
-        bias = self._bias(given, v)
-        first, second = (fused(q[i], k[i], v, bias, self.one_map, self.training) for i in range(2))
+        if given.gate is None:
+            bias = self._bias(given, v)
+            first, second = (fused(q[i], k[i], v, bias, self.one_map, self.training) for i in range(2))
+        else:
+            # No fused kernel multiplies scores by a gate that learns.
+            first, second = dropout(self._weights(q, k, given), self.site.dropout, self.training) @ v
         mixed = first - self.strength.to(v.dtype) * second
         return mixed * _inverse_root_mean_square(mixed), handed_on
 
     def operator(self, q: Tensor, k: Tensor, given: Given) -> Float[Tensor, "batch group head query key"]:
         q, k, _ = self._maps(q, k, given)
-        scores = q @ k.transpose(-1, -2) * self.one_map.per_head**-0.5
+        first, second = self._weights(q, k, given)
+        weights = first - self.strength.to(first.dtype) * second
+        return weights * _inverse_root_mean_square(weights @ self.values(given.x))
+
+    def _weights(self, q: Tensor, k: Tensor, given: Given) -> Float[Tensor, "2 batch group head query key"]:
+        """Both maps."""
+        scale = self.one_map.per_head**-0.5
+        scores = q @ k.transpose(-1, -2) * scale
+        if given.gate is not None:
+            scores = gated(scores, given.gate, scale)
         bias = self._bias(given, scores)
         if bias is not None:
             scores = scores + bias
         if self.site.causal:
             scores = scores + causal_bias(scores.shape[-1], scores)
-        first, second = scores.softmax(-1)
-        weights = first - self.strength.to(scores.dtype) * second
-        return weights * _inverse_root_mean_square(weights @ self.values(given.x))
+        return scores.softmax(-1)
 
     def project(self, heads: Heads) -> Tokens:
         return super().project(heads * (self.gain * (1 - self.lambda_init)))

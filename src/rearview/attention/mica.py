@@ -161,9 +161,10 @@ def reference(
 def refuse(site: Site, settings: Settings) -> None:
     """Places where the mathematics has nothing to offer, each in a sentence."""
     if site.causal:
+        way_out = f", or give the network {site.causal_unless}" if site.causal_unless else ""
         raise SettingsError(
             f"mica's memory holds all tokens of all channels, but in {site.host} a token may only look back; "
-            "use rbca or softmax."
+            f"use rbca or softmax{way_out}."
         )
     if site.groups == 1 and not site.time_ordered:
         raise SettingsError(

@@ -19,7 +19,7 @@ from rearview.data.padded import FURTHEST, ChannelScaler, Source, source
 from rearview.data.panel import Finding
 from rearview.data.strata import LEAST, held_out
 from rearview.errors import InputError
-from rearview.forecasting.engine import Trained, check_kinds, device_named
+from rearview.forecasting.engine import Trained, device_named
 from rearview.models.contract import Model
 from rearview.shelf import settings_from
 from rearview.tasks.classify import Classify
@@ -72,7 +72,6 @@ def fit(
 ) -> Fitted:
     """Train a network to tell the classes of the cases apart; with a checkpoint the run can be resumed."""
     classes, codes = coded(cases)
-    check_kinds(request.model, request.settings)
     learned, held = np.arange(len(cases)), np.arange(0)
     if request.validation:
         learned, held = held_out(codes, request.validation, request.seed)

@@ -4,17 +4,45 @@ Only the parser is imported here; torch and the rest come with the command that 
 """
 
 import sys
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TextIO
 
 import cyclopts
 
 from rearview.cli import bench, classify, detect, forecast, report, shelves
 from rearview.cli.parse import app, called
-from rearview.errors import RearviewError, UsageError
+from rearview.errors import RearviewError, RearviewWarning, UsageError
 
 __all__ = ["app", "bench", "classify", "detect", "forecast", "main", "report", "run", "shelves"]
 
 
+@contextmanager
+def _warnings_as_notes() -> Iterator[None]:
+    """rearview's own warnings as plain lines, each text once; those of other packages as Python shows them."""
+    with warnings.catch_warnings():
+        others, said = warnings.showwarning, set[str]()
+
+        def show(
+            message: Warning | str,
+            category: type[Warning],
+            filename: str,
+            lineno: int,
+            file: TextIO | None = None,
+            line: str | None = None,
+        ) -> None:
+            if not issubclass(category, RearviewWarning):
+                others(message, category, filename, lineno, file, line)
+            elif str(message) not in said:
+                said.add(str(message))
+                sys.stderr.write(f"{message}\n")
+
+        warnings.showwarning = show
+        yield
+
+
+@_warnings_as_notes()
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code: 0, 1 for bad input, 2 for usage, 130 for Ctrl-C."""
     tokens = list(sys.argv[1:] if argv is None else argv)

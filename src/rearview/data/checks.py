@@ -41,7 +41,12 @@ def check_targets(panel: Panel) -> None:
         return
     one = len(empty) == 1
     if panel.layout.form == "long":
-        kind, way_out = "series", f"leave {'its' if one else 'their'} rows out."
+        kind = "series"
+        whole = len(empty) == (panel.series if apart else panel.targets)
+        way_out = "bring rows with values." if whole else f"leave {'its' if one else 'their'} rows out."
+    elif len(empty) == panel.targets:
+        kind = "column" if one else "columns"
+        way_out = "bring rows with values, or name another column with target (--target)."
     else:
         kind = "column" if one else "columns"
         way_out = (

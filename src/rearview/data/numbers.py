@@ -1,5 +1,6 @@
 """Columns of numbers: one float64 array at a time, and a refusal that names the cell which is none."""
 
+import re
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
     import narwhals as nw
 
 MISSING_WORDS = frozenset({"", "na", "n/a", "#n/a", "nan", "nat", "null", "none", "<na>", "-nan"})
+_WHOLE_OR_DECIMAL_COMMA = re.compile(r"[+-]?\d+(?:,\d+)?(?:[eE][+-]?\d+)?")
+_OTHER_NOTATION = re.compile(r"[+-]?\d[\d.,' ]*,[\d.,' ]*\d")
 _TRUTH = {"true": 1.0, "false": 0.0}
 LARGEST = 1e37
 """Beyond this a float32 may overflow in arithmetic as plain as a sum of ten."""
@@ -47,16 +50,24 @@ def numeric_column(table: Table, name: str) -> NDArray[np.float64]:
 
 
 def _from_text(table: Table, name: str, series: "nw.Series[Any]") -> NDArray[np.float64]:
-    cells = ["" if cell is None else str(cell).strip() for cell in series.to_list()]
-    numbers = [_number(cell, decimal_comma=table.decimal_comma) for cell in cells]
+    cells = _cells(series)
+    commas = table.decimal_comma or _first_decimal_comma(table, cells) is not None
+    numbers = [_number(cell, decimal_comma=commas) for cell in cells]
     bad = [row for row, number in enumerate(numbers) if number is None]
     if not bad:
         return np.array(numbers, dtype=np.float64)
     said = [row for row, cell in enumerate(cells) if cell.lower() not in MISSING_WORDS]
     if all(cells[row].lower() in _TRUTH for row in said):
         return np.array([_TRUTH.get(cell.lower(), np.nan) for cell in cells])
-    row = bad[0]
-    if len(bad) == len(said):
+    row, whole = bad[0], len(bad) == len(said)
+    if all(_OTHER_NOTATION.fullmatch(cells[one]) for one in bad):
+        raise (TextColumn if whole else InputError)(
+            f"{table.at(row)}, column {name!r} holds {cells[row]!r}, which may be a number with a decimal comma or "
+            f"with marks between thousands ({len(bad)} of {len(said)} cells); write numbers with a decimal point and "
+            "nothing between thousands, such as 1234.5"
+            + (f", or leave the column out with drop (--drop {name!r})." if whole else ".")
+        )
+    if whole:
         clock = "; if it is the time column, say so with time_col (--time-col)" if kind_of(series) == "stamps" else ""
         raise TextColumn(
             f"{table.at(row)}, column {name!r} holds text ({cells[row]!r}) where numbers are expected, as do all its "
@@ -66,6 +77,25 @@ def _from_text(table: Table, name: str, series: "nw.Series[Any]") -> NDArray[np.
         f"{table.at(row)}, column {name!r} holds {cells[row]!r}, which is not a number; correct the cell, or leave it "
         "empty if the value is missing."
     )
+
+
+def decimal_comma(table: Table, name: str) -> str | None:
+    """The first cell with a decimal comma of a column that has them where other columns have points, or None."""
+    series = table.fetch(name)
+    return None if series.dtype.is_numeric() or table.decimal_comma else _first_decimal_comma(table, _cells(series))
+
+
+def _first_decimal_comma(table: Table, cells: list[str]) -> str | None:
+    """None too where a comma may be something else: between cells it separates, and a frame has read its numbers."""
+    if table.separator in (None, ","):
+        return None
+    said = [cell for cell in cells if cell.lower() not in MISSING_WORDS]
+    first = next((cell for cell in said if "," in cell), None)
+    return first if all(map(_WHOLE_OR_DECIMAL_COMMA.fullmatch, said)) else None
+
+
+def _cells(series: "nw.Series[Any]") -> list[str]:
+    return ["" if cell is None else str(cell).strip() for cell in series.to_list()]
 
 
 def _number(cell: str, *, decimal_comma: bool) -> float | None:

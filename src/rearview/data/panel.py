@@ -117,6 +117,12 @@ class Panel:
             cells[~self.observed[rows]] = np.nan
         return cells
 
+    def ahead(self, rows: NDArray[np.int64], steps: int) -> NDArray[np.generic]:
+        """[row, step]: the stamps that follow each row, whether the panel has rows for them or not."""
+        series = np.searchsorted(self.offsets, rows, side="right") - 1
+        anchors = self.step.anchors(self.stamps, self.offsets[series], self.offsets[series + 1])
+        return self.step.after(self.stamps[rows], steps, anchors)
+
     def until(self, last: np.generic) -> "Panel":
         """The panel as it was known at `last`: rows with later stamps are cut off, and series that had not begun."""
         ends = [a + int(np.searchsorted(self.stamps[a:b], last, side="right")) for a, b in self.bounds()]

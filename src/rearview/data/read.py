@@ -61,6 +61,7 @@ def _csv(path: Path, text_columns: Collection[str]) -> Table:
         "file",
         frame.get_column,
         place,
+        separator=text.separator,
         decimal_comma=text.decimal_comma,
     )
 

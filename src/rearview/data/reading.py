@@ -8,11 +8,10 @@ import numpy as np
 
 from rearview.data.columns import Column, sentinel_cells
 from rearview.data.layout import Roles
-from rearview.data.numbers import TextColumn, numeric_column
+from rearview.data.numbers import TextColumn, decimal_comma, numeric_column
 from rearview.data.panel import Finding, Kind
 from rearview.data.rows import Indices, Rows
 from rearview.data.table import Table, listing
-from rearview.errors import InputError
 
 Sentinels = Sequence[float] | Literal["auto"] | None
 _NAMED = 5
@@ -77,20 +76,24 @@ class Reading:
         return found
 
     def findings(self) -> list[Finding]:
-        """What the columns held, told once they are all read; refused when there is nothing to forecast."""
-        targets = self.roles.targets
-        empty = [name for name in targets if self.accounts[name].empty]
-        if empty and len(empty) == len(targets):
-            which = f"column {empty[0]!r} has" if len(empty) == 1 else f"columns {listing(empty)} have"
-            raise InputError(
-                f"{self.table.source}: {which} no value in any row, so there is nothing to forecast; name another "
-                "column with target (--target)."
-            )
-        found = [self._sentinel_finding(), self._missing_finding(), *self._flat_findings()]
+        """What the columns held, told once they are all read."""
+        found = [self._comma_finding(), self._sentinel_finding(), self._missing_finding(), *self._flat_findings()]
         if self.left_out:
             words = f"{_columns(self.left_out)} text, not numbers, and {_was(self.left_out)} left out."
             found.append(Finding("warning", "text", len(self.left_out), words))
         return [finding for finding in found if finding is not None]
+
+    def _comma_finding(self) -> Finding | None:
+        if self.table.decimal_comma:
+            return Finding("inferred", "decimal comma", 0, "Numbers are written with a decimal comma.")
+        cells = {name: decimal_comma(self.table, name) for name in self.roles.numeric}
+        commas = {name: cell for name, cell in cells.items() if cell is not None}
+        if not commas:
+            return None
+        cell = next(iter(commas.values()))
+        words = f"{_columns(tuple(commas))} numbers with a decimal comma: {cell!r} is read as {cell.replace(',', '.')}."
+        others = " A point in other columns is taken for a decimal point." if len(commas) < len(cells) else ""
+        return Finding("repaired", "decimal comma", len(commas), words + others)
 
     def _sentinel_finding(self) -> Finding | None:
         marked = {name: account.sentinels for name, account in self.accounts.items() if account.sentinels}

@@ -94,15 +94,17 @@ def regular(source: Source, step: Step | None, difference: Difference) -> tuple[
         )
     starts = np.repeat(stamps[bounds[:-1]], np.diff(bounds))
     steps = step.distance(starts, stamps)
-    _refuse_off_grid(source, take, stamps, starts, step)
+    anchors = step.anchors(stamps, bounds[:-1], bounds[1:])
+    _refuse_off_grid(source, take, stamps, np.repeat(anchors, np.diff(bounds)), step)
     last = steps[bounds[1:] - 1]
     offsets = np.concatenate([[0], np.cumsum(last + 1)])
     if offsets[-1] == len(stamps):
         return Rows(take, None, bounds, bounds, stamps, step), findings
     _refuse_blow_up(source, len(stamps), int(offsets[-1]), step)
     place = np.repeat(offsets[:-1], np.diff(bounds)) + steps
-    number = np.arange(offsets[-1]) - np.repeat(offsets[:-1], last + 1)
-    grid = step.shift(np.repeat(stamps[bounds[:-1]], last + 1), number)
+    first = step.distance(anchors, stamps[bounds[:-1]])
+    number = np.arange(offsets[-1]) + np.repeat(first - offsets[:-1], last + 1)
+    grid = step.shift(np.repeat(anchors, last + 1), number)
     findings.append(_gap_finding(int(offsets[-1]) - len(stamps), stamps, steps, bounds))
     return Rows(take, place, bounds, offsets, grid, step), findings
 
@@ -112,18 +114,20 @@ def aligned(rows: Rows, source: Source) -> tuple[Rows, list[Finding]]:
     start, end = rows.stamps[rows.offsets[:-1]].min(), rows.stamps[rows.offsets[1:] - 1].max()
     size = int(rows.step.distance(start, end)) + 1
     begins = rows.stamps[rows.offsets[:-1]]
-    off = ~rows.step.on_grid(start, begins)
+    anchors = rows.step.anchors(rows.stamps, rows.offsets[:-1], rows.offsets[1:])
+    anchor = rows.step.anchors(np.sort(anchors), np.array([0]), np.array([len(anchors)]))[0]
+    off = ~rows.step.on_grid(anchor, anchors)
     if off.any():
         number = int(off.argmax())
         raise InputError(
-            f"{source.table.source}: series {source.ids[number]!r} begins at {show(begins[number])}, which is off the "
-            f"others' grid ({rows.step.words()} from {show(start)}); leave out together, or bring it to the grid."
+            f"{source.table.source}: series {source.ids[number]!r} has the stamp {show(anchors[number])}, which is off "
+            f"the others' grid ({rows.step.words()} from {show(anchor)}); leave out together, or bring it to the grid."
         )
     _refuse_blow_up(source, len(rows.stamps), size, rows.step)
     counts = np.diff(rows.bounds)
     within = np.arange(rows.bounds[-1]) if rows.place is None else rows.place
     place = within - np.repeat(rows.offsets[:-1], counts) + np.repeat(rows.step.distance(start, begins), counts)
-    common = Rows(rows.take, place, rows.bounds, np.array([0, size]), rows.step.grid(start, size), rows.step)
+    common = Rows(rows.take, place, rows.bounds, np.array([0, size]), rows.step.grid(start, size, anchor), rows.step)
     outside = size * len(source.ids) - int(rows.offsets[-1])
     if outside == 0:
         return common, []
@@ -206,8 +210,8 @@ def _step_finding(step: Step) -> Finding:
     return Finding("inferred", "step", 0, f"The step is {step.words()} ({step}).")
 
 
-def _refuse_off_grid(source: Source, take: Indices | None, stamps: Stamps, starts: Stamps, step: Step) -> None:
-    off = ~step.on_grid(starts, stamps)
+def _refuse_off_grid(source: Source, take: Indices | None, stamps: Stamps, anchors: Stamps, step: Step) -> None:
+    off = ~step.on_grid(anchors, stamps)
     if not off.any():
         return
     at = int(off.argmax())
@@ -215,7 +219,7 @@ def _refuse_off_grid(source: Source, take: Indices | None, stamps: Stamps, start
     share = f"{int(off.sum())} of {len(stamps)} stamps are"
     raise InputError(
         f"{source.table.at(row)}, column {source.time_col!r}: the stamp {show(stamps[at])}{source.series_words(row)} "
-        f"is off the grid, {step.words()} from {show(starts[at])} ({share}); correct it, round the stamps, or give a "
+        f"is off the grid, {step.words()} from {show(anchors[at])} ({share}); correct it, round the stamps, or give a "
         "finer step with freq (--freq)."
     )
 

@@ -46,6 +46,8 @@ _THOUSANDS = {"ms": "us", "L": "us"}
 _ACCEPTED = "us, ms, s, min, h, D, B, W, MS, ME, QS, QE, YS, YE, with a count in front as in 15min, or a whole number"
 _ANCHORED = re.compile(r"(\d*)\s*([A-Za-z]+)(?:-[A-Za-z]{3})?")
 _LONGEST_SEASON = 100_000
+_TELLING_ROWS = 12
+"""Stamps among which one is not clamped to the end of its month, unless all are: a year of months."""
 
 # The cycles looked for at each unit, in microseconds, months or days; the first that is a whole number of steps is the
 # default season.
@@ -171,13 +173,33 @@ class Step:
             moved_day = _in_month(day, moved * MONTHS[self.unit], at_end=self.unit[1] == "E")
         return np.asarray(moved_day.astype("datetime64[us]") + (start - day))
 
-    def grid(self, start: Any, n: int) -> Stamps:
-        """`n` stamps, the first of them `start`."""
+    def grid(self, start: Any, n: int, anchor: Any = None) -> Stamps:
+        """`n` stamps, the first of them `start`; months keep the day of `anchor` where `start` is a step of it."""
+        start = np.asarray(start)[..., None]
+        if anchor is not None:
+            anchor = np.asarray(anchor)[..., None]
+            start, begin = np.where(self.on_grid(anchor, start), anchor, start), start
+            return self.shift(start, self.distance(start, begin) + np.arange(n))
         return self.shift(start, np.arange(n))
 
-    def after(self, last: Any, n: int) -> Stamps:
-        """The `n` stamps that follow `last`; a day of the month is kept as it stands in `last`."""
-        return self.shift(last, np.arange(1, n + 1))
+    def after(self, last: Any, n: int, anchor: Any = None) -> Stamps:
+        """The `n` stamps that follow each of `last`; months keep the day of `anchor`, or as it stands in `last`."""
+        return np.asarray(self.grid(last, n + 1, anchor)[..., 1:])
+
+    def anchors(self, stamps: Stamps, begin: NDArray[np.int64], end: NDArray[np.int64]) -> Stamps:
+        """[series]: the stamp that all of a series, rows begin[s] to end[s] (exclusive), are whole steps from.
+
+        It is the first one; where months are counted, one that tells the day: 28 February may stand for the 30th.
+        """
+        if self.unit not in MONTHS:
+            return np.asarray(stamps[begin])
+        rows = np.minimum(begin[:, None] + np.arange(_TELLING_ROWS), end[:, None] - 1)
+        days = stamps[rows].astype("datetime64[D]")
+        months = days.astype("datetime64[M]")
+        at_end = days + 1 == (months + 1).astype("datetime64[D]")
+        day = (days - months.astype("datetime64[D]")).astype(np.int64)
+        telling = np.where(at_end, day, day.max(initial=0) + 1).argmax(axis=1)
+        return np.asarray(stamps[np.take_along_axis(rows, telling[:, None], axis=1)[:, 0]])
 
     def distance(self, start: Any, stamps: Any) -> NDArray[np.int64]:
         """Whole steps from `start` to each stamp, rounded down for a stamp off the grid (see `on_grid`)."""

@@ -31,7 +31,10 @@ class Table:
     """'line 7' or 'row 5' for a row, counted from 0, of the table."""
     time_index: str | None = None
     """The column that was a pandas index of stamps."""
+    separator: str | None = None
+    """What stands between the cells of a text file."""
     decimal_comma: bool = False
+    """All numbers of a text file are written with a decimal comma."""
 
     def at(self, row: int) -> str:
         """'sales.csv, line 7': the place of a row as refusals name it."""

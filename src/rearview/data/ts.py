@@ -70,7 +70,7 @@ def read(path: Path | str) -> Cases:
 
 def _header(path: Path, lines: Iterator[tuple[int, str]]) -> Header:
     """Everything up to @data, which must be there."""
-    header = Header()
+    header, tags = Header(), 0
     for number, line in lines:
         words = line.split()
         if not words or line.startswith("#"):
@@ -78,8 +78,16 @@ def _header(path: Path, lines: Iterator[tuple[int, str]]) -> Header:
         tag = words[0].casefold()
         if tag == "@data":
             return header
+        if not tag.startswith("@") and not tags:
+            raise InputError(
+                f"{path} is no .ts file, which begins with @ lines: its line {number} is {line[:40]!r}. Write the "
+                "cases as .ts (@classLabel true and the classes, @data, then a case a line, such as "
+                "0.1,0.2:0.5,0.6:walking, its channels and its class apart by colons), or give a table of ids, times "
+                "and channels to rearview.Classifier in Python."
+            )
         if not tag.startswith("@"):
             raise InputError(f"{path}, line {number}: {line[:40]!r} stands before @data, where @ lines are expected.")
+        tags += 1
         if tag in _READERS:
             header = _READERS[tag](path, number, words[1:], header)
     raise InputError(f"{path} has no line @data, so it is no .ts file, or it is cut off.")

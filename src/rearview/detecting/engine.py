@@ -19,7 +19,7 @@ from rearview.detecting.request import Request
 from rearview.detecting.scoring import Scores, score, source_of
 from rearview.detecting.segments import Segment, segments
 from rearview.errors import InputError
-from rearview.forecasting.engine import Trained, check_kinds, device_named, thinned
+from rearview.forecasting.engine import Trained, device_named, thinned
 from rearview.models.contract import Model
 from rearview.shelf import settings_from
 from rearview.tasks import plan as planning
@@ -160,7 +160,6 @@ def fit(
 def _model(request: Request) -> str:
     name = request.model or "itransformer"
     models.claims(name)
-    check_kinds(name, request.settings)
     return name
 
 

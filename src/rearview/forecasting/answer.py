@@ -200,8 +200,7 @@ def with_future(
     parts = []
     windows = index.numpy()
     if fitted.calendar is not None:
-        ahead = [panel.step.after(panel.stamps[which.starts[w] - 1], horizon) for w in windows]
-        flat = features(np.concatenate(ahead), fitted.calendar)
+        flat = features(panel.ahead(which.starts[windows] - 1, horizon).ravel(), fitted.calendar)
         parts.append(flat.reshape(len(flat), len(windows), horizon).transpose(1, 0, 2))
     if fitted.known:
         if known is None:

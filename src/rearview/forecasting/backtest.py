@@ -85,21 +85,27 @@ class Backtest:
         return np.nansum(np.abs(error), axis=(0, 1)) / count, np.nansum(np.square(error), axis=(0, 1)) / count
 
 
-def cutoffs(panel: Panel, horizon: int, n_windows: int, step_size: int) -> NDArray[np.generic]:
-    """The dates from which to forecast, oldest first, the newest one horizon before the last stamp."""
+def cutoffs(
+    panel: Panel, horizon: int, n_windows: int, step_size: int
+) -> tuple[NDArray[np.generic], NDArray[np.generic]]:
+    """[window] and [window, step]: the dates from which to forecast, oldest first, and the stamps that follow each.
+
+    The newest date is one horizon before the last stamp.
+    """
     check_whole("n_windows", n_windows, "the number of backtest windows")
     check_whole("step_size", step_size, "the number of steps from one backtest window to the next")
     longest = int(np.argmax(panel.lengths))
-    last = panel.stamps.max()
-    begin = panel.stamps[panel.offsets[longest]]
-    grid = panel.step.grid(begin, int(panel.step.distance(begin, np.array([last]))[0]) + 1)
+    first = panel.offsets[longest : longest + 1]
+    count = int(panel.step.distance(panel.stamps[first[0]], panel.stamps.max()))
+    grid = np.concatenate([panel.stamps[first], panel.ahead(first, count)[0]])
     back = horizon + step_size * np.arange(n_windows)[::-1]
-    if back[0] >= len(grid):
+    if back[0] > count:
         raise InputError(
             f"{n_windows} backtest windows of {horizon} steps, {step_size} apart, need {back[0] + 1} rows, "
-            f"but the data has {len(grid)}; ask for fewer windows."
+            f"but the data has {count + 1}; ask for fewer windows."
         )
-    return grid[len(grid) - 1 - back]
+    at = count - back
+    return grid[at], grid[at[:, None] + np.arange(1, horizon + 1)]
 
 
 def backtest(
@@ -119,7 +125,7 @@ def backtest(
     `known_at(date)` gives the panel as it was known at a date (default: the panel cut off there).
     """
     known_at = known_at or panel.until
-    dates = cutoffs(panel, horizon, n_windows, horizon if step_size is None else step_size)
+    dates, stamps = cutoffs(panel, horizon, n_windows, horizon if step_size is None else step_size)
     _check_begun(panel, dates[0])
     first = seen = known_at(dates[0])
     try:
@@ -136,7 +142,6 @@ def backtest(
     shape = (len(dates), len(names), horizon)
     y, mean = np.full(shape, np.nan), np.full(shape, np.nan)
     intervals = {level: (np.full(shape, np.nan), np.full(shape, np.nan)) for level in levels}
-    stamps = np.stack([panel.step.after(date, horizon) for date in dates])
     notes: dict[str, None] = {}
     for w, date in enumerate(dates):
         seen = known_at(date) if w else first

@@ -1,7 +1,6 @@
 """Fit one network to a panel: plan, split, scale, train, calibrate."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -299,20 +298,7 @@ def _plan(
     return Plan(lookback=lookback, season=season, model=chosen, training=training)
 
 
-def check_kinds(name: str, given: Mapping[str, Any]) -> None:
-    """Refuse a setting of a network whose value is of another kind than its default."""
-    kinds = {bool: "True or False", int: "a whole number", float: "a number", str: "a word"}
-    for field in fields(models.settings_of(name)):
-        kind = type(field.default)
-        value = given.get(field.name, field.default)
-        number = isinstance(value, int | float) and not isinstance(value, bool)
-        fits = number if kind is float else isinstance(value, kind) and (kind is not int or number)
-        if kind in kinds and not fits:
-            raise SettingsError(f"{name}: {field.name} is {value!r}; it must be {kinds[kind]}.")
-
-
 def _network(name: str, plan: Plan, task: Forecast, source: Source, request: Request) -> Model:
-    check_kinds(name, request.settings)
     arguments: dict[str, Any] = {key: choice.value for key, choice in plan.model.items()}
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(request.seed)

@@ -18,7 +18,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor, nn
 
-from rearview.errors import InputError, SettingsError
+from rearview.errors import InputError, RearviewWarning, SettingsError
 from rearview.train import memory, optimise, parallel, precision, state
 from rearview.train.contract import Batch, Diverged, Source, Task, TrainingError
 from rearview.train.history import Epoch, History
@@ -223,7 +223,7 @@ class _Run(Generic[Batch]):
             # A full disk must not cost the hours of training that a checkpoint is there to protect.
             warnings.warn(
                 f"The checkpoint {self.checkpoint} could not be written ({problem}); training goes on without it.",
-                RuntimeWarning,
+                RearviewWarning,
                 stacklevel=2,
             )
 

@@ -1,0 +1,74 @@
+"""Decimal commas: read where they can be nothing else, told, and refused with advice where they can."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from rearview.data import read
+from rearview.data.loading import load
+from rearview.errors import InputError
+
+
+def written(folder: Path, content: bytes, name: str = "table.csv") -> Path:
+    path = folder / name
+    path.write_bytes(content)
+    return path
+
+
+@pytest.fixture(params=["polars", "pandas"], autouse=True)
+def library(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files are read with polars, and as on a machine that has no polars."""
+    if request.param == "pandas":
+        monkeypatch.setattr(read, "_installed", lambda package: package != "polars")
+
+
+@pytest.mark.parametrize("separator", [";", "\t", "|"])
+def test_a_column_of_decimal_commas_beside_one_of_points_is_read_and_told(separator: str, tmp_path: Path) -> None:
+    lines = ["date,a,b", *(f"2024-01-0{day},{day}0;25,{day}.5" for day in range(1, 8)), "2024-01-08,,8.5"]
+    content = "\n".join(lines).replace(",", separator).replace("0;25", "0,25")
+    panel = load(written(tmp_path, content.encode()))
+    plain = "\n".join(lines).replace("0;25", "0.25")
+    points = load(written(tmp_path, plain.encode(), "plain.csv"))
+    np.testing.assert_array_equal(panel.original(slice(None), 0), points.original(slice(None), 0))
+    assert [found.message for found in panel.findings if found.what == "decimal comma"] == [
+        "Column 'a' has numbers with a decimal comma: '10,25' is read as 10.25. A point in other columns is taken for "
+        "a decimal point."
+    ]
+
+
+def test_decimal_commas_after_hundreds_of_whole_numbers_are_read(tmp_path: Path) -> None:
+    cells = [*map(str, range(300)), *(f"{number},5" for number in range(300, 400))]
+    hours = pd.date_range("2024-01-01", periods=400, freq="h")
+    lines = [f"{hour:%Y-%m-%d %H:%M};{cell}" for hour, cell in zip(hours, cells, strict=True)]
+    panel = load(written(tmp_path, "\n".join(["date;a", *lines]).encode()))
+    assert panel.original(slice(299, 301), 0).ravel().tolist() == [299.0, 300.5]
+    everywhere = load(written(tmp_path, b"date;a\n2024-01-01;1,5\n2024-01-02;2,5\n2024-01-03;3\n", "all.csv"))
+    assert ("inferred", "decimal comma") in {(found.kind, found.what) for found in everywhere.findings}
+
+
+@pytest.mark.parametrize(
+    ("header", "cell", "words"),
+    [
+        (
+            "date,a,b",
+            '"50,13"',
+            r"line 2, column 'a' holds '50,13', which may.*decimal comma.*\(3 of 3 cells\).*--drop",
+        ),
+        ("date;a;b", "1.050,13", r"line 2, column 'a' holds '1.050,13', which may.*decimal point and nothing between"),
+        ("date;a;b", "7.5", r"line 3, column 'a' holds '50,13', which may.*\(2 of 3 cells\).*1234\.5\.$"),
+    ],
+)
+def test_numbers_in_a_doubtful_notation_are_refused_with_advice(
+    header: str, cell: str, words: str, tmp_path: Path
+) -> None:
+    separator = header[4]
+    others = '"50,13"' if separator == "," else "50,13"
+    cells = [cell, others, others] if "7.5" in cell else [cell] * 3
+    lines = [f"2024-01-0{day}{separator}{one}{separator}1.5" for day, one in enumerate(cells, start=1)]
+    path = written(tmp_path, "\n".join([header, *lines]).encode())
+    with pytest.raises(InputError, match=words):
+        load(path)
+    if len(set(cells)) == 1:
+        assert load(path, target="b").columns == ("b",)
