@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from rearview.bench import beside, experiments
+from rearview.bench import beside, experiments, kinds
 from rearview.bench import run as make
 from rearview.bench.compare import compare
 from rearview.bench.presets import entries, preset
@@ -63,5 +63,5 @@ def test_no_printed_number_stands_beside_a_stand_in():
         row = replace(made, dataset=name)
         assert any(one.rows for one in compare(experiment, [row], "clean")) == stands
         assert bool(beside.forecasts([row])) == stands
-        assert any(one.by_protocol for one in beside.coverage([row])) == stands
+        assert any(one.by_protocol for one in beside.coverage({kinds.get("forecasting"): [row]})) == stands
     assert not [one for e in experiments.every() for one in e.cells if "standin" in one.dataset.casefold()]
