@@ -11,7 +11,8 @@ BASELINES_STAMP := $(BASELINES)/.installed
 BENCHMARKS ?= $(sort $(wildcard benchmarks/[a-z]*.py))
 
 # One thread a worker: workers would otherwise fight for the cores, and sums would depend on how many there are.
-PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS)
+# A worker that is done takes over from another: a few long tests would otherwise wait behind each other at the end.
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-slow test-baselines test-all check format bench clean

@@ -1,6 +1,7 @@
 """What goes wrong in a sweep, and what is made of it: failures, killed processes, clusters, other commands."""
 
 import sys
+import warnings
 from contextlib import contextmanager
 from dataclasses import replace
 from types import SimpleNamespace
@@ -14,7 +15,7 @@ from rearview.bench.asked import ask
 from rearview.bench.experiments import Cell
 from rearview.bench.pool import KILLED
 from rearview.bench.sweep import Plan
-from rearview.errors import InputError, SettingsError
+from rearview.errors import InputError, RearviewWarning, SettingsError
 from rearview.train import TrainingError, parallel
 from rearview.train.contract import Diverged
 
@@ -42,6 +43,20 @@ def test_any_failure_is_a_row_but_not_the_keyboard(plan, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         sweep.sweep([DLINEAR], plan)
     assert len(bench.read(plan.results)) == 1
+
+
+def test_warnings_of_our_own_alone_come_through(plan, monkeypatch):
+    made = runner.run
+
+    def warns(**run):
+        warnings.warn("somebody else's", UserWarning, stacklevel=1)
+        warnings.warn("it tends to collapse", RearviewWarning, stacklevel=1)
+        return made(**run)
+
+    monkeypatch.setattr(runner, "run", warns)
+    with pytest.warns(RearviewWarning, match="collapse") as told:
+        sweep.sweep([DLINEAR], plan)
+    assert [str(one.message) for one in told] == ["it tends to collapse"]
 
 
 def test_cells_may_be_a_stream(plan):

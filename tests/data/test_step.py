@@ -45,13 +45,13 @@ def days(stamps: NDArray[np.generic]) -> list[str]:
         ("7D", Step(1, "W"), "W", "every week"),
         ("W-SUN", Step(1, "W"), "W", "every week"),
         ("B", Step(1, "B"), "B", "every business day"),
-        ("MS", Step(1, "MS"), "MS", "every month start"),
+        ("MS", Step(1, "MS"), "MS", "every month"),
         ("M", Step(1, "ME"), "ME", "every month end"),
-        ("2MS", Step(2, "MS"), "2MS", "every 2 months, at month starts"),
+        ("2MS", Step(2, "MS"), "2MS", "every 2 months"),
         ("3ME", Step(1, "QE"), "QE", "every quarter end"),
-        ("QS-OCT", Step(1, "QS"), "QS", "every quarter start"),
+        ("QS-OCT", Step(1, "QS"), "QS", "every quarter"),
         ("Q", Step(1, "QE"), "QE", "every quarter end"),
-        ("12MS", Step(1, "YS"), "YS", "every year start"),
+        ("12MS", Step(1, "YS"), "YS", "every year"),
         ("A", Step(1, "YE"), "YE", "every year end"),
         ("Y", Step(1, "YE"), "YE", "every year end"),
         ("1", Step(1, "int"), "1", "integer steps of 1"),
@@ -153,7 +153,7 @@ def test_months_on_a_late_day_may_begin_in_february_with_gaps_and_as_series_toge
     np.testing.assert_array_equal(load(frame, together=True).stamps, expected)
     other = frame.assign(ds=[*stamps, *(stamp.replace(day=28) for stamp in stamps[1:])])
     with pytest.raises(
-        InputError, match=r"series 'a' has the stamp 2023-03-30, .*others' grid \(every month start from 2023-03-28\)"
+        InputError, match=r"series 'a' has the stamp 2023-03-30, .*others' grid \(every month from 2023-03-28\)"
     ):
         load(other, together=True, freq="MS")
 

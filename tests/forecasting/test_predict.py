@@ -196,6 +196,16 @@ def test_a_short_series_is_padded_and_what_is_before_it_never_matters() -> None:
     assert np.array_equal(numbers(young), numbers(again))
 
 
+def test_fewer_rows_never_make_an_interval_much_narrower(fitted: Any) -> None:
+    def width(rows: int) -> Any:
+        future = fitted.predict(wide().tail(rows), level=[95])
+        return (future["load-hi-95"] - future["load-lo-95"]).to_numpy()
+
+    whole = width(LOOKBACK)
+    for rows in (1, 2, LOOKBACK // 2):
+        assert (width(rows) > 0.7 * whole).all()
+
+
 def test_levels_are_nested_and_hold_the_forecast_in_the_middle_of_their_residuals(fitted: Any) -> None:
     future = fitted.predict(level=[99, 50, 80, 95])
     columns = [f"load-lo-{level}" for level in (99, 95, 80, 50)] + [f"load-hi-{level}" for level in (50, 80, 95, 99)]

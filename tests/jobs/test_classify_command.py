@@ -71,6 +71,13 @@ def test_the_page_shows_the_classes(done):
         assert f'<th scope="row">{label}</th>' in page
 
 
+def test_the_page_names_network_and_attention(done):
+    page = (done / "report.html").read_text(encoding="utf-8")
+    settings = page[page.index('<dl class="settings">') :]
+    assert "network" in settings
+    assert "attention" in settings
+
+
 def test_a_class_seen_only_in_the_test_is_told(files, tmp_path, capsys):
     X, y = waves(9, seed=3)
     y = y.astype("U10")

@@ -1,5 +1,6 @@
 """`rearview forecast`: what it writes, prints and refuses."""
 
+import html
 import json
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,7 @@ def test_everything_is_written(sales: Path, tmp_path: Path, capsys: pytest.Captu
         assert float(row["y"]) == pytest.approx(actual.loc[row["ds"], row["unique_id"]], rel=1e-6)
     report = (out / "report.html").read_text(encoding="utf-8")
     assert "rearview forecast" in report
+    assert "the network's own" in html.unescape(report)
 
     run = json.loads((out / "run.json").read_text())
     assert run["command"].startswith("rearview forecast ")

@@ -124,7 +124,7 @@ class Claims:
     hides_pairs: bool = True
     """Where it takes a bias: -inf keeps a token from a query altogether; False where values are mixed across pairs."""
     batch_norm_needs: str | None = None
-    """The setting without which training in a network with batch norm tends to end as a forecast of the mean."""
+    """The setting without which training in a network with batch norm tends to end at a mean."""
     reduces_to_softmax_at: str | None = None
     """The setting at which the layer is softmax attention."""
 

@@ -5,7 +5,6 @@ flight, and the next one goes on where it stopped. A run that fails is told, has
 """
 
 import time
-import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +13,7 @@ from rearview.bench import kinds
 from rearview.bench import results as files
 from rearview.bench.experiments import LabelledCell
 from rearview.bench.pool import KILLED, in_time, spread
-from rearview.bench.sweep import Plan, Say
+from rearview.bench.sweep import Plan, Say, own_warnings_only
 from rearview.errors import SettingsError
 
 
@@ -90,8 +89,7 @@ def attempt(run: Mapping[str, Any]) -> Ended:
         # Each worker is a process of its own; more threads than cores make all of them slower.
         torch.set_num_threads(max(1, torch.get_num_threads() // run["workers"]))
     make: Callable[..., Any] = bench.classify if run["task"] == kinds.CLASSIFICATION.name else bench.detect
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with own_warnings_only():
         try:
             return Ended(make(**run["asked"]))
         except Exception as problem:

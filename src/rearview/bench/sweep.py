@@ -21,7 +21,7 @@ from rearview.bench.experiments import Cell
 from rearview.bench.identity import same
 from rearview.bench.pool import KILLED, in_time, spread
 from rearview.bench.row import Row
-from rearview.errors import SettingsError
+from rearview.errors import RearviewWarning, SettingsError
 
 Say = Callable[[str], None]
 Over = Literal["here", "ray"]
@@ -113,8 +113,7 @@ def attempt(run: Mapping[str, Any]) -> Row:
     from rearview.bench.runner import run as make
     from rearview.train import parallel
 
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with own_warnings_only():
         try:
             with _checkpoint(run) as folder:
                 return make(**{**run, "checkpoint": folder})
@@ -123,6 +122,15 @@ def attempt(run: Mapping[str, Any]) -> Row:
     if run.get("results") is not None and not parallel.rank():
         files.append(Path(run["results"]), row)
     return row
+
+
+@contextmanager
+def own_warnings_only() -> Iterator[None]:
+    """Warnings of rearview's own alone: what other packages say of a run would bury the lines of many."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        warnings.simplefilter("default", RearviewWarning)
+        yield
 
 
 @contextmanager

@@ -67,11 +67,11 @@ _WORDS = {
     "D": ("day", "days"),
     "B": ("business day", "business days"),
     "W": ("week", "weeks"),
-    "MS": ("month start", "months, at month starts"),
+    "MS": ("month", "months"),
     "ME": ("month end", "months, at month ends"),
-    "QS": ("quarter start", "quarters, at quarter starts"),
+    "QS": ("quarter", "quarters"),
     "QE": ("quarter end", "quarters, at quarter ends"),
-    "YS": ("year start", "years, at year starts"),
+    "YS": ("year", "years"),
     "YE": ("year end", "years, at year ends"),
 }
 
@@ -125,7 +125,7 @@ class Step:
         return f"{self.count if self.count > 1 else ''}{self.unit}"
 
     def words(self) -> str:
-        """The step as a person says it: 'every 15 minutes', 'every month start', 'integer steps of 1'."""
+        """The step as a person says it: 'every 15 minutes', 'every month', 'integer steps of 1'."""
         if self.unit == "int":
             return f"integer steps of {self.count}"
         if self.unit == "us" and self.count % 1000 == 0:

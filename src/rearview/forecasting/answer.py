@@ -93,7 +93,7 @@ def _about_past(
     if short:
         message = (
             f"{short} of {len(which)} forecasts start from fewer rows than the look-back of {fitted.lookback}: "
-            "the rest of their past is padded and masked."
+            "the rest of their past is padded and masked, and intervals allow for the spread that training had."
         )
         found.append(Finding("warning", "short_past", short, message))
     stale, far = np.zeros_like(blind), np.zeros_like(blind)

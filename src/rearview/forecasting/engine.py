@@ -219,13 +219,18 @@ def outputs(fitted: Fitted, batches: list[Batch]) -> tuple[NDArray[np.float32], 
 
 
 def window_scale(past: Tensor, mask: Tensor | None) -> Tensor:
-    """[batch, target]: how much each window varies, softened so that a flat one keeps a scale."""
+    """[batch, target]: how much each window varies, softened so that a flat one keeps a scale.
+
+    Steps that are padding count with the variance of the training rows, which is 1: a few rows vary little, whatever
+    their series does.
+    """
     if mask is None:
         return (past.var(-1, correction=0) + SOFTENING).sqrt()
     real = mask[:, None].to(past.dtype)
-    count = real.sum(-1).clamp(min=1)
-    mean = (past * real).sum(-1) / count
-    return (((past - mean[..., None]).square() * real).sum(-1) / count + SOFTENING).sqrt()
+    count = real.sum(-1)
+    mean = (past * real).sum(-1) / count.clamp(min=1)
+    seen = ((past - mean[..., None]).square() * real).sum(-1)
+    return ((seen + past.shape[-1] - count) / past.shape[-1] + SOFTENING).sqrt()
 
 
 def _usable(panel: Panel, name: str, claims: models.ModelClaims) -> tuple[Panel, tuple[str, ...]]:

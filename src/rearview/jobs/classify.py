@@ -22,10 +22,11 @@ from rearview.data.table import listing
 from rearview.errors import InputError
 from rearview.files import write_atomically
 from rearview.jobs.files import csv
-from rearview.jobs.page import curve, device_words
+from rearview.jobs.page import attention_setting, curve, device_words
 from rearview.jobs.verdict import counted
 from rearview.report import classification as page
 from rearview.tasks.confusion import Confusion, commonest_accuracy
+from rearview.tasks.plan import Choice
 from rearview.train import Progress
 
 EXAMPLES = 2
@@ -213,15 +214,27 @@ def _summary(outcome: Outcome, command: str) -> page.ClassificationSummary:
         data=_facts(outcome),
         curves={outcome.classifier.model: curve(fitted.history)},
         findings=outcome.findings,
-        settings={
-            section: {name: (choice.value, choice.reason) for name, choice in choices.items()}
-            for section, choices in fitted.plan.sections().items()
-        },
+        settings=_settings(outcome),
         notes=outcome.notes,
         confusion=outcome.confusion,
         commonest=outcome.commonest,
         examples=tuple(_examples(outcome)),
     )
+
+
+def _settings(outcome: Outcome) -> dict[str, dict[str, tuple[object, str]]]:
+    fitted = outcome.classifier.fitted_
+    sections = fitted.plan.sections()
+    request = fitted.request
+    named = {
+        "network": Choice(request.model, ""),
+        **attention_setting(request.model, fitted.plan.model, request.attention),
+    }
+    sections["model"] = {**named, **sections["model"]}
+    return {
+        section: {name: (choice.value, choice.reason) for name, choice in choices.items()}
+        for section, choices in sections.items()
+    }
 
 
 def _facts(outcome: Outcome) -> page.CaseFacts:

@@ -145,7 +145,8 @@ def _settings(outcome: Outcome) -> dict[str, dict[str, tuple[object, str]]]:
         "stride": (request.step, "rows from one scored window to the next"),
     }
     sections = {"detection": asked}
-    for part, choices in (("model", plan.model), ("training", plan.training)):
+    own = page.attention_setting(fitted.name, plan.model, request.attention)
+    for part, choices in (("model", {**own, **plan.model}), ("training", plan.training)):
         if choices:
             sections[f"{fitted.name}: {part}"] = {name: (c.value, c.reason) for name, c in choices.items()}
     return sections

@@ -1,11 +1,13 @@
 """A finished run as the report's summary."""
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rearview import report
+from rearview import models, report
+from rearview.attention import Spec, split
 from rearview.data.panel import Panel
 from rearview.data.stamps import wall
 from rearview.forecasting.answer import Answer, variables
@@ -13,6 +15,7 @@ from rearview.forecasting.backtest import Backtest
 from rearview.jobs.forecast import ModelResult, Outcome
 from rearview.jobs.looks import looks
 from rearview.jobs.verdict import counted
+from rearview.tasks.plan import GIVEN, Choice
 from rearview.train import History
 
 if TYPE_CHECKING:
@@ -151,10 +154,22 @@ def _settings(outcome: Outcome) -> dict[str, dict[str, tuple[object, str]]]:
             continue
         plan = result.forecaster.fitted.plan
         sections["forecast"]["season"] = (plan.season.value, plan.season.reason)
-        for part, choices in (("model", plan.model), ("training", plan.training)):
+        own = attention_setting(result.forecaster.fitted.name, plan.model, result.forecaster.request.attention)
+        for part, choices in (("model", {**own, **plan.model}), ("training", plan.training)):
             if choices:
                 sections[f"{result.name}: {part}"] = {name: (c.value, c.reason) for name, c in choices.items()}
     return sections
+
+
+def attention_setting(model: str, chosen: Mapping[str, Choice], asked: Spec) -> dict[str, Choice]:
+    """The attention of a network as one of its settings; nothing where it has none."""
+    made = models.settings_of(model)(**{name: choice.value for name, choice in chosen.items() if name != "adapters"})
+    settled = models.attention_of(model, made, asked)
+    if settled is None and not models.claims(model).attention:
+        return {}
+    name, settings = split(settled)
+    words = f"{name}({', '.join(f'{key}={value}' for key, value in settings.items())})" if settings else name
+    return {"attention": Choice(words, GIVEN if asked is not None else "the network's own")}
 
 
 def data_facts(panel: Panel) -> report.DataFacts:

@@ -298,7 +298,7 @@ class Stack(nn.Module):
         needed = layers[0].claims.batch_norm_needs
         if settings.norm == "batch" and needed is not None:
             warnings.warn(
-                f"{attention.split(spec)[0]} tends to end as a forecast of the mean in {site.host}: nothing bounds its "
+                f"{attention.split(spec)[0]} tends to learn no more than a mean in {site.host}: nothing bounds its "
                 f"weights, and a batch norm goes by the largest. Give {needed}, or take a network with layer norms, "
                 "such as patchtst_tslib.",
                 RearviewWarning,

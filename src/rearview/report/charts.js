@@ -143,7 +143,7 @@ const Charts = (() => {
     draw("steps", traces, {
       items: models.map((model, row) => ({ text: model, y: Figures.last(errors[row]), ...style(colours, model) })),
       yName: `${name}, backtest`, yRange: Figures.range([[0], ...errors]), integer: true,
-      xTitle: `steps ahead (1 step = ${data.time.step})`,
+      xTitle: `steps ahead (a step ${data.time.step})`,
       xRange: wholeRange(Math.max(...errors.map((each) => each.length))),
     }, colours, `${name} of ${models.join(", ")} at each step ahead.`);
   }

@@ -142,7 +142,7 @@ const Looks = (() => {
     plot("ages", ages.map((curve, place) => Figures.line(curve.x, curve.y, look(place), curve.name)), {
       items: ages.map((curve, place) => ({ text: curve.name, y: Figures.last(curve.y), ...look(place) })),
       yName: "mean weight", yRange: Figures.range([[0], ...values]), integer: true,
-      xTitle: `steps back from query to key (1 step = ${data.time.step})`, xRange: [Math.min(...xs), Math.max(...xs)],
+      xTitle: `steps back from query to key (a step ${data.time.step})`, xRange: [Math.min(...xs), Math.max(...xs)],
       shapes: Math.min(...xs) < 0 ? [Figures.rule(0, colours)] : [],
     }, colours, `Mean attention weight by age, ${view().name}.`);
   }

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 
 def commonest_accuracy(trained: NDArray[Any], truth: NDArray[Any]) -> float:
-    """The accuracy of always saying the commonest class of training; of classes that tie, the best for `truth`."""
+    """The accuracy of always saying the commonest class of training; the mean over classes that tie."""
     labels, counts = np.unique(trained, return_counts=True)
-    return max(float((truth == label).mean()) for label in labels[counts == counts.max()])
+    return float(np.mean([(truth == label).mean() for label in labels[counts == counts.max()]]))
 
 
 @dataclass(frozen=True, slots=True)
