@@ -197,10 +197,10 @@ def test_a_tuned_row_stands_beside_no_printed_number():
         (lambda: Range(0, 1, log=True), "above 0 on the logarithmic scale"),
         (lambda: Range(0.5, 3, whole=True), "begins and ends with one"),
         (lambda: Range(1, 3, whole=True, step=0.5), "and so is its step"),
-        (lambda: Range(64, 250, step=32), r"64\.\.250:32 is no range to draw from: a step leads from the first"),
-        (lambda: Range(64, 250, step=-1), "64..250:-1 is no range"),
-        (lambda: Range(1, 3, step=4), "1..3:4 is no range"),
-        (lambda: Range(1, 9, log=True, step=2), "none on the logarithmic scale"),
+        (lambda: Range(64, 250, step=32), r"Steps of 32 from 64 don't end at 250; end at 224 or 256"),
+        (lambda: Range(64, 250, step=-1), "64..250:-1 has no step that leads"),
+        (lambda: Range(1, 3, step=4), "1..3:4 has no step that leads"),
+        (lambda: Range(1, 9, log=True, step=2), "on the logarithmic scale has no step"),
         (lambda: Tuning(0, SPACE), "A search of 0 trials"),
         (lambda: Tuning(3, {}), "needs settings to draw"),
         (lambda: Tuning(3, {"a": ()}), "at least one value"),
@@ -210,6 +210,14 @@ def test_a_tuned_row_stands_beside_no_printed_number():
 def test_what_can_not_be_searched_is_refused(wrong, sentence):
     with pytest.raises(SettingsError, match=sentence):
         wrong()
+
+
+def test_a_range_with_steps_can_be_listed():
+    assert Range(5, 25, whole=True, step=4).listed() == (5, 9, 13, 17, 21, 25)
+    assert Range(1, 4, whole=True).listed() == (1, 2, 3, 4)
+    assert Range(0, 0.5, step=0.1).listed() == (0.0, 0.1, 0.2, 0.3, 0.4, 0.5)
+    assert Range(0, 0.5).listed() is None
+    assert Range(1, 8, whole=True, log=True).listed() is None
 
 
 def test_optuna_is_asked_for_by_name(monkeypatch):

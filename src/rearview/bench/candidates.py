@@ -13,7 +13,7 @@ from typing import Any
 
 from rearview.bench.experiments import spoken
 from rearview.bench.identity import budget_of, mechanism_of, parsed, searched, settings_of, training_of, with_defaults
-from rearview.bench.row import Row, as_json
+from rearview.bench.row import Row
 from rearview.errors import SettingsError
 
 MOST_SHOWN = 3
@@ -86,10 +86,24 @@ def facets_of(row: Any) -> dict[str, Any]:
     asked = row.configuration
     parts = {"": settings_of(asked), "training ": training_of(asked), "attention ": mechanism_of(asked)}
     facets = {f"{part}{key}": value for part, settings in parts.items() for key, value in settings.items()}
-    facets["searched"] = as_json(budget_of(asked))
+    facets["searched"] = _searched_space(asked)
     plain = ("lookback", "loss", "calendar", "mode", "stride", "threshold_rule", "balance")
     facets |= {key: getattr(row, key) for key in plain if hasattr(row, key)}
     return facets | ({"loss": _loss(row)} if "loss" in facets else {})
+
+
+def _searched_space(asked: Mapping[str, Any]) -> str:
+    """What each setting was chosen from; empty where nothing was searched for."""
+    space: dict[str, Any] = dict(budget_of(asked).get("space", {}))
+    for candidate in () if space else searched(asked):
+        for name, value in candidate.items():
+            space.setdefault(name, []).append(value)
+    words = {name: values if isinstance(values, str) else _distinct(values) for name, values in space.items()}
+    return ", ".join(f"{name.rpartition('.')[2]} {values}" for name, values in words.items())
+
+
+def _distinct(values: Sequence[Any]) -> str:
+    return "|".join(dict.fromkeys(map(str, values)))
 
 
 def _loss(row: Any) -> dict[str, Any]:

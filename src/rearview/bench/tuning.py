@@ -42,16 +42,31 @@ class Range:
                 f"{self} is a range of whole numbers, so it begins and ends with one"
                 f"{', and so is its step' if self.step else ''}."
             )
-        if self.step is not None and (self.log or not self._reached(self.step)):
+        if self.step is not None:
+            self._refuse_step(self.step)
+
+    def _refuse_step(self, step: float) -> None:
+        if self.log:
             raise SettingsError(
-                f"{self} is no range to draw from: a step leads from the first number to the last in whole steps, and "
-                "there is none on the logarithmic scale."
+                f"{self.low:g}..{self.high:g} on the logarithmic scale has no step; leave out {step:g}."
+            )
+        if not 0 < step <= self.high - self.low:
+            raise SettingsError(f"{self} has no step that leads from the first number towards the last.")
+        count = (self.high - self.low) / step
+        if not math.isclose(count, round(count), rel_tol=1e-9):
+            below, above = self.low + math.floor(count) * step, self.low + math.ceil(count) * step
+            raise SettingsError(
+                f"Steps of {step:.12g} from {self.low:.12g} don't end at {self.high:.12g}; "
+                f"end at {below:.12g} or {above:.12g}."
             )
 
-    def _reached(self, step: float) -> bool:
-        """Whether steps of that size end at the last number."""
-        count = (self.high - self.low) / step if step > 0 else 0.0
-        return round(count) > 0 and math.isclose(count, round(count), rel_tol=1e-9)
+    def listed(self) -> tuple[float, ...] | None:
+        """The numbers themselves, where a step or whole numbers part them; None where any number can be drawn."""
+        step = self.step or (1.0 if self.whole else None)
+        if step is None or self.log:
+            return None
+        numbers = [self.low + place * step for place in range(round((self.high - self.low) / step) + 1)]
+        return tuple(int(number) if self.whole else float(f"{number:.12g}") for number in numbers)
 
     def __str__(self) -> str:
         manner = ":log" if self.log else "" if self.step is None else f":{self.step:.12g}"

@@ -147,9 +147,13 @@ def _tell_trials(cells: Sequence[Any]) -> None:
 
 
 def _listed(name: str, values: Any) -> Sequence[Any]:
-    if isinstance(values, tuple):
-        return values
-    raise SettingsError(f"{name}={values} is a range, and only --tune draws from one; add --tune, or list some values.")
+    listed = values if isinstance(values, tuple) else values.listed()
+    if listed is None:
+        raise SettingsError(
+            f"{name.rpartition('.')[2]}={values} is a range of any number within, and only --tune draws from one; add "
+            "--tune, give it a step, or list some values."
+        )
+    return listed
 
 
 def _refuse_untried(cells: Sequence[Any], spaces: Sequence[Mapping[str, Any]], tried: Mapping[str, Any]) -> None:
