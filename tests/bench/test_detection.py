@@ -1,5 +1,6 @@
 """Detection benchmarks: the published protocol equals its authors' code, rows stand by themselves and are kept."""
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -106,6 +107,12 @@ def test_the_clean_protocol_scales_entities_apart_and_judges_rows_once(folder: P
     assert row.vus_pr is not None
     assert row.parameters > 0
     assert row.best_epoch == 1
+
+
+def test_a_clean_row_says_how_much_an_epoch_visits_whatever_the_device(folder: Path) -> None:
+    said = json.loads(run(folder, settings=TINY).training)
+    assert said["windows_per_epoch"] is None
+    assert said["clip"] == 1.0
 
 
 def test_rows_are_kept_found_again_and_read_back(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -53,6 +53,8 @@ TRAINING: Mapping[str, Any] = {
 _QUICK_BATCH = 1024
 _MOST_WINDOWS = 102_400
 """What an epoch visits at most under the clean protocol, drawn anew each time: neighbouring windows are alike."""
+_CLIP = 1.0
+"""Largest norm of gradients under the clean protocol."""
 
 
 def detect(
@@ -148,11 +150,16 @@ def _request(
     device: str,
 ) -> Request:
     known = {field.name: field.default for field in fields(models.settings_of(model))}
-    capped = {"windows_per_epoch": _MOST_WINDOWS} if found.train_rows > _MOST_WINDOWS and protocol == "clean" else {}
+    # What an estimator would choose by the device has to stand in the row, and be the same on every device.
+    capped = {"windows_per_epoch": _MOST_WINDOWS if found.train_rows > _MOST_WINDOWS else None, "clip": _CLIP}
     sizes: dict[str, Any] = {name: value for name, value in SIZES.items() if name in known}
     if "normalise" in known:
         sizes["normalise"] = known["normalise"]  # as published, whatever detection would choose by itself
-    learned = {**TRAINING, "epochs": found.epochs, **capped, **(training or {})} if models.claims(model).trains else {}
+    learned = (
+        {**TRAINING, "epochs": found.epochs, **(capped if protocol == "clean" else {}), **(training or {})}
+        if models.claims(model).trains
+        else {}
+    )
     return Request(
         lookback=lookback,
         model=model,
