@@ -47,7 +47,7 @@ def sweep(
     # Set by set, as a set is read once for the runs that follow one another on it.
     cells = tuple(cells)
     ordered = [cell for name in dict.fromkeys(cell.dataset for cell in cells) for cell in cells if cell.dataset == name]
-    runs = [_run(task, cell, plan, seed, workers) for seed in plan.seeds for cell in ordered]
+    runs = [_run(task, cell, plan, seed, _threads(workers)) for seed in plan.seeds for cell in ordered]
     until = None if seconds is None else time.monotonic() + seconds
     tell = say or (lambda sentence: None)
     if workers == 1:
@@ -85,9 +85,8 @@ def attempt(run: Mapping[str, Any]) -> Ended:
 
     from rearview import bench
 
-    if run["workers"] > 1:
-        # Each worker is a process of its own; more threads than cores make all of them slower.
-        torch.set_num_threads(max(1, torch.get_num_threads() // run["workers"]))
+    if run["threads"]:
+        torch.set_num_threads(run["threads"])
     make: Callable[..., Any] = bench.classify if run["task"] == kinds.CLASSIFICATION.name else bench.detect
     with own_warnings_only():
         try:
@@ -96,7 +95,14 @@ def attempt(run: Mapping[str, Any]) -> Ended:
             return Ended(None, " ".join(f"{type(problem).__name__}: {problem}".split()))
 
 
-def _run(task: str, cell: LabelledCell, plan: Plan, seed: int, workers: int) -> dict[str, Any]:
+def _threads(workers: int) -> int | None:
+    """Threads of each of several processes, since more of them than cores make all slower; None: as many as ever."""
+    import torch
+
+    return max(1, torch.get_num_threads() // workers) if workers > 1 else None
+
+
+def _run(task: str, cell: LabelledCell, plan: Plan, seed: int, threads: int | None) -> dict[str, Any]:
     """A run in words that another process understands."""
     asked = {
         "dataset": cell.dataset,
@@ -111,7 +117,7 @@ def _run(task: str, cell: LabelledCell, plan: Plan, seed: int, workers: int) -> 
         "resume": not plan.again,
         **cell.options,
     }
-    return {"task": task, "label": cell.label, "workers": workers, "asked": asked}
+    return {"task": task, "label": cell.label, "threads": threads, "asked": asked}
 
 
 def _told(run: Mapping[str, Any], ended: Ended, tell: Say) -> Ended:
