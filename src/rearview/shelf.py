@@ -95,6 +95,20 @@ class Shelf:
         return module
 
 
+def split_spec(what: str, example: str, spec: str | Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """Name and settings of a part that is asked for by name, or by a mapping with a name and settings."""
+    if isinstance(spec, str):
+        return spec, {}
+    if not isinstance(spec, Mapping):
+        raise SettingsError(
+            f"{what} is a name, such as {example!r}, or a mapping with a name and settings, not {spec!r}."
+        )
+    settings = dict(spec)
+    if "name" not in settings:
+        raise SettingsError(f"{what} given as a mapping needs a 'name'; got the keys {', '.join(settings)}.")
+    return str(settings.pop("name")), settings
+
+
 def settings_from(cls: type[T], owner: str, given: Mapping[str, Any]) -> T:
     """The settings of a part from keyword arguments; an unknown key names its neighbour, a wrong value what it can be.
 

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from rearview.errors import SettingsError
-from rearview.shelf import Setting, Shelf, explained, settings_from, settings_table
+from rearview.shelf import Setting, Shelf, explained, settings_from, settings_table, split_spec
 
 if TYPE_CHECKING:
     from rearview.attention.contract import Attention as Attention
@@ -49,18 +48,7 @@ def create(name: str, site: "Site", **settings: Any) -> "Attention":
 
 def split(spec: Spec) -> tuple[str, dict[str, Any]]:
     """Name and settings of `"rbca"` or `{"name": "rbca", "alpha": 0.5}`; None means softmax."""
-    if spec is None:
-        return "softmax", {}
-    if isinstance(spec, str):
-        return spec, {}
-    if not isinstance(spec, Mapping):
-        raise SettingsError(
-            f"An attention is a name, such as 'rbca', or a mapping with a name and settings, not {spec!r}."
-        )
-    settings = dict(spec)
-    if "name" not in settings:
-        raise SettingsError(f"An attention given as a mapping needs a 'name'; got the keys {', '.join(settings)}.")
-    return str(settings.pop("name")), settings
+    return ("softmax", {}) if spec is None else split_spec("An attention", "rbca", spec)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from rearview.errors import SettingsError
-from rearview.shelf import Setting, Shelf, explained, settings_from, settings_table
+from rearview.shelf import Setting, Shelf, explained, settings_from, settings_table, split_spec
 
 if TYPE_CHECKING:
     from rearview.models.contract import Model
@@ -53,16 +53,7 @@ def describe(name: str) -> Description:
 
 def split(spec: Spec) -> tuple[str, dict[str, Any]]:
     """Name and settings of `"lift"` or `{"name": "lift", "leaders": 2}`."""
-    if isinstance(spec, str):
-        return spec, {}
-    if not isinstance(spec, Mapping):
-        raise SettingsError(
-            f"An adapter is a name, such as 'lift', or a mapping with a name and settings, not {spec!r}."
-        )
-    settings = dict(spec)
-    if "name" not in settings:
-        raise SettingsError(f"An adapter given as a mapping needs a 'name'; got the keys {', '.join(settings)}.")
-    return str(settings.pop("name")), settings
+    return split_spec("An adapter", "lift", spec)
 
 
 def listed(adapters: Spec | Sequence[Spec]) -> tuple[Spec, ...]:
