@@ -16,6 +16,7 @@ from torch.testing import assert_close
 from rearview import attention
 from rearview.attention import Site, linear, mica
 from rearview.attention._mica_memory import excluded, sum_of_others
+from rearview.errors import SettingsError
 
 BATCH, GROUPS, TOKENS, WIDTH, HEADS, KEYS, VALUES = 2, 3, 7, 13, 5, 7, 11
 SITE = Site(groups=GROUPS, tokens=TOKENS, width=WIDTH, heads=HEADS, head_width=KEYS, value_width=VALUES)
@@ -176,7 +177,7 @@ def test_permuting_channels_permutes_outputs() -> None:
 def test_what_is_bound_to_channels_says_so(settings: dict[str, Any]) -> None:
     made = layer(**settings)
     assert not made.claims.equivariant_to_groups
-    with pytest.raises(attention.SettingsError, match="each of 3 channels and got 2"):
+    with pytest.raises(SettingsError, match="each of 3 channels and got 2"):
         made(tokens_for(made)[:, :2])
 
 
