@@ -1,0 +1,95 @@
+"""Every mechanism against softmax, run by run: how often it is better, and whether that could be chance.
+
+    python benchmarks/pairs.py mechanisms --column mse
+    python benchmarks/pairs.py classification --column accuracy --more-is-better --means
+    python benchmarks/pairs.py detection --column auc_pr --more-is-better --means
+
+A pair is two runs that differ in their attention alone: one data set, horizon, network, protocol and seed. Seeds of
+one data set are no independent trials, so p over pairs measures consistency; `--means` pairs means over seeds instead,
+a stricter question with fewer blocks. Wilcoxon's signed-rank test, two-sided; Holm's correction over the mechanisms of
+a protocol and network, or of a protocol alone with `--pool`.
+"""
+
+import argparse
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from _evidence import Missing, Row, grouped, name, rows
+from rearview.bench.statistics import holm, signed_rank
+
+HOME = Path(__file__).resolve().parents[1]
+BLOCK = ("dataset", "lookback", "horizon", "model", "settings", "training", "balance", "seed")
+"""Columns that two runs of a pair have in common."""
+
+
+@dataclass(frozen=True, slots=True)
+class Against:
+    """A mechanism beside softmax."""
+
+    name: str
+    pairs: int
+    better: int
+    change: float
+    """Mean relative change of the measure."""
+    p_value: float
+    corrected: float = 1.0
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("file", nargs="?", default="mechanisms", help="name of a results file, without .csv")
+    parser.add_argument("--column", default="mse")
+    parser.add_argument("--more-is-better", action="store_true")
+    parser.add_argument("--means", action="store_true", help="pair means over seeds")
+    parser.add_argument("--pool", action="store_true", help="all networks in one table")
+    parser.add_argument("--results", type=Path, default=HOME / "results")
+    asked = parser.parse_args()
+    try:
+        found = rows(asked.results, asked.file, asked.column)
+    except Missing as problem:
+        raise SystemExit(f"{problem}.") from None
+    for title, part in grouped(found, lambda row: _title(row, asked.pool)).items():
+        table = against(part, asked.column, more_is_better=asked.more_is_better, means=asked.means)
+        if table:
+            print(f"\n{title}: {asked.column}, against softmax")
+            print(f"{'attention':40} {'pairs':>5} {'better':>6} {'change':>8} {'p':>7} {'Holm':>7}")
+        for line in table:
+            told = f"{line.name:40} {line.pairs:5} {line.better:6} {100 * line.change:+7.1f}%"
+            print(f"{told} {line.p_value:7.4f} {line.corrected:7.4f}")
+
+
+def against(part: Sequence[Row], column: str, *, more_is_better: bool, means: bool) -> list[Against]:
+    """Every mechanism of some rows beside softmax, where both have runs."""
+    by_name = {arm: _blocks(of, column, means) for arm, of in grouped(part, name).items()}
+    plain = by_name.pop("softmax", {})
+    lines = []
+    for arm, blocks in by_name.items():
+        shared = [block for block in blocks if block in plain]
+        if not shared:
+            continue
+        ours, theirs = [blocks[block] for block in shared], [plain[block] for block in shared]
+        better = sum((a > b) if more_is_better else (a < b) for a, b in zip(ours, theirs, strict=True))
+        change = statistics.fmean(a / b - 1 for a, b in zip(ours, theirs, strict=True))
+        lines.append(Against(arm, len(shared), better, change, signed_rank(ours, theirs).p_value))
+    corrected = holm([line.p_value for line in lines])
+    whole = [
+        Against(line.name, line.pairs, line.better, line.change, line.p_value, p)
+        for line, p in zip(lines, corrected, strict=True)
+    ]
+    return sorted(whole, key=lambda line: line.change, reverse=more_is_better)
+
+
+def _blocks(part: Sequence[Row], column: str, means: bool) -> dict[tuple[str, ...], float]:
+    shared = [key for key in BLOCK if key != "seed" or not means]
+    kept = grouped(part, lambda row: tuple(row.get(key, "") for key in shared))
+    return {block: statistics.fmean(float(row[column]) for row in of) for block, of in kept.items()}
+
+
+def _title(row: Row, pool: bool) -> str:
+    return row["protocol"] if pool else f"{row['model']}, {row['protocol']}"
+
+
+if __name__ == "__main__":
+    main()

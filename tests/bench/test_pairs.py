@@ -1,0 +1,70 @@
+"""Mechanisms against softmax, pair by pair: only runs that differ in nothing else are paired, as scipy judges them."""
+
+import json
+import sys
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+FOLDER = Path(__file__).parents[2] / "benchmarks"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def importable() -> Iterator[None]:
+    sys.path.insert(0, str(FOLDER))
+    yield
+    sys.path.remove(str(FOLDER))
+
+
+@pytest.fixture
+def pairs() -> ModuleType:
+    return import_module("pairs")
+
+
+def run(attention: str, seed: int, mse: float, **more: Any) -> dict[str, Any]:
+    row = {
+        "dataset": "ETTh1", "protocol": "clean", "lookback": "336", "horizon": "96", "model": "patchtst",
+        "attention": attention, "attention_settings": json.dumps({}), "training": "{}", "settings": "{}",
+    }  # fmt: skip
+    return row | {"seed": str(seed), "mse": str(mse)} | more
+
+
+def softmax_and(name: str, differences: list[float]) -> list[dict[str, Any]]:
+    rows = [run("softmax", seed, 1.0) for seed in range(len(differences))]
+    return rows + [run(name, seed, 1.0 + more) for seed, more in enumerate(differences)]
+
+
+def test_a_mechanism_is_judged_over_the_runs_it_shares_with_softmax(pairs: ModuleType) -> None:
+    rows = [*softmax_and("caps", [-0.1, -0.2, -0.3, -0.4, 0.05]), run("caps", 0, 9.0, dataset="ETTh2")]
+    (line,) = pairs.against(rows, "mse", more_is_better=False, means=False)
+    assert (line.pairs, line.better) == (5, 4)
+    assert line.change == pytest.approx(-0.19)
+    # scipy.stats.wilcoxon([-0.1, -0.2, -0.3, -0.4, 0.05]).pvalue
+    assert line.p_value == line.corrected == pytest.approx(0.125)
+
+
+def test_runs_of_another_budget_or_size_are_no_pair(pairs: ModuleType) -> None:
+    for column in ("training", "settings", "lookback", "model"):
+        rows = [run("softmax", 0, 1.0), run("caps", 0, 0.5, **{column: "other"})]
+        assert pairs.against(rows, "mse", more_is_better=False, means=False) == []
+
+
+def test_many_mechanisms_are_corrected_and_the_best_stands_first(pairs: ModuleType) -> None:
+    rows = softmax_and("caps", [-0.1, -0.2, -0.3, -0.4, -0.5]) + softmax_and("linear", [0.1, 0.2, 0.3, 0.4, 0.5])[5:]
+    first, second = pairs.against(rows, "mse", more_is_better=False, means=False)
+    assert (first.name, first.better, second.better) == ("caps", 5, 0)
+    assert first.p_value == pytest.approx(0.0625)
+    assert first.corrected == second.corrected == pytest.approx(0.125)
+    turned = pairs.against(rows, "mse", more_is_better=True, means=False)
+    assert (turned[0].name, turned[0].better) == ("linear", 5)
+
+
+def test_means_over_seeds_make_one_pair_a_set(pairs: ModuleType) -> None:
+    rows = softmax_and("caps", [-0.3, 0.1, 0.1])
+    (line,) = pairs.against(rows, "mse", more_is_better=False, means=True)
+    assert (line.pairs, line.better) == (1, 1)
+    assert line.change == pytest.approx(-0.1 / 3)
