@@ -1,15 +1,16 @@
-"""The small data set of these tests: importable tools, and a catalogue that forgets what a test adds."""
+"""The small data sets of these tests: importable tools, and shelves that forget what a test adds."""
 
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
 from small import SMALL, write
 
-from rearview.data import catalogue
+from rearview.data import catalogue, labelled
 
 
 @pytest.fixture
@@ -23,4 +24,24 @@ def folder(shelf, tmp_path) -> Path:
     """A folder with the file of the data set Small, which stands in the catalogue."""
     catalogue.register(SMALL)
     write(tmp_path / "small.csv")
+    return tmp_path
+
+
+@pytest.fixture
+def pumps(tmp_path, monkeypatch) -> Path:
+    """A folder with Pumps, a labelled set of two machines, which stands among the sets."""
+    from rearview.bench import detection
+
+    rng = np.random.default_rng(11)
+    train, test = rng.normal(size=(400, 3)), rng.normal(size=(300, 3))
+    labels = np.zeros(300, dtype=np.uint8)
+    labels[100:120] = labels[250:260] = 1
+    test[labels == 1] += 6
+    test[150:] += 1000
+    train[200:] += 1000
+    lengths = np.array([[200, 150], [200, 150]])
+    np.savez(tmp_path / "pumps.npz", train=train, test=test, test_label=labels, pump=["a", "b"], pump_lengths=lengths)
+    pumps = labelled.LabelledSet("Pumps", ("pumps.npz",), 400, 300, 3, "our own desk", ratio=5.0)
+    monkeypatch.setattr(labelled, "_SHELF", (*labelled._SHELF, pumps))
+    detection._read.cache_clear()
     return tmp_path

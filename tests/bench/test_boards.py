@@ -204,7 +204,7 @@ def test_mechanisms_are_measured_by_softmax_on_the_same_footing():
         ("patchtst + toa", -10),
     ]
     assert long.judgement.names == ("patchtst + prime", "patchtst + softmax")
-    assert long.title == "Forecasting, clean: mechanisms in patchtst, epochs=100, loss=mse"
+    assert long.title == "Forecasting, clean, by MSE: mechanisms in patchtst, epochs=100, loss=mse"
     assert standings.contrasts(long)[0].change == pytest.approx(-20)
 
 

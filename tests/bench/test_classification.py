@@ -9,10 +9,11 @@ import pytest
 import torch
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "classifying"))
+from small_labelled import classified
 from small_sets import unequal, waves, write_ts
 
 from rearview import bench
-from rearview.bench import classification, classification_table
+from rearview.bench import classification, classification_table, protocols
 from rearview.bench.classification_row import ClassificationRow
 from rearview.bench.results import read
 from rearview.errors import InputError, SettingsError
@@ -40,6 +41,10 @@ def test_a_row_says_what_was_run_and_is_not_made_twice(folder, tmp_path, protoco
     assert json.loads(row.attention_settings)["kind"] == "relu"
     assert json.loads(row.training)["optimiser"] == "radam"
     assert 0 <= row.accuracy <= 1
+    assert row.habits == protocols.get(protocol).told(protocols.CLASSIFICATION)
+    assert row.windows_per_second > 0
+    assert row.peak_memory_bytes > 2**20
+    assert row.latency_ms > 0
     assert read(results, ClassificationRow) == [row]
     again = bench.classify("waves", **asked, **SMALL, results=results, resume=True)
     assert again == row
@@ -134,10 +139,8 @@ def test_what_is_not_there_is_refused(folder):
 
 def row(dataset, attention, settings, seed, accuracy, protocol="clean"):
     """A row with what the table reads."""
-    blank = {name: "" for name in ClassificationRow.columns() if name != "schema"}
-    made = ClassificationRow(**blank)
     facts = {"dataset": dataset, "attention": attention, "seed": seed, "accuracy": accuracy, "protocol": protocol}
-    return replace(made, attention_settings=json.dumps(settings), **facts)
+    return classified(attention_settings=json.dumps(settings), **facts)
 
 
 def test_the_table_stands_beside_the_papers():
@@ -149,6 +152,8 @@ def test_the_table_stands_beside_the_papers():
             rows += [row(name, "softmax", {}, seed, soft + shift), row(name, "toa", gated, seed, toa + shift)]
     rows.append(row("PenDigits", "softmax", {}, 1, 0.9))
     rows.append(row("Libras", "softmax", {}, 1, 0.0, protocol="published:tslib"))
+    rows.append(replace(row("Libras", "softmax", {}, 1, None), status="failed"))
+    rows.append(replace(row("LSST", "hyperglu", {}, 1, None), status="failed"))
     found = classification_table.cells(rows, "clean")
     cell = next(one for one in found if (one.dataset, one.mechanism) == ("BasicMotions", "toa_gated"))
     assert (cell.accuracy, cell.seeds, cell.published) == (pytest.approx(0.7), 2, 0.7250)

@@ -6,12 +6,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rearview.bench import detection
+from rearview.bench import detection, protocols
 from rearview.bench.detection import detect
 from rearview.bench.detection_row import DetectionRow
 from rearview.bench.results import read
-from rearview.data import labelled, triples
-from rearview.data.labelled import LabelledSet
+from rearview.data import triples
 from rearview.detecting import tslib
 from rearview.errors import InputError, SettingsError
 from rearview.tasks.alarms import adjusted
@@ -23,21 +22,9 @@ LOOKBACK = 20
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(pumps: Path) -> Path:
     """A folder with a labelled set of two machines, which stands among the sets."""
-    rng = np.random.default_rng(11)
-    train, test = rng.normal(size=(400, 3)), rng.normal(size=(300, 3))
-    labels = np.zeros(300, dtype=np.uint8)
-    labels[100:120] = labels[250:260] = 1
-    test[labels == 1] += 6
-    test[150:] += 1000
-    train[200:] += 1000
-    lengths = np.array([[200, 150], [200, 150]])
-    np.savez(tmp_path / "pumps.npz", train=train, test=test, test_label=labels, pump=["a", "b"], pump_lengths=lengths)
-    pumps = LabelledSet("Pumps", ("pumps.npz",), 400, 300, 3, "our own desk", ratio=5.0)
-    monkeypatch.setattr(labelled, "_SHELF", (*labelled._SHELF, pumps))
-    detection._read.cache_clear()
-    return tmp_path
+    return pumps
 
 
 def run(folder: Path, **asked):
@@ -107,6 +94,16 @@ def test_the_clean_protocol_scales_entities_apart_and_judges_rows_once(folder: P
     assert row.vus_pr is not None
     assert row.parameters > 0
     assert row.best_epoch == 1
+
+
+@pytest.mark.parametrize("protocol", ["clean", "published:tslib"])
+def test_a_row_says_what_the_run_cost_and_what_its_protocol_did(folder: Path, protocol: str) -> None:
+    row = run(folder, settings=TINY, protocol=protocol)
+    assert row.habits == protocols.get(protocol).told(protocols.DETECTION)
+    assert row.loop == "eager"
+    assert row.windows_per_second > 0
+    assert row.peak_memory_bytes > 2**20
+    assert 0 < row.latency_ms < 1000 * row.total_seconds
 
 
 def test_a_clean_row_says_how_much_an_epoch_visits_whatever_the_device(folder: Path) -> None:

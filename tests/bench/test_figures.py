@@ -170,12 +170,14 @@ def test_detection_stands_beside_chance(figures, tmp_path):
         "attention_settings": "{}", "settings": '{"normalise": "revin"}', "training": "{}", "balance": 1, "seed": 0,
         "rows": 1000, "anomalous": 128, "adjusted_f1": 0.65, "adjusted_f1_by_chance": 0.95, "auc_pr": 0.11,
     }  # fmt: skip
-    keep(tmp_path / "detection.csv", [row, row | {"protocol": "published:tslib", "balance": 0, "auc_pr": ""}])
+    theirs = row | {"protocol": "published:tslib", "balance": 0, "auc_pr": ""}
+    lost = row | {"attention": "prime", "rows": 0, "anomalous": 0, "adjusted_f1": "", "auc_pr": "", "status": "failed"}
+    keep(tmp_path / "detection.csv", [row | {"status": "done"}, theirs | {"status": "done"}, lost])
     root = drawn(figures, tmp_path, "detection")
     said = words(root)
     assert "SMAP: 12.8 % of the test rows are anomalies" in said
     assert {"F1, clean", "F1, published:tslib", "AUC-PR, clean"} <= set(said)
-    assert "softmax, not balanced" not in said
+    assert not {"softmax, not balanced", "prime"} & set(said)
     dots = circles(root)[1:]  # the first one stands in the legend
     assert len(dots) == 3
     assert dots[2][0] < next(
@@ -188,7 +190,14 @@ def test_gains_are_taken_seed_by_seed(figures, tmp_path):
     relu = row | {"attention": "toa", "attention_settings": '{"kind": "relu"}'}
     keep(
         tmp_path / "classification.csv",
-        [row, row | {"seed": 1, "accuracy": 0.5}, relu | {"accuracy": 0.8}, relu | {"seed": 1, "accuracy": 0.6}],
+        [
+            row,
+            row | {"seed": 1, "accuracy": 0.5},
+            relu | {"accuracy": 0.8},
+            relu | {"seed": 1, "accuracy": 0.6},
+            relu | {"accuracy": "", "status": "failed"},
+            row | {"attention": "hyperglu", "accuracy": "", "status": "failed"},
+        ],
     )
     root = drawn(figures, tmp_path, "classification")
     shapes = [shape.attrib["points"] for shape in root.iter(f"{SVG}polygon")][3:]  # after the legend's own

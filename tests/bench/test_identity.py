@@ -231,7 +231,7 @@ def test_adapters_and_losses_are_compared_by_what_they_say():
     for words in ('["lift","decorrelate"]', '["lift", "decorrelate"]'):
         assert is_of(row(adapters=words), cell)
     assert not is_of(row(adapters='["decorrelate","lift"]'), cell)
-    fredf = replace(PLAIN, loss={"loss": "fredf", "time_share": 0.2})
+    fredf = replace(PLAIN, loss={"name": "fredf", "time_share": 0.2})
     assert is_of(row(loss='{"loss":"fredf","time_share":0.2}'), fredf)
     assert is_of(row(loss="fredf"), fredf)
     assert not is_of(row(loss="fredf"), PLAIN)

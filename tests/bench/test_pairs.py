@@ -1,5 +1,6 @@
 """Mechanisms against softmax, pair by pair: only runs that differ in nothing else are paired, as scipy judges them."""
 
+import csv
 import json
 import sys
 from collections.abc import Iterator
@@ -68,3 +69,30 @@ def test_means_over_seeds_make_one_pair_a_set(pairs: ModuleType) -> None:
     (line,) = pairs.against(rows, "mse", more_is_better=False, means=True)
     assert (line.pairs, line.better) == (1, 1)
     assert line.change == pytest.approx(-0.1 / 3)
+
+
+def test_ranks_are_over_the_runs_that_all_have_softmax_among_them(pairs: ModuleType) -> None:
+    rows = softmax_and("caps", [-0.1, -0.2, 0.3]) + softmax_and("toa", [0.1, -0.3])[2:] + [run("linear", 9, 0.1)]
+    found = pairs.ranked(rows, "mse", more_is_better=False, means=False)
+    # Seed 2 has no toa, and linear, without a run beside softmax, is none of them.
+    assert found.blocks == 2
+    assert found.by_name == {"caps": 1.5, "toa gated": 2.0, "softmax": 2.5}
+    assert str(found) == "mean rank of 3 over the 2 that all have: caps 1.50; toa gated 2.00; softmax 2.50"
+    turned = pairs.ranked(rows, "mse", more_is_better=True, means=False)
+    assert turned.by_name == {"softmax": 1.5, "toa gated": 2.0, "caps": 2.5}
+    assert pairs.ranked(rows, "mse", more_is_better=False, means=True).blocks == 1
+    assert pairs.ranked(rows[:3], "mse", more_is_better=False, means=False) is None
+
+
+def test_the_script_prints_ranks_below_each_table(
+    pairs: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = softmax_and("caps", [-0.1, -0.2])
+    with (tmp_path / "small.csv").open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, rows[0])
+        writer.writeheader()
+        writer.writerows(rows)
+    monkeypatch.setattr(sys, "argv", ["pairs.py", "small", "--results", str(tmp_path)])
+    pairs.main()
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert last == "mean rank of 2 over the 2 that all have: caps 1.00; softmax 2.00"

@@ -5,13 +5,17 @@ import os
 import signal
 import sys
 import time
+import warnings
+from pathlib import Path
 
 import pytest
 
 from rearview.bench.claim import claimed
 from rearview.bench.pool import spread
+from rearview.errors import RearviewWarning
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals and locks are those of POSIX")
+PATIENCE_SECONDS = 60
 
 
 def doubled(number):
@@ -21,6 +25,14 @@ def doubled(number):
     if number == 5:
         raise ValueError("five")
     return 2 * number
+
+
+def wary(number):
+    """The number, about which it warns in three ways."""
+    warnings.warn("every number is doubtful", RearviewWarning, stacklevel=1)
+    warnings.warn(f"{number % 2} is doubtful", RearviewWarning, stacklevel=1)
+    warnings.warn("somebody else's", UserWarning, stacklevel=1)
+    return number
 
 
 def hold(folder, name, held, free):
@@ -35,9 +47,55 @@ def test_a_killed_process_takes_its_own_task_with_it_alone():
     assert found == {1: 2, 2: 4, 3: None, 4: 8, 6: 12}
 
 
+def pause(place):
+    """Tells its process, and takes its time."""
+    place.write_text(str(os.getpid()), encoding="ascii")
+    time.sleep(PATIENCE_SECONDS)
+
+
+def parent(place):
+    """Hands a task that takes long to a process of its own; run by another process."""
+    list(spread(pause, [place], 1))
+
+
+@pytest.mark.skipif(not Path("/proc").is_dir(), reason="processes are looked up in /proc")
+def test_processes_end_with_one_that_is_killed(tmp_path):
+    place = tmp_path / "worker"
+    process = multiprocessing.get_context("spawn").Process(target=parent, args=(place,))
+    process.start()
+    until = time.monotonic() + PATIENCE_SECONDS
+    while not place.exists() or not place.read_text(encoding="ascii"):
+        assert time.monotonic() < until
+        time.sleep(0.02)
+    worker = int(place.read_text(encoding="ascii"))
+    process.kill()
+    process.join()
+    while time.monotonic() < until and alive(worker):
+        time.sleep(0.02)
+    assert not alive(worker)
+
+
+def alive(number):
+    """Whether a process runs; one that ended and is waited for by nobody does not."""
+    try:
+        return Path(f"/proc/{number}/stat").read_text(encoding="ascii").rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
 def test_what_the_work_raises_is_raised():
     with pytest.raises(ValueError, match="five"):
         list(spread(doubled, [5], 2))
+
+
+def test_warnings_of_all_processes_are_told_here_once_and_not_there(capfd):
+    with pytest.warns(RearviewWarning) as told:
+        assert sorted(found for _, found in spread(wary, [1, 2, 3, 4], 2)) == [1, 2, 3, 4]
+    expected = ["0 is doubtful", "1 is doubtful", "every number is doubtful"]
+    assert sorted(str(one.message) for one in told) == expected
+    there = capfd.readouterr().err
+    assert "UserWarning: somebody else's" in there
+    assert "RearviewWarning" not in there
 
 
 def test_nothing_begins_when_the_time_is_up():

@@ -2,24 +2,28 @@
 
 import json
 from functools import partial
+from pathlib import Path
 
 import pytest
 from small import HORIZON, LOOKBACK, SMALL
 
 from rearview import models, train
+from rearview.bench import presets, read
 from rearview.bench.asked import ask as settle
+from rearview.bench.identity import same
 from rearview.bench.presets import entries, preset
 from rearview.data import catalogue
 from rearview.errors import SettingsError
 from rearview.train.schedules import rate
 
 NETWORKS = sorted(set(entries()) & set(models.names()))
+NAMED = [(source, model) for source in presets.names() for model in entries(source) if model != "any"]
 
 ask = partial(settle, attention=None, seed=0, protocol="clean", settings=None, training=None)
 
 
-def published(model: str, dataset: str, horizon: int = 96):
-    return preset(model, catalogue.get(dataset), lookback=96, horizon=horizon)
+def published(model: str, dataset: str, horizon: int = 96, source: str = "official"):
+    return preset(model, catalogue.get(dataset), lookback=96, horizon=horizon, source=source)
 
 
 def test_patchtst_on_etth1_is_the_published_one():
@@ -74,12 +78,77 @@ def test_seasonal_naive_takes_the_season_that_fits():
     assert published("seasonal_naive", "Weather").settings == {"period": 1}
 
 
-@pytest.mark.parametrize("model", NETWORKS)
-def test_every_preset_is_understood_and_clean(model):
-    assert {name for entry in entries()[model] for name in entry.datasets} <= set(catalogue.names())
-    for name in catalogue.names():
+def test_table_s2_of_the_recency_bias_has_its_rates_and_decays():
+    trained = {
+        name: published("powerformer", name, source="rbca").training
+        for name in ("ETTh1", "ETTh2", "ETTm1", "ETTm2", "Weather", "Electricity", "Traffic")
+    }
+    assert [one["learning_rate"] for one in trained.values()] == [1e-3, 1e-4, 1e-5, 1e-4, 1e-4, 1e-4, 1e-4]
+    assert [one.get("weight_decay", 0.0) for one in trained.values()] == [1.0, 1.0, 0.0, 0.05, 0.0, 0.0, 0.0]
+    assert [one["patience"] for one in trained.values()] == [None, None, 20, 20, 20, 10, 10]
+    assert [one["batch"] for one in trained.values()] == [128, 128, 128, 128, 128, 32, 24]
+    assert {one["epochs"] for one in trained.values()} == {100}
+    decayed = {name for name, one in trained.items() if one["optimiser"] == "adamw"}
+    assert decayed == {name for name, one in trained.items() if "weight_decay" in one} == {"ETTh1", "ETTh2", "ETTm2"}
+    assert published("patchtst", "ETTh1", source="rbca") == published("powerformer", "ETTh1", source="rbca")
+    assert published("powerformer", "ETTh1", source="rbca").settings == published("powerformer", "ETTh1").settings
+    assert published("transformer", "Weather", source="rbca").training["patience"] is None
+
+
+def test_the_text_of_caps_has_other_widths_and_decays_than_its_release():
+    told = {
+        name: published("caps_net", name, source="caps") for name in ("ETTh1", "ETTm2", "Weather", "Solar", "PEMS08")
+    }
+    assert [one.settings["width"] for one in told.values()] == [16, 128, 128, 128, 128]
+    assert [one.training["weight_decay"] for one in told.values()] == [0.1, 1e-5, 1e-5, 0.0, 0.0]
+    assert [one.settings.get("channel_dropout", True) for one in told.values()] == [True, True, True, False, False]
+    assert {one.training["patience"] for one in told.values()} == {12}
+    assert "width" not in published("caps_net", "Weather").settings
+    assert published("caps_net", "Weather").training["weight_decay"] == 0.1
+
+
+def test_the_librarys_scripts_differ_by_data_set_and_horizon():
+    def sizes(name, *wanted):
+        found = [published("patchtst_tslib", name, horizon, "tslib").settings for horizon in (96, 192, 336, 720)]
+        return [[one[key] for one in found] for key in wanted]
+
+    assert sizes("ETTh1", "heads", "depth") == [[2, 8, 8, 16], [1, 1, 1, 1]]
+    assert sizes("ETTm1", "heads", "depth") == [[2, 2, 4, 4], [1, 3, 1, 3]]
+    assert sizes("ETTm2", "heads", "depth") == [[16, 2, 4, 4], [3, 3, 1, 3]]
+    assert sizes("Weather", "heads", "depth") == [[4, 16, 4, 4], [2, 2, 2, 2]]
+    batches = [published("patchtst_tslib", "ETTm2", horizon, "tslib").training["batch"] for horizon in (96, 192, 336)]
+    assert batches == [32, 128, 32]
+    assert published("crossformer", "Exchange", 336, "tslib").settings["width"] == 32
+    assert published("crossformer", "ETTm1", source="tslib").settings["routers"] == 1
+    assert published("tsmixer", "Traffic", source="tslib").training["learning_rate"] == 1e-3
+
+
+def test_rows_of_networks_without_official_settings_are_found_again():
+    """What other presets have for these networks must not change which run a row is."""
+    rows = [row for row in read(Path(__file__).parents[2] / "results" / "hosts.csv") if row.dataset == "ETTh1"]
+    for model in ("crossformer", "timer_xl", "tsmixer"):
+        [row] = [row for row in rows if row.model == model]
+        assert same(rows, ask("ETTh1", model, lookback=96, horizon=96).configuration(row.values_sha256)) == [row]
+
+
+@pytest.mark.parametrize("source", presets.names())
+def test_a_source_is_told_in_full(source):
+    head, *lines = presets.lines(source)
+    assert head == f"{source}: {presets.summary(source)}"
+    assert ("on top of: official (`rearview describe presets:official`)" in lines) == (source != "official")
+    for model, found in entries(source).items():
+        told = lines[lines.index("any other network:" if model == "any" else f"{model}:") + 1 :]
+        assert told[: len(found)] == [f"- {entry}" for entry in found]
+
+
+@pytest.mark.parametrize(("source", "model"), NAMED)
+def test_every_preset_is_understood_and_clean(source, model):
+    assert model in models.names()
+    named = {name for entry in entries(source)[model] for name in entry.datasets}
+    assert named <= set(catalogue.names())
+    for name in catalogue.names() if source == "official" else {*named, "Solar"}:
         for horizon in catalogue.get(name).horizons:
-            asked = ask(name, model, lookback=96, horizon=horizon)
+            asked = ask(name, model, lookback=96, horizon=horizon, presets=source)
             assert asked.training is not None
             assert not asked.training.patchtst_compat
             assert not asked.training.drop_last

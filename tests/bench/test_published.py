@@ -35,7 +35,7 @@ def test_our_names_exist():
     known = set(models.names()) | ELSEWHERE
     assert {number.model for number in published.numbers()} - {""} <= known
     specs = {repr(number.attention): number.attention for number in published.numbers() if number.attention}
-    assert len(specs) == 56
+    assert len(specs) == 57
     for spec in specs.values():
         name, settings = attention.split(dict(spec))
         assert set(settings) <= known_settings(name), (name, settings)
@@ -83,9 +83,34 @@ def test_cells_hold_every_number_that_a_run_can_meet():
 
 
 def test_the_best_of_a_grid_is_chosen_from_candidates():
-    best = [cell for cell in experiments.get("rbca", "T1").cells if cell.candidates]
-    assert len(best) == 28
-    assert {candidate["alpha"] for candidate in best[0].candidates} == {0.1, 0.25, 0.5, 0.75, 1.0}
+    for table, numbers in (("T1", 28), ("S9", 10)):
+        best = [cell for cell in experiments.get("rbca", table).cells if cell.candidates]
+        told = [cell for cell in best if cell.numbers]
+        assert len(told) == numbers
+        assert [other for cell in told for other in cell.among] == [cell for cell in best if not cell.numbers]
+        assert {(cell.lookback, *(other.lookback for other in cell.among)) for cell in told} == {(336, 512)}
+        assert {(c.attention["name"], *c.attention) for c in best} == {("rbca", "name")}  # the bias is searched for
+        tried = {(c.dataset, c.lookback): len(c.candidates) for c in best}
+        assert (tried["ETTh1", 336], tried["ETTh1", 512]) == (5 + 4 + 2 * 5, 5 + 4)
+        assert tried.get(("Traffic", 336), 9) == 9  # no filters on the larger sets
+    printed = {(n.attention["bias"], n.attention.get("order"), n.attention.get("alpha", n.attention.get("scale")))
+               for table in ("S5", "S6", "S7", "S8") for n in published.of("rbca", table)
+               if n.kind == "forecast"}  # fmt: skip
+    candidates = experiments.get("rbca", "S9").cells[2].candidates
+    assert {(c["bias"], c.get("order"), c.get("alpha", c.get("scale"))) for c in candidates} == printed
+    constant = [cell for cell in experiments.get("rbca", "S10").cells if cell.candidates]
+    assert {tuple(candidate["alpha"] for candidate in cell.candidates) for cell in constant} == {
+        (0.1, 0.25, 0.5, 0.75, 1.0)
+    }
+
+
+def test_a_number_taken_over_from_another_table_is_as_doubtful_as_there():
+    there = {(n.dataset, n.horizon, n.metric): n for n in published.of("rbca", "T1") if n.variant == "rbca_best"}
+    taken = [n for n in published.of("rbca", "S9") if n.variant == "rbca_best"]
+    assert [n.doubtful for n in taken] == [there[n.dataset, n.horizon, n.metric].doubtful for n in taken]
+    assert [n.value for n in taken] == [there[n.dataset, n.horizon, n.metric].value for n in taken]
+    assert {n.value for n in taken if n.doubtful and n.metric == "mse"} >= {0.361}
+    assert not any(n.doubtful for n in published.of("rbca", "S9") if n.variant != "rbca_best")
 
 
 def test_grids_are_spread_out():

@@ -113,6 +113,8 @@ def test_a_row_says_everything(folder):
     assert row.windows_per_second == pytest.approx(2 * row.train_windows / row.train_seconds)
     assert row.peak_memory_bytes > 2**20
     assert row.latency_ms > 0
+    assert "No window is dropped." in row.habits
+    assert row.habits.endswith("Dropped: no window.")
 
 
 def test_training_sees_no_test_row_and_the_test_windows_are_seen_once(folder, tested):
@@ -291,6 +293,19 @@ def test_a_run_cut_off_goes_on_from_its_checkpoint(folder):
     assert (row.mse, row.validation_loss, row.epochs) == (whole.mse, whole.validation_loss, 2)
     assert row.total_seconds >= row.train_seconds
     assert not list(asked["checkpoint"].iterdir())
+
+
+def test_a_checkpoint_left_behind_by_a_run_that_has_its_row_goes(folder):
+    asked = {"training": FAST, "settings": {"width": 16, "heads": 2}, "data_dir": folder}
+    asked |= {"results": folder / "results.csv", "checkpoint": folder / "checkpoints"}
+    with pytest.raises(MemoryError):
+        run("itransformer", **{**asked, "progress": Stops(MemoryError)})
+    (left,) = asked["checkpoint"].iterdir()
+    content = left.read_bytes()
+    row = run("itransformer", resume=True, **asked)
+    left.write_bytes(content)
+    assert run("itransformer", resume=True, **asked) == row
+    assert not left.exists()
 
 
 def test_ctrl_c_leaves_no_row(folder):

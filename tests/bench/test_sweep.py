@@ -102,6 +102,19 @@ def test_a_loss_is_told(plan):
     assert found.loss == "fredf"
 
 
+def test_a_loss_is_told_with_those_of_its_settings_that_are_no_defaults(plan):
+    share = {"name": "fredf", "time_share": 0.2}
+    [plain] = sweep([replace(DLINEAR, loss={"name": "fredf", "time_share": 0.5})], plan)
+    [shared] = sweep([replace(DLINEAR, loss=share)], plan)
+    assert (plain.loss, shared.loss) == ("fredf", '{"loss":"fredf","time_share":0.2}')
+    assert plain.mse != shared.mse
+    again = sweep([replace(DLINEAR, loss="fredf"), replace(DLINEAR, loss=share)], plan)
+    assert again == [plain, shared] == bench.read(plan.results)
+    [same] = sweep([replace(DLINEAR, loss={"name": "fredf", "time_share": 1.0})], plan)
+    assert same.loss == '{"loss":"fredf","time_share":1.0}'
+    assert same.mse == pytest.approx(sweep([DLINEAR], plan)[0].mse)  # of squared errors alone
+
+
 NUMBER = next(n for n in numbers() if n.kind == "forecast" and n.metric == "mse")
 CELL = Cell("Small", 29, 7, "patchtst", {"name": "softmax"}, numbers=(replace(NUMBER, value=0.5, note=""),))
 ASKED = Experiment("rbca", "T0", "", "clean", "official", (CELL,), {"forecast": 1})

@@ -66,9 +66,8 @@ def test_cells_may_be_a_stream(plan):
 
 def test_a_file_that_takes_no_rows_is_refused_before_anything_is_made(plan, monkeypatch):
     monkeypatch.setattr(sweep, "attempt", lambda run: pytest.fail("a run began"))
-    count = next(iter(bench.Row.EARLIER.values()))
-    plan.results.write_text(",".join(bench.Row.columns()[:count]) + "\n")
-    with pytest.raises(InputError, match="an earlier version"):
+    bench.append(plan.results, row(schema=bench.Row.VERSION + 1))
+    with pytest.raises(InputError, match="a newer version"):
         sweep.sweep([DLINEAR], plan)
 
 
@@ -194,6 +193,19 @@ def test_a_cluster_gets_no_more_runs_than_it_has_room_for(plan, on_ray):
     assert "Ray lost this run: the node is gone" in rows[1].problem
     assert ray.most == 2
     assert [found.status for found in bench.read(plan.results)] == [found.status for found in rows]
+
+
+def test_warnings_of_a_cluster_are_told_once(on_ray, monkeypatch):
+    made = runner.run
+
+    def warns(**run):
+        warnings.warn("it tends to collapse", RearviewWarning, stacklevel=1)
+        return made(**run)
+
+    monkeypatch.setattr(runner, "run", warns)
+    with pytest.warns(RearviewWarning, match="collapse") as told:
+        assert len(on_ray(Ray(), (0, 1, 2))) == 3
+    assert len(told) == 1
 
 
 def test_rows_that_a_cluster_need_not_make_are_returned_too(plan, on_ray):

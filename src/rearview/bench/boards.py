@@ -14,6 +14,8 @@ from rearview.bench.identity import identity
 from rearview.bench.kinds import FORECASTING, Task
 
 COSTS = ("parameters", "train_seconds", "latency_ms", "peak_memory_bytes")
+_CHECKSUMS = ("values_sha256", "train_sha256", "test_sha256")
+"""The columns of a configuration that only reading the data fills."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +54,7 @@ class Entry:
     @property
     def score(self) -> Score | None:
         """By the measure that decides; None where no run has it."""
-        return self.scores.get(self.task.metrics[0])
+        return self.scores.get(self.task.decides(self.protocol))
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,14 +74,14 @@ class Board:
 
 def once(rows: Sequence[Any]) -> list[Any]:
     """The rows that came to an end, a run that was made again by its last row alone."""
-    latest = {_asked(row, data=True): row for row in rows if getattr(row, "status", "done") == "done"}
+    latest = {_asked(row, data=True): row for row in rows if row.status == "done"}
     return list(latest.values())
 
 
 def failed(rows: Sequence[Any]) -> list[Any]:
     """The last failure of every run that never came to an end."""
     done = {_asked(row) for row in once(rows)}
-    latest = {_asked(row): row for row in rows if getattr(row, "status", "done") == "failed"}
+    latest = {_asked(row): row for row in rows if row.status == "failed"}
     return [row for asked, row in latest.items() if asked not in done]
 
 
@@ -100,7 +102,7 @@ def boards(task: Task, rows: Sequence[Any]) -> list[Board]:
 
 def _asked(row: Any, data: bool = False) -> tuple[Any, ...]:
     """What was asked for; a run that failed before its data was read has no checksum of it."""
-    return tuple(value for name, value in identity(row.configuration).items() if data or name != "values_sha256")
+    return tuple(value for name, value in identity(row.configuration).items() if data or name not in _CHECKSUMS)
 
 
 def _entry(board: Board, who: tuple[Candidate, str, str, int], rows: Sequence[Any]) -> Entry:

@@ -16,7 +16,7 @@ import torch
 
 from rearview import __version__, models, train
 from rearview.attention import Spec
-from rearview.bench import origin, protocols
+from rearview.bench import measure, origin, protocols
 from rearview.bench import results as files
 from rearview.bench.asked import mechanism
 from rearview.bench.classification_row import ClassificationRow
@@ -76,34 +76,21 @@ def classify(
     place = None if results is None else Path(results)
     kept = [] if place is None else files.kept(place, ClassificationRow)
     pair = archive.find(dataset, data_dir)
-    given = {name: value for name, value in SETTINGS.items() if name in _known(model)} | dict(settings or {})
-    chosen = settings_from(models.settings_of(model), model, given)
-    asked = _Asked(
-        model=model,
-        attention=models.attention_of(model, chosen, attention),
-        settings=asdict(chosen),
-        training=settings_from(
-            train.Settings,
-            "training",
-            {**TRAINING, "ties_improve": protocol == TSLIB, **(training or {}), "seed": seed},
-        ),
-        seed=seed,
-        device=device_named(device),
-    )
+    asked = _ask(model, attention, seed, protocol, settings, training, device_named(device))
     configuration = {
         "dataset": pair.name,
         "train_sha256": catalogue.checksum(pair.train),
         "test_sha256": catalogue.checksum(pair.test),
-        "protocol": protocol,
         **asked.configuration(),
     }
     if resume and (made := same(kept, configuration)):
         return made[-1]
+    memory = measure.PeakMemory(torch.device(asked.device))
     learned, tested = ts.read(pair.train), ts.read(pair.test)
     trial = (_clean if protocol == CLEAN else _as_tslib)(learned, tested, asked, progress)
     row = ClassificationRow(
         **configuration,
-        habits=" ".join(protocols.get(protocol).habits[protocols.CLASSIFICATION]),
+        habits=protocols.get(protocol).told(protocols.CLASSIFICATION),
         channels=learned.channels,
         version=__version__,
         commit=code,
@@ -111,6 +98,7 @@ def classify(
         torch=str(torch.__version__),
         threads=torch.get_num_threads(),
         **trial.facts(tested),
+        peak_memory_bytes=memory.read(),
         total_seconds=time.perf_counter() - started,
         created=datetime.now(UTC).isoformat(timespec="seconds"),
     )
@@ -119,8 +107,18 @@ def classify(
     return row
 
 
-def _known(model: str) -> set[str]:
-    return set(models.settings_of(model).__dataclass_fields__)
+def settled(
+    dataset: str,
+    model: str,
+    attention: Spec,
+    seed: int,
+    protocol: str,
+    settings: Mapping[str, Any] | None,
+    training: Mapping[str, Any] | None,
+) -> dict[str, Any]:
+    """What a run asks for, its data unread: the set as it was named, without checksums."""
+    asked = _ask(model, attention, seed, protocol, settings, training, device="cpu")
+    return {"dataset": dataset, "train_sha256": "", "test_sha256": "", **asked.configuration()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,12 +128,14 @@ class _Asked:
     settings: Mapping[str, Any]
     training: train.Settings
     seed: int
+    protocol: str
     device: str
 
     def configuration(self) -> dict[str, Any]:
         name, settings = ("", {}) if self.attention is None else mechanism(self.attention)
         training = {key: value for key, value in self.training.to_dict().items() if key not in _BESIDE_THE_POINT}
         return {
+            "protocol": self.protocol,
             "model": self.model,
             "attention": name,
             "attention_settings": as_json(settings),
@@ -143,6 +143,30 @@ class _Asked:
             "training": as_json(training),
             "seed": self.seed,
         }
+
+
+def _ask(
+    model: str,
+    attention: Spec,
+    seed: int,
+    protocol: str,
+    settings: Mapping[str, Any] | None,
+    training: Mapping[str, Any] | None,
+    device: str,
+) -> _Asked:
+    known = models.settings_of(model)
+    given = {name: value for name, value in SETTINGS.items() if name in known.__dataclass_fields__}
+    chosen = settings_from(known, model, {**given, **(settings or {})})
+    trained = {**TRAINING, "ties_improve": protocol == TSLIB, **(training or {}), "seed": seed}
+    return _Asked(
+        model=model,
+        attention=models.attention_of(model, chosen, attention),
+        settings=asdict(chosen),
+        training=settings_from(train.Settings, "training", trained),
+        seed=seed,
+        protocol=protocol,
+        device=device,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,13 +194,11 @@ class _Trial:
             "validation_cases": self.cases["validation"],
             "test_cases": len(tested),
             "parameters": sum(weight.numel() for weight in self.network.parameters() if weight.requires_grad),
-            "epochs": len(self.history.epochs),
-            "best_epoch": self.history.best_epoch,
             "accuracy": found.accuracy,
             "macro_f1": found.macro_f1,
             "validation_criterion": self.history.epochs[self.history.best_epoch - 1].validation_loss,
-            "train_seconds": self.history.seconds,
-            "loop": "captured" if self.history.captured else "eager",
+            "latency_ms": measure.latency_of_zeros(self.network),
+            **measure.training_facts(self.history),
         }
 
 

@@ -1,11 +1,15 @@
 """A classification result: one flat row that stands by itself."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
 from rearview.bench.row import Line
 
-SCHEMA = 1
+SCHEMA = 2
+
+EARLIER = {1: 33}
+"""Columns of the versions before."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -13,6 +17,7 @@ class ClassificationRow(Line):
     """One run of one network on one archive set with one seed."""
 
     VERSION: ClassVar[int] = SCHEMA
+    EARLIER: ClassVar[Mapping[int, int]] = EARLIER
     CONFIGURATION: ClassVar[tuple[str, ...]] = (
         "dataset", "train_sha256", "test_sha256", "protocol", "model", "attention", "attention_settings", "settings",
         "training", "seed",
@@ -56,10 +61,10 @@ class ClassificationRow(Line):
     """Numbers that were trained."""
     epochs: int
     best_epoch: int | None
-    accuracy: float
-    """Share of test cases told right."""
-    macro_f1: float
-    validation_criterion: float
+    accuracy: float | None
+    """Share of test cases told right; empty where the run failed, as are the other measures."""
+    macro_f1: float | None
+    validation_criterion: float | None
     """What the epoch was picked by: the share of validation cases told wrong, with a tie-break below 0.001."""
     train_seconds: float
     total_seconds: float
@@ -68,3 +73,14 @@ class ClassificationRow(Line):
     """How the training step ran: eager, or captured (in a CUDA graph)."""
     created: str
     """When the row was made: UTC, ISO 8601."""
+    status: str = "done"
+    """done; or failed: the run broke off, `problem` says why and there are no measures."""
+    problem: str = ""
+    setup_seconds: float | None = None
+    """Time of compiling and capturing, part of `train_seconds`."""
+    windows_per_second: float | None = None
+    """Training windows visited per second of `train_seconds`."""
+    peak_memory_bytes: int | None = None
+    """Most memory held during the run: by torch on a CUDA device; else by the whole process, libraries included."""
+    latency_ms: float | None = None
+    """Median time of the forward pass of one window, in milliseconds."""

@@ -59,10 +59,11 @@ def label(row: ClassificationRow) -> str:
 
 
 def cells(rows: Iterable[ClassificationRow], protocol: str) -> list[Cell]:
-    """A cell for each set and mechanism, in the order in which they first appear; a run made again counts once."""
+    """A cell for each set and mechanism, in the order in which they first appear; a run made again counts once, and one
+    that failed not at all."""
     latest: dict[tuple[str, str, int], float] = {}
     for row in rows:
-        if row.protocol == protocol:
+        if row.protocol == protocol and row.accuracy is not None:
             latest[row.dataset, label(row), row.seed] = row.accuracy
     theirs = _published()
     found = []

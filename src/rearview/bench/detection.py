@@ -22,7 +22,7 @@ import torch
 from rearview import __version__, models, train
 from rearview import attention as mechanisms
 from rearview.attention import Spec
-from rearview.bench import origin
+from rearview.bench import measure, origin, protocols
 from rearview.bench import results as files
 from rearview.bench.detection_row import DetectionRow
 from rearview.bench.identity import same
@@ -93,9 +93,11 @@ def detect(
         found, protocol, model, attention, mode, lookback, stride, threshold, balance, seed, settings, training, device
     )
     triple = _read(found.name, None if data_dir is None else str(data_dir))
-    configuration = _configuration(found, request, protocol, triple)
+    configuration = _configuration(found, request, protocol, _checksum(triple))
     if resume and (made := same(kept, configuration)):
         return made[-1]
+    chip = torch.device(device_named(device))
+    memory = measure.PeakMemory(chip)
     run = _clean if protocol == "clean" else _published
     row = DetectionRow(
         **configuration,
@@ -105,16 +107,40 @@ def detect(
         channels=len(triple.test.columns),
         version=__version__,
         commit=origin.commit(),
-        device=origin.device_words(torch.device(device_named(device))),
+        device=origin.device_words(chip),
         torch=str(torch.__version__),
         threads=torch.get_num_threads(),
+        habits=protocols.get(protocol).told(protocols.DETECTION),
         **run(triple, request, found, progress or train.Silent()),
+        peak_memory_bytes=memory.read(),
         total_seconds=time.perf_counter() - started,
         created=datetime.now(UTC).isoformat(timespec="seconds"),
     )
     if place is not None:
         return files.append(place, row, unless=(lambda rows: same(rows, configuration)) if resume else None)
     return row
+
+
+def settled(
+    dataset: str,
+    model: str,
+    attention: Spec,
+    protocol: str,
+    mode: Mode,
+    lookback: int,
+    stride: int | None,
+    threshold: Any,
+    balance: bool,
+    seed: int,
+    settings: Mapping[str, Any] | None,
+    training: Mapping[str, Any] | None,
+) -> dict[str, Any]:
+    """What a run asks for, its data unread: without their checksum."""
+    found = labelled.get(dataset)
+    request = _request(
+        found, protocol, model, attention, mode, lookback, stride, threshold, balance, seed, settings, training, "cpu"
+    )
+    return _configuration(found, request, protocol, "")
 
 
 @lru_cache(maxsize=1)
@@ -175,7 +201,7 @@ def _request(
     )
 
 
-def _configuration(found: LabelledSet, request: Request, protocol: str, triple: Triple) -> dict[str, Any]:
+def _configuration(found: LabelledSet, request: Request, protocol: str, values_sha256: str) -> dict[str, Any]:
     assert request.model is not None
     chosen = settings_from(models.settings_of(request.model), request.model, dict(request.settings))
     attention = models.attention_of(request.model, chosen, request.attention)
@@ -183,7 +209,7 @@ def _configuration(found: LabelledSet, request: Request, protocol: str, triple: 
     clean = protocol == "clean"
     return {
         "dataset": found.name,
-        "values_sha256": _checksum(triple),
+        "values_sha256": values_sha256,
         "protocol": protocol,
         "mode": request.mode,
         "lookback": request.lookback,
@@ -200,7 +226,8 @@ def _configuration(found: LabelledSet, request: Request, protocol: str, triple: 
 
 
 def _clean(triple: Triple, request: Request, found: LabelledSet, progress: train.Progress) -> dict[str, Any]:
-    fitted = engine.fit(triple.train, request, progress=progress)
+    # Rows compare networks by their errors on every channel; a rule for some of them would make it another measure.
+    fitted = engine.fit(triple.train, request, progress=progress, hold_constants=False)
     if fitted.interrupted:
         raise KeyboardInterrupt
     started = time.perf_counter()
@@ -281,8 +308,7 @@ def _trained(network: Model, history: train.History | None) -> dict[str, Any]:
     best = None if history is None or history.best_epoch is None else history.epochs[history.best_epoch - 1]
     return {
         "parameters": sum(weight.numel() for weight in network.parameters() if weight.requires_grad),
-        "epochs": 0 if history is None else len(history.epochs),
-        "best_epoch": None if history is None else history.best_epoch,
         "validation_loss": None if best is None else best.validation_loss,
-        "train_seconds": 0.0 if history is None else history.seconds,
+        "latency_ms": measure.latency_of_zeros(network),
+        **measure.training_facts(history),
     }

@@ -1,18 +1,23 @@
 """A detection result: one flat row that stands by itself."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
 from rearview.bench.row import Line
 
-SCHEMA = 1
+SCHEMA = 2
+
+EARLIER = {1: 53}
+"""Columns of the versions before."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DetectionRow(Line):
-    """One run of one network on one labelled set with one seed; what a protocol does not measure is empty."""
+    """One run of one network on one labelled set with one seed; what was not measured is empty."""
 
     VERSION: ClassVar[int] = SCHEMA
+    EARLIER: ClassVar[Mapping[int, int]] = EARLIER
     CONFIGURATION: ClassVar[tuple[str, ...]] = (
         "dataset", "values_sha256", "protocol", "mode", "lookback", "stride", "threshold_rule", "balance", "model",
         "attention", "attention_settings", "settings", "training", "seed",
@@ -56,7 +61,7 @@ class DetectionRow(Line):
     """Rows that were judged; under published:tslib windows times their length."""
     anomalous: int
     flagged: int
-    threshold: float
+    threshold: float | None
     """The pooled one where entities have their own."""
     precision: float | None
     """Rows counted one by one at the threshold; empty where nothing was flagged."""
@@ -83,3 +88,18 @@ class DetectionRow(Line):
     """Scoring the test rows, judging aside."""
     total_seconds: float
     created: str
+    status: str = "done"
+    """done; or failed: the run broke off, `problem` says why and there are no measures."""
+    problem: str = ""
+    habits: str = ""
+    """What the protocol did when the row was made, a sentence after another."""
+    loop: str = ""
+    """How the training step ran: eager, captured (in a CUDA graph), compiled, or compiled+captured."""
+    setup_seconds: float | None = None
+    """Time of compiling and capturing, part of `train_seconds`."""
+    windows_per_second: float | None = None
+    """Training windows visited per second of `train_seconds`."""
+    peak_memory_bytes: int | None = None
+    """Most memory held during the run: by torch on a CUDA device; else by the whole process, libraries included."""
+    latency_ms: float | None = None
+    """Median time of the forward pass of one window, in milliseconds."""

@@ -26,11 +26,6 @@ def failed_row(run: Mapping[str, Any], problem: Exception) -> Row:
         rows=0,
         channels=0,
         borders="{}",
-        version=__version__,
-        commit=origin.commit(),
-        device=str(run.get("device", "")),
-        torch=str(torch.__version__),
-        threads=torch.get_num_threads(),
         parameters=0,
         train_windows=0,
         validation_windows=0,
@@ -47,10 +42,22 @@ def failed_row(run: Mapping[str, Any], problem: Exception) -> Row:
         windows_per_second=None,
         peak_memory_bytes=None,
         latency_ms=math.nan,
-        created=datetime.now(UTC).isoformat(timespec="seconds"),
-        status="failed",
-        problem=" ".join(f"{type(problem).__name__}: {problem}".split()),
+        **broken_off(run, problem),
     )
+
+
+def broken_off(run: Mapping[str, Any], problem: Exception) -> dict[str, Any]:
+    """The columns that are filled whatever went wrong."""
+    return {
+        "version": __version__,
+        "commit": origin.commit(),
+        "device": str(run.get("device", "")),
+        "torch": str(torch.__version__),
+        "threads": torch.get_num_threads(),
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "status": "failed",
+        "problem": " ".join(f"{type(problem).__name__}: {problem}".split()),
+    }
 
 
 def settled(run: Mapping[str, Any]) -> dict[str, Any]:
@@ -63,24 +70,32 @@ def _configuration(run: Mapping[str, Any]) -> dict[str, Any]:
         return settled(run)
     except Exception:
         # Whatever kept the run from being settled is the problem that the row tells already.
-        spec = run["attention"] or {}
         return {
+            **parts(run),
             "dataset": run["dataset"],
             "values_sha256": "",
             "protocol": run["protocol"],
             "lookback": run["lookback"],
             "horizon": run["horizon"],
             "model": run["model"],
-            "attention": spec if isinstance(spec, str) else spec.get("name", ""),
-            "attention_settings": "{}" if isinstance(spec, str) else as_json(spec),
             "calendar": "",
-            "settings": as_json(run["settings"] or {}),
-            "training": as_json(run["training"] or {}),
             "seed": run["seed"],
             "loss": str(run["loss"] or "mse"),
             "adapters": as_json(list(run["adapters"])),
             "budget": as_json(_budget(run)),
         }
+
+
+def parts(run: Mapping[str, Any]) -> dict[str, str]:
+    """Mechanism, network and training as they were asked for."""
+    spec = run.get("attention") or {}
+    given = {"name": spec} if isinstance(spec, str) else dict(spec)
+    return {
+        "attention": str(given.pop("name", "")),
+        "attention_settings": as_json(given),
+        "settings": as_json(run.get("settings") or {}),
+        "training": as_json(run.get("training") or {}),
+    }
 
 
 def _budget(run: Mapping[str, Any]) -> dict[str, Any]:

@@ -12,6 +12,13 @@ from rearview.bench.detection_row import DetectionRow
 from rearview.bench.row import Line, Row
 from rearview.errors import InputError, did_you_mean
 
+METRICS = {
+    "mse": "MSE", "mae": "MAE", "accuracy": "Accuracy", "macro_f1": "Macro F1", "f1": "F1",
+    "adjusted_f1": "Adjusted F1", "auc_pr": "AUC-PR", "vus_pr": "VUS-PR", "range_f1": "Range F1",
+    "event_f1": "Event F1", "adjusted_f1_by_chance": "Adjusted F1 by chance",
+}  # fmt: skip
+"""Column -> the measure's name."""
+
 
 @dataclass(frozen=True, slots=True)
 class Task:
@@ -19,13 +26,24 @@ class Task:
 
     name: str
     metrics: tuple[str, ...]
-    """Columns, the one that decides first."""
+    """Columns, the one that decides first where `deciding` names no other."""
     lower_is_better: bool
     kind: type[Line]
     printed: Mapping[str, str] = field(default_factory=dict, compare=False)
     """The papers' name of a measure -> our column, where they differ or few are compared."""
     chance: Mapping[str, str] = field(default_factory=dict, compare=False)
     """A measure -> the column of what guessing gets by it, where that is more than nothing."""
+    deciding: Mapping[str, str] = field(default_factory=dict, compare=False)
+    """A protocol -> the measure that candidates are ranked by under it, where that is another."""
+
+    def measures(self, protocol: str) -> tuple[str, ...]:
+        """The columns, the one that decides under a protocol first."""
+        first = self.deciding.get(protocol, self.metrics[0])
+        return first, *(metric for metric in self.metrics if metric != first)
+
+    def decides(self, protocol: str) -> str:
+        """The measure that candidates are ranked by under a protocol."""
+        return self.measures(protocol)[0]
 
     def column(self, printed: str) -> str:
         """Our column of a measure that papers print."""
@@ -38,11 +56,12 @@ CLASSIFICATION = Task(
 )
 DETECTION = Task(
     protocols.DETECTION,
-    ("f1", "adjusted_f1", "auc_pr", "vus_pr", "range_f1", "event_f1"),
+    ("auc_pr", "f1", "adjusted_f1", "vus_pr", "range_f1", "event_f1"),  # first what needs no threshold
     False,
     DetectionRow,
     printed={"f1": "adjusted_f1"},  # the field's F1 of detection is the point-adjusted one
     chance={"adjusted_f1": "adjusted_f1_by_chance"},
+    deciding={"published:tslib": "adjusted_f1"},
 )
 TASKS = (FORECASTING, CLASSIFICATION, DETECTION)
 
@@ -57,6 +76,8 @@ def read(path: Path) -> tuple[Task, list[Any]]:
     for task in TASKS:
         if header in _headers(task.kind):
             return task, results.read(path, task.kind)
+    for task in TASKS:
+        results.refuse_newer(path, path.read_bytes(), task.kind)
     raise _refusal(path, header)
 
 

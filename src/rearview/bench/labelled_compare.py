@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from rearview.bench import budget, kinds
-from rearview.bench.boards import once
+from rearview.bench.boards import failed, once
 from rearview.bench.candidates import candidates
 from rearview.bench.compare import Comparison, alike, as_asked
 from rearview.bench.experiments import Experiment, LabelledCell
@@ -21,18 +21,21 @@ from rearview.bench.row import as_json
 def compare(experiment: Experiment, rows: Sequence[Any], protocol: str | None = None) -> list[Comparison]:
     """Every printed number of an experiment beside our rows of the protocol (the experiment's own unless given)."""
     task = kinds.get(experiment.task)
-    usable = [row for row in once(rows) if row.protocol == (protocol or experiment.protocol)]
+    wanted = protocol or experiment.protocol
+    usable = [row for row in once(rows) if row.protocol == wanted]
+    lost = [row for row in failed(rows) if row.protocol == wanted]
     found = []
     for cell in experiment.labelled:
-        made = own(cell, usable)
+        made, broken = own(cell, usable), bool(own(cell, lost))
         apart = {id(row): named.differences for row, named in zip(made, candidates(made), strict=True)}
         for ours in alike(made):
             numbers: list[Number | None] = [number for number in cell.numbers if number.metric in task.printed]
             for number in numbers or [None]:
-                own_measures = dict.fromkeys((task.metrics[0], *task.printed.values()))
+                own_measures = dict.fromkeys((task.decides(wanted), *task.printed.values()))
                 measures = own_measures if number is None else (task.column(number.metric),)
                 words = apart[id(ours[0])] if ours else ()
-                found += [replace(_comparison(task, cell, number, each, ours), apart=words) for each in measures]
+                beside = [_comparison(task, cell, number, each, ours) for each in measures]
+                found += [replace(one, broken=broken, apart=words) for one in beside]
     return found
 
 
@@ -108,6 +111,7 @@ def _mean(arm: Mapping[str, Comparison], shared: Sequence[str], every: int) -> C
         cell=replace(first.cell, dataset=f"mean of {len(over)} of {every} sets"),
         number=None if first.number is None else replace(first.number, value=float(np.mean(values)), note=doubtful),
         rows=rows,
+        broken=any(one.broken for one in arm.values()),
         mean=float(np.mean([one.mean for one in ours])) if ours else None,
         std=float(np.std(by_seed, ddof=1)) if len(by_seed) > 1 else None,
         shortfall=next((one.shortfall for one in ours if one.shortfall), ""),

@@ -1,12 +1,11 @@
 """Many runs of classification or detection: cells times seeds, skipping what is there, going on after a failure.
 
 Every run is appended to the results file as it ends, under a lock, so a sweep that is killed loses at most the runs in
-flight, and the next one goes on where it stopped. A run that fails is told, has no row, and is tried again next time.
+flight, and the next one goes on where it stopped. A run that fails is a row too; it is tried again by the next sweep.
 """
 
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from rearview.bench import kinds
@@ -17,18 +16,6 @@ from rearview.bench.sweep import Plan, Say, own_warnings_only
 from rearview.errors import SettingsError
 
 
-@dataclass(frozen=True, slots=True)
-class Ended:
-    """What came of a run: a row, or why there is none."""
-
-    row: Any | None
-    problem: str = ""
-
-    @property
-    def status(self) -> str:
-        return "failed" if self.row is None else "done"
-
-
 def sweep(
     task: str,
     cells: Iterable[LabelledCell],
@@ -37,8 +24,11 @@ def sweep(
     workers: int = 1,
     seconds: float | None = None,
     say: Say | None = None,
-) -> list[Ended]:
-    """The runs of all cells and seeds of a task, those that failed included; no run begins after `seconds`."""
+) -> list[Any]:
+    """The rows of all cells and seeds of a task, those that failed included; no run begins after `seconds`.
+
+    A run whose process is killed is a failed row.
+    """
     if workers < 1:
         raise SettingsError(f"workers is {workers}; it must be at least 1.")
     if reason := hindrance(task, plan.protocol):
@@ -52,7 +42,8 @@ def sweep(
     tell = say or (lambda sentence: None)
     if workers == 1:
         return [_told(run, attempt(run), tell) for run in runs if in_time(until)]
-    return [_told(run, ended or Ended(None, KILLED), tell) for run, ended in spread(attempt, runs, workers, until)]
+    found = spread(attempt, runs, workers, until)
+    return [_told(run, _failed(run, RuntimeError(KILLED)) if row is None else row, tell) for run, row in found]
 
 
 def hindrance(task: str, protocol: str) -> str:
@@ -79,8 +70,8 @@ def _check(task: str, plan: Plan) -> None:
     files.kept(plan.results, found.kind)
 
 
-def attempt(run: Mapping[str, Any]) -> Ended:
-    """One run; what goes wrong with it, the keyboard aside, is told by what is returned."""
+def attempt(run: Mapping[str, Any]) -> Any:
+    """One run; what goes wrong with it, the keyboard aside, becomes a row that says so."""
     import torch
 
     from rearview import bench
@@ -90,9 +81,16 @@ def attempt(run: Mapping[str, Any]) -> Ended:
     make: Callable[..., Any] = bench.classify if run["task"] == kinds.CLASSIFICATION.name else bench.detect
     with own_warnings_only():
         try:
-            return Ended(make(**run["asked"]))
+            return make(**run["asked"])
         except Exception as problem:
-            return Ended(None, " ".join(f"{type(problem).__name__}: {problem}".split()))
+            return _failed(run, problem)
+
+
+def _failed(run: Mapping[str, Any], problem: Exception) -> Any:
+    """The row of a run that broke off, added to the results."""
+    from rearview.bench.labelled_failed import failed_row
+
+    return files.append(run["asked"]["results"], failed_row(kinds.get(run["task"]), run["asked"], problem))
 
 
 def _threads(workers: int) -> int | None:
@@ -120,13 +118,13 @@ def _run(task: str, cell: LabelledCell, plan: Plan, seed: int, threads: int | No
     return {"task": task, "label": cell.label, "threads": threads, "asked": asked}
 
 
-def _told(run: Mapping[str, Any], ended: Ended, tell: Say) -> Ended:
+def _told(run: Mapping[str, Any], row: Any, tell: Say) -> Any:
     asked = run["asked"]
     what = f"{asked['dataset']} {run['label']} {asked['protocol']} seed {asked['seed']}"
-    if ended.row is None:
-        tell(f"{what}: failed: {ended.problem}")
-        return ended
-    columns = [column for column in kinds.get(run["task"]).metrics if getattr(ended.row, column) is not None]
-    measures = ", ".join(f"{column} {getattr(ended.row, column):.4f}" for column in columns)
-    tell(f"{what}: {measures} ({ended.row.total_seconds:.0f} s)")
-    return ended
+    if row.status == "failed":
+        tell(f"{what}: failed: {row.problem}")
+        return row
+    columns = [column for column in kinds.get(run["task"]).metrics if getattr(row, column) is not None]
+    measures = ", ".join(f"{column} {getattr(row, column):.4f}" for column in columns)
+    tell(f"{what}: {measures} ({row.total_seconds:.0f} s)")
+    return row

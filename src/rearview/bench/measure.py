@@ -1,11 +1,13 @@
-"""What a run is judged by: test errors pooled over every cell, latency and peak memory."""
+"""What a run is judged by: test errors pooled over every cell, what training took, latency and peak memory."""
 
 import math
 import statistics
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -15,8 +17,8 @@ from torch import Tensor
 from rearview.data.window import Source
 from rearview.models.contract import Model
 from rearview.tasks.forecast import Forecast
-from rearview.train import TrainingError
-from rearview.train.measure import autocast
+from rearview.train import History, TrainingError
+from rearview.train.measure import autocast, evaluating
 from rearview.train.settings import Precision
 
 _WARM_UPS, _REPEATS = 5, 30
@@ -68,17 +70,46 @@ def errors(
     return found
 
 
+def training_facts(history: History | None) -> dict[str, Any]:
+    """The columns that training fills in rows of every task; None: nothing was trained."""
+    if history is None:
+        return {"epochs": 0, "best_epoch": None, "train_seconds": 0.0, "windows_per_second": None, "loop": "eager"}
+    return {
+        "epochs": len(history.epochs),
+        "best_epoch": history.best_epoch,
+        "train_seconds": history.seconds,
+        "windows_per_second": history.windows / history.seconds,
+        "loop": "+".join(word for word in ("compiled", "captured") if getattr(history, word)) or "eager",
+        "setup_seconds": history.preparing_seconds,
+    }
+
+
 def latency(network: Model, source: Source, precision: Precision = "float32") -> float:
     """Median time of a forward pass of one window, in milliseconds."""
     first = torch.zeros(1, dtype=torch.int64)
     window = source.batch(first) if network.shape.future else source.pasts(first)
+    with autocast(source.device, precision):
+        return _median_ms(
+            lambda: network(window.past, window.past_marks, window.future_marks, mask=window.mask), source.device
+        )
+
+
+def latency_of_zeros(network: Model) -> float:
+    """The same of a window of zeros, for networks that are fed values alone."""
+    device = next((weight.device for weight in network.parameters()), torch.device("cpu"))
+    window = torch.zeros(1, network.shape.channels, network.shape.lookback, device=device)
+    with evaluating(network):
+        return _median_ms(lambda: network(window), device)
+
+
+def _median_ms(forward: Callable[[], object], device: torch.device) -> float:
     times = []
-    with torch.no_grad(), autocast(source.device, precision):
+    with torch.no_grad():
         for _ in range(_WARM_UPS + _REPEATS):
-            _wait(source.device)
+            _wait(device)
             started = time.perf_counter()
-            network(window.past, window.past_marks, window.future_marks, mask=window.mask)
-            _wait(source.device)
+            forward()
+            _wait(device)
             times.append(time.perf_counter() - started)
     return 1000 * statistics.median(times[_WARM_UPS:])
 

@@ -55,6 +55,11 @@ class Protocol:
             told += self._fields() if task == FORECASTING else []
         return told
 
+    def told(self, task: str) -> str:
+        """What it does in a task, a sentence after another, as a row keeps it."""
+        facts = [f"{fact[0].upper()}{fact[1:]}." for fact in self._fields()] if task == FORECASTING else []
+        return " ".join([*self.habits[task], *facts])
+
     def _fields(self) -> list[str]:
         """What the runner of forecasts reads."""
         facts = [
@@ -129,6 +134,8 @@ _ALL = (
                 "The last 20 % of each entity's training rows, held out, stop the training and draw the threshold; the "
                 "test rows are read once.",
                 "Overlapping windows are averaged to one score a row.",
+                "A channel that never varies in the training rows is scored like any other; `rearview detect` holds it "
+                "to its constant instead.",
                 "Every measure is taken of the rows as they are; beside the point-adjusted F1 stands that of as many "
                 "flags thrown at random.",
             ),
@@ -188,7 +195,7 @@ _ALL = (
                 "is 0.95 throughout, unless the schedule is one-cycle itself.",
                 _TIES,
                 _MEANS,
-                "Mask, alpha and look-back are picked by the test error in the paper's tables: not repeated, alpha is "
+                "Mask, alpha and look-back are picked by the test error in the paper's tables: not repeated, they are "
                 "chosen on validation here.",
                 "Table 1 needs a weight decay that is not in the release; tables S5 to S8 are the release's.",
                 _POOLED,

@@ -3,11 +3,15 @@
 A row is added by one write of one whole line under a lock, and flushed to the disk. What a power cut or a full disk can
 leave is a last line without its end: reading leaves it out and says so, and the next row takes its place. Every other
 line that can't be read is refused, because a result must not go missing in silence.
+
+A file of an earlier version gets the columns that came later with the first row that is added to it: a whole new file
+takes its place in one step, in which every older line stands as it was, with the defaults of those columns behind it.
 """
 
 import csv
 import io
 import os
+import stat
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -16,6 +20,7 @@ from typing import Any, overload
 
 from rearview.bench.row import AnyLine, Line, Row, from_cells
 from rearview.errors import InputError, RearviewWarning, SettingsError, did_you_mean
+from rearview.files import write_atomically
 
 
 @overload
@@ -28,13 +33,14 @@ def read(path: Path, kind: type[Any] = Row) -> list[Any]:
         content = path.read_bytes()
     except OSError as problem:
         raise InputError(f"The results file {path} can't be read ({problem.strerror}); check its name.") from problem
-    lines = _whole(path, content, kind).decode("utf-8", errors="replace").split("\n")
-    columns = lines[0].count(",") + 1
-    return [_row(path, number, line, columns, kind) for number, line in enumerate(lines[1:-1], start=2)]
+    return _rows(path, _whole(path, content, kind), kind)
 
 
 def append(path: Path, row: AnyLine, unless: Callable[[list[AnyLine]], Sequence[AnyLine]] | None = None) -> AnyLine:
     """Add a row to a results file, which is made where there is none; a row that can't be kept is told in the error.
+
+    One of an earlier version gets today's columns on that occasion: its rows keep their schema, and have the defaults
+    in what came later.
 
     `unless` picks from the rows of the file those that make this one needless: while it trained, another process may
     have made the same run. Where there are any, the last of them is returned and nothing is added; else the row is.
@@ -75,23 +81,37 @@ def kept(path: Path, kind: type[Any] = Row) -> list[Any]:
     """
     if path.exists():
         rows = read(path, kind)
-        place = path
-        if problem := _outgrown(path.read_bytes(), kind):
-            raise InputError(f"No row can be added to {path}: {problem}. What it holds can still be read and reported.")
+        places = [path]
+        if _outgrown(path.read_bytes(), kind):
+            places.append(path.resolve().parent)  # where the file that takes its place is written
     else:
         rows = []
-        place = next(folder for folder in path.absolute().parents if folder.exists())
-        if not place.is_dir():
-            raise InputError(f"The results file {path} can't be made: {place} is no folder; choose another place.")
-    if not os.access(place, os.W_OK):
-        raise InputError(f"The results file {path} can't be written: {place} is read-only; choose another place.")
+        places = [next(folder for folder in path.absolute().parents if folder.exists())]
+        if not places[0].is_dir():
+            raise InputError(f"The results file {path} can't be made: {places[0]} is no folder; choose another place.")
+    for place in places:
+        if not os.access(place, os.W_OK):
+            raise InputError(f"The results file {path} can't be written: {place} is read-only; choose another place.")
     return rows
+
+
+def refuse_newer(path: Path, content: bytes, kind: type[Line]) -> None:
+    """Refuse a file with rows of a version of rearview that came after this one, which may mean something else."""
+    header, *lines = content.split(b"\n")
+    marks = (line.partition(b",")[0] for line in lines)
+    newest = max((int(mark) for mark in marks if mark.isdigit()), default=0)
+    if newest > kind.VERSION and header.startswith(_headers(kind)[0].rstrip()):
+        raise InputError(
+            f"{path} holds rows of a newer version of rearview (schema {newest}; this one knows {kind.VERSION} and "
+            "those before); bring rearview up to date, or choose another file."
+        )
 
 
 def _whole(path: Path, content: bytes, kind: type[Line]) -> bytes:
     """The whole lines of a results file; half a last line is told, any other file refused."""
     end = content.rfind(b"\n") + 1
     whole, torn = content[:end], content[end:]
+    refuse_newer(path, whole, kind)
     current, *earlier = _headers(kind)
     if not (whole.startswith((current, *earlier)) if whole else current.startswith(torn)):
         raise InputError(
@@ -107,6 +127,12 @@ def _whole(path: Path, content: bytes, kind: type[Line]) -> bytes:
     return whole
 
 
+def _rows(path: Path, whole: bytes, kind: type[AnyLine]) -> list[AnyLine]:
+    lines = whole.decode("utf-8", errors="replace").split("\n")
+    columns = lines[0].count(",") + 1
+    return [_row(path, number, line, columns, kind) for number, line in enumerate(lines[1:-1], start=2)]
+
+
 def _row(path: Path, number: int, line: str, columns: int, kind: type[AnyLine]) -> AnyLine:
     try:
         cells = next(csv.reader([line], strict=True), [])
@@ -120,8 +146,9 @@ def _row(path: Path, number: int, line: str, columns: int, kind: type[AnyLine]) 
 
 def _write(handle: int, path: Path, line: bytes, kind: type[Line]) -> None:
     whole = _whole(path, path.read_bytes(), kind)
-    if problem := _outgrown(whole, kind):
-        raise InputError(problem)
+    if _outgrown(whole, kind):
+        _replace(path, _grown(path, whole, kind) + line)
+        return
     os.ftruncate(handle, len(whole))
     data = line if whole else _headers(kind)[0] + line
     written = os.write(handle, data)
@@ -130,16 +157,47 @@ def _write(handle: int, path: Path, line: bytes, kind: type[Line]) -> None:
     os.fsync(handle)
 
 
-def _outgrown(content: bytes, kind: type[Line]) -> str:
-    """Why a file of such rows takes no more of them, or nothing."""
-    if not content.startswith(_headers(kind)[1:]):
-        return ""
-    return f"its columns are those of an earlier version (now: schema {kind.VERSION}); begin another file"
+def _outgrown(content: bytes, kind: type[Line]) -> bool:
+    """Whether a file has the columns of an earlier version."""
+    return content.startswith(_headers(kind)[1:])
+
+
+def _grown(path: Path, whole: bytes, kind: type[Line]) -> bytes:
+    """The content of a file of an earlier version under the columns of today; a line that is no row is refused."""
+    _rows(path, whole, kind)
+    header, *lines = whole.split(b"\n")[:-1]
+    more = b"," + _line(kind.defaults(header.count(b",") + 1))
+    return b"".join([_headers(kind)[0], *(line + more for line in lines)])
+
+
+def _replace(path: Path, content: bytes) -> None:
+    """Put another file in the place of a results file, or of the one that a link of that name leads to."""
+    place = path.resolve()
+    mode = stat.S_IMODE(place.stat().st_mode)
+    write_atomically(place, content)
+    place.chmod(mode)
 
 
 @contextmanager
 def _locked(path: Path) -> Iterator[int]:
     """The file open for appending, and nobody else's until it is closed (where the system has such locks)."""
+    while True:
+        with _opened(path) as handle:
+            # While this process waited, another may have put a new file in the place of the one that is open.
+            if _is_at(path, handle):
+                yield handle
+                return
+
+
+def _is_at(path: Path, handle: int) -> bool:
+    try:
+        return os.path.samestat(os.fstat(handle), path.stat())
+    except FileNotFoundError:
+        return False
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[int]:
     handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
     try:
         try:

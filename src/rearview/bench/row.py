@@ -9,10 +9,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import astuple, dataclass, fields
 from typing import Any, ClassVar, TypeVar
 
-SCHEMA = 2
+SCHEMA = 3
 """The version of the columns; it grows when one is added, renamed or changes its meaning."""
 
-EARLIER = {1: 39}
+EARLIER = {1: 39, 2: 46}
 """Columns of the versions before: each added its own at the end, so older files are read, the new ones at defaults."""
 
 CONFIGURATION = (
@@ -58,7 +58,12 @@ class Line:
 
     def cells(self) -> list[str]:
         """The row as text, column by column; floats keep every digit."""
-        return ["" if value is None else str(value) for value in astuple(self)]
+        return [_cell(value) for value in astuple(self)]
+
+    @classmethod
+    def defaults(cls, columns: int) -> list[str]:
+        """As text: what a row written under the first `columns` columns has in those that came later."""
+        return [_cell(field.default) for field in fields(cls)[columns:]]
 
 
 AnyLine = TypeVar("AnyLine", bound=Line)
@@ -153,6 +158,8 @@ class Row(Line):
     """How the training step ran: eager, captured (in a CUDA graph), compiled, or compiled+captured."""
     setup_seconds: float = 0.0
     """Time of compiling and capturing, part of `train_seconds`."""
+    habits: str = ""
+    """What the protocol did when the row was made, a sentence after another; empty in rows from before it was kept."""
 
 
 COLUMNS = Row.columns()
@@ -169,6 +176,10 @@ def from_cells(kind: type[AnyLine], cells: Sequence[str], columns: int) -> AnyLi
         except ValueError:
             raise ValueError(f"its {field.name} is {cell!r}") from None
     return kind(**values)
+
+
+def _cell(value: Any) -> str:
+    return "" if value is None else str(value)
 
 
 def as_json(facts: Mapping[str, Any] | Sequence[Any]) -> str:

@@ -18,6 +18,7 @@ from rearview.bench import results as files
 from rearview.bench.asked import Around, Asked, ask, digest
 from rearview.bench.identity import same
 from rearview.bench.parts import Parts, cut
+from rearview.bench.protocols import FORECASTING
 from rearview.bench.row import Row, as_json
 from rearview.bench.tuning import Tuning
 from rearview.data import catalogue
@@ -27,6 +28,7 @@ from rearview.data.window import Source
 from rearview.errors import RearviewWarning, SettingsError
 from rearview.forecasting.engine import device_named
 from rearview.models.contract import Model
+from rearview.tasks import losses
 from rearview.tasks.forecast import Forecast
 from rearview.train import parallel
 
@@ -52,7 +54,7 @@ def run(
     checkpoint: Path | str | None = None,
     resume: bool = False,
     presets: str | None = None,
-    loss: str | Mapping[str, Any] | None = None,
+    loss: losses.Spec | None = None,
     adapters: Around = (),
     candidates: Sequence[Mapping[str, Any]] = (),
     tuning: Tuning | None = None,
@@ -66,9 +68,10 @@ def run(
     returned), and one that was cut off goes on from its checkpoint. Ctrl-C leaves no row.
 
     `presets` names whose published settings these are and `loss` what training minimises (the protocol's unless
-    given); `adapters` stand around the network, and can be one of its `settings` as well. With `candidates`, settings
-    that are tried one after the other, or `tuning`, which draws them (`rearview.bench.search` tells their names), each
-    is trained alike, the one with the lowest validation loss is tested, and the row's budget says so.
+    given), by name or with settings as {"name": "fredf", "time_share": 0.3}; `adapters` stand around the network, and
+    can be one of its `settings` as well. With `candidates`, settings that are tried one after the other, or `tuning`,
+    which draws them (`rearview.bench.search` tells their names), each is trained alike, the one with the lowest
+    validation loss is tested, and the row's budget says so.
     """
     started = time.perf_counter()
     code = origin.commit()
@@ -100,10 +103,12 @@ def run(
     def there(rows: Sequence[Row]) -> list[Row]:
         return same(rows, configuration)
 
+    saved = None if folder is None else folder / f"{digest(configuration)}.safetensors"
     if resume and (made := there(rows)):
+        if saved is not None:
+            saved.unlink(missing_ok=True)  # left behind by a run that was killed just after its row was written
         return made[-1]
     parts = cut(panel, asked.dataset, lookback, horizon)
-    saved = None if folder is None else folder / f"{digest(configuration)}.safetensors"
 
     def tried(asked: Asked) -> tuple["_Trial", _Fitted]:
         trial = _Trial.begin(asked, panel, parts, place)
@@ -118,7 +123,8 @@ def run(
         **_facts(trial, data_dir, panel, place),
         commit=code,
         **trial.test(fitted),
-        **_training_facts(fitted),
+        **measure.training_facts(fitted.history),
+        habits=chosen.protocol.told(FORECASTING),
         peak_memory_bytes=memory.read(),
         total_seconds=time.perf_counter() - started + fitted.earlier_seconds,
         created=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -157,7 +163,7 @@ class _Trial:
     @staticmethod
     def begin(asked: Asked, panel: Panel, parts: Parts, device: torch.device) -> "_Trial":
         """Data on the device and a network with its first weights."""
-        task = Forecast(asked.horizon, **asked.loss)
+        task = Forecast(asked.horizon, asked.loss)
         which = parts.train + parts.validation + parts.test
         source = Source(
             panel, parts.scaler, which, asked.lookback, asked.horizon, device=device, calendar=asked.calendar
@@ -259,20 +265,6 @@ def _facts(trial: _Trial, data_dir: Path | str | None, panel: Panel, device: tor
         "device": origin.device_words(device),
         "torch": str(torch.__version__),
         "threads": torch.get_num_threads(),
-    }
-
-
-def _training_facts(fitted: _Fitted) -> dict[str, Any]:
-    history = fitted.history
-    if history is None:
-        return {"epochs": 0, "best_epoch": None, "train_seconds": 0.0, "windows_per_second": None}
-    return {
-        "epochs": len(history.epochs),
-        "best_epoch": history.best_epoch,
-        "train_seconds": history.seconds,
-        "windows_per_second": history.windows / history.seconds,
-        "loop": "+".join(word for word in ("compiled", "captured") if getattr(history, word)) or "eager",
-        "setup_seconds": history.preparing_seconds,
     }
 
 

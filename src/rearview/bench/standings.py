@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from rearview.bench import budget, footing, statistics
 from rearview.bench.boards import Board, Entry, Score
 from rearview.bench.boards import boards as remade
-from rearview.bench.kinds import Task
+from rearview.bench.kinds import METRICS, Task
 
 Block = tuple[Any, ...]
 
@@ -41,10 +41,15 @@ class Standing:
     """What sets these runs of a network apart from others of it, which are compared by themselves."""
 
     @property
+    def measure(self) -> str:
+        """What candidates are ranked by, in words."""
+        return METRICS[self.task.decides(self.protocol)]
+
+    @property
     def title(self) -> str:
         who = f"mechanisms in {self.model}" if self.model else "every candidate"
         footing = f", {self.footing}" if self.footing else ""
-        return f"{self.task.name.capitalize()}, {self.protocol}: {who}{footing}"
+        return f"{self.task.name.capitalize()}, {self.protocol}, by {self.measure}: {who}{footing}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,12 +70,13 @@ class Contrast:
 
 @dataclass(frozen=True, slots=True)
 class Sided:
-    """One candidate on one block under several protocols."""
+    """One candidate on one block under several protocols, by one measure."""
 
     task: Task
     dataset: str
     horizon: int | None
     name: str
+    metric: str
     scores: Mapping[str, Score]
     """By protocol, `clean` first."""
 
@@ -121,18 +127,22 @@ def contrasts(standing: Standing) -> list[Contrast]:
 
 
 def sided(boards: Sequence[Board]) -> list[Sided]:
-    """Every candidate that was run on one block under more than one protocol."""
-    gathered: dict[Block, dict[str, Score]] = defaultdict(dict)
+    """Every candidate that was run on one block under more than one protocol, by the measures that decide under them.
+
+    A measure that only one of the protocols has is left out: there is nothing to compare.
+    """
+    gathered: dict[Block, dict[str, Entry]] = defaultdict(dict)
     for board in boards:
         for entry in board.entries:
-            if entry.score:
-                key = (entry.task, entry.dataset, entry.horizon, entry.label, entry.lookback)
-                gathered[key][entry.protocol] = entry.score
-    return [
-        Sided(task, dataset, horizon, f"{label}, lookback={lookback}", dict(sorted(scores.items())))
-        for (task, dataset, horizon, label, lookback), scores in gathered.items()
-        if len(scores) > 1
-    ]
+            key = (entry.task, entry.dataset, entry.horizon, entry.label, entry.lookback)
+            gathered[key][entry.protocol] = entry
+    found = []
+    for (task, dataset, horizon, label, lookback), entries in gathered.items():
+        for metric in dict.fromkeys(task.decides(protocol) for protocol in entries):
+            scores = {one: entry.scores[metric] for one, entry in sorted(entries.items()) if metric in entry.scores}
+            if len(scores) > 1:
+                found.append(Sided(task, dataset, horizon, f"{label}, lookback={lookback}", metric, scores))
+    return found
 
 
 def _standing(

@@ -19,7 +19,7 @@ from rearview.bench.candidates import in_short, particulars
 from rearview.bench.claim import claimed
 from rearview.bench.experiments import Cell
 from rearview.bench.identity import same
-from rearview.bench.pool import KILLED, in_time, spread
+from rearview.bench.pool import KILLED, Done, done, in_time, retold, spread
 from rearview.bench.row import Row
 from rearview.errors import RearviewWarning, SettingsError
 
@@ -184,7 +184,7 @@ def _spread_on(ray: Any, runs: Sequence[Mapping[str, Any]], until: float | None,
     """Every run as a task of the cluster that `ray` speaks to."""
     resources = ray.cluster_resources()
     on_gpu = any(run["device"] in ("auto", "cuda") for run in runs) and resources.get("GPU", 0) >= 1
-    task = ray.remote(num_gpus=1 if on_gpu else 0)(attempt)
+    task = ray.remote(num_gpus=1 if on_gpu else 0)(_elsewhere)
     at_once = max(1, int(resources.get("GPU" if on_gpu else "CPU", 1)))
     rows: list[Row] = []
     waiting: deque[Mapping[str, Any]] = deque()
@@ -194,6 +194,7 @@ def _spread_on(ray: Any, runs: Sequence[Mapping[str, Any]], until: float | None,
         rows += [_told(row, tell) for row in there[-1:]]
         waiting.extend([] if there else [run])
     running: dict[Any, Mapping[str, Any]] = {}
+    said = set[str]()
     while True:
         while waiting and len(running) < at_once and in_time(until):
             run = waiting.popleft()
@@ -204,10 +205,15 @@ def _spread_on(ray: Any, runs: Sequence[Mapping[str, Any]], until: float | None,
         [ended], _ = ray.wait(list(running), num_returns=1)
         run = running.pop(ended)
         try:
-            row = _added(run, ray.get(ended))
+            row = _added(run, retold(ray.get(ended), said))
         except ray.exceptions.RayError as problem:
             row = _lost(run, f"Ray lost this run: {problem}")
         rows.append(_told(row, tell))
+
+
+def _elsewhere(run: Mapping[str, Any]) -> Done:
+    """One run on another machine, and what was warned of there."""
+    return done(attempt, run)
 
 
 def _added(run: Mapping[str, Any], row: Row) -> Row:
