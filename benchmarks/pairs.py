@@ -7,7 +7,8 @@
 A pair is two runs that differ in their attention alone: one data set, horizon, network, protocol and seed. Seeds of
 one data set are no independent trials, so p over pairs measures consistency; `--means` pairs means over seeds instead,
 a stricter question with fewer blocks. Wilcoxon's signed-rank test, two-sided; Holm's correction over the mechanisms of
-a protocol and network, or of a protocol alone with `--pool`.
+a protocol and network, or of a protocol alone with `--pool`. Mean ranks, softmax among them, are over the runs (or
+means) that every mechanism of the table has.
 """
 
 import argparse
@@ -16,8 +17,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 from _evidence import Missing, Row, grouped, name, rows
-from rearview.bench.statistics import holm, signed_rank
+from rearview.bench.statistics import average_ranks, holm, signed_rank
 
 HOME = Path(__file__).resolve().parents[1]
 BLOCK = ("dataset", "lookback", "horizon", "model", "settings", "training", "balance", "seed")
@@ -35,6 +38,18 @@ class Against:
     """Mean relative change of the measure."""
     p_value: float
     corrected: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Ranks:
+    """Mechanisms and softmax by mean rank, the best first, over what all of them have."""
+
+    blocks: int
+    by_name: dict[str, float]
+
+    def __str__(self) -> str:
+        listed = "; ".join(f"{arm} {rank:.2f}" for arm, rank in self.by_name.items())
+        return f"mean rank of {len(self.by_name)} over the {self.blocks} that all have: {listed}"
 
 
 def main() -> None:
@@ -58,11 +73,14 @@ def main() -> None:
         for line in table:
             told = f"{line.name:40} {line.pairs:5} {line.better:6} {100 * line.change:+7.1f}%"
             print(f"{told} {line.p_value:7.4f} {line.corrected:7.4f}")
+        ranks = ranked(part, asked.column, more_is_better=asked.more_is_better, means=asked.means)
+        if table and ranks:
+            print(ranks)
 
 
 def against(part: Sequence[Row], column: str, *, more_is_better: bool, means: bool) -> list[Against]:
     """Every mechanism of some rows beside softmax, where both have runs."""
-    by_name = {arm: _blocks(of, column, means) for arm, of in grouped(part, name).items()}
+    by_name = _by_name(part, column, means)
     plain = by_name.pop("softmax", {})
     lines = []
     for arm, blocks in by_name.items():
@@ -79,6 +97,23 @@ def against(part: Sequence[Row], column: str, *, more_is_better: bool, means: bo
         for line, p in zip(lines, corrected, strict=True)
     ]
     return sorted(whole, key=lambda line: line.change, reverse=more_is_better)
+
+
+def ranked(part: Sequence[Row], column: str, *, more_is_better: bool, means: bool) -> Ranks | None:
+    """Mean ranks of all that share a run with softmax, and of softmax; None where no run is shared by all of them."""
+    by_name = _by_name(part, column, means)
+    plain = by_name.get("softmax", {})
+    arms = {arm: blocks for arm, blocks in by_name.items() if blocks.keys() & plain.keys()}
+    shared = [block for block in plain if all(block in blocks for blocks in arms.values())]
+    if len(arms) < 2 or not shared:
+        return None
+    scores = np.array([[blocks[block] for blocks in arms.values()] for block in shared])
+    found = dict(zip(arms, average_ranks(scores, lower_is_better=not more_is_better).tolist(), strict=True))
+    return Ranks(len(shared), dict(sorted(found.items(), key=lambda one: one[1])))
+
+
+def _by_name(part: Sequence[Row], column: str, means: bool) -> dict[str, dict[tuple[str, ...], float]]:
+    return {arm: _blocks(of, column, means) for arm, of in grouped(part, name).items()}
 
 
 def _blocks(part: Sequence[Row], column: str, means: bool) -> dict[tuple[str, ...], float]:

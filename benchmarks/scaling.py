@@ -6,10 +6,9 @@
     python benchmarks/scaling.py --out results/scaling.csv --figure results/scaling.svg     draws what is there
 
 The sizes are those of figures 4 and 5 of the MICA paper: 7 to 600 channels at 96 steps, and 64 to 8,192 steps of 7
-channels, 48 steps ahead. Every Transformer has the paper's sizes: 4 blocks of width 256 with 4 heads, 1,024 inside the
-feed-forward part, patches of 8. GFLOPs are those of one window, as the paper prints them; latency and memory are those
-of a batch. Memory is what is held beyond the network itself, at most: torch's own account on a GPU, on a CPU the
-tensors alive between operations.
+channels, 48 steps ahead. Networks have the sizes of the paper's tables (`rearview reproduce mica --table T7`). GFLOPs
+are those of one window, as the paper prints them; latency and memory are those of a batch. Memory is what is held
+beyond the network itself, at most: torch's own account on a GPU, on a CPU the tensors alive between operations.
 """
 
 import argparse
@@ -19,7 +18,6 @@ import statistics
 import time
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -30,6 +28,8 @@ from _curves import Panel, draw
 from _held import held
 from _rows import Row, append, origin, show
 from rearview import models
+from rearview.bench.cost_tables import CostCell, cells
+from rearview.bench.cost_times import network_name
 from rearview.bench.origin import device_words
 from rearview.models.costs import cost
 from rearview.train.capture import Graph, attempt
@@ -44,33 +44,16 @@ MIB = 1 << 20
 WANTED = 1.5
 """How many times the latency of PatchTST its form with MICA may take at 600 channels; the paper's own: 1.9."""
 SHOWN = ("network", "channels", "lookback", "gflops", "latency_ms", "peak_mib", "preparing_seconds", "note")
+NETWORKS = (
+    "patchtst", "patchtst+mica", "moment+mica", "itransformer", "itransformer_t5", "crossformer", "timer_xl", "tsmixer",
+    "mlp",
+)  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class Case:
-    """A network of the figures."""
-
-    model: str
-    settings: dict[str, Any]
-    attention: dict[str, Any] | None = None
-
-
-def _cases() -> dict[str, Case]:
-    sizes = {"width": 256, "heads": 4, "depth": 4, "feed_forward": 1024, "dropout": 0.0}
-    patches = {"patch": 8, "stride": 8}
-    patchtst = {**sizes, **patches, "head_width": 32, "positions": "standardised", "residual_scores": False}
-    mica = {"name": "mica", "gate": "mlp_query", "mlp_layers": 2}
-    return {
-        "patchtst": Case("patchtst", patchtst),
-        "patchtst+mica": Case("patchtst", patchtst, mica),
-        "moment+mica": Case("moment", {**sizes, **patches}, mica),
-        "itransformer": Case("itransformer", {**sizes, "head_width": 32}),
-        "itransformer_t5": Case("itransformer_t5", sizes),
-        "crossformer": Case("crossformer", {**sizes, "patch": 8}),
-        "timer_xl": Case("timer_xl", {**sizes, "patch": 8, "output_patch": STEPS}),
-        "tsmixer": Case("tsmixer", {"width": 64}),
-        "mlp": Case("mlp", {"width": 256}),
-    }
+def _cases() -> dict[str, CostCell]:
+    """The networks of the figures, at the sizes of the paper's tables 5 and 7."""
+    found = {network_name(cell): cell for table in ("T5", "T7") for cell in cells("mica", table)}
+    return {name: found[name] for name in NETWORKS}
 
 
 CASES = _cases()
@@ -126,7 +109,7 @@ def measure(network: str, sweep: str, size: int, asked: argparse.Namespace) -> R
     """The row of a network at one size."""
     case = CASES[network]
     sizes: dict[str, Any] = {"channels": CHANNELS, "lookback": LOOKBACK, "steps": STEPS, sweep: size}
-    counted = cost(case.model, **sizes, attention=case.attention, **case.settings)
+    counted = cost(case.model, **sizes, attention=case.attention, **(case.settings or {}))
     try:
         timed = _timed(case, sizes, asked)
     except torch.OutOfMemoryError:
@@ -147,9 +130,10 @@ def measure(network: str, sweep: str, size: int, asked: argparse.Namespace) -> R
     }
 
 
-def _timed(case: Case, sizes: dict[str, Any], asked: argparse.Namespace) -> Row:
+def _timed(case: CostCell, sizes: dict[str, Any], asked: argparse.Namespace) -> Row:
     torch.manual_seed(0)
-    model = models.create(case.model, **sizes, attention=case.attention, **case.settings).eval().to(asked.device)
+    network = models.create(case.model, **sizes, attention=case.attention, **(case.settings or {}))
+    model = network.eval().to(asked.device)
     past = torch.randn(asked.batch, sizes["channels"], sizes["lookback"], device=asked.device)
     run, note = Compiled(model) if "compiled" in asked.mode else model, ""
     with torch.no_grad():

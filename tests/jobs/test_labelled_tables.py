@@ -12,7 +12,8 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[1] / "classifying"))
 from small_sets import waves, write_ts
 
-from rearview.bench import detection, experiments, labelled_compare, labelled_sweep, protocols, published
+from rearview import models
+from rearview.bench import boards, detection, experiments, labelled_compare, labelled_sweep, protocols, published
 from rearview.bench.classification_row import ClassificationRow
 from rearview.bench.detection_row import DetectionRow
 from rearview.bench.experiments import LabelledCell
@@ -119,7 +120,7 @@ def test_runs_are_shared_among_workers(archive, tmp_path):
     plan = small_plan(archive, tmp_path)
     told = []
     made = labelled_sweep.sweep("classification", cells, plan, workers=2, say=told.append)
-    assert sorted(ended.row.attention for ended in made) == sorted(cell.attention["name"] for cell in cells)
+    assert sorted(row.attention for row in made) == sorted(cell.attention["name"] for cell in cells)
     assert len(read(tmp_path / "rows.csv", ClassificationRow)) == 2
     assert all("clean seed 1: accuracy " in sentence for sentence in told)
 
@@ -128,11 +129,40 @@ def test_a_run_that_fails_is_told_and_none_begins_late(archive, tmp_path):
     plan = small_plan(archive, tmp_path)
     told = []
     missing = LabelledCell("Nowhere", "patchtst_tslib", {"name": "softmax"})
-    [ended] = labelled_sweep.sweep("classification", [missing], plan, say=told.append)
-    assert (ended.row, ended.status) == (None, "failed")
-    assert "Nowhere_TRAIN.ts" in told[-1]
     assert labelled_sweep.sweep("classification", [missing], plan, seconds=0) == []
     assert not (tmp_path / "rows.csv").exists()
+    [row] = labelled_sweep.sweep("classification", [missing], plan, say=told.append)
+    assert (row.status, row.dataset, row.seed, row.accuracy) == ("failed", "Nowhere", 1, None)
+    assert "Nowhere_TRAIN.ts" in row.problem
+    assert told == [f"Nowhere patchtst_tslib + softmax clean seed 1: failed: {row.problem}"]
+    assert read(tmp_path / "rows.csv", ClassificationRow) == [row]
+
+
+def test_a_run_that_failed_is_compared_as_such_until_it_comes_to_an_end(archive, tmp_path, capsys, monkeypatch):
+    arguments = ["reproduce", "toa", "--table", "T8", "--dataset", "basicmotions", "--attention", "hyperglu"]
+    arguments += ["--results", str(tmp_path / "rows.csv"), "--seeds", "1"]
+    options = ["--data-dir", str(archive), "--device", "cpu", "--train", "epochs=1"]
+    with monkeypatch.context() as patch:
+        patch.setattr("rearview.bench.classification.ts.read", lambda path: 1 / 0)
+        assert main([*arguments, *options]) == 1
+    capsys.readouterr()
+
+    def told() -> str:
+        assert main([*arguments, "--compare"]) == 0
+        return next(line for line in capsys.readouterr().out.splitlines() if line.startswith("BasicMotions "))
+
+    assert " failed " in told()
+    assert main([*arguments, *options]) == 0
+    [failed, done] = read(tmp_path / "rows.csv", ClassificationRow)
+    assert (failed.status, failed.problem) == ("failed", "ZeroDivisionError: division by zero")
+    assert boards.failed([failed]) == [failed]
+    assert boards.failed([failed, done]) == []
+    line = told()
+    assert "failed" not in line
+    assert f"Accuracy  {done.accuracy:.4g}  -" in line  # one seed
+    monkeypatch.setattr("rearview.bench.classification.ts.read", lambda path: 1 / 0)
+    assert main([*arguments, *options]) == 0  # it is there
+    assert len(read(tmp_path / "rows.csv", ClassificationRow)) == 2
 
 
 def test_a_table_of_which_every_run_failed_ends_badly(archive, tmp_path, capsys, monkeypatch):
@@ -153,7 +183,7 @@ def test_a_table_of_which_every_run_failed_ends_badly(archive, tmp_path, capsys,
         ("--table T8 --horizon 96", "toa:T8 has no run with --horizon 96. Known: none."),
         ("--table T8 --dataset Crickett", "toa:T8 has no run with --dataset Crickett. Did you mean 'Cricket'?"),
         ("--table T5", "Nothing of that can be run here"),
-        ("--table T11", "toa:T11 holds no runs of networks; it is made by benchmarks/scaling.py"),
+        ("--table text4.1", "toa:text4.1 holds no runs of networks; it is made by `rearview reproduce harmonic`"),
         ("--table T8 --results forecasts.csv", "forecasts.csv holds rows of detection, and those of classification"),
     ],
 )
@@ -172,9 +202,7 @@ def test_tasks_of_one_paper_keep_their_rows_apart(tmp_path, capsys):
     assert {task: place.name for task, place in places.items()} == {
         "detection": "rows-detection.csv", "forecasting": "rows.csv", "classification": "rows-classification.csv"
     }  # fmt: skip
-    assert reproduce._places(tmp_path / "rows.csv", asked[2:]) == {
-        "classification": tmp_path / "rows.csv", "forecasting": tmp_path / "rows.csv"
-    }  # fmt: skip
+    assert reproduce._places(tmp_path / "rows.csv", asked[2:]) == {"classification": tmp_path / "rows.csv"}
     (tmp_path / "rows.csv").touch()
     assert main(["reproduce", "toa", "--compare", "--results", str(tmp_path / "rows.csv")]) == 0
     printed = capsys.readouterr().out
@@ -183,7 +211,7 @@ def test_tasks_of_one_paper_keep_their_rows_apart(tmp_path, capsys):
 
 
 def classified(cell, accuracy, seed=0):
-    blank = {name: "1" for name in ClassificationRow.columns() if name != "schema"}
+    blank = {name: "1" for name in ClassificationRow.columns() if name not in ("schema", "status", "problem")}
     facts = {"dataset": cell.dataset, "model": cell.model, "attention": cell.attention["name"], "seed": seed}
     settings = {key: value for key, value in cell.attention.items() if key != "name"}
     texts = {"attention_settings": json.dumps(settings), "settings": "{}", "training": '{"epochs":100,"batch":16}'}
@@ -210,6 +238,11 @@ def test_a_table_of_means_is_compared_over_the_sets_that_all_arms_have(tmp_path,
     by_arm = {one.cell.label: one for one in labelled_compare.means(labelled_compare.compare(table, only))}
     assert by_arm["patchtst_tslib + softmax"].verdict == "reproduced"
     assert by_arm["patchtst_tslib + hyperglu"].verdict == "not run"
+    nothing = {"status": "failed", "accuracy": None, "macro_f1": None}
+    lost = [replace(row, **nothing) for row in rows if row.attention == "hyperglu"]
+    by_arm = {one.cell.label: one for one in labelled_compare.means(labelled_compare.compare(table, [*only, *lost]))}
+    assert by_arm["patchtst_tslib + hyperglu"].verdict == "failed"
+    assert by_arm["patchtst_tslib + softmax"].cell.dataset == "mean of 28 of 28 sets"  # as without them
     for row in rows:
         append(tmp_path / "rows.csv", row)
     assert main(["reproduce", "toa", "--table", "T4", "--compare", "--results", str(tmp_path / "rows.csv")]) == 0
@@ -223,8 +256,10 @@ def test_runs_of_one_cell_that_differ_are_told_apart():
     found = [one for one in labelled_compare.compare(table, rows) if one.cell is cell]
     assert [(one.mean, one.apart) for one in found] == [(0.5, ("training epochs=100",)), (0.9, ("training epochs=2",))]
     assert [one.shortfall for one in found] == ["", "2 of 100 epochs"]
-    ours = labelled_compare.compare(experiments.get("rearview", "detection"), [])
-    assert [one.metric for one in ours[:2]] == ["f1", "adjusted_f1"]  # no paper says which
+    # No paper says which measure: the one that decides under the protocol, and the field's.
+    asked = experiments.get("rearview", "detection")
+    assert [one.metric for one in labelled_compare.compare(asked, [])[:2]] == ["auc_pr", "adjusted_f1"]
+    assert {one.metric for one in labelled_compare.compare(asked, [], "published:tslib")} == {"adjusted_f1"}
 
 
 def test_cells_ask_for_options_that_rows_must_have():
@@ -240,6 +275,9 @@ def test_cells_ask_for_options_that_rows_must_have():
     ]
     assert labelled_compare.own(plain, rows) == rows[:1]
     assert labelled_compare.own(unbalanced, rows) == rows[1:]
+    labels = [cell.label for cell in table.labelled if cell.model == "transformer"]
+    assert labels == 3 * ["transformer + softmax, balance=False"]  # it normalises no window as it is
+    assert models.settings_of("transformer")().normalise == "none"
     rows[1].protocol = "published:tslib"  # which balances nothing, whatever is asked for
     assert labelled_compare.own(unbalanced, rows) == []
 

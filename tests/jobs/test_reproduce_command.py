@@ -55,6 +55,27 @@ def test_a_part_that_does_not_exist_is_refused(options, sentence, swept, capsys,
     assert swept == []
 
 
+@pytest.mark.parametrize(
+    ("arguments", "place"),
+    [
+        ("rbca --table S5 --dataset ETTh1", "ETTh1 is not at hand; get it from the ETT-small folder of zhouhaoyi"),
+        ("toa --dataset Heartbeat", "Heartbeat is not at hand; get it from https://www.timeseriesclassification.com"),
+        ("toa --dataset SMD", "SMD is not at hand; get it from "),
+    ],
+)
+def test_data_that_is_missing_is_named_with_its_source(arguments, place, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert main(["reproduce", *arguments.split(), "--data-dir", str(tmp_path), "--device", "cpu"]) == 1
+    assert place in capsys.readouterr().out
+
+
+def test_a_device_that_is_not_there_is_refused_before_any_row(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    arguments = ["bench", "--dataset", "Traffic-standin:500", "--model", "dlinear", "--device", "gpu"]
+    assert "There is no device 'gpu'; use auto, cpu or cuda." in refused(arguments, capsys)
+    assert not list(tmp_path.iterdir())
+
+
 def test_words_that_no_cell_has_together_are_refused(swept, capsys):
     arguments = ["reproduce", "toa", "--dataset", "PEMS03", "--horizon", "720", "--device", "cpu"]
     assert "toa has no run with --dataset PEMS03 --horizon 720 together" in refused(arguments, capsys)
@@ -156,6 +177,15 @@ def test_a_grid_leaves_out_pairs_that_do_not_go_together_and_says_why(swept, tmp
         ("dlinear", None, 192),
     ]  # fmt: skip
     assert "left out: itransformer with rbca: rbca fades keys by age" in capsys.readouterr().err
+
+
+def test_a_loss_is_given_by_name_or_with_its_settings(swept, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    asked = {"": None, "mae": "mae", "fredf:time_share=0.3": {"name": "fredf", "time_share": 0.3}}
+    for words in asked:
+        assert main([*BENCH, "--loss", words]) == 0
+    assert [sweep.cells[0].loss for sweep in swept] == list(asked.values())
+    assert [sweep.cells[0].label for sweep in swept] == ["patchtst", "patchtst + mae", "patchtst + fredf"]
 
 
 def test_a_grid_without_a_pair_that_goes_together_is_refused_before_any_row(swept, tmp_path, monkeypatch, capsys):
@@ -278,6 +308,18 @@ def test_what_can_not_be_tried_is_refused(options, sentence, swept, capsys):
     ("arguments", "code", "sentence"),
     [
         ("bench --dataset ETTh9 --model patchtst", 1, "there is no data set 'ETTh9'"),
+        (
+            "bench --dataset ASD --model patchtst",
+            1,
+            "`rearview bench` runs sets to forecast. ASD is a benchmark set of detection: `rearview reproduce rearview "
+            "--table detection --dataset ASD` runs it, and `rearview detect` takes its file (ASD.npz).",
+        ),
+        (
+            "bench --dataset libras --model patchtst",
+            1,
+            "Libras is a benchmark set of classification: `rearview reproduce rearview --table classification "
+            "--dataset Libras` runs it, and `rearview classify` takes its files (Libras_TRAIN.ts and Libras_TEST.ts).",
+        ),
         ("bench --dataset ETTh1 --model patchtst", 1, "ETTh1.csv, the file of ETTh1, was not found"),
         ("bench --dataset ETTh1 --model patchtst --attention sofmax", 1, "Did you mean 'softmax'?"),
         ("bench --dataset ETTh1 --model dlinear --horizon 0", 1, "horizon is 0; it is the number of steps to forecast"),
@@ -291,7 +333,19 @@ def test_what_can_not_be_tried_is_refused(options, sentence, swept, capsys):
             1,
             "'nosuch'; it can be one of mse, mae, huber",
         ),
-        ("bench --dataset ETTh1 --model dlinear --presets nosuch", 1, "'nosuch'. Known: mica, official, prime, toa."),
+        (
+            "bench --dataset ETTh1 --model dlinear --loss fredf:share=0.3",
+            1,
+            "fredf has no setting 'share'. Did you mean 'time_share'?",
+        ),
+        ("bench --dataset ETTh1 --model dlinear --loss mse:time_share=0.3", 1, "mse has no setting 'time_share'."),
+        ("bench --dataset ETTh1 --model dlinear --loss :time_share=0.3", 1, "--loss needs a name before the colon"),
+        ("bench --dataset ETTh1 --model dlinear --loss fredf:0.3", 2, "--loss takes name=value pairs"),
+        (
+            "bench --dataset ETTh1 --model dlinear --presets nosuch",
+            1,
+            "'nosuch'. Known: caps, mica, official, prime, rbca, toa, tslib.",
+        ),
         ("reproduce rbca --table S5 --dataset ETTm2", 1, "Nothing of that can be run here"),
         ("reproduce rbca --table S5 --compare --results none.csv", 1, "There is no results file none.csv"),
         ("reproduce foo", 1, "Known: caps, mica, prime, rbca, rearview, toa, flipflop, harmonic, components."),

@@ -3,21 +3,18 @@
 import base64
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 import small_results
 
 from rearview.bench import results as store
-from rearview.bench import statistics
 from rearview.errors import InputError
 from rearview.jobs.results_page import read, summarise
-from rearview.report import lanes, papers_tables, results, text, written
-from rearview.report.critical import diagram
+from rearview.report import papers_tables, results, text, written
+from rearview.report.latex import tex
 from rearview.report.results import ResultsSummary
-from rearview.report.results_tables import candidate
-from rearview.report.tables import Cell, Table, measured
 
 
 @pytest.fixture(scope="module")
@@ -61,6 +58,25 @@ def test_what_failed_is_listed_escaped_and_what_was_made_good_is_not(page: str):
     assert "made later" not in told
 
 
+def test_what_failed_of_other_tasks_is_listed_beside_it_and_counted_nowhere(detected: ResultsSummary, tmp_path: Path):
+    path = tmp_path / "detected.csv"
+    problem = "Diverged: The validation loss of epoch 1 is nan."
+    for one in small_results.detected():
+        store.append(path, one)
+    nothing = {"f1": None, "auc_pr": None, "adjusted_f1": None, "adjusted_f1_by_chance": None, "values_sha256": ""}
+    lost = replace(one, attention_settings='{"kind":"softmax"}', **nothing, status="failed", problem=problem)
+    store.append(path, lost)
+    store.append(path, replace(one, **nothing, status="failed", problem="it was made before"))
+    broken = summarise(read([str(path)]), "rearview report detected.csv")
+    assert broken.boards == detected.boards
+    assert broken.besides == detected.besides
+    assert broken.data.failed == 1
+    told = section(results.render(broken), "failed")
+    cells = [re.sub("<[^>]+>", "", cell) for cell in re.findall("<t[hd].*?</t[hd]>", told.partition("<tbody>")[2])]
+    assert cells == ["itransformer + toa(kind=softmax)", "SMAP", text.ABSENT, "0", "clean", problem]
+    assert "it was made before" not in told
+
+
 def test_cells_that_were_not_run_are_listed(page: str):
     told = section(page, "missing")
     assert "<summary>rearview:mechanisms: 20 cells</summary>" in told
@@ -96,28 +112,6 @@ def test_protocols_stand_side_by_side_and_are_explained(page: str):
     assert "published:tslib in forecasting" not in told
 
 
-@pytest.mark.parametrize(
-    ("name", "shown"),
-    [
-        ("patchtst + rbca(alpha=1, bias=none)", "patchtst + rbca(alpha=1, bias=none)"),
-        ("patchtst, depth=3, lookback=96", "patchtst, depth=3, lookback=96"),
-        ("a + b(c=1, d=2), epochs=3, betas=[0.9, 0.99], 2 more (5da4)", "a + b(c=1, d=2), settings 5da4"),
-        ("a, epochs=3, batch=4, 2 more (5da4), lookback=96", "a, lookback=96, settings 5da4"),
-    ],
-)
-def test_a_candidate_of_many_settings_is_shown_short_and_printed_whole(name: str, shown: str):
-    cell = candidate(name)
-    assert cell.text == shown
-    table = Table("", ("Candidate",), ((cell,),))
-    assert (f'<abbr title="{name}">' in table.html()) == (name != shown)
-    assert name in table.markdown().replace("\\", "")
-
-
-def test_candidates_keep_apart_when_they_are_shown_short():
-    names = [f"a, epochs={epochs}, batch={batch}" for epochs in range(3) for batch in range(3)]
-    assert len({candidate(name).text for name in names}) == len(names)
-
-
 def test_the_marks_of_a_leaderboard_are_explained(tmp_path: Path):
     path = tmp_path / "marked.csv"
     trainings = [{"batch": batch, "epochs": epochs, "patience": 3} for batch, epochs in ((128, 100), (32, 10))]
@@ -148,7 +142,7 @@ def test_printed_numbers_are_gathered_by_value(page: str):
 def test_every_comparison_stands_in_short(page: str, summary: ResultsSummary):
     told = section(page, "short")
     assert len(re.findall(r"<tr><th scope=\"row\">", told)) == len(summary.standings) == 3
-    assert "Forecasting, clean: mechanisms in patchtst</th>" in told
+    assert "Forecasting, clean, by MSE: mechanisms in patchtst</th>" in told
     assert '<td class="words">better than 3 of 3</td>' in told
     assert "too few blocks, 6 needed" in told
 
@@ -163,26 +157,8 @@ def test_ours_and_printed_are_tallied_by_table(page: str, summary: ResultsSummar
     assert told.count('<i class="dot ') == sum(one.difference is not None for one in summary.besides)
 
 
-def test_lanes_place_marks_and_hold_outliers_at_the_edge():
-    marks = [lanes.Mark(value, "worse", "<b>") for value in (-1.0, 1.0, 2.0)]
-    drawn = lanes.figure([lanes.Lane("<a>", tuple(marks)), lanes.Lane("b", (lanes.Mark(87.0),))], "told", band=2.0)
-    assert "&lt;a&gt;" in drawn
-    assert 'title="&lt;b&gt;"' in drawn
-    places = [float(place) for place in re.findall(r'class="dot[^"]*" style="left:([\d.]+)%"', drawn)]
-    assert places == [45.0, 55.0, 60.0, 100.0]
-    assert drawn.count("beyond") == 1
-    assert drawn.count('class="band" style="left:40.00%;width:20.00%"') == 2
-    assert "+10 %" in drawn
-    assert "−5 %" in drawn
-
-
-@pytest.mark.parametrize(("percent", "shown"), [(1.25, "+1.2 %"), (-0.31, "−0.3 %"), (-0.04, "0.0 %"), (0.0, "0.0 %")])
-def test_changes_have_a_sign_unless_they_round_to_nothing(percent: float, shown: str):
-    assert text.change(percent) == shown
-
-
 def test_the_verdict_says_whether_it_is_significant(summary: ResultsSummary):
-    assert summary.verdict.startswith("Forecasting: patchtst + toa has the best average rank")
+    assert summary.verdict.startswith("Forecasting: patchtst + toa has the best average rank by MSE, 1.00 of 3")
     assert "significantly better than 2 of 2 others" in summary.verdict
 
 
@@ -267,35 +243,17 @@ def test_tables_are_written_as_markdown_and_latex(summary: ResultsSummary, tmp_p
     assert len(widths) == 1
 
 
-def test_best_and_second_follow_the_digits_shown():
-    cells = measured([0.30001, 0.30002, 0.4, float("nan")], [0.001, None, None, None], lower_is_better=True)
-    assert [(cell.text, cell.mark) for cell in cells] == [
-        ("0.3000", "best"), ("0.3000", "best"), ("0.4000", "second"), ("–", "")
-    ]  # fmt: skip
-    assert cells[0].beside == "±0.0010"
-    assert [cell.mark for cell in measured([1.0, 2.0], [None, None], lower_is_better=False)] == ["second", "best"]
-    assert [cell.mark for cell in measured([1.0], [None], lower_is_better=True)] == [""]
-
-
-def test_odd_words_are_safe_in_every_form():
-    table = Table("a_b & <c>", ("x|y", "100 %"), ((Cell("<script>$#{}"), Cell("−1 ±2", "~^")),))
-    assert "<script>" not in table.html()
-    assert r"a\_b & \<c\>" in table.markdown()
-    assert r"x\|y" in table.markdown()
-    assert r"\textless{}script\textgreater{}\$\#\{\}" in table.tex()
-    assert r"100 \%" in table.tex()
-
-
-def test_the_diagram_draws_a_bar_for_every_clique():
-    scores = np.array([[1.0, 2.0, 2.1, 9.0], [1.0, 2.1, 2.0, 9.0]] * 6)
-    found = statistics.judge(scores, ["<first>", "b", "c", "last"])
-    assert found.cliques == ((1, 2),)
-    drawn = diagram(found)
-    assert drawn.count('class="bar"') == 1
-    assert drawn.count("<polyline") == 4
-    assert "&lt;first&gt;" in drawn
-    places = [float(x) for x in re.findall(r'<polyline points="([\d.]+),', drawn)]
-    assert places == sorted(places)
+def test_every_form_tells_the_habits_of_the_protocols_at_hand(summary: ResultsSummary, detected: ResultsSummary):
+    for found in (summary, detected):
+        used = {(board.protocol, board.task.name) for board in found.boards}
+        assert len(found.habits) == len(used) > 0
+        markdown, latex = written.markdown(found), written.latex(found)
+        for title, habits in found.habits:
+            assert f"**{title}**\n\n- {habits[0]}\n" in f"{markdown}\n"
+            assert f"\\textbf{{{tex(title)}}}\\par}}\n\\begin{{itemize}}" in latex
+            assert all(f"- {habit}\n" in markdown and f"\\item {tex(habit)}\n" in latex for habit in habits)
+        assert latex.count(r"\begin{itemize}") == latex.count(r"\end{itemize}") == len(used)
+    assert "point-adjusted" not in written.markdown(summary)  # a habit of detection, of which it has no rows
 
 
 def test_rows_without_a_finished_run_are_refused(tmp_path: Path):
@@ -332,7 +290,7 @@ def test_the_point_adjusted_f1_is_called_so_and_stands_beside_what_guessing_gets
     assert "by chance 0.939" in told
     board = section(page, "leaderboards").split('class="board"')[1]
     heads = re.findall(r'<th scope="col"[^>]*>([^<]*)</th>', board)
-    assert heads[2:5] == ["F1", "Adjusted F1", "Adjusted F1 by chance"]
+    assert heads[2:6] == ["AUC-PR", "F1", "Adjusted F1", "Adjusted F1 by chance"]
     assert heads[-1] == "Printed Adjusted F1"
     assert "<b>0.9390" not in board  # guesses lead nothing
     assert "0.8390" in board
@@ -342,6 +300,48 @@ def test_the_point_adjusted_f1_is_called_so_and_stands_beside_what_guessing_gets
         assert "Adjusted F1 by chance: the point-adjusted F1 of as many flags thrown at random." in text_of
         assert text_of.count("By chance") >= 2
         assert "0.9390" in text_of
+
+
+def test_detection_is_ranked_by_the_measure_of_its_protocol_and_headings_name_it(detected: ResultsSummary):
+    by_protocol = {one.protocol: (one.measure, one.judgement.names[0]) for one in detected.standings}
+    assert by_protocol == {
+        "clean": ("AUC-PR", "itransformer + toa"),
+        "published:tslib": ("Adjusted F1", "itransformer + softmax"),
+    }
+    clean, tslib = detected.boards
+    assert [board.entries[0].attention for board in (clean, tslib)] == ["toa", "softmax"]
+    page = results.render(detected)
+    for name in ("short", "ablations"):
+        assert "Detection, clean, by AUC-PR: mechanisms in itransformer" in section(page, name)
+        assert "Detection, published:tslib, by Adjusted F1: mechanisms in itransformer" in section(page, name)
+    assert re.search(r"leads 2 mechanisms in itransformer by AUC-PR on SMAP, the one block", detected.verdict)
+    board = section(page, "leaderboards").split('class="board"')[2]
+    assert re.findall(r'<th scope="col"[^>]*>([^<]*)</th>', board)[2:5] == [
+        "Adjusted F1",
+        "Adjusted F1 by chance",
+        "F1",
+    ]
+    assert json.loads(results.encode(detected))["tasks"]["detection"]["decides"] == {
+        "clean": "auc_pr", "published:tslib": "adjusted_f1"
+    }  # fmt: skip
+
+
+def test_ranks_name_their_measure_in_every_form(page: str, summary: ResultsSummary):
+    title = "Forecasting, clean, by MSE: mechanisms in patchtst"
+    assert f"<h3>{title}</h3>" in section(page, "ranks")
+    markdown, latex = written.markdown(summary), written.latex(summary)
+    assert f"## Ranks, {title}" in markdown
+    for text_of in (markdown, latex):
+        assert f"{title}. Over 8 blocks: " in text_of
+
+
+def test_protocols_are_compared_by_one_measure(detected: ResultsSummary):
+    # AUC-PR is not made under published:tslib, so there is nothing to put beside it.
+    assert {(one.metric, tuple(one.scores)) for one in detected.sided} == {
+        ("adjusted_f1", ("clean", "published:tslib"))
+    }  # fmt: skip
+    told = section(results.render(detected), "protocols")
+    assert '<td class="words">Adjusted F1</td><td>0.6684</td><td>0.6684 <small>0.0 %</small></td>' in told
 
 
 def test_cells_of_other_tasks_that_were_not_run_are_listed_by_arm(detected: ResultsSummary, page: str):

@@ -21,7 +21,7 @@ from rearview.errors import SettingsError
 from rearview.forecasting.request import check_whole
 from rearview.models import adapters as around
 from rearview.shelf import settings_from
-from rearview.tasks.forecast import Forecast
+from rearview.tasks import losses
 from rearview.train import parallel
 
 Around = around.Spec | Sequence[around.Spec]
@@ -43,8 +43,8 @@ class Asked:
     horizon: int
     protocol: Protocol
     seed: int
-    loss: Mapping[str, Any]
-    """Of training: its name and settings."""
+    loss: losses.Spec
+    """What training minimises, with those of its settings that are no defaults."""
     adapters: tuple[around.Spec, ...]
     """What stands around the network, the outermost first."""
     budget: Mapping[str, Any]
@@ -75,7 +75,7 @@ class Asked:
             "settings": as_json(self.settings),
             "training": as_json({key: value for key, value in training.items() if key not in _BESIDE_THE_POINT}),
             "seed": self.seed,
-            "loss": self.loss["loss"] if len(self.loss) == 1 else as_json(self.loss),
+            "loss": self.loss if isinstance(self.loss, str) else as_json(_in_rows(self.loss)),
             "adapters": as_json(list(self.adapters)),
             "budget": as_json(self.budget),
         }
@@ -93,7 +93,7 @@ def ask(
     settings: Mapping[str, Any] | None,
     training: Mapping[str, Any] | None,
     presets: str | None = None,
-    loss: str | Mapping[str, Any] | None = None,
+    loss: losses.Spec | None = None,
     adapters: Around = (),
     budget: Mapping[str, Any] | None = None,
 ) -> Asked:
@@ -123,7 +123,7 @@ def ask(
         horizon=horizon,
         protocol=declared,
         seed=seed,
-        loss=_loss(declared.loss if loss is None else loss, horizon),
+        loss=losses.chosen(declared.loss if loss is None else loss),
         adapters=standing,
         budget=budget or {},
         calendar=calendar,
@@ -146,10 +146,9 @@ def _under(protocol: Protocol, attention: Spec) -> Spec:
     return {"name": name, **protocol.attention.get(name, {}), **given}
 
 
-def _loss(given: str | Mapping[str, Any], horizon: int) -> Mapping[str, Any]:
-    chosen: dict[str, Any] = {"loss": given} if isinstance(given, str) else dict(given)
-    Forecast(horizon, **chosen)  # refuses what there is no loss of
-    return chosen
+def _in_rows(loss: Mapping[str, Any]) -> dict[str, Any]:
+    """A loss with settings as rows have always written it."""
+    return {"loss" if key == "name" else key: value for key, value in loss.items()}
 
 
 def digest(configuration: Mapping[str, Any]) -> str:

@@ -72,10 +72,12 @@ def forecasts(rows: Sequence[Row]) -> list[Beside]:
             # A table of averages holds the numbers of another one; each is told once.
             fresh = tuple(number for number in cell.numbers if id(number) not in seen)
             seen |= {id(number) for number in fresh}
-            made = own(cell, by_place.get(_place(cell), ()))
+            made = [row for each in (cell, *cell.among) for row in own(each, by_place.get(_place(each), ()))]
             if fresh and made:
                 one = replace(experiment, cells=(replace(cell, numbers=fresh),))
-                found += [_beside(one, group) for group in _groups(made, names, experiment.protocol)]
+                # The rows of a search are one candidate, at whichever look-backs it was made.
+                called = {id(row): cell.label for row in made} if cell.candidates else names
+                found += [_beside(one, group) for group in _groups(made, called, experiment.protocol)]
     return [each for several in found for each in several]
 
 

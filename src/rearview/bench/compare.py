@@ -2,8 +2,8 @@
 
 Two numbers agree when they differ by no more than the larger of 2 % of the printed one and two standard errors of our
 mean over seeds, and then the verdict is "reproduced"; else "better" or "worse" (ours against theirs). "not comparable"
-where the printed cell is doubtful. A verdict on runs that were trained for less than the paper's own carries that with
-it: such a run can't refute a number.
+where the printed cell is doubtful. A verdict on runs that were trained for less than the paper's own, or chosen from
+fewer settings, carries that with it: such a run can't refute a number.
 """
 
 import json
@@ -19,7 +19,7 @@ from rearview.bench import budget, protocols
 from rearview.bench.boards import Score, failed, once
 from rearview.bench.candidates import usual
 from rearview.bench.experiments import Cell, Experiment, LabelledCell
-from rearview.bench.identity import identity, with_defaults
+from rearview.bench.identity import identity, searched, with_defaults
 from rearview.bench.published import Number
 from rearview.bench.row import AnyLine, Row, as_json
 from rearview.errors import SettingsError
@@ -28,7 +28,8 @@ SHARE = 0.02
 RULE = (
     "reproduced: the difference is at most 2 % of the printed number or two standard errors of our mean, whichever is "
     "larger; better and worse are ours against theirs; not comparable: the printed cell is doubtful; smaller budget: "
-    "ours was trained for less than the paper's own settings allow, so being worse refutes nothing"
+    "ours was trained for less than the paper's own settings allow, or chosen from fewer of them (narrower search), so "
+    "being worse refutes nothing"
 )
 
 
@@ -48,7 +49,8 @@ class Comparison:
     broken: bool = False
     """Whether runs were made for it, none of which came to an end with a number."""
     shortfall: str = ""
-    """By how much ours was trained for less than the paper's own settings allow; empty where it was not."""
+    """By how much ours was trained for less than the paper's own settings allow, or chosen from fewer; empty where it
+    was not."""
     lower_is_better: bool = True
     chance: float | None = None
     """What guessing gets by the same measure, where that is more than nothing: mean over seeds."""
@@ -93,15 +95,45 @@ def compare(experiment: Experiment, rows: Sequence[Row], protocol: str | None = 
     ended = [row for row in once(rows) if row.protocol == wanted]
     usable = [row for row in ended if _has_numbers(row)]
     lost = [row for row in failed(rows) if row.protocol == wanted] + [row for row in ended if not _has_numbers(row)]
+    told_with_another = {id(other) for cell in experiment.cells for other in cell.among}
     found = []
     for cell in experiment.cells:
+        if id(cell) in told_with_another:
+            continue
         numbers: Iterable[Number | None] = cell.numbers or (None,)
-        broken = bool(own(cell, lost))
-        for ours in alike(own(cell, usable)):
+        broken = bool(every_own(cell, lost))
+        made = every_own(cell, usable)
+        for ours in _chosen(made) if cell.candidates else alike(made):
             for number in numbers:
                 metrics = ("mse", "mae") if number is None else (number.metric,)
-                found += [_comparison(cell, number, metric, ours, experiment, broken) for metric in metrics]
+                found += [_comparison(cell, number, metric, ours, made, experiment, broken) for metric in metrics]
     return found
+
+
+def every_own(cell: Cell, rows: Sequence[Row]) -> list[Row]:
+    """The rows made for a cell, at whichever of its look-backs."""
+    return [row for each in (cell, *cell.among) for row in own(each, rows)]
+
+
+def _chosen(rows: Sequence[Row]) -> list[tuple[Row, ...]]:
+    """Of the rows of a cell's searches, that with the lowest validation loss for each seed.
+
+    Rows trained in other ways, and seeds that were chosen from other settings, stand apart.
+    """
+    made: dict[tuple[Any, ...], list[Row]] = {}
+    for row in rows:
+        made.setdefault((*_beside_the_search(row), row.seed), []).append(row)
+    groups: dict[tuple[Any, ...], list[Row]] = {}
+    for (*beside, _), searches in made.items():
+        space = frozenset((row.lookback, as_json(searched(row.configuration))) for row in searches)
+        groups.setdefault((*beside, space), []).append(min(searches, key=lambda row: row.validation_loss))
+    return [tuple(group) for group in groups.values()] or [()]
+
+
+def _beside_the_search(row: Row) -> tuple[Any, ...]:
+    """All that a row was asked for but its seed and what a search is about."""
+    aside = ("seed", "lookback", "attention_settings", "budget")
+    return tuple(value for name, value in identity(row.configuration).items() if name not in aside)
 
 
 def _has_numbers(row: Row) -> bool:
@@ -166,6 +198,8 @@ def is_of(row: Row, cell: Cell) -> bool:
     if bool(cell.candidates) != ("candidates" in budget) or "tuner" in budget:
         return False
     asked = json.loads(as_json({"name": "", **_wanted(cell.model, cell.attention)}))
+    if any(key in candidate for candidate in searched(row.configuration) for key in asked):
+        return False
     made = {**json.loads(row.attention_settings), "name": row.attention}
     return all(made.get(key) == value for key, value in asked.items())
 
@@ -182,14 +216,21 @@ def value(row: Row, metric: str, original: bool) -> float:
 
 
 def _comparison(
-    cell: Cell, number: Number | None, metric: str, rows: tuple[Row, ...], experiment: Experiment, broken: bool
+    cell: Cell,
+    number: Number | None,
+    metric: str,
+    rows: tuple[Row, ...],
+    made: Sequence[Row],
+    experiment: Experiment,
+    broken: bool,
 ) -> Comparison:
+    """`rows` stand beside the number, of those that were `made` for the cell."""
     # MICA judges in original units; every other paper on the standardised scale.
     values = [value(row, metric, experiment.paper == "mica") for row in rows]
     mean = float(np.mean(values)) if values else None
     std = float(np.std(values, ddof=1)) if len(values) > 1 else None
-    short = "" if number is None or not rows else _shortfall(experiment.protocol, rows)
-    return Comparison(cell, number, metric, rows, mean, std, broken, short)
+    short = [] if number is None or not rows else [_shortfall(experiment.protocol, rows), _narrower(cell, rows, made)]
+    return Comparison(cell, number, metric, rows, mean, std, broken, ", ".join(filter(None, short)))
 
 
 def _shortfall(protocol: str, rows: Sequence[Row]) -> str:
@@ -200,3 +241,23 @@ def _shortfall(protocol: str, rows: Sequence[Row]) -> str:
     except SettingsError:
         return ""
     return budget.shortfall(rows, json.loads(found["training"]), row.train_windows)
+
+
+def _narrower(cell: Cell, rows: Sequence[Row], made: Sequence[Row]) -> str:
+    """How many of the settings that a paper chose from ours were chosen from, where those are fewer."""
+    places = (cell, *cell.among)
+    wanted = sum(len(place.candidates) for place in places)
+    alike = [one for one in made if _beside_the_search(one) == _beside_the_search(rows[0])] if wanted else []
+    tried = [
+        sum(_tried(place, [row for row in own(place, alike) if row.seed == seed]) for place in places)
+        for seed in {row.seed for row in rows}
+    ]
+    return f"narrower search: {min(tried)} of {wanted} settings" if wanted and min(tried) < wanted else ""
+
+
+def _tried(cell: Cell, rows: Sequence[Row]) -> int:
+    """How many of a cell's candidates some of the rows were chosen from."""
+    tried = [
+        {**json.loads(row.attention_settings), **candidate} for row in rows for candidate in searched(row.configuration)
+    ]
+    return sum(any(wanted.items() <= one.items() for one in tried) for wanted in cell.candidates)

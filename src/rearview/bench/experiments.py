@@ -2,11 +2,12 @@
 
 One YAML file a paper says which protocol and whose presets it goes by and names its tables. The cells of a table are
 read off the paper's own numbers, so every number stands beside the run that it compares with; what a paper shows in a
-figure only is a grid in the file. Runs of classification and detection have cells of another kind.
+figure only is a grid in the file. Runs of classification and detection have cells of another kind, and so have tables
+of what networks cost, of which nothing is run: the file says at which sizes their networks are built.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import resources
 from itertools import product
@@ -18,6 +19,8 @@ from rearview.bench.tuning import Tuning
 from rearview.errors import SettingsError, did_you_mean
 
 _FOLDER = "rearview.bench.papers.experiments"
+_FEW = 6
+"""So many candidates can be listed in a label."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +36,8 @@ class Cell:
     adapters: tuple[str, ...] = ()
     candidates: tuple[Mapping[str, Any], ...] = ()
     """Settings tried on validation: of the mechanism where a paper names a best one, or what a grid asks for."""
+    among: tuple["Cell", ...] = field(default=(), compare=False)
+    """The same run at other look-backs, where a paper's number is that of the best: ours is the best on validation."""
     tuning: Tuning | None = None
     """Settings drawn instead."""
     settings: Mapping[str, Any] = field(default_factory=dict)
@@ -48,7 +53,9 @@ class Cell:
         if self.attention is not None:
             parts.append(spoken(self.attention))
         if self.candidates:
-            parts.append("best of " + "/".join(spoken(candidate) for candidate in self.candidates))
+            few = len(self.candidates) <= _FEW
+            listed = "/".join(spoken(candidate) for candidate in self.candidates)
+            parts.append(f"best of {listed}" if few else f"best of {len(self.candidates)} settings")
         if self.tuning is not None:
             parts.append(self.tuning.name)
         return " + ".join([*parts, *self.adapters, *([self.loss_name] if self.loss else [])])
@@ -56,7 +63,7 @@ class Cell:
     @property
     def loss_name(self) -> str:
         """The loss without its settings; empty: the protocol's."""
-        return self.loss if isinstance(self.loss, str) else "" if self.loss is None else str(self.loss["loss"])
+        return self.loss if isinstance(self.loss, str) else "" if self.loss is None else str(self.loss["name"])
 
     def arguments(self) -> dict[str, Any]:
         """What `rearview.bench.run` takes."""
@@ -156,7 +163,7 @@ def get(paper: str, table: str) -> Experiment:
     numbers = published.of(paper, chosen.get("of", table))
     grid = chosen.get("grid")
     task = chosen.get("task", protocols.FORECASTING)
-    forecasts = task == protocols.FORECASTING
+    forecasts, labelled = task == protocols.FORECASTING, task in (protocols.CLASSIFICATION, protocols.DETECTION)
     protocol = chosen.get("protocol", facts["protocol"])
     return Experiment(
         paper,
@@ -164,13 +171,19 @@ def get(paper: str, table: str) -> Experiment:
         chosen["title"],
         protocol,
         facts["presets"],
-        tuple(_grid(grid) if grid else _cells(numbers, facts, chosen.get("search"))) if forecasts else (),
+        tuple(_grid(grid) if grid else _cells(numbers, facts, chosen.get("search", ()))) if forecasts else (),
         {kind: sum(n.kind == kind for n in numbers) for kind in dict.fromkeys(n.kind for n in numbers)},
         task,
-        () if forecasts else tuple(_labelled_grid(grid, protocol) if grid else _labelled(numbers, task)),
+        tuple(_labelled_grid(grid, protocol) if grid else _labelled(numbers, task)) if labelled else (),
         chosen.get("first_seed", 0),
         chosen.get("of", ""),
     )
+
+
+def costs(paper: str) -> Mapping[str, Any]:
+    """At which sizes the networks of a paper's tables of cost are built (`rearview.bench.cost_tables` reads it)."""
+    found: Mapping[str, Any] = _file(paper).get("costs", {})
+    return found
 
 
 def combinations(values: Mapping[str, Sequence[Any]]) -> tuple[dict[str, Any], ...]:
@@ -204,7 +217,7 @@ def _file(paper: str) -> Mapping[str, Any]:
     return yaml.safe_load(resources.files(_FOLDER).joinpath(f"{paper}.yaml").read_text(encoding="utf-8"))
 
 
-def _cells(numbers: list[Number], facts: Mapping[str, Any], search: Mapping[str, list[Any]] | None) -> Iterator[Cell]:
+def _cells(numbers: list[Number], facts: Mapping[str, Any], search: Sequence[Mapping[str, Any]]) -> Iterator[Cell]:
     """A cell for each run that some of the numbers compare with, in the order of the paper."""
     lookbacks = facts.get("lookbacks", {})
     gathered: dict[tuple[Any, ...], list[Number]] = {}
@@ -215,8 +228,7 @@ def _cells(numbers: list[Number], facts: Mapping[str, Any], search: Mapping[str,
             gathered.setdefault((*key, number.variant, _chosen(number)), []).append(number)
     for same in gathered.values():
         first = same[0]
-        best = search is not None and _chosen(first)
-        yield Cell(
+        cell = Cell(
             dataset=first.dataset,
             lookback=first.lookback or lookbacks.get(first.model, 96),
             horizon=first.horizon or 0,
@@ -224,16 +236,39 @@ def _cells(numbers: list[Number], facts: Mapping[str, Any], search: Mapping[str,
             attention=first.attention if isinstance(first.attention, Mapping) else None,
             loss=_loss(first, facts.get("losses", {})),
             adapters=tuple(first.around.get("adapters", ())),
-            candidates=combinations(search) if best and search is not None else (),
             numbers=tuple(same),
         )
+        yield from _searched(cell, search) if _chosen(first) else (cell,)
+
+
+def _searched(cell: Cell, search: Sequence[Mapping[str, Any]]) -> Iterator[Cell]:
+    """A cell whose number is the best of a search, at each look-back that was tried; the first holds the number."""
+    stated = cell.numbers[0].lookback
+    tried = dict.fromkeys(lookback for part in search for lookback in part.get("lookbacks", (cell.lookback,)))
+    first, *others = (
+        replace(cell, lookback=lookback, candidates=_candidates(search, cell.dataset, lookback))
+        for lookback in ([stated] if stated else tried or [cell.lookback])
+    )
+    among = tuple(replace(other, numbers=()) for other in others)
+    yield replace(first, among=among)
+    yield from among
+
+
+def _candidates(search: Sequence[Mapping[str, Any]], dataset: str, lookback: int) -> tuple[Mapping[str, Any], ...]:
+    """What a search tries on a data set at a look-back; parts of it may be for some data sets or look-backs alone."""
+    parts = [
+        part["settings"]
+        for part in search
+        if dataset in part.get("datasets", [dataset]) and lookback in part.get("lookbacks", [lookback])
+    ]
+    return tuple(candidate for settings in parts for candidate in combinations(settings))
 
 
 def _loss(number: Number, losses: Mapping[str, Mapping[str, float]]) -> str | Mapping[str, Any] | None:
     """The loss of a run, with the share that its authors use on the data set where they say so."""
     name = number.around.get("loss")
     share = losses.get(str(name), {}).get(number.dataset)
-    return name if share is None else {"loss": name, "time_share": share}
+    return name if share is None else {"name": name, "time_share": share}
 
 
 def _chosen(number: Number) -> bool:
@@ -263,6 +298,9 @@ def _labelled(numbers: list[Number], task: str) -> Iterator[LabelledCell]:
 
 
 def _labelled_grid(grid: Mapping[str, list[Any]], protocol: str) -> Iterator[LabelledCell]:
+    """Every combination; options may be for some networks alone, where they change nothing in the others."""
     axes = (grid["dataset"], grid["model"], grid["attention"], grid.get("options", [{}]))
     for dataset, model, attention, options in product(*axes):
-        yield LabelledCell(dataset, model, _spec(attention), options, protocol if options else "")
+        if model in options.get("models", [model]):
+            asked = {name: value for name, value in options.items() if name != "models"}
+            yield LabelledCell(dataset, model, _spec(attention), asked, protocol if asked else "")

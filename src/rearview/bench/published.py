@@ -8,7 +8,7 @@ ours can stand beside, or it says why not.
 import csv
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import resources
 from typing import Any, Literal
@@ -123,7 +123,7 @@ ATTENTIONS: dict[str, dict[str, Any]] = {
     "rbca_spl": {"name": "rbca", "bias": "similarity_power_law"},
     "rbca_bw1": {"name": "rbca", "bias": "butterworth", "order": 1},
     "rbca_bw2": {"name": "rbca", "bias": "butterworth", "order": 2},
-    "rbca_best": {"name": "rbca", "bias": "power_law"},
+    "rbca_best": {"name": "rbca"},
     "prime": {"name": "prime"},
     "diff": {"name": "differential"},
     "hyperglu_dplr": {"name": "hyperglu"},
@@ -153,7 +153,7 @@ _TASKS: dict[str, Kind] = {"classification": "classification", "anomaly": "detec
 def numbers() -> tuple[Number, ...]:
     """Every printed number of the five papers."""
     text = resources.files("rearview.bench.papers").joinpath("results.csv").read_text(encoding="utf-8")
-    return tuple(_number(row) for row in csv.DictReader(text.splitlines()))
+    return _with_doubts(tuple(_number(row) for row in csv.DictReader(text.splitlines())))
 
 
 def of(paper: str, table: str | None = None) -> list[Number]:
@@ -164,6 +164,23 @@ def of(paper: str, table: str | None = None) -> list[Number]:
 def tables(paper: str) -> list[str]:
     """The tables of a paper, in the order of the file."""
     return list(dict.fromkeys(n.table for n in of(paper)))
+
+
+def _with_doubts(found: tuple[Number, ...]) -> tuple[Number, ...]:
+    """A number that a table takes over from another one is as doubtful as it is there."""
+    doubts = {_taken(number, number.table): number.note for number in found if number.doubtful}
+    return tuple(
+        replace(number, note="; ".join(filter(None, (number.note, f"as in {table[1]}: {doubts[key]}"))))
+        if (table := re.search(r"\bsame cells as .+ in (\w+)", number.setting))
+        and (key := _taken(number, table[1])) in doubts
+        else number
+        for number in found
+    )
+
+
+def _taken(number: Number, table: str) -> tuple[Any, ...]:
+    """What a number of a table shares with its copy elsewhere."""
+    return (number.paper, table, number.dataset, number.horizon, number.backbone, number.variant, number.metric)
 
 
 def _number(row: Mapping[str, str]) -> Number:

@@ -22,11 +22,13 @@ class Chosen:
 
 def matching(found: Sequence[Any], chosen: Chosen) -> list[Any]:
     """The experiments that hold a cell of the part chosen; a choice that none of them holds is refused."""
+    from rearview.bench.cost_tables import parts
+
     if chosen == Chosen(chosen.paper, chosen.table):
         return list(found)
-    having = [experiment for experiment in found if any(wanted(cell, chosen) for cell in experiment.runs)]
+    having = [experiment for experiment in found if any(wanted(cell, chosen) for cell in parts(experiment))]
     if not having:
-        raise SettingsError(_unmatched([cell for experiment in found for cell in experiment.runs], chosen))
+        raise SettingsError(_unmatched([cell for experiment in found for cell in parts(experiment)], chosen))
     return having
 
 

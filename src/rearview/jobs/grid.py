@@ -23,7 +23,7 @@ def grid_command(
     training: Mapping[str, Any],
     workers: int,
     seconds: float | None,
-    loss: str | None,
+    loss: str | Mapping[str, Any] | None,
     over: Any,
     tried: Mapping[str, Any],
     trials: int | None = None,
@@ -94,11 +94,28 @@ def _check_first(cells: Sequence[Any], plan: Any) -> None:
     """Refuse what no run could begin with, a name or a file that is not there, before any row tells it."""
     from rearview.bench.failed import settled
     from rearview.data import catalogue
+    from rearview.forecasting.engine import device_named
 
+    device_named(plan.device)
+    for name in dict.fromkeys(cell.dataset for cell in cells):
+        _refuse_other_tasks(name)
     for cell in cells:
         settled(plan.arguments(cell, plan.seeds[0]))
     for name in dict.fromkeys(cell.dataset for cell in cells):
         catalogue.find(name, plan.data_dir)
+
+
+def _refuse_other_tasks(name: str) -> None:
+    """Whoever names a benchmark set that is not one to forecast is told which command runs it."""
+    from rearview.data import catalogue
+    from rearview.jobs.benchmark_sets import about
+
+    try:
+        catalogue.get(name)
+    except SettingsError:
+        if told := about(name):
+            raise SettingsError(f"`rearview bench` runs sets to forecast. {told}") from None
+        raise
 
 
 def _tried(cells: Sequence[Any], tried: Mapping[str, Any], trials: int | None) -> list[Any]:

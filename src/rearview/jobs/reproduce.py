@@ -3,7 +3,7 @@
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,22 +27,29 @@ def reproduce_command(
     over: Any,
 ) -> int:
     """Make what is missing of an experiment and print ours beside the printed numbers."""
-    from rearview.bench import experiments, kinds, protocols
+    from rearview.bench import cost_tables, experiments, kinds, protocols
     from rearview.bench.sweep import Plan, first_process
+    from rearview.jobs.reproduce_costs import costs, refuse_training
 
     first = only_compare or first_process(device)
     show = print_lines if first else _keep_quiet
     until = None if seconds is None else time.monotonic() + seconds
     found = [experiments.get(chosen.paper, table) for table in _tables(chosen)]
-    if not any(experiment.runs for experiment in found):
+    if not any(cost_tables.parts(experiment) for experiment in found):
         raise SettingsError(_elsewhere(found))
     asked = matching(found, chosen)
+    refuse_training(asked, _given(seeds, protocol, data_dir, device, training, workers, seconds, over))
     places = _places(results, asked)
-    if only_compare and not any(place.exists() for place in places.values()):
+    if only_compare and places and not any(place.exists() for place in places.values()):
         raise InputError(f"There is no results file {results} to compare; name one with --results.")
     reached = False
     made: list[Any] = []
     for experiment in asked:
+        if experiment.task == cost_tables.COST:
+            reached = True
+            counted = [cell for cell in cost_tables.parts(experiment) if wanted(cell, chosen)]
+            show(costs(experiment, counted, results))
+            continue
         place, task = places[experiment.task], kinds.get(experiment.task)
         declared = protocols.get(protocol or experiment.protocol)
         kinds.rows_of(task, place)
@@ -78,8 +85,34 @@ def reproduce_command(
     return ended(made, first)
 
 
+def _given(
+    seeds: int,
+    protocol: str | None,
+    data_dir: Path | None,
+    device: str,
+    training: Mapping[str, Any] | None,
+    workers: int,
+    seconds: float | None,
+    over: Any,
+) -> dict[str, bool]:
+    """By flag: whether an option of training is other than it is by itself."""
+    return {
+        "--seeds": seeds != 1,
+        "--protocol": protocol is not None,
+        "--data-dir": data_dir is not None,
+        "--device": device != "auto",
+        "--train": bool(training),
+        "--workers": workers != 1,
+        "--seconds": seconds is not None,
+        "--ray": over == "ray",
+    }
+
+
 def _places(results: Path, asked: Sequence[Any]) -> dict[str, Path]:
-    """By task: the file of its rows, which hold other columns than those of other tasks."""
+    """By task: the file of its rows, which hold other columns than those of other tasks; none of what is counted."""
+    from rearview.bench.cost_tables import COST
+
+    asked = [experiment for experiment in asked if experiment.task != COST]
     tasks = list(dict.fromkeys(experiment.task for experiment in asked if experiment.runs))
     places = dict.fromkeys(tasks, results)
     if len(tasks) > 1:
@@ -145,11 +178,16 @@ def _check_some(cells: Sequence[Any], plan: Any) -> None:
 def list_experiments(data_dir: Path | None) -> int:
     """Every experiment, and how much of it runs with the data at hand."""
     from rearview.bench import experiments
+    from rearview.bench.cost_tables import COST
+    from rearview.jobs.reproduce_costs import in_short
 
     lines = []
     for experiment in experiments.every():
         cells, _ = _reachable(experiment, Chosen(experiment.paper), data_dir)
-        runs = f"{len(cells)} of {len(experiment.runs)} runs" if experiment.runs else _kind_words(experiment)
+        if experiment.task == COST:
+            runs = in_short(experiment)
+        else:
+            runs = f"{len(cells)} of {len(experiment.runs)} runs" if experiment.runs else _kind_words(experiment)
         lines.append((experiment.name, runs, experiment.title))
     from rearview.bench import synthetic
 
@@ -190,7 +228,7 @@ def _reachable(experiment: Any, chosen: Chosen, data_dir: Path | None) -> tuple[
         if cell.dataset.casefold() not in known:
             reasons[f"{cell.dataset} is not in the catalogue"] += 1
         elif cell.dataset.casefold() not in here:
-            reasons[f"{cell.dataset} is not at hand"] += 1
+            reasons[f"{cell.dataset} is not at hand; get it from {_origin(experiment, cell.dataset)}"] += 1
         elif cell.model not in networks:
             reasons[f"{cell.model} comes with another package (rearview[baselines])"] += 1
         else:
@@ -212,25 +250,28 @@ def _data(experiment: Any, data_dir: Path | None) -> tuple[set[str], set[str]]:
     return {name.casefold() for name in known}, {name.casefold() for name in here}
 
 
+def _origin(experiment: Any, dataset: str) -> str:
+    """Where the world gets a data set."""
+    from rearview.data import archive, catalogue, labelled
+
+    if experiment.task == "classification":
+        return archive.SOURCE
+    return labelled.get(dataset).source if experiment.task == "detection" else catalogue.get(dataset).source
+
+
 def _reasons(reasons: Counter[str]) -> list[str]:
     return [f"not run: {count} cells, {reason}" for reason, count in reasons.items()]
 
 
 def _kind_words(experiment: Any) -> str:
-    words = {"cost": "benchmarks/scaling.py"}
-    kinds = [words.get(kind, kind) for kind in experiment.kinds if kind not in ("summary", "elsewhere")]
-    return ", ".join(kinds) or "-"
+    return ", ".join(kind for kind in experiment.kinds if kind not in ("summary", "elsewhere")) or "-"
 
 
 def _elsewhere(found: Sequence[Any]) -> str:
     names = ", ".join(experiment.name for experiment in found)
-    kinds = {kind for experiment in found for kind in experiment.kinds}
-    how = {
-        "cost": "benchmarks/scaling.py and benchmarks/train_speed.py",
-        "synthetic": "rearview reproduce harmonic",
-    }
-    ways = [how[kind] for kind in how if kind in kinds]
-    return f"{names} holds no runs of networks; it is made by {' and '.join(ways) or 'other commands'}."
+    synthetic = any("synthetic" in experiment.kinds for experiment in found)
+    way = "`rearview reproduce harmonic`" if synthetic else "other commands"
+    return f"{names} holds no runs of networks; it is made by {way}."
 
 
 def say(sentence: str) -> None:

@@ -30,15 +30,19 @@ def compared(experiment: Any, cells: Sequence[Any], rows: Sequence[Any], protoco
     guessed = any(one.chance is not None for one in found)
     every = LABELLED if experiment.labelled else FORECASTING
     head = tuple(name for name in every if guessed or name != "by chance")
-    lines = [head, *(_line(one, head) for one in found)]
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    text = ["  ".join(word.ljust(width) for word, width in zip(line, widths, strict=True)).rstrip() for line in lines]
+    text = aligned([head, *(_line(one, head) for one in found)])
     counts = Counter(one.verdict for one in found if one.verdict)
     tally = [f"{count} {verdict}" for verdict, count in counts.items()]
     if short := sum(bool(one.shortfall) for one in found):
         tally.append(f"{short} of them with a smaller budget than the paper's")
     rule = [compare.RULE, CHANCE] if guessed else [compare.RULE]
     return [*text, "", *([", ".join(tally)] if tally else []), *rule, *_waiting(found, rows), ""]
+
+
+def aligned(lines: Sequence[Sequence[str]]) -> list[str]:
+    """Lines of as many words each, those of a column one below the other."""
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    return ["  ".join(word.ljust(width) for word, width in zip(line, widths, strict=True)).rstrip() for line in lines]
 
 
 def _waiting(found: Sequence[Any], rows: Sequence[Any]) -> list[str]:
@@ -55,14 +59,14 @@ def _waiting(found: Sequence[Any], rows: Sequence[Any]) -> list[str]:
 
 
 def _line(comparison: Any, head: Sequence[str]) -> tuple[str, ...]:
-    from rearview.report.results_tables import METRICS
+    from rearview.bench.kinds import METRICS
 
     cell, number = comparison.cell, comparison.number
     seconds = [row.train_seconds for row in comparison.rows]
     memory = [row.peak_memory_bytes for row in comparison.rows if getattr(row, "peak_memory_bytes", None) is not None]
     words = {
         "dataset": cell.dataset,
-        "L": str(getattr(cell, "lookback", "")),
+        "L": _lookbacks(comparison),
         "H": str(getattr(cell, "horizon", "")),
         "run": ", ".join([cell.label, *comparison.apart]),
         "budget": _budget(comparison.rows),
@@ -80,8 +84,15 @@ def _line(comparison: Any, head: Sequence[str]) -> tuple[str, ...]:
     return tuple(words[name] for name in head)
 
 
+def _lookbacks(comparison: Any) -> str:
+    """That of a cell, or those that its rows have where the best of several was chosen."""
+    others = getattr(comparison.cell, "among", ())
+    found = comparison.rows if others and comparison.rows else (comparison.cell, *others)
+    return "/".join(dict.fromkeys(str(getattr(one, "lookback", "")) for one in found))
+
+
 def _verdict(comparison: Any) -> str:
-    """A verdict, and in what a run of a smaller budget fell short of the paper's."""
+    """A verdict, and in what a run of a smaller budget or a narrower search fell short of the paper's."""
     short = f" (smaller budget: {comparison.shortfall})" if comparison.shortfall else ""
     return f"{comparison.verdict}{short}" or "-"
 

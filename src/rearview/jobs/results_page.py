@@ -202,17 +202,20 @@ def _verdict(made: Sequence[Board], ranked: Sequence[Standing]) -> str:
         alone = "nothing else was run beside it, so there is nothing to compare"
         return f"{made[0].task.name.capitalize()}: {name} on {made[0].title}; {alone}."
     first = [standing for standing in ranked if standing.task is ranked[0].task]
-    # A lead that a larger budget bought is no headline: the widest comparison of equals goes first.
-    widest = max([one for one in first if not one.uneven] or first, key=lambda standing: standing.scores.size)
+    # A lead that a larger budget or a paper's habits bought is no headline: the widest comparison of equals goes first,
+    # a clean one where there is any.
+    equals = [one for one in first if not one.uneven] or first
+    clean = [one for one in equals if one.protocol == "clean"] or equals
+    widest = max(clean, key=lambda standing: standing.scores.size)
     judgement = widest.judgement
     best = f"{widest.task.name.capitalize()}: {candidate(judgement.names[0]).text}"
     whom = f"{len(judgement.names)} {f'mechanisms in {widest.model}' if widest.model else 'candidates'}"
     terms = f"; their budgets differ ({', '.join(widest.uneven)})" if widest.uneven else ", on equal budgets"
     if judgement.blocks == 1:
-        return f"{best} leads {whom} on {widest.blocks[0]}, the one block{terms}."
+        return f"{best} leads {whom} by {widest.measure} on {widest.blocks[0]}, the one block{terms}."
     lead = (
-        f"{best} has the best average rank, {judgement.ranks[0]:.2f} of {whom}, over {judgement.blocks} blocks under "
-        f"{widest.protocol}{terms}"
+        f"{best} has the best average rank by {widest.measure}, {judgement.ranks[0]:.2f} of {whom}, over "
+        f"{judgement.blocks} blocks under {widest.protocol}{terms}"
     )
     beaten = [pair.second for pair in judgement.significant if pair.first == judgement.names[0]]
     if judgement.too_few:

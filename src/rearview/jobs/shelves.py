@@ -9,6 +9,9 @@ from typing import Any
 
 from rearview.errors import SettingsError, did_you_mean
 
+TRAINING = "training"
+"""What the settings of the training loop are described as."""
+
 
 def list_command(what: str, data_dir: Path | None) -> int:
     """Names with a line each."""
@@ -23,6 +26,11 @@ def list_command(what: str, data_dir: Path | None) -> int:
 
         _print([f"{name}: {protocols.get(name).summary}" for name in protocols.names()])
         return 0
+    if what == "presets":
+        from rearview.bench import presets
+
+        _print(_summaries(presets, presets.names()))
+        return 0
     if what == "pairs":
         return _list_pairs()
     shelf = _shelf(what)
@@ -30,6 +38,7 @@ def list_command(what: str, data_dir: Path | None) -> int:
     if what == "models":
         lines += ["", "networks of other packages (pip install 'rearview[baselines]'):"]
         lines += _summaries(shelf, shelf.borrowed())
+        lines += ["", f"inputs known in the future (--known) go into: {', '.join(shelf.KNOWN_INPUTS)}"]
     _print(lines)
     return 0
 
@@ -52,15 +61,32 @@ class Sizes:
 
 def describe_command(name: str, sizes: Sizes | None = None) -> int:
     """One part of the library, in full; a network with its cost at these sizes."""
-    lines = _measured_lines(name) or _part_or_both(name, sizes or Sizes()) or _data_lines(name)
+    lines = _training_lines() if name == TRAINING else []
+    lines = lines or _measured_lines(name) or _part_or_both(name, sizes or Sizes()) or _data_lines(name)
     if not lines:
         raise _unknown(name)
     _print(lines)
     return 0
 
 
+def _training_lines() -> list[str]:
+    """How to train: every setting but the seed, which has a place of its own."""
+    from rearview import train
+    from rearview.shelf import explained, settings_table
+
+    settings = tuple(one for one in settings_table(train.Settings) if one.name != "seed")
+    summary = "how a network is trained, whatever it is asked for."
+    return [
+        explained(TRAINING, summary, settings),
+        "",
+        "given by: --train epochs=30,learning_rate=1e-4, or training={'epochs': 30} in Python; the seed by --seed",
+        "What is left out, forecasts, detections and classifications choose from the data, and tell why; benchmark",
+        "runs take what was published for network and data set.",
+    ]
+
+
 def _measured_lines(name: str) -> list[str]:
-    """A protocol or an experiment; nothing where `name` is neither."""
+    """A protocol, presets or an experiment; nothing where `name` is none of them."""
     kind, colon, rest = name.partition(":")
     if not colon:
         return []
@@ -68,6 +94,10 @@ def _measured_lines(name: str) -> list[str]:
         from rearview.bench import protocols
 
         return protocols.get(rest).lines()
+    if kind == "presets":
+        from rearview.bench import presets
+
+        return presets.lines(rest)
     from rearview.bench import experiments
 
     return _experiment_lines(experiments.get(kind, rest)) if kind in experiments.papers() else []
@@ -108,12 +138,12 @@ def _unknown(name: str) -> SettingsError:
     from rearview.models import adapters
 
     parts = [*attention.names(), *models.names(), *models.borrowed(), *adapters.names()]
-    near = did_you_mean(name, [*parts, *catalogue.names(), *labelled.names(), *_archive_sets()])
+    near = did_you_mean(name, [TRAINING, *parts, *catalogue.names(), *labelled.names(), *_archive_sets()])
     if name in protocols.names():
         near = f" The protocol is described by `rearview describe protocol:{name}`."
     return SettingsError(
         f"There is nothing called {name!r}.{near} See `rearview list attentions`, `list models`, `list adapters`, "
-        "`list datasets`, `list experiments` and `list protocols`."
+        "`list datasets`, `list experiments`, `list protocols` and `list presets`, or `describe training`."
     )
 
 
@@ -130,6 +160,10 @@ def _as_set(about: Any, sizes: Sizes) -> Any:
 
 def _experiment_lines(experiment: Any) -> list[str]:
     """What an experiment asks and what there is to run."""
+    from rearview.bench import cost_tables
+
+    if experiment.task == cost_tables.COST:
+        return _counted_lines(experiment)
     lines = [
         f"{experiment.name}: {experiment.title}",
         f"protocol: {experiment.protocol} (`rearview describe protocol:{experiment.protocol}`)",
@@ -143,6 +177,21 @@ def _experiment_lines(experiment: Any) -> list[str]:
         lines += [f"{what}: {', '.join(listed)}"] if listed else []
     command = f"rearview reproduce {experiment.paper} --table {experiment.table}"
     return [*lines, f"runs: {len(experiment.runs)} a seed, made by `{command}`"]
+
+
+def _counted_lines(experiment: Any) -> list[str]:
+    """What a table of costs holds; nothing of it is run."""
+    from rearview.bench import cost_tables
+    from rearview.jobs.reproduce_costs import in_short
+
+    cells = cost_tables.parts(experiment)
+    return [
+        f"{experiment.name}: {experiment.title}",
+        f"task: {experiment.task}; no data are needed",
+        f"published numbers: {sum(len(cell.numbers) for cell in cells)}",
+        f"arms: {', '.join(dict.fromkeys(cell.label for cell in cells))}",
+        f"networks: {in_short(experiment)}, made by `rearview reproduce {experiment.paper} --table {experiment.table}`",
+    ]
 
 
 def _part_lines(about: Any) -> list[str]:
@@ -185,8 +234,13 @@ def _list_pairs() -> int:
     for model in dict.fromkeys(pair.model for pair in found):
         marks = {pair.attention: "-" if pair.reason else "yes" for pair in found if pair.model == model}
         lines.append(f"{model:<{width}}  " + "  ".join(marks[name].ljust(len(name)) for name in names).rstrip())
-    told = [(pair, pair.reason or pair.caution) for pair in found]
-    _print([*lines, "", *(f"{pair.model} with {pair.attention}: {words}" for pair, words in told if words)])
+    for heading, words in (
+        ("Refused, and why:", {pair: pair.reason for pair in found}),
+        ("Possible, with a caution:", {pair: pair.caution for pair in found}),
+    ):
+        told = [f"{pair.model} with {pair.attention}: {sentence}" for pair, sentence in words.items() if sentence]
+        lines += ["", heading, *told] if told else []
+    _print(lines)
     return 0
 
 

@@ -7,13 +7,15 @@ from typing import Any
 
 from rearview.bench import protocols
 from rearview.bench.beside import Beside, Coverage
+from rearview.bench.candidates import in_short
 from rearview.bench.compare import RULE
 from rearview.bench.experiments import Cell as Run
 from rearview.bench.experiments import LabelledCell
+from rearview.bench.kinds import METRICS
 from rearview.bench.published import Number
 from rearview.bench.standings import Sided
 from rearview.report import text
-from rearview.report.results_tables import METRICS, by_chance, candidate
+from rearview.report.results_tables import by_chance, candidate
 from rearview.report.tables import Cell, Table
 
 VERDICTS = ("reproduced", "better", "worse", "not comparable")
@@ -78,7 +80,7 @@ def sides(found: Sequence[Sided]) -> Table:
             change = text.change(100 * (score.mean / base.mean - 1)) if score and base and score is not base else ""
             cells.append(Cell(text.number(score.mean) if score else text.ABSENT, change))
         where = one.dataset if one.horizon is None else f"{one.dataset} {one.horizon}"
-        rows.append((candidate(one.name), Cell(where), Cell(METRICS[one.task.metrics[0]]), *cells))
+        rows.append((candidate(one.name), Cell(where), Cell(METRICS[one.metric]), *cells))
     caption = "The same run under several protocols, each on its own scale; beside a number, how far it is from clean."
     return Table(caption, ("Candidate", "Block", "Measure", *names), tuple(rows), frozenset({1, 2}))
 
@@ -86,7 +88,7 @@ def sides(found: Sequence[Sided]) -> Table:
 def failures(rows: Sequence[Any]) -> Table:
     """Runs that never came to an end, and why."""
     cells = tuple(
-        tuple(map(Cell, (_who(row), row.dataset, str(row.horizon), str(row.seed), row.protocol, row.problem)))
+        tuple(map(Cell, (_who(row), row.dataset, _ahead(row), str(row.seed), row.protocol, row.problem)))
         for row in rows
     )
     heads = ("Run", "Data set", "Horizon", "Seed", "Protocol", "Why")
@@ -155,4 +157,9 @@ def _block(number: Number) -> str:
 
 
 def _who(row: Any) -> str:
-    return f"{row.model} + {row.attention}" if row.attention else str(row.model)
+    return f"{row.model} + {in_short(row)}" if row.attention else str(row.model)
+
+
+def _ahead(row: Any) -> str:
+    """A row's horizon, which classification and detection have none of."""
+    return str(row.horizon) if hasattr(row, "horizon") else text.ABSENT

@@ -28,6 +28,8 @@
     (!state.model || entry.model === state.model) && entry.scores[state.metric]);
   const atHorizon = () => shown().filter((entry) => String(entry.horizon) === state.horizon);
   const metricName = () => task().metrics[state.metric];
+  /* The measure that candidates are ranked by under the protocol shown. */
+  const deciding = () => task().decides[state.scope.split("|")[1]];
 
   const crowded = () => unique(inScope().map((entry) => entry.name)).length > MOST_ALONE;
   const turn = (list, place) => list[place % list.length];
@@ -90,7 +92,8 @@
     offer("model", "model", [["", "all"], ...networks.map((name) => [name, name])]);
     byId("model-field").hidden = networks.length < 2;
     const has = (metric) => onDataset().some((entry) => entry.scores[metric]);
-    offer("metric", "metric", Object.entries(task().metrics).filter(([metric]) => has(metric)));
+    const measures = Object.entries(task().metrics).filter(([metric]) => has(metric));
+    offer("metric", "metric", measures.sort(([a], [b]) => (b === deciding()) - (a === deciding())));
     const horizons = unique(shown().map((entry) => String(entry.horizon)));
     offer("horizon", "horizon", horizons.map((horizon) => [horizon, horizon]));
     byId("horizon-field").hidden = horizons.length < 2;
@@ -264,6 +267,8 @@
 
   function listen(id, key) {
     byId(id).addEventListener("change", (event) => {
+      /* Who picked no measure sees the one that decides, which may be another under another protocol. */
+      if (key === "scope" && state.metric === deciding()) state.metric = "";
       state[key] = event.target.value;
       show();
     });

@@ -11,6 +11,7 @@ from typing import Any
 from rearview.bench.beside import Beside, Coverage
 from rearview.bench.boards import Board, Entry
 from rearview.bench.compare import SHARE
+from rearview.bench.kinds import METRICS
 from rearview.bench.standings import Contrast, Sided, Standing, contrasts
 from rearview.errors import InputError
 from rearview.report import lanes, papers_tables, sections, text
@@ -92,6 +93,11 @@ class ResultsSummary(Facts):
     def ablations(self) -> list[tuple[Standing, list[Contrast]]]:
         return [(standing, contrasts(standing)) for standing in self.standings if standing.model]
 
+    @property
+    def habits(self) -> list[tuple[str, list[str]]]:
+        """What every protocol that numbers were made under is, and its habits in their task."""
+        return papers_tables.habits(dict.fromkeys((board.protocol, board.task.name) for board in self.boards))
+
 
 def write(path: Path, summary: ResultsSummary) -> Path:
     """Writes the page to `path` (folders are made as needed) and returns it; no half-written page can be seen."""
@@ -131,11 +137,15 @@ def render(summary: ResultsSummary) -> str:
 
 def encode(summary: ResultsSummary) -> str:
     """The page's data as JSON text."""
-    tasks = {board.task.name: board.task for board in summary.boards}
+    tasks = dict.fromkeys(board.task for board in summary.boards)
     payload = {
         "tasks": {
-            name: {"metrics": {m: tables.METRICS[m] for m in task.metrics}, "lower": task.lower_is_better}
-            for name, task in tasks.items()
+            task.name: {
+                "metrics": {metric: METRICS[metric] for metric in task.metrics},
+                "lower": task.lower_is_better,
+                "decides": {b.protocol: task.decides(b.protocol) for b in summary.boards if b.task is task},
+            }
+            for task in tasks
         },
         "costs": COSTS,
         "times": TIMES,
@@ -254,8 +264,7 @@ def _listed(title: str, lines: Sequence[str]) -> str:
 
 def _protocols(summary: ResultsSummary) -> str:
     differing = papers_tables.sides(summary.sided).html() if summary.sided else ""
-    used = dict.fromkeys((board.protocol, board.task.name) for board in summary.boards)
-    told = "".join(_listed(title, habits) for title, habits in papers_tables.habits(used))
+    told = "".join(_listed(title, habits) for title, habits in summary.habits)
     alone = "" if differing else '<p class="quiet">No run was made under more than one protocol.</p>'
     return f"{differing}{alone}{told}"
 

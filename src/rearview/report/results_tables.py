@@ -12,16 +12,11 @@ from typing import Any
 from rearview.bench import budget
 from rearview.bench.beside import Beside
 from rearview.bench.boards import Board, Entry
-from rearview.bench.kinds import Task
+from rearview.bench.kinds import METRICS, Task
 from rearview.bench.standings import Contrast, Standing
 from rearview.report import text
 from rearview.report.tables import Cell, Table, measured
 
-METRICS = {
-    "mse": "MSE", "mae": "MAE", "accuracy": "Accuracy", "macro_f1": "Macro F1", "f1": "F1",
-    "adjusted_f1": "Adjusted F1", "auc_pr": "AUC-PR", "vus_pr": "VUS-PR", "range_f1": "Range F1",
-    "event_f1": "Event F1", "adjusted_f1_by_chance": "Adjusted F1 by chance",
-}  # fmt: skip
 MOST_NAMED = 3
 _OUTSIDE_BRACKETS = re.compile(r", (?![^()\[\]]*[)\]])")
 _DIGEST = re.compile(r"more \(([0-9a-f]{4})\)$")
@@ -33,7 +28,7 @@ def leaderboard(board: Board, besides: Sequence[Beside] = (), company: Set[Any] 
     Times of rows in `company` of others are marked.
     """
     entries = board.entries
-    metrics = _metrics(board.task, entries)
+    metrics = _metrics(board)
     printed = _printed(board.task, entries, besides)
     measures = [METRICS[metric] for metric in metrics]
     crowded = ["\u00a0*" if had_company(entry, company) else "" for entry in entries]
@@ -84,12 +79,12 @@ def by_dataset(boards: Sequence[Board]) -> list[Table]:
         heads = ["Candidate"]
         for board in same:
             by_name = {(entry.name, entry.lookback): entry for entry in board.entries}
-            for metric in _metrics(task, board.entries):
+            for metric in _metrics(board):
                 heads.append(METRICS[metric] if board.horizon is None else f"{board.horizon} {METRICS[metric]}")
                 columns.append(_measured([by_name.get(who) for who in order], metric, task))
         caption = (
             f"{dataset}, protocol {protocol}: mean and standard deviation over seeds, best bold, second underlined."
-            f"{by_chance(_metrics(task, [entry for board in same for entry in board.entries]))}"
+            f"{by_chance([metric for board in same for metric in _metrics(board)])}"
         )
         found.append(Table(caption, tuple(heads), tuple(zip(*columns, strict=True))))
     return found
@@ -132,7 +127,8 @@ def ranks(standing: Standing) -> Table:
         )
         rows.append((candidate(name), Cell(f"{rank:.2f}"), *map(Cell, beaten)))
     heads = ("Candidate", "Average rank", "Win/tie/loss against the best", "p", "p after Holm")
-    return Table(f"Over {text.counted(judgement.blocks, 'block')}: {_listed(standing.blocks)}.", heads, tuple(rows))
+    over = f"Over {text.counted(judgement.blocks, 'block')}: {_listed(standing.blocks)}."
+    return Table(f"{standing.title}. {over}", heads, tuple(rows))
 
 
 def ablation(standing: Standing, found: Sequence[Contrast]) -> Table:
@@ -149,7 +145,7 @@ def ablation(standing: Standing, found: Sequence[Contrast]) -> Table:
         )
         for one in found
     )
-    heads = ("Candidate", f"{_decides(standing)}, mean change", "95 % interval", "Win/tie/loss", "p", "p after Holm")
+    heads = ("Candidate", f"{standing.measure}, mean change", "95 % interval", "Win/tie/loss", "p", "p after Holm")
     return Table(f"{standing.title}. {contrasted(standing, found)}", heads, rows)
 
 
@@ -159,7 +155,7 @@ def contrasted(standing: Standing, found: Sequence[Contrast]) -> str:
     against = f"{candidate(found[0].against).text} over {text.counted(blocks, 'block')}"
     better = "negative" if standing.task.lower_is_better else "positive"
     interval = " The interval is a paired bootstrap over blocks." if found[0].interval else ""
-    return f"Mean change of {_decides(standing)} against {against}; {better} is better.{interval}"
+    return f"Mean change of {standing.measure} against {against}; {better} is better.{interval}"
 
 
 def significance(standing: Standing) -> str:
@@ -210,10 +206,11 @@ def by_chance(columns: Iterable[str], heading: str = METRICS["adjusted_f1_by_cha
     return f" {heading}: the point-adjusted F1 of as many flags thrown at random."
 
 
-def _metrics(task: Task, entries: Sequence[Entry]) -> list[str]:
-    """The columns that some entry has: measures, and beside each what guessing gets by it."""
-    columns = [column for metric in task.metrics for column in (metric, task.chance.get(metric, ""))]
-    return [column for column in columns if any(column in entry.scores for entry in entries)]
+def _metrics(board: Board) -> list[str]:
+    """The columns that some entry has: measures, the one that decides first, and beside each what guessing gets."""
+    task = board.task
+    columns = [column for metric in task.measures(board.protocol) for column in (metric, task.chance.get(metric, ""))]
+    return [column for column in columns if any(column in entry.scores for entry in board.entries)]
 
 
 def _compared(task: Task) -> str:
@@ -275,10 +272,6 @@ def _judged_on(entries: Sequence[Entry]) -> str:
     return (
         f"; {low:,} test windows" if low == high else f"; {low:,} to {high:,} test windows, which are not quite alike"
     )
-
-
-def _decides(standing: Standing) -> str:
-    return METRICS[standing.task.metrics[0]]
 
 
 def _interval(interval: Any) -> str:

@@ -1,5 +1,7 @@
 """The tables of a results report as files: Markdown to paste, LaTeX to print."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from rearview.files import write_atomically
@@ -8,6 +10,23 @@ from rearview.report import results_tables as tables
 from rearview.report.latex import PACKAGES, tex
 from rearview.report.results import ResultsSummary
 from rearview.report.tables import Table
+
+
+@dataclass(frozen=True, slots=True)
+class Habits:
+    """What a reader of numbers made under a protocol must know."""
+
+    title: str
+    habits: Sequence[str]
+
+    def markdown(self) -> str:
+        return "\n".join([f"**{self.title}**", "", *(f"- {habit}" for habit in self.habits)])
+
+    def tex(self) -> str:
+        # Names of networks are not hyphenated, so lines end where words do.
+        title = f"{{\\raggedright\\noindent\\textbf{{{tex(self.title)}}}\\par}}"
+        items = [f"\\item {tex(habit)}" for habit in self.habits]
+        return "\n".join([title, r"\begin{itemize}\raggedright", *items, r"\end{itemize}"])
 
 
 def write(folder: Path, summary: ResultsSummary) -> list[Path]:
@@ -19,7 +38,7 @@ def write(folder: Path, summary: ResultsSummary) -> list[Path]:
 
 
 def markdown(summary: ResultsSummary) -> str:
-    """Every table below its heading."""
+    """Every table below its heading, and the habits of the protocols."""
     parts = [f"# {summary.title}", summary.verdict]
     for heading, found in _chapters(summary):
         parts += [f"## {heading}", *(table.markdown() for table in found)]
@@ -27,20 +46,21 @@ def markdown(summary: ResultsSummary) -> str:
 
 
 def latex(summary: ResultsSummary) -> str:
-    """Every table, to be included in a document."""
+    """Every table and the habits of the protocols, to be included in a document."""
     parts = [f"% Needs \\usepackage{{{','.join(PACKAGES)}}}.", f"% {tex(summary.verdict)}"]
     for heading, found in _chapters(summary):
         parts += [f"% {tex(heading)}", *(table.tex() for table in found)]
     return "\n\n".join(parts) + "\n"
 
 
-def _chapters(summary: ResultsSummary) -> list[tuple[str, list[Table]]]:
-    chapters = [
+def _chapters(summary: ResultsSummary) -> list[tuple[str, Sequence[Table | Habits]]]:
+    sides = [papers_tables.sides(summary.sided)] if summary.sided else []
+    chapters: list[tuple[str, Sequence[Table | Habits]]] = [
         ("Results by data set", tables.by_dataset(summary.boards)),
         *((f"Ranks, {standing.title}", [tables.ranks(standing)]) for standing in summary.tested),
         ("Ablations", [tables.ablation(*found) for found in summary.ablations]),
         ("Beside the papers", _papers(summary)),
-        ("Protocols", [papers_tables.sides(summary.sided)] if summary.sided else []),
+        ("Protocols", [*sides, *(Habits(title, habits) for title, habits in summary.habits)]),
         ("Failed runs", [papers_tables.failures(summary.failures)] if summary.failures else []),
         ("Cells run and not run", [papers_tables.covered(summary.coverage)] if summary.coverage else []),
     ]

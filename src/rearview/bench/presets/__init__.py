@@ -1,8 +1,9 @@
 """Settings per data set as the authors' scripts and tables have them: data, in one YAML file a source.
 
 `official` holds what each network's own authors published, so that a run without settings is the published model.
-The other files hold what a paper that tests its attention in somebody else's network prints for it (prime's table 4);
-they go on top of the official ones. Entries of a network apply from top to bottom, later ones on top of earlier ones.
+The other files hold what somebody else prints for it, such as a paper that tests its attention in that network (prime's
+table 4), or what a paper prints and its release has not (CAPS); they go on top of the official ones. Entries of a
+network apply from top to bottom, later ones on top of earlier ones.
 """
 
 from collections.abc import Mapping
@@ -41,6 +42,15 @@ class Entry:
         named = dataset.name in self.datasets or dataset.like in self.datasets
         return horizon >= self.horizon and (named or not self.datasets)
 
+    def __str__(self) -> str:
+        where = ", ".join(self.datasets) or "every data set"
+        since = f" from horizon {self.horizon} on" if self.horizon else ""
+        given = {"": self.settings, "training ": self.training}
+        parts = [
+            head + ", ".join(f"{key}={value}" for key, value in part.items()) for head, part in given.items() if part
+        ]
+        return f"{where}{since}: {'; '.join(parts)}"
+
 
 def names() -> list[str]:
     """Every source of presets."""
@@ -49,20 +59,40 @@ def names() -> list[str]:
 
 
 @cache
-def entries(source: str = OFFICIAL) -> Mapping[str, tuple[Entry, ...]]:
-    """What a source says, by network."""
+def _file(source: str) -> Mapping[str, Any]:
     if source not in names():
         near = did_you_mean(source, names())
         raise SettingsError(f"There are no presets called {source!r}.{near} Known: {', '.join(names())}.")
     import yaml
 
     text = resources.files(__name__).joinpath(f"{source}.yaml").read_text(encoding="utf-8")
-    listed = yaml.safe_load(text)
+    read: Mapping[str, Any] = yaml.safe_load(text)
+    return read
+
+
+def summary(source: str) -> str:
+    """Whose settings these are, in a line."""
+    return str(_file(source)["_about"])
+
+
+@cache
+def entries(source: str = OFFICIAL) -> Mapping[str, tuple[Entry, ...]]:
+    """What a source says, by network."""
     return {
         model: tuple(Entry(**{**entry, "datasets": tuple(entry.get("datasets", ()))}) for entry in found)
-        for model, found in listed.items()
+        for model, found in _file(source).items()
         if not model.startswith("_")
     }
+
+
+def lines(source: str) -> list[str]:
+    """A source for a person: what it says of each network, in the order in which it applies."""
+    told = [f"{source}: {summary(source)}"]
+    if source != OFFICIAL:
+        told.append(f"on top of: {OFFICIAL} (`rearview describe presets:{OFFICIAL}`)")
+    for model, found in entries(source).items():
+        told += ["", "any other network:" if model == "any" else f"{model}:", *(f"- {entry}" for entry in found)]
+    return told
 
 
 def preset(model: str, dataset: Dataset, *, lookback: int, horizon: int, source: str = OFFICIAL) -> Preset:
