@@ -18,21 +18,24 @@ from numpy.typing import NDArray
 from rearview import train
 from rearview.data.loading import load as read
 from rearview.data.panel import Finding, Panel
-from rearview.data.read import open_table
+from rearview.data.read import column_names, listed, present
 from rearview.data.table import listing
 from rearview.detecting import frames, store
 from rearview.detecting import labels as labelling
 from rearview.detecting.engine import Detection, Fitted, detect, fit
 from rearview.detecting.request import Request
 from rearview.errors import InputError, SettingsError, did_you_mean
-from rearview.forecasting.engine import select
+from rearview.forecasting.engine import device_named
 from rearview.forecasting.frames import has_whole_ids, native
+from rearview.forecasting.parameters import Parameters, kept
 from rearview.forecasting.reading import options, read_on_step, tell
 from rearview.tasks.assess import Assessment, assess
 from rearview.tasks.detect import Mode
 from rearview.tasks.thresholds import Rule
 
 READING = ("id_col", "time_col", "drop", "freq", "sentinels", "fill", "channels", "label_col")
+_OF_INPUTS = (("repaired", "constant"), ("repaired", "empty"))
+"""Findings on inputs of a forecast, by kind and key: of channels they would say what is not so."""
 
 
 class Prediction(NamedTuple):
@@ -44,9 +47,10 @@ class Prediction(NamedTuple):
     """A row a segment: `[id,] start, end, peak, rows, score, threshold, channels, shares`."""
 
 
-class Detector:
+class Detector(Parameters):
     """Anomalies by how badly one trained network gives windows back, or forecasts the next row."""
 
+    @kept
     def __init__(
         self,
         model: str | None = None,
@@ -64,7 +68,7 @@ class Detector:
         training: Mapping[str, Any] | None = None,
         seed: int = 0,
         device: str = "auto",
-        progress: train.Progress | None = None,
+        progress: train.Progress | bool | None = None,
         **reading: Any,
     ) -> None:
         """How to look for anomalies; what is left open is chosen from the data, with a reason (`fitted.plan`).
@@ -86,7 +90,7 @@ class Detector:
             training: settings of the training loop, such as {"epochs": 5} (`rearview.train.Settings`).
             seed: fixes every random draw; two runs of one seed on a CPU are equal bit for bit.
             device: "auto", "cpu" or "cuda".
-            progress: who is told how training goes; default: nobody.
+            progress: who is told how training goes; True: a line on the terminal; default: nobody.
             **reading: how frames are read: id_col, time_col, drop, freq, sentinels, fill (see `rearview.data.load`),
                 channels (the columns to look at; default: every column of numbers) and label_col (a column of labels,
                 which is never looked at).
@@ -107,18 +111,23 @@ class Detector:
             seed=seed,
             device=device,
         )
+        device_named(device)
+        train.followed(progress)
         self.reading = options("Detector", reading, READING)
         self.progress = progress
         self._fitted: Fitted | None = None
         self._findings: tuple[Finding, ...] = ()
 
     def fit(self, frame: Any, *, checkpoint: Path | str | None = None, resume: bool = False) -> "Detector":
-        """Learn what is ordinary from a frame or file; with `checkpoint` a run can be taken up by `resume=True`."""
+        """Learn what is ordinary from a frame or file; with `checkpoint` a run can be taken up by `resume=True`.
+
+        Nothing is learned from series of a long frame without any value; a warning (through logging) names them.
+        """
         panel, _ = self.read(frame)
-        tell(frame, panel.findings)
         path = None if checkpoint is None else Path(checkpoint)
         self._fitted = fit(panel, self.request, checkpoint=path, resume=resume, progress=self.progress)
         self._findings = panel.findings
+        tell(frame, self.findings)
         return self
 
     def score(self, frame: Any) -> Any:
@@ -152,7 +161,7 @@ class Detector:
         if beside and isinstance(frame, Panel):
             truth = labelling.given(labels, len(panel.values), panel.layout.source)
         elif truth is None:
-            raise _unlabelled(frame, panel, column)
+            raise unlabelled(frame, panel, column)
         return judged(detect(self.fitted, panel), truth, self.request.lookback)
 
     def detect(self, frame: Any) -> Detection:
@@ -221,23 +230,14 @@ class Detector:
     def _load(self, frame: Any, **changed: Any) -> Panel:
         given = {name: value for name, value in self.reading.items() if name not in ("channels", "label_col")}
         # No column is forecast from others here: read as inputs, a long table may have as many as it likes.
-        return read(frame, target=(), **{**given, **changed})
+        panel = read(frame, target=(), **{**given, **changed})
+        findings = (finding for finding in panel.findings if (finding.kind, finding.what) not in _OF_INPUTS)
+        return replace(panel, findings=tuple(findings))
 
     def _load_new(self, frame: Any, **changed: Any) -> Panel:
         """The same for new rows, which need not have the columns that are left out."""
         dropped = self.reading.get("drop")
         return self._load(frame, **({} if dropped is None else {"drop": present(frame, dropped)}), **changed)
-
-
-def present(frame: Any, names: str | Sequence[str]) -> list[str]:
-    """Those of some columns that a frame or file has."""
-    there = open_table(frame).names
-    return [name for name in listed(names) if name in there]
-
-
-def listed(names: str | Sequence[str]) -> list[str]:
-    """One name or several, as a list."""
-    return [names] if isinstance(names, str) else list(names)
 
 
 def judged(found: Detection, truth: NDArray[np.float64], slack: int) -> Assessment:
@@ -266,7 +266,7 @@ def chosen(panel: Panel, columns: Sequence[str], frame: Any = None) -> Panel:
             f"{panel.layout.source} has no column of numbers {', '.join(map(repr, missing))}, which the detector looks "
             f"at; it has {', '.join(panel.columns)}."
         )
-    return replace(select(panel, [panel.columns.index(name) for name in columns]), targets=len(columns), known=0)
+    return replace(panel.select([panel.columns.index(name) for name in columns]), targets=len(columns), known=0)
 
 
 def _text_among(frame: Any, panel: Panel, missing: Sequence[str]) -> list[str]:
@@ -276,7 +276,7 @@ def _text_among(frame: Any, panel: Panel, missing: Sequence[str]) -> list[str]:
     return [name for name in present(frame, missing) if name not in (panel.layout.time_col, panel.layout.id_col)]
 
 
-def _unlabelled(frame: Any, panel: Panel, column: str | None) -> InputError:
+def unlabelled(frame: Any, panel: Panel, column: str | None) -> InputError:
     """What to say of rows to evaluate that came without labels."""
     source = panel.layout.source
     if column is None:
@@ -285,7 +285,7 @@ def _unlabelled(frame: Any, panel: Panel, column: str | None) -> InputError:
         return InputError(
             f"{source}: column {column!r}, which is to hold the labels, holds text; a label is 1 (anomaly) or 0."
         )
-    there = panel.columns if isinstance(frame, Panel) else open_table(frame).names
+    there = panel.columns if isinstance(frame, Panel) else column_names(frame)
     near = did_you_mean(column, there)
     return InputError(
         f"{source} has no column of numbers {column!r} to take labels from.{near} It has {listing(there)}."

@@ -211,33 +211,6 @@ def test_a_channel_is_measured_by_what_is_usual_for_it_on_held_out_rows() -> Non
     np.testing.assert_allclose(found * usual, plain.score(broken()).filter(like="score-").to_numpy(), rtol=1e-4)
 
 
-def test_a_constant_channel_is_told_and_a_change_of_it_found() -> None:
-    still = ordinary().assign(valve=1.0)
-    fitted = detector(label_col="label").fit(still)
-    assert any(finding.what == "flat_channels" for finding in fitted.findings)
-    frame = broken().assign(valve=1.0)
-    frame.loc[20:25, "valve"] = 2.0
-    segments = fitted.predict(frame).segments
-    there = segments[(segments["start"] <= frame["date"][25]) & (segments["end"] >= frame["date"][20])]
-    assert there["channels"].str.contains("valve").any()
-
-
-def test_a_channel_of_two_values_is_not_called_constant() -> None:
-    """Plus and minus one have a standard deviation of 1, which also stands for a channel that never varies."""
-    switched = ordinary().assign(switch=np.tile([1.0, -1.0], 250))
-    fitted = detector().fit(switched)
-    assert fitted.fitted.std[0].tolist()[-1] == 1
-    assert not fitted.fitted.findings
-
-
-def test_what_counts_as_constant_are_the_observed_cells_of_the_training_rows() -> None:
-    late = ordinary().assign(valve=np.where(np.arange(500) < 450, 7.0, 8.0), gauge=0.0)
-    late.loc[::3, "gauge"] = np.nan
-    (found,) = detector().fit(late).fitted.findings
-    assert (found.what, found.count) == ("flat_channels", 2)
-    assert "'valve' and 1 more never varies" in found.message
-
-
 @pytest.mark.parametrize("mode", ["reconstruct", "forecast"])
 @pytest.mark.parametrize("model", ["patchtst", "itransformer", "dlinear"])
 def test_the_most_extreme_cell_is_flagged_and_scored_highest(model: str, mode: str) -> None:

@@ -87,8 +87,23 @@ def test_a_machine_without_any_value_is_named(files: Path, tmp_path: Path, capsy
     path = tmp_path / "dead.csv"
     values = [name for name in frame.columns if frame[name].dtype.kind == "f"]
     frame.assign(**{name: frame[name].where(frame["machine"] == "small") for name in values}).to_csv(path, index=False)
-    assert detect(path, tmp_path / "out", "--id-col", "machine", *TINY) == 1
-    assert "series 'large' has no value in any row, so nothing can be learned there" in capsys.readouterr().err
+    assert detect(path, tmp_path / "out", "--id-col", "machine", *TINY) == 0
+    assert "Series 'large' has no value in any row, so no score." in capsys.readouterr().out
+    assert {row["unique_id"] for row in rows(tmp_path / "out" / "scores.csv") if row["score"]} == {"small"}
+
+
+def test_a_constant_channel_is_told_once_and_carries_nothing(files: Path, tmp_path: Path, capsys) -> None:
+    train, test = tmp_path / "train.csv", tmp_path / "test.csv"
+    pd.read_csv(files / "train.csv").assign(valve=1.0).to_csv(train, index=False)
+    broken().assign(valve=1.0).to_csv(test, index=False)
+    assert detect(test, tmp_path / "out", "--labels", "label", "--fit", str(train), *TINY) == 0
+    told = flat(capsys.readouterr().out)
+    assert "Channel 'valve' never varies in the rows to train on" in told
+    assert "nothing can be learned" not in told
+    found = json.loads((tmp_path / "out" / "run.json").read_text())["findings"]
+    assert [(one["kind"], one["what"]) for one in found if "valve" in one["message"]] == [("warning", "flat_channels")]
+    assert "<h3>Repaired</h3>" not in (tmp_path / "out" / "report.html").read_text()
+    assert "valve" not in (tmp_path / "out" / "anomalies.csv").read_text()
 
 
 def test_machines_of_a_long_file_are_told_apart(files: Path, tmp_path: Path) -> None:
@@ -134,6 +149,9 @@ def change(files: Path, **columns) -> Path:
     ("arguments", "code", "words"),
     [
         (["--labels", "truth"], 1, "has no column of numbers 'truth' to take labels from"),
+        (["--labels", "truth"], 1, "'noise' and 'label'. If 'label' marks anomalies, say --labels label."),
+        (["--labels", "label", "--drop", "label"], 1, "train with --labels label in place of --drop"),
+        (["--fit", "smap", "--labels", "label"], 1, "There is no file smap. SMAP is a benchmark set of detection"),
         (["--labels", "load"], 1, "a label is 1 (anomaly) or 0 (ordinary)"),
         (["--fit", "train.csv", "--model", "somewhere/model"], 2, "give one of the two"),
         (["--model", "somewhere/model"], 1, "holds no saved detector"),
@@ -163,6 +181,28 @@ def test_what_can_not_be_done_is_said_in_one_sentence(
     assert words in error
     assert error.startswith("rearview: ")
     assert "Traceback" not in error
+
+
+def test_a_saved_model_is_told_of_the_column_that_is_called_like_labels(
+    done: Path, files: Path, tmp_path: Path, capsys
+) -> None:
+    assert detect(files / "test.csv", tmp_path, "--model", str(done / "model"), "--labels", "nope") == 1
+    told = capsys.readouterr().err
+    assert "It has 'date', 'load', 'heat', 'noise' and 'label'. If 'label' marks anomalies, say --labels label." in told
+    assert detect(change(files, note="good"), tmp_path, "--model", str(done / "model"), "--labels", "note") == 1
+    assert "column 'note', which is to hold the labels, holds text" in capsys.readouterr().err
+
+
+def test_the_name_of_a_benchmark_set_is_answered_with_the_command_that_runs_it(tmp_path: Path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["detect", "SMAP"]) == 1
+    assert capsys.readouterr().err == (
+        "rearview: There is no file SMAP. SMAP is a benchmark set of detection: `rearview reproduce rearview --table "
+        "detection --dataset SMAP` runs it, and `rearview detect` takes its file (SMAP.npz).\n"
+    )
+    (tmp_path / "MSL").write_text("date,a\n")  # a file of its own, whatever it is called
+    assert main(["detect", "MSL"]) == 1
+    assert "benchmark set" not in capsys.readouterr().err
 
 
 def test_an_all_missing_channel_and_labels_of_nothing(files: Path, tmp_path: Path, capsys) -> None:

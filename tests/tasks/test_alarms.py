@@ -1,5 +1,7 @@
 """Flags against labels: golden point adjustment, scikit-learn, the range formula written out, series borders."""
 
+from itertools import product
+from math import comb, prod
 from pathlib import Path
 
 import numpy as np
@@ -118,3 +120,36 @@ def test_random_flags_look_good_after_point_adjustment() -> None:
     flags[np.random.default_rng(3).choice(2000, 40, replace=False)] = True
     assert alarms.pointwise(labels, flags).f1 < 0.15
     assert alarms.adjusted_by_chance(labels, 40) > 0.9
+
+
+@pytest.mark.parametrize(("rows", "lengths", "flagged"), [(500, (4, 13), 22), (480, (4, 13), 22), (60, (8, 3, 5), 6)])
+def test_chance_is_told_to_within_a_thousandth(rows: int, lengths: tuple[int, ...], flagged: int) -> None:
+    """Held against the exact mean: every way in which flags can fall on anomalies, by how many throws lead to it."""
+    labels, begin = np.zeros(rows, dtype=bool), 5
+    for length in lengths:
+        labels[begin : begin + length] = True
+        begin += length + 3
+    exact = 0.0
+    for counts in product(*(range(length + 1) for length in lengths)):
+        outside = flagged - sum(counts)
+        if outside < 0:
+            continue
+        ways = comb(rows - sum(lengths), outside) * prod(map(comb, lengths, counts))
+        hit = sum(length for length, count in zip(lengths, counts, strict=True) if count)
+        exact += ways / comb(rows, flagged) * 2 * hit / (hit + outside + sum(lengths))
+    assert alarms.adjusted_by_chance(labels, flagged) == pytest.approx(exact, abs=1e-3)
+
+
+def test_chance_at_its_ends() -> None:
+    labels = np.tile([True, True, False, False], 3)
+    assert alarms.adjusted_by_chance(labels, 0) == 0
+    assert alarms.adjusted_by_chance(labels, 12) == pytest.approx(alarms.pointwise(labels, np.ones(12, dtype=bool)).f1)
+    assert np.isnan(alarms.adjusted_by_chance(np.zeros(5, dtype=bool), 2))
+
+
+def test_chance_respects_where_series_end() -> None:
+    """One hit flags an anomaly of its series only: two of six rows each, not one of twelve."""
+    labels = np.zeros(400, dtype=bool)
+    labels[194:206] = True
+    one, two = (alarms.adjusted_by_chance(labels, 20, offsets) for offsets in (None, np.array([0, 200, 400])))
+    assert one > two + 0.05

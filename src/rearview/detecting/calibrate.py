@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from rearview.data.panel import Panel
 from rearview.data.scale import Scaler
+from rearview.detecting.constant_channels import Channels
 from rearview.detecting.request import Request
 from rearview.detecting.scoring import Scores, score
 from rearview.models.contract import Model
@@ -51,11 +52,17 @@ class Calibration:
 
 
 def calibrate(
-    network: Model, panel: Panel, scaler: Scaler, border: NDArray[np.int64], request: Request, words: str
+    network: Model,
+    panel: Panel,
+    scaler: Scaler,
+    border: NDArray[np.int64],
+    request: Request,
+    words: str,
+    constant: Channels | None = None,
 ) -> Calibration:
     """Learn what is usual from the rows after `border[s]`; from all rows where none are held out.
 
-    `words` names the held-out rows.
+    `words` names the held-out rows; `constant` [series, channel] are the channels that are held against their constant.
     """
     held = border < panel.lengths
     used = held if held.any() else ~held
@@ -64,11 +71,12 @@ def calibrate(
     begin = panel.offsets[:-1] + np.where(held, border - context, 0)
     part = panel.between(begin, np.where(used, panel.offsets[1:], begin))
     own = Scaler(scaler.mean[used], scaler.std[used])
-    errors = score(network, part, own, request.lookback, request.mode, request.step)
+    held_to = None if constant is None else constant[used]
+    errors = score(network, part, own, request.lookback, request.mode, request.step, held_to)
     for a, _ in part.bounds():
         errors[a : a + context] = np.nan
     series = np.flatnonzero(used)
-    usual, elsewhere = _usual(errors, part, series, panel.series, balance=request.balance)
+    usual, elsewhere = _usual(errors, part, series, panel.series, constant, balance=request.balance)
     rows = _weighed(errors, usual[series], part.lengths).rows
     limits, pooled, drawn = _thresholds([rows[a:b] for a, b in part.bounds()], series, panel.series, request)
     if held.any():
@@ -78,16 +86,26 @@ def calibrate(
 
 
 def _usual(
-    errors: NDArray[np.float32], part: Panel, series: NDArray[np.int64], count: int, *, balance: bool
+    errors: NDArray[np.float32],
+    part: Panel,
+    series: NDArray[np.int64],
+    count: int,
+    constant: Channels | None,
+    *,
+    balance: bool,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """[series, channel] and [channel]: mean errors of each series and of all; 1 throughout without `balance`."""
     channels = errors.shape[1]
     if not balance:
         return np.ones((count, channels)), np.ones(channels)
-    elsewhere = _means(errors, np.ones(channels))
-    usual = np.tile(elsewhere, (count, 1))
+    if constant is None:
+        constant = np.zeros((count, channels), dtype=bool)
+    # What is constant in one series says nothing of how well it is met where it varies.
+    varying = np.where(np.repeat(constant[series], part.lengths, axis=0), np.float32(np.nan), errors)
+    elsewhere = _means(varying, np.ones(channels))
+    usual = np.where(constant, LEAST_USUAL, elsewhere)
     for s, (a, b) in zip(series.tolist(), part.bounds(), strict=True):
-        usual[s] = _means(errors[a:b], elsewhere)
+        usual[s] = _means(errors[a:b], usual[s])
     return usual, elsewhere
 
 

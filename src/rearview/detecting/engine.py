@@ -13,6 +13,7 @@ from rearview.data.panel import Finding, Panel
 from rearview.data.scale import Scaler
 from rearview.data.table import listing
 from rearview.data.window import Source, Windows, windows
+from rearview.detecting import constant_channels
 from rearview.detecting.calibrate import Calibration, calibrate
 from rearview.detecting.measurable import measurable
 from rearview.detecting.request import Request
@@ -43,6 +44,8 @@ class Fitted(Trained):
     mean: NDArray[np.float64]
     """[series, column] in original units."""
     std: NDArray[np.float64]
+    constant: constant_channels.Channels | None
+    """Channels that never vary in training and are held against their constant; None: all are left to the network."""
     calibration: Calibration
     step: str
     history: train.History | None
@@ -54,7 +57,9 @@ class Fitted(Trained):
     def errors(self, panel: Panel) -> NDArray[np.float32]:
         """[row, channel]: squared errors on the scaled axis."""
         scaler = Scaler.known(panel, self.ids, self.mean, self.std)
-        return score(self.network, panel, scaler, self.lookback, self.request.mode, self.request.step)
+        return score(
+            self.network, panel, scaler, self.lookback, self.request.mode, self.request.step, self._constant(panel)
+        )
 
     def place(self, panel: Panel) -> list[int | None]:
         """[series]: where each series of a panel stands among those of training; None: it was not seen there."""
@@ -62,6 +67,14 @@ class Fitted(Trained):
             return [0]
         known = {name: s for s, name in enumerate(self.ids)}
         return [known.get(name) for name in panel.ids]
+
+    def _constant(self, panel: Panel) -> constant_channels.Channels | None:
+        """[series, channel] of a panel; a series that training did not see is judged as it is scaled, by its rows."""
+        if self.constant is None:
+            return None
+        own = constant_channels.find(panel)
+        places = enumerate(self.place(panel))
+        return np.stack([own[s] if place is None else self.constant[place] for s, place in places])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -99,10 +112,15 @@ def fit(
     *,
     checkpoint: Path | None = None,
     resume: bool = False,
-    progress: train.Progress | None = None,
+    progress: train.Progress | bool | None = None,
+    hold_constants: bool = True,
 ) -> Fitted:
-    """Train a network on the rows of a panel and draw its threshold; with a checkpoint the run can be resumed."""
+    """Train a network on the rows of a panel and draw its threshold; with a checkpoint the run can be resumed.
+
+    Without `hold_constants` a channel that never varies is scored by the network's error, as all others are.
+    """
     name = _model(request)
+    panel, silent = _with_values(panel)
     _check_rows(panel, request)
     ahead = 0 if request.mode == "reconstruct" else 1
     border = _borders(panel, request.lookback + ahead)
@@ -134,11 +152,12 @@ def fit(
             settings,
             checkpoint=checkpoint,
             resume=resume,
-            progress=progress or train.Silent(),
+            progress=train.followed(progress),
         )
     del source
     words = f"the last {HELD_OUT:.0%} of the rows, held out from training"
-    calibration = calibrate(network.eval(), panel, scaler, border, request, words)
+    constant = constant_channels.find(panel, border) if hold_constants else None
+    calibration = calibrate(network.eval(), panel, scaler, border, request, words, constant)
     return Fitted(
         request=request,
         plan=plan,
@@ -148,11 +167,12 @@ def fit(
         columns=panel.columns,
         mean=scaler.mean + panel.centre,
         std=scaler.std,
+        constant=constant,
         calibration=calibration,
         step=str(panel.step),
         history=history,
         notes=(*calibration.notes, *told),
-        findings=(*left_out, *_flat(panel, border)),
+        findings=(*silent, *left_out, *constant_channels.told(panel, constant)),
         windows={"train": len(learned), "validation": len(stopping)},
     )
 
@@ -163,6 +183,29 @@ def _model(request: Request) -> str:
     return name
 
 
+def _with_values(panel: Panel) -> tuple[Panel, tuple[Finding, ...]]:
+    """The panel without series that have no value, and a word on them; where none has one, reading refuses."""
+    dead = _silent(panel)
+    if not dead:
+        return panel, ()
+    one = len(dead) == 1
+    message = (
+        f"Series {listing(dead)} {'has' if one else 'have'} no value in any row: nothing is learned from "
+        f"{'it' if one else 'them'}."
+    )
+    return panel.only(set(panel.ids) - set(dead)), (Finding("warning", "empty", len(dead), message),)
+
+
+def _silent(panel: Panel) -> list[str]:
+    """The series without any value."""
+    return [panel.ids[s] for s in np.flatnonzero(_unseen(panel).all(axis=1)).tolist()]
+
+
+def _unseen(panel: Panel) -> NDArray[np.bool_]:
+    """[series, channel]: whether there is no value in any row."""
+    return np.asarray(panel.first >= panel.offsets[1:, None])
+
+
 def _check_rows(panel: Panel, request: Request) -> None:
     needed = request.lookback + (request.mode == "forecast")
     longest = int(panel.lengths.max())
@@ -171,16 +214,9 @@ def _check_rows(panel: Panel, request: Request) -> None:
             f"{panel.layout.source}: no series is long enough to learn from: a window takes {needed} rows, but the "
             f"longest has {longest}; use a shorter lookback, or bring more rows."
         )
-    unseen = panel.first >= panel.offsets[1:, None]
-    empty = [(panel.ids[s], panel.columns[c]) for s, c in np.argwhere(unseen).tolist()]
+    empty = [(panel.ids[s], panel.columns[c]) for s, c in np.argwhere(_unseen(panel)).tolist()]
     if not empty:
         return
-    dead = [panel.ids[s] for s in np.flatnonzero(unseen.all(axis=1)).tolist()]
-    if dead:
-        raise InputError(
-            f"{panel.layout.source}: series {listing(dead)} {'has' if len(dead) == 1 else 'have'} no value in any row, "
-            "so nothing can be learned there; leave the rows out, or bring values."
-        )
     of_series = f" of series {empty[0][0]!r}" if panel.series > 1 else ""
     more = f" (and {len(empty) - 1} more)" if len(empty) > 1 else ""
     raise InputError(
@@ -245,32 +281,11 @@ def _network(name: str, plan: Plan, source: Source, request: Request) -> Model:
         )
 
 
-def _flat(panel: Panel, border: NDArray[np.int64]) -> tuple[Finding, ...]:
-    """A word on channels that never vary in training: any change of theirs counts in their own units."""
-    spans = (slice(a, a + rows) for (a, _), rows in zip(panel.bounds(), border.tolist(), strict=True))
-    flat = np.argwhere([_still(panel, rows) for rows in spans])
-    if not len(flat):
-        return ()
-    series, column = flat[0].tolist()
-    of_series = f" of {panel.ids[series]}" if panel.series > 1 else ""
-    rest = f" and {len(flat) - 1} more" if len(flat) > 1 else ""
-    message = (
-        f"Channel {panel.columns[column]!r}{of_series}{rest} never varies in the rows to train on; any change of it "
-        "later counts in its own units."
-    )
-    return (Finding("warning", "flat_channels", len(flat), message),)
-
-
-def _still(panel: Panel, rows: slice) -> NDArray[np.bool_]:
-    """[channel]: whether all observed cells of some rows are equal."""
-    seen = True if panel.observed is None else panel.observed[rows]
-    highest = panel.values[rows].max(axis=0, where=seen, initial=-np.inf)
-    return np.asarray(highest <= panel.values[rows].min(axis=0, where=seen, initial=np.inf))
-
-
 def _told(fitted: Fitted, panel: Panel, found: Scores) -> tuple[str, ...]:
     notes = []
-    unknown = [name for name, place in zip(panel.ids, fitted.place(panel), strict=True) if place is None]
+    silent = _silent(panel)
+    places = zip(panel.ids, fitted.place(panel), strict=True)
+    unknown = [name for name, place in places if place is None and name not in silent]
     if unknown:
         notes.append(
             f"{len(unknown)} of {panel.series} series were not seen in training ({', '.join(unknown[:5])}"
@@ -282,6 +297,9 @@ def _told(fitted: Fitted, panel: Panel, found: Scores) -> tuple[str, ...]:
             f"{without:,} of {len(found.rows):,} rows have no score: nothing was observed there"
             + (", or too few rows stand before them to forecast from." if fitted.request.mode == "forecast" else ".")
         )
+    if silent:
+        has = "has" if len(silent) == 1 else "have"
+        notes.append(f"Series {listing(silent)} {has} no value in any row, so no score.")
     short = int((panel.lengths < fitted.lookback).sum())
     if short:
         notes.append(

@@ -11,7 +11,6 @@ from rearview.data.panel import Panel
 from rearview.data.read import open_table
 from rearview.data.stamps import show
 from rearview.errors import InputError
-from rearview.forecasting.engine import select
 
 
 def apart(panel: Panel, column: str | None) -> tuple[Panel, NDArray[np.float64] | None]:
@@ -19,7 +18,7 @@ def apart(panel: Panel, column: str | None) -> tuple[Panel, NDArray[np.float64] 
     if column is None or column not in panel.columns:
         return panel, None
     place = panel.columns.index(column)
-    rest = select(panel, [c for c in range(len(panel.columns)) if c != place])
+    rest = panel.select([c for c in range(len(panel.columns)) if c != place])
     parts = [panel.original(slice(a, b), s)[:, place] for s, (a, b) in enumerate(panel.bounds())]
     labels = np.concatenate(parts)
     rounded = np.round(labels)

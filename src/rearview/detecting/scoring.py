@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from rearview.data.panel import Panel
 from rearview.data.scale import Scaler
 from rearview.data.window import Source, Windows
+from rearview.detecting import constant_channels
 from rearview.detecting.windows import WholeWindows, covering, following
 from rearview.models.contract import Model
 from rearview.tasks.detect import Detect, Mode
@@ -44,8 +45,19 @@ def source_of(
     return Source(panel, scaler, which, lookback, 1, device=device)
 
 
-def score(network: Model, panel: Panel, scaler: Scaler, lookback: int, mode: Mode, stride: int) -> NDArray[np.float32]:
-    """[row, channel]: errors of a network, on the device where it is; NaN where a cell has none."""
+def score(
+    network: Model,
+    panel: Panel,
+    scaler: Scaler,
+    lookback: int,
+    mode: Mode,
+    stride: int,
+    constant: constant_channels.Channels | None = None,
+) -> NDArray[np.float32]:
+    """[row, channel]: errors of a network, on the device where it is; NaN where a cell has none.
+
+    Channels that are `constant` [series, channel] are held against their constant, whatever the network says.
+    """
     device = next((weight.device for weight in network.parameters()), torch.device("cpu"))
     which = covering(panel, lookback, stride) if mode == "reconstruct" else following(panel, lookback)
     source = source_of(panel, scaler, which, lookback, mode, device)
@@ -65,4 +77,7 @@ def score(network: Model, panel: Panel, scaler: Scaler, lookback: int, mode: Mod
             rows = (source.starts[index][:, None] + ahead).clamp(min=0).reshape(-1)
             total.index_add_(0, rows, (errors * seen).transpose(1, 2).reshape(len(rows), -1))
             count.index_add_(0, rows, seen.transpose(1, 2).reshape(len(rows), -1))
-    return torch.where(count > 0, total / count, torch.nan).cpu().numpy()
+    found = torch.where(count > 0, total / count, torch.nan).cpu().numpy()
+    if constant is not None:
+        constant_channels.hold(found, panel, scaler, constant, LARGEST)
+    return found

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from rearview import models
@@ -18,7 +19,7 @@ from rearview.forecasting.engine import device_named
 from rearview.tasks.plan import Plan
 from rearview.train import History
 
-KIND = Kind("detector", "detector.json", format=1)
+KIND = Kind("detector", "detector.json", format=2)
 
 
 def save(folder: Path, fitted: Fitted, reading: dict[str, Any]) -> None:
@@ -40,13 +41,15 @@ def save(folder: Path, fitted: Fitted, reading: dict[str, Any]) -> None:
         "reading": reading,
     }
     calibration = fitted.calibration
-    arrays = {
+    arrays: dict[str, NDArray[Any]] = {
         "mean": fitted.mean,
         "std": fitted.std,
         "usual": calibration.usual,
         "usual_elsewhere": calibration.usual_elsewhere,
         "thresholds": calibration.thresholds,
     }
+    if fitted.constant is not None:
+        arrays["constant"] = fitted.constant
     tensors = {name: torch.from_numpy(np.ascontiguousarray(array)) for name, array in arrays.items()}
     KIND.save(folder, facts, tensors | {f"network.{k}": tensor for k, tensor in fitted.network.state_dict().items()})
 
@@ -74,6 +77,7 @@ def _fitted(facts: dict[str, Any], tensors: dict[str, Tensor]) -> Fitted:
         columns=tuple(facts["columns"]),
         mean=tensors["mean"].numpy(),
         std=tensors["std"].numpy(),
+        constant=tensors["constant"].numpy() if "constant" in tensors else None,
         calibration=Calibration(
             usual=tensors["usual"].numpy(),
             usual_elsewhere=tensors["usual_elsewhere"].numpy(),

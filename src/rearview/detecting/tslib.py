@@ -87,7 +87,7 @@ def judge(train: NDArray[np.floating], test: NDArray[np.floating], labels: Flags
         threshold=limit,
         raw=pointwise(truth, flags),
         adjusted=pointwise(truth, adjusted(truth, flags)),
-        by_chance=adjusted_by_chance(truth, int(flags.sum()), draws=3),
+        by_chance=adjusted_by_chance(truth, int(flags.sum())),
         flagged=int(flags.sum()),
         rows=len(flags),
         anomalous=int(truth.sum()),

@@ -1,7 +1,7 @@
 """From a file to its anomalies: read, learn what is ordinary, score, flag, judge where there are labels."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,12 +11,15 @@ from numpy.typing import NDArray
 
 from rearview.data import triples
 from rearview.data.panel import Finding, Panel
+from rearview.data.read import column_names, listed, present
 from rearview.data.stamps import show
 from rearview.detecting.engine import Detection, detect
-from rearview.detector import Detector, chosen, judged, present
+from rearview.detector import Detector, chosen, judged, unlabelled
 from rearview.errors import InputError, UsageError
+from rearview.jobs import benchmark_sets
 from rearview.jobs.forecast import fingerprint
 from rearview.jobs.verdict import counted
+from rearview.jobs.warned import warned
 from rearview.tasks.alarms import Hits, hits
 from rearview.tasks.assess import Assessment
 from rearview.train import Progress
@@ -67,6 +70,8 @@ class Outcome:
     fresh: bool
     """Whether the network was trained in this run."""
     seconds: float
+    warnings: tuple[str, ...] = ()
+    """What rearview warned of while the job was made."""
 
     @property
     def interrupted(self) -> bool:
@@ -74,6 +79,7 @@ class Outcome:
         return self.fresh and self.detector.fitted.interrupted
 
 
+@warned
 def run(
     job: Job, folder: Path, *, progress: Progress | None = None, say: Callable[[str], None] = lambda _: None
 ) -> Outcome:
@@ -81,6 +87,7 @@ def run(
     started = time.perf_counter()
     if job.model is not None and job.fit is not None:
         raise UsageError("--fit trains a detector and --model brings one; give one of the two.")
+    benchmark_sets.refuse(job.file, job.fit)
     rows = _Rows.read(job, say)
     detector = rows.detector
     detector.progress = progress
@@ -90,6 +97,8 @@ def run(
         )
         name = f"detector-{fingerprint(rows.learned, detector.request)}.safetensors"
         detector.fit(rows.learned, checkpoint=folder / "checkpoints" / name, resume=job.resume)
+        for finding in detector.fitted.findings:
+            say(finding.message)
     found = detect(detector.fitted, rows.panel)
     assessment, told = _compared(found, rows.labels, detector.request.lookback)
     notes = [LEARNED_FROM_ITSELF] if rows.learned is rows.panel else []
@@ -182,7 +191,7 @@ def _read(job: Job, detector: Detector, learned: Panel | None) -> tuple[Panel, N
         panel, labels = detector.read(job.file)
     else:
         panel, labels = detector.read_on(job.file, str(learned.step))
-    _check_labels(job, panel, labels)
+    _check_labels(job, detector, panel, labels)
     return panel, labels
 
 
@@ -192,16 +201,19 @@ def _read_new(job: Job, detector: Detector) -> tuple[Panel, NDArray[np.float64] 
         whole = triples.read(file)
         return detector.read_new(whole.test)[0], whole.labels
     panel, labels = detector.read_new(job.file, job.labels)
-    _check_labels(job, panel, labels)
+    _check_labels(job, detector, panel, labels)
     return panel, labels
 
 
-def _check_labels(job: Job, panel: Panel, labels: NDArray[np.float64] | None) -> None:
-    if job.labels is not None and labels is None:
+def _check_labels(job: Job, detector: Detector, panel: Panel, labels: NDArray[np.float64] | None) -> None:
+    if job.labels is not None and job.labels in listed(detector.reading.get("drop", ())):
         raise InputError(
-            f"{job.file} has no column of numbers {job.labels!r} to take labels from (--labels); it has "
-            f"{', '.join(panel.columns)}. A label is 1 (anomaly) or 0 (ordinary)."
+            f"{job.file}: the detector leaves out the column {job.labels!r} (--drop) and can take no labels from it; "
+            f"train with --labels {job.labels} in place of --drop: labels are never looked at, only compared with."
         )
+    if job.labels is not None and labels is None:
+        others = [name for name in column_names(job.file) if name != job.labels]
+        raise InputError(f"{unlabelled(job.file, panel, job.labels)}{_pointed_at(others)}")
     if labels is not None and np.isnan(labels).all():
         raise InputError(
             f"{job.file}: the label column {job.labels!r} is empty; fill it with 1 (anomaly) and 0 (ordinary), or "
@@ -216,10 +228,15 @@ def _same_channels(job: Job, learned: Panel, panel: Panel) -> Panel:
     if missing or extra:
         which = f"{missing[0]!r}, which {job.file} has" if missing else f"{extra[0]!r} beside what {job.file} has"
         says = f"has no column {which}" if missing else f"has a column {which}"
-        marks = [name for name in (*missing, *extra) if name.casefold() in LABEL_NAMES]
-        labels = f" If {marks[0]!r} marks anomalies, say --labels {marks[0]}." if marks and job.labels is None else ""
+        labels = _pointed_at([*missing, *extra]) if job.labels is None else ""
         raise InputError(f"{job.fit} {says}; both files need the same channels: leave others out with --drop.{labels}")
     return chosen(learned, panel.columns)
+
+
+def _pointed_at(names: Sequence[str]) -> str:
+    """A sentence on the column that is likeliest to hold the labels; nothing where none is called so."""
+    marks = [name for name in names if name.casefold() in LABEL_NAMES]
+    return f" If {marks[0]!r} marks anomalies, say --labels {marks[0]}." if marks else ""
 
 
 def _dropped(job: Job, fit: str) -> dict[str, Any]:

@@ -97,7 +97,7 @@ def summary(outcome: Outcome, command: str) -> report.DetectionSummary:
         curves={fitted.name: page.curve(history)} if history is not None and history.epochs else {},
         findings=outcome.findings,
         settings=_settings(outcome),
-        notes=outcome.notes,
+        notes=(*outcome.notes, *outcome.warnings),
     )
 
 
@@ -183,6 +183,7 @@ def _run(outcome: Outcome, command: str) -> dict[str, Any]:
         "assessment": None if outcome.assessment is None else plain(asdict(outcome.assessment)),
         "findings": [asdict(finding) for finding in outcome.findings],
         "notes": list(outcome.notes),
+        "warnings": list(outcome.warnings),
         "verdict": outcome.verdict,
         "interrupted": outcome.interrupted,
         "seconds": round(outcome.seconds, 3),

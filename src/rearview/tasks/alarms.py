@@ -15,6 +15,11 @@ Flags = NDArray[np.bool_]
 Offsets = NDArray[np.int64]
 Runs = NDArray[np.int64]
 
+FEWEST_THROWS = 1_000
+"""How often flags are thrown at random, at least."""
+MOST_COUNTS = 1 << 19
+"""Counts of flags drawn at once; all that is drawn where it is enough for the fewest throws."""
+
 
 @dataclass(frozen=True, slots=True)
 class Quality:
@@ -92,17 +97,28 @@ def adjusted(labels: Flags, flags: Flags, offsets: Offsets | None = None) -> Fla
     return flags | (np.cumsum(changes[:-1]) > 0)
 
 
-def adjusted_by_chance(
-    labels: Flags, flagged: int, offsets: Offsets | None = None, *, draws: int = 5, seed: int = 0
-) -> float:
-    """The mean point-adjusted F1 of as many flags thrown at random: what the adjustment gives for nothing."""
+def adjusted_by_chance(labels: Flags, flagged: int, offsets: Offsets | None = None, *, seed: int = 0) -> float:
+    """The mean point-adjusted F1 of as many flags thrown at random: what the adjustment gives for nothing.
+
+    How many flags of a throw fall on each anomaly, and how many on none, follows a multivariate hypergeometric law, so
+    only these counts are drawn, never rows. Few anomalies, whose F1 varies most, are thrown at most often.
+    """
+    events = runs(labels, offsets)
+    if not len(events):
+        return float("nan")
+    lengths = events[:, 1] - events[:, 0]
+    anomalous = int(lengths.sum())
+    places = np.append(lengths, len(labels) - anomalous)
     rng = np.random.default_rng(seed)
-    found = []
-    for _ in range(draws):
-        flags = np.zeros(len(labels), dtype=bool)
-        flags[rng.choice(len(labels), size=flagged, replace=False)] = True
-        found.append(pointwise(labels, adjusted(labels, flags, offsets)).f1)
-    return float(np.mean(found))
+    left = throws = max(FEWEST_THROWS, MOST_COUNTS // len(places))
+    total = 0.0
+    while left:
+        size = min(left, max(1, MOST_COUNTS // len(places)))
+        counts = rng.multivariate_hypergeometric(places, flagged, size=size, method="marginals")
+        hit = (counts[:, :-1] > 0) @ lengths
+        total += float(np.sum(2 * hit / (hit + counts[:, -1] + anomalous)))
+        left -= size
+    return total / throws
 
 
 def _inside(flags: Flags, stretches: Runs) -> NDArray[np.int64]:
