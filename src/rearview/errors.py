@@ -1,4 +1,9 @@
-"""What rearview says when it refuses: one sentence that names the thing, the reason and the way out."""
+"""What rearview says when it refuses or warns: one sentence that names the thing, the reason and the way out."""
+
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TextIO
 
 
 class RearviewError(ValueError):
@@ -25,10 +30,55 @@ class RearviewWarning(UserWarning):
     """Something to know that stops nothing: the message names it, the reason and the way out."""
 
 
+@contextmanager
+def heard(tell: Callable[[str], None] | None = None) -> Iterator[list[str]]:
+    """The sentences of rearview's own warnings, each once, listed as they come.
+
+    `tell` is handed each of them, and nobody else is; without it they are shown as ever. Warnings of other packages
+    always are.
+    """
+    sentences: list[str] = []
+    with warnings.catch_warnings():
+        others = warnings.showwarning
+
+        def show(
+            message: Warning | str,
+            category: type[Warning],
+            filename: str,
+            lineno: int,
+            file: TextIO | None = None,
+            line: str | None = None,
+        ) -> None:
+            own = issubclass(category, RearviewWarning)
+            if own and str(message) in sentences:
+                return
+            if own:
+                sentences.append(str(message))
+            if own and tell is not None:
+                tell(str(message))
+            else:
+                others(message, category, filename, lineno, file, line)
+
+        warnings.showwarning = show
+        yield sentences
+
+
+_CALLED_ELSEWHERE = {
+    "lr": "learning_rate", "max_epochs": "epochs", "n_epochs": "epochs", "num_epochs": "epochs",
+    "train_epochs": "epochs", "batch_size": "batch", "early_stopping": "patience", "optimizer": "optimiser",
+    "scheduler": "schedule", "lradj": "schedule", "gradient_clip_val": "clip", "max_grad_norm": "clip",
+    "accumulate_grad_batches": "accumulate", "d_model": "width", "hidden_size": "width", "n_heads": "heads",
+    "num_heads": "heads", "e_layers": "depth", "n_layers": "depth", "num_layers": "depth", "d_ff": "feed_forward",
+    "patch_len": "patch",
+}  # fmt: skip
+"""What other libraries call our settings, where the spelling is too far off to be guessed."""
+
+
 def did_you_mean(word: str, known: "list[str] | tuple[str, ...]") -> str:
-    """' Did you mean 'rank'?' for the known word nearest to `word` in any case, or nothing."""
+    """' Did you mean 'rank'?' for the known word that `word` is called elsewhere or is nearest to, or nothing."""
     import difflib
 
     spelt = {one.casefold(): one for one in known}
-    near = difflib.get_close_matches(word.casefold(), list(spelt), n=1)
+    elsewhere = _CALLED_ELSEWHERE.get(word.casefold())
+    near = [elsewhere] if elsewhere in spelt else difflib.get_close_matches(word.casefold(), list(spelt), n=1)
     return f" Did you mean {spelt[near[0]]!r}?" if near else ""

@@ -13,7 +13,7 @@ import inspect
 import math
 import pkgutil
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from numbers import Integral, Real
 from pathlib import Path
 from types import ModuleType, NoneType, UnionType
@@ -28,13 +28,24 @@ T = TypeVar("T")
 
 
 class Shelf:
-    """The parts of one package by name; each module on it defines what `needs` names."""
+    """The parts of one package by name; each module on it defines what `needs` names.
 
-    def __init__(self, package: str, kind: str, needs: tuple[str, ...], aside: tuple[str, ...] = ()) -> None:
+    `refuse(name, module)` says more of what a third party's module must be.
+    """
+
+    def __init__(
+        self,
+        package: str,
+        kind: str,
+        needs: tuple[str, ...],
+        aside: tuple[str, ...] = (),
+        refuse: Callable[[str, ModuleType], None] = lambda name, module: None,
+    ) -> None:
         self.package = package
         self.kind = kind
         self.needs = needs
         self.aside = aside
+        self.refuse = refuse
         self._added: dict[str, ModuleType] = {}
 
     def names(self) -> list[str]:
@@ -92,7 +103,21 @@ class Shelf:
                 f"The module of the {self.kind} {name!r} must define {' and '.join(self.needs)}; "
                 f"it lacks {' and '.join(missing)}."
             )
+        self.refuse(name, module)
         return module
+
+
+def refuse_unfinished(what: str, part: Any, base: type) -> None:
+    """Refuse a third party's class that is not of the kind `base`, or has methods of it yet to write."""
+    where = f"{base.__module__.removesuffix('.contract')}.{base.__name__}"
+    if not (isinstance(part, type) and issubclass(part, base)):
+        raise SettingsError(f"{what} must be a subclass of {where}, whose methods networks and tasks call.")
+    unwritten = sorted(getattr(part, "__abstractmethods__", ()))
+    if unwritten:
+        raise SettingsError(
+            f"{what} must define {' and '.join(unwritten)}, which {part.__mro__[1].__name__} leaves open; "
+            "docs/plugin.md shows how."
+        )
 
 
 def split_spec(what: str, example: str, spec: str | Mapping[str, Any]) -> tuple[str, dict[str, Any]]:

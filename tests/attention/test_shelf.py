@@ -15,6 +15,7 @@ from strangers import FAULTS, Primed, RunningMean, module
 
 from rearview import attention, shelf
 from rearview.attention import softmax
+from rearview.attention.contract import Projected
 from rearview.errors import SettingsError
 
 STRANGERS = {"running_mean": RunningMean, "primed": Primed}
@@ -77,6 +78,35 @@ def test_an_incomplete_module_is_refused() -> None:
     with pytest.raises(SettingsError, match=r"'bare' must define Settings and Layer; it lacks Layer\."):
         attention.register("bare", bare)
     assert "bare" not in attention.names()
+
+
+class Unwritten(Projected):
+    """What a beginner leaves out."""
+
+    def __init__(self, site: attention.Site, settings: Any) -> None:
+        super().__init__(site)
+
+
+def test_a_layer_with_methods_to_write_is_refused_when_it_is_registered() -> None:
+    with pytest.raises(
+        SettingsError,
+        match="The Layer of the attention 'half' must define mix and operator, which Projected leaves open",
+    ):
+        attention.register("half", module("half", Unwritten))
+    with pytest.raises(SettingsError, match=r"must be a subclass of rearview\.attention\.Attention"):
+        attention.register("half", module("half", torch.nn.Identity))
+    assert "half" not in attention.names()
+
+
+def test_a_layer_without_claims_is_told_how_to_make_them() -> None:
+    class Silent(Primed):
+        def __init__(self, site: attention.Site, settings: Any) -> None:
+            super().__init__(site, settings)
+            del self.claims
+
+    attention.register("silent", module("silent", Silent))
+    with pytest.raises(SettingsError, match=r"'silent' says nothing of itself; give it claims, such as self\.claims ="):
+        attention.create("silent", SITE)
 
 
 def plug_in(monkeypatch: pytest.MonkeyPatch, *points: EntryPoint) -> None:

@@ -9,6 +9,7 @@ from torch import Tensor
 from rearview import attention, models
 from rearview.errors import SettingsError
 from rearview.models import Axes, Model, Token
+from rearview.models.contract import layer_names
 
 ATTENTIVE = [name for name in models.names() if models.claims(name).attention]
 MARKED = [name for name in ATTENTIVE if models.claims(name).uses_marks]
@@ -103,6 +104,21 @@ def test_padding_counts_as_the_step_it_repeats() -> None:
     assert [(token.index, token.steps) for token in first] == [
         (channel, steps) for channel in range(2) for steps in ((-13, -10), (-10, -5), (-5, 0))
     ]
+
+
+def test_layers_are_named_by_the_part_they_stand_in() -> None:
+    """Encoders and decoders where there are both; one part alone has layers."""
+    named = {name: layer_names(small(name).axes()) for name in ATTENTIVE}
+    parts = {"transformer": ["encoder", "decoder"], "crossformer": ["encoder", "decoder"]}
+    for name, names in named.items():
+        assert len(set(names)) == len(names)
+        assert list(dict.fromkeys(one.partition(" ")[0] for one in names)) == parts.get(name, ["layer"])
+    assert named["transformer"] == ["encoder 1", "encoder 2", "decoder 1"]
+    assert named["crossformer"] == ["encoder 1", "encoder 2", "decoder 1", "decoder 2", "decoder 3"]
+    assert layer_names(small("transformer", steps=None, asks="window").axes()) == ["encoder 1", "encoder 2"]
+    turned = models.create("patchtst", channels=3, lookback=48, steps=5, adapters="decorrelate")
+    assert layer_names(turned.axes()) == ["layer 1", "layer 2", "layer 3"]
+    assert turned.axes()[0].groups[0].of == "component"
 
 
 def test_decoders_go_on_after_the_look_back() -> None:

@@ -99,3 +99,37 @@ def test_a_setting_that_no_network_can_have_is_refused_by_name(name: str, given:
 def test_an_unknown_network_is_refused_with_its_neighbour() -> None:
     with pytest.raises(SettingsError, match=r"no model called 'patchst'\. Did you mean 'patchtst'"):
         models.create("patchst", channels=3, lookback=7, steps=5)
+
+
+def test_a_network_that_is_half_made_is_refused_when_it_is_registered(stranger: ModuleType) -> None:
+    class Unwritten(Model):
+        claims = ModelClaims()
+
+    stranger.Network = Unwritten  # type: ignore[attr-defined]
+    with pytest.raises(SettingsError, match=r"'half' must define forward, which Model leaves open"):
+        models.register("half", stranger)
+    stranger.Network = torch.nn.Identity  # type: ignore[attr-defined]
+    with pytest.raises(SettingsError, match=r"must be a subclass of rearview\.models\.Model"):
+        models.register("half", stranger)
+
+
+def test_a_network_without_claims_is_told_how_to_make_them(stranger: ModuleType) -> None:
+    class Silent(Model):
+        def forward(self, past, past_marks=None, future_marks=None, *, mask=None):
+            return past
+
+    stranger.Network = Silent  # type: ignore[attr-defined]
+    with pytest.raises(SettingsError, match=r"'silent' says nothing of itself; .* claims = ModelClaims"):
+        models.register("silent", stranger)
+
+
+@pytest.mark.parametrize("name", ["patchtst", "dlinear", "itransformer"])
+def test_windows_of_another_size_are_refused_in_a_sentence(name: str) -> None:
+    model = models.create(name, channels=3, lookback=24, steps=5)
+    assert model(torch.randn(2, 3, 24)).shape == (2, 3, 5)
+    words = r"This network takes windows \[batch, channel, time\] of 3 channels and 24 steps and got "
+    with pytest.raises(SettingsError, match=words + r"\[2, 24, 3\]; channels come before time: past\.transpose"):
+        model(torch.randn(2, 24, 3))
+    for shape in ((2, 3, 20), (2, 4, 24), (3, 24)):
+        with pytest.raises(SettingsError, match=words + rf"\[{', '.join(map(str, shape))}\]\."):
+            model(torch.randn(shape))

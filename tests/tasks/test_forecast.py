@@ -118,7 +118,7 @@ def test_fredf_is_the_authors_loss_with_its_gradient(length: str, share: float) 
     # Their numbers are float64, a loss here is float32.
     yhat = pred.float().contiguous().requires_grad_()
     batch = Batch(true.float(), true.float(), None, None, None, None, torch.zeros(len(true), dtype=torch.long))
-    total, number = Forecast(steps, "fredf", time_share=share).loss(Fixed(yhat), batch)
+    total, number = Forecast(steps, {"name": "fredf", "time_share": share}).loss(Fixed(yhat), batch)
     (total / number).backward()
     theirs = f"output_fredf/{length}/rfft_complex_MAE_l{share}"
     assert (total / number).item() == pytest.approx(float(GOLDEN[f"{theirs}/loss"]), rel=1e-5)

@@ -79,6 +79,7 @@ def test_pinball(cells: tuple[np.ndarray, np.ndarray]) -> None:
 def test_coverage_counts_observed_values_only() -> None:
     y = np.array([[[0.0, 1.0, 2.0, np.nan]]])
     assert metrics.coverage(y, y * 0, y * 0 + 1) == pytest.approx(2 / 3)
+    assert metrics.coverage(y, y * 0, y * 0 + 1, np.array([[1.0]])) == 1.0
     assert math.isnan(metrics.coverage(y * np.nan, y, y))
     assert math.isnan(metrics.coverage(y, y * np.nan, y * np.nan))
 
@@ -103,3 +104,8 @@ def test_scale_of_the_seasonal_naive_forecast(square: bool) -> None:
 
 def test_a_history_shorter_than_two_seasons_is_compared_with_its_last_value() -> None:
     assert metrics.naive_scale(np.array([[1.0, 2.0, 4.0]]), 2)[0] == pytest.approx(1.5)
+
+
+def test_deviation_by_hand() -> None:
+    history = np.array([[1.0, 3.0, np.nan, 8.0], [np.nan] * 4, [7.0] * 4])
+    assert metrics.deviation(history).tolist() == pytest.approx([(3 + 1 + 4) / 3, 0.0, 0.0])

@@ -12,6 +12,7 @@ from rearview import models, train
 from rearview.data.panel import Panel
 from rearview.data.step import Step
 from rearview.tasks import plan as planning
+from rearview.tasks.plan import Choice
 
 STEPS = ("s", "15min", "h", "D", "B", "W", "MS", "ME", "QS", "YS", "1")
 
@@ -101,6 +102,38 @@ def test_the_chosen_training_is_bounded(windows: int, channels: int, validation:
     updates = asked.epochs * -(-min(windows, asked.windows_per_epoch or windows) // asked.batch)
     assert updates <= 6000
     assert (asked.patience is None) == (validation == 0)
+
+
+@pytest.mark.parametrize(
+    ("step", "length", "horizon", "value", "reason"),
+    [
+        ("D", 400, 7, 16, "the shortest that is useful"),
+        ("D", 400, 8, 16, "twice the horizon of 8"),
+        ("h", 3000, 12, 336, "two seasons of 168 steps"),
+        ("min", 100_000, 12, 1024, "the longest that is chosen"),
+        ("D", 60, 14, 9, "half of what 60 rows leave beside three horizons of 14"),
+        ("D", 30, 7, 8, "the shortest that is chosen"),
+        ("D", 12, 7, 5, "what 12 rows leave for it"),
+    ],
+)
+def test_the_reason_of_a_look_back_is_that_of_its_number(
+    step: str, length: int, horizon: int, value: int, reason: str
+) -> None:
+    assert planning.choose_lookback(panel_with(step, length), horizon, None, length) == Choice(value, reason)
+
+
+@pytest.mark.parametrize(
+    ("lookback", "patch", "reason"),
+    [
+        (336, 16, "the original's"),
+        (48, 8, "about a sixth of the look-back of 48"),
+        (16, 2, "about a sixth of the look-back of 16"),
+        (8, 2, "the least that makes a patch"),
+    ],
+)
+def test_the_reason_of_a_patch_is_that_of_its_number(lookback: int, patch: int, reason: str) -> None:
+    chosen = planning.model_settings("patchtst", lookback, 7, 1000, on_gpu=False)
+    assert chosen["patch"] == Choice(patch, reason)
 
 
 def test_a_season_that_does_not_fit_the_look_back_is_said() -> None:

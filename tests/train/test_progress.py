@@ -2,9 +2,11 @@
 
 import io
 
+import pytest
 from toys import TRAIN, VALIDATION, Squares, Table, network
 
 from rearview import train
+from rearview.errors import SettingsError
 
 
 class Terminal(io.StringIO):
@@ -77,3 +79,13 @@ def test_a_run_is_followed_from_its_beginning_to_its_end() -> None:
     train.fit(network(), Squares(), Table(), TRAIN, VALIDATION, settings, progress=Notes())
     epochs = [[(epoch, 32, True), (epoch, 47, True), epoch] for epoch in (1, 2)]
     assert calls == [("begin", 2, 47, 0), *epochs[0], *epochs[1], "end"]
+
+
+def test_true_is_a_line_and_nothing_is_nobody() -> None:
+    assert isinstance(train.followed(True), train.Line)
+    assert isinstance(train.followed(None), train.Silent)
+    assert isinstance(train.followed(False), train.Silent)
+    line = train.Line(Terminal())
+    assert train.followed(line) is line
+    with pytest.raises(SettingsError, match=r"progress is 3; it is True .* begin, step, epoch and end"):
+        train.followed(3)

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from rearview.shelf import Setting, Shelf, explained, settings_from, settings_table, split_spec
+from rearview.errors import SettingsError
+from rearview.shelf import Setting, Shelf, explained, refuse_unfinished, settings_from, settings_table, split_spec
 
 if TYPE_CHECKING:
     from rearview.attention.contract import Attention as Attention
@@ -19,7 +20,14 @@ if TYPE_CHECKING:
     from rearview.attention.contract import Projected as Projected
     from rearview.attention.contract import Site as Site
 
-_SHELF = Shelf("rearview.attention", "attention", needs=("Settings", "Layer"), aside=("contract",))
+
+def _refuse(name: str, module: ModuleType) -> None:
+    from rearview.attention.contract import Attention
+
+    refuse_unfinished(f"The Layer of the attention {name!r}", module.Layer, Attention)
+
+
+_SHELF = Shelf("rearview.attention", "attention", needs=("Settings", "Layer"), aside=("contract",), refuse=_refuse)
 _CONTRACT = ("Attention", "Claims", "Projected", "Site")
 
 Spec = str | Mapping[str, Any] | None
@@ -43,7 +51,13 @@ def register(name: str, module: ModuleType) -> None:
 def create(name: str, site: "Site", **settings: Any) -> "Attention":
     """A layer of the mechanism `name` for one place in a network; unknown settings are refused."""
     module = _SHELF.module(name)
-    return module.Layer(site, settings_from(module.Settings, name, settings))
+    layer: Attention = module.Layer(site, settings_from(module.Settings, name, settings))
+    if not hasattr(layer, "claims"):
+        raise SettingsError(
+            f"The Layer of the attention {name!r} says nothing of itself; give it claims, such as "
+            "self.claims = Claims(causal=site.causal) in its constructor (rearview.attention.Claims)."
+        )
+    return layer
 
 
 def split(spec: Spec) -> tuple[str, dict[str, Any]]:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from rearview.attention import Spec
 from rearview.errors import SettingsError
 from rearview.models import adapters as _adapters
-from rearview.shelf import Setting, Shelf, explained, settings_from, settings_table
+from rearview.shelf import Setting, Shelf, explained, refuse_unfinished, settings_from, settings_table
 
 if TYPE_CHECKING:
     from rearview.models.contract import Asks as Asks
@@ -25,13 +25,32 @@ if TYPE_CHECKING:
     from rearview.models.contract import Shape as Shape
     from rearview.models.contract import Token as Token
 
+
+def _refuse(name: str, module: ModuleType) -> None:
+    from rearview.models.contract import Model
+
+    refuse_unfinished(f"The Network of the model {name!r}", module.Network, Model)
+    if not hasattr(module.Network, "claims"):
+        raise SettingsError(
+            f"The Network of the model {name!r} says nothing of itself; give the class claims, such as "
+            "claims = ModelClaims(attention=False) (rearview.models.ModelClaims)."
+        )
+
+
 _SHELF = Shelf(
     "rearview.models",
     "model",
     needs=("Settings", "Network"),
     aside=("contract", "costs", "encoder", "heads", "pairs", "stack"),
+    refuse=_refuse,
 )
 _BASELINES = Shelf("rearview.models.baselines", "model", needs=("Settings", "Network", "PACKAGE"))
+KNOWN_INPUTS = (
+    "caps_net", "gat", "itransformer", "itransformer_t5", "transformer",
+    "autoformer", "fedformer", "informer", "timesnet",
+)  # fmt: skip
+"""Our networks, then other packages', that have a place for inputs known in the future: those whose claims say
+`uses_marks`, written here too so that listing them imports none."""
 _CONTRACT = ("Axes", "Model", "ModelClaims", "Shape", "Token")
 _SIZES = ("width", "heads", "feed_forward", "router")
 """Settings of networks that no map can be built with below 1."""
@@ -183,6 +202,7 @@ def __getattr__(name: str) -> Any:
 
 
 __all__ = [
+    "KNOWN_INPUTS",
     "Axes",
     "Description",
     "Model",

@@ -11,6 +11,9 @@
 
 T5's scores are not scaled and ours are, so the queries are multiplied by sqrt(d_h): 8, which costs no digit. Where
 toa has a `score_scale` of its own they are divided by that.
+
+Loading is tested on a made-up checkpoint of these names and, in small, of these shapes, as no real one was at hand. An
+array that is missing, of another shape or unknown is refused by its name.
 """
 
 from collections.abc import Iterator

@@ -10,6 +10,8 @@ channels, unless a model has a setting that says which ones are.
 """
 
 from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -71,7 +73,7 @@ class ModelClaims:
     mixes_channels: bool = False
     """A channel's forecast can depend on other channels."""
     uses_marks: bool = False
-    """Has a place for calendar features and known inputs."""
+    """Has a place for calendar features and for inputs known in the future (known=..., --known)."""
     reads_ahead: bool = False
     """Its published form is fed calendar features of the steps ahead, not of the look-back alone."""
     trains: bool = True
@@ -108,6 +110,19 @@ class Axes:
     """What is kept apart; a single one where nothing is."""
     tokens: tuple[Token, ...]
     """Queries and keys alike, since a layer mixes tokens among themselves."""
+    stage: str = "layer"
+    """The part of the network that the layer stands in, within which layers are counted: "encoder" or "decoder", say;
+    "layer" where there is one part alone."""
+
+
+def layer_names(axes: Sequence[Axes]) -> list[str]:
+    """The names of attention layers, each with its number within its stage: "encoder 1", "encoder 2", "decoder 1"."""
+    counts = Counter[str]()
+    names = []
+    for each in axes:
+        counts[each.stage] += 1
+        names.append(f"{each.stage} {counts[each.stage]}")
+    return names
 
 
 class Model(nn.Module, ABC):
@@ -118,6 +133,23 @@ class Model(nn.Module, ABC):
     def __init__(self, shape: Shape) -> None:
         super().__init__()
         self.shape = shape
+
+    def __call__(self, past: Tensor, *args: Any, **others: Any) -> Any:
+        """What was asked for, of windows of the size that the network was built for; others are refused."""
+        self.check(past)
+        return super().__call__(past, *args, **others)
+
+    def check(self, past: Tensor) -> None:
+        """Refuse windows that this network was not built for."""
+        wanted = (self.shape.channels, self.shape.lookback)
+        if past.dim() == 3 and tuple(past.shape[1:]) == wanted:
+            return
+        swapped = past.dim() == 3 and tuple(past.shape[:0:-1]) == wanted
+        hint = "; channels come before time: past.transpose(1, 2)" if swapped else ""
+        raise SettingsError(
+            f"This network takes windows [batch, channel, time] of {wanted[0]} channels and {wanted[1]} steps and got "
+            f"{list(past.shape)}{hint}."
+        )
 
     @classmethod
     def attention_of(cls, settings: Any, attention: Spec = None) -> Spec:

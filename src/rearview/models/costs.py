@@ -22,6 +22,8 @@ from rearview.attention import Spec
 from rearview.attention.contract import Attention
 from rearview.models.contract import Model
 
+aten = torch.ops.aten
+
 
 @dataclass(frozen=True, slots=True)
 class Cost:
@@ -31,6 +33,9 @@ class Cost:
     """Numbers that are trained."""
     flops: int
     """FLOPs of the forward pass of one window."""
+    map_flops: int
+    """Those of them that linear maps and convolutions take: one matrix for all that goes through. The others are
+    products of two batches, as of queries with keys and of weights with values."""
     tokens: int | None
     """Tokens of one window, those of all channels together; None: the network has no attention."""
 
@@ -74,7 +79,14 @@ def _counted(mode: AbstractContextManager[Any], name: str, given: dict[str, Any]
         model.requires_grad_(False)
         with torch.no_grad(), sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter:
             model(past)
-    return Cost(parameters, int(counter.get_total_flops()), _tokens(model))
+    flops = int(counter.get_total_flops())
+    return Cost(parameters, flops, flops - _of_batches(counter), _tokens(model))
+
+
+def _of_batches(counter: FlopCounterMode) -> int:
+    """FLOPs of products of two batches of matrices."""
+    counted = counter.get_flop_counts()["Global"]
+    return sum(int(flops) for operation, flops in counted.items() if operation in (aten.bmm, aten.baddbmm))
 
 
 def _tokens(model: Model) -> int | None:

@@ -113,7 +113,7 @@ class Network(Encoder):
 
     def token_axes(self) -> Axes:
         """Those of the first scale."""
-        return Axes(channel_groups(self.shape), patch_tokens(self.patches, self.shape.lookback))
+        return Axes(channel_groups(self.shape), patch_tokens(self.patches, self.shape.lookback), "encoder")
 
     def token_mask(self, mask: Real) -> Mask:
         return self.patches.mask(mask)[:, None].expand(-1, self.shape.channels, -1)
@@ -157,8 +157,8 @@ class Network(Encoder):
         scales = [self.token_axes()]
         for merge in self.merges:
             assert isinstance(merge, Merge)
-            scales.append(Axes(scales[0].groups, merged_tokens(scales[-1].tokens, merge.size)))
-        ahead = Axes(scales[0].groups, segment_tokens(self.shape.steps, self.segment))
+            scales.append(replace(scales[0], tokens=merged_tokens(scales[-1].tokens, merge.size)))
+        ahead = Axes(scales[0].groups, segment_tokens(self.shape.steps, self.segment), "decoder")
         return [*scales, *[ahead] * len(self.stages_ahead)]
 
     def prepare(self, windows: Past) -> None:

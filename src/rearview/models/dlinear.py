@@ -73,10 +73,19 @@ class Average(nn.Module):
 class ChannelLinear(nn.Module):
     """A linear map along time, shared by all channels (`copies` = 1) or one per channel."""
 
-    def __init__(self, copies: int, lookback: int, steps: int) -> None:
+    def __init__(
+        self,
+        copies: int,
+        lookback: int,
+        steps: int,
+        *,
+        device: torch.device | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
         super().__init__()
-        self.weight = nn.Parameter(torch.full((copies, steps, lookback), 1 / lookback))
-        self.bias = nn.Parameter(torch.empty(copies, steps).uniform_(-(lookback**-0.5), lookback**-0.5))
+        self.weight = nn.Parameter(torch.full((copies, steps, lookback), 1 / lookback, device=device, dtype=dtype))
+        bias = torch.empty(copies, steps, device=device, dtype=dtype)
+        self.bias = nn.Parameter(bias.uniform_(-(lookback**-0.5), lookback**-0.5))
 
     def forward(self, x: Past) -> Tensor:
         if len(self.weight) == 1:

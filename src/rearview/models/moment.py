@@ -18,7 +18,8 @@ Two releases, `form`:
 | feed-forward | relu | gated, gelu |
 | asked for the window | one Linear of all patches | each patch from its own token |
 
-`load_published` fills a network of form moment-1 from a checkpoint; `PUBLISHED` has the settings of each.
+`load_published` fills a network of form moment-1 from a checkpoint; `PUBLISHED` has the settings of each. It is tested
+on a made-up checkpoint of the same names and, in small, the same shapes: no real one was at hand.
 
 Where we differ: T5's scores are not scaled, those of MICA's release are and so are ours; published queries are scaled
 up to match. Initial values are those of MICA's release in both forms: torch's for attention, T5's for the feed-forward

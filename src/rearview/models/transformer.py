@@ -131,7 +131,7 @@ class Network(Encoder):
         return self.embed(x, built_for(self.shape.marks, self.shape.future, past_marks, future_marks)[0])
 
     def token_axes(self) -> Axes:
-        return Axes((Token(),), step_tokens(-self.shape.lookback, 0))
+        return Axes((Token(),), step_tokens(-self.shape.lookback, 0), "encoder")
 
     def token_mask(self, mask: Real) -> Mask:
         return mask[:, None]
@@ -172,7 +172,7 @@ class Network(Encoder):
         """Those of the encoder's layers, then those of the decoder's."""
         if self.decoder is None:
             return super().axes()
-        started = Axes((Token(),), step_tokens(-self.label, self.shape.steps))
+        started = Axes((Token(),), step_tokens(-self.label, self.shape.steps), "decoder")
         return [*super().axes(), *[started] * len(self.decoder.blocks)]
 
     def prepare(self, windows: Past) -> None:

@@ -2,13 +2,11 @@
 
 A point forecast asks for the horizon. A quantile forecast asks for the horizon times the quantiles and reads the steps
 as [ahead, quantile], so any model can give quantiles without knowing of them. Missing cells of the future do not count.
-
-`fredf` (Wang et al., 2025) also compares spectra: share * mean (yhat - y)^2 + (1 - share) * mean |rfft(yhat - y)|, the
-transform over time and not normalised; a missing cell counts as met.
+`fredf` needs a whole horizon for its spectrum, so there a missing cell counts as met.
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import torch
 from jaxtyping import Float
@@ -16,39 +14,24 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from rearview.errors import SettingsError
+from rearview.tasks import losses
 from rearview.tasks.penalty import penalised
 
 if TYPE_CHECKING:
     from rearview.data.window import Batch
 
-Loss = Literal["mse", "mae", "huber", "fredf"]
-LOSSES = ("mse", "mae", "huber", "fredf")
-
 
 class Forecast:
     """Losses of point or quantile forecasts over the observed cells of the future."""
 
-    def __init__(
-        self,
-        horizon: int,
-        loss: Loss = "mse",
-        quantiles: Sequence[float] = (),
-        delta: float = 1.0,
-        time_share: float = 0.5,
-    ) -> None:
-        if loss not in LOSSES:
-            raise SettingsError(f"loss is {loss!r}; it can be one of {', '.join(LOSSES)}.")
-        if not 0 <= time_share <= 1:
-            raise SettingsError(f"time_share is {time_share}; fredf's share of squared errors lies in 0 to 1.")
-        if loss == "fredf" and quantiles:
+    def __init__(self, horizon: int, loss: losses.Spec = "mse", quantiles: Sequence[float] = ()) -> None:
+        self.name, self.settings = losses.settle(loss)
+        if isinstance(self.settings, losses.Fredf) and quantiles:
             raise SettingsError("fredf compares the spectra of point forecasts; leave out quantiles, or use mse.")
         if any(not 0 < q < 1 for q in quantiles):
             raise SettingsError(f"quantiles are {list(quantiles)}; each must lie between 0 and 1.")
         self.horizon = horizon
-        self.name = loss
         self.quantiles = tuple(sorted(quantiles))
-        self.delta = delta
-        self.time_share = time_share
         self._levels_kept: Tensor | None = None
 
     @property
@@ -68,15 +51,16 @@ class Forecast:
         return penalised(model, *self._errors(yhat, batch))
 
     def _errors(self, yhat: Tensor, batch: "Batch") -> tuple[Tensor, Tensor]:
-        if self.name == "fredf":
-            return self._in_time_and_frequency(yhat[..., 0].float(), batch)
+        if isinstance(self.settings, losses.Fredf):
+            return self._in_time_and_frequency(yhat[..., 0].float(), batch, self.settings.time_share)
         cells = self._cells(yhat.float(), batch.future[..., None])
         if batch.observed is None:
             return cells.sum(), torch.full((), cells.numel(), dtype=torch.float32, device=cells.device)
         cells = cells * batch.observed[..., None]
         return cells.sum(), batch.observed.sum().to(torch.float32) * cells.shape[-1]
 
-    def _in_time_and_frequency(self, yhat: Tensor, batch: "Batch") -> tuple[Tensor, Tensor]:
+    @staticmethod
+    def _in_time_and_frequency(yhat: Tensor, batch: "Batch", share: float) -> tuple[Tensor, Tensor]:
         error = yhat - batch.future
         number = torch.full((), error.numel(), dtype=torch.float32, device=error.device)
         if batch.observed is not None:
@@ -84,7 +68,7 @@ class Forecast:
             number = batch.observed.sum().to(torch.float32)
         # The transform is linear: the spectrum of the error is the difference of the spectra.
         spectrum = torch.fft.rfft(error, dim=-1).abs().mean()
-        return self.time_share * error.square().sum() + (1 - self.time_share) * spectrum * number, number
+        return share * error.square().sum() + (1 - share) * spectrum * number, number
 
     def _levels(self, like: Tensor) -> Tensor:
         """The quantiles where the forecasts are; made once, because a copy to the device would stop a captured step."""
@@ -97,8 +81,6 @@ class Forecast:
             q = self._levels(yhat)
             error = y - yhat
             return torch.maximum(q * error, (q - 1) * error)
-        if self.name == "mse":
-            return (yhat - y).square()
-        if self.name == "mae":
-            return (yhat - y).abs()
-        return functional.huber_loss(yhat, y, reduction="none", delta=self.delta)
+        if isinstance(self.settings, losses.Huber):
+            return functional.huber_loss(yhat, y, reduction="none", delta=self.settings.delta)
+        return (yhat - y).square() if self.name == "mse" else (yhat - y).abs()

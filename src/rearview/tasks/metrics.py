@@ -42,10 +42,10 @@ def pinball(y: Array, quantile_forecasts: dict[float, Array]) -> float:
     return 2 * float(np.mean(losses)) if losses else float("nan")
 
 
-def coverage(y: Array, low: Array, high: Array) -> float:
-    """Share of observed values that fall within the interval, where there is one."""
-    inside = np.where(np.isnan(y) | np.isnan(low) | np.isnan(high), np.nan, (y >= low) & (y <= high))
-    return _mean(inside)
+def coverage(y: Array, low: Array, high: Array, tolerance: Array | float = 0.0) -> float:
+    """Share of observed values that fall within the interval, where there is one, or no further off than tolerated."""
+    held = (y >= low - tolerance) & (y <= high + tolerance)
+    return _mean(np.where(np.isnan(y) | np.isnan(low) | np.isnan(high), np.nan, held))
 
 
 def naive_scale(history: Array, period: int, square: bool = False) -> Array:
@@ -59,6 +59,14 @@ def naive_scale(history: Array, period: int, square: bool = False) -> Array:
     seen = ~np.isnan(errors)
     total, count = np.where(seen, errors, 0).sum(-1), seen.sum(-1)
     return np.where((count > 0) & (total > 0), total / np.maximum(count, 1), np.nan)
+
+
+def deviation(history: Array) -> Array:
+    """[series]: the mean absolute deviation from the mean over a history [series, row]; 0 where nothing was seen."""
+    seen = ~np.isnan(history)
+    count = np.maximum(seen.sum(-1), 1)
+    mean = np.where(seen, history, 0).sum(-1) / count
+    return np.asarray(np.where(seen, np.abs(history - mean[..., None]), 0).sum(-1) / count)
 
 
 def _mean(cells: Array) -> float:

@@ -13,6 +13,9 @@ from rearview.data.panel import Panel
 from rearview.folder import inside
 
 LONGEST_LOOKBACK = 1024
+SHORTEST_USEFUL = 16
+SHORTEST = 8
+"""What is looked back on where rows are too few for anything useful."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,14 +87,23 @@ def choose_lookback(panel: Panel, horizon: int, given: int | None, longest: int)
         return Choice(given, GIVEN)
     fitting = [season for season in panel.step.seasons if 12 * season <= longest]
     season = max(fitting, default=1)
-    wanted = max(2 * season, 2 * horizon, 16)
-    room = max(1, min((longest - 3 * horizon) // 2, LONGEST_LOOKBACK))
-    if wanted > room:
-        limit = max(room, min(longest - horizon, 8), 1)
-        return Choice(limit, f"as much as {longest} rows leave beside three horizons of {horizon}")
-    if 2 * season >= 2 * horizon and season > 1:
+    wanted = max(2 * season, 2 * horizon, SHORTEST_USEFUL)
+    room = (longest - 3 * horizon) // 2
+    if wanted > min(room, LONGEST_LOOKBACK):
+        return _limited(room, horizon, longest)
+    if wanted == 2 * season:
         return Choice(wanted, f"two seasons of {season} steps")
     return Choice(wanted, f"twice the horizon of {horizon}" if wanted == 2 * horizon else "the shortest that is useful")
+
+
+def _limited(room: int, horizon: int, longest: int) -> Choice:
+    """A look-back shorter than wanted: the longest there is, or what the rows leave."""
+    if room >= LONGEST_LOOKBACK:
+        return Choice(LONGEST_LOOKBACK, "the longest that is chosen")
+    most = max(min(longest - horizon, SHORTEST), 1)
+    if room >= most:
+        return Choice(room, f"half of what {longest} rows leave beside three horizons of {horizon}")
+    return Choice(most, "the shortest that is chosen" if most == SHORTEST else f"what {longest} rows leave for it")
 
 
 def naive_lookback(season: Choice, lookback: Choice, horizon: int, longest: int) -> Choice:
@@ -129,7 +141,8 @@ def model_settings(name: str, lookback: int, season: int, samples: int, on_gpu: 
     }
     if "patch" in known and "stride" in known:
         patch = 16 if lookback >= 64 else max(2, lookback // 6)
-        why = "the original's" if patch == 16 else f"about six patches in a look-back of {lookback}"
+        why = "the original's" if patch == 16 else f"about a sixth of the look-back of {lookback}"
+        why = why if lookback >= 12 else "the least that makes a patch"
         sizes |= {"patch": Choice(patch, why), "stride": Choice(max(1, patch // 2), "half a patch")}
     return {setting: choice for setting, choice in sizes.items() if setting in known}
 

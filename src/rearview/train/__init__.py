@@ -4,7 +4,7 @@ from rearview.train.contract import SelectingTask, Source, Task, TrainingError
 from rearview.train.history import Epoch, History
 from rearview.train.loop import fit
 from rearview.train.measure import evaluate
-from rearview.train.progress import Line, Progress, Silent
+from rearview.train.progress import Line, Progress, Silent, followed
 from rearview.train.settings import Settings
 
 __all__ = [
@@ -20,4 +20,5 @@ __all__ = [
     "TrainingError",
     "evaluate",
     "fit",
+    "followed",
 ]

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from typing import Protocol, TextIO, runtime_checkable
 
+from rearview.errors import SettingsError
 from rearview.train.history import Epoch
 
 REFRESH_SECONDS = 0.2
@@ -42,6 +43,18 @@ class Silent:
     def epoch(self, epoch: Epoch) -> None: ...
 
     def end(self) -> None: ...
+
+
+def followed(progress: "Progress | bool | None") -> Progress:
+    """Who is told: True means a line on the terminal, False and None nobody; what can't follow a run is refused."""
+    if progress is None or isinstance(progress, bool):
+        return Line() if progress else Silent()
+    if not isinstance(progress, Progress):
+        raise SettingsError(
+            f"progress is {progress!r}; it is True for a line on the terminal, or an object with the methods begin, "
+            "step, epoch and end (rearview.train.Progress)."
+        )
+    return progress
 
 
 class Line:

@@ -68,8 +68,8 @@ def _shared_layers(network: Model) -> Iterator[tuple[nn.Module, str, nn.Linear |
 def _copied(shared: nn.Linear | ChannelLinear, channels: int) -> ChannelLinear:
     """A layer that does in every channel what the shared one does."""
     steps, features = shared.weight.shape[-2:]
-    layer = ChannelLinear(channels, features, steps)
+    layer = ChannelLinear(channels, features, steps, device=shared.weight.device, dtype=shared.weight.dtype)
     layer.weight.copy_(shared.weight)
     bias = getattr(shared, "bias", None)
-    layer.bias.copy_(torch.zeros(()) if bias is None else bias)
-    return layer.to(shared.weight)
+    layer.bias.copy_(shared.weight.new_zeros(()) if bias is None else bias)
+    return layer

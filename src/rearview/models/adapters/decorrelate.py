@@ -62,7 +62,9 @@ class Adapter(Around):
         return self.network.weights(self._turned(past), past_marks, future_marks, mask=mask)
 
     def axes(self) -> list[Axes]:
-        return [Axes(_components(each.groups), _components(each.tokens)) for each in super().axes()]
+        return [
+            replace(each, groups=_components(each.groups), tokens=_components(each.tokens)) for each in super().axes()
+        ]
 
     @torch.no_grad()
     def prepare(self, windows: Past) -> None:
