@@ -7,7 +7,7 @@ backtest = forecaster.cross_validation(frame, n_windows=5)
 forecaster.save("model/")
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from numbers import Real
 from pathlib import Path
 from typing import Any, Literal
@@ -16,29 +16,32 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rearview import train
-from rearview.data.checks import check_targets
+from rearview.data.checks import forecastable
 from rearview.data.loading import load as read
 from rearview.data.panel import Finding, Panel
+from rearview.data.read import present
 from rearview.data.window import ends
 from rearview.errors import SettingsError
 from rearview.forecasting import backtest as backtesting
 from rearview.forecasting import frames, store
 from rearview.forecasting.answer import Answer, answer, variables
 from rearview.forecasting.asof import AsOf
-from rearview.forecasting.backtest import Backtest, readable
-from rearview.forecasting.engine import Fitted, fit
+from rearview.forecasting.backtest import Backtest, Known, readable
+from rearview.forecasting.engine import Fitted, device_named, fit
 from rearview.forecasting.future import known_ahead
 from rearview.forecasting.looking import Maps, chosen, look
-from rearview.forecasting.reading import answerable, options, read_on_step, tell, timed
+from rearview.forecasting.parameters import Parameters, kept
+from rearview.forecasting.reading import anchored, answerable, options, read_on_step, tell, timed
 from rearview.forecasting.request import Request, check_level
-from rearview.tasks.forecast import Loss
+from rearview.tasks.losses import Spec as LossSpec
 
 READING = ("id_col", "time_col", "target_col", "target", "known", "drop", "together", "freq", "sentinels", "fill")
 
 
-class Forecaster:
+class Forecaster(Parameters):
     """Forecasts with intervals from one trained network."""
 
+    @kept
     def __init__(
         self,
         model: str | None = None,
@@ -47,7 +50,7 @@ class Forecaster:
         horizon: int,
         lookback: int | None = None,
         season: int | None = None,
-        loss: Loss = "mse",
+        loss: LossSpec = "mse",
         intervals: Literal["conformal", "quantile", "none"] = "conformal",
         level: Sequence[float] = (80, 95),
         transform: Literal["none", "log1p"] = "none",
@@ -58,7 +61,7 @@ class Forecaster:
         seed: int = 0,
         device: str = "auto",
         alias: str | None = None,
-        progress: train.Progress | None = None,
+        progress: train.Progress | bool | None = None,
         **reading: Any,
     ) -> None:
         """What to forecast and how; everything left open is chosen from the data, with a reason (`plan`).
@@ -69,7 +72,8 @@ class Forecaster:
             horizon: steps to forecast.
             lookback: steps the network sees.
             season: steps of a season, for naive forecasts and scaled errors.
-            loss: what a point forecast minimises.
+            loss: what a point forecast minimises: "mse", "mae", "huber" or "fredf", or a mapping with `name` and its
+                settings, such as {"name": "fredf", "time_share": 0.3} (`rearview.tasks.losses`).
             intervals: "conformal" (held-out residuals), "quantile" (learned, for the given levels) or "none".
             level: levels of the intervals in percent.
             transform: "log1p" trains on the logarithm of 1 + y.
@@ -80,7 +84,7 @@ class Forecaster:
             seed: fixes every random draw; two runs of one seed on a CPU are equal bit for bit.
             device: "auto", "cpu" or "cuda".
             alias: the column name of the forecasts; default: the network's name.
-            progress: who is told how training goes; default: nobody.
+            progress: who is told how training goes; True: a line on the terminal; default: nobody.
             **reading: how frames are read: id_col, time_col, target_col, target, known, drop, together, freq,
                 sentinels, fill (see `rearview.data.load`).
         """
@@ -101,6 +105,8 @@ class Forecaster:
             seed=seed,
             device=device,
         )
+        device_named(device)
+        train.followed(progress)
         self.reading = options("Forecaster", reading, READING)
         self.alias = alias
         self.progress = progress
@@ -109,12 +115,16 @@ class Forecaster:
         self._whole_ids = False
 
     def fit(self, frame: Any, *, checkpoint: Path | str | None = None, resume: bool = False) -> "Forecaster":
-        """Train on a frame or file; with `checkpoint` a run that was cut off is taken up again by `resume=True`."""
-        panel = self.read(frame)
-        check_targets(panel)
+        """Train on a frame or file; with `checkpoint` a run that was cut off is taken up again by `resume=True`.
+
+        Series of a long frame, and columns of a wide one, without any value are left out: they have no forecast, and a
+        warning (through logging) names them. So it does series that are too short to be trained on.
+        """
+        panel = self.read_to_fit(frame)
         tell(frame, panel.findings)
         path = None if checkpoint is None else Path(checkpoint)
         fitted = fit(panel, self.request, checkpoint=path, resume=resume, progress=self.progress)
+        tell(frame, fitted.findings)
         self.adopt(fitted, panel)
         self._whole_ids = frames.has_whole_ids(frame, panel.layout)
         return self
@@ -162,12 +172,14 @@ class Forecaster:
     ) -> Any:
         """Forecasts from past cutoffs beside what happened, each made with rows up to the cutoff only.
 
-        Trains afresh on rows up to the first cutoff (`refit=True`: at every cutoff), whatever `fit` saw before.
+        Trains afresh on rows up to the first cutoff (`refit=True`: at every cutoff), whatever `fit` saw before. Series
+        and columns without any value are left out, as by `fit`.
         """
-        panel = self.read(frame)
-        check_targets(panel)
+        panel = self.read_to_fit(frame)
+        tell(frame, panel.findings)
         known_at = None if isinstance(frame, Panel) else AsOf.of(frame, panel, self.reading)
         result = self.backtest(panel, n_windows, step_size, refit=refit, level=level, known_at=known_at)
+        tell(frame, result.fitted.findings)
         whole_ids = frames.has_whole_ids(frame, panel.layout)
         columns = backtest_columns(result, panel, self.alias or result.fitted.name, whole_ids=whole_ids)
         return frames.native(columns, panel.layout)
@@ -180,7 +192,7 @@ class Forecaster:
         *,
         refit: bool = False,
         level: Sequence[float] | None = None,
-        known_at: Callable[[np.generic], Panel] | None = None,
+        known_at: Known | None = None,
         checkpoint: Path | None = None,
         resume: bool = False,
     ) -> Backtest:
@@ -208,8 +220,9 @@ class Forecaster:
     def explain(self, frame: Any = None, *, future: Any = None, series: Sequence[str] | None = None) -> Maps:
         """The attention weights of every layer for the last window of each series, as arrays ready to plot.
 
-        A dict: "layer 1" and on hold [series, group, head, query, key], or a mapping of parts that add up; its `labels`
-        say by layer what the axes stand for, by column names and time stamps. `series` asks for some series alone.
+        A dict: "layer 1" and on (of an encoder and its decoder: "encoder 1", "decoder 1") hold [series, group, head,
+        query, key], or a mapping of parts that add up; its `labels` say by layer what the axes stand for, by column
+        names and time stamps. `series` asks for some series alone.
         """
         panel = chosen(self.tail if frame is None else self.read_new(frame), series)
         known = known_ahead(panel, stamps_ahead(panel, self.request.horizon), future, self.reading)
@@ -235,13 +248,25 @@ class Forecaster:
             return frame
         return read(frame, **{**self.reading, **changed})
 
+    def read_to_fit(self, frame: Any) -> Panel:
+        """The same without series and columns that have no value; those asked for by name are refused then."""
+        return forecastable(self.read(frame), named=bool(self.reading.keys() & {"target", "target_col"}))
+
     def read_new(self, frame: Any) -> Panel:
         """The panel of new rows as the fitted network reads it; another step or a missing column is refused.
 
-        So are rows without any value to forecast from; a finding names the series or columns that have none.
+        So are rows without any value to forecast from; a finding names the series or columns that have none. Columns
+        that were dropped in training need not be there.
         """
-        panel = timed(read_on_step(frame, self.read, self.fitted.step), self.tail.layout)
-        return answerable(readable(panel, self.fitted))
+        panel = timed(read_on_step(frame, self._read_dropping, self.fitted.step), self.tail.layout)
+        return answerable(readable(anchored(panel, self.tail), self.fitted))
+
+    def _read_dropping(self, frame: Any, **changed: Any) -> Panel:
+        """As `read`, without those of the columns to drop that are there."""
+        dropped = self.reading.get("drop")
+        if dropped is None or isinstance(frame, Panel):
+            return self.read(frame, **changed)
+        return self.read(frame, drop=present(frame, dropped), **changed)
 
     @property
     def name(self) -> str:

@@ -52,11 +52,11 @@ def _missing_id(draft: Draft) -> Fragments:
     return "id of the series is missing", draft.place(row)
 
 
-def _mixed_time_zones(draft: Draft) -> Fragments:
+def _stamp_without_offset(draft: Draft) -> Fragments:
     odd = draft.row()
     for number, row in enumerate(draft.rows):
-        if row[draft.time]:
-            row[draft.time] += "+02:00" if number == odd else "+00:00"
+        if row[draft.time] and number != odd:
+            row[draft.time] += "+02:00"
     return "time zones", draft.place(odd)
 
 
@@ -84,11 +84,10 @@ def _off_grid(draft: Draft) -> Fragments:
     return "off the grid", draft.place(row)
 
 
-def _column_of_text(draft: Draft) -> Fragments:
-    draft.header.append("weather")
+def _only_text(draft: Draft) -> Fragments:
     for row in draft.rows:
-        row.append(draft.random.choice(("sunny", "rain")))
-    return "holds text", "'weather'", "--drop"
+        row[draft.first_value :] = draft.random.choices(("sunny", "rain"), k=len(row) - draft.first_value)
+    return "holds text", repr(draft.header[draft.first_value]), "--drop"
 
 
 def _nothing_to_forecast(draft: Draft) -> Fragments:
@@ -157,14 +156,14 @@ _CELLS: dict[Fault, tuple[str, ...]] = {
     _infinite_value: ANY,
     _missing_stamp: ANY,
     _missing_id: ANY,
-    _mixed_time_zones: ANY,
+    _stamp_without_offset: ANY,
     _too_many_fields: TEXTS,
     _unknown_column: ANY,
     _off_grid: ANY,
 }
 _WHOLE: dict[Fault, tuple[str, ...]] = {
     _two_columns_of_one_name: TEXTS,
-    _column_of_text: ANY,
+    _only_text: ANY,
     _nothing_to_forecast: ANY,
     _no_time_column: TEXTS,
     _irregular: ANY,
@@ -176,7 +175,7 @@ _WHOLE: dict[Fault, tuple[str, ...]] = {
     _no_horizon: ANY,
 }
 _LONG_ONLY = (_missing_id,)
-_WIDE_ONLY = (_column_of_text, _no_time_column, _irregular, _either_day_or_month, _no_header)
+_WIDE_ONLY = (_only_text, _no_time_column, _irregular, _either_day_or_month, _no_header)
 
 
 def _word(fault: Callable[[Draft], object]) -> str:
@@ -257,8 +256,6 @@ def _input_column(draft: Draft, cell: str, what: str) -> None:
     if not draft.long:
         draft.option("target", "load")
     draft.counts[what] = 1
-    if what == "empty":
-        draft.counts["missing"] = len(draft.rows)
 
 
 def _constant_input(draft: Draft) -> None:
@@ -269,6 +266,13 @@ def _empty_input(draft: Draft) -> None:
     _input_column(draft, "", "empty")
 
 
+def _text_column(draft: Draft) -> None:
+    draft.header.append("weather")
+    for row in draft.rows:
+        row.append(draft.random.choice(("sunny", "rain")))
+    draft.counts["text"] = 1
+
+
 def _gaps(draft: Draft) -> None:
     """Removes rows last of all but swaps and copies, so that `free` still counts rows."""
     gone = sorted((draft.row() for _ in range(draft.random.randint(1, 3))), reverse=True)
@@ -276,8 +280,6 @@ def _gaps(draft: Draft) -> None:
         del draft.rows[row]
         draft.free = [free - (free > row) for free in draft.free]
     draft.counts["gaps"] = len(gone)
-    if "empty" in draft.counts:
-        draft.counts["missing"] = len(draft.rows)
 
 
 def _copies(draft: Draft) -> None:
@@ -304,7 +306,7 @@ def _unsorted(draft: Draft) -> None:
 
 
 # In the order in which they are put in: cells, columns, rows.
-_REPAIRS = (_sentinels, _missing_cells, _constant_input, _empty_input, _gaps, _copies, _unsorted)
+_REPAIRS = (_sentinels, _missing_cells, _constant_input, _empty_input, _text_column, _gaps, _copies, _unsorted)
 _DRESSES = ("", "bom", "crlf", "quotes", "blank", "spaces", "bom crlf quotes blank spaces")
 
 
@@ -312,7 +314,8 @@ def repaired(n: int = 50, seed: int = 0) -> list[Case]:
     """`n` files that must be read, with the counts of what had to be repaired; some are only oddly dressed."""
     rng = random.Random(seed)
     alone = [(repair,) for repair in _REPAIRS]
-    both = {_missing_cells, _empty_input}, {_constant_input, _empty_input}
+    # Text beside stamps that repeat may tell series apart: that is refused.
+    both = {_constant_input, _empty_input}, {_text_column, _copies}
     pairs = [(a, b) for i, a in enumerate(_REPAIRS) for b in _REPAIRS[i + 1 :] if {a, b} not in both]
     rounds: list[tuple[Callable[[Draft], None], ...]] = [*alone, *pairs, *[() for _ in _DRESSES], *alone, *alone]
     cases = []

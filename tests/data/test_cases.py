@@ -152,3 +152,30 @@ def test_ends_without_any_value_are_how_unequal_series_lie_in_one_array():
 def test_what_can_be_no_case_is_refused(given, y, sentence):
     with pytest.raises(InputError, match=sentence):
         as_cases(given, y)
+
+
+def test_a_long_file_holds_the_cases_of_its_frame(tmp_path):
+    frame = long_frame("pandas")
+    frame.to_csv(tmp_path / "cases.csv", index=False)
+    whole, read = as_cases(frame, "kind"), as_cases(str(tmp_path / "cases.csv"), "kind")
+    assert (read.names, read.columns, read.labels.tolist()) == (whole.names, whole.columns, whole.labels.tolist())
+    for ours, theirs in zip(read.series, whole.series, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+    assert read.source == str(tmp_path / "cases.csv")
+
+
+def test_classes_of_a_text_file_are_kept_as_written(tmp_path):
+    path = tmp_path / "cases.csv"
+    path.write_text(
+        "id,t,x,label\n" + "".join(f"{case:02},{t},{t},{case % 2}\n" for case in range(4) for t in range(3))
+    )
+    cases = as_cases(path, "label")
+    assert cases.labels.tolist() == ["0", "1", "0", "1"]
+    assert cases.names == ("id 00", "id 01", "id 02", "id 03")
+
+
+def test_times_written_as_text_are_put_in_the_order_of_time():
+    pandas = pytest.importorskip("pandas")
+    days = [f"{day}.1.2024" for day in range(1, 14)]
+    frame = pandas.DataFrame({"id": "a", "time": days, "x": np.arange(13.0)}).sample(frac=1, random_state=0)
+    np.testing.assert_array_equal(as_cases(frame).series[0][0], np.arange(13.0))

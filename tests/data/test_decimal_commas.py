@@ -56,7 +56,7 @@ def test_decimal_commas_after_hundreds_of_whole_numbers_are_read(tmp_path: Path)
             '"50,13"',
             r"line 2, column 'a' holds '50,13', which may.*decimal comma.*\(3 of 3 cells\).*--drop",
         ),
-        ("date;a;b", "1.050,13", r"line 2, column 'a' holds '1.050,13', which may.*decimal point and nothing between"),
+        ("date;a;b", "1.05,13", r"line 2, column 'a' holds '1.05,13', which may.*decimal point and nothing between"),
         ("date;a;b", "7.5", r"line 3, column 'a' holds '50,13', which may.*\(2 of 3 cells\).*1234\.5\.$"),
     ],
 )
@@ -72,3 +72,37 @@ def test_numbers_in_a_doubtful_notation_are_refused_with_advice(
         load(path)
     if len(set(cells)) == 1:
         assert load(path, target="b").columns == ("b",)
+
+
+@pytest.mark.parametrize(("cells", "other"), [("1.050,13 -2.000,5 7", "1.5 2.5 3.5"), ("1,050.13 -2,000.5 7", "1 2 3")])
+def test_marks_between_thousands_are_read_where_decimals_show_what_they_are(
+    cells: str, other: str, tmp_path: Path
+) -> None:
+    pairs = enumerate(zip(cells.split(), other.split(), strict=True), start=1)
+    lines = ["date;a;b", *(f"2024-01-0{day};{cell};{beside}" for day, (cell, beside) in pairs)]
+    panel = load(written(tmp_path, "\n".join(lines).encode()))
+    assert panel.original(slice(None), 0)[:, 0].tolist() == pytest.approx([1050.13, -2000.5, 7.0])
+    assert panel.original(slice(None), 0)[:, 1].tolist() == [float(cell) for cell in other.split()]
+    assert [found.message for found in panel.findings if found.kind == "repaired"] == [
+        f"Column 'a' has numbers with marks between thousands: {cells.split()[0]!r} is read as 1050.13."
+    ]
+
+
+def test_a_point_between_thousands_is_one_in_all_columns_of_a_file_that_shows_it(tmp_path: Path) -> None:
+    lines = ["Datum;Umsatz;Besucher;Grad", "01.01.2024;1.050,13;1.234;5,5", "02.01.2024;980,00;999;-6"]
+    panel = load(written(tmp_path, "\n".join([*lines, "13.01.2024;1.000,00;2.000.000;7"]).encode()), freq="D")
+    expected = [[1050.13, 1234.0, 5.5], [980.0, 999.0, -6.0], [1000.0, 2_000_000.0, 7.0]]
+    np.testing.assert_allclose(panel.original(slice(None), 0)[[0, 1, -1]], expected, rtol=1e-6)
+    assert "Columns 'Umsatz' and 'Besucher' have numbers with marks" in " ".join(f.message for f in panel.findings)
+
+
+def test_a_point_after_hundreds_of_whole_numbers_is_not_taken_for_a_decimal_point(tmp_path: Path) -> None:
+    days = pd.date_range("2024-01-01", periods=400, freq="D")
+    lines = [f"{day:%Y-%m-%d};{number},5;{number if number < 399 else '1.234'}" for number, day in enumerate(days)]
+    panel = load(written(tmp_path, "\n".join(["date;a;b", *lines]).encode()))
+    assert panel.original(slice(-1, None), 0).tolist() == [[399.5, 1234.0]]
+
+
+def test_a_dash_is_a_missing_value(tmp_path: Path) -> None:
+    panel = load(written(tmp_path, b"date,a\n2024-01-01,1\n2024-01-02,-\n2024-01-03,-3\n"))
+    np.testing.assert_array_equal(panel.original(slice(None), 0).ravel(), [1.0, np.nan, -3.0])

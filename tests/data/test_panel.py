@@ -63,8 +63,7 @@ def test_text_beside_stamps_that_repeat_is_taken_for_ids() -> None:
     parts = [wide(9)[["date", "load"]].assign(agency=agency, sku=sku) for agency, sku in ("ax", "ay", "bx")]
     with pytest.raises(InputError, match=r"--id-col agency,sku\), and what to forecast with target_col"):
         load(pd.concat(parts))
-    with pytest.raises(InputError, match=r"column 'agency' holds text .* leave it out with drop"):
-        load(parts[0])
+    assert load(parts[0]).columns == ("load",)
 
 
 def test_an_empty_target_reads_the_inputs_of_the_future() -> None:
@@ -143,9 +142,12 @@ def test_columns_of_text_beside_a_clear_target_are_left_out_with_a_word() -> Non
     panel = load(long().assign(town="x", weather="sunny"))
     assert panel.columns == ("y", "heat")
     assert counts(panel) == {"text": 2}
-    with pytest.raises(InputError, match=r"'town' holds text \('x'\).*--drop"):
-        load(wide().assign(town="x"))
     assert counts(load(wide().assign(town="x"), target="load")) == {"text": 1}
+    whole = load(wide().assign(town="x"))
+    assert whole.target_names == load(wide()).target_names
+    assert counts(whole) == {"text": 1}
+    with pytest.raises(InputError, match=r"'town' holds text \('x'\).*--drop"):
+        load(wide()[["date"]].assign(town="x"))
 
 
 def test_series_taken_together_are_columns_on_the_union_of_stamps() -> None:
@@ -309,7 +311,7 @@ def test_sentinels_of_ones_own() -> None:
 def test_constant_and_empty_columns() -> None:
     frame = wide(9).assign(flat=3.0, nothing=np.nan)
     panel = load(frame, target="load")
-    assert counts(panel) == {"constant": 1, "empty": 1, "missing": 9}
+    assert counts(panel) == {"constant": 1, "empty": 1}
     assert {finding.kind for finding in panel.findings if finding.what in ("constant", "empty")} == {"repaired"}
     as_targets = load(frame)
     assert as_targets.targets == 6

@@ -139,6 +139,16 @@ def test_a_shortened_february_does_not_become_the_day() -> None:
     assert days(Step(1, "MS").after(stamp("2023-02-03"), 1, anchor)) == ["2023-03-03"]
 
 
+def test_ends_of_short_months_do_not_tell_the_day() -> None:
+    dates = np.array(["2023-02-28", "2024-02-28", "2024-02-29", "2023-04-30", "2023-01-30", "2023-01-31"], "M8[us]")
+    told = [False, True, False, False, True, True]
+    assert Step(1, "MS").tells_day(dates).tolist() == told
+    assert Step(2, "QS").tells_day(dates).tolist() == told
+    assert Step(1, "ME").tells_day(dates).all()
+    assert Step(1, "D").tells_day(dates).all()
+    assert Step(1, "int").tells_day(np.arange(6)).all()
+
+
 def test_months_on_a_late_day_may_begin_in_february_with_gaps_and_as_series_together() -> None:
     stamps = pd.to_datetime(["2023-02-28", "2023-03-30", "2023-04-30", "2023-06-30", "2023-07-30"])
     expected = np.array(

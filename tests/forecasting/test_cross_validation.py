@@ -169,7 +169,7 @@ def test_refit_trains_at_every_cutoff(back: pd.DataFrame) -> None:
 
 
 def test_windows_that_leave_too_few_rows_are_refused_with_their_number() -> None:
-    said = r"'series' has 20; .* after 4 windows were set aside of 5 steps each; lower n_windows"
+    said = r"is not long enough: .* there are 20; .* after 4 windows were set aside of 5 steps each; lower n_windows"
     with pytest.raises(InputError, match=said):
         forecaster().cross_validation(wide(40), n_windows=4)
 
@@ -179,7 +179,7 @@ def test_too_many_windows_are_refused() -> None:
         InputError, match="50 backtest windows of 5 steps, 5 apart, need 251 rows, but the data has 160"
     ):
         forecaster().cross_validation(wide(), n_windows=50)
-    with pytest.raises(InputError, match="no series is long enough"):
+    with pytest.raises(InputError, match="is not long enough"):
         forecaster().cross_validation(wide(), n_windows=28)
     for name, asked in (("n_windows", {"n_windows": 0}), ("step_size", {"step_size": 0})):
         with pytest.raises(SettingsError, match=f"{name} is 0"):
@@ -276,3 +276,34 @@ class TestAsOf:
         known = AsOf.of(path, panel, {})(panel.stamps[8])
         assert known.stamps.tolist() == panel.stamps[:9].tolist()
         np.testing.assert_allclose(known.original(slice(0, 9), 0), panel.original(slice(0, 9), 0), rtol=1e-6)
+
+    @pytest.mark.parametrize("together", [False, True])
+    def test_values_of_long_frames_are_given_as_they_came(self, together: bool) -> None:
+        frame = long({"b": 80, "a": 50}).sample(frac=1, random_state=0)
+        frame = frame.assign(y=(frame["y"] / 7).mask(frame["y"].rank() < 9)).dropna()
+        panel = load(frame, together=together)
+        known = AsOf.of(frame, panel, {"together": together})
+        for s, (begin, end) in enumerate(panel.bounds()):
+            rows = slice(begin, end)
+            for column, name in enumerate(panel.target_names if together else (panel.ids[s],)):
+                one = frame[frame["unique_id"] == name].set_index("ds")["y"].reindex(panel.stamps[rows])
+                np.testing.assert_array_equal(known.original(rows, s)[:, column], one.to_numpy())
+
+
+def test_what_happened_is_told_as_it_came_and_rounding_is_no_miss(tmp_path: Any) -> None:
+    """Of values that repeat exactly the seasonal naive forecast is right, and float32 must not say otherwise."""
+    days = pd.date_range("2024-01-01", periods=120, freq="D")
+    values = np.tile([100.1, 107.8, 109.7, 92.2, 90.3, 95.6, 99.9], 18)[:120]
+    frame = pd.DataFrame({"date": days, "sales": values, "clock": 1e9 + np.arange(120) % 7 / 10})
+    frame.loc[0, "sales"] = 3e5 + 0.1  # what float32 rounds off rests on how far values lie apart
+    frame.to_csv(tmp_path / "sales.csv", index=False)
+    model = forecaster("seasonal_naive", horizon=7, lookback=14, season=7)
+    for source in (frame, tmp_path / "sales.csv"):
+        back = to_pandas(model.cross_validation(source, 2))
+        np.testing.assert_array_equal(back["sales-y"], values[-14:])
+        np.testing.assert_array_equal(back["clock-y"], frame["clock"][-14:])
+        panel = model.read(source)
+        result = model.backtest(panel, 2, known_at=AsOf.of(source, panel, {}))
+        assert not np.array_equal(result.y, result.mean)
+        assert result.scores().coverage == {80.0: 1.0, 95.0: 1.0}
+        assert (result.rounding < 0.02).all()

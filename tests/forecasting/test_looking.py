@@ -63,7 +63,9 @@ def test_channel_and_patch_are_both_named() -> None:
 def test_steps_ahead_have_the_stamps_of_the_forecast(asked: dict[str, Any]) -> None:
     """A quantile is one more token of the same moment."""
     model = forecaster("transformer", settings={**SMALL, "label": 3}, **asked).fit(wide())
-    labels = model.explain().labels["layer 2"]
+    maps = model.explain()
+    assert list(maps) == list(maps.labels) == ["encoder 1", "decoder 1"]
+    labels = maps.labels["decoder 1"]
     times = 3 if asked else 1
     assert labels.starts is not None
     assert labels.starts.shape == (1, 3 + times * HORIZON)

@@ -296,14 +296,19 @@ def test_settings_that_need_the_network_are_refused_in_a_sentence(asked: dict[st
 
 def test_a_target_without_any_value_is_refused() -> None:
     frame = wide(80).assign(wind=np.nan)
-    for ask in (forecaster().fit, forecaster().cross_validation):
+    for ask in (forecaster(target=["load", "wind"]).fit, forecaster(target=["load", "wind"]).cross_validation):
         with pytest.raises(InputError, match=r"column 'wind' has no value in any row.*--drop wind"):
             ask(frame)
-    both = pd.concat([long({"north": 80}), long({"south": 80}).assign(y=np.nan)])
+    for ask in (forecaster().fit, forecaster().cross_validation):
+        with pytest.raises(InputError, match=r"columns 'load' and 'wind' have no value in any row.*bring rows"):
+            ask(frame.assign(load=np.nan))
+    silent = long({"north": 80, "south": 80}).assign(y=np.nan)
     for together in (True, False):
         for ask in (forecaster(together=together).fit, forecaster(together=together).cross_validation):
-            with pytest.raises(InputError, match=r"series 'south' has no value in any row.*leave its rows out"):
-                ask(both)
+            with pytest.raises(
+                InputError, match=r"series 'north' and 'south' have no value in any row.*bring rows with"
+            ):
+                ask(silent)
 
 
 @pytest.mark.parametrize("model", ["patchtst", "itransformer", "seasonal_naive"])

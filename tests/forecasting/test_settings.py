@@ -1,5 +1,6 @@
 """Intervals, transforms, seeds, covariates, missing values: what a setting changes, and what it must not."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -8,6 +9,7 @@ import polars as pl
 import pytest
 from samples import HORIZON, forecaster, long, numbers, wide
 
+from rearview import Forecaster
 from rearview.errors import InputError, SettingsError
 
 
@@ -272,6 +274,20 @@ def test_losses_train(loss: str) -> None:
     history = model.fitted.history
     assert history is not None
     assert history.epochs[-1].train_loss < history.epochs[0].train_loss
+
+
+def test_a_loss_takes_settings(tmp_path: Path) -> None:
+    share = {"name": "fredf", "time_share": 0.1}
+    plain, shared = (forecaster("dlinear", loss=loss).fit(wide()) for loss in ("fredf", share))
+    assert not np.array_equal(numbers(plain.predict(level=[])), numbers(shared.predict(level=[])))
+    assert shared.request.loss == forecaster(loss={"loss": "fredf", "time_share": 0.1}).request.loss == share
+    assert forecaster(loss={"name": "fredf", "time_share": 0.5}).request.loss == "fredf"
+    shared.save(tmp_path / "model")
+    loaded = Forecaster.load(tmp_path / "model")
+    assert loaded.request.loss == share
+    assert loaded.fitted.task.settings.time_share == 0.1
+    with pytest.raises(SettingsError, match=r"fredf has no setting 'share'\. Did you mean 'time_share'"):
+        forecaster(loss={"name": "fredf", "share": 0.1})
 
 
 def test_several_id_columns_are_joined() -> None:

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from samples import HORIZON, forecaster, to_pandas, wide
+from samples import HORIZON, forecaster, long, to_pandas, wide
 
 from rearview.data.window import ends
 from rearview.forecasting.answer import answer
@@ -38,3 +38,15 @@ def test_a_forecast_from_too_few_rows_says_so() -> None:
     said, _ = model.forecast(panel)
     assert any("fewer rows than the look-back of 24" in note for note in said.notes)
     assert len(to_pandas(model.predict(wide().tail(9)))) == HORIZON
+
+
+def test_a_series_that_is_never_trained_on_is_named(caplog: pytest.LogCaptureFixture) -> None:
+    frame = long({"old": 160, "new": 20})
+    with caplog.at_level(logging.WARNING, logger="rearview"):
+        forecaster("dlinear").fit(frame)
+    words = "1 of 2 series has too few rows before those held out to be trained on ('new')"
+    assert sum(words in message for message in caplog.messages) == 1
+    caplog.clear()
+    with caplog.at_level(logging.WARNING, logger="rearview"):
+        forecaster("dlinear").cross_validation(frame, 1)
+    assert sum(words in message for message in caplog.messages) == 1

@@ -6,6 +6,7 @@ long frames all become `Cases`; what can't be one is refused here, by name.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -99,14 +100,21 @@ def as_cases(
     time_col: str | None = None,
     columns: tuple[str, ...] = (),
 ) -> Cases:
-    """Cases from an array [case, channel, time] ([case, time]: one channel), a list of arrays, or a long frame.
+    """Cases from an array [case, channel, time] ([case, time]: one channel), a list of arrays, a long frame or a file.
 
-    `y` holds a class for each case, in order; for a frame also by id (a mapping or a pandas Series) or the name of a
-    column that says it. Of a frame `columns` are the channels, in this order; none: all columns that are left. Steps at
+    A file is one of .ts, which holds the classes itself, or long: CSV or parquet. `y` holds a class for each case, in
+    order; for a frame or long file also by id (a mapping or a pandas Series) or the name of a column that says it. Of
+    these `columns` are the channels, in this order; none: all columns that are left. Steps at
     either end that are missing in every channel are cut off: that is how unequal series are stored in one array.
     """
     if isinstance(X, Cases):
         return X if y is None else replace(X, labels=_labels(y, len(X), source))
+    if isinstance(X, str | Path):
+        source = str(X)
+    if is_ts(X):
+        from rearview.data import ts
+
+        return as_cases(ts.read(X), y, source=source)
     if _is_frame(X):
         from rearview.data.long_cases import from_frame
 
@@ -181,8 +189,14 @@ def _labels(y: Any, cases: int, source: str) -> Labels:
     return check_labels(labels)
 
 
+def is_ts(X: Any) -> bool:
+    """Whether cases come in a .ts file."""
+    return isinstance(X, str | Path) and Path(X).suffix.casefold() == ".ts"
+
+
 def _is_frame(X: Any) -> bool:
-    return hasattr(X, "columns") or hasattr(X, "column_names")
+    """Whether cases come in a long table."""
+    return isinstance(X, str | Path) or hasattr(X, "columns") or hasattr(X, "column_names")
 
 
 def _series(X: Any, source: str) -> tuple[Series, ...]:

@@ -8,7 +8,7 @@ a benchmark set must not carry its name; a file of another checksum is read and 
 Wide sets have stand-ins, which are generated and say so in their names: `Traffic-standin` has the width, length, step
 and borders of Traffic and is run with its settings; `Traffic-standin:2000` is its first 2,000 rows.
 
-A data set of your own joins with `register(Dataset(...))`.
+A data set of your own joins with `register(Dataset(...))`; where a name is asked for, the path of a file will do too.
 """
 
 import hashlib
@@ -85,6 +85,8 @@ class Dataset:
     """Makes the panel of a set that is generated and has no file."""
     like: str = ""
     """The published set that a stand-in is run with the settings of."""
+    path: Path | None = None
+    """The file itself, where it is one's own and not looked for in a folder."""
 
 
 def names() -> tuple[str, ...]:
@@ -93,14 +95,23 @@ def names() -> tuple[str, ...]:
 
 
 def get(name: str) -> Dataset:
-    """The data set of that name or alias, in any case; of a generated one, `name:rows` is its first rows."""
+    """The data set of that name or alias, in any case, or in a file of one's own, by its path.
+
+    Of a generated one, `name:rows` is its first rows.
+    """
+    from rearview.data import uncatalogued
+
     wanted, colon, rows = _fold(name).partition(":")
     for dataset in _SHELF.values():
         if wanted in _names_of(dataset):
             return _shortened(dataset, rows) if colon else dataset
-    _refuse_detection_set(name)
+    own = uncatalogued.found(name)
+    if own is not None:
+        return own
     near = did_you_mean(name, [known for dataset in _SHELF.values() for known in (dataset.name, *dataset.aliases)])
-    raise SettingsError(f"there is no data set {name!r} in the catalogue; it holds {', '.join(names())}.{near}")
+    raise SettingsError(
+        f"there is no data set {name!r} in the catalogue, and no such file; it holds {', '.join(names())}.{near}"
+    )
 
 
 def register(dataset: Dataset) -> None:
@@ -132,8 +143,8 @@ def borders(dataset: str | Dataset | Rule, rows: int | None = None, lookback: in
 def find(name: str | Dataset, data_dir: Path | str | None = None) -> Path | None:
     """The file of a data set (None: it is generated); a missing one is refused with where to look and to get it."""
     dataset = get(name) if isinstance(name, str) else name
-    if dataset.make is not None:
-        return None
+    if dataset.make is not None or dataset.path is not None:
+        return dataset.path
     return locate(dataset.name, dataset.files, dataset.source, data_dir)
 
 
@@ -227,18 +238,6 @@ def _shortened(dataset: Dataset, rows: str) -> Dataset:
 
 def _fold(name: str) -> str:
     return name.casefold().replace("_", "-").replace(" ", "-")
-
-
-def _refuse_detection_set(name: str) -> None:
-    """Whoever forecasts a set of labelled anomalies is told what it is for."""
-    from rearview.data import labelled
-
-    for known in map(labelled.get, labelled.names()):
-        if known.name.casefold() == name.casefold():
-            raise SettingsError(
-                f"{known.name} is a set of labelled anomalies, not one to forecast; give its file ({known.files[0]}) "
-                "to `rearview detect`."
-            )
 
 
 def _names_of(dataset: Dataset) -> set[str]:

@@ -18,7 +18,7 @@ from rearview.data.read import open_table
 from rearview.data.reading import Reading, Sentinels
 from rearview.data.rows import Rows, Source, aligned, as_they_stand, regular
 from rearview.data.series import JOIN, series_of
-from rearview.data.stamps import Times, kind_of, read_times
+from rearview.data.stamps import Times, kind_of, read_times, unix_unit
 from rearview.data.step import Step
 from rearview.data.table import Table, listing
 from rearview.errors import InputError, SettingsError
@@ -47,11 +47,12 @@ def load(
     A table with the columns unique_id, ds and y, or with `id_col`, is long: one series for each id (several id
     columns are joined by '/'), which `together` aligns as columns of one series. Every other table is wide: one series,
     a column for each variable. `target` names what is forecast (default: every column, or y), `known` the inputs known
-    in the future, `drop` columns to leave out; the rest are inputs up to the cutoff. An empty `target` reads inputs
-    alone. `freq` is the step where it should not be inferred. `sentinels` are values that stand for missing: "auto"
-    looks for isolated cells such as -9999, None keeps all. `fill` says what stands in missing cells of the array: the
-    "last" value seen, a "linear" bridge, the series' "mean" or "zero". `row_by_row` takes benchmark files as they
-    stand: nothing sorted, added, dropped or taken for missing.
+    in the future, `drop` columns to leave out; the rest are inputs up to the cutoff. Columns of text that nobody named
+    are left out with a finding. An empty `target` reads inputs alone. `freq` is the step where it should not be
+    inferred. `sentinels` are values that stand for missing: "auto" looks for isolated cells such as -9999, None keeps
+    all. `fill` says what stands in missing cells of the array: the "last" value seen, a "linear" bridge, the series'
+    "mean" or "zero". `row_by_row` takes benchmark files as they stand: nothing sorted, added, dropped or taken for
+    missing.
     """
     check_fill(fill)
     if together and row_by_row:
@@ -64,7 +65,9 @@ def load(
     table = _open(source, asked)
     roles, findings = assign(table, asked)
     times = read_times(table, roles.time, step)
-    reading = Reading.of(table, roles, None if row_by_row else sentinels)
+    # Text beside stamps that repeat may tell series apart, so it is not left out there.
+    repeats = roles.form == "wide" and len(np.unique(times.values)) < len(times.values)
+    reading = Reading.of(table, roles, None if row_by_row else sentinels, keep_text=repeats)
     codes, ids = series_of(table, roles.ids) if roles.ids else (None, (ONE_SERIES,))
     rows_source = Source(table, roles.time, times.values, codes, ids)
     layout = _layout(source, table, roles, times, together=together)
@@ -78,12 +81,12 @@ def load(
             repaired += unaligned
         panel = _panel(reading, rows, layout, ids, fill)
     except TextColumn as problem:
-        ids = _texts(reading) if roles.form == "wide" and len(np.unique(times.values)) < len(times.values) else ()
+        ids = _texts(reading) if repeats else ()
         if not ids:
             raise
         raise _looks_long(table.source, ids) from problem
-    zone = [] if times.timezone is None else [_zone_finding(times)]
-    return replace(panel, findings=(*findings, *zone, *repaired, *reading.findings()))
+    about = (*_encoding_findings(table), *findings, *_time_findings(times, roles.time))
+    return replace(panel, findings=(*about, *repaired, *reading.findings()))
 
 
 def _names(names: str | Sequence[str] | None) -> tuple[str, ...]:
@@ -131,10 +134,38 @@ def _looks_long(source: str, ids: tuple[str, ...]) -> InputError:
     )
 
 
-def _zone_finding(times: Times) -> Finding:
+def _encoding_findings(table: Table) -> list[Finding]:
+    if table.guessed_encoding is None:
+        return []
+    words = (
+        f"The file is not in UTF-8 and was read as {table.guessed_encoding}, which is a guess; save it in UTF-8 if a "
+        "name looks wrong."
+    )
+    return [Finding("inferred", "encoding", 0, words)]
+
+
+def _time_findings(times: Times, column: str) -> list[Finding]:
+    """What the stamps say of their time zone, and whole numbers of what they may count."""
+    counted = unix_unit(times.values)
+    if counted is not None:
+        unit, moment = counted
+        words = (
+            f"Column {column!r} counts in whole numbers, which have no season; {times.values[0]} may be {moment} in "
+            f"{unit} since 1970: if so, write the stamps as dates."
+        )
+        return [Finding("warning", "unix time", len(times.values), words)]
+    if times.offsets is not None:
+        low, high = times.offsets
+        kept = "stamps are counted in UTC and forecasts are given in it"
+        if times.stored == "wall":
+            kept = "days are kept as local time and forecasts are given without an offset"
+        words = f"Stamps have offsets from {low} to {high}; {kept}."
+        return [Finding("repaired", "timezone", len(times.values), words)]
+    if times.timezone is None:
+        return []
     kept = "are counted in UTC" if times.stored == "utc" else "are kept as local time"
     words = f"The time zone is {times.timezone}; stamps {kept} and forecasts are given in it."
-    return Finding("inferred", "timezone", 0, words)
+    return [Finding("inferred", "timezone", 0, words)]
 
 
 def _panel(reading: Reading, rows: Rows, layout: Layout, ids: tuple[str, ...], fill: str) -> Panel:

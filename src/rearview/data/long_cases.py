@@ -1,17 +1,25 @@
-"""Cases from a long frame: a row for each id and time, a column for each channel."""
+"""Cases from a long frame or file: a row for each id and time, a column for each channel."""
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from rearview.data.cases import Cases, Labels, check_labels, is_missing, label_array
-from rearview.data.table import from_frame as table_of
-from rearview.data.table import listing
+from rearview.data.read import open_table
+from rearview.data.stamps import read_times
+from rearview.data.table import Table, listing
 from rearview.errors import InputError
 
 ID_NAMES = ("unique_id", "id", "case", "case_id")
-TIME_NAMES = ("ds", "time", "date", "timestamp", "step")
+TIME_NAMES = ("ds", "time", "date", "timestamp", "step", "t")
+LABEL_NAMES = ("label", "class")
+
+
+def label_column(file: Path | str, given: str | None) -> str:
+    """The column of a long file that holds the class of a row's case; None looks for one of the usual names."""
+    return _named(open_table(file).names, given, LABEL_NAMES, "labels", str(file))
 
 
 def from_frame(
@@ -19,10 +27,12 @@ def from_frame(
 ) -> Cases:
     """A case for each id, in the order in which the ids first appear, its rows in the order of time.
 
-    `y`: a column of the frame, a mapping or pandas Series from id to class, or a class for each id in that order.
-    `columns`: the channels, in this order; none: every column that is left.
+    `frame`: a frame, or a CSV or parquet file. `y`: a column of it, a mapping or pandas Series from id to class, or a
+    class for each id in that order. `columns`: the channels, in this order; none: every column that is left. Ids and
+    classes of a text file are kept as they are written.
     """
-    table = table_of(frame)
+    as_written = {name.casefold() for name in (id_col, y if isinstance(y, str) else None) if name} | {*ID_NAMES}
+    table = open_table(frame, text_columns=as_written)
     label_col = y if isinstance(y, str) else None
     ids_in = _named(table.names, id_col, ID_NAMES, "id_col", source)
     times_in = _named(table.names, time_col, TIME_NAMES, "time_col", source)
@@ -33,7 +43,7 @@ def from_frame(
         table.check_names([label_col], "y")
     if not channels:
         raise InputError(f"{source} has no column of values beside {ids_in!r} and {times_in!r}; add one a channel.")
-    ids, times = (_complete(table, name, source) for name in (ids_in, times_in))
+    ids, times = _complete(table, ids_in, source), _times(table, times_in, source)
     unique, first, codes = np.unique(ids.astype(str), return_index=True, return_inverse=True)
     rank = np.empty(len(unique), dtype=np.int64)
     rank[np.argsort(first)] = np.arange(len(unique))
@@ -55,9 +65,15 @@ def _check_columns(names: tuple[str, ...], wanted: tuple[str, ...], source: str)
         )
 
 
-def _complete(table: Any, name: str, source: str) -> Any:
+def _times(table: Table, name: str, source: str) -> Any:
+    """The time of each row; text is read as the stamps that it spells, whose order is not that of its letters."""
+    values = _complete(table, name, source)
+    return read_times(table, name, None).values if values.dtype.kind in "OUT" else values
+
+
+def _complete(table: Table, name: str, source: str) -> Any:
     """A column that must have a value in every row."""
-    values = table.fetch(name)
+    values: Any = table.fetch(name)
     empty = values.is_null()
     if values.dtype.is_float():
         empty = empty | values.is_nan()
@@ -84,7 +100,7 @@ def _named(names: tuple[str, ...], given: str | None, usual: tuple[str, ...], se
     return found[0]
 
 
-def _column(table: Any, name: str, source: str) -> Any:
+def _column(table: Table, name: str, source: str) -> Any:
     values = table.fetch(name)
     if not values.dtype.is_numeric():
         raise InputError(
@@ -102,7 +118,7 @@ def _check_times(times: Any, codes: Any, order: Any, ids: Any, source: str) -> N
         raise InputError(f"{source}: id {ids[row]} has two rows at time {times[row]}; keep one of them.")
 
 
-def _labels(table: Any, y: Any, keys: Any, ids: Any, source: str) -> Labels:
+def _labels(table: Table, y: Any, keys: Any, ids: Any, source: str) -> Labels:
     """The class of each id."""
     if isinstance(y, str):
         column = table.fetch(y).to_numpy()

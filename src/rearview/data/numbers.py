@@ -1,7 +1,7 @@
 """Columns of numbers: one float64 array at a time, and a refusal that names the cell which is none."""
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,8 +13,13 @@ from rearview.errors import InputError
 if TYPE_CHECKING:
     import narwhals as nw
 
-MISSING_WORDS = frozenset({"", "na", "n/a", "#n/a", "nan", "nat", "null", "none", "<na>", "-nan"})
+MISSING_WORDS = frozenset({"", "na", "n/a", "#n/a", "nan", "nat", "null", "none", "<na>", "-nan", "-"})
 _WHOLE_OR_DECIMAL_COMMA = re.compile(r"[+-]?\d+(?:,\d+)?(?:[eE][+-]?\d+)?")
+_GROUPED = {
+    (".", ","): re.compile(r"[+-]?(?:\d{1,3}(?:\.\d{3})+|\d+)(?:,\d+)?"),
+    (",", "."): re.compile(r"[+-]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?"),
+}
+"""What stands between thousands and what before decimals -> the numbers that can be written so."""
 _OTHER_NOTATION = re.compile(r"[+-]?\d[\d.,' ]*,[\d.,' ]*\d")
 _TRUTH = {"true": 1.0, "false": 0.0}
 LARGEST = 1e37
@@ -23,6 +28,24 @@ LARGEST = 1e37
 
 class TextColumn(InputError):
     """A column in which no cell is a number."""
+
+
+class DoubtfulColumn(TextColumn):
+    """A column of what may be numbers in a notation that is not guessed at."""
+
+
+class Notation(NamedTuple):
+    """How the numbers of a text column are written."""
+
+    thousands: str
+    """What stands between thousands; nothing where it is empty."""
+    decimal: str
+    example: str
+    """The first cell that shows it."""
+
+    def plain(self, cell: str) -> str:
+        """A number of this notation as Python reads it."""
+        return cell.replace(self.thousands, "").replace(self.decimal, ".")
 
 
 def numeric_column(table: Table, name: str) -> NDArray[np.float64]:
@@ -51,8 +74,8 @@ def numeric_column(table: Table, name: str) -> NDArray[np.float64]:
 
 def _from_text(table: Table, name: str, series: "nw.Series[Any]") -> NDArray[np.float64]:
     cells = _cells(series)
-    commas = table.decimal_comma or _first_decimal_comma(table, cells) is not None
-    numbers = [_number(cell, decimal_comma=commas) for cell in cells]
+    written = _notation(table, cells)
+    numbers = [_number(cell, written) for cell in cells]
     bad = [row for row, number in enumerate(numbers) if number is None]
     if not bad:
         return np.array(numbers, dtype=np.float64)
@@ -61,7 +84,7 @@ def _from_text(table: Table, name: str, series: "nw.Series[Any]") -> NDArray[np.
         return np.array([_TRUTH.get(cell.lower(), np.nan) for cell in cells])
     row, whole = bad[0], len(bad) == len(said)
     if all(_OTHER_NOTATION.fullmatch(cells[one]) for one in bad):
-        raise (TextColumn if whole else InputError)(
+        raise (DoubtfulColumn if whole else InputError)(
             f"{table.at(row)}, column {name!r} holds {cells[row]!r}, which may be a number with a decimal comma or "
             f"with marks between thousands ({len(bad)} of {len(said)} cells); write numbers with a decimal point and "
             "nothing between thousands, such as 1234.5"
@@ -79,32 +102,42 @@ def _from_text(table: Table, name: str, series: "nw.Series[Any]") -> NDArray[np.
     )
 
 
-def decimal_comma(table: Table, name: str) -> str | None:
-    """The first cell with a decimal comma of a column that has them where other columns have points, or None."""
+def notation(table: Table, name: str) -> Notation | None:
+    """How the numbers of a column are written where it is not as those of other columns, or None."""
     series = table.fetch(name)
-    return None if series.dtype.is_numeric() or table.decimal_comma else _first_decimal_comma(table, _cells(series))
+    found = None if series.dtype.is_numeric() else _notation(table, _cells(series))
+    return None if found is None or (table.decimal_comma and not found.thousands) else found
 
 
-def _first_decimal_comma(table: Table, cells: list[str]) -> str | None:
+def _notation(table: Table, cells: list[str]) -> Notation | None:
     """None too where a comma may be something else: between cells it separates, and a frame has read its numbers."""
     if table.separator in (None, ","):
         return None
     said = [cell for cell in cells if cell.lower() not in MISSING_WORDS]
+    # Where the file's decimals have commas, a point can only stand between thousands.
+    grouped = next((cell for cell in said if "." in cell and (table.decimal_comma or "," in cell)), None)
+    if grouped is not None:
+        for (thousands, decimal), shape in _GROUPED.items():
+            if all(map(shape.fullmatch, said)):
+                return Notation(thousands, decimal, grouped)
+        return None
     first = next((cell for cell in said if "," in cell), None)
-    return first if all(map(_WHOLE_OR_DECIMAL_COMMA.fullmatch, said)) else None
+    if first is None or not (table.decimal_comma or all(map(_WHOLE_OR_DECIMAL_COMMA.fullmatch, said))):
+        return None
+    return Notation("", ",", first)
 
 
 def _cells(series: "nw.Series[Any]") -> list[str]:
     return ["" if cell is None else str(cell).strip() for cell in series.to_list()]
 
 
-def _number(cell: str, *, decimal_comma: bool) -> float | None:
+def _number(cell: str, written: Notation | None) -> float | None:
     """The number in a cell, NaN where the cell says missing, None where it is text."""
     if cell.lower() in MISSING_WORDS:
         return np.nan
     try:
         # Python reads 1_000 as a number; a data file that says so is in doubt.
-        return None if "_" in cell else float(cell.replace(",", ".") if decimal_comma else cell)
+        return None if "_" in cell else float(cell if written is None else written.plain(cell))
     except ValueError:
         return None
 

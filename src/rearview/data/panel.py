@@ -6,13 +6,14 @@ Values are stored centred: what was subtracted (in float64) stands in `centre`, 
 long counters and large levels (it holds integers to 16,777,216 only).
 """
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rearview.data.step import Step
+from rearview.data.step import MONTHS, Step
 
 Kind = Literal["inferred", "repaired", "warning"]
 
@@ -81,6 +82,9 @@ class Panel:
     step: Step
     layout: Layout
     findings: tuple[Finding, ...] = field(default=())
+    anchors: NDArray[np.generic] | None = None
+    """[series]: a stamp that all of a series are whole steps from, where rows that are no longer here told it; None:
+    the rows tell it."""
 
     @property
     def series(self) -> int:
@@ -120,8 +124,38 @@ class Panel:
     def ahead(self, rows: NDArray[np.int64], steps: int) -> NDArray[np.generic]:
         """[row, step]: the stamps that follow each row, whether the panel has rows for them or not."""
         series = np.searchsorted(self.offsets, rows, side="right") - 1
-        anchors = self.step.anchors(self.stamps, self.offsets[series], self.offsets[series + 1])
-        return self.step.after(self.stamps[rows], steps, anchors)
+        return self.step.after(self.stamps[rows], steps, self.anchored()[series])
+
+    def anchored(self) -> NDArray[np.generic]:
+        """[series]: the stamp that all of a series are whole steps from (see `Step.anchors`)."""
+        if self.anchors is not None:
+            return self.anchors
+        return self.step.anchors(self.stamps, self.offsets[:-1], self.offsets[1:])
+
+    def select(self, keep: Sequence[int]) -> "Panel":
+        """Some columns, by position; how many of them are targets and known is for the caller to say."""
+        return replace(
+            self,
+            values=np.ascontiguousarray(self.values[:, keep]),
+            centre=self.centre[:, keep],
+            observed=None if self.observed is None else np.ascontiguousarray(self.observed[:, keep]),
+            first=self.first[:, keep],
+            columns=tuple(self.columns[c] for c in keep),
+        )
+
+    def only(self, ids: Iterable[str]) -> "Panel":
+        """The series of these names alone."""
+        wanted = set(ids)
+        kept = np.array([name in wanted for name in self.ids])
+        return self.between(self.offsets[:-1], np.where(kept, self.offsets[1:], self.offsets[:-1]))
+
+    def like(self, other: "Panel") -> "Panel":
+        """The series and columns that another panel of the same data has."""
+        named = self if self.ids == other.ids else self.only(other.ids)
+        if named.columns == other.columns:
+            return named
+        chosen = named.select([named.columns.index(name) for name in other.columns])
+        return replace(chosen, targets=other.targets, known=other.known)
 
     def until(self, last: np.generic) -> "Panel":
         """The panel as it was known at `last`: rows with later stamps are cut off, and series that had not begun."""
@@ -150,6 +184,8 @@ class Panel:
             first=first,
             stamps=self.stamps[rows],
             ids=tuple(self.ids[s] for s in alive.tolist()),
+            # A February that is cut out alone no longer tells the day of the month.
+            anchors=self.anchored()[alive] if self.step.unit in MONTHS else None,
         )
 
     def bounds(self) -> list[tuple[int, int]]:

@@ -6,7 +6,7 @@ records are numbers; when a later cell is not, the file is read once more as tex
 
 import importlib.util
 import warnings
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,6 +21,7 @@ from rearview.errors import InputError
 
 if TYPE_CHECKING:
     import narwhals as nw
+    import polars as pl
 
 _BATCH_BYTES = 32 << 20
 _PANDAS_INDEX = "__index_level_"
@@ -32,6 +33,25 @@ def open_table(source: Any, *, text_columns: Collection[str] = (), index_names: 
         return from_frame(source, index_names=tuple(index_names))
     path = Path(source)
     return _parquet(path) if sniff.is_parquet(path) else _csv(path, text_columns)
+
+
+def column_names(source: Any) -> tuple[str, ...]:
+    """The columns of a file or frame; of a file the beginning alone is read, and refused where it is no table's."""
+    if not isinstance(source, str | Path):
+        return from_frame(source).names
+    path = Path(source)
+    return tuple(_shown_names(_parquet_schema(path)[1])) if sniff.is_parquet(path) else sniff.text(path).names
+
+
+def present(source: Any, names: str | Sequence[str]) -> list[str]:
+    """Those of some columns that a file or frame has."""
+    there = column_names(source)
+    return [name for name in listed(names) if name in there]
+
+
+def listed(names: str | Sequence[str]) -> list[str]:
+    """One name or several, as a list."""
+    return [names] if isinstance(names, str) else list(names)
 
 
 def _installed(package: str) -> bool:
@@ -63,13 +83,16 @@ def _csv(path: Path, text_columns: Collection[str]) -> Table:
         place,
         separator=text.separator,
         decimal_comma=text.decimal_comma,
+        guessed_encoding=text.guessed,
     )
 
 
 def _numeric_so_far(text: Text, position: int) -> bool:
-    """True when every cell of the column in the sample is a number or empty."""
+    """True when every cell of the column in the sample is a number without marks between thousands, or empty."""
     cells = [record[position] for record in text.sample if position < len(record) and record[position]]
     if text.decimal_comma:
+        if any("." in cell for cell in cells):
+            return False
         cells = [cell.replace(",", ".") for cell in cells]
     try:
         np.array(cells, dtype=np.str_).astype(np.float64)
@@ -89,13 +112,13 @@ def _polars_csv(text: Text, numeric: Collection[str]) -> "nw.DataFrame[Any]":
             schema_overrides=[pl.Float64 if name in numbers else pl.String for name in text.names],
             infer_schema=False,
             separator=text.separator,
-            decimal_comma=text.decimal_comma,
             encoding="utf8-lossy",
             glob=False,
         )
 
     try:
-        frame = read(numeric)
+        # polars takes 1.234 for 1.234 even where decimals have commas, so there every cell is looked at as text first.
+        frame = read(() if text.decimal_comma else numeric)
     except pl.exceptions.NoDataError as error:
         raise InputError(f"{text.path} has a header but no rows.") from error
     except pl.exceptions.ComputeError as error:
@@ -104,11 +127,23 @@ def _polars_csv(text: Text, numeric: Collection[str]) -> "nw.DataFrame[Any]":
             frame = read(())
         except pl.exceptions.ComputeError as second:
             raise InputError(f"{text.path} can't be read as a table: {str(second).splitlines()[0]}.") from second
-        for name in numeric:
-            numbers = frame[name].cast(pl.Float64, strict=False)
-            if numbers.null_count() == frame[name].null_count():
-                frame = frame.with_columns(numbers)
-    return nw.from_native(frame, eager_only=True)
+    texts = [frame[name] for name in numeric if frame[name].dtype == pl.String]
+    return nw.from_native(
+        frame.with_columns(_numbers_in(column, decimal_comma=text.decimal_comma) for column in texts), eager_only=True
+    )
+
+
+def _numbers_in(column: "pl.Series", *, decimal_comma: bool) -> "pl.Series":
+    """A column of text as numbers, where every cell is one without marks between thousands; else as it is."""
+    import polars as pl
+
+    cells = column
+    if decimal_comma:
+        if column.str.contains(".", literal=True).any():
+            return column
+        cells = column.str.replace(",", ".", literal=True)
+    numbers = cells.cast(pl.Float64, strict=False)
+    return numbers if numbers.null_count() == column.null_count() else column
 
 
 def _pandas_csv(text: Text, numeric: Collection[str]) -> "nw.DataFrame[Any]":

@@ -1,6 +1,6 @@
 """The columns of a table as the panel takes them, with an account of what was missing, constant or a sentinel."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -8,10 +8,12 @@ import numpy as np
 
 from rearview.data.columns import Column, sentinel_cells
 from rearview.data.layout import Roles
-from rearview.data.numbers import TextColumn, decimal_comma, numeric_column
+from rearview.data.numbers import DoubtfulColumn, Notation, TextColumn, notation, numeric_column
 from rearview.data.panel import Finding, Kind
 from rearview.data.rows import Indices, Rows
+from rearview.data.stamps import kind_of
 from rearview.data.table import Table, listing
+from rearview.errors import InputError
 
 Sentinels = Sequence[float] | Literal["auto"] | None
 _NAMED = 5
@@ -39,11 +41,21 @@ class Reading:
     accounts: dict[str, Account] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, table: Table, roles: Roles, sentinels: Sentinels) -> "Reading":
-        """The reading of a table whose inputs are all text left out, where it is clear what is forecast."""
+    def of(cls, table: Table, roles: Roles, sentinels: Sentinels, *, keep_text: bool) -> "Reading":
+        """The reading of a table without the columns of text that nobody asked for by name.
+
+        `keep_text` leaves them among what is to be forecast, where they are refused.
+        """
         left_out = tuple(name for name in roles.inputs if _is_text(table, name)) if roles.named_targets else ()
-        inputs = tuple(name for name in roles.inputs if name not in left_out)
-        return cls(table, replace(roles, inputs=inputs), sentinels, left_out)
+        if not roles.named_targets and not keep_text:
+            left_out = tuple(name for name in roles.targets if _is_mere_text(table, name))
+        kept = replace(
+            roles,
+            # Where there is nothing but text, it is refused and the first of it named.
+            targets=tuple(name for name in roles.targets if name not in left_out) or roles.targets,
+            inputs=tuple(name for name in roles.inputs if name not in left_out),
+        )
+        return cls(table, kept, sentinels, left_out)
 
     def column(self, name: str, rows: Rows) -> Column:
         """A column in the order of `rows`, missing cells and sentinels NaN."""
@@ -77,23 +89,29 @@ class Reading:
 
     def findings(self) -> list[Finding]:
         """What the columns held, told once they are all read."""
-        found = [self._comma_finding(), self._sentinel_finding(), self._missing_finding(), *self._flat_findings()]
+        found = [self._sentinel_finding(), self._missing_finding(), *self._flat_findings()]
         if self.left_out:
             words = f"{_columns(self.left_out)} text, not numbers, and {_was(self.left_out)} left out."
             found.append(Finding("warning", "text", len(self.left_out), words))
-        return [finding for finding in found if finding is not None]
+        return [*self._notation_findings(), *(finding for finding in found if finding is not None)]
 
-    def _comma_finding(self) -> Finding | None:
+    def _notation_findings(self) -> list[Finding]:
+        """How numbers are written, where it is not with a decimal point and nothing else."""
+        written = {name: notation(self.table, name) for name in self.roles.numeric}
+        shown = {name: found for name, found in written.items() if found is not None}
+        commas = {name: found for name, found in shown.items() if not found.thousands}
+        grouped = {name: found for name, found in shown.items() if found.thousands}
+        told = []
         if self.table.decimal_comma:
-            return Finding("inferred", "decimal comma", 0, "Numbers are written with a decimal comma.")
-        cells = {name: decimal_comma(self.table, name) for name in self.roles.numeric}
-        commas = {name: cell for name, cell in cells.items() if cell is not None}
-        if not commas:
-            return None
-        cell = next(iter(commas.values()))
-        words = f"{_columns(tuple(commas))} numbers with a decimal comma: {cell!r} is read as {cell.replace(',', '.')}."
-        others = " A point in other columns is taken for a decimal point." if len(commas) < len(cells) else ""
-        return Finding("repaired", "decimal comma", len(commas), words + others)
+            told.append(Finding("inferred", "decimal comma", 0, "Numbers are written with a decimal comma."))
+        if commas:
+            others = " A point in other columns is taken for a decimal point." if len(commas) < len(written) else ""
+            words = f"{_columns(tuple(commas))} numbers with a decimal comma: {_read_as(commas)}.{others}"
+            told.append(Finding("repaired", "decimal comma", len(commas), words))
+        if grouped:
+            words = f"{_columns(tuple(grouped))} numbers with marks between thousands: {_read_as(grouped)}."
+            told.append(Finding("repaired", "thousands", len(grouped), words))
+        return told
 
     def _sentinel_finding(self) -> Finding | None:
         marked = {name: account.sentinels for name, account in self.accounts.items() if account.sentinels}
@@ -111,10 +129,12 @@ class Reading:
         )
 
     def _missing_finding(self) -> Finding | None:
-        total = sum(account.missing for account in self.accounts.values())
+        # Columns without any value are told apart.
+        some = [account for account in self.accounts.values() if not account.empty]
+        total = sum(account.missing for account in some)
         if total == 0:
             return None
-        share = total / sum(account.cells for account in self.accounts.values())
+        share = total / sum(account.cells for account in some)
         cells = f"{total} {'cell is' if total == 1 else 'cells are'} missing ({share:.1%})"
         words = f"{cells}, filled for the model's input and left out of the loss."
         return Finding("repaired", "missing", total, words)
@@ -137,13 +157,32 @@ class Reading:
 
 def _is_text(table: Table, name: str) -> bool:
     """True for a column in which no cell is a number."""
-    if table.fetch(name).dtype.is_numeric():
+    return isinstance(_refusal(table, name), TextColumn)
+
+
+def _is_mere_text(table: Table, name: str) -> bool:
+    """True for such a column unless it holds lists, stamps (a better time?) or numbers in a doubtful notation."""
+    problem = _refusal(table, name)
+    if not isinstance(problem, TextColumn) or isinstance(problem, DoubtfulColumn):
         return False
+    series = table.fetch(name)
+    return not series.dtype.is_nested() and kind_of(series) != "stamps"
+
+
+def _refusal(table: Table, name: str) -> InputError | None:
+    """Why a column can't be read as numbers."""
+    if table.fetch(name).dtype.is_numeric():
+        return None
     try:
         numeric_column(table, name)
-    except TextColumn:
-        return True
-    return False
+    except InputError as problem:
+        return problem
+    return None
+
+
+def _read_as(written: Mapping[str, Notation]) -> str:
+    first = next(iter(written.values()))
+    return f"{first.example!r} is read as {first.plain(first.example)}"
 
 
 def _columns(names: Sequence[str], role: str = "") -> str:

@@ -34,6 +34,7 @@ _FOREIGN = {
 }
 _DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+(?:[eE][+-]?\d+)?")
 _DECIMAL_POINT = re.compile(r"[+-]?\d+\.\d+(?:[eE][+-]?\d+)?")
+_POINTS_BETWEEN_THOUSANDS = re.compile(r"[+-]?\d{1,3}(?:\.\d{3})+(?P<decimals>,\d+)?")
 _STAMP_AS_NAME = re.compile(r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}([T ].*)?")
 
 
@@ -49,6 +50,8 @@ class Text:
     names: tuple[str, ...]
     sample: tuple[tuple[str, ...], ...]
     """The first records after the header."""
+    guessed: str | None = None
+    """The encoding that was taken where the file does not show one."""
 
     def stream(self) -> io.TextIOBase:
         """The text from its beginning, bad bytes replaced."""
@@ -96,14 +99,14 @@ def is_parquet(path: Path) -> bool:
 
 def text(path: Path) -> Text:
     """How the text table in `path` is to be read; refused when it is none."""
-    content = _unpacked(path)
+    content, guessed = _unpacked(path), None
     start = _first_bytes(path) if content is None else content[:_SAMPLE_BYTES]
     whole = len(start) < _SAMPLE_BYTES
     _refuse_foreign(path, start)
     if start.startswith(_UTF16_MARKS):
         content = _recoded(path, content, "utf-16")
     elif not _is_utf8(start):
-        content = _recoded(path, content, "latin-1")
+        content, guessed = _guessed(path, content)
     elif (stripped := start.removeprefix(_UTF8_MARK).lstrip(b"\r\n")) != start.removeprefix(_UTF8_MARK):
         if not stripped:
             raise InputError(f"{path} is empty: it has blank lines only.")
@@ -122,7 +125,8 @@ def text(path: Path) -> Text:
     sample = tuple(tuple(record) for record in records[1:] if record)
     if not sample:
         raise InputError(f"{path} has a header but no rows.")
-    return Text(path, content, separator, separator != "," and _has_decimal_comma(sample), names, sample)
+    commas = separator != "," and _has_decimal_comma(sample)
+    return Text(path, content, separator, commas, names, sample, guessed)
 
 
 def _first_bytes(path: Path) -> bytes:
@@ -173,6 +177,14 @@ def _recoded(path: Path, content: bytes | None, encoding: str) -> bytes:
         raise InputError(f"{path} is not a text table ({error.reason}); save the data as CSV or parquet.") from error
 
 
+def _guessed(path: Path, content: bytes | None) -> tuple[bytes, str]:
+    """The whole text as UTF-8, and the encoding it was taken to have: a few bytes mean nothing in Windows-1252."""
+    try:
+        return _recoded(path, content, "cp1252"), "Windows-1252"
+    except InputError:
+        return _recoded(path, content, "latin-1"), "Latin-1"
+
+
 def _records(lines: str, separator: str) -> Iterator[list[str]]:
     reader = csv.reader(io.StringIO(lines, newline=""), delimiter=separator)
     for number, record in enumerate(reader):
@@ -206,5 +218,10 @@ def _names(path: Path, header: list[str]) -> tuple[str, ...]:
 
 
 def _has_decimal_comma(sample: tuple[tuple[str, ...], ...]) -> bool:
+    """Whether all decimals have commas; 1.234 is none where another cell, such as 1.234,5, shows what points are."""
     cells = [cell.strip() for record in sample for cell in record]
-    return any(map(_DECIMAL_COMMA.fullmatch, cells)) and not any(map(_DECIMAL_POINT.fullmatch, cells))
+    points = [cell for cell in cells if _DECIMAL_POINT.fullmatch(cell)]
+    grouped = [match for match in map(_POINTS_BETWEEN_THOUSANDS.fullmatch, cells) if match is not None]
+    if any(match["decimals"] for match in grouped):
+        return all(map(_POINTS_BETWEEN_THOUSANDS.fullmatch, points))
+    return any(map(_DECIMAL_COMMA.fullmatch, cells)) and not points

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from rearview.data.panel import Panel
+from rearview.data.panel import Finding, Panel
+from rearview.data.table import listing
 from rearview.data.window import Windows, windows
 
 SHARE = 0.1
@@ -64,6 +65,27 @@ def split(panel: Panel, lookback: int, horizon: int, *, share: float = SHARE, ca
         return Split(train, _NONE, held[0], borders[0], note)
     note = f"the last {stretch} steps calibrate the intervals, the {stretch} before them stop the training"
     return Split(train, held[0], held[1], borders[0], note)
+
+
+def short_series(panel: Panel, cut: Split, lookback: int, horizon: int) -> tuple[Finding, ...]:
+    """Words on series that are padded, and on those that a split leaves nothing of to train on."""
+    findings = []
+    short = [panel.ids[s] for s in np.flatnonzero(panel.lengths < lookback + horizon).tolist()]
+    if short:
+        message = (
+            f"{len(short)} of {panel.series} series {'is' if len(short) == 1 else 'are'} shorter than lookback + "
+            f"horizon = {lookback + horizon} rows ({listing(short)}): windows are padded at the front and the padding "
+            "is masked."
+        )
+        findings.append(Finding("repaired", "short_series", len(short), message))
+    idle = [panel.ids[s] for s in np.setdiff1d(np.arange(panel.series), cut.train.series).tolist()]
+    if idle:
+        message = (
+            f"{len(idle)} of {panel.series} series {'has' if len(idle) == 1 else 'have'} too few rows before those "
+            f"held out to be trained on ({listing(idle)}): forecast all the same, from what the others taught."
+        )
+        findings.append(Finding("warning", "untrained_series", len(idle), message))
+    return tuple(findings)
 
 
 def seen(panel: Panel, which: Windows, horizon: int) -> Windows:

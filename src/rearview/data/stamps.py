@@ -4,11 +4,12 @@ One time zone is kept by name. Stamps closer than a day are stored in UTC, where
 and longer are stored as local wall time, because a local midnight is not the same hour of UTC all year.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rearview.data import written
 from rearview.data.panel import Layout
@@ -21,6 +22,15 @@ if TYPE_CHECKING:
 
 TimeKind = Literal["datetime", "date", "integer", "text"]
 _SAMPLE = 100
+_UNIX_SPAN = (631_152_000, 4_102_444_800)
+"""From 1990 to 2100, in seconds since 1970."""
+_UNIX_UNITS = {
+    "seconds": ("s", 1),
+    "milliseconds": ("ms", 1_000),
+    "microseconds": ("us", 1_000_000),
+    "nanoseconds": ("ns", 1_000_000_000),
+}
+"""Unit -> what numpy calls it, and how many make a second."""
 _ISO_HELP = "write stamps like 2024-01-31 or 2024-01-31 13:45:00"
 
 
@@ -33,6 +43,8 @@ class Times:
     timezone: str | None = None
     stored: Literal["wall", "utc"] = "wall"
     format: str | None = None
+    offsets: tuple[str, str] | None = None
+    """The least and the greatest offset from UTC, where rows have different ones."""
 
 
 def show(stamp: Any) -> str:
@@ -139,7 +151,7 @@ def _texts(table: Table, name: str, cells: list[str], step: Step | None, *, obje
     if isinstance(found, written.Unreadable):
         advice = f"{_ISO_HELP}, or name another time column with time_col (--time-col)"
         if found.kind == "zones":
-            advice = "convert all stamps to UTC first"
+            advice = "give all stamps their offset, or none"
         raise InputError(f"{table.at(found.row)}, column {name!r}: {found.why}; {advice}.")
     if table.backend != "file":
         kind: TimeKind = "datetime" if objects else "text"
@@ -148,10 +160,31 @@ def _texts(table: Table, name: str, cells: list[str], step: Step | None, *, obje
     shape = None if objects else found.format
     if found.offset is None:
         return Times(found.wall, kind, format=shape)
+    if not isinstance(found.offset, int):
+        return _of_several_offsets(found.wall, found.offset, Times(found.wall, kind, format=shape), step)
     zone = "UTC" if found.offset == 0 else _offset_name(found.offset)
     if _is_daily(found.wall, step):
         return Times(found.wall, kind, zone, format=shape)
     return Times(found.wall - np.timedelta64(found.offset, "m"), kind, zone, "utc", shape)
+
+
+def unix_unit(stamps: Stamps) -> tuple[str, str] | None:
+    """The unit in which whole numbers may count the time since 1970, and what the first of them is then."""
+    if stamps.dtype.kind not in "iu":
+        return None
+    for unit, (code, per_second) in _UNIX_UNITS.items():
+        if _UNIX_SPAN[0] * per_second <= stamps.min() and stamps.max() <= _UNIX_SPAN[1] * per_second:
+            return unit, show(stamps[:1].astype(f"datetime64[{code}]")[0])
+    return None
+
+
+def _of_several_offsets(wall: Stamps, offsets: NDArray[np.int64], local: Times, step: Step | None) -> Times:
+    """Stamps whose offsets differ, as over a change of clocks: exact moments in UTC, but days stay what they are."""
+    both = _offset_name(int(offsets.min())), _offset_name(int(offsets.max()))
+    if _is_daily(wall, step):
+        return replace(local, offsets=both)
+    moments = np.asarray(wall - offsets.astype("timedelta64[m]"))
+    return replace(local, values=moments, timezone="UTC", stored="utc", offsets=both)
 
 
 def _offset_name(minutes: int) -> str:

@@ -46,6 +46,7 @@ _THOUSANDS = {"ms": "us", "L": "us"}
 _ACCEPTED = "us, ms, s, min, h, D, B, W, MS, ME, QS, QE, YS, YE, with a count in front as in 15min, or a whole number"
 _ANCHORED = re.compile(r"(\d*)\s*([A-Za-z]+)(?:-[A-Za-z]{3})?")
 _LONGEST_SEASON = 100_000
+_LONGEST_MONTH = 31
 _TELLING_ROWS = 12
 """Stamps among which one is not clamped to the end of its month, unless all are: a year of months."""
 
@@ -194,12 +195,19 @@ class Step:
         if self.unit not in MONTHS:
             return np.asarray(stamps[begin])
         rows = np.minimum(begin[:, None] + np.arange(_TELLING_ROWS), end[:, None] - 1)
-        days = stamps[rows].astype("datetime64[D]")
-        months = days.astype("datetime64[M]")
-        at_end = days + 1 == (months + 1).astype("datetime64[D]")
-        day = (days - months.astype("datetime64[D]")).astype(np.int64)
-        telling = np.where(at_end, day, day.max(initial=0) + 1).argmax(axis=1)
+        days, at_end = _days_of_month(stamps[rows])
+        telling = np.where(at_end, days, _LONGEST_MONTH + 1).argmax(axis=1)
         return np.asarray(stamps[np.take_along_axis(rows, telling[:, None], axis=1)[:, 0]])
+
+    def tells_day(self, anchors: Stamps) -> NDArray[np.bool_]:
+        """Whether each anchor tells the day of the month that its steps keep, which matters where months are counted.
+
+        The end of a month of fewer than 31 days does not: it may stand for a later day.
+        """
+        if self.unit not in MONTHS or self.unit[1] == "E":
+            return np.ones(len(anchors), dtype=np.bool_)
+        days, at_end = _days_of_month(anchors)
+        return np.asarray(~at_end | (days == _LONGEST_MONTH))
 
     def distance(self, start: Any, stamps: Any) -> NDArray[np.int64]:
         """Whole steps from `start` to each stamp, rounded down for a stamp off the grid (see `on_grid`)."""
@@ -218,6 +226,14 @@ class Step:
     def on_grid(self, start: Any, stamps: Any) -> NDArray[np.bool_]:
         """True for each stamp that a whole number of steps from `start` reaches exactly."""
         return np.asarray(self.shift(start, self.distance(start, stamps)) == np.asarray(stamps))
+
+
+def _days_of_month(stamps: Stamps) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """The day of the month of each stamp, counted from 1, and whether it is the last of its month."""
+    days = stamps.astype("datetime64[D]")
+    months = days.astype("datetime64[M]")
+    at_end = days + 1 == (months + 1).astype("datetime64[D]")
+    return (days - months.astype("datetime64[D]")).astype(np.int64) + 1, np.asarray(at_end)
 
 
 def _in_month(day: Stamps, months: Any, *, at_end: bool) -> Stamps:

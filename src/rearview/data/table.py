@@ -35,6 +35,8 @@ class Table:
     """What stands between the cells of a text file."""
     decimal_comma: bool = False
     """All numbers of a text file are written with a decimal comma."""
+    guessed_encoding: str | None = None
+    """The encoding that a text file was taken to have, where it does not show it."""
 
     def at(self, row: int) -> str:
         """'sales.csv, line 7': the place of a row as refusals name it."""
@@ -74,11 +76,14 @@ def check_unique(names: Sequence[str], source: str) -> None:
 def from_frame(frame: Any, *, index_names: Sequence[str] = ()) -> Table:
     """The table of a pandas, polars, arrow or other frame that narwhals takes; a lazy frame is collected.
 
-    Levels of a pandas index become columns when they hold stamps or are called one of `index_names`.
+    A pandas series is a frame of one column, called y where it has no name. Levels of a pandas index become columns
+    when they hold stamps or are called one of `index_names`.
     """
     import narwhals as nw
 
     source, time_index = "the frame", None
+    if hasattr(frame, "index") and hasattr(frame, "to_frame") and not hasattr(frame, "columns"):
+        frame = frame.to_frame("y" if frame.name is None else str(frame.name))
     if hasattr(frame, "index") and hasattr(frame, "columns"):
         frame, time_index = _flat_pandas(frame, source, index_names)
     elif hasattr(frame, "column_names"):

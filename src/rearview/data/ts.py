@@ -82,8 +82,8 @@ def _header(path: Path, lines: Iterator[tuple[int, str]]) -> Header:
             raise InputError(
                 f"{path} is no .ts file, which begins with @ lines: its line {number} is {line[:40]!r}. Write the "
                 "cases as .ts (@classLabel true and the classes, @data, then a case a line, such as "
-                "0.1,0.2:0.5,0.6:walking, its channels and its class apart by colons), or give a table of ids, times "
-                "and channels to rearview.Classifier in Python."
+                "0.1,0.2:0.5,0.6:walking, its channels and its class apart by colons), or a table of ids, times, "
+                "classes and channels as .csv or .parquet."
             )
         if not tag.startswith("@"):
             raise InputError(f"{path}, line {number}: {line[:40]!r} stands before @data, where @ lines are expected.")

@@ -32,7 +32,8 @@ class Written:
     """What a column of text says: wall times as written, and minutes east of UTC where an offset was written too."""
 
     wall: Stamps
-    offset: int | None
+    offset: int | NDArray[np.int64] | None
+    """One number where all rows have the same offset, else one for each row."""
     format: str
     """How the stamps were written, as `strftime` takes it, without the offset."""
 
@@ -109,7 +110,7 @@ def _one_by_one(cells: "list[str]") -> Written | Unreadable:
         if match is None:
             return Unreadable(row, f"{cell!r} is not a stamp")
         matches.append(match)
-    offset = _one_offset(matches)
+    offset = _offset(matches)
     if isinstance(offset, Unreadable):
         return offset
     order = _order(matches)
@@ -125,14 +126,17 @@ def _one_by_one(cells: "list[str]") -> Written | Unreadable:
     return Written(np.array(wall, dtype="datetime64[us]"), offset, _format(longest.strip(), order))
 
 
-def _one_offset(matches: "list[re.Match[str]]") -> "int | Unreadable | None":
-    first = matches[0]["offset"]
-    for row, match in enumerate(matches):
-        if match["offset"] != first and _minutes(match["offset"]) != _minutes(first):
-            words = [text or "no offset" for text in (first, match["offset"])]
-            why = f"{match[0]!r} has {words[1]} where the first row has {words[0]}: mixed time zones are not guessed at"
-            return Unreadable(row, why, "zones")
-    return _minutes(first)
+def _offset(matches: "list[re.Match[str]]") -> "int | NDArray[np.int64] | Unreadable | None":
+    """The offset of all rows, or those of each; unreadable where only some of them have one."""
+    offsets = [_minutes(match["offset"]) for match in matches]
+    if len(set(offsets)) == 1:
+        return offsets[0]
+    if None not in offsets:
+        return np.array(offsets, dtype=np.int64)
+    row = next(row for row, offset in enumerate(offsets) if (offset is None) != (offsets[0] is None))
+    words = [matches[place]["offset"] or "no offset" for place in (0, row)]
+    why = f"{matches[row][0]!r} has {words[1]} where the first row has {words[0]}: time zones are not guessed at"
+    return Unreadable(row, why, "zones")
 
 
 def _minutes(offset: str | None) -> int | None:

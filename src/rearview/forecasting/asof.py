@@ -4,18 +4,19 @@ Cutting a panel that was read whole is not the same. What it was centred on, whi
 gaps were bridged would rest on values that nobody had at that date.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rearview.data.layout import ID_NAME, LONG_TIME_NAME, TEXT_COLUMNS
 from rearview.data.loading import load
 from rearview.data.numbers import numeric_column
 from rearview.data.panel import Panel
 from rearview.data.read import open_table
-from rearview.data.series import JOIN
+from rearview.data.series import JOIN, series_of
 from rearview.data.stamps import read_times
 from rearview.data.table import Table
 
@@ -28,10 +29,12 @@ class AsOf:
     """The rows of a file or frame, from which panels are read as they would have been read at a date."""
 
     panel: Panel
-    """All rows."""
+    """All rows of the series that are forecast."""
     rows: "nw.DataFrame[Any]"
     options: Mapping[str, Any]
     """How `load` reads the rows as it read the panel."""
+    targets: NDArray[np.float64]
+    """[row, target] of the panel: the values before they were rounded to float32, NaN where there is none."""
 
     @classmethod
     def of(cls, source: Any, panel: Panel, reading: Mapping[str, Any]) -> "AsOf":
@@ -55,7 +58,11 @@ class AsOf:
             "freq": panel.step,
             **{name: reading[name] for name in ("sentinels", "fill") if name in reading},
         }
-        return cls(panel, _frame(table, panel, ids, numeric), options)
+        stamps = read_times(table, layout.time_col, panel.step).values
+        cells = {name: numeric_column(table, name) for name in numeric}
+        series = {name: table.fetch(name).to_list() for name in ids}
+        frame = _frame({**series, layout.time_col: stamps, **cells})
+        return cls(panel, frame, options, _targets(panel, _series(table, panel, ids), stamps, cells))
 
     def __call__(self, date: np.generic) -> Panel:
         """The panel of the rows up to a date."""
@@ -65,8 +72,12 @@ class AsOf:
         known = nw.col(layout.time_col) <= date.item()
         numeric = [name for name, dtype in self.rows.schema.items() if dtype == nw.Float64]
         blanked = self.rows.with_columns(nw.when(known).then(nw.col(name)).alias(name) for name in numeric)
-        panel = load(blanked.to_native(), **self.options)
+        panel = load(blanked.to_native(), **self.options).like(self.panel)
         return replace(panel, layout=layout, findings=()).until(date)
+
+    def original(self, rows: slice, series: int) -> NDArray[np.float64]:
+        """The targets of some rows of the panel as they came, [row, target]; NaN where they are missing."""
+        return self.targets[rows]
 
 
 def _names(names: Any) -> tuple[str, ...]:
@@ -84,12 +95,9 @@ def _used(name: str, panel: Panel) -> bool:
     return name in panel.columns
 
 
-def _frame(table: Table, panel: Panel, ids: tuple[str, ...], numeric: list[str]) -> "nw.DataFrame[Any]":
+def _frame(columns: dict[str, Any]) -> "nw.DataFrame[Any]":
     import narwhals as nw
 
-    columns: dict[str, Any] = {name: table.fetch(name).to_list() for name in ids}
-    columns[panel.layout.time_col] = read_times(table, panel.layout.time_col, panel.step).values
-    columns |= {name: numeric_column(table, name) for name in numeric}
     try:
         import polars as pl
     except ImportError:
@@ -97,3 +105,39 @@ def _frame(table: Table, panel: Panel, ids: tuple[str, ...], numeric: list[str])
 
         return nw.from_native(pd.DataFrame(columns), eager_only=True)
     return nw.from_native(pl.DataFrame(columns), eager_only=True)
+
+
+def _series(table: Table, panel: Panel, ids: tuple[str, ...]) -> Iterator[tuple[str, slice | NDArray[np.int64]]]:
+    """Every series of a table by name, with its rows."""
+    if not ids:
+        yield panel.ids[0], slice(None)
+        return
+    codes, names = series_of(table, ids)
+    order, ends = np.argsort(codes, kind="stable"), np.cumsum(np.bincount(codes))
+    for name, begin, end in zip(names, [0, *ends[:-1].tolist()], ends.tolist(), strict=True):
+        yield name, order[begin:end]
+
+
+def _targets(
+    panel: Panel,
+    series: Iterable[tuple[str, slice | NDArray[np.int64]]],
+    stamps: NDArray[np.generic],
+    cells: Mapping[str, NDArray[np.float64]],
+) -> NDArray[np.float64]:
+    """[row, target]: the cells of a table at their rows of the panel."""
+    out = np.full((len(panel.values), panel.targets), np.nan)
+    bounds: dict[str, tuple[int, int]] = dict(zip(panel.ids, panel.bounds(), strict=True))
+    for name, taken in series:
+        columns = dict(enumerate(panel.target_names))
+        begin, end = bounds.get(name, (0, 0))
+        if panel.layout.together:
+            columns = {c: panel.layout.target_col or "" for c, target in columns.items() if target == name}
+            begin, end = 0, len(out)
+        if begin == end:
+            continue
+        rows = begin + np.searchsorted(panel.stamps[begin:end], stamps[taken])
+        for column, source in columns.items():
+            out[rows, column] = cells[source][taken]
+    if panel.observed is not None:
+        out[~panel.observed[:, : panel.targets]] = np.nan
+    return out

@@ -6,6 +6,7 @@ afresh at every cutoff (`refit`).
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,11 +18,25 @@ from rearview.data.table import listing
 from rearview.data.window import Windows, ends
 from rearview.errors import InputError, SettingsError
 from rearview.forecasting.answer import answer, variables
-from rearview.forecasting.engine import Fitted, select
+from rearview.forecasting.engine import Fitted
 from rearview.forecasting.request import check_whole
 from rearview.tasks import metrics
 
 Array = NDArray[np.float64]
+ROUNDING = 2.0**-19
+"""What float32 may round off between a value and its forecast, as a share of the mean deviation: 16 of its steps."""
+
+
+class Known(Protocol):
+    """What was known of a panel when (see `AsOf`)."""
+
+    def __call__(self, date: np.generic) -> Panel:
+        """The panel as it was known at a date."""
+        ...
+
+    def original(self, rows: slice, series: int) -> Array:
+        """The targets of some rows as they came, [row, target], before anything was rounded; NaN where missing."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +71,8 @@ class Backtest:
     """[variable]: the seasonal naive forecast's mean absolute error before the first cutoff."""
     squared: Array
     """[variable]: its mean squared error."""
+    rounding: Array
+    """[variable]: how far a value may lie outside an interval by rounding alone."""
     fitted: Fitted
     """The network of the last fit."""
     notes: tuple[str, ...]
@@ -75,7 +92,10 @@ class Backtest:
             smape=metrics.smape(self.y, self.mean),
             rmsse=metrics.rmsse(self.y, self.mean, self.squared),
             pinball=metrics.pinball(self.y, quantiles),
-            coverage={level: metrics.coverage(self.y, *bounds) for level, bounds in self.intervals.items()},
+            coverage={
+                level: metrics.coverage(self.y, *bounds, self.rounding[:, None])
+                for level, bounds in self.intervals.items()
+            },
         )
 
     def by_step(self) -> tuple[Array, Array]:
@@ -118,16 +138,17 @@ def backtest(
     refit: bool = False,
     levels: tuple[float, ...] = (),
     lookback: int | None = None,
-    known_at: Callable[[np.generic], Panel] | None = None,
+    known_at: Known | None = None,
 ) -> Backtest:
     """Run a backtest; `fit(rows up to the cutoff, window)` trains a network.
 
-    `known_at(date)` gives the panel as it was known at a date (default: the panel cut off there).
+    `known_at(date)` gives the panel as it was known at a date (default: the panel cut off there, its values rounded).
     """
-    known_at = known_at or panel.until
+    until = panel.until if known_at is None else known_at
+    original = panel.original if known_at is None else known_at.original
     dates, stamps = cutoffs(panel, horizon, n_windows, horizon if step_size is None else step_size)
     _check_begun(panel, dates[0])
-    first = seen = known_at(dates[0])
+    first = seen = until(dates[0])
     try:
         if lookback is not None:
             check_length(first, lookback, horizon)
@@ -144,7 +165,7 @@ def backtest(
     intervals = {level: (np.full(shape, np.nan), np.full(shape, np.nan)) for level in levels}
     notes: dict[str, None] = {}
     for w, date in enumerate(dates):
-        seen = known_at(date) if w else first
+        seen = until(date) if w else first
         if refit and w and not fitted.interrupted:
             fitted = fit(seen, w)
         which = _windows_at(panel, date)
@@ -157,7 +178,8 @@ def backtest(
         for level, bounds in said.intervals.items():
             for whole, part in zip(intervals[level], bounds, strict=True):
                 whole[w, place] = part
-        y[w, place] = _actual(panel, which, horizon)
+        y[w, place] = _actual(panel, original, which, horizon)
+    season = int(fitted.plan.season.value)
     return Backtest(
         names=names,
         cutoffs=dates,
@@ -165,8 +187,9 @@ def backtest(
         y=y,
         mean=mean,
         intervals=intervals,
-        absolute=_naive(first, panel.ids, int(fitted.plan.season.value), square=False),
-        squared=_naive(first, panel.ids, int(fitted.plan.season.value), square=True),
+        absolute=_of_history(first, panel.ids, lambda history: metrics.naive_scale(history, season)),
+        squared=_of_history(first, panel.ids, lambda history: metrics.naive_scale(history, season, square=True)),
+        rounding=np.nan_to_num(ROUNDING * _of_history(first, panel.ids, metrics.deviation)),
         fitted=fitted,
         notes=tuple(notes),
     )
@@ -182,7 +205,7 @@ def readable(panel: Panel, fitted: Fitted) -> Panel:
             f"{panel.layout.source} has no column {', '.join(map(repr, missing))}, which the model was trained on; "
             f"it has {', '.join(panel.columns)}."
         )
-    chosen = select(panel, [panel.columns.index(name) for name in fitted.columns])
+    chosen = panel.select([panel.columns.index(name) for name in fitted.columns])
     return replace(chosen, targets=fitted.targets, known=fitted.known)
 
 
@@ -209,11 +232,11 @@ def _windows_at(panel: Panel, date: np.generic) -> Windows:
     return Windows(np.array(starts, dtype=np.int64), np.array(series, dtype=np.int64))
 
 
-def _actual(panel: Panel, which: Windows, horizon: int) -> Array:
+def _actual(panel: Panel, original: Callable[[slice, int], Array], which: Windows, horizon: int) -> Array:
     out = np.full((len(which), panel.targets, horizon), np.nan)
     for w, (start, s) in enumerate(zip(which.starts.tolist(), which.series.tolist(), strict=True)):
         stop = min(start + horizon, int(panel.offsets[s + 1]))
-        out[w, :, : stop - start] = panel.original(slice(start, stop), s)[:, : panel.targets].T
+        out[w, :, : stop - start] = original(slice(start, stop), s)[:, : panel.targets].T
     return out
 
 
@@ -227,15 +250,14 @@ def _known_ahead(panel: Panel, which: Windows, horizon: int) -> Array | None:
     return out
 
 
-def _naive(before: Panel, ids: tuple[str, ...], season: int, *, square: bool) -> Array:
-    """[variable]: the scale of errors from the rows before the first cutoff; NaN for series that had not begun."""
+def _of_history(before: Panel, ids: tuple[str, ...], measure: Callable[[Array], Array]) -> Array:
+    """[variable]: a measure of the rows before the first cutoff, [target, row]; NaN for series that had not begun."""
     place = {name: s for s, name in enumerate(before.ids)}
     bounds = before.bounds()
     parts = []
     for name in ids:
-        scale = np.full(before.targets, np.nan)
+        measured = np.full(before.targets, np.nan)
         if name in place:
-            history = before.original(slice(*bounds[place[name]]), place[name])[:, : before.targets].T
-            scale = metrics.naive_scale(history, season, square)
-        parts.append(scale)
+            measured = measure(before.original(slice(*bounds[place[name]]), place[name])[:, : before.targets].T)
+        parts.append(measured)
     return np.concatenate(parts)

@@ -13,7 +13,7 @@ from rearview import models, train
 from rearview.data.checks import check_length
 from rearview.data.panel import Finding, Panel
 from rearview.data.scale import Scaler
-from rearview.data.split import Split, split
+from rearview.data.split import Split, short_series, split
 from rearview.data.window import Batch, Source, Windows
 from rearview.errors import InputError, SettingsError
 from rearview.forecasting.request import Request
@@ -107,16 +107,54 @@ class Fitted(Trained):
 
 
 def device_named(name: str) -> str:
-    """cpu or cuda for auto; a CUDA device that is not there is refused."""
+    """cpu or cuda for auto; a device that is not there is refused."""
     if name == "auto":
         return "cuda" if torch.cuda.is_available() else "cpu"
     try:
         device = torch.device(name)
-    except RuntimeError:
+    except (RuntimeError, TypeError):
         raise SettingsError(f"There is no device {name!r}; use auto, cpu or cuda.") from None
+    count = torch.cuda.device_count()
     if device.type == "cuda" and not torch.cuda.is_available():
-        raise SettingsError("device is 'cuda', but torch sees no CUDA device here; use device='auto' or 'cpu'.")
+        raise SettingsError(f"device is {name!r}, but torch sees no CUDA device here; use device='auto' or 'cpu'.")
+    if device.type == "cuda" and (device.index or 0) >= count:
+        seen = "cuda:0 alone" if count == 1 else f"cuda:0 to cuda:{count - 1}"
+        raise SettingsError(f"device is {name!r}, but torch sees {seen} here; use one of these or device='auto'.")
+    if device.type not in ("cpu", "cuda") and not _holds_numbers(device):
+        raise SettingsError(f"device is {name!r}, which torch can't use here; use device='auto', 'cpu' or 'cuda'.")
     return name
+
+
+def _holds_numbers(device: torch.device) -> bool:
+    """Whether torch can put a number on a device and read it back."""
+    try:
+        return bool(torch.ones((), device=device).item() == 1)
+    except (RuntimeError, NotImplementedError, AssertionError, ImportError):
+        return False
+
+
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """A network before it is trained, and the windows to train it on."""
+
+    panel: Panel
+    plan: Plan
+    name: str
+    network: Model
+    task: Forecast
+    source: Source
+    cut: Split
+    scaler: Scaler
+    calendar: str | None
+    training: train.Settings | None
+    """None where there is nothing to train."""
+    notes: tuple[str, ...]
+    findings: tuple[Finding, ...]
+
+
+def check(panel: Panel, request: Request) -> None:
+    """Refuse at once what `fit` would refuse: settings, a pair that does not fit, a device, too few rows."""
+    _made(panel, request)
 
 
 def fit(
@@ -125,9 +163,56 @@ def fit(
     *,
     checkpoint: Path | None = None,
     resume: bool = False,
-    progress: train.Progress | None = None,
+    progress: train.Progress | bool | None = None,
 ) -> Fitted:
     """Train a network on a panel and calibrate its intervals; with a checkpoint the run can be resumed."""
+    made = _made(panel, request)
+    panel, source, plan, cut = made.panel, made.source, made.plan, made.cut
+    order = torch.arange(len(source))
+    a, b = len(cut.train), len(cut.train) + len(cut.validation)
+    stopping, fewer = thinned(order[a:b], plan, a)
+    history = None
+    if made.training is not None:
+        made.network.prepare(source.pasts(order[:a][:: max(1, a // 256)]).past)
+        history = train.fit(
+            made.network,
+            made.task,
+            source,
+            order[:a],
+            stopping if len(stopping) else None,
+            made.training,
+            checkpoint=checkpoint,
+            resume=resume,
+            progress=train.followed(progress),
+        )
+    fitted = Fitted(
+        request=request,
+        plan=plan,
+        name=made.name,
+        network=made.network.eval(),
+        task=made.task,
+        ids=panel.ids,
+        columns=panel.columns,
+        targets=panel.targets,
+        known=panel.known,
+        mean=made.scaler.mean + panel.centre,
+        std=made.scaler.std,
+        step=str(panel.step),
+        calendar=made.calendar,
+        residuals=None,
+        history=history,
+        notes=(*made.notes, f"Of each series, {cut.note}.", *fewer),
+        findings=made.findings,
+        windows={"train": a, "validation": len(stopping), "calibration": len(source) - b},
+    )
+    if request.intervals != "conformal":
+        return fitted
+    residuals, warning = _calibrate(fitted, source, order, a, b, panel.series > 1)
+    return replace(fitted, residuals=residuals, notes=fitted.notes + warning)
+
+
+def _made(panel: Panel, request: Request) -> _Made:
+    """Plan, split, scale, and make the network."""
     panel = applied(panel, request)
     name = planning.choose_model(panel, request.model).value
     claims = models.claims(name)
@@ -144,17 +229,14 @@ def fit(
             f"{panel.layout.source}: none of the rows to train on is followed by an observed value of "
             f"{', '.join(panel.target_names[:5])}, so there is nothing to learn from; bring more history."
         )
-    findings = _short_series(panel, cut, lookback.value, request.horizon)
-
     task = Forecast(request.horizon, request.loss, _quantiles(request) if claims.trains else ())
     calendar = str(panel.step) if claims.uses_marks and request.calendar and panel.step.unit != "int" else None
     scaler = Scaler.fit(panel, cut.rows)
-    held = cut.train + cut.validation + cut.calibration
     device = device_named(request.device)
     source = Source(
         panel,
         scaler,
-        held,
+        cut.train + cut.validation + cut.calibration,
         lookback.value,
         request.horizon,
         device=device,
@@ -162,50 +244,22 @@ def fit(
         calendar=calendar,
     )
     plan = _plan(request, name, season, lookback, cut, source, on_gpu=device.startswith("cuda"))
-    network = _network(name, plan, task, source, request).to(device)
-    order = torch.arange(len(held))
-    a, b = len(cut.train), len(cut.train) + len(cut.validation)
-    stopping, fewer = thinned(order[a:b], plan, a)
-    history = None
-    if claims.trains:
-        network.prepare(source.pasts(order[:a][:: max(1, a // 256)]).past)
-        chosen = {key: choice.value for key, choice in plan.training.items()}
-        settings = settings_from(train.Settings, "Training", {**chosen, "seed": request.seed})
-        history = train.fit(
-            network,
-            task,
-            source,
-            order[:a],
-            stopping if len(stopping) else None,
-            settings,
-            checkpoint=checkpoint,
-            resume=resume,
-            progress=progress or train.Silent(),
-        )
-    fitted = Fitted(
-        request=request,
+    chosen = {key: choice.value for key, choice in plan.training.items()}
+    training = {**chosen, "seed": request.seed} if claims.trains else None
+    return _Made(
+        panel=panel,
         plan=plan,
         name=name,
-        network=network.eval(),
+        network=_network(name, plan, task, source, request).to(device),
         task=task,
-        ids=panel.ids,
-        columns=panel.columns,
-        targets=panel.targets,
-        known=panel.known,
-        mean=scaler.mean + panel.centre,
-        std=scaler.std,
-        step=str(panel.step),
+        source=source,
+        cut=cut,
+        scaler=scaler,
         calendar=calendar,
-        residuals=None,
-        history=history,
-        notes=(*notes, f"Of each series, {cut.note}.", *fewer),
-        findings=findings,
-        windows={"train": a, "validation": len(stopping), "calibration": len(held) - b},
+        training=None if training is None else settings_from(train.Settings, "Training", training),
+        notes=notes,
+        findings=short_series(panel, cut, lookback.value, request.horizon),
     )
-    if request.intervals != "conformal":
-        return fitted
-    residuals, warning = _calibrate(fitted, source, order, a, b, panel.series > 1)
-    return replace(fitted, residuals=residuals, notes=fitted.notes + warning)
 
 
 def outputs(fitted: Fitted, batches: list[Batch]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
@@ -246,39 +300,7 @@ def _usable(panel: Panel, name: str, claims: models.ModelClaims) -> tuple[Panel,
     unused = f"{', '.join(inputs)} {'is' if len(inputs) == 1 else 'are'} not used"
     note = f"{name} forecasts each column from itself alone: {unused}; itransformer would."
     keep = [c for c, column in enumerate(panel.columns) if column not in inputs]
-    return select(panel, keep), (note,)
-
-
-def select(panel: Panel, keep: list[int]) -> Panel:
-    """Some columns of a panel, by position."""
-    return replace(
-        panel,
-        values=np.ascontiguousarray(panel.values[:, keep]),
-        centre=panel.centre[:, keep],
-        observed=None if panel.observed is None else np.ascontiguousarray(panel.observed[:, keep]),
-        first=panel.first[:, keep],
-        columns=tuple(panel.columns[c] for c in keep),
-    )
-
-
-def _short_series(panel: Panel, cut: Split, lookback: int, horizon: int) -> tuple[Finding, ...]:
-    lengths = panel.lengths
-    short = np.flatnonzero(lengths < lookback + horizon)
-    findings = []
-    if len(short):
-        names = ", ".join(panel.ids[s] for s in short[:5]) + (" ..." if len(short) > 5 else "")
-        message = (
-            f"{len(short)} of {panel.series} series are shorter than lookback + horizon = {lookback + horizon} rows "
-            f"({names}): their windows are padded at the front and the padding is masked."
-        )
-        findings.append(Finding("repaired", "short_series", len(short), message))
-    idle = panel.series - len(np.unique(cut.train.series))
-    if idle:
-        message = (
-            f"{idle} of {panel.series} series are too short for a training window; they are forecast all the same."
-        )
-        findings.append(Finding("warning", "untrained_series", idle, message))
-    return tuple(findings)
+    return panel.select(keep), (note,)
 
 
 def _quantiles(request: Request) -> tuple[float, ...]:

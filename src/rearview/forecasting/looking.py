@@ -19,7 +19,7 @@ from rearview.errors import InputError, SettingsError, did_you_mean
 from rearview.forecasting.answer import Array, with_future
 from rearview.forecasting.engine import Fitted
 from rearview.forecasting.transform import applied
-from rearview.models.contract import Axes, Token
+from rearview.models.contract import Axes, Token, layer_names
 
 ALL = "all columns"
 PADDING = "before the first row"
@@ -53,7 +53,8 @@ class Labels:
 
 
 class Maps(dict[str, Any]):
-    """ "layer 1" and on: arrays [series, group, head, query, key], or a mapping of parts that add up.
+    """ "layer 1" and on, or "encoder 1" to "decoder 1" and on: arrays [series, group, head, query, key], or a mapping
+    of parts that add up.
 
     `series` names the first axis and `labels`, by layer, the others; a network that does not say what its tokens are
     has no labels.
@@ -72,8 +73,7 @@ def chosen(panel: Panel, series: Sequence[str] | None) -> Panel:
     for name in series:
         if name not in panel.ids:
             raise InputError(f"There is no series {name!r}.{did_you_mean(name, list(panel.ids))}")
-    kept = np.isin(np.array(panel.ids, dtype=object), list(series))
-    return panel.between(panel.offsets[:-1], np.where(kept, panel.offsets[1:], panel.offsets[:-1]))
+    return panel.only(series)
 
 
 def look(fitted: Fitted, panel: Panel, known: Array | None) -> Maps:
@@ -86,16 +86,15 @@ def look(fitted: Fitted, panel: Panel, known: Array | None) -> Maps:
         layers = fitted.network.weights(batch.past, batch.past_marks, batch.future_marks, mask=batch.mask)
     if not layers:
         raise SettingsError(f"{fitted.name} has no attention to look at.")
-    return Maps(
-        {f"layer {number}": _arrays(weights) for number, weights in enumerate(layers, start=1)},
-        panel.ids,
-        {f"layer {number}": labels for number, labels in enumerate(_labels(fitted, panel), start=1)},
-    )
+    axes = fitted.network.axes()
+    names = layer_names(axes) or [f"layer {number}" for number in range(1, len(layers) + 1)]
+    arrays = {name: _arrays(weights) for name, weights in zip(names, layers, strict=True)}
+    return Maps(arrays, panel.ids, dict(zip(names, _labels(fitted, panel, axes), strict=False)))
 
 
-def _labels(fitted: Fitted, panel: Panel) -> list[Labels]:
+def _labels(fitted: Fitted, panel: Panel, axes: list[Axes]) -> list[Labels]:
     names, clock = _Names.of(fitted), _Clock.of(fitted, panel)
-    return [_of_layer(axes, names, clock) for axes in fitted.network.axes()]
+    return [_of_layer(each, names, clock) for each in axes]
 
 
 def _of_layer(axes: Axes, names: "_Names", clock: "_Clock") -> Labels:

@@ -6,6 +6,8 @@ from dataclasses import replace
 from itertools import compress
 from typing import Any
 
+import numpy as np
+
 from rearview.data.panel import Finding, Layout, Panel
 from rearview.data.step import Step
 from rearview.data.table import listing
@@ -58,6 +60,45 @@ def timed(panel: Panel, trained: Layout) -> Panel:
         return panel
     whole = replace(panel.layout, time_kind="datetime" if kind == "date" else kind, time_format=trained.time_format)
     return replace(panel, layout=whole)
+
+
+def anchored(panel: Panel, trained: Panel) -> Panel:
+    """New rows whose months are counted from the day of the month of training, where they can't tell it themselves.
+
+    28 February may stand for the 28th or a later day. What the model does not know of a series either is told.
+    """
+    anchors = panel.anchored().copy()
+    unsure = np.flatnonzero(~panel.step.tells_day(anchors)).tolist()
+    if not unsure:
+        return panel
+    known = _trained_anchors(trained)
+    common = next(iter(known.values())) if len({_day(one) for one in known.values()}) == 1 else None
+    unknown, bounds = [], panel.bounds()
+    for series in unsure:
+        anchor = known.get(panel.ids[series], common)
+        if anchor is not None and panel.step.on_grid(anchor, panel.stamps[slice(*bounds[series])]).all():
+            anchors[series] = anchor
+        else:
+            unknown.append(panel.ids[series])
+    panel = replace(panel, anchors=anchors)
+    if not unknown:
+        return panel
+    of = "" if panel.layout.form == "wide" or panel.layout.together else f" of series {listing(unknown)}"
+    message = (
+        f"The rows{of} stand at ends of months alone, which don't tell the day of the month, and the model does not "
+        "know it: the forecast keeps the latest day they stand on. Bring a row of a longer month to tell it."
+    )
+    return replace(panel, findings=(*panel.findings, Finding("warning", "day_of_month", len(unknown), message)))
+
+
+def _trained_anchors(trained: Panel) -> dict[str, np.generic]:
+    """The anchors of training that tell the day of the month, by series."""
+    anchors = trained.anchored()
+    return {trained.ids[s]: anchors[s] for s in np.flatnonzero(trained.step.tells_day(anchors)).tolist()}
+
+
+def _day(stamp: Any) -> int:
+    return int(stamp.item().day)
 
 
 def answerable(panel: Panel) -> Panel:

@@ -6,7 +6,7 @@ from numbers import Integral, Real
 from typing import Any, Literal
 
 from rearview.errors import SettingsError
-from rearview.tasks.forecast import Loss
+from rearview.tasks import losses
 
 Intervals = Literal["conformal", "quantile", "none"]
 Transform = Literal["none", "log1p"]
@@ -26,8 +26,8 @@ class Request:
     """A mechanism's name, or a mapping with `name` and its settings; None: the network's own."""
     season: int | None = None
     """Steps of a season, for naive forecasts and scaled errors; None: from the step."""
-    loss: Loss = "mse"
-    """What a point forecast minimises."""
+    loss: losses.Spec = "mse"
+    """What a point forecast minimises: a loss's name, or a mapping with `name` and its settings."""
     intervals: Intervals = "conformal"
     """Where intervals come from: held-out residuals, quantiles the model learns, or nowhere."""
     level: tuple[float, ...] = (80.0, 95.0)
@@ -63,6 +63,7 @@ class Request:
         for name, known in choices.items():
             if getattr(self, name) not in known:
                 raise SettingsError(f"{name} is {getattr(self, name)!r}; it can be one of {', '.join(known)}.")
+        object.__setattr__(self, "loss", losses.chosen(self.loss))
         for level in self.level:
             check_level(level)
 

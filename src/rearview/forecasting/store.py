@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from rearview import models
@@ -105,6 +106,8 @@ def _tensors(fitted: Fitted, tail: Panel) -> dict[str, Tensor]:
     }
     if tail.observed is not None:
         arrays["tail.observed"] = tail.observed
+    if tail.anchors is not None:
+        arrays["tail.anchors"] = tail.anchors.astype(np.int64)
     if fitted.residuals is not None:
         arrays |= {"residuals.sorted": fitted.residuals.sorted, "residuals.counts": fitted.residuals.counts}
     return tensors | {name: torch.from_numpy(np.ascontiguousarray(array)) for name, array in arrays.items()}
@@ -112,18 +115,24 @@ def _tensors(fitted: Fitted, tail: Panel) -> dict[str, Tensor]:
 
 def _tail(facts: dict[str, Any], tensors: dict[str, Tensor], fitted: Fitted) -> Panel:
     step = Step.parse(facts["step"])
-    stamps = tensors["tail.stamps"].numpy()
+
+    def stamps(name: str) -> NDArray[np.generic]:
+        numbers = tensors[name].numpy()
+        return numbers if step.unit == "int" else numbers.astype("datetime64[us]")
+
     return Panel(
         values=tensors["tail.values"].numpy(),
         centre=tensors["tail.centre"].numpy(),
         observed=tensors["tail.observed"].numpy() if "tail.observed" in tensors else None,
         offsets=tensors["tail.offsets"].numpy(),
         first=tensors["tail.first"].numpy(),
-        stamps=stamps if step.unit == "int" else stamps.astype("datetime64[us]"),
+        stamps=stamps("tail.stamps"),
         ids=tuple(facts["tail"]["ids"]),
         columns=tuple(facts["tail"]["columns"]),
         targets=fitted.targets,
         known=fitted.known,
         step=step,
         layout=Layout(**facts["tail"]["layout"]),
+        # Models saved before anchors were kept have none: their rows tell the day of the month, as far as they do.
+        anchors=stamps("tail.anchors") if "tail.anchors" in tensors else None,
     )

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from rearview.data.checks import apart
 from rearview.data.panel import Panel
 from rearview.data.stamps import show
 from rearview.errors import InputError
@@ -42,7 +43,8 @@ def _check_domain(cells: NDArray[np.float64], panel: Panel, series: int, column:
     bad = np.flatnonzero(cells <= -1)
     if len(bad):
         stamp = panel.stamps[int(panel.first[series, column]) + int(bad[0])]
+        of_series = f" of series {panel.ids[series]!r}" if apart(panel) else ""
         raise InputError(
-            f"transform='log1p' needs values above -1, but column {panel.columns[column]!r} of series "
-            f"{panel.ids[series]!r} is {cells[bad[0]]:g} at {show(stamp)}; use transform='none'."
+            f"transform='log1p' needs values above -1, but column {panel.columns[column]!r}{of_series} is "
+            f"{cells[bad[0]]:g} at {show(stamp)}; use transform='none'."
         )

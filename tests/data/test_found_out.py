@@ -1,0 +1,86 @@
+"""What a file does not say of itself and reading finds out: its encoding, offsets that differ, seconds since 1970."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from rearview.data.loading import load
+from rearview.data.panel import Panel
+from rearview.data.stamps import localise
+from rearview.errors import InputError
+
+BERLIN = pd.date_range("2024-03-30 20:00", periods=72, freq="h", tz="Europe/Berlin")
+
+
+def said(panel: Panel, what: str) -> list[tuple[str, str]]:
+    return [(finding.kind, finding.message) for finding in panel.findings if finding.what == what]
+
+
+@pytest.mark.parametrize(
+    ("name", "encoding", "called"),
+    [("Umsatz \u20ac", "cp1252", "Windows-1252"), ("W\u00e4rme\x81", "latin-1", "Latin-1")],
+)
+def test_an_encoding_that_was_guessed_is_told(name: str, encoding: str, called: str, tmp_path: Path) -> None:
+    path = tmp_path / "excel.csv"
+    path.write_bytes(f"date;{name}\n2024-01-01;1\n2024-01-02;2\n2024-01-03;3\n".encode(encoding))
+    panel = load(path)
+    assert panel.columns == (name,)
+    assert said(panel, "encoding") == [
+        (
+            "inferred",
+            f"The file is not in UTF-8 and was read as {called}, which is a guess; save it in UTF-8 if a name looks "
+            "wrong.",
+        )
+    ]
+    for shown in ("utf-8", "utf-8-sig", "utf-16"):
+        path.write_bytes(f"date;{name}\n2024-01-01;1\n2024-01-02;2\n2024-01-03;3\n".encode(shown))
+        assert said(load(path), "encoding") == []
+
+
+@pytest.mark.parametrize("objects", [True, False])
+def test_stamps_over_a_change_of_clocks_are_counted_in_utc(objects: bool) -> None:
+    stamps = BERLIN.astype(object) if objects else [moment.isoformat() for moment in BERLIN]
+    panel = load(pd.DataFrame({"ds": stamps, "y": np.arange(72.0)}))
+    np.testing.assert_array_equal(panel.stamps, BERLIN.tz_convert("UTC").tz_localize(None).to_numpy())
+    assert (panel.layout.timezone, panel.layout.stored, str(panel.step)) == ("UTC", "utc", "h")
+    assert said(panel, "timezone") == [
+        (
+            "repaired",
+            "Stamps have offsets from +01:00 to +02:00; stamps are counted in UTC and forecasts are given in it.",
+        )
+    ]
+
+
+def test_days_over_a_change_of_clocks_stay_days() -> None:
+    days = pd.date_range("2024-03-28", periods=9, freq="D", tz="Europe/Berlin")
+    panel = load(pd.DataFrame({"ds": [moment.isoformat() for moment in days], "y": np.arange(9.0)}))
+    assert (panel.layout.timezone, str(panel.step)) == (None, "D")
+    np.testing.assert_array_equal(panel.stamps, days.tz_localize(None).to_numpy())
+    assert localise(panel.stamps[:1], panel.layout).tolist() == ["2024-03-28T00:00:00"]
+    assert "days are kept as local time and forecasts are given without an offset" in said(panel, "timezone")[0][1]
+
+
+def test_stamps_of_which_some_have_no_offset_are_refused() -> None:
+    stamps = [moment.isoformat() for moment in BERLIN]
+    stamps[5] = stamps[5][:-6]
+    with pytest.raises(InputError, match=r"row 5, column 'ds'.*no offset where the first row has \+01:00.*or none\."):
+        load(pd.DataFrame({"ds": stamps, "y": np.arange(72.0)}))
+
+
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+def test_time_that_may_count_from_1970_is_hinted_at(unit: str) -> None:
+    days = pd.date_range("2023-01-01", periods=9, freq="D").as_unit(unit).astype("int64")
+    panel = load(pd.DataFrame({"time": days, "y": np.arange(9.0)}))
+    ((kind, words),) = said(panel, "unix time")
+    assert kind == "warning"
+    assert f"{days[0]} may be 2023-01-01 in" in words
+    assert panel.stamps.dtype == np.int64
+    assert said(load(pd.DataFrame({"time": np.arange(9), "y": np.arange(9.0)})), "unix time") == []
+
+
+def test_text_that_reads_as_stamps_is_not_left_out() -> None:
+    frame = pd.DataFrame({"time": np.arange(9), "y": np.arange(9.0), "when": "2024-05-01"})
+    with pytest.raises(InputError, match=r"'when' holds text .*if it is the time column"):
+        load(frame)
