@@ -2,11 +2,13 @@
 
 import pytest
 
-from rearview import attention, models
-from rearview.bench import experiments
+from rearview import attention, models, train
+from rearview.bench import experiments, presets
 from rearview.cli import main
+from rearview.errors import SettingsError
 from rearview.models import adapters
 from rearview.models.costs import cost
+from rearview.shelf import settings_from, settings_table
 
 
 def test_a_network_is_described_with_its_cost_at_the_sizes_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
@@ -93,6 +95,30 @@ def test_a_name_of_both_shelves_is_described_as_both(capsys: pytest.CaptureFixtu
     assert printed.index("As a model:") < printed.index(models.summary("gat"))
 
 
+def test_presets_are_listed_and_described(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["list", "presets"]) == 0
+    listed = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in listed] == presets.names()
+    assert {"official", "rbca", "caps", "tslib"} <= set(presets.names())
+    for name, line in zip(presets.names(), listed, strict=True):
+        assert line.endswith(f"  {presets.summary(name)}")
+        assert main(["describe", f"presets:{name}"]) == 0
+        assert capsys.readouterr().out.splitlines() == presets.lines(name)
+    assert main(["describe", "presets:rbcq"]) == 1
+    assert "There are no presets called 'rbcq'. Did you mean 'rbca'?" in capsys.readouterr().err
+
+
+def test_cautions_of_pairs_stand_apart_from_refusals(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["list", "pairs"]) == 0
+    table, refused, cautions = (part.splitlines() for part in capsys.readouterr().out.split("\n\n"))
+    marks = {line.split()[0]: line.split()[1:] for line in table[1:]}
+    assert refused[0] == "Refused, and why:"
+    assert len(refused) - 1 == sum(found.count("-") for found in marks.values())
+    assert cautions[0] == "Possible, with a caution:"
+    assert [line.partition(":")[0] for line in cautions[1:]] == ["patchtst with toa", "powerformer with toa"]
+    assert marks["patchtst"][table[0].split().index("toa")] == "yes"
+
+
 def test_adapters_are_listed_and_described(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["list", "adapters"]) == 0
     listed = capsys.readouterr().out.splitlines()
@@ -126,3 +152,32 @@ def test_a_claim_with_a_value_says_it() -> None:
 def test_what_can_not_be_built_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["describe", "itransformer", "--attention", "rbca"]) != 0
     assert "rbca" in capsys.readouterr().err
+
+
+def test_every_setting_of_the_training_is_described(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["describe", "training"]) == 0
+    printed = capsys.readouterr().out
+    for setting in settings_table(train.Settings):
+        line = f"  {setting.name} = {setting.default}  ({setting.kind})  {setting.meaning}"
+        assert (line in printed) == (setting.name != "seed")
+        assert setting.meaning
+    assert "--train epochs=30" in printed
+
+
+@pytest.mark.parametrize(
+    ("word", "known"),
+    [("lr", "learning_rate"), ("max_epochs", "epochs"), ("batch_size", "batch"), ("early_stopping", "patience")],
+)
+def test_a_setting_by_another_name_is_pointed_at(word: str, known: str) -> None:
+    with pytest.raises(SettingsError, match=rf"Training has no setting '{word}'\. Did you mean '{known}'\?"):
+        settings_from(train.Settings, "Training", {word: 1})
+
+
+def test_networks_that_take_known_inputs_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    every = [*models.names(), *models.borrowed()]
+    assert sorted(models.KNOWN_INPUTS) == sorted(name for name in every if models.claims(name).uses_marks)
+    assert main(["list", "models"]) == 0
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert last == f"inputs known in the future (--known) go into: {', '.join(models.KNOWN_INPUTS)}"
+    assert main(["describe", "itransformer"]) == 0
+    assert "inputs known in the future (known=..., --known)" in capsys.readouterr().out

@@ -72,7 +72,7 @@ def test_no_file_names_a_place_on_somebodys_machine():
 
 def golden_rows() -> dict[str, str]:
     table = (GOLDEN / "README.md").read_text(encoding="utf-8")
-    return dict(re.findall(r"^\| (\S+\.(?:npz|json)) \|(.*)\|$", table, re.MULTILINE))
+    return dict(re.findall(r"^\| (\S+\.(?:npz|json|ts)) \|(.*)\|$", table, re.MULTILINE))
 
 
 def test_every_golden_file_is_listed_with_its_source():

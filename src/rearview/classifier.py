@@ -21,11 +21,12 @@ from rearview import train
 from rearview.classifying import store
 from rearview.classifying.engine import Answer, Fitted, answer, fit
 from rearview.classifying.request import Request
-from rearview.data.cases import Cases, Labels, as_cases
+from rearview.data.cases import Cases, Labels, as_cases, is_ts
 from rearview.data.columns import Fill
 from rearview.data.panel import Finding
 from rearview.data.table import listing
 from rearview.errors import InputError, SettingsError, did_you_mean
+from rearview.forecasting.engine import device_named
 from rearview.tasks.confusion import Confusion
 
 _LOGGER = logging.getLogger("rearview")
@@ -60,7 +61,7 @@ class Classifier:
         device: str = "auto",
         id_col: str | None = None,
         time_col: str | None = None,
-        progress: train.Progress | None = None,
+        progress: train.Progress | bool | None = None,
     ) -> None:
         """How to classify; everything left open is chosen from the cases, with a reason (`fitted_.plan`).
 
@@ -77,7 +78,7 @@ class Classifier:
             device: "auto", "cpu" or "cuda".
             id_col: column of a long frame that names the case; default: unique_id, id, case or case_id.
             time_col: column of a long frame with the time; default: ds, time, date, timestamp or step.
-            progress: who is told how training goes; default: nobody.
+            progress: who is told how training goes; True: a line on the terminal; default: nobody.
         """
         # As given, nothing checked and nothing copied: scikit-learn's clone compares what it finds here.
         self.model = model
@@ -97,14 +98,17 @@ class Classifier:
         """Learn from cases and their classes; with `checkpoint` a run that was cut off is taken up by `resume=True`.
 
         `X` [case, channel, time] ([case, time]: one channel), a list of arrays [channel, time] of unequal length, or a
-        long frame with an id, a time and a column a channel. `y` holds a class for each case; for a frame in the order
-        in which ids first appear, by id (a mapping), or as the name of a column.
+        long frame or file (CSV, parquet) with an id, a time and a column a channel. `y` holds a class for each case;
+        for a frame in the order in which ids first appear, by id (a mapping), or as the name of a column. A .ts file
+        holds its classes itself.
         """
-        if y is None and not isinstance(X, Cases):
+        if y is None and not isinstance(X, Cases) and not is_ts(X):
             raise SettingsError("fit requires y to be passed, but the target y is None: give a class for each case.")
+        request = self._request()
+        device_named(request.device)
         cases = self._cases(X, y)
         path = None if checkpoint is None else Path(checkpoint)
-        self.adopt(fit(cases, self._request(), checkpoint=path, resume=resume, progress=self.progress))
+        self.adopt(fit(cases, request, checkpoint=path, resume=resume, progress=self.progress))
         self.n_features_in_ = _features(X, cases)
         _tell(X, [finding.message for finding in self.findings if finding.kind == "warning"])
         return self

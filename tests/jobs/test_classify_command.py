@@ -121,13 +121,52 @@ def test_a_test_case_without_any_value_is_refused_before_training(files, tmp_pat
 
 
 def test_a_table_is_refused_with_the_format_it_takes(files, tmp_path, capsys):
-    table = tmp_path / "cases.csv"
+    table = tmp_path / "cases.dat"
     table.write_text("id,time,a,class\n1,1,0.5,up\n1,2,0.7,up\n")
     assert main(["classify", str(table), files[1], "--out", str(tmp_path / "run"), *BRIEF]) == 1
     said = capsys.readouterr().err
     assert said.startswith(f"rearview: {table} is no .ts file")
     assert "Write the cases as .ts (@classLabel true and the classes, @data, then a case a line" in said
     assert not (tmp_path / "run").exists()
+
+
+def write_long(path, X, y):
+    """The cases as a long table: a row a case and step, a column a channel, stamps whose letters are not in order."""
+    import polars as pl
+
+    lines = [
+        {"id": case, "date": f"{step + 1}.3.2024", "kind": label, **{f"c{n}": one[n, step] for n in range(len(one))}}
+        for case, (one, label) in enumerate(zip(X, y, strict=True))
+        for step in range(one.shape[1])
+    ]
+    frame = pl.DataFrame(lines)
+    frame.write_parquet(path) if path.suffix == ".parquet" else frame.write_csv(path)
+    return str(path)
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_long_files_give_what_ts_files_give(tmp_path, ending):
+    sets = {"train": waves(30, steps=25), "test": waves(15, steps=25, seed=7)}
+    known = [str(write_ts(tmp_path / f"{name}.ts", *one)) for name, one in sets.items()]
+    rounded = {name: (np.round(X, 6), y) for name, (X, y) in sets.items()}
+    long = [write_long(tmp_path / f"{name}.{ending}", *one) for name, one in rounded.items()]
+    for files, more in ((known, []), (long, ["--labels", "kind", "--id-col", "id", "--time-col", "date"])):
+        out = tmp_path / f"run-{Path(files[0]).suffix}"
+        assert main(["classify", *files, *more, "--out", str(out), "--device", "cpu", *BRIEF]) == 0
+    theirs, ours = (
+        list(csv.DictReader((tmp_path / f"run-{end}" / "predictions.csv").read_text().splitlines()))
+        for end in (".ts", f".{ending}")
+    )
+    assert [row["case"] for row in ours] == [f"id {case}" for case in range(15)]
+    assert [{**row, "case": ""} for row in ours] == [{**row, "case": ""} for row in theirs]
+
+
+def test_columns_of_long_files_are_refused_by_name(files, tmp_path, capsys):
+    long = write_long(tmp_path / "train.csv", *waves(6, steps=9))
+    assert main(["classify", long, long, "--out", str(tmp_path / "run"), *BRIEF]) == 1
+    assert "train.csv has no column called label or class; say with labels=... which of" in capsys.readouterr().err
+    assert main(["classify", *files, "--labels", "kind", "--out", str(tmp_path / "run"), *BRIEF]) == 2
+    assert "name columns of a long file, which" in capsys.readouterr().err
 
 
 def test_a_test_that_is_the_training_is_told(files, tmp_path, capsys):
@@ -215,6 +254,17 @@ def test_bad_files_are_refused_in_a_sentence(files, tmp_path, capsys, broken, se
     assert main(["classify", str(train), str(test), "--out", str(tmp_path / "run"), *QUICK]) == 1
     assert sentence in capsys.readouterr().err
     assert not (tmp_path / "run" / "run.json").exists()
+
+
+@pytest.mark.parametrize(("given", "code"), [(["Libras"], 2), (["libras", "Libras"], 1)])
+def test_the_name_of_a_benchmark_set_is_answered_with_the_command_that_runs_it(
+    tmp_path, monkeypatch, capsys, given, code
+):
+    monkeypatch.chdir(tmp_path)
+    assert main(["classify", *given]) == code
+    told = capsys.readouterr().err
+    assert "Libras is a benchmark set of classification: `rearview reproduce rearview --table classification " in told
+    assert "takes its files (Libras_TRAIN.ts and Libras_TEST.ts)" in told
 
 
 def test_a_page_can_not_be_broken_by_a_name(tmp_path):

@@ -9,7 +9,7 @@ from samples import wide
 
 from rearview.cli import main
 from rearview.errors import InputError
-from rearview.jobs.folders import KINDS, check_folder, named_after
+from rearview.jobs.folders import KINDS, check_folder, named_after, replaced
 
 COMMANDS = [*KINDS, "report"]
 
@@ -79,9 +79,17 @@ def test_a_file_that_names_no_run_is_no_obstacle(content: str, tmp_path: Path) -
     ],
 )
 def test_every_command_looks_before_it_reads_its_files(
-    arguments: list[str], other: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    arguments: list[str],
+    other: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     left(tmp_path, f"rearview {other} sales.csv")
+    elsewhere = tmp_path.with_name(f"{tmp_path.name}-elsewhere")
+    elsewhere.mkdir()
+    monkeypatch.chdir(elsewhere)
+    Path("sales.csv").write_text("date,load\n2024-01-01,too short and no number\n")
     assert main([*arguments, "--out", str(tmp_path)]) == 1
     assert f"{tmp_path} holds a run of `rearview {other}`" in capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir()] == ["run.json"]
@@ -98,3 +106,20 @@ def test_nothing_of_a_forecast_is_touched_by_a_detection(tmp_path: Path, capsys:
     assert f"{out} holds a run of `rearview forecast`" in said.err
     assert said.out == ""
     assert {path: path.read_bytes() for path in out.rglob("*") if path.is_file()} == before
+
+
+def test_a_run_that_is_replaced_is_named(sales: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "out"
+    assert replaced(out) is None
+    for horizon in ("5", "4"):
+        assert forecast(sales, out, "--model", "dlinear", "--windows", "1", "--horizon", horizon) == 0
+        said = capsys.readouterr().out
+        assert ("which this one replaces" in said) == (horizon == "4")
+    before = f"{out} holds the run of `rearview forecast {sales} --out {out} "
+    assert before in said
+    assert "--horizon 5`, which this one replaces." in said
+    # Taken up again, it is the same run.
+    assert forecast(sales, out, "--model", "dlinear", "--windows", "1", "--horizon", "4", "--resume") == 0
+    assert "which this one replaces" not in capsys.readouterr().out
+    left(out, "rearview something else")
+    assert replaced(out) is None

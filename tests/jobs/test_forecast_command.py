@@ -130,7 +130,9 @@ def test_known_inputs_and_their_future(tmp_path: Path, capsys: pytest.CaptureFix
     assert len(rows(out / "forecast.csv")) == 5
     printed = capsys.readouterr().out
     assert "model = itransformer  (there are input columns, and it mixes columns)" in printed
-    assert "No naive baselines" in printed
+    assert "The baselines forecast without 'wind', known in the future, for which they have no place." in printed
+    assert "the seasonal naive forecast: MASE" in " ".join(printed.split())
+    assert {"itransformer", "seasonal_naive", "dlinear"} <= set(header(out / "backtest.csv"))
     assert main(["predict", str(out / "model"), str(data), "--future", str(future)]) == 0
     assert capsys.readouterr().out == (out / "forecast.csv").read_text()
 
@@ -226,7 +228,7 @@ def test_the_folder_is_named_after_the_file(sales: Path, monkeypatch: pytest.Mon
         (["--seed", "-3"], "seed is -3"),
         (["--target", "lood"], "Did you mean 'load'"),
         (["--time-col", "when"], "no column 'when'"),
-        (["--lookback", "900"], "no series is long enough"),
+        (["--lookback", "900"], "is not long enough"),
         (["--future", "nothing.csv"], "no column is named as known"),
         (["--known", "wind"], "give their next 5 steps"),
         (["--transform", "log1p", "--sentinels", "none"], "needs values above -1"),
@@ -269,6 +271,16 @@ def test_quantiles_huber_and_attention_settings(sales: Path, tmp_path: Path) -> 
     levels = [50, 90]
     expected = ["patchtst", *(f"patchtst-{side}-{level}" for level in levels for side in ("lo", "hi"))]
     assert header(out / "forecast.csv")[2:] == expected
+
+
+def test_a_loss_with_settings(sales: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert forecast(sales, tmp_path / "out", "--model", "dlinear", "--loss", "fredf:time_share=0.2") == 0
+    run = json.loads((tmp_path / "out" / "run.json").read_text())
+    assert run["models"]["dlinear"]["request"]["loss"] == {"name": "fredf", "time_share": 0.2}
+    capsys.readouterr()
+    assert forecast(sales, tmp_path / "none", "--model", "dlinear", "--loss", "fredf:share=0.2") == 2
+    assert "--loss: fredf has no setting 'share'. Did you mean 'time_share'?" in capsys.readouterr().err
+    assert not (tmp_path / "none").exists()
 
 
 def test_interrupted_between_models_keeps_what_is_finished(

@@ -36,11 +36,15 @@ def test_every_head_has_a_map_of_its_weights() -> None:
 def test_steps_that_are_joined_keep_the_sum_of_a_row() -> None:
     maps, found = looked("transformer", lookback=96, settings={**SMALL, "label": 3})
     (look,) = found
-    whole, joined = maps["layer 1"][0, 0, 0], look.maps[0].weights
+    assert [one.name for one in look.maps] == [
+        f"{part} 1, head {head}" for part in ("encoder", "decoder") for head in (1, 2)
+    ]
+    assert [one.name for one in look.ages] == ["encoder 1", "decoder 1"]
+    whole, joined = maps["encoder 1"][0, 0, 0], look.maps[0].weights
     assert joined.shape == (48, 48)
     np.testing.assert_allclose(joined.sum(1), 1, rtol=1e-5)
     np.testing.assert_allclose(joined[3, 5], whole[6:8, 10:12].sum(1).mean(), rtol=1e-5)
-    assert look.maps[0].keys.cells[5] == maps.labels["layer 1"].tokens()[10].removesuffix(":00")
+    assert look.maps[0].keys.cells[5] == maps.labels["encoder 1"].tokens()[10].removesuffix(":00")
     assert "A cell joins up to 2 tokens that follow one another." in look.about
 
 

@@ -26,6 +26,8 @@ def test_a_simpler_model_that_does_better_is_named() -> None:
     said = verdict((scored("patchtst", 0.8), NAIVE, scored("dlinear", 0.7, baseline=True)), 1, 1)
     assert "beats the seasonal naive" in said
     assert said.endswith("dlinear does better (MASE 0.7): use it with --model dlinear.")
+    said = verdict((scored("itransformer", 0.8), NAIVE, scored("dlinear", 0.7, baseline=True)), 1, 1, known=True)
+    assert said.endswith("use it with --model dlinear, without --known and --future.")
     said = verdict((scored("patchtst", 1.2), NAIVE), 1, 1)
     assert "does not beat" in said
     assert "20 % higher, over 1 backtest window of 1 step." in said

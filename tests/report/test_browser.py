@@ -337,3 +337,27 @@ def test_a_long_leaderboard_is_opened_whole_and_outliers_stay_in_the_figure(driv
     assert page.run("return Math.max(...document.getElementById('cost-plot').data.flatMap((trace) => trace.y))") < 1
     assert "1 candidate far worse stands at the edge" in page.field("cost-subject").text
     page.check()
+
+
+def test_a_protocol_shows_the_measure_that_decides_under_it_until_one_is_picked(driver: Any, tmp_path: Path):
+    import small_results
+
+    from rearview.bench import results as store
+    from rearview.jobs.results_page import read, summarise
+    from rearview.report import results
+
+    for one in small_results.detected():
+        store.append(tmp_path / "detected.csv", one)
+    told = summarise(read([str(tmp_path / "detected.csv")]), "")
+    page = Opened(driver, results.write(tmp_path / "detected.html", told), 1280)
+    shown = "return [document.getElementById('metric').value, "
+    shown += "document.querySelector('.board:not([hidden]) tbody tr').cells[0].textContent]"
+    assert page.run(shown) == ["auc_pr", "itransformer + toa"]
+    page.select("scope", "detection|published:tslib")
+    assert page.run(shown) == ["adjusted_f1", "itransformer + softmax"]
+    page.select("scope", "detection|clean")
+    assert page.run(shown) == ["auc_pr", "itransformer + toa"]
+    page.select("metric", "f1")
+    page.select("scope", "detection|published:tslib")
+    assert page.run(shown)[0] == "f1"
+    page.check()

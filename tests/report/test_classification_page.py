@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from small_classification import summary
+from small_classification import LABELS, summary
 
 from rearview.errors import InputError
 from rearview.report import classification as page
@@ -64,6 +64,12 @@ def test_a_page_without_a_case_is_refused():
 def test_writing_gives_one_file(tmp_path):
     path = page.write(tmp_path / "deep" / "report.html", summary())
     assert path.read_text(encoding="utf-8").startswith("<!doctype html>")
+
+
+def test_no_class_is_called_the_hardest_where_all_cases_were_told_right():
+    assert "<b>&lt;b&gt;odd&lt;/b&gt;</b> <span>0.0 % of its cases told right</span>" in page.render(summary())
+    right = page.render(replace(summary(), confusion=Confusion.of(LABELS, LABELS, LABELS)))
+    assert "<dt>Hardest class</dt><dd><b>none</b> <span>all cases were told right</span>" in right
 
 
 def test_a_table_of_many_classes_is_set_close():

@@ -1,4 +1,4 @@
-"""The pages of a detection and of a study in a browser: they draw what is picked, and log no error."""
+"""Pages in a browser: those of a detection and of a study draw what is picked; none is too small for a finger."""
 
 import shutil
 from collections.abc import Iterator
@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 from detections import entity, summary
+from small_classification import summary as classification
 from test_synthetic_page import line
 from test_synthetic_page import summary as study
 
-from rearview.report import synthetic, write_detection
+from rearview.report import Summary, synthetic, write, write_detection
+from rearview.report.classification import write as write_classification
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 DRIVER = shutil.which("chromedriver")
@@ -63,6 +65,54 @@ def test_a_segment_is_shown_when_its_row_is_pressed(driver: Any, tmp_path: Path,
     driver.execute_script(script)
     np.testing.assert_allclose(run(f"{values}.data[0].y"), pumps[1].values[:, 0], rtol=1e-4)
     assert not [entry for entry in driver.get_log("browser") if entry["level"] == "SEVERE"]
+
+
+MEASURES = {
+    "Point-adjusted F1 by chance": (0.25, "of as many flags thrown at random, at the threshold of the detector"),
+    "VUS-PR": (0.5, "area under precision and recall, near misses within a window counted in part"),
+}
+SETTINGS = {"itransformer: training": {"windows_per_epoch": (128, "as asked"), "epochs": (2, "as asked")}}
+LOW = """[...document.querySelectorAll('button, select, summary, label.check, input[type=text], [role=option]')]
+  .filter((one) => one.offsetParent && one.getBoundingClientRect().height < 32)
+  .map((one) => one.outerHTML)"""
+LINES = """[...document.querySelector('.settings dt').childNodes].filter((part) => part.nodeType === Node.TEXT_NODE)
+  .map((part) => { const range = new Range(); range.selectNode(part); return range.getClientRects().length; })"""
+"""On how many lines each word of a setting's name stands."""
+TOUCHED = """[...document.querySelectorAll('.plot .xtitle')].filter((title) => {
+  const ticks = [...title.closest('.plot').querySelectorAll('.xtick text')];
+  return title.getBoundingClientRect().top < Math.max(...ticks.map((tick) => tick.getBoundingClientRect().bottom)) + 2;
+}).map((title) => title.textContent)"""
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize("kind", ["detection", "forecast", "classification"])
+def test_what_is_pressed_is_large_enough_and_no_axis_title_touches_a_tick(
+    driver: Any, tmp_path: Path, seven: Summary, kind: str, width: int
+) -> None:
+    if kind == "detection":
+        page = write_detection(tmp_path / "report.html", summary(entity("pump", 300), measures=MEASURES))
+    elif kind == "forecast":
+        page = write(tmp_path / "report.html", seven)
+    else:
+        page = write_classification(tmp_path / "report.html", classification())
+    driver.set_window_size(width, 900)
+    driver.get(page.as_uri())
+    assert driver.execute_script(f"return {LOW}") == []
+    assert driver.execute_script("return document.querySelectorAll('.plot .xtitle').length") > 0
+    assert driver.execute_script(f"return {TOUCHED}") == []
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_nothing_is_cut_on_a_narrow_screen(driver: Any, tmp_path: Path, width: int) -> None:
+    page = write_detection(tmp_path / "report.html", summary(entity("pump", 300), measures=MEASURES, settings=SETTINGS))
+    driver.set_window_size(width, 900)
+    driver.get(page.as_uri())
+    start = driver.find_element("css selector", "#segments th[scope='row']")
+    assert start.text == "2024-01-07 06:00:00"
+    assert driver.execute_script("return arguments[0].scrollWidth <= arguments[0].clientWidth", start)
+    table = driver.find_element("css selector", "#measures .scroll")
+    assert driver.execute_script("return arguments[0].scrollWidth <= arguments[0].clientWidth", table)
+    assert driver.execute_script(f"return {LINES}") == [1, 1, 1]
 
 
 def test_lines_of_a_study_are_told_apart_in_every_view(driver: Any, tmp_path: Path) -> None:

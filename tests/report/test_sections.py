@@ -132,3 +132,8 @@ def test_settings_have_values_and_reasons(seven: Summary):
     assert "<dt>lookback</dt><dd>336</dd>" in shown
     assert '<dd class="why">14 times the daily season' in shown
     assert "<dt>width</dt><dd>128</dd></div>" in shown
+
+
+def test_the_name_of_a_setting_may_break_after_an_underscore(seven: Summary):
+    shown = sections.settings(replace(seven, settings={"a": {"windows_per_<b>": (1, "")}}))
+    assert "<dt>windows_<wbr>per_<wbr>&lt;b&gt;</dt>" in shown

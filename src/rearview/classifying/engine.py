@@ -68,7 +68,7 @@ def fit(
     *,
     checkpoint: Path | None = None,
     resume: bool = False,
-    progress: train.Progress | None = None,
+    progress: train.Progress | bool | None = None,
 ) -> Fitted:
     """Train a network to tell the classes of the cases apart; with a checkpoint the run can be resumed."""
     classes, codes = coded(cases)
@@ -102,7 +102,7 @@ def fit(
         settings,
         checkpoint=checkpoint,
         resume=resume,
-        progress=progress or train.Silent(),
+        progress=train.followed(progress),
     )
     return Fitted(
         request=request,

@@ -4,45 +4,23 @@ Only the parser is imported here; torch and the rest come with the command that 
 """
 
 import sys
-import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from typing import TextIO
+from collections.abc import Sequence
+from pathlib import Path
 
 import cyclopts
 
 from rearview.cli import bench, classify, detect, forecast, report, shelves
 from rearview.cli.parse import app, called
-from rearview.errors import RearviewError, RearviewWarning, UsageError
+from rearview.errors import RearviewError, UsageError, heard
 
 __all__ = ["app", "bench", "classify", "detect", "forecast", "main", "report", "run", "shelves"]
 
 
-@contextmanager
-def _warnings_as_notes() -> Iterator[None]:
-    """rearview's own warnings as plain lines, each text once; those of other packages as Python shows them."""
-    with warnings.catch_warnings():
-        others, said = warnings.showwarning, set[str]()
-
-        def show(
-            message: Warning | str,
-            category: type[Warning],
-            filename: str,
-            lineno: int,
-            file: TextIO | None = None,
-            line: str | None = None,
-        ) -> None:
-            if not issubclass(category, RearviewWarning):
-                others(message, category, filename, lineno, file, line)
-            elif str(message) not in said:
-                said.add(str(message))
-                sys.stderr.write(f"{message}\n")
-
-        warnings.showwarning = show
-        yield
+def _as_line(sentence: str) -> None:
+    sys.stderr.write(f"{sentence}\n")
 
 
-@_warnings_as_notes()
+@heard(_as_line)
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code: 0, 1 for bad input, 2 for usage, 130 for Ctrl-C."""
     tokens = list(sys.argv[1:] if argv is None else argv)
@@ -50,7 +28,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         code = app(tokens, exit_on_error=False, print_error=False, result_action="return_value")
     except cyclopts.CycloptsError as problem:
-        return _refused(f"{problem}\n{_help(problem.command_chain)}", UsageError.exit_code)
+        told = _benchmark_sets(tokens[1:]) if isinstance(problem, cyclopts.MissingArgumentError) else ""
+        return _refused(f"{problem}{told}\n{_help(problem.command_chain)}", UsageError.exit_code)
     except UsageError as problem:
         return _refused(f"{problem}\n{_help(tokens[:1])}", problem.exit_code)
     except RearviewError as problem:
@@ -68,6 +47,13 @@ def main(argv: Sequence[str] | None = None) -> int:
 def run() -> None:
     """The console script."""
     sys.exit(main())
+
+
+def _benchmark_sets(words: Sequence[str]) -> str:
+    """What to say of benchmark sets that are named in place of files; nothing where none is."""
+    from rearview.jobs.benchmark_sets import about
+
+    return "".join(f" {told}" for word in words if not Path(word).exists() and (told := about(word)))
 
 
 def _help(command: Sequence[str] | None) -> str:

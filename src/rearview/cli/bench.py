@@ -6,7 +6,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from rearview.cli import parse
-from rearview.cli.parse import app, choices, mechanisms, pairs, whole_numbers, words
+from rearview.cli.parse import app, choices, mechanisms, pairs, part, whole_numbers, words
 from rearview.errors import UsageError
 
 Horizons = Annotated[str, Parameter(name=["--horizon", "--pred-len", "--h"])]
@@ -46,7 +46,8 @@ def bench(
     Example: rearview bench --dataset ETTh1,ETTh2 --model patchtst --attention softmax,rbca --horizon 96,192 --seeds 3
 
     Args:
-        dataset: Data sets of the catalogue, separated by commas. See `rearview list datasets`.
+        dataset: Data sets of the catalogue (`rearview list datasets`) or files of your own, separated by commas. Of a
+            file the first 70 % of rows train, the next 10 % select and the last 20 % test.
         model: Networks, separated by commas.
         horizon: Steps to forecast; several, separated by commas.
         lookback: Steps the model sees; several, separated by commas.
@@ -54,8 +55,9 @@ def bench(
         seeds: How many seeds, from --seed on.
         seed: The first seed; it fixes every random draw.
         protocol: How numbers are made. See `rearview describe protocol:clean`.
-        presets: Whose published settings: official, or those of a paper (prime, toa, mica); default: the protocol's.
-        loss: What training minimises: mse, mae, huber or fredf; default: as the protocol says.
+        presets: Whose published settings. See `rearview list presets`; default: the protocol's.
+        loss: What training minimises: mse, mae, huber or fredf, with settings such as fredf:time_share=0.3; default: as
+            the protocol says.
         data_dir: Where the data sets lie; default: the folder that REARVIEW_DATA names, or ./data.
         results: CSV file for the rows; a run that is in it already is not repeated, one that was cut off goes on.
         device: auto, cpu or cuda.
@@ -66,7 +68,8 @@ def bench(
         setting: Settings of the network, such as width=16,heads=4; default: as published for the data set. Of several
             networks those get a setting that have it, and the others are named. What stands around a network is one
             of them: adapters=lift or adapters=[decorrelate,channel_heads], the outermost first.
-        training: Settings of the training, such as epochs=10; default: as published for the data set.
+        training: Settings of the training, such as epochs=10; default: as published for the data set. See `rearview
+            describe training`.
         tried: Values to try for settings of mechanism, network or training, such as alpha=0.25|0.5|1; several settings,
             separated by commas or each with a --try of its own, make a grid. Each is trained alike, and the best on
             validation is tested. What has none of these settings is run as it is.
@@ -99,7 +102,7 @@ def bench(
         training=pairs(training, "--train"),
         workers=workers,
         seconds=seconds,
-        loss=loss or None,
+        loss=part(loss, "--loss"),
         over="ray" if ray else "here",
         tried=choices(",".join(tried or ()), "--try"),
         trials=tune,
@@ -135,6 +138,9 @@ def reproduce(
 
     Three synthetic studies are made the same way: flipflop, harmonic, components. They take --full, --out, --attention
     (an arm, or several), --seeds, --device, --workers, --seconds, --compare and --train (steps, learning_rate ...).
+
+    Of a table of costs the networks are built and counted, which needs no data and trains nothing; milliseconds stand
+    beside those that --results holds, a file of benchmarks/scaling.py or benchmarks/train_speed.py.
 
     Args:
         paper: rbca, caps, toa, mica, prime, rearview for questions of our own, or a synthetic study. See `rearview list

@@ -23,6 +23,9 @@ def classify(
     seed: int = 0,
     device: str = "auto",
     resume: bool = False,
+    labels: str | None = None,
+    id_col: str | None = None,
+    time_col: str | None = None,
     setting: Annotated[str, Parameter(name="--set")] = "",
     training: Annotated[str, Parameter(name="--train")] = "",
 ) -> int:
@@ -31,8 +34,9 @@ def classify(
     Example: rearview classify UWave_TRAIN.ts UWave_TEST.ts --attention toa:kind=relu
 
     Args:
-        train: .ts file of the cases to train on; a part of each class picks the best epoch.
-        test: .ts file of the cases to test on, read once.
+        train: File of the cases to train on, a part of each class of which picks the best epoch: .ts, or long CSV or
+            parquet with an id, a time, a class and a column a channel.
+        test: File of the cases to test on, read once.
         model: A network. See `rearview list models`.
         attention: A mechanism, such as softmax or toa:kind=relu. See `rearview list attentions`.
         lookback: Steps the model sees; default: the longest training case. Of longer cases the last steps count.
@@ -42,8 +46,11 @@ def classify(
         seed: Fixes every random draw.
         device: auto, cpu or cuda.
         resume: Take up a run that was cut off, from its checkpoint in the out folder.
+        labels: Column of a long file with the class; default: label or class.
+        id_col: Column of a long file that names the case; default: unique_id, id, case or case_id.
+        time_col: Column of a long file with the time; default: ds, time, date, timestamp, step or t.
         setting: Settings of the network, such as width=64,depth=2.
-        training: Settings of the training, such as epochs=30,batch=16.
+        training: Settings of the training, such as epochs=30,batch=16. See `rearview describe training`.
     """
     from rearview.jobs.classify import Job
     from rearview.jobs.classify_console import classify_command
@@ -60,5 +67,6 @@ def classify(
         "settings": pairs(setting, "--set"),
         "training": pairs(training, "--train"),
     }
-    job = Job(train=train, test=test, resume=resume, request=request)
+    reading = {name: given for name, given in (("id_col", id_col), ("time_col", time_col)) if given}
+    job = Job(train=train, test=test, resume=resume, request=request, labels=labels, reading=reading)
     return classify_command(job, out or named_after(train, "rearview-classify"), again())

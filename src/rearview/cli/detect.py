@@ -62,7 +62,7 @@ def detect(
         drop: Columns to leave out, by commas.
         sentinels: Values that stand for missing, by commas; auto finds isolated ones such as -9999, none keeps all.
         setting: Settings of the network, such as width=64,depth=2.
-        training: Settings of the training, such as epochs=5.
+        training: Settings of the training, such as epochs=5. See `rearview describe training`.
     """
     from rearview.jobs.detect import Job
     from rearview.jobs.detect_files import detect_command

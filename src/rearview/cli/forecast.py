@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
+from rearview.cli import parse
 from rearview.cli.parse import Horizon, Lookback, again, app, mechanism, missing_marks, numbers, pairs, words
 
 
@@ -35,7 +36,7 @@ def forecast(
     together: bool = False,
     drop: str = "",
     sentinels: str = "auto",
-    loss: Literal["mse", "mae", "huber", "fredf"] = "mse",
+    loss: str = "mse",
     intervals: Literal["conformal", "quantile", "none"] = "conformal",
     transform: Literal["none", "log1p"] = "none",
     nonnegative: bool = False,
@@ -70,24 +71,20 @@ def forecast(
         together: Align the series of a long file as channels of one.
         drop: Columns to leave out, by commas.
         sentinels: Values that stand for missing, by commas; auto finds isolated ones such as -9999, none keeps all.
-        loss: What a point forecast minimises.
+        loss: What a point forecast minimises: mse, mae, huber (huber:delta=2) or fredf (fredf:time_share=0.3).
         intervals: From held-out residuals, from learned quantiles, or none.
         transform: log1p trains on the logarithm of 1 + y.
         nonnegative: Cut forecasts and bounds off at 0.
         setting: Settings of the network, such as width=64,depth=2.
-        training: Settings of the training, such as epochs=30,batch=64.
+        training: Settings of the training, such as epochs=30,batch=64. See `rearview describe training`.
     """
-    from rearview.jobs.console import forecast_command
-    from rearview.jobs.folders import named_after
-    from rearview.jobs.forecast import Job
-
     request = {
         "attention": mechanism(attention),
         "level": numbers(level, "--level"),
         "seed": seed,
         "device": device,
         "season": season,
-        "loss": loss,
+        "loss": parse.loss(loss),
         "intervals": intervals,
         "transform": transform,
         "nonnegative": nonnegative,
@@ -105,6 +102,11 @@ def forecast(
         "freq": freq,
         "sentinels": missing_marks(sentinels),
     }
+    _check_readable(file)
+    from rearview.jobs.console import forecast_command
+    from rearview.jobs.folders import named_after
+    from rearview.jobs.forecast import Job
+
     job = Job(
         file=file,
         horizon=horizon,
@@ -143,6 +145,8 @@ def predict(
         out: CSV to write; default: standard output.
         device: auto, cpu or cuda.
     """
+    if model.is_dir():
+        _check_readable(file)
     from rearview.jobs.console import predict_command
 
     return predict_command(model, file, future, numbers(level, "--level"), out, device)
@@ -160,3 +164,10 @@ def demo(*, out: Path = Path("demo"), horizon: Horizon = 48, seed: int = 0) -> i
     from rearview.jobs.console import demo_command
 
     return demo_command(out, horizon, seed, again())
+
+
+def _check_readable(file: str) -> None:
+    """Refuse what is no table before torch is imported, which takes a while."""
+    from rearview.data.read import column_names
+
+    column_names(file)

@@ -129,13 +129,28 @@ def _value(text: str) -> Any:
         return {"true": True, "false": False, "none": None}.get(text.lower(), text)
 
 
-def mechanism(text: str) -> dict[str, Any] | str | None:
+def part(text: str, flag: str) -> dict[str, Any] | str | None:
+    """rbca or, with settings, rbca:alpha=0.5; nothing is nothing."""
     name, colon, settings = text.partition(":")
     if not text:
         return None
     if colon and not name:
-        raise SettingsError(f"--attention needs a name before the colon; got {text!r}.")
-    return {"name": name, **pairs(settings, "--attention")} if colon else name
+        raise SettingsError(f"{flag} needs a name before the colon; got {text!r}.")
+    return {"name": name, **pairs(settings, flag)} if colon else name
+
+
+def mechanism(text: str) -> dict[str, Any] | str | None:
+    return part(text, "--attention")
+
+
+def loss(text: str) -> Any:
+    """mse or, with settings, fredf:time_share=0.3; what there is none of is refused before anything is read."""
+    from rearview.tasks import losses
+
+    try:
+        return losses.chosen(part(text, "--loss") or "mse")
+    except SettingsError as problem:
+        raise UsageError(f"--loss: {problem}") from None
 
 
 def mechanisms(text: str) -> tuple[dict[str, Any] | str | None, ...]:

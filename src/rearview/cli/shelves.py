@@ -7,7 +7,7 @@ from cyclopts import Parameter
 
 from rearview.cli.parse import app, mechanism, pairs
 
-What = Literal["attentions", "models", "adapters", "pairs", "datasets", "experiments", "protocols"]
+What = Literal["attentions", "models", "adapters", "pairs", "datasets", "experiments", "protocols", "presets"]
 
 
 @app.command(name="list")
@@ -18,10 +18,10 @@ def list_(
     data_dir: Path | None = None,
 ) -> int:
     """List what is there: attentions, models, which of them go together (pairs), what goes around models (adapters),
-    datasets, experiments, protocols.
+    datasets, experiments, protocols, published settings by source (presets).
 
     Args:
-        what: attentions, models, adapters, pairs, datasets, experiments or protocols.
+        what: attentions, models, adapters, pairs, datasets, experiments, protocols or presets.
         data_dir: Where data sets are looked for.
     """
     from rearview.jobs.shelves import list_command
@@ -40,11 +40,11 @@ def describe(
     attention: str = "",
     settings: Annotated[str, Parameter(name="--set")] = "",
 ) -> int:
-    """Say what an attention, model, adapter, data set, protocol or experiment is, with its settings; of a model, its
-    cost too.
+    """Say what an attention, model, adapter, data set, protocol, source of presets or experiment is, with its
+    settings; of a model, its cost too. Of `training`, every setting that --train takes.
 
     Args:
-        name: Such as softmax, patchtst, lift, ETTh1, protocol:published:rbca or rbca:S5.
+        name: Such as softmax, patchtst, training, lift, ETTh1, protocol:published:rbca, presets:rbca or rbca:S5.
         channels: Channels that a model is counted with.
         lookback: Steps of look-back that a model is counted with.
         steps: Steps ahead that a model is counted with.

@@ -16,14 +16,18 @@ from numpy.typing import NDArray
 import rearview
 from rearview.classifier import Classifier, unknown_classes
 from rearview.data import ts
-from rearview.data.cases import Cases, Labels
+from rearview.data.cases import Cases, Labels, as_cases
+from rearview.data.long_cases import label_column
 from rearview.data.panel import Finding
 from rearview.data.table import listing
-from rearview.errors import InputError
+from rearview.errors import InputError, UsageError
 from rearview.files import write_atomically
+from rearview.forecasting.engine import device_named
+from rearview.jobs import benchmark_sets
 from rearview.jobs.files import csv
 from rearview.jobs.page import attention_setting, curve, device_words
 from rearview.jobs.verdict import counted
+from rearview.jobs.warned import warned
 from rearview.report import classification as page
 from rearview.tasks.confusion import Confusion, commonest_accuracy
 from rearview.tasks.plan import Choice
@@ -42,6 +46,10 @@ class Job:
     resume: bool = False
     request: Mapping[str, Any] = field(default_factory=dict)
     """Settings of the classifier: model, attention, fill, seed ..."""
+    labels: str | None = None
+    """The column of long files that holds the class; None: one of the usual names."""
+    reading: Mapping[str, Any] = field(default_factory=dict)
+    """How long files are read: id_col, time_col."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +64,8 @@ class Outcome:
     """[test case, class]."""
     notes: tuple[str, ...]
     seconds: float
+    warnings: tuple[str, ...] = ()
+    """What rearview warned of while the job was made."""
 
     @property
     def said(self) -> Labels:
@@ -108,12 +118,17 @@ def _values(classes: Labels) -> NDArray[np.float64]:
         return np.arange(len(classes), dtype=np.float64)
 
 
+@warned
 def run(
     job: Job, folder: Path, *, progress: Progress | None = None, say: Callable[[str], None] = lambda _: None
 ) -> Outcome:
     """Do the job; a checkpoint lies in `folder` while it runs, so that it can be resumed."""
     started = time.perf_counter()
-    train, test = ts.read(job.train), ts.read(job.test)
+    benchmark_sets.refuse(job.train, job.test)
+    classifier = Classifier(**job.request, **job.reading, progress=progress)
+    device_named(classifier.device)
+    train = _cases(job.train, job)
+    test = _cases(job.test, job, train.columns)
     if test.labels is None:
         raise InputError(f"The cases of {job.test} have no class, so nothing can be scored; use Classifier.predict.")
     if train.channels != test.channels:
@@ -123,7 +138,6 @@ def run(
         )
     _check_classes(job, train, test)
     _check_values(test)
-    classifier = Classifier(**job.request, progress=progress)
     checkpoint = folder / "checkpoints" / f"{_fingerprint(job, train)}.safetensors"
     if job.resume and not checkpoint.exists():
         say("there is no checkpoint of this run to resume, so it starts afresh")
@@ -139,6 +153,21 @@ def run(
         notes=(*_remembered(job, train, test), *unknown_classes(test, classifier.classes_), *answer.notes),
         seconds=time.perf_counter() - started,
     )
+
+
+def _cases(file: str, job: Job, columns: tuple[str, ...] = ()) -> Cases:
+    """The cases of a file with their classes; of a long one the channels that training had."""
+    if _is_long(file):
+        return as_cases(file, label_column(file, job.labels), columns=columns, **job.reading)
+    if job.labels or job.reading:
+        raise UsageError(f"--labels, --id-col and --time-col name columns of a long file, which {file} is not.")
+    return ts.read(file)
+
+
+def _is_long(file: str) -> bool:
+    """Whether a name is that of a table, packed or not."""
+    path = Path(file.removesuffix(".gz"))
+    return path.suffix.casefold() in (".csv", ".tsv", ".txt", ".parquet", ".pq")
 
 
 def _check_classes(job: Job, train: Cases, test: Cases) -> None:
@@ -215,7 +244,7 @@ def _summary(outcome: Outcome, command: str) -> page.ClassificationSummary:
         curves={outcome.classifier.model: curve(fitted.history)},
         findings=outcome.findings,
         settings=_settings(outcome),
-        notes=outcome.notes,
+        notes=(*outcome.notes, *outcome.warnings),
         confusion=outcome.confusion,
         commonest=outcome.commonest,
         examples=tuple(_examples(outcome)),
@@ -301,6 +330,7 @@ def _run(outcome: Outcome, command: str) -> dict[str, Any]:
         "history": fitted.history.to_dict(),
         "findings": [asdict(finding) for finding in outcome.findings],
         "notes": list(outcome.notes),
+        "warnings": list(outcome.warnings),
         "verdict": outcome.verdict,
         "interrupted": outcome.interrupted,
         "seconds": round(outcome.seconds, 3),

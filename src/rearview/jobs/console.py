@@ -13,7 +13,7 @@ from rearview.data.table import listing
 from rearview.errors import InputError
 from rearview.forecaster import Forecaster
 from rearview.jobs import files
-from rearview.jobs.folders import check_file, check_folder
+from rearview.jobs.folders import check_file, check_folder, replaced
 from rearview.jobs.forecast import Job, Outcome, run
 from rearview.jobs.verdict import counted
 from rearview.train import Line
@@ -34,6 +34,9 @@ def forecast_command(job: Job, out: Path, command: str) -> int:
     """Run a forecast job, write its files and print what came of it; `command` is how to make the run again."""
     check_folder(out, "forecast")
     console = new_console()
+    before = None if job.resume else replaced(out)
+    if before is not None:
+        console.print(before)
     outcome = run(job, out, progress=Line(), say=lambda sentence: console.print(sentence, style="dim"))
     written = files.write(outcome, out, command)
     _print_choices(console, outcome)

@@ -40,6 +40,14 @@ def check_folder(out: Path, command: str | None = None) -> None:
             )
 
 
+def replaced(out: Path) -> str | None:
+    """A sentence on the run that a folder holds, which another one written there replaces; None: there is none."""
+    if not _commanded(out / "run.json"):
+        return None
+    facts = json.loads((out / "run.json").read_text(encoding="utf-8"))
+    return f"{out} holds the run of `{facts['command']}`, which this one replaces."
+
+
 def _check_place(out: Path, folder: Path) -> None:
     """Refuse what `--out` names if its folder is not, and can't become, one that can be written to."""
     there = next(path for path in (folder, *folder.parents) if path.exists())

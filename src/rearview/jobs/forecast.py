@@ -3,7 +3,7 @@
 import hashlib
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,15 +11,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rearview import models
-from rearview.data.checks import check_length, check_targets
+from rearview.data.checks import check_length
 from rearview.data.panel import Finding, Panel
+from rearview.data.table import listing
 from rearview.errors import SettingsError, did_you_mean
 from rearview.forecaster import Forecaster, stamps_ahead
-from rearview.forecasting.answer import Answer
+from rearview.forecasting.answer import Answer, variables
 from rearview.forecasting.asof import AsOf
 from rearview.forecasting.backtest import Backtest, Scores
+from rearview.forecasting.engine import check
 from rearview.forecasting.future import known_ahead
 from rearview.jobs.verdict import Scored, counted, verdict
+from rearview.jobs.warned import warned
 from rearview.tasks import plan as planning
 from rearview.tasks.plan import Choice
 from rearview.train import Progress
@@ -75,8 +78,12 @@ class Outcome:
     verdict: str
     notes: tuple[str, ...]
     findings: tuple[Finding, ...]
+    left_out: tuple[str, ...]
+    """Series of the file without any value, which have no forecast."""
     interrupted: bool
     seconds: float
+    warnings: tuple[str, ...] = ()
+    """What rearview warned of while the job was made."""
 
     @property
     def chosen(self) -> tuple[ModelResult, ...]:
@@ -88,14 +95,15 @@ class Outcome:
         return next((len(r.backtest.cutoffs) for r in self.results if r.backtest is not None), 0)
 
 
+@warned
 def run(
     job: Job, folder: Path, *, progress: Progress | None = None, say: Callable[[str], None] = lambda _: None
 ) -> Outcome:
     """Do the job; checkpoints lie in `folder` while it runs, so that it can be resumed."""
     started = time.perf_counter()
     first = Forecaster(horizon=job.horizon, lookback=job.lookback, **job.request, **job.reading)
-    panel = first.read(job.file)
-    check_targets(panel)
+    whole = first.read(job.file)
+    panel = first.read_to_fit(whole)
     for finding in panel.findings:
         say(finding.message)
     chosen = planning.choose_model(panel, None)
@@ -107,13 +115,17 @@ def run(
     # Read now, because a future that can't be used must not be found out after the training.
     known_ahead(panel, stamps_ahead(panel, job.horizon), job.future, first.reading)
     known_at = AsOf.of(job.file, panel, first.reading) if windows else None
-    baselines = [name for name in BASELINES if name not in names and not panel.known]
+    asked = [_Task(job, panel, name, lookback, windows, known_at, folder, False, settings[name]) for name in names]
+    baselines = [_baseline(asked[0], name) for name in BASELINES if name not in names]
+    for task in asked:
+        task.check()
+    if job.resume and not any(task.begun() for task in (*asked, *baselines)):
+        say("there is no checkpoint of this run to resume, so it starts afresh")
     results: list[ModelResult] = []
     interrupted = False
-    for name in (*names, *baselines):
-        if interrupted and (name in names or models.claims(name).trains):
+    for task in (*asked, *baselines):
+        if interrupted and (not task.baseline or models.claims(task.name).trains):
             continue
-        task = _Task(job, panel, name, lookback, windows, known_at, folder, name in baselines, settings.get(name, {}))
         try:
             results.append(task.run(progress, say))
         except KeyboardInterrupt:
@@ -123,17 +135,19 @@ def run(
             interrupted = True
         interrupted = interrupted or _stopped(results[-1])
     done = tuple(results)
+    forecast = set(variables(panel))
     return Outcome(
         job=job,
         panel=panel,
         results=done,
         lookback=lookback,
         model=None if job.models else chosen,
-        verdict=verdict(scored(done), windows, job.horizon, skipped=job.windows == 0),
+        verdict=verdict(scored(done), windows, job.horizon, skipped=job.windows == 0, known=bool(panel.known)),
         notes=tuple(
             dict.fromkeys((*_notes(done), *_missing_parts(job, panel, windows), *_hints(names, job, panel, done)))
         ),
         findings=_findings(panel, done),
+        left_out=tuple(name for name in variables(whole) if name not in forecast),
         interrupted=interrupted,
         seconds=time.perf_counter() - started,
     )
@@ -182,12 +196,18 @@ class _Task:
     baseline: bool
     settings: Mapping[str, Any]
 
+    def check(self) -> None:
+        """Refuse now what the training would refuse."""
+        check(self.panel, self._forecaster(None).request)
+
+    def begun(self) -> bool:
+        """Whether there is a checkpoint to resume it from."""
+        stem = self._stem()
+        return any(stem.parent.glob(f"{stem.name}-*"))
+
     def run(self, progress: Progress | None, say: Callable[[str], None]) -> ModelResult:
         """Backtest and, unless it is a baseline, train for the forecast and make it."""
-        forecaster = self._forecaster(progress)
-        stem = self.folder / "checkpoints" / f"{self.name}-{fingerprint(self.panel, forecaster.request, self.windows)}"
-        if self.job.resume and models.claims(self.name).trains and not list(stem.parent.glob(f"{stem.name}-*")):
-            say(f"{self.name}: there is no checkpoint of this run to resume, so it starts afresh")
+        forecaster, stem = self._forecaster(progress), self._stem()
         result = self._backtest(forecaster, stem, say) if self.windows else None
         scores = None if result is None else result.scores()
         if self.baseline:
@@ -198,8 +218,15 @@ class _Task:
             say(f"{self.name}: training for the forecast")
             path = stem.with_name(f"{stem.name}-final.safetensors")
             forecaster.fit(self.panel, checkpoint=path, resume=self.job.resume)
+            for finding in forecaster.fitted.findings:
+                say(f"{self.name}: {finding.message}")
         answer, stamps = forecaster.forecast(forecaster.tail, future=self.job.future)
         return ModelResult(self.name, False, result, scores, forecaster, answer, stamps)
+
+    def _stem(self) -> Path:
+        """What the checkpoints of this network's part are called."""
+        asked = self._forecaster(None).request
+        return self.folder / "checkpoints" / f"{self.name}-{fingerprint(self.panel, asked, self.windows)}"
 
     def _backtest(self, forecaster: Forecaster, stem: Path, say: Callable[[str], None]) -> Backtest:
         say(f"{self.name}: backtest over {counted(self.windows, 'window')}")
@@ -226,6 +253,15 @@ class _Task:
         return Forecaster(
             self.name, horizon=self.job.horizon, lookback=lookback, progress=progress, **request, **self.job.reading
         )
+
+
+def _baseline(beside: _Task, name: str) -> _Task:
+    """A baseline beside a network that was asked for: without inputs known in the future, which it has no place for."""
+    panel = beside.panel
+    if panel.known:
+        panel = replace(panel.select(range(len(panel.columns) - panel.known)), known=0)
+    known_at = None if beside.known_at is None else replace(beside.known_at, panel=panel)
+    return replace(beside, panel=panel, name=name, known_at=known_at, baseline=True, settings={})
 
 
 def _stopped(result: ModelResult) -> bool:
@@ -261,7 +297,8 @@ def _missing_parts(job: Job, panel: Panel, windows: int) -> list[str]:
     if not windows and job.windows is None:
         parts.append(f"Too short to hold out a backtest window of {counted(job.horizon, 'step')}.")
     if panel.known and windows:
-        parts.append("No naive baselines: they have no place for inputs known in the future.")
+        known = listing(panel.known_names)
+        parts.append(f"The baselines forecast without {known}, known in the future, for which they have no place.")
     return parts
 
 

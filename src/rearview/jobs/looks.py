@@ -140,7 +140,7 @@ def weight_count(network: Model, windows: int) -> int:
 
 
 def _looks(model: str, maps: Maps, panel: Panel) -> tuple[Look, ...]:
-    groups = maps.labels["layer 1"].groups
+    groups = _groups(maps)
     places = [(series, group) for series in range(len(maps.series)) for group in range(len(groups))]
     there = panel.series * len(groups)
     noun = "windows" if panel.series > 1 and len(groups) > 1 else "series" if panel.series > 1 else "columns"
@@ -153,8 +153,13 @@ def _looks(model: str, maps: Maps, panel: Panel) -> tuple[Look, ...]:
     return tuple(found)
 
 
+def _groups(maps: Maps) -> tuple[str, ...]:
+    """What is kept apart, which is the same in all layers."""
+    return next(iter(maps.labels.values())).groups
+
+
 def _name(maps: Maps, panel: Panel, series: int, group: int) -> str:
-    groups = maps.labels["layer 1"].groups
+    groups = _groups(maps)
     named = panel.layout.form == "long" and not panel.layout.together
     parts = [maps.series[series]] if named else []
     if len(groups) > 1 or not named:

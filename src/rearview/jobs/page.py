@@ -41,7 +41,7 @@ def summary(outcome: Outcome, command: str) -> report.Summary:
         curves=_curves(outcome),
         findings=outcome.findings,
         settings=_settings(outcome),
-        notes=(*outcome.notes, *(note for _, notes in seen for note in notes)),
+        notes=(*outcome.notes, *outcome.warnings, *(note for _, notes in seen for note in notes)),
         looks=tuple(look for found, _ in seen for look in found),
     )
 

@@ -9,7 +9,7 @@ from typing import Any
 from rearview.bench import synthetic
 from rearview.bench.synthetic import Kept
 from rearview.bench.synthetic.study import Study
-from rearview.errors import InputError
+from rearview.errors import InputError, heard
 from rearview.jobs.folders import check_folder
 from rearview.jobs.synthetic_figures import figures, named
 from rearview.report import synthetic as page
@@ -36,11 +36,13 @@ def synthetic_command(
     study = synthetic.get(name)
     for arm in arms:
         study.spec(arm)
+    warned: list[str] = []
     if not only_show:
-        synthetic.run(
-            name, out=out, full=full, arms=arms, seeds=range(seeds), device=device, seconds=seconds, workers=workers,
-            changes=changes, say=_say,
-        )  # fmt: skip
+        with heard() as warned:
+            synthetic.run(
+                name, out=out, full=full, arms=arms, seeds=range(seeds), device=device, seconds=seconds,
+                workers=workers, changes=changes, say=_say,
+            )  # fmt: skip
     size = "changed" if changes else "full" if full else "reduced"
     runs = shown(study, synthetic.kept(name, out), size, arms, seeds)
     if not runs:
@@ -50,7 +52,7 @@ def synthetic_command(
         )
     table = table_of(study, runs)
     sys.stdout.write("\n".join([*_aligned(table), "", verdict(study, runs), ""]))
-    written = page.write(out / f"{name}.html", summary(study, runs, table, command))
+    written = page.write(out / f"{name}.html", summary(study, runs, table, command, warned))
     sys.stdout.write(f"Written to {out}: {', '.join(path.name for path in _files(out, name, written))}\n")
     return 0
 
@@ -85,8 +87,10 @@ def verdict(study: Study, runs: Sequence[Kept]) -> str:
     return _VERDICTS[study.name]([run.row for run in runs])
 
 
-def summary(study: Study, runs: Sequence[Kept], table: Table, command: str) -> page.StudySummary:
-    """Everything on the study's page."""
+def summary(
+    study: Study, runs: Sequence[Kept], table: Table, command: str, warned: Sequence[str] = ()
+) -> page.StudySummary:
+    """Everything on the study's page; `warned` is what rearview warned of while runs were made."""
     rows = [run.row for run in runs]
     first = rows[0]
     cut = [row.arm for row in rows if row.ended != "steps"]
@@ -110,7 +114,7 @@ def summary(study: Study, runs: Sequence[Kept], table: Table, command: str) -> p
         seconds=sum(row.total_seconds for row in rows),
         data=page.StudyFacts(told),
         settings=settings,
-        notes=tuple(notes),
+        notes=(*notes, *warned),
         tiles=tuple(_tiles(study, rows)),
         table=table,
         figures=figures(study.name, runs),

@@ -20,8 +20,13 @@ class Scored(NamedTuple):
     scores: Scores
 
 
-def verdict(results: tuple[Scored, ...], windows: int, horizon: int, *, skipped: bool = False) -> str:
-    """Does the model beat the naive forecast? And what else must be said."""
+def verdict(
+    results: tuple[Scored, ...], windows: int, horizon: int, *, skipped: bool = False, known: bool = False
+) -> str:
+    """Does the model beat the naive forecast? And what else must be said.
+
+    `known`: the networks had inputs known in the future, for which a baseline has no place.
+    """
     if not windows:
         why = "There was no backtest, as asked" if skipped else "The data is too short for a backtest"
         return f"{why}, so nothing is known about how good this forecast is."
@@ -49,7 +54,8 @@ def verdict(results: tuple[Scored, ...], windows: int, horizon: int, *, skipped:
     if simpler is not None and errors[simpler.name] < (1 - LEVEL) * ours:
         error = errors[simpler.name]
         sentences.append(
-            f"{simpler.name} does better ({metric.upper()} {error:.3g}): use it with --model {simpler.name}."
+            f"{simpler.name} does better ({metric.upper()} {error:.3g}): use it with --model {simpler.name}"
+            f"{', without --known and --future' if known else ''}."
         )
     sentences += _coverage(best)
     return " ".join(sentences)

@@ -144,14 +144,20 @@ def _example(example: Example) -> dict[str, Any]:
 def _tiles(summary: ClassificationSummary) -> list[sections.Tile]:
     found = summary.confusion
     cases = int(found.counts.sum())
-    worst = min((one for one in found.by_class() if one.cases), key=lambda one: one.recall)
     return [
         ("Accuracy", text.percent(found.accuracy), f"of {text.counted(cases, 'test case')}"),
         ("Macro F1", f"{found.macro_f1:.3f}", "mean over classes"),
         ("Commonest training class", text.percent(summary.commonest), "accuracy of always saying it"),
-        ("Hardest class", worst.label, f"{text.percent(worst.recall)} of its cases told right"),
+        _hardest(found),
         sections.run_time(summary),
     ]
+
+
+def _hardest(found: Confusion) -> sections.Tile:
+    worst = min((one for one in found.by_class() if one.cases), key=lambda one: one.recall)
+    if worst.recall == 1:
+        return "Hardest class", "none", "all cases were told right"
+    return "Hardest class", worst.label, f"{text.percent(worst.recall)} of its cases told right"
 
 
 def _confusion_table(found: Confusion) -> str:
@@ -163,11 +169,12 @@ def _confusion_table(found: Confusion) -> str:
         total = max(1, sum(counts))
         cells = "".join(_shaded(count, count / total) for count in counts)
         rows.append(f'<tr><th scope="row">{name}</th>{cells}</tr>')
-    caption = "True classes down, predicted classes across; the darker a cell, the larger its share of its row."
+    words = "True classes down, predicted classes across; the darker a cell, the larger its share of its row."
     return (
-        '<div class="scroll" role="region" aria-label="Confusion table" tabindex="0">'
+        f'<p class="subject" id="confusion-key">{words}</p>'
+        '<div class="scroll" role="region" aria-label="Confusion table" aria-describedby="confusion-key" tabindex="0">'
         f'<table class="confusion{" many" if len(names) > MANY_CLASSES else ""}">'
-        f'<caption>{caption}</caption><thead><tr><th scope="col">true class</th>{head}</tr></thead>'
+        f'<thead><tr><th scope="col">true class</th>{head}</tr></thead>'
         f"<tbody>{''.join(rows)}</tbody></table></div>"
     )
 

@@ -7,6 +7,8 @@ const Figures = (() => {
   const LONGEST_LABEL = 26;
   const NOTE_WIDTH = 90;
   const MOST_TICKS = 9;
+  const BELOW = 46;
+  const TICK_LINE = 16;
   const BAND_SHARE = 0.16;
   const DASHES = ["dash", "dot", "dashdot", "longdash"];
   const FORMAT = new Intl.NumberFormat("en", { maximumSignificantDigits: 6 });
@@ -190,8 +192,10 @@ const Figures = (() => {
      Plots one above the other give `beside`, the items of both, so that their axes end in one line. */
   function layout(element, colours, { items, beside, yName, yRange, yLog, xTitle, xRange, integer, days, shapes, notes }) {
     const small = narrow();
-    const height = small || element.dataset.size === "small" ? 300 : 380;
-    const margin = { t: 26, b: 46, l: 30, r: small ? 8 : labelRoom(beside || items, colours.font) };
+    /* Dates are ticked in two lines. */
+    const below = integer ? BELOW : BELOW + TICK_LINE;
+    const height = (small || element.dataset.size === "small" ? 300 : 380) + below - BELOW;
+    const margin = { t: 26, b: below, l: 30, r: small ? 8 : labelRoom(beside || items, colours.font) };
     const limits = yLog ? yRange.map(Math.log10) : yRange;
     const labels = small ? [] : endLabels(items.map((item) => ({ ...item, y: yLog ? Math.log10(item.y) : item.y })),
       limits, height - margin.t - margin.b);

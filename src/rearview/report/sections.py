@@ -193,7 +193,12 @@ def _finding(finding: Finding) -> str:
     return f'<li class="{finding.kind}">{what} {count}{said(finding.message)}</li>'
 
 
+def _breaking(name: str) -> str:
+    """The name of a setting, which may end a line after an underscore before it does so within a word."""
+    return escape(name).replace("_", "_<wbr>")
+
+
 def _settings_rows(rows: Iterable[tuple[str, tuple[object, str]]]) -> Iterable[str]:
     for name, (value, reason) in rows:
         why = f'<dd class="why">{escape(reason)}</dd>' if reason else ""
-        yield f"<div><dt>{escape(name)}</dt><dd>{escape(text.setting(value))}</dd>{why}</div>"
+        yield f"<div><dt>{_breaking(name)}</dt><dd>{escape(text.setting(value))}</dd>{why}</div>"

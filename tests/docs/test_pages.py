@@ -1,0 +1,91 @@
+"""Every block of code in the guide and in the page on plug-ins does what the page says."""
+
+import re
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import jaxtyping
+import pytest
+import torch
+from pages import DOCS, blocks
+from shelf_checks import CHECKS
+
+from rearview import attention, models, train
+
+
+@pytest.fixture
+def _unchecked() -> Iterator[None]:
+    """No run-time checks of shapes, which no exporter can trace."""
+    jaxtyping.config.update("jaxtyping_disable", True)
+    yield
+    jaxtyping.config.update("jaxtyping_disable", False)
+
+
+@pytest.fixture
+def _in_short(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One short epoch, whatever is asked for: what comes out is not looked at, but that it does."""
+    whole = train.fit
+
+    def fit(
+        model: Any, task: Any, source: Any, learned: Any, held: Any, settings: train.Settings, **others: Any
+    ) -> Any:
+        short = replace(settings, epochs=1, windows_per_epoch=32, updates_per_epoch=None)
+        return whole(model, task, source, learned, held, short, **others)
+
+    monkeypatch.setattr(train, "fit", fit)
+
+
+@pytest.fixture
+def plugged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """The names that the page on plug-ins leaves, its parts on the shelves; all of it is gone after the test."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    for shelf in (attention._SHELF, models._SHELF):
+        monkeypatch.setattr(shelf, "_added", {})
+    for name in ("fading", "averages"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    names: dict[str, Any] = {}
+    for block in blocks("plugin.md"):
+        block.run(names)
+    return names
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("_in_short", "_unchecked", "samples")
+def test_the_guide_runs_from_top_to_bottom() -> None:
+    names: dict[str, Any] = {}
+    run = Counter[str]()
+    for block in blocks("guide.md"):
+        block.run(names)
+        run[block.language] += 1
+    assert run == {"python": 11, "sh": 8}
+    assert {"date", "north", "north-lo-80", "south-hi-95"} <= {*names["future"].columns}
+    assert {"cutoff", "north-y"} <= {*names["backtest"].columns}
+    assert {"unique_id", "ds", "itransformer"} <= {*names["informed"].predict(future=names["promotions"]).columns}
+    assert list(names["flags"].columns) == ["time", "score", "threshold", "anomaly"]
+    torch.testing.assert_close(names["exported"].module()(names["past"]), names["network"](names["past"]))
+
+
+def test_the_plug_ins_of_the_page_work(plugged: dict[str, Any]) -> None:
+    assert plugged["weights"].shape == (2, 7, 4, 12, 12)
+    assert plugged["forecast"].shape == (2, 7, 24)
+    assert attention.summary("fading").startswith("Softmax attention that fades")
+    assert "averages" in models.names()
+
+
+@pytest.mark.usefixtures("plugged")
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+def test_the_mechanism_of_the_page_keeps_the_contract(check: Any) -> None:
+    check("fading")
+
+
+def test_pages_are_found_from_the_readme_and_links_lead_somewhere() -> None:
+    readme = (DOCS.parent / "README.md").read_text(encoding="utf-8")
+    for page in ("guide.md", "plugin.md"):
+        assert f"(docs/{page})" in readme
+        for link in re.findall(r"\]\(([^)#:]+)\)", (DOCS / page).read_text(encoding="utf-8")):
+            assert (DOCS / link).exists(), f"{page} links to {link}"
