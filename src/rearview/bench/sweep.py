@@ -184,7 +184,12 @@ def _spread_on(ray: Any, runs: Sequence[Mapping[str, Any]], until: float | None,
     """Every run as a task of the cluster that `ray` speaks to."""
     resources = ray.cluster_resources()
     on_gpu = any(run["device"] in ("auto", "cuda") for run in runs) and resources.get("GPU", 0) >= 1
-    task = ray.remote(num_gpus=1 if on_gpu else 0)(_elsewhere)
+    work = attempt
+
+    def elsewhere(run: Mapping[str, Any]) -> Done:
+        return done(work, run)
+
+    task = ray.remote(num_gpus=1 if on_gpu else 0)(elsewhere)
     at_once = max(1, int(resources.get("GPU" if on_gpu else "CPU", 1)))
     rows: list[Row] = []
     waiting: deque[Mapping[str, Any]] = deque()
@@ -209,11 +214,6 @@ def _spread_on(ray: Any, runs: Sequence[Mapping[str, Any]], until: float | None,
         except ray.exceptions.RayError as problem:
             row = _lost(run, f"Ray lost this run: {problem}")
         rows.append(_told(row, tell))
-
-
-def _elsewhere(run: Mapping[str, Any]) -> Done:
-    """One run on another machine, and what was warned of there."""
-    return done(attempt, run)
 
 
 def _added(run: Mapping[str, Any], row: Row) -> Row:
