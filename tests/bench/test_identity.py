@@ -233,7 +233,9 @@ def test_adapters_and_losses_are_compared_by_what_they_say():
     assert not is_of(row(adapters='["decorrelate","lift"]'), cell)
     fredf = replace(PLAIN, loss={"name": "fredf", "time_share": 0.2})
     assert is_of(row(loss='{"loss":"fredf","time_share":0.2}'), fredf)
-    assert is_of(row(loss="fredf"), fredf)
+    assert not is_of(row(loss="fredf"), fredf)  # half of it, the default
+    assert is_of(row(loss="fredf"), replace(PLAIN, loss={"name": "fredf", "time_share": 0.5}))
+    assert is_of(row(loss='{"loss":"fredf","time_share":0.2}'), replace(PLAIN, loss="fredf"))
     assert not is_of(row(loss="fredf"), PLAIN)
     assert not is_of(row(loss="rmse"), PLAIN)  # mse is but a part of its name
 

@@ -23,6 +23,7 @@ from rearview.bench.identity import identity, searched, with_defaults
 from rearview.bench.published import Number
 from rearview.bench.row import AnyLine, Row, as_json
 from rearview.errors import SettingsError
+from rearview.tasks import losses
 
 SHARE = 0.02
 RULE = (
@@ -192,7 +193,7 @@ def is_of(row: Row, cell: Cell) -> bool:
     if plain != (cell.dataset, cell.lookback, cell.horizon, cell.model, list(cell.adapters)):
         return False
     declared = protocols.get(row.protocol).loss if row.protocol in protocols.names() else "mse"
-    if (cell.loss_name or declared) != _loss_name(row):
+    if not _of_loss(row, cell.loss or declared):
         return False
     budget = json.loads(row.budget)
     if bool(cell.candidates) != ("candidates" in budget) or "tuner" in budget:
@@ -204,8 +205,12 @@ def is_of(row: Row, cell: Cell) -> bool:
     return all(made.get(key) == value for key, value in asked.items())
 
 
-def _loss_name(row: Row) -> str:
-    return str(json.loads(row.loss)["loss"]) if row.loss.startswith("{") else row.loss
+def _of_loss(row: Row, wanted: losses.Spec) -> bool:
+    """Whether a row was trained on a loss; one that is named without settings may have any."""
+    made = json.loads(row.loss) if row.loss.startswith("{") else {"loss": row.loss}
+    if isinstance(wanted, str):
+        return bool(made["loss"] == wanted)
+    return bool(made["loss"] == wanted["name"]) and losses.settle(made) == losses.settle(wanted)
 
 
 def value(row: Row, metric: str, original: bool) -> float:
