@@ -77,7 +77,7 @@ class Classifier:
             seed: fixes every random draw; two runs of one seed on a CPU are equal bit for bit.
             device: "auto", "cpu" or "cuda".
             id_col: column of a long frame that names the case; default: unique_id, id, case or case_id.
-            time_col: column of a long frame with the time; default: ds, time, date, timestamp or step.
+            time_col: column of a long frame with the time; default: ds, time, date, timestamp, step or t.
             progress: who is told how training goes; True: a line on the terminal; default: nobody.
         """
         # As given, nothing checked and nothing copied: scikit-learn's clone compares what it finds here.

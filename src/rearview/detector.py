@@ -9,6 +9,7 @@ detector.save("model/")
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -191,12 +192,18 @@ class Detector(Parameters):
 
     def read_new(self, frame: Any, label_col: str | None = None) -> tuple[Panel, NDArray[np.float64] | None]:
         """The same for new rows, as the fitted network reads them; another step or a missing column is refused."""
-        panel, truth = self.read_on(frame, self.fitted.step, label_col)
-        return chosen(panel, self.fitted.columns, frame), truth
+        panel, truth = self.read_on(frame, self.fitted.step, label_col, self.fitted.columns)
+        return chosen(panel, self.fitted.columns), truth
 
-    def read_on(self, frame: Any, step: str, label_col: str | None = None) -> tuple[Panel, NDArray[np.float64] | None]:
-        """The same on the step of the rows that are learned from, whatever columns there are; another is refused."""
-        panel = frame if isinstance(frame, Panel) else read_on_step(frame, self._load_new, step)
+    def read_on(
+        self, frame: Any, step: str, label_col: str | None = None, trained: Sequence[str] = ()
+    ) -> tuple[Panel, NDArray[np.float64] | None]:
+        """The same on the step of the rows that are learned from, whatever columns there are; another is refused.
+
+        So is text in the columns that a network was `trained` on.
+        """
+        load = partial(self._load_new, trained=trained)
+        panel = frame if isinstance(frame, Panel) else read_on_step(frame, load, step)
         return self._looked_at(panel, label_col, frame)
 
     @property

@@ -258,15 +258,15 @@ class Forecaster(Parameters):
         So are rows without any value to forecast from; a finding names the series or columns that have none. Columns
         that were dropped in training need not be there.
         """
-        panel = timed(read_on_step(frame, self._read_dropping, self.fitted.step), self.tail.layout)
+        panel = timed(read_on_step(frame, self._read_trained, self.fitted.step), self.tail.layout)
         return answerable(readable(anchored(panel, self.tail), self.fitted))
 
-    def _read_dropping(self, frame: Any, **changed: Any) -> Panel:
-        """As `read`, without those of the columns to drop that are there."""
+    def _read_trained(self, frame: Any, **changed: Any) -> Panel:
+        """As `read`, with the columns of training as numbers, without those of the columns to drop that are there."""
         dropped = self.reading.get("drop")
-        if dropped is None or isinstance(frame, Panel):
-            return self.read(frame, **changed)
-        return self.read(frame, drop=present(frame, dropped), **changed)
+        if dropped is not None and not isinstance(frame, Panel):
+            changed["drop"] = present(frame, dropped)
+        return self.read(frame, trained=self.fitted.columns, **changed)
 
     @property
     def name(self) -> str:

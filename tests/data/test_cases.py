@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from rearview.data import long_cases
 from rearview.data.cases import as_cases
 from rearview.errors import InputError
 
@@ -179,3 +180,78 @@ def test_times_written_as_text_are_put_in_the_order_of_time():
     days = [f"{day}.1.2024" for day in range(1, 14)]
     frame = pandas.DataFrame({"id": "a", "time": days, "x": np.arange(13.0)}).sample(frac=1, random_state=0)
     np.testing.assert_array_equal(as_cases(frame).series[0][0], np.arange(13.0))
+
+
+def test_a_channel_called_t_is_not_taken_for_the_time():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"id": "a", "T": [20.0, 19.0, 21.0], "time": [2, 1, 0], "x": [2.0, 1.0, 0.0]})
+    cases = as_cases(frame)
+    assert cases.columns == ("T", "x")
+    np.testing.assert_array_equal(cases.series[0], [[21.0, 19.0, 20.0], [0.0, 1.0, 2.0]])
+    assert as_cases(frame.drop(columns="time")).columns == ("x",)
+
+
+def test_a_channel_of_training_is_neither_id_nor_time():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"time": [5.0, 7.0, 6.0], "step": [2, 1, 0], "id": [1.0, 2.0, 3.0], "case": "a"})
+    cases = as_cases(frame, columns=("time", "id"))
+    np.testing.assert_array_equal(cases.series[0], [[6.0, 7.0, 5.0], [3.0, 2.0, 1.0]])
+    with pytest.raises(InputError, match="or t beside 'time' and 'id', which the classifier was trained on; say"):
+        as_cases(frame.drop(columns="step"), columns=("time", "id"))
+
+
+def test_channels_of_a_text_file_are_read_as_numbers_are_written(tmp_path):
+    path = tmp_path / "cases.csv"
+    path.write_text("id,t,x,z\na,0,1.5,1\na,1,NA,-\na,2,2.5,3\n")
+    np.testing.assert_array_equal(as_cases(path).series[0], [[1.5, np.nan, 2.5], [1.0, np.nan, 3.0]])
+    path.write_text("id;t;x\na;0;1.234,5\na;1;-\na;2;12.345,0\n")
+    np.testing.assert_array_equal(as_cases(path).series[0], [[1234.5, np.nan, 12345.0]])
+
+
+def test_a_channel_that_holds_no_clear_numbers_is_refused(tmp_path):
+    path = tmp_path / "cases.csv"
+    path.write_text("id,t,x\na,0,up\na,1,down\n")
+    with pytest.raises(InputError, match=r"'x' holds String, but a channel holds numbers; leave it out, or name it as"):
+        as_cases(path)
+    path.write_text('id,t,x\na,0,"1,234"\na,1,"2,345"\n')
+    with pytest.raises(InputError, match=r"'x' may hold numbers with a decimal comma .* or leave the column out\.$"):
+        as_cases(path)
+    path.write_text("id,t,x\na,0,1.5\na,1,up\n")
+    with pytest.raises(InputError, match="line 3, column 'x' holds 'up', which is not a number"):
+        as_cases(path)
+
+
+@pytest.mark.parametrize("kind", ["pandas", "polars"])
+def test_steps_that_have_names_are_put_in_the_order_of_their_letters(kind):
+    columns = {"id": ["a"] * 3, "step": ["s2", "s1", "s3"], "x": [2.0, 1.0, 3.0]}
+    frame = pytest.importorskip(kind).DataFrame(columns)
+    np.testing.assert_array_equal(as_cases(frame).series[0], [[1.0, 2.0, 3.0]])
+
+
+def test_times_written_as_decimals_are_put_in_the_order_of_numbers(tmp_path):
+    path = tmp_path / "cases.csv"
+    rows = ["id;t;x", "a;1.000,5;4", "a;20,5;3", "a;3,5;2"]
+    path.write_text("\n".join(rows) + "\n")
+    np.testing.assert_array_equal(as_cases(path).series[0], [[2.0, 3.0, 4.0]])
+    path.write_text("\n".join([*rows, "a;NA;1"]) + "\n")
+    with pytest.raises(InputError, match="'t' has no value in 1 of 4 rows, the first in row 4"):
+        as_cases(path)
+    path.write_text("\n".join([*rows, "a;end;1"]) + "\n")
+    with pytest.raises(InputError, match="name another time column with time_col"):
+        as_cases(path)
+
+
+def test_the_column_of_classes_is_found_without_reading_the_rows(tmp_path, monkeypatch):
+    path = tmp_path / "cases.csv"
+    path.write_text("id,t,x,Label\na,0,1.5,up\n")
+    monkeypatch.setattr(long_cases, "open_table", lambda *_, **__: pytest.fail("the whole file was read"))
+    assert long_cases.label_column(path, None) == "Label"
+
+
+@pytest.mark.parametrize("classes", [["0", "0", "1", "1"], [False, False, True, True]], ids=["text", "booleans"])
+def test_a_class_that_is_left_in_a_frame_is_no_channel(classes):
+    polars = pytest.importorskip("polars")
+    columns = {"id": ["a", "a", "b", "b"], "t": [0, 1, 0, 1], "x": [1.0, 2.0, 3.0, 4.0], "kind": classes}
+    frame = polars.DataFrame(columns)
+    with pytest.raises(InputError, match=r"column 'kind' holds .*name it as y if it says the class"):
+        as_cases(frame, ["u", "v"])

@@ -1,7 +1,6 @@
 """The catalogue of benchmark sets: names, borders as published, finding, reading, checking, joining."""
 
 import gzip
-import os
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -353,40 +352,3 @@ def test_summed_quarters_have_errors_of_the_size_that_mica_prints(real_data):
     ]
     # The networks of its table 2 have 5.3 to 6.3 there; on hourly ETTh1 this forecast has 1.6.
     assert 5.5 < np.mean(errors) < 6.5
-
-
-def own_file(path, rows=200, level=0):
-    hours = np.datetime64("2024-01-01T00") + np.arange(rows)
-    path.write_text("date,a,b\n" + "\n".join(f"{hour}:00,{n + level},{n * n}" for n, hour in enumerate(hours)) + "\n")
-    return path
-
-
-def test_a_file_of_ones_own_goes_by_its_path(tmp_path):
-    path = own_file(tmp_path / "mine.csv")
-    dataset = catalogue.get(str(path))
-    assert dataset.name == f"mine.csv@{catalogue.checksum(path)[:8]}"
-    assert (dataset.rows, dataset.channels, str(dataset.step), dataset.calendar) == (200, 2, "h", "h")
-    assert catalogue.find(str(path), tmp_path / "elsewhere") == path
-    assert catalogue.borders(dataset, lookback=10) == Borders((0, 140), (130, 160), (150, 200))
-    np.testing.assert_allclose(catalogue.load(str(path)).original(slice(None), 0)[:, 1], np.arange(200.0) ** 2)
-    assert str(path) not in catalogue.names()
-
-
-def test_a_file_that_has_changed_is_another_data_set(tmp_path):
-    path = own_file(tmp_path / "mine.csv")
-    before = catalogue.get(str(path)).name
-    os.utime(own_file(path, level=1), ns=(0, 0))
-    assert catalogue.get(str(path)).name != before
-
-
-def test_a_file_of_several_series_is_refused(tmp_path):
-    path = tmp_path / "long.csv"
-    lines = [f"{name},2024-01-{day:02},{day}" for name in "ab" for day in range(1, 29)]
-    path.write_text("unique_id,ds,y\n" + "\n".join(lines) + "\n")
-    with pytest.raises(InputError, match=r"long.csv holds 2 series, but a benchmark runs on one.*bring a wide file"):
-        catalogue.get(str(path))
-
-
-def test_a_file_that_is_not_there_is_no_data_set(tmp_path):
-    with pytest.raises(SettingsError, match="in the catalogue, and no such file"):
-        catalogue.get(str(tmp_path / "mine.csv"))

@@ -103,6 +103,42 @@ def test_a_point_after_hundreds_of_whole_numbers_is_not_taken_for_a_decimal_poin
     assert panel.original(slice(-1, None), 0).tolist() == [[399.5, 1234.0]]
 
 
+@pytest.mark.parametrize("before", [3, 300])
+def test_a_point_after_a_nought_is_never_one_between_thousands(before: int, tmp_path: Path) -> None:
+    days = pd.date_range("2024-01-01", periods=before + 1, freq="D")
+    lines = [f"{day:%Y-%m-%d};1.234,5;{'7' if number < before else '0.125'}" for number, day in enumerate(days)]
+    panel = load(written(tmp_path, "\n".join(["date;a;b", *lines]).encode()))
+    assert panel.original(slice(-1, None), 0).tolist() == [[1234.5, 0.125]]
+    mixed = [f"{day:%Y-%m-%d};{'1,500' if number < before else '0.125'}" for number, day in enumerate(days)]
+    with pytest.raises(InputError, match="line 2, column 'a' holds '1,500', which may be a number with a decimal"):
+        load(written(tmp_path, "\n".join(["date;a", *mixed]).encode(), "mixed.csv"))
+
+
+@pytest.mark.parametrize("before", [0, 300])
+def test_a_comma_between_thousands_is_one_in_all_columns_of_a_file_that_shows_it(before: int, tmp_path: Path) -> None:
+    days = pd.date_range("2024-01-01", periods=before + 3, freq="D")
+    cells = [*["999.5"] * before, "1,234.50", "-1,000,000.25", ""]
+    lines = [f"{day:%Y-%m-%d};{cell};{1 + n},000;7" for n, (day, cell) in enumerate(zip(days, cells, strict=True))]
+    panel = load(written(tmp_path, "\n".join(["date;a;b;c", *lines]).encode()), sentinels=None)
+    expected = [[1234.5, 1000.0 * (before + 1), 7.0], [-1_000_000.25, 1000.0 * (before + 2), 7.0]]
+    np.testing.assert_allclose(panel.original(slice(before, before + 2), 0), expected, rtol=1e-6)
+    assert [found.message for found in panel.findings if found.what in ("decimal comma", "thousands")] == [
+        "Columns 'a' and 'b' have numbers with marks between thousands: '1,234.50' is read as 1234.50."
+    ]
+    lines[0] = lines[0].replace("1,000", "10,25")
+    with pytest.raises(
+        InputError, match="line 2, column 'b' holds '10,25', which may be a number with a decimal comma"
+    ):
+        load(written(tmp_path, "\n".join(["date;a;b;c", *lines]).encode(), "doubtful.csv"))
+
+
+def test_commas_are_not_taken_for_marks_between_thousands_after_decimals_that_have_them(tmp_path: Path) -> None:
+    days = pd.date_range("2024-01-01", periods=300, freq="D")
+    lines = [f"{day:%Y-%m-%d};{'1,500' if number < 299 else '1,234.5'};2,5" for number, day in enumerate(days)]
+    with pytest.raises(InputError, match="column 'a' holds '1,500', which may be a number with a decimal comma"):
+        load(written(tmp_path, "\n".join(["date;a;b", *lines]).encode()))
+
+
 def test_a_dash_is_a_missing_value(tmp_path: Path) -> None:
     panel = load(written(tmp_path, b"date,a\n2024-01-01,1\n2024-01-02,-\n2024-01-03,-3\n"))
     np.testing.assert_array_equal(panel.original(slice(None), 0).ravel(), [1.0, np.nan, -3.0])

@@ -62,6 +62,19 @@ def test_days_over_a_change_of_clocks_stay_days() -> None:
     assert "days are kept as local time and forecasts are given without an offset" in said(panel, "timezone")[0][1]
 
 
+@pytest.mark.parametrize("freq", [None, "D"])
+@pytest.mark.parametrize("zoned", [True, False])
+def test_midnights_of_utc_in_local_time_are_counted_in_utc_whether_their_step_is_given(
+    freq: str | None, zoned: bool
+) -> None:
+    days = pd.date_range("2024-03-28", periods=9, freq="D", tz="UTC")
+    local = days.tz_convert("Europe/Berlin")
+    stamps = local if zoned else [moment.isoformat() for moment in local]
+    panel = load(pd.DataFrame({"ds": stamps, "y": np.arange(9.0)}), freq=freq)
+    assert (panel.layout.stored, str(panel.step)) == ("utc", "D")
+    np.testing.assert_array_equal(panel.stamps, days.tz_localize(None).to_numpy())
+
+
 def test_stamps_of_which_some_have_no_offset_are_refused() -> None:
     stamps = [moment.isoformat() for moment in BERLIN]
     stamps[5] = stamps[5][:-6]

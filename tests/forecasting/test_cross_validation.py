@@ -289,6 +289,25 @@ class TestAsOf:
                 one = frame[frame["unique_id"] == name].set_index("ds")["y"].reindex(panel.stamps[rows])
                 np.testing.assert_array_equal(known.original(rows, s)[:, column], one.to_numpy())
 
+    def test_midnights_of_utc_in_local_time_are_read_again_as_before(self, tmp_path: Any) -> None:
+        days = pd.date_range("2024-01-01", periods=200, freq="D", tz="UTC").tz_convert("Europe/Berlin")
+        frame = pd.DataFrame({"ds": [day.isoformat() for day in days], "y": np.arange(200) / 7})
+        frame.to_csv(tmp_path / "days.csv", index=False)
+        for source in (frame, tmp_path / "days.csv"):
+            panel = load(source)
+            known = AsOf.of(source, panel, {})
+            np.testing.assert_array_equal(known.original(slice(None), 0)[:, 0], frame["y"])
+            assert np.array_equal(known(panel.stamps[150]).stamps, panel.stamps[:151])
+
+    @pytest.mark.parametrize("together", [False, True])
+    @pytest.mark.parametrize("hours", [-1, 1])
+    def test_rows_that_the_panel_has_not_are_refused(self, hours: int, together: bool) -> None:
+        frame = long({"b": 80, "a": 80})
+        panel = load(frame, together=together)
+        moved = frame.assign(ds=frame["ds"] + pd.Timedelta(hours=hours))
+        with pytest.raises(InputError, match=r"^frame has a row at 20.* where the panel .* has none; read .* again"):
+            AsOf.of(moved, panel, {"together": together})
+
 
 def test_what_happened_is_told_as_it_came_and_rounding_is_no_miss(tmp_path: Any) -> None:
     """Of values that repeat exactly the seasonal naive forecast is right, and float32 must not say otherwise."""

@@ -1,5 +1,6 @@
 """Forecasts come back in the kind, the layout, the units and the stamps of the data."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -154,6 +155,17 @@ def test_columns_in_another_order_and_beside_others(fitted: Any) -> None:
 def test_a_missing_column_is_refused_by_name(fitted: Any) -> None:
     with pytest.raises(InputError, match=r"no column 'wind', which the model was trained on"):
         fitted.predict(wide().drop(columns="wind"))
+
+
+@pytest.mark.parametrize("cell", ["12 kWh", "1,234.5"])
+def test_text_in_a_column_of_training_is_refused_by_its_cell(fitted: Any, cell: str, tmp_path: Path) -> None:
+    new = wide(60)
+    path = tmp_path / "new.csv"
+    new.assign(**{new.columns[1]: cell}).to_csv(path, index=False)
+    words = rf"line 2, column '{new.columns[1]}' holds .*'{cell}'.*; the model was trained on this column, so write"
+    with pytest.raises(InputError, match=words) as refusal:
+        fitted.predict(path)
+    assert "drop" not in str(refusal.value)
 
 
 def test_another_step_is_refused(fitted: Any) -> None:

@@ -41,6 +41,7 @@ def load(
     sentinels: Sentinels = "auto",
     fill: Fill = "last",
     row_by_row: bool = False,
+    trained: Sequence[str] = (),
 ) -> Panel:
     """The panel in a file (CSV, packed or not, or parquet) or a pandas, polars or arrow frame.
 
@@ -52,7 +53,7 @@ def load(
     inferred. `sentinels` are values that stand for missing: "auto" looks for isolated cells such as -9999, None keeps
     all. `fill` says what stands in missing cells of the array: the "last" value seen, a "linear" bridge, the series'
     "mean" or "zero". `row_by_row` takes benchmark files as they stand: nothing sorted, added, dropped or taken for
-    missing.
+    missing. `trained` are the columns that a model was trained on: text in them is refused, never left out.
     """
     check_fill(fill)
     if together and row_by_row:
@@ -67,7 +68,7 @@ def load(
     times = read_times(table, roles.time, step)
     # Text beside stamps that repeat may tell series apart, so it is not left out there.
     repeats = roles.form == "wide" and len(np.unique(times.values)) < len(times.values)
-    reading = Reading.of(table, roles, None if row_by_row else sentinels, keep_text=repeats)
+    reading = Reading.of(table, roles, None if row_by_row else sentinels, keep_text=repeats, trained=trained)
     codes, ids = series_of(table, roles.ids) if roles.ids else (None, (ONE_SERIES,))
     rows_source = Source(table, roles.time, times.values, codes, ids)
     layout = _layout(source, table, roles, times, together=together)

@@ -1,5 +1,6 @@
 """Cases from a long frame or file: a row for each id and time, a column for each channel."""
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -7,19 +8,21 @@ from typing import Any
 import numpy as np
 
 from rearview.data.cases import Cases, Labels, check_labels, is_missing, label_array
-from rearview.data.read import open_table
-from rearview.data.stamps import read_times
+from rearview.data.numbers import DoubtfulColumn, TextColumn, numeric_column
+from rearview.data.read import column_names, open_table
+from rearview.data.stamps import kind_of, read_times
 from rearview.data.table import Table, listing
 from rearview.errors import InputError
 
 ID_NAMES = ("unique_id", "id", "case", "case_id")
 TIME_NAMES = ("ds", "time", "date", "timestamp", "step", "t")
 LABEL_NAMES = ("label", "class")
+_LIKE_A_NUMBER = re.compile(r"[+-]?\d[\d.,' ]*")
 
 
 def label_column(file: Path | str, given: str | None) -> str:
     """The column of a long file that holds the class of a row's case; None looks for one of the usual names."""
-    return _named(open_table(file).names, given, LABEL_NAMES, "labels", str(file))
+    return _named(column_names(file), given, LABEL_NAMES, "labels", str(file))
 
 
 def from_frame(
@@ -34,8 +37,8 @@ def from_frame(
     as_written = {name.casefold() for name in (id_col, y if isinstance(y, str) else None) if name} | {*ID_NAMES}
     table = open_table(frame, text_columns=as_written)
     label_col = y if isinstance(y, str) else None
-    ids_in = _named(table.names, id_col, ID_NAMES, "id_col", source)
-    times_in = _named(table.names, time_col, TIME_NAMES, "time_col", source)
+    ids_in = _named(table.names, id_col, ID_NAMES, "id_col", source, columns)
+    times_in = _named(table.names, time_col, TIME_NAMES, "time_col", source, columns)
     taken = {ids_in, times_in, label_col}
     channels = list(columns) or [name for name in table.names if name not in taken]
     _check_columns(table.names, columns, source)
@@ -49,7 +52,8 @@ def from_frame(
     rank[np.argsort(first)] = np.arange(len(unique))
     order = np.lexsort((times, rank[codes]))
     _check_times(times, codes, order, ids, source)
-    values = np.stack([_column(table, name, source) for name in channels])[:, order]
+    from_file = isinstance(frame, str | Path)
+    values = np.stack([_column(table, name, source, from_file) for name in channels])[:, order]
     ends = np.cumsum(np.bincount(rank[codes]))[:-1]
     keys = ids[np.sort(first)]
     labels = None if y is None else check_labels(_labels(table, y, keys, ids, source), f"y of {source}")
@@ -66,9 +70,21 @@ def _check_columns(names: tuple[str, ...], wanted: tuple[str, ...], source: str)
 
 
 def _times(table: Table, name: str, source: str) -> Any:
-    """The time of each row; text is read as the stamps that it spells, whose order is not that of its letters."""
+    """The time of each row; text is read as the stamps or numbers that it spells, whose order is not its letters'."""
     values = _complete(table, name, source)
-    return read_times(table, name, None).values if values.dtype.kind in "OUT" else values
+    if values.dtype.kind not in "OUT":
+        return values
+    if kind_of(table.fetch(name)) == "other":
+        try:
+            numbers = numeric_column(table, name)
+        except InputError:
+            # Names of steps have no order but that of their letters; numbers among them would be put out of theirs.
+            if not any(_LIKE_A_NUMBER.fullmatch(str(value).strip()) for value in values):
+                return values
+        else:
+            _refuse_empty(np.isnan(numbers), name, source)
+            return numbers
+    return read_times(table, name, None).values
 
 
 def _complete(table: Table, name: str, source: str) -> Any:
@@ -77,37 +93,59 @@ def _complete(table: Table, name: str, source: str) -> Any:
     empty = values.is_null()
     if values.dtype.is_float():
         empty = empty | values.is_nan()
-    empty = empty.to_numpy()
+    _refuse_empty(empty.to_numpy(), name, source)
+    return values.to_numpy()
+
+
+def _refuse_empty(empty: Any, name: str, source: str) -> None:
     if empty.any():
         raise InputError(
             f"{source}: column {name!r} has no value in {int(empty.sum())} of {len(empty)} rows, the first in row "
             f"{int(empty.argmax()) + 1}; every row of a case needs its id and time."
         )
-    return values.to_numpy()
 
 
-def _named(names: tuple[str, ...], given: str | None, usual: tuple[str, ...], setting: str, source: str) -> str:
+def _named(
+    names: tuple[str, ...],
+    given: str | None,
+    usual: tuple[str, ...],
+    setting: str,
+    source: str,
+    channels: tuple[str, ...] = (),
+) -> str:
+    """The column that is given, else that with the first of the usual names; `channels` of training are passed over."""
     if given is not None:
         if given not in names:
             raise InputError(f"{source} has no column {given!r}, which {setting} names; it has {listing(names)}.")
         return given
-    found = [name for name in names if name.casefold() in usual]
-    if not found:
+    # From the back, so that of names that differ in case alone the first one stays.
+    by_name = {name.casefold(): name for name in reversed(names) if name not in channels}
+    found = next((by_name[name] for name in usual if name in by_name), None)
+    if found is None:
+        beside = f" beside {listing(channels)}, which the classifier was trained on" if channels else ""
         raise InputError(
-            f"{source} has no column called {' or '.join(usual)}; say with {setting}=... which of {listing(names)} "
-            "it is."
+            f"{source} has no column called {' or '.join(usual)}{beside}; say with {setting}=... which of "
+            f"{listing(names)} it is."
         )
-    return found[0]
+    return found
 
 
-def _column(table: Table, name: str, source: str) -> Any:
-    values = table.fetch(name)
-    if not values.dtype.is_numeric():
+def _column(table: Table, name: str, source: str, from_file: bool) -> Any:
+    try:
+        # Numbers of a file may be spelled in many ways; text in a frame is meant as text, a class of "0" and "1", say.
+        if not from_file and not table.fetch(name).dtype.is_numeric():
+            raise TextColumn(name)
+        return numeric_column(table, name)
+    except DoubtfulColumn as problem:
         raise InputError(
-            f"{source}: column {name!r} holds {values.dtype}, but a channel holds numbers; leave it out, or name it as "
-            "y if it says the class."
-        )
-    return np.asarray(values.to_numpy(), dtype=np.float64)
+            f"{source}: column {name!r} may hold numbers with a decimal comma or with marks between thousands; write "
+            "them with a decimal point and nothing between thousands, such as 1234.5, or leave the column out."
+        ) from problem
+    except TextColumn as problem:
+        raise InputError(
+            f"{source}: column {name!r} holds {table.fetch(name).dtype}, but a channel holds numbers; leave it out, or "
+            "name it as y if it says the class."
+        ) from problem
 
 
 def _check_times(times: Any, codes: Any, order: Any, ids: Any, source: str) -> None:

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 MISSING_WORDS = frozenset({"", "na", "n/a", "#n/a", "nan", "nat", "null", "none", "<na>", "-nan", "-"})
 _WHOLE_OR_DECIMAL_COMMA = re.compile(r"[+-]?\d+(?:,\d+)?(?:[eE][+-]?\d+)?")
 _GROUPED = {
-    (".", ","): re.compile(r"[+-]?(?:\d{1,3}(?:\.\d{3})+|\d+)(?:,\d+)?"),
-    (",", "."): re.compile(r"[+-]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?"),
+    (".", ","): re.compile(r"[+-]?(?:[1-9]\d{0,2}(?:\.\d{3})+|\d+)(?:,\d+)?"),
+    (",", "."): re.compile(r"[+-]?(?:[1-9]\d{0,2}(?:,\d{3})+|\d+)(?:\.\d+)?"),
 }
 """What stands between thousands and what before decimals -> the numbers that can be written so."""
 _OTHER_NOTATION = re.compile(r"[+-]?\d[\d.,' ]*,[\d.,' ]*\d")
@@ -28,6 +28,11 @@ LARGEST = 1e37
 
 class TextColumn(InputError):
     """A column in which no cell is a number."""
+
+    def __init__(self, fact: str, advice: str = "") -> None:
+        """`fact` says what the column holds, `advice` what to do about it."""
+        super().__init__(f"{fact}; {advice}" if advice else fact)
+        self.fact = fact
 
 
 class DoubtfulColumn(TextColumn):
@@ -63,8 +68,8 @@ def numeric_column(table: Table, name: str) -> NDArray[np.float64]:
         numbers = np.full(len(series), np.nan)
     elif dtype.is_temporal() or dtype.is_nested():
         raise TextColumn(
-            f"{table.source}: column {name!r} holds {'stamps' if dtype.is_temporal() else 'lists'}, not numbers; "
-            f"leave it out with drop (--drop {name!r}) or name what to forecast with target (--target)."
+            f"{table.source}: column {name!r} holds {'stamps' if dtype.is_temporal() else 'lists'}, not numbers",
+            f"leave it out with drop (--drop {name!r}) or name what to forecast with target (--target).",
         )
     else:
         numbers = _from_text(table, name, series)
@@ -84,17 +89,20 @@ def _from_text(table: Table, name: str, series: "nw.Series[Any]") -> NDArray[np.
         return np.array([_TRUTH.get(cell.lower(), np.nan) for cell in cells])
     row, whole = bad[0], len(bad) == len(said)
     if all(_OTHER_NOTATION.fullmatch(cells[one]) for one in bad):
-        raise (DoubtfulColumn if whole else InputError)(
+        fact = (
             f"{table.at(row)}, column {name!r} holds {cells[row]!r}, which may be a number with a decimal comma or "
-            f"with marks between thousands ({len(bad)} of {len(said)} cells); write numbers with a decimal point and "
-            "nothing between thousands, such as 1234.5"
-            + (f", or leave the column out with drop (--drop {name!r})." if whole else ".")
+            f"with marks between thousands ({len(bad)} of {len(said)} cells)"
         )
+        advice = "write numbers with a decimal point and nothing between thousands, such as 1234.5"
+        if whole:
+            raise DoubtfulColumn(fact, f"{advice}, or leave the column out with drop (--drop {name!r}).")
+        raise InputError(f"{fact}; {advice}.")
     if whole:
         clock = "; if it is the time column, say so with time_col (--time-col)" if kind_of(series) == "stamps" else ""
         raise TextColumn(
             f"{table.at(row)}, column {name!r} holds text ({cells[row]!r}) where numbers are expected, as do all its "
-            f"rows; leave it out with drop (--drop {name!r}) or name what to forecast with target (--target){clock}."
+            "rows",
+            f"leave it out with drop (--drop {name!r}) or name what to forecast with target (--target){clock}.",
         )
     raise InputError(
         f"{table.at(row)}, column {name!r} holds {cells[row]!r}, which is not a number; correct the cell, or leave it "
@@ -118,10 +126,12 @@ def _notation(table: Table, cells: list[str]) -> Notation | None:
     grouped = next((cell for cell in said if "." in cell and (table.decimal_comma or "," in cell)), None)
     if grouped is not None:
         for (thousands, decimal), shape in _GROUPED.items():
-            if all(map(shape.fullmatch, said)):
+            if not (table.decimal_comma and decimal == ".") and all(map(shape.fullmatch, said)):
                 return Notation(thousands, decimal, grouped)
         return None
     first = next((cell for cell in said if "," in cell), None)
+    if first is not None and table.comma_groups:
+        return Notation(",", ".", first) if all(map(_GROUPED[",", "."].fullmatch, said)) else None
     if first is None or not (table.decimal_comma or all(map(_WHOLE_OR_DECIMAL_COMMA.fullmatch, said))):
         return None
     return Notation("", ",", first)

@@ -83,6 +83,7 @@ def _csv(path: Path, text_columns: Collection[str]) -> Table:
         place,
         separator=text.separator,
         decimal_comma=text.decimal_comma,
+        comma_groups=not text.decimal_comma and text.separator != "," and _has_comma_groups(frame),
         guessed_encoding=text.guessed,
     )
 
@@ -99,6 +100,14 @@ def _numeric_so_far(text: Text, position: int) -> bool:
     except ValueError:
         return False
     return True
+
+
+def _has_comma_groups(frame: "nw.DataFrame[Any]") -> bool:
+    """True when a cell shows that commas stand between thousands; it may stand far behind the sample."""
+    import narwhals as nw
+
+    texts = (series.drop_nulls() for series in frame.iter_columns() if series.dtype == nw.String)
+    return any(series.str.contains(sniff.COMMAS_BETWEEN_THOUSANDS).any() for series in texts)
 
 
 def _polars_csv(text: Text, numeric: Collection[str]) -> "nw.DataFrame[Any]":

@@ -41,11 +41,17 @@ class Reading:
     accounts: dict[str, Account] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, table: Table, roles: Roles, sentinels: Sentinels, *, keep_text: bool) -> "Reading":
+    def of(
+        cls, table: Table, roles: Roles, sentinels: Sentinels, *, keep_text: bool, trained: Sequence[str] = ()
+    ) -> "Reading":
         """The reading of a table without the columns of text that nobody asked for by name.
 
-        `keep_text` leaves them among what is to be forecast, where they are refused.
+        `keep_text` leaves them among what is to be forecast, where they are refused. Text in the columns that a model
+        was `trained` on is refused in any case.
         """
+        for name in roles.numeric:
+            if name in trained:
+                _refuse_text(table, name)
         left_out = tuple(name for name in roles.inputs if _is_text(table, name)) if roles.named_targets else ()
         if not roles.named_targets and not keep_text:
             left_out = tuple(name for name in roles.targets if _is_mere_text(table, name))
@@ -158,6 +164,15 @@ class Reading:
 def _is_text(table: Table, name: str) -> bool:
     """True for a column in which no cell is a number."""
     return isinstance(_refusal(table, name), TextColumn)
+
+
+def _refuse_text(table: Table, name: str) -> None:
+    """Refuses a column that a model reads where no cell of it is a number."""
+    problem = _refusal(table, name)
+    if isinstance(problem, TextColumn):
+        raise InputError(
+            f"{problem.fact}; the model was trained on this column, so write its cells as numbers, such as 1234.5."
+        ) from problem
 
 
 def _is_mere_text(table: Table, name: str) -> bool:

@@ -34,7 +34,9 @@ _FOREIGN = {
 }
 _DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+(?:[eE][+-]?\d+)?")
 _DECIMAL_POINT = re.compile(r"[+-]?\d+\.\d+(?:[eE][+-]?\d+)?")
-_POINTS_BETWEEN_THOUSANDS = re.compile(r"[+-]?\d{1,3}(?:\.\d{3})+(?P<decimals>,\d+)?")
+_POINTS_BETWEEN_THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}(?:\.\d{3})+(?P<decimals>,\d+)?")
+COMMAS_BETWEEN_THOUSANDS = r"^\s*[+-]?[1-9]\d{0,2}(?:,\d{3})+\.\d+\s*$"
+"""A number that shows by its point what its commas are, as every library's regular expressions take it."""
 _STAMP_AS_NAME = re.compile(r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}([T ].*)?")
 
 
@@ -218,8 +220,10 @@ def _names(path: Path, header: list[str]) -> tuple[str, ...]:
 
 
 def _has_decimal_comma(sample: tuple[tuple[str, ...], ...]) -> bool:
-    """Whether all decimals have commas; 1.234 is none where another cell, such as 1.234,5, shows what points are."""
+    """Whether all decimals have commas; a cell such as 1.234,5 or 1,234.5 shows what the points of others are."""
     cells = [cell.strip() for record in sample for cell in record]
+    if any(re.match(COMMAS_BETWEEN_THOUSANDS, cell) for cell in cells):
+        return False
     points = [cell for cell in cells if _DECIMAL_POINT.fullmatch(cell)]
     grouped = [match for match in map(_POINTS_BETWEEN_THOUSANDS.fullmatch, cells) if match is not None]
     if any(match["decimals"] for match in grouped):

@@ -82,7 +82,7 @@ def kind_of(series: "nw.Series[Any]") -> Literal["stamps", "integers", "other"]:
 
 
 def read_times(table: Table, name: str, step: Step | None) -> Times:
-    """The stamps of the time column; `step`, where it is known already, settles whether a time zone is left for UTC."""
+    """The stamps of the time column; a `step` shorter than a day, where it is known, has them counted in UTC."""
     import narwhals as nw
 
     series = table.fetch(name)
@@ -119,9 +119,13 @@ def _typed(series: "nw.Series[Any]", zone: str | None, step: Step | None) -> Tim
 
 
 def _is_daily(wall: Stamps, step: Step | None) -> bool:
-    """True where stamps are a day or more apart by the clock on the wall."""
-    if step is not None:
-        return not step.sub_daily
+    """True where stamps are a day or more apart by the clock on the wall.
+
+    A step of days does not say so: midnights of UTC are a day apart as well, and the step that was inferred from them
+    must not have them read otherwise than before.
+    """
+    if step is not None and step.sub_daily:
+        return False
     time_of_day = wall - wall.astype("datetime64[D]")
     return bool(np.all(time_of_day == time_of_day[:1]))
 

@@ -35,6 +35,8 @@ class Table:
     """What stands between the cells of a text file."""
     decimal_comma: bool = False
     """All numbers of a text file are written with a decimal comma."""
+    comma_groups: bool = False
+    """A cell such as 1,234.5 of a text file shows that its commas stand between thousands."""
     guessed_encoding: str | None = None
     """The encoding that a text file was taken to have, where it does not show it."""
 

@@ -10,7 +10,10 @@ from pathlib import Path
 
 from rearview.data import labelled
 from rearview.data.catalogue import Dataset, checksum, repaired
+from rearview.data.checks import forecastable
 from rearview.data.loading import load
+from rearview.data.panel import Panel
+from rearview.data.step import Step
 from rearview.errors import InputError, SettingsError
 
 
@@ -35,7 +38,9 @@ def _of_file(path: Path, changed: int) -> Dataset:
             f"{path.name} holds {panel.series} series, but a benchmark runs on one series of one or several columns; "
             "bring a wide file, with a column for each of them."
         )
-    rows, channels = panel.values.shape
+    if set(panel.target_names) <= set(panel.empty_names):
+        raise InputError(f"{path.name} has no value to forecast in any row; bring rows with values.")
+    rows, channels = forecastable(panel).values.shape
     return Dataset(
         name=f"{path.name}@{checksum(path)[:8]}",
         files=(path.name,),
@@ -45,6 +50,11 @@ def _of_file(path: Path, changed: int) -> Dataset:
         rule="custom",
         source="a file of your own",
         calendar=None if panel.step.unit == "int" else str(panel.step),
-        read=repaired,
+        read=_read,
         path=path,
     )
+
+
+def _read(path: Path, step: Step) -> Panel:
+    """The file put on a regular grid, without the columns that have no value in any row; a finding names them."""
+    return forecastable(repaired(path, step))

@@ -17,8 +17,9 @@ from rearview.data.numbers import numeric_column
 from rearview.data.panel import Panel
 from rearview.data.read import open_table
 from rearview.data.series import JOIN, series_of
-from rearview.data.stamps import read_times
+from rearview.data.stamps import read_times, show
 from rearview.data.table import Table
+from rearview.errors import InputError
 
 if TYPE_CHECKING:
     import narwhals as nw
@@ -127,17 +128,30 @@ def _targets(
     """[row, target]: the cells of a table at their rows of the panel."""
     out = np.full((len(panel.values), panel.targets), np.nan)
     bounds: dict[str, tuple[int, int]] = dict(zip(panel.ids, panel.bounds(), strict=True))
+    columns = {name: column for column, name in enumerate(panel.target_names)}
     for name, taken in series:
-        columns = dict(enumerate(panel.target_names))
         begin, end = bounds.get(name, (0, 0))
+        placed = columns
         if panel.layout.together:
-            columns = {c: panel.layout.target_col or "" for c, target in columns.items() if target == name}
             begin, end = 0, len(out)
-        if begin == end:
+            placed = {panel.layout.target_col or "": columns[name]} if name in columns else {}
+        if begin == end or not placed:
             continue
-        rows = begin + np.searchsorted(panel.stamps[begin:end], stamps[taken])
-        for column, source in columns.items():
+        rows = begin + _places(panel, panel.stamps[begin:end], stamps[taken])
+        for source, column in placed.items():
             out[rows, column] = cells[source][taken]
     if panel.observed is not None:
         out[~panel.observed[:, : panel.targets]] = np.nan
     return out
+
+
+def _places(panel: Panel, grid: NDArray[np.generic], stamps: NDArray[np.generic]) -> NDArray[np.int64]:
+    """Where stamps stand on the grid of a series; one that is not there is refused, not put beside its place."""
+    places = np.minimum(np.searchsorted(grid, stamps), len(grid) - 1)
+    strange = grid[places] != stamps
+    if strange.any():
+        raise InputError(
+            f"{panel.layout.source} has a row at {show(stamps[strange.argmax()])}, where the panel that was read from "
+            "it has none; read the panel again if the rows have changed since."
+        )
+    return places
