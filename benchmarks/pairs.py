@@ -23,7 +23,10 @@ from _evidence import Missing, Row, grouped, name, rows
 from rearview.bench.statistics import average_ranks, holm, signed_rank
 
 HOME = Path(__file__).resolve().parents[1]
-BLOCK = ("dataset", "lookback", "horizon", "model", "settings", "training", "balance", "seed")
+BLOCK = (
+    "dataset", "lookback", "horizon", "model", "settings", "training", "loss", "adapters", "budget", "calendar", "mode",
+    "stride", "threshold_rule", "balance", "seed",
+)  # fmt: skip
 """Columns that two runs of a pair have in common."""
 
 
@@ -89,7 +92,8 @@ def against(part: Sequence[Row], column: str, *, more_is_better: bool, means: bo
             continue
         ours, theirs = [blocks[block] for block in shared], [plain[block] for block in shared]
         better = sum((a > b) if more_is_better else (a < b) for a, b in zip(ours, theirs, strict=True))
-        change = statistics.fmean(a / b - 1 for a, b in zip(ours, theirs, strict=True))
+        shares = [a / b - 1 for a, b in zip(ours, theirs, strict=True) if b]
+        change = statistics.fmean(shares) if shares else 0.0
         lines.append(Against(arm, len(shared), better, change, signed_rank(ours, theirs).p_value))
     corrected = holm([line.p_value for line in lines])
     whole = [

@@ -16,7 +16,12 @@ from rearview.data import catalogue, labelled
 @pytest.fixture
 def shelf(monkeypatch):
     """A catalogue that forgets what the test registers."""
+    from rearview.bench import candidates
+
     monkeypatch.setattr(catalogue, "_SHELF", dict(catalogue._SHELF))
+    candidates.usual.cache_clear()
+    yield
+    candidates.usual.cache_clear()
 
 
 @pytest.fixture

@@ -237,6 +237,9 @@ def test_adapters_and_losses_are_compared_by_what_they_say():
     assert is_of(row(loss="fredf"), replace(PLAIN, loss={"name": "fredf", "time_share": 0.5}))
     assert is_of(row(loss='{"loss":"fredf","time_share":0.2}'), replace(PLAIN, loss="fredf"))
     assert not is_of(row(loss="fredf"), PLAIN)
+    spelt_out = row(loss='{"loss":"fredf","time_share":0.5}')
+    assert same([spelt_out], row(loss="fredf").configuration) == [spelt_out]
+    assert same([spelt_out], row(loss='{"loss":"fredf","time_share":0.2}').configuration) == []
     assert not is_of(row(loss="rmse"), PLAIN)  # mse is but a part of its name
 
 

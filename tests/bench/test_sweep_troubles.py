@@ -4,15 +4,17 @@ import sys
 import warnings
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 from small import HORIZON, LOOKBACK, row
 
 from rearview import bench
-from rearview.bench import runner, search, sweep
+from rearview.bench import results, runner, search, sweep
 from rearview.bench.asked import ask
 from rearview.bench.experiments import Cell
+from rearview.bench.failed import failed_row
 from rearview.bench.pool import KILLED
 from rearview.bench.sweep import Plan
 from rearview.errors import InputError, RearviewWarning, SettingsError
@@ -266,3 +268,18 @@ def _asked():
         "Small", "patchtst", lookback=LOOKBACK, horizon=HORIZON, attention="rbca", seed=0, protocol="clean",
         settings=None, training=None,
     )  # fmt: skip
+
+
+def test_a_finished_run_whose_row_has_no_place_is_no_failed_one(plan, monkeypatch):
+    def full(*given):
+        raise OSError("no space left")
+
+    monkeypatch.setattr(results, "_write", full)
+    with pytest.raises(InputError, match=r"can't be added .*no space left.*add this line: .*,done,"):
+        sweep.sweep([DLINEAR], plan)
+
+
+def test_a_failed_run_keeps_its_loss_as_rows_write_it():
+    run = Plan(results=Path("rows.csv")).arguments(replace(DLINEAR, loss={"name": "fredf", "time_share": 0.2}), 0)
+    broken = failed_row({**run, "training": {"epoch": 1}}, ValueError("no setting 'epoch'"))
+    assert broken.loss == '{"loss":"fredf","time_share":0.2}'

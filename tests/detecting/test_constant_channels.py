@@ -8,7 +8,8 @@ import pytest
 from sensors import LOOKBACK, broken, detector, fleet, ordinary
 
 from rearview import Detector
-from rearview.detecting import engine
+from rearview.data import load
+from rearview.detecting import constant_channels, engine
 from rearview.detecting.request import Request
 
 VALVE = "score-valve"
@@ -127,3 +128,11 @@ def test_what_counts_as_constant_are_the_observed_cells_of_the_training_rows() -
     (found,) = detector().fit(late).fitted.findings
     assert (found.what, found.count) == ("flat_channels", 2)
     assert "'valve' and 1 more never vary" in found.message
+
+
+def test_a_channel_without_a_value_in_training_is_not_taken_for_a_constant() -> None:
+    panel = load(
+        pd.DataFrame({"ds": pd.date_range("2024", periods=6, freq="h"), "a": [1.0] * 6, "b": [np.nan] * 4 + [5, 5]})
+    )
+    assert constant_channels.find(panel, np.array([4])).tolist() == [[True, False]]
+    assert constant_channels.find(panel).tolist() == [[True, True]]

@@ -39,7 +39,7 @@ def test_rows_that_can_not_be_learned_from_are_refused(frame, words: str) -> Non
 def test_new_rows_that_do_not_fit_are_refused(fitted: Detector) -> None:
     with pytest.raises(InputError, match="has no column of numbers 'heat'"):
         fitted.score(broken().drop(columns="heat"))
-    with pytest.raises(InputError, match=r"column 'heat', which the detector looks at, holds text .* correct the"):
+    with pytest.raises(InputError, match=r"row 0, column 'heat' holds text \('warm'\) .*; the model was trained on"):
         fitted.score(broken().assign(heat="warm"))
     with pytest.raises(InputError, match="column 'heat', which the detector looks at, holds text"):
         detector(channels=["heat"]).fit(ordinary().assign(heat="warm"))

@@ -5,9 +5,12 @@ import re
 import numpy as np
 import pytest
 
-from rearview.bench import statistics
+from rearview.bench import kinds, statistics
+from rearview.bench.boards import Score
+from rearview.bench.standings import Sided
 from rearview.report import lanes, text
 from rearview.report.critical import diagram
+from rearview.report.papers_tables import sides
 from rearview.report.results_tables import candidate
 from rearview.report.tables import Cell, Table, measured
 
@@ -81,3 +84,11 @@ def test_the_diagram_draws_a_bar_for_every_clique():
     assert "&lt;first&gt;" in drawn
     places = [float(x) for x in re.findall(r'<polyline points="([\d.]+),', drawn)]
     assert places == sorted(places)
+
+
+def test_a_score_of_zero_has_no_changes_beside_it():
+    scores = {"clean": Score(0.0, None, 1), "published:tslib": Score(0.5, None, 1)}
+    one = Sided(kinds.DETECTION, "SMAP", None, "itransformer", "adjusted_f1", scores)
+    (row,) = sides([one]).rows
+    assert [cell.text for cell in row[-2:]] == ["0", "0.5000"]
+    assert not row[-1].beside

@@ -75,7 +75,7 @@ class Asked:
             "settings": as_json(self.settings),
             "training": as_json({key: value for key, value in training.items() if key not in _BESIDE_THE_POINT}),
             "seed": self.seed,
-            "loss": self.loss if isinstance(self.loss, str) else as_json(_in_rows(self.loss)),
+            "loss": self.loss if isinstance(self.loss, str) else as_json(in_rows(self.loss)),
             "adapters": as_json(list(self.adapters)),
             "budget": as_json(self.budget),
         }
@@ -146,7 +146,7 @@ def _under(protocol: Protocol, attention: Spec) -> Spec:
     return {"name": name, **protocol.attention.get(name, {}), **given}
 
 
-def _in_rows(loss: Mapping[str, Any]) -> dict[str, Any]:
+def in_rows(loss: Mapping[str, Any]) -> dict[str, Any]:
     """A loss with settings as rows have always written it."""
     return {"loss" if key == "name" else key: value for key, value in loss.items()}
 

@@ -127,8 +127,13 @@ def _chosen(rows: Sequence[Row]) -> list[tuple[Row, ...]]:
     groups: dict[tuple[Any, ...], list[Row]] = {}
     for (*beside, _), searches in made.items():
         space = frozenset((row.lookback, as_json(searched(row.configuration))) for row in searches)
-        groups.setdefault((*beside, space), []).append(min(searches, key=lambda row: row.validation_loss))
+        groups.setdefault((*beside, space), []).append(min(searches, key=_ranked))
     return [tuple(group) for group in groups.values()] or [()]
+
+
+def _ranked(row: Row) -> float:
+    """What a search chooses by; a loss that is no number comes last."""
+    return row.validation_loss if math.isfinite(row.validation_loss) else math.inf
 
 
 def _beside_the_search(row: Row) -> tuple[Any, ...]:

@@ -9,7 +9,7 @@ import torch
 
 from rearview import __version__
 from rearview.bench import origin, search
-from rearview.bench.asked import ask
+from rearview.bench.asked import ask, in_rows
 from rearview.bench.row import Row, as_json
 
 _ASKED = (
@@ -80,10 +80,14 @@ def _configuration(run: Mapping[str, Any]) -> dict[str, Any]:
             "model": run["model"],
             "calendar": "",
             "seed": run["seed"],
-            "loss": str(run["loss"] or "mse"),
+            "loss": _loss(run["loss"]),
             "adapters": as_json(list(run["adapters"])),
             "budget": as_json(_budget(run)),
         }
+
+
+def _loss(asked: Any) -> str:
+    return as_json(in_rows(asked)) if isinstance(asked, Mapping) else str(asked or "mse")
 
 
 def parts(run: Mapping[str, Any]) -> dict[str, str]:

@@ -81,6 +81,19 @@ def mechanism_of(configuration: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in found.items() if key not in tried}
 
 
+def loss_of(configuration: Mapping[str, Any]) -> dict[str, Any]:
+    """The loss with every setting, however much of it was written."""
+    from rearview.tasks import losses
+
+    words = str(configuration["loss"])
+    given = parsed(configuration, "loss") if words.startswith("{") else {"loss": words}
+    try:
+        name, settings = losses.settle(given)
+    except SettingsError:
+        return given  # of a shelf that is not here
+    return {"loss": name, **{key: float(value) for key, value in asdict(settings).items()}}
+
+
 def _tried(configuration: Mapping[str, Any], prefix: str) -> set[str]:
     """The settings searched for whose full names begin so, under their short names."""
     named = budget_of(configuration).get("space", ())
@@ -129,5 +142,6 @@ _SETTLED: Mapping[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
     "settings": settings_of,
     "attention_settings": mechanism_of,
     "budget": budget_of,
+    "loss": loss_of,
 }
 """The columns in which rows of one run may differ as text, and what of them makes another run."""

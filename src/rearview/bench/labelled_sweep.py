@@ -82,6 +82,8 @@ def attempt(run: Mapping[str, Any]) -> Any:
     with own_warnings_only():
         try:
             return make(**run["asked"])
+        except files.RowNotAdded:
+            raise  # the run came to its end: a row that says otherwise would bury its own
         except Exception as problem:
             return _failed(run, problem)
 

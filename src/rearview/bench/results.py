@@ -23,6 +23,10 @@ from rearview.errors import InputError, RearviewWarning, SettingsError, did_you_
 from rearview.files import write_atomically
 
 
+class RowNotAdded(InputError):
+    """A row that was made has no place to go; the sentence holds it."""
+
+
 @overload
 def read(path: Path) -> list[Row]: ...
 @overload
@@ -54,7 +58,7 @@ def append(path: Path, row: AnyLine, unless: Callable[[list[AnyLine]], Sequence[
             _write(handle, path, line, type(row))
             return row
     except (OSError, InputError) as problem:
-        raise InputError(
+        raise RowNotAdded(
             f"The row can't be added to {path} ({problem}); mend that and add this line: {line.decode().rstrip()}"
         ) from problem
 

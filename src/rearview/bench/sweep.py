@@ -117,6 +117,8 @@ def attempt(run: Mapping[str, Any]) -> Row:
         try:
             with _checkpoint(run) as folder:
                 return make(**{**run, "checkpoint": folder})
+        except files.RowNotAdded:
+            raise  # the run came to its end: a row that says otherwise would bury its own
         except Exception as problem:
             row = failed_row(run, problem)
     if run.get("results") is not None and not parallel.rank():

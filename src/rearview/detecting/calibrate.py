@@ -100,8 +100,10 @@ def _usual(
         return np.ones((count, channels)), np.ones(channels)
     if constant is None:
         constant = np.zeros((count, channels), dtype=bool)
-    # What is constant in one series says nothing of how well it is met where it varies.
-    varying = np.where(np.repeat(constant[series], part.lengths, axis=0), np.float32(np.nan), errors)
+    varying = errors
+    if constant.any():
+        # What is constant in one series says nothing of how well it is met where it varies.
+        varying = np.where(np.repeat(constant[series], part.lengths, axis=0), np.float32(np.nan), errors)
     elsewhere = _means(varying, np.ones(channels))
     usual = np.where(constant, LEAST_USUAL, elsewhere)
     for s, (a, b) in zip(series.tolist(), part.bounds(), strict=True):

@@ -56,4 +56,6 @@ def _still(panel: Panel, rows: slice) -> NDArray[np.bool_]:
     """[channel]: whether all observed cells of some rows are equal."""
     seen = True if panel.observed is None else panel.observed[rows]
     highest = panel.values[rows].max(axis=0, where=seen, initial=-np.inf)
-    return np.asarray(highest <= panel.values[rows].min(axis=0, where=seen, initial=np.inf))
+    lowest = panel.values[rows].min(axis=0, where=seen, initial=np.inf)
+    # Of a channel without any value there, nothing is known that it could be held to.
+    return np.asarray((highest == lowest) & np.isfinite(highest))

@@ -77,7 +77,9 @@ def sides(found: Sequence[Sided]) -> Table:
         cells = []
         for protocol in names:
             score = one.scores.get(protocol)
-            change = text.change(100 * (score.mean / base.mean - 1)) if score and base and score is not base else ""
+            change = ""
+            if score and base and score is not base and base.mean:  # no number is any share of a zero
+                change = text.change(100 * (score.mean / base.mean - 1))
             cells.append(Cell(text.number(score.mean) if score else text.ABSENT, change))
         where = one.dataset if one.horizon is None else f"{one.dataset} {one.horizon}"
         rows.append((candidate(one.name), Cell(where), Cell(METRICS[one.metric]), *cells))

@@ -15,10 +15,10 @@ Flags = NDArray[np.bool_]
 Offsets = NDArray[np.int64]
 Runs = NDArray[np.int64]
 
-FEWEST_THROWS = 1_000
-"""How often flags are thrown at random, at least."""
-MOST_COUNTS = 1 << 19
-"""Counts of flags drawn at once; all that is drawn where it is enough for the fewest throws."""
+FEWEST_THROWS, USUAL_THROWS = 20, 1_000
+"""How often flags are thrown at random, at least: however many anomalies there are, and up to some 4,000 of them."""
+COUNTS_AT_ONCE, MOST_COUNTS = 1 << 19, 1 << 22
+"""Counts of flags drawn at once, which are all where that makes the usual throws; and in all, the fewest aside."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,10 +110,11 @@ def adjusted_by_chance(labels: Flags, flagged: int, offsets: Offsets | None = No
     anomalous = int(lengths.sum())
     places = np.append(lengths, len(labels) - anomalous)
     rng = np.random.default_rng(seed)
-    left = throws = max(FEWEST_THROWS, MOST_COUNTS // len(places))
+    usual = max(USUAL_THROWS, COUNTS_AT_ONCE // len(places))
+    left = throws = max(FEWEST_THROWS, min(usual, MOST_COUNTS // len(places)))
     total = 0.0
     while left:
-        size = min(left, max(1, MOST_COUNTS // len(places)))
+        size = min(left, max(1, COUNTS_AT_ONCE // len(places)))
         counts = rng.multivariate_hypergeometric(places, flagged, size=size, method="marginals")
         hit = (counts[:, :-1] > 0) @ lengths
         total += float(np.sum(2 * hit / (hit + counts[:, -1] + anomalous)))
