@@ -19,7 +19,7 @@ from rearview.bench import budget, protocols
 from rearview.bench.boards import Score, failed, once
 from rearview.bench.candidates import usual
 from rearview.bench.experiments import Cell, Experiment, LabelledCell
-from rearview.bench.identity import identity, searched, with_defaults
+from rearview.bench.identity import identity, loss_of, searched, with_defaults
 from rearview.bench.published import Number
 from rearview.bench.row import AnyLine, Row, as_json
 from rearview.errors import SettingsError
@@ -212,10 +212,10 @@ def is_of(row: Row, cell: Cell) -> bool:
 
 def _of_loss(row: Row, wanted: losses.Spec) -> bool:
     """Whether a row was trained on a loss; one that is named without settings may have any."""
-    made = json.loads(row.loss) if row.loss.startswith("{") else {"loss": row.loss}
+    made = loss_of(row.configuration)
     if isinstance(wanted, str):
         return bool(made["loss"] == wanted)
-    return bool(made["loss"] == wanted["name"]) and losses.settle(made) == losses.settle(wanted)
+    return made == loss_of({"loss": as_json(wanted)})
 
 
 def value(row: Row, metric: str, original: bool) -> float:
