@@ -1,6 +1,7 @@
 """The small data sets of these tests: importable tools, and shelves that forget what a test adds."""
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,16 @@ sys.path.insert(0, str(Path(__file__).parent))
 from small import SMALL, write
 
 from rearview.data import catalogue, labelled
+
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+
+
+@pytest.fixture(scope="module")
+def benchmark_scripts() -> Iterator[Path]:
+    """The folder of the benchmarks, whose scripts can be imported within."""
+    sys.path.insert(0, str(BENCHMARKS))
+    yield BENCHMARKS
+    sys.path.remove(str(BENCHMARKS))
 
 
 @pytest.fixture

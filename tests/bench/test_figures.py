@@ -2,8 +2,7 @@
 
 import csv
 import json
-import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
@@ -13,16 +12,9 @@ from xml.etree import ElementTree
 
 import pytest
 
-FOLDER = Path(__file__).parents[2] / "benchmarks"
+pytestmark = pytest.mark.usefixtures("benchmark_scripts")
 SVG = "{http://www.w3.org/2000/svg}"
 TOA = {"bias": None, "kind": "gated", "score_norm": "none", "sor": True}
-
-
-@pytest.fixture(scope="module", autouse=True)
-def importable() -> Iterator[None]:
-    sys.path.insert(0, str(FOLDER))
-    yield
-    sys.path.remove(str(FOLDER))
 
 
 @pytest.fixture
@@ -242,8 +234,8 @@ def test_curves_of_a_study_are_drawn_by_rate(figures, tmp_path, monkeypatch):
     assert said["ALiBi"][1] < said["none"][1]
 
 
-def test_figures_of_the_kept_results_are_well_formed(figures, tmp_path):
-    results = FOLDER.parent / "results"
+def test_figures_of_the_kept_results_are_well_formed(figures, benchmark_scripts, tmp_path):
+    results = benchmark_scripts.parent / "results"
     said = figures.drawn(results, tmp_path, list(figures.FIGURES))
     made = sorted(tmp_path.glob("*.svg"))
     assert len(made) == sum(sentence.endswith("is drawn.") for sentence in said)

@@ -1,7 +1,6 @@
 """The script that settles defaults: folds hold every class, anomalies stand where they are said to, the rule holds."""
 
-import importlib.util
-import sys
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
@@ -10,20 +9,10 @@ import pytest
 
 from rearview.data import triples
 
-FOLDER = Path(__file__).parents[2] / "benchmarks"
 
-
-@pytest.fixture(scope="module")
-def script() -> ModuleType:
-    sys.path.insert(0, str(FOLDER))  # for the module that the scripts share
-    spec = importlib.util.spec_from_file_location("settle_defaults", FOLDER / "settle_defaults.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # dataclasses look their module up
-    spec.loader.exec_module(module)
-    sys.path.remove(str(FOLDER))
-    return module
+@pytest.fixture
+def script(benchmark_scripts: Path) -> ModuleType:
+    return import_module("settle_defaults")
 
 
 def test_folds_are_equal_and_hold_every_class(script: ModuleType) -> None:
