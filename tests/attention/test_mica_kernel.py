@@ -136,7 +136,7 @@ def test_an_mlp_of_both_paths(tokens, deep, asks) -> None:
     between = [middle.weight, middle.bias] if deep else [None, None]
     maps = Maps(first.weight, first.bias, *between, last.weight, last.bias)
     with torch.no_grad():
-        found = mix_by_perceptron(q, k, v, bias, maps, asks, SCALE)
+        found = mix_by_perceptron(q, k, v, None, bias, maps, asks, SCALE)
         exact = torch.cat([*paths(*(part.double() for part in (q, k, v)), bias), *([q.double()] if asks else [])], -1)
         for step in [first, middle] if deep else [first]:
             exact = step.double()(exact).relu()
@@ -222,6 +222,26 @@ def test_what_a_kernel_does_not_know_is_left_to_the_general_form(given, calls) -
     assert (found.double() - exact).abs().max() <= EXACT * exact.abs().max()
 
 
+@pytest.mark.parametrize("gate", ["mlp", "mlp_query"])
+def test_residual_scores_go_with_an_mlp_gate_from_layer_to_layer(gate, calls) -> None:
+    layers = [layer_of(gate=gate).eval().to(DEVICE) for _ in range(4)]
+    x = torch.randn(3, GROUPS, 12, 13, device=DEVICE)
+    with torch.no_grad():
+        found, carry, exact, exact_carry = x, (), x.double(), ()
+        for layer in layers:
+            found, carry = layer(found, carry=carry)
+            exact, exact_carry = layer.double()(exact, carry=exact_carry)
+            layer.float()
+            assert (found.double() - exact).abs().max() <= EXACT * exact.abs().max()
+    assert calls == ["mix_by_perceptron"] * 4
+    assert carry[0].shape[-1] == 4 * 8
+    plain = x
+    with torch.no_grad():
+        for layer in layers:
+            plain = layer(plain)
+    assert (plain - found).abs().max() > 10 * EXACT * exact.abs().max()
+
+
 @pytest.mark.parametrize("gate", ["shared", "mlp_query"])
 def test_a_gate_that_somebody_hooked_into_is_called(gate, calls) -> None:
     layer, x, seen = layer_of(gate=gate).eval().to(DEVICE), torch.randn(3, GROUPS, 12, 13, device=DEVICE), []
@@ -269,9 +289,11 @@ def test_the_largest_tiles_that_are_sent_there_fit(tokens, width, dtype, tf32) -
     seed = torch.tensor([1], device="cuda")
     memory.mix_with_memory(q, k, v, torch.rand(1, 2, device="cuda"), None, 0.1, seed, 0.2).sum().backward()
     assert all(part.grad is not None and part.grad.isfinite().all() for part in (q, k, v))
-    if not perceptron.fits(q, v, 128):
+    scored = torch.randn(2, 2, 3, 2, tokens, 128, device="cuda", dtype=dtype)
+    if not perceptron.fits(q, v, scored, 128):
         return
     linear = [nn.Linear(*sizes, device="cuda", dtype=dtype) for sizes in ((3 * width, 128), (128, 128), (128, width))]
     maps = perceptron.Maps(*(tensor for step in linear for tensor in (step.weight, step.bias)))
     with torch.no_grad():
-        assert perceptron.mix_by_perceptron(q, k, v, None, maps, True, 0.1).isfinite().all()
+        for wider in (None, tuple(scored)):
+            assert perceptron.mix_by_perceptron(q, k, v, wider, None, maps, True, 0.1).isfinite().all()

@@ -1,8 +1,8 @@
 """MICA's two paths and its gate by kernels of our own on a GPU, at the settings that these know.
 
 They know softmax within a channel, of at most so many tokens as a tile holds, and a memory of all channels alike; a
-beta gate with gradients and dropout, an MLP gate where no gradient is wanted. Padding, residual scores, a bias that
-learns and a gate that somebody hooked into are left to the general form.
+beta gate with gradients and dropout, an MLP gate, residual scores beside it, where no gradient is wanted. Padding,
+residual scores beside a beta, a bias that learns and a gate that somebody hooked into are left to the general form.
 """
 
 import torch
@@ -12,13 +12,16 @@ from rearview.attention._fused import REACH, drop_seed, learned, own_kernels_run
 from rearview.attention._mica_gates import Beta, Perceptron
 from rearview.attention._mica_memory import Queries, Values
 from rearview.attention._watched import watched
-from rearview.attention.contract import Given, Projected
+from rearview.attention.contract import Carry, Given, Projected
 from rearview.attention.softmax import Layer as Softmax
+from rearview.attention.softmax import joined
 
 
-def together(q: Queries, k: Queries, v: Values, local: Projected, gate: nn.Module, given: Given) -> Values | None:
-    """What the gate makes of both paths; None where no kernel does it."""
-    plain = type(local) is Softmax and local.rotary is None and given.mask is None and given.carry is None
+def together(
+    q: Queries, k: Queries, v: Values, local: Projected, gate: nn.Module, given: Given
+) -> tuple[Values, Carry | None] | None:
+    """What the gate makes of both paths, and what the next layer needs; None where no kernel does it."""
+    plain = type(local) is Softmax and local.rotary is None and given.mask is None
     if not plain or not own_kernels_run(q, k, v) or not short(q, v) or not all(_reached(part) for part in (q, k, v)):
         return None
     if any(watched(part) for part in gate.modules()):
@@ -29,15 +32,19 @@ def together(q: Queries, k: Queries, v: Values, local: Projected, gate: nn.Modul
             return None
         bias = bias.reshape(-1, *bias.shape[-2:])
     scale = local.site.per_head**-0.5
-    if isinstance(gate, Beta):
+    if isinstance(gate, Beta) and given.carry is None:
         from rearview.attention.kernels.memory import fits, mix_with_memory
 
         if not fits(q, v):
             return None
         rate = local.site.dropout if local.training else 0.0
-        return mix_with_memory(q, k, v, gate.beta.float().sigmoid(), bias, scale, drop_seed(q, rate), rate)
+        return mix_with_memory(q, k, v, gate.beta.float().sigmoid(), bias, scale, drop_seed(q, rate), rate), None
     wanted = local.training or torch.is_grad_enabled()
-    return None if wanted or not isinstance(gate, Perceptron) else _by_perceptron(q, k, v, bias, gate, scale)
+    if wanted or not isinstance(gate, Perceptron):
+        return None
+    scored = joined(q, k, given.carry)
+    mixed = _by_perceptron(q, k, v, scored, bias, gate, scale)
+    return None if mixed is None else (mixed, None if given.carry is None else scored)
 
 
 def _reached(part: Tensor) -> bool:
@@ -46,12 +53,18 @@ def _reached(part: Tensor) -> bool:
 
 
 def _by_perceptron(
-    q: Queries, k: Queries, v: Values, bias: Tensor | None, gate: Perceptron, scale: float
+    q: Queries,
+    k: Queries,
+    v: Values,
+    scored: tuple[Tensor, Tensor],
+    bias: Tensor | None,
+    gate: Perceptron,
+    scale: float,
 ) -> Values | None:
     from rearview.attention.kernels.perceptron import Maps, fits, mix_by_perceptron
 
     linear = [part for part in gate.layers if isinstance(part, nn.Linear)]
-    if len(linear) > 3 or not fits(q, v, linear[0].out_features):
+    if len(linear) > 3 or not fits(q, v, scored[0], linear[0].out_features):
         return None
     middle = linear[1] if len(linear) == 3 else None
     maps = Maps(
@@ -62,4 +75,4 @@ def _by_perceptron(
         linear[-1].weight,
         linear[-1].bias,
     )
-    return mix_by_perceptron(q, k, v, bias, maps, gate.query, scale)
+    return mix_by_perceptron(q, k, v, None if scored[0] is q else scored, bias, maps, gate.query, scale)

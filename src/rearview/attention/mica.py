@@ -326,9 +326,9 @@ class Layer(Attention):
     def _mixed(self, q: Queries, k: Queries, v: Values, given: Given) -> tuple[Values, Carry | None]:
         """A_mixed, and what the next layer needs."""
         if self.weighting is None and not self.settings.exclude_self:
-            mixed = together(q, k, v, self.local, self._gate(), given)
-            if mixed is not None:
-                return mixed, None
+            found = together(q, k, v, self.local, self._gate(), given)
+            if found is not None:
+                return found
         local, handed_on = self.local.mix(q, k, v, given)
         across = self._across(q, k, v, given.mask)
         return self._gate()(across, local, q).to(v.dtype), handed_on

@@ -2,9 +2,10 @@
 
     H = relu([A; L; Q] W_in^T + b_in),   H = relu(H W_mid^T + b_mid) where there is a middle,   O = H W_out^T + b_out
 
-with A and L as `memory` has them. What the MLP reads and what it holds inside are many times its result, and are never
-written. One program takes the tokens of as many channels of one head as fill a tile, so that the matrices are read once
-for all of them; scores between channels are hidden.
+with A and L as `memory` has them; with residual scores, L's queries and keys are wider by those of earlier layers than
+those that the memory and the MLP are asked with. What the MLP reads and what it holds inside are many times its result,
+and are never written. One program takes the tokens of as many channels of one head as fill a tile, so that the matrices
+are read once for all of them; scores between channels are hidden.
 """
 
 from typing import NamedTuple
@@ -28,6 +29,8 @@ WARPS = 4
 WIDEST = 64
 """The widest heads, and INNER the widest MLP, whose matrices fit beside the tiles on a large chip; on others none."""
 INNER = 128
+SCORED = 128
+"""The widest queries and keys with those of earlier layers beside them."""
 
 
 class Maps(NamedTuple):
@@ -64,21 +67,26 @@ def _map(x, total, W, outputs, inputs, stride, OUTPUTS: tl.constexpr, INPUTS: tl
 
 @triton.jit
 def _forward(
-    Q, K, V, M, MEMORY, FIRST, FIRST_BIAS, MIDDLE, MIDDLE_BIAS, LAST, LAST_BIAS, OUT,
-    qb, qg, qh, qt, kb, kg, kh, kt, vb, vg, vh, vt, mh, mi, mj, ob, og, oh, ot, first_row, middle_row, last_row,
-    groups, heads, tokens, together, tiles, scale, key_width, value_width, inner,
-    BIASED: tl.constexpr, ASKS: tl.constexpr, DEEP: tl.constexpr, ROWS: tl.constexpr,
-    KEY: tl.constexpr, VALUE: tl.constexpr, INNER: tl.constexpr, PRECISION: tl.constexpr, EXACT: tl.constexpr,
+    Q, SQ, SK, V, M, MEMORY, FIRST, FIRST_BIAS, MIDDLE, MIDDLE_BIAS, LAST, LAST_BIAS, OUT,
+    qb, qg, qh, qt, sqb, sqg, sqh, sqt, skb, skg, skh, skt, vb, vg, vh, vt, mh, mi, mj, ob, og, oh, ot,
+    first_row, middle_row, last_row, groups, heads, tokens, together, tiles, scale,
+    key_width, score_width, value_width, inner,
+    BIASED: tl.constexpr, CARRIED: tl.constexpr, ASKS: tl.constexpr, DEEP: tl.constexpr, ROWS: tl.constexpr,
+    KEY: tl.constexpr, SCORE: tl.constexpr, VALUE: tl.constexpr, INNER: tl.constexpr,
+    PRECISION: tl.constexpr, EXACT: tl.constexpr,
 ):  # fmt: skip
     at = tl.program_id(0).to(tl.int64)
     b, h, n = at // tiles // heads, at // tiles % heads, (at % tiles).to(tl.int32)
     start = n * together * tokens
     end = tl.minimum(start + together * tokens, groups * tokens)
     q = _lines(Q + b * qb + h * qh, start, end, tokens, qg, qt, key_width, ROWS, KEY)
-    k = _lines(K + b * kb + h * kh, start, end, tokens, kg, kt, key_width, ROWS, KEY)
+    sk = _lines(SK + b * skb + h * skh, start, end, tokens, skg, skt, score_width, ROWS, SCORE)
     v = _lines(V + b * vb + h * vh, start, end, tokens, vg, vt, value_width, ROWS, VALUE)
 
-    s = tl.dot(q, tl.trans(k), input_precision=PRECISION) * single(scale)
+    sq = q
+    if CARRIED:
+        sq = _lines(SQ + b * sqb + h * sqh, start, end, tokens, sqg, sqt, score_width, ROWS, SCORE)
+    s = tl.dot(sq, tl.trans(sk), input_precision=PRECISION) * single(scale)
     i, j = tl.arange(0, ROWS)[:, None], tl.arange(0, ROWS)[None, :]
     if BIASED:
         s += tl.load(M + h * mh + i % tokens * mi + j % tokens * mj).to(tl.float32)
@@ -108,27 +116,30 @@ def _forward(
     tl.store(OUT + b * ob + h * oh + places[:, None] + c[None, :], y.to(OUT.dtype.element_ty), mask=inside)
 
 
-def fits(q: Tensor, v: Tensor, inner: int) -> bool:
-    """Whether heads [..., width] and an MLP of this width inside are narrow enough."""
-    return roomy(q.device) and max(q.shape[-1], v.shape[-1]) <= WIDEST and inner <= INNER
+def fits(q: Tensor, v: Tensor, scored: Tensor, inner: int) -> bool:
+    """Whether heads [..., width], queries with what is carried, and an MLP of this width inside are narrow enough."""
+    narrow = max(q.shape[-1], v.shape[-1]) <= WIDEST and scored.shape[-1] <= SCORED
+    return roomy(q.device) and narrow and inner <= INNER
 
 
 def mix_by_perceptron(
-    q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, maps: Maps, asks: bool, scale: float
-) -> Tensor:
+    q: Tensor, k: Tensor, v: Tensor, scored: tuple[Tensor, Tensor] | None, bias: Tensor | None, maps: Maps,
+    asks: bool, scale: float,
+) -> Tensor:  # fmt: skip
     """O of q, k [batch, group, head, token, key_width] and v, without a gradient; `bias` [head or 1, token, token].
 
-    Where the MLP `asks`, it is given the query too.
+    `scored`: queries and keys of the scores where they are wider; where the MLP `asks`, it is given the query too.
     """
+    wide_q, wide_k = (None, None) if scored is None else scored
     if torch.compiler.is_compiling():
-        return memory_perceptron(q, k, v, bias, *maps, asks, scale)
-    return _run(plain, q, k, v, bias, *maps, asks, scale)
+        return memory_perceptron(q, k, v, wide_q, wide_k, bias, *maps, asks, scale)
+    return _run(plain, q, k, v, wide_q, wide_k, bias, *maps, asks, scale)
 
 
 def _run(
-    wrap: Wrap, q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, first: Tensor, first_bias: Tensor,
-    middle: Tensor | None, middle_bias: Tensor | None, last: Tensor, last_bias: Tensor,
-    asks: bool, scale: float,
+    wrap: Wrap, q: Tensor, k: Tensor, v: Tensor, scored_q: Tensor | None, scored_k: Tensor | None,
+    bias: Tensor | None, first: Tensor, first_bias: Tensor, middle: Tensor | None, middle_bias: Tensor | None,
+    last: Tensor, last_bias: Tensor, asks: bool, scale: float,
 ) -> Tensor:  # fmt: skip
     batch, groups, heads, tokens, key_width = q.shape
     out = torch.empty(batch, groups, tokens, heads, v.shape[4], dtype=v.dtype, device=v.device).transpose(2, 3)
@@ -136,14 +147,15 @@ def _run(
     rows = ROWS if tokens <= ROWS else block(tokens)
     together = rows // tokens
     tiles = -(-groups // together)
+    sq, sk = q if scored_q is None else scored_q, k if scored_k is None else scored_k
     wrap(_forward)[(batch * heads * tiles,)](
-        q, k, v, wide, remembered(wrap, k, v), first, first_bias, q if middle is None else middle,
+        q, sq, sk, v, wide, remembered(wrap, k, v), first, first_bias, q if middle is None else middle,
         q if middle_bias is None else middle_bias, last, last_bias, out,
-        *q.stride()[:4], *k.stride()[:4], *v.stride()[:4], *wide.stride()[:3], *out.stride()[:4],
+        *q.stride()[:4], *sq.stride()[:4], *sk.stride()[:4], *v.stride()[:4], *wide.stride()[:3], *out.stride()[:4],
         first.stride(0), 0 if middle is None else middle.stride(0), last.stride(0),
-        groups, heads, tokens, together, tiles, scale, key_width, v.shape[4], len(first),
-        BIASED=bias is not None, ASKS=asks, DEEP=middle is not None, ROWS=rows,
-        KEY=block(key_width), VALUE=block(v.shape[4]), INNER=block(len(first)),
+        groups, heads, tokens, together, tiles, scale, key_width, sk.shape[4], v.shape[4], len(first),
+        BIASED=bias is not None, CARRIED=scored_q is not None, ASKS=asks, DEEP=middle is not None, ROWS=rows,
+        KEY=block(key_width), SCORE=block(sk.shape[4]), VALUE=block(v.shape[4]), INNER=block(len(first)),
         PRECISION=precision(q.dtype), EXACT=precision(torch.float32), num_warps=WARPS * rows // ROWS,
     )  # fmt: skip
     return out
@@ -151,8 +163,12 @@ def _run(
 
 @triton_op("rearview::memory_perceptron", mutates_args={})
 def memory_perceptron(
-    q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, first: Tensor, first_bias: Tensor,
-    middle: Tensor | None, middle_bias: Tensor | None, last: Tensor, last_bias: Tensor, asks: bool, scale: float,
+    q: Tensor, k: Tensor, v: Tensor, scored_q: Tensor | None, scored_k: Tensor | None, bias: Tensor | None,
+    first: Tensor, first_bias: Tensor, middle: Tensor | None, middle_bias: Tensor | None, last: Tensor,
+    last_bias: Tensor, asks: bool, scale: float,
 ) -> Tensor:  # fmt: skip
     """`mix_by_perceptron` as an operator that torch.compile can see into."""
-    return _run(wrap_triton, q, k, v, bias, first, first_bias, middle, middle_bias, last, last_bias, asks, scale)
+    return _run(
+        wrap_triton, q, k, v, scored_q, scored_k, bias, first, first_bias, middle, middle_bias, last, last_bias,
+        asks, scale,
+    )  # fmt: skip
