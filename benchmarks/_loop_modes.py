@@ -62,6 +62,8 @@ class Host:
     """Milliseconds of the peer's own step on an H200."""
     wanted: float | None = None
     """Milliseconds asked for there, with softmax."""
+    marks: bool = False
+    """Calendar features as four more tokens."""
 
 
 def _hosts() -> dict[str, Host]:
@@ -72,6 +74,7 @@ def _hosts() -> dict[str, Host]:
         Host("patchtst-16", "patchtst_tslib", 336, small, peer=17.05, wanted=1.5),
         Host("patchtst-128", "patchtst_tslib", 336, large, peer=15.74, wanted=4.0),
         Host("itransformer-256", "itransformer", 96, variates, peer=11.70, wanted=0.8),
+        Host("itransformer-256-calendar", "itransformer", 96, variates, peer=11.70, wanted=0.8, marks=True),
         # Batch norms, residual scores and no dropout of attention's weights: no peer was measured with these.
         Host("official-16", "patchtst", 336, small),
         Host("official-128", "patchtst", 336, large),
@@ -119,7 +122,10 @@ class Stopwatch(train.Silent):
 def measure_mode(host: Host, attention: str, mode: str, panel: Panel, asked: Asked) -> Row:
     """The row of one host with one attention in one mode."""
     which = windows(panel, host.lookback, host.horizon)
-    source = Source(panel, Scaler.fit(panel), which, host.lookback, host.horizon, device=asked.device)
+    calendar = str(panel.step) if host.marks else None
+    source = Source(
+        panel, Scaler.fit(panel), which, host.lookback, host.horizon, calendar=calendar, device=asked.device
+    )
     network = _network(host, attention, source)
     settings = train.Settings(
         epochs=1_000_000,
@@ -166,7 +172,8 @@ def train_whole(host: Host, attention: str, mode: str, folder: Path, asked: Aske
     panel = catalogue.load("ETTh1", folder)
     parts = cut(panel, catalogue.get("ETTh1"), host.lookback, host.horizon)
     which = parts.train + parts.validation
-    source = Source(panel, parts.scaler, which, host.lookback, host.horizon, device=asked.device)
+    calendar = str(panel.step) if host.marks else None
+    source = Source(panel, parts.scaler, which, host.lookback, host.horizon, calendar=calendar, device=asked.device)
     learned, selected = torch.split(torch.arange(len(which)), [len(parts.train), len(parts.validation)])
     network = _network(host, attention, source)
     settings = train.Settings(
@@ -205,18 +212,19 @@ def train_whole(host: Host, attention: str, mode: str, folder: Path, asked: Aske
 def _network(host: Host, attention: str, source: Source) -> models.Model:
     """The host with its first weights, prepared, on the source's device."""
     torch.manual_seed(0)
-    network = _build(host, ATTENTIONS[attention], source.channels).to(source.device)
+    network = _build(host, ATTENTIONS[attention], source.channels, source.mark_count).to(source.device)
     network.prepare(source.pasts(torch.arange(0, len(source), 16)).past)
     return network
 
 
-def _build(host: Host, attention: dict[str, Any], channels: int) -> models.Model:
+def _build(host: Host, attention: dict[str, Any], channels: int, marks: int = 0) -> models.Model:
     return models.create(
         host.model,
         channels=channels,
         lookback=host.lookback,
         steps=host.horizon,
         attention=attention,
+        **({"marks": marks} if marks else {}),
         **host.settings,
     )
 

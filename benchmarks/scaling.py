@@ -9,6 +9,9 @@ The sizes are those of figures 4 and 5 of the MICA paper: 7 to 600 channels at 9
 channels, 48 steps ahead. Networks have the sizes of the paper's tables (`rearview reproduce mica --table T7`). GFLOPs
 are those of one window, as the paper prints them; latency and memory are those of a batch. Memory is what is held
 beyond the network itself, at most: torch's own account on a GPU, on a CPU the tensors alive between operations.
+
+The printed costs of PatchTST leave residual scores out; the paper's own PatchTST has them, and the networks that end in
+"+residual" here.
 """
 
 import argparse
@@ -18,6 +21,7 @@ import statistics
 import time
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -44,6 +48,7 @@ MIB = 1 << 20
 WANTED = 1.5
 """How many times the latency of PatchTST its form with MICA may take at 600 channels; the paper's own: 1.9."""
 SHOWN = ("network", "channels", "lookback", "gflops", "latency_ms", "peak_mib", "preparing_seconds", "note")
+PAIR = ("patchtst", "patchtst+mica")
 NETWORKS = (
     "patchtst", "patchtst+mica", "moment+mica", "itransformer", "itransformer_t5", "crossformer", "timer_xl", "tsmixer",
     "mlp",
@@ -51,9 +56,13 @@ NETWORKS = (
 
 
 def _cases() -> dict[str, CostCell]:
-    """The networks of the figures, at the sizes of the paper's tables 5 and 7."""
+    """The networks of the figures, at the sizes of the paper's tables 5 and 7, and PatchTST with residual scores."""
     found = {network_name(cell): cell for table in ("T5", "T7") for cell in cells("mica", table)}
-    return {name: found[name] for name in NETWORKS}
+    carried = {
+        f"{name}+residual": replace(found[name], settings={**(found[name].settings or {}), "residual_scores": True})
+        for name in PAIR
+    }
+    return {**{name: found[name] for name in NETWORKS}, **carried}
 
 
 CASES = _cases()
@@ -99,7 +108,7 @@ def _measured(asked: argparse.Namespace) -> Iterator[Row]:
         for size in sorted(asked.size or SWEEPS[sweep], reverse=True):
             if asked.device == "cpu" and not asked.size and size > SMALL[sweep]:
                 continue
-            for network in asked.network or list(CASES):
+            for network in asked.network or NETWORKS:
                 if time.perf_counter() > end:
                     return
                 yield {**measure(network, sweep, size, asked), **made}
@@ -185,15 +194,17 @@ def _milliseconds(work: Callable[[], Any], device: str) -> float:
 def _compare(rows: list[Row]) -> None:
     """What is wanted beside what was seen: the price of seeing the other channels, and how it grows."""
     seen = {(row["network"], row["channels"]): row["latency_ms"] for row in rows if row["sweep"] == "channels"}
-    both = [c for c in SWEEPS["channels"] if seen.get(("patchtst", c)) and seen.get(("patchtst+mica", c))]
-    for channels in both:
-        ratio = seen["patchtst+mica", channels] / seen["patchtst", channels]
-        wanted = f" (wanted: at most {WANTED})" if channels == 600 else ""
-        print(f"PatchTST with MICA takes {ratio:.2f} times the latency of PatchTST at {channels} channels{wanted}")
-    if len(both) > 1:
-        least, most = both[-2:]
-        grown = seen["patchtst+mica", most] / seen["patchtst+mica", least]
-        print(f"from {least} to {most} channels, {most / least:.2f} times as many, it grows {grown:.2f} times")
+    for added in ("", "+residual"):
+        alone, mixed = (f"{name}{added}" for name in PAIR)
+        both = [c for c in SWEEPS["channels"] if seen.get((alone, c)) and seen.get((mixed, c))]
+        for channels in both:
+            ratio = seen[mixed, channels] / seen[alone, channels]
+            wanted = f" (wanted: at most {WANTED})" if channels == 600 else ""
+            print(f"{mixed} takes {ratio:.2f} times the latency of {alone} at {channels} channels{wanted}")
+        if len(both) > 1:
+            least, most = both[-2:]
+            grown = seen[mixed, most] / seen[mixed, least]
+            print(f"from {least} to {most} channels, {most / least:.2f} times as many, {mixed} grows {grown:.2f} times")
 
 
 def figure(rows: list[dict[str, str]]) -> str:
@@ -207,9 +218,9 @@ def figure(rows: list[dict[str, str]]) -> str:
         sizes = {(_made(row), row["network"], row[sweep]): None for row in reversed(of_sweep)}
         made = statistics.mode(made for made, *_ in sizes)
         for column, title in (("gflops", "GFLOPs"), ("latency_ms", "latency, ms"), ("peak_mib", "peak memory, MiB")):
-            lines: dict[str, dict[float, float]] = {name: {} for name in CASES}
+            lines: dict[str, dict[float, float]] = {name: {} for name in NETWORKS}
             for row in of_sweep:
-                if row[column] and (column == "gflops" or _made(row) == made):
+                if row["network"] in lines and row[column] and (column == "gflops" or _made(row) == made):
                     lines[row["network"]][float(row[sweep])] = float(row[column])
             below = words if column == "gflops" else f"{words}; {made}"
             panels.append(Panel(title, below, {name: sorted(line.items()) for name, line in lines.items()}))
