@@ -1,6 +1,7 @@
 """CAPS's kernel for short axes is its formula, outputs and gradients, and is taken where it knows all that is asked."""
 
 from copy import deepcopy
+from dataclasses import replace
 from itertools import combinations
 
 import pytest
@@ -122,6 +123,18 @@ def test_a_layer_takes_it_and_is_the_layer(settings, calls) -> None:
     found = layer.float()(x.float())
     assert calls == ["called"]
     assert (found.double() - exact).abs().max() <= CLOSE * exact.abs().max()
+
+
+@pytest.mark.parametrize("silenced", PATHS)
+def test_a_path_silenced_later_is_silent_in_the_kernel_too(silenced: PathName, calls) -> None:
+    layer, x = layer_of(7).to(DEVICE), tokens_of(7).to(DEVICE)
+    whole = layer(x)
+    layer.settings = replace(layer.settings, paths=tuple(path for path in PATHS if path != silenced))
+    exact = layer(x)
+    found = layer.float()(x.float())
+    assert calls == ["called"]
+    assert (found.double() - exact).abs().max() <= CLOSE * exact.abs().max()
+    assert (exact - whole).abs().max() > 0.01 * whole.abs().max()
 
 
 @pytest.mark.parametrize(

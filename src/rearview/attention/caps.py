@@ -288,11 +288,16 @@ class Layer(Bare):
     def _by_kernel(self, q: Tensor, k: Tensor, v: Tensor, x: Tokens) -> Heads:
         from rearview.attention.kernels.clocked import attend_clocked
 
-        p, g, clock = (None if part is None else part.flatten(0, 1) for part in self._raw(x))
-        assert clock is not None
+        paths = self.settings.paths
+        p, g, clock = self._raw(x)
+        # A path may be silenced after the layer was made, with its map still there.
+        p, g = (
+            None if part is None or path not in paths else part.flatten(0, 1)
+            for part, path in ((p, "riemann"), (g, "prefix"))
+        )
         table = None if self.rotary is None or self.rotary.table is None else self.rotary.table[:, : q.shape[-2]]
         rows = q.flatten(0, 1), k.flatten(0, 1), v.flatten(0, 1)
-        return attend_clocked(*rows, p, g, clock.squeeze(-1), table, "clock" in self.settings.paths).view(v.shape)
+        return attend_clocked(*rows, p, g, clock.flatten(0, 1).squeeze(-1), table, "clock" in paths).view(v.shape)
 
     def _turned(self, q: Tensor, k: Tensor, given: Given, found: Signals) -> tuple[Tensor, Tensor]:
         if given.bias is not None and not self.claims.takes_bias:
