@@ -116,9 +116,10 @@ def prime_lookback(folder: Path) -> str:
 
 def rbca(folder: Path) -> str:
     """PatchTST: RBCA's biases over their strength, beside softmax."""
-    plain = chosen(evidence.rows(folder, "mechanisms", "mse"), model="patchtst", attention="softmax")
+    found = evidence.rows(folder, "rbca", "mse")
+    plain = chosen([*evidence.rows(folder, "mechanisms", "mse"), *found], model="patchtst", attention="softmax")
     panels = []
-    for (dataset, horizon, training), here in grouped(evidence.rows(folder, "rbca", "mse"), _cell).items():
+    for (dataset, horizon, training), here in grouped(chosen(found, attention="rbca"), _cell).items():
         softmax = values(chosen(plain, dataset=dataset, horizon=horizon, training=training), "mse")
         panels += _strengths(here, f"{dataset}, horizon {horizon}", softmax)
     if not panels:

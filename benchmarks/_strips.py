@@ -186,7 +186,10 @@ def outside(values: Sequence[float], scale: Scale) -> str:
 def near(values: Sequence[float], centre: float, share: float) -> tuple[float, float]:
     """Ends of an axis that holds those of the values that differ from the centre by no more than this share of it.
 
-    It is at least half as wide as that, so that what hardly differs does not look as if it did.
+    It is at least half as wide as that, so that what hardly differs does not look as if it did. Where most of them
+    differ by more, it holds them all.
     """
     held = [value for value in values if abs(value - centre) <= share * abs(centre)]
+    if 2 * len(held) < len(values):
+        held = list(values)
     return reach([*held, centre * (1 - share / 4), centre * (1 + share / 4)])

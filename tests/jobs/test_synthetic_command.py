@@ -6,7 +6,7 @@ import re
 import pytest
 
 from rearview.bench import synthetic
-from rearview.bench.synthetic.row import HarmonicRow
+from rearview.bench.synthetic.row import ComponentsRow, HarmonicRow
 from rearview.cli import main
 from rearview.errors import InputError
 from rearview.jobs.synthetic import shown, synthetic_command, verdict
@@ -97,3 +97,19 @@ def test_a_later_run_that_is_shorter_does_not_take_the_place_of_the_longest(tmp_
     rows = [row("softmax", 0.1, steps=11), row("softmax", 0.3, steps=7), row("softmax", 0.2, steps=11)]
     [found] = shown(study, [synthetic.Kept(each, (), {}) for each in rows], "full", (), 1)
     assert found.row.mse == 0.2
+
+
+@pytest.mark.parametrize(("riemann", "said"), [(3.0, "all most on riemann (error 1.0000, 3.0000 without)"), (None, "")])
+def test_a_path_is_called_the_most_needed_only_beside_all_others(riemann, said):
+    facts = dict.fromkeys(ComponentsRow.columns(), 0)
+    facts |= {
+        "arm": "all/all",
+        "paths": "riemann+prefix+clock",
+        "mse": 1.0,
+        "without_prefix": 1.5,
+        "without_clock": 2.0,
+    }
+    run = synthetic.Kept(ComponentsRow(**{**facts, "without_riemann": riemann}), (), {})
+    found = verdict(synthetic.get("components"), [run])
+    assert said in found
+    assert ("rests" in found) == (riemann is not None)

@@ -150,11 +150,11 @@ def _components(rows: Sequence[Any]) -> str:
     whole = [row for row in rows if row.arm.endswith("/all")] or list(rows)
     said = []
     for row in whole:
-        lost = {path: getattr(row, f"without_{path}") for path in ("riemann", "prefix", "clock")}
-        known = {path: error for path, error in lost.items() if error is not None}
-        if known:
-            path = max(known, key=lambda each: known[each])
-            said.append(f"{row.arm.partition('/')[0]} most on {path} (error {row.mse:.4f}, {known[path]:.4f} without)")
+        lost = {path: getattr(row, f"without_{path}") for path in row.paths.split("+")}
+        # Of paths that are not all known, nobody can say which counts most.
+        if len(lost) > 1 and None not in lost.values():
+            path = max(lost, key=lambda each: lost[each])
+            said.append(f"{row.arm.partition('/')[0]} most on {path} (error {row.mse:.4f}, {lost[path]:.4f} without)")
     if not said:
         return f"{whole[0].arm} has an error of {whole[0].mse:.4f}."
     return f"With every path, the forecast rests: for {'; for '.join(said)}."
