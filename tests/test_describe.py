@@ -68,6 +68,7 @@ def test_an_experiment_is_described(capsys: pytest.CaptureFixture[str]) -> None:
     printed = capsys.readouterr().out.splitlines()
     assert printed[0] == f"rbca:S5: {experiment.title}"
     assert printed[1].startswith(f"protocol: {experiment.protocol} ")
+    assert printed[2] == "presets: official for patchtst (`rearview list presets`)"
     assert printed[-1] == f"runs: {len(experiment.cells)} a seed, made by `rearview reproduce rbca --table S5`"
     for every in experiments.every():
         assert main(["describe", every.name]) == 0

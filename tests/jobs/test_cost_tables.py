@@ -141,6 +141,7 @@ def test_rows_that_are_none_are_refused_by_the_file(tmp_path):
         ("--seeds 3", "--seeds"),
         ("--protocol clean --data-dir here", "--protocol and --data-dir"),
         ("--device cpu --train epochs=2", "--device and --train"),
+        ("--presets official", "--presets"),
         ("--workers 2 --seconds 5 --ray", "--workers and --seconds and --ray"),
     ],
 )

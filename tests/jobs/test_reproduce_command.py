@@ -1,7 +1,6 @@
 """`rearview reproduce` and `rearview bench`: what is chosen, what is tried, how long, and what is printed."""
 
 import json
-from collections import Counter
 from types import SimpleNamespace
 from typing import NamedTuple
 
@@ -10,28 +9,7 @@ import pytest
 from rearview.bench import experiments, read, sweep
 from rearview.bench.tuning import Range
 from rearview.cli import main
-from rearview.jobs import grid, reproduce, reproduce_table
-
-
-@pytest.fixture
-def swept(monkeypatch):
-    """The sweeps that a command asks for: cells, plan and options; none of them is made."""
-    asked = []
-
-    def fake(cells, plan, **options):
-        asked.append(SimpleNamespace(cells=list(cells), plan=plan, **options))
-        return []
-
-    monkeypatch.setattr(sweep, "sweep", fake)
-    monkeypatch.setattr(
-        reproduce, "_reachable", lambda experiment, chosen, data: (_chosen(experiment, chosen), Counter())
-    )
-    monkeypatch.setattr(grid, "_check_first", lambda cells, plan: None)
-    return asked
-
-
-def _chosen(experiment, chosen):
-    return [cell for cell in experiment.runs if reproduce.wanted(cell, chosen)]
+from rearview.jobs import reproduce, reproduce_table
 
 
 def refused(arguments, capsys):

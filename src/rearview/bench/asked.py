@@ -42,6 +42,8 @@ class Asked:
     lookback: int
     horizon: int
     protocol: Protocol
+    presets: str
+    """Whose published settings stand below what the caller gave."""
     seed: int
     loss: losses.Spec
     """What training minimises, with those of its settings that are no defaults."""
@@ -107,7 +109,8 @@ def ask(
     if training and not claims.trains:
         raise SettingsError(f"{model} has nothing to train; leave out training={dict(training)!r}.")
     found = catalogue.get(dataset)
-    published = preset(model, found, lookback=lookback, horizon=horizon, source=presets or declared.presets)
+    source = presets or declared.presets
+    published = preset(model, found, lookback=lookback, horizon=horizon, source=source)
     chosen = {**published.settings, **declared.settings.get(model, {}), **(settings or {})}
     calendar = _calendar(found, chosen.pop("calendar", True)) if claims.uses_marks else None
     if adapters and "adapters" in chosen:
@@ -122,6 +125,7 @@ def ask(
         lookback=lookback,
         horizon=horizon,
         protocol=declared,
+        presets=source,
         seed=seed,
         loss=losses.chosen(declared.loss if loss is None else loss),
         adapters=standing,

@@ -8,7 +8,7 @@ from typing import Any
 
 from rearview.bench import experiments, labelled_compare, published
 from rearview.bench.boards import Board, Entry, Score, once
-from rearview.bench.candidates import Candidate, candidates
+from rearview.bench.candidates import Candidate, candidates, suffix
 from rearview.bench.compare import as_asked, compare, judged, own
 from rearview.bench.experiments import Cell, Experiment, LabelledCell
 from rearview.bench.kinds import FORECASTING, Task
@@ -171,7 +171,7 @@ def _beside(experiment: Experiment, group: tuple[str, list[Row]]) -> list[Beside
         assert one.number is not None
         assert one.mean is not None
         score = Score(one.mean, one.std, len(one.rows))
-        label, protocol = name or one.cell.label, rows[0].protocol
+        label, protocol = name or f"{one.cell.label}{suffix(one.apart)}", rows[0].protocol
         found.append(Beside(one.number, protocol, label, one.rows, score, one.difference, one.verdict, one.shortfall))
     return found
 

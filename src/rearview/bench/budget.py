@@ -11,6 +11,9 @@ from typing import Any
 
 from rearview.bench.identity import budget_of, parsed, searched, training_of
 
+TRAINING = ("epochs", "batch", "updates_per_epoch", "windows_per_epoch", "patience")
+"""The settings of a training that its budget is made of."""
+
 
 @dataclass(frozen=True, slots=True)
 class Budget:

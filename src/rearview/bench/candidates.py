@@ -126,7 +126,7 @@ def _named(row: Any, dataset: str, facets: Mapping[str, Any], shown: set[str]) -
     label = " + ".join([*parts, *_around(row)])
     outer = {key: facets[key] for key in facets if key in shown and key != "lookback" and key[:10] != "attention "}
     differences = told(outer)
-    label += _suffix(differences)
+    label += suffix(differences)
     name = f"{label}, lookback={row.lookback}" if "lookback" in shown else label
     return Candidate(label, name, dataset, differences)
 
@@ -148,26 +148,34 @@ def in_short(row: Any) -> str:
 def particulars(row: Row) -> str:
     """What a row has beside network and mechanism: adapters, whatever its protocol would not have by itself, and the
     outcome of a search; empty: nothing."""
-    facets, usual = facets_of(row), facets_of(_as_usual(row))
-    found = {key: value for key, value in facets.items() if key[:10] != "attention " and value != usual.get(key)}
-    if "calendar" in found:
-        found["calendar"] = bool(row.calendar)
+    found = unlike(row)
     named = {key: found[key] for key in sorted(found, key=lambda key: key != "loss")}
-    differences = (word.removeprefix("training ") for word in told(named))
-    return ", ".join([*_around(row), *differences, *_outcome(row)])
+    return ", ".join([*_around(row), *shortly(named), *_outcome(row)])
 
 
-def _as_usual(row: Row) -> Row:
+def unlike(row: Row, presets: str | None = None) -> dict[str, Any]:
+    """What of a row, mechanism and adapters aside, its protocol would not have by itself with these presets (its own
+    unless given)."""
+    facets, usual = facets_of(row), facets_of(_as_usual(row, presets))
+    found = {key: value for key, value in facets.items() if key[:10] != "attention " and value != usual.get(key)}
+    return found | ({"calendar": bool(row.calendar)} if "calendar" in found else {})
+
+
+def _as_usual(row: Row, presets: str | None) -> Row:
     """The row as its protocol has it where no settings are given; as it is where that is not known any more."""
     try:
-        return replace(row, **usual(row.dataset, row.model, row.lookback, row.horizon, row.attention, row.protocol))
+        run = (row.dataset, row.model, row.lookback, row.horizon, row.attention, row.protocol)
+        return replace(row, **usual(*run, presets))
     except SettingsError:
         return row
 
 
 @cache
-def usual(dataset: str, model: str, lookback: int, horizon: int, attention: str, protocol: str) -> dict[str, Any]:
-    """The columns of settings that a run has where none are given; what is not known any more is refused."""
+def usual(
+    dataset: str, model: str, lookback: int, horizon: int, attention: str, protocol: str, presets: str | None
+) -> dict[str, Any]:
+    """The columns of settings that a run has under presets (None: the protocol's) where no settings are given; what is
+    not known any more is refused."""
     from rearview.bench.asked import ask
 
     asked = ask(
@@ -180,6 +188,7 @@ def usual(dataset: str, model: str, lookback: int, horizon: int, attention: str,
         protocol=protocol,
         settings=None,
         training=None,
+        presets=presets,
     )
     settled = asked.configuration("")
     return {column: settled[column] for column in ("calendar", "settings", "training", "loss")}
@@ -215,7 +224,13 @@ def told(settings: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(f"{key}={spoken(value) if isinstance(value, Mapping) else value}" for key, value in settings.items())
 
 
-def _suffix(differences: Sequence[str]) -> str:
+def shortly(facets: Mapping[str, Any]) -> tuple[str, ...]:
+    """Facets in words, one by one, without saying of which of them the training is."""
+    return tuple(word.removeprefix("training ") for word in told(facets))
+
+
+def suffix(differences: Sequence[str]) -> str:
+    """A few differences as they follow a name, the others by their number and a short checksum."""
     if not differences:
         return ""
     shown = list(differences)

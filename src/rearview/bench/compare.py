@@ -4,6 +4,9 @@ Two numbers agree when they differ by no more than the larger of 2 % of the prin
 mean over seeds, and then the verdict is "reproduced"; else "better" or "worse" (ours against theirs). "not comparable"
 where the printed cell is doubtful. A verdict on runs that were trained for less than the paper's own, or chosen from
 fewer settings, carries that with it: such a run can't refute a number.
+
+A run stands beside a number where data set, look-back, horizon, network, mechanism, loss and adapters are the number's.
+Its other settings may be any; those that are not the published ones which the number rests on are named with it.
 """
 
 import json
@@ -17,7 +20,7 @@ import numpy as np
 
 from rearview.bench import budget, protocols
 from rearview.bench.boards import Score, failed, once
-from rearview.bench.candidates import usual
+from rearview.bench.candidates import shortly, unlike, usual
 from rearview.bench.experiments import Cell, Experiment, LabelledCell
 from rearview.bench.identity import identity, loss_of, searched, with_defaults
 from rearview.bench.published import Number
@@ -32,6 +35,13 @@ RULE = (
     "ours was trained for less than the paper's own settings allow, or chosen from fewer of them (narrower search), so "
     "being worse refutes nothing"
 )
+OTHERWISE = (
+    "a run stands beside a number by data set, look-back, horizon, network, mechanism, loss and adapters; those of its "
+    "other settings that are not as the table's presets have them follow its name"
+)
+
+_TOLD_BESIDE = ("loss", *(f"training {key}" for key in budget.TRAINING))
+"""What a comparison has words for elsewhere: a cell's own loss, and what bears on the budget."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +66,8 @@ class Comparison:
     chance: float | None = None
     """What guessing gets by the same measure, where that is more than nothing: mean over seeds."""
     apart: tuple[str, ...] = ()
-    """What sets these runs of a cell of classification or detection apart from others of it."""
+    """Settings that are not the published ones which a forecasting error rests on, budgets aside; in classification and
+    detection what sets these runs of a cell apart from others of it."""
 
     @property
     def count(self) -> int:
@@ -239,18 +250,24 @@ def _comparison(
     values = [value(row, metric, experiment.paper == "mica") for row in rows]
     mean = float(np.mean(values)) if values else None
     std = float(np.std(values, ddof=1)) if len(values) > 1 else None
-    short = [] if number is None or not rows else [_shortfall(experiment.protocol, rows), _narrower(cell, rows, made)]
-    return Comparison(cell, number, metric, rows, mean, std, broken, ", ".join(filter(None, short)))
+    short = [] if number is None or not rows else [_shortfall(cell, experiment, rows), _narrower(cell, rows, made)]
+    apart = _otherwise(rows[0], cell.presets) if rows else ()
+    return Comparison(cell, number, metric, rows, mean, std, broken, ", ".join(filter(None, short)), apart=apart)
 
 
-def _shortfall(protocol: str, rows: Sequence[Row]) -> str:
+def _shortfall(cell: Cell, experiment: Experiment, rows: Sequence[Row]) -> str:
     """How much less our rows were trained than the paper trains; empty where its training is not known any more."""
-    row = rows[0]
+    row, protocol, presets = rows[0], experiment.protocol, cell.presets
     try:
-        found = usual(row.dataset, row.model, row.lookback, row.horizon, row.attention, protocol)
+        found = usual(row.dataset, row.model, row.lookback, row.horizon, row.attention, protocol, presets)
     except SettingsError:
         return ""
     return budget.shortfall(rows, json.loads(found["training"]), row.train_windows)
+
+
+def _otherwise(row: Row, presets: str | None) -> tuple[str, ...]:
+    """The settings of a row that are not those of the presets, in words, but for what is told beside."""
+    return shortly({key: value for key, value in unlike(row, presets).items() if key not in _TOLD_BESIDE})
 
 
 def _narrower(cell: Cell, rows: Sequence[Row], made: Sequence[Row]) -> str:

@@ -1,9 +1,10 @@
 """Experiments as data: each table of a paper, and what none of them asks, as cells that can be run.
 
-One YAML file a paper says which protocol and whose presets it goes by and names its tables. The cells of a table are
-read off the paper's own numbers, so every number stands beside the run that it compares with; what a paper shows in a
-figure only is a grid in the file. Runs of classification and detection have cells of another kind, and so have tables
-of what networks cost, of which nothing is run: the file says at which sizes their networks are built.
+One YAML file a paper says which protocol and whose presets it goes by and names its tables, some of which rest on other
+presets. The cells of a table are read off the paper's own numbers, so every number stands beside the run that it
+compares with: one that is quoted from another paper beside a run with what the network's own authors published. What a
+paper shows in a figure only is a grid in the file. Runs of classification and detection have cells of another kind, and
+so have tables of what networks cost, of which nothing is run: the file says at which sizes their networks are built.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,7 +14,7 @@ from importlib import resources
 from itertools import product
 from typing import Any
 
-from rearview.bench import protocols, published
+from rearview.bench import presets, protocols, published
 from rearview.bench.published import Kind, Number
 from rearview.bench.tuning import Tuning
 from rearview.errors import SettingsError, did_you_mean
@@ -44,6 +45,8 @@ class Cell:
     """Of the network, on top of those that all cells of a sweep have."""
     training: Mapping[str, Any] = field(default_factory=dict)
     """The same of the training."""
+    presets: str | None = None
+    """Whose published settings it has, unless a sweep names others; None: the protocol's."""
     numbers: tuple[Number, ...] = field(default=(), compare=False)
 
     @property
@@ -111,6 +114,7 @@ class Experiment:
     title: str
     protocol: str
     presets: str
+    """Whose published settings its runs have, those beside numbers quoted from another paper aside."""
     cells: tuple[Cell, ...]
     """Forecasting runs."""
     kinds: Mapping[Kind, int]
@@ -130,6 +134,15 @@ class Experiment:
     def runs(self) -> tuple[Cell | LabelledCell, ...]:
         """What there is to run, whatever the task."""
         return self.labelled or self.cells
+
+    def settings(self) -> str:
+        """Whose published settings which of its forecasting runs have, in words."""
+        told: dict[str, dict[str, None]] = {self.presets: {}}
+        for cell in self.cells:
+            quoted = cell.presets != self.presets
+            source = presets.source_of(cell.model, cell.presets or presets.OFFICIAL)
+            told.setdefault(source, {})[f"{cell.label} (quoted)" if quoted else cell.model] = None
+        return "; ".join(f"{source} for {', '.join(arms)}" for source, arms in told.items() if arms)
 
 
 def papers() -> list[str]:
@@ -164,14 +177,15 @@ def get(paper: str, table: str) -> Experiment:
     grid = chosen.get("grid")
     task = chosen.get("task", protocols.FORECASTING)
     forecasts, labelled = task == protocols.FORECASTING, task in (protocols.CLASSIFICATION, protocols.DETECTION)
-    protocol = chosen.get("protocol", facts["protocol"])
+    protocol, source = (chosen.get(key, facts[key]) for key in ("protocol", "presets"))
+    cells = _grid(grid, source) if grid else _cells(numbers, facts, source, chosen.get("search", ()))
     return Experiment(
         paper,
         table,
         chosen["title"],
         protocol,
-        facts["presets"],
-        tuple(_grid(grid) if grid else _cells(numbers, facts, chosen.get("search", ()))) if forecasts else (),
+        source,
+        tuple(cells) if forecasts else (),
         {kind: sum(n.kind == kind for n in numbers) for kind in dict.fromkeys(n.kind for n in numbers)},
         task,
         tuple(_labelled_grid(grid, protocol) if grid else _labelled(numbers, task)) if labelled else (),
@@ -217,7 +231,9 @@ def _file(paper: str) -> Mapping[str, Any]:
     return yaml.safe_load(resources.files(_FOLDER).joinpath(f"{paper}.yaml").read_text(encoding="utf-8"))
 
 
-def _cells(numbers: list[Number], facts: Mapping[str, Any], search: Sequence[Mapping[str, Any]]) -> Iterator[Cell]:
+def _cells(
+    numbers: list[Number], facts: Mapping[str, Any], source: str, search: Sequence[Mapping[str, Any]]
+) -> Iterator[Cell]:
     """A cell for each run that some of the numbers compare with, in the order of the paper."""
     lookbacks = facts.get("lookbacks", {})
     gathered: dict[tuple[Any, ...], list[Number]] = {}
@@ -236,6 +252,7 @@ def _cells(numbers: list[Number], facts: Mapping[str, Any], search: Sequence[Map
             attention=first.attention if isinstance(first.attention, Mapping) else None,
             loss=_loss(first, facts.get("losses", {})),
             adapters=tuple(first.around.get("adapters", ())),
+            presets=presets.OFFICIAL if all(number.quoted for number in same) else source,
             numbers=tuple(same),
         )
         yield from _searched(cell, search) if _chosen(first) else (cell,)
@@ -276,10 +293,10 @@ def _chosen(number: Number) -> bool:
     return number.variant == "rbca_best" or ("best of" in number.setting and number.variant.startswith("rbca"))
 
 
-def _grid(grid: Mapping[str, list[Any]]) -> Iterator[Cell]:
+def _grid(grid: Mapping[str, list[Any]], source: str) -> Iterator[Cell]:
     axes = ("dataset", "horizon", "lookback", "model", "attention")
     for dataset, horizon, lookback, model, attention in product(*(grid[axis] for axis in axes)):
-        yield Cell(dataset, lookback, horizon, model, _spec(attention))
+        yield Cell(dataset, lookback, horizon, model, _spec(attention), presets=source)
 
 
 def _spec(attention: str | Mapping[str, Any]) -> Mapping[str, Any]:

@@ -52,18 +52,19 @@ class Protocol:
         told = [f"{self.name}: {self.summary}"]
         for task, habits in self.habits.items():
             told += ["", f"{task}:", *(f"- {habit}" for habit in habits)]
-            told += self._fields() if task == FORECASTING else []
+            if task == FORECASTING:
+                told += self._fields(f"{self.presets} presets unless a table or --presets has others")
         return told
 
-    def told(self, task: str) -> str:
-        """What it does in a task, a sentence after another, as a row keeps it."""
-        facts = [f"{fact[0].upper()}{fact[1:]}." for fact in self._fields()] if task == FORECASTING else []
-        return " ".join([*self.habits[task], *facts])
+    def told(self, task: str, presets: str | None = None) -> str:
+        """What it does in a task, a sentence after another, as a row keeps it; `presets` if others than its own."""
+        fields = self._fields(f"{presets or self.presets} presets") if task == FORECASTING else []
+        return " ".join([*self.habits[task], *(f"{fact[0].upper()}{fact[1:]}." for fact in fields)])
 
-    def _fields(self) -> list[str]:
-        """What the runner of forecasts reads."""
+    def _fields(self, source: str) -> list[str]:
+        """What the runner of forecasts reads; `source`: whose settings, in words."""
         facts = [
-            f"scale of the errors: {self.scale}; loss: {self.loss}; settings: {self.presets} presets",
+            f"scale of the errors: {self.scale}; loss: {self.loss}; settings: {source}",
             f"dropped: {self._dropped()}",
         ]
         if self.training:
@@ -197,7 +198,8 @@ _ALL = (
                 _MEANS,
                 "Mask, alpha and look-back are picked by the test error in the paper's tables: not repeated, they are "
                 "chosen on validation here.",
-                "Table 1 needs a weight decay that is not in the release; tables S5 to S8 are the release's.",
+                "Tables 1 and S9 need a weight decay that is not in the release (presets rbca); tables S5 to S8 and "
+                "S10 are the release's.",
                 _POOLED,
             ),
         },
@@ -220,6 +222,8 @@ _ALL = (
                 "Gradients are clipped while still scaled by the loss scaler, which clips nearly all of them: not "
                 "repeated, the norm is clipped at 1.",
                 "The rotation is no rotation and path 2 is dead at late positions (clip and epsilons of the release).",
+                "The text has other widths and weight decays than the release (presets caps), and table 4 counts its "
+                "widths.",
                 _TIES,
                 _POOLED,
             ),

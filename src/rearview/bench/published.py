@@ -64,6 +64,11 @@ class Number:
         """Whether the cell was hard to read or is odd in the paper itself."""
         return any(mark in self.note for mark in DOUBTS)
 
+    @property
+    def quoted(self) -> bool:
+        """Whether the paper took it from another one, whose settings it rests on."""
+        return "quoted" in self.note
+
 
 MODELS = {
     "PatchTST": "patchtst",

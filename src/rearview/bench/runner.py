@@ -124,7 +124,7 @@ def run(
         commit=code,
         **trial.test(fitted),
         **measure.training_facts(fitted.history),
-        habits=chosen.protocol.told(FORECASTING),
+        habits=chosen.protocol.told(FORECASTING, chosen.presets),
         peak_memory_bytes=memory.read(),
         total_seconds=time.perf_counter() - started + fitted.earlier_seconds,
         created=datetime.now(UTC).isoformat(timespec="seconds"),

@@ -35,7 +35,7 @@ class Plan:
     seeds: tuple[int, ...] = (0,)
     protocol: str = "clean"
     presets: str | None = None
-    """Whose published settings; None: the protocol's."""
+    """Whose published settings, whatever a cell says; None: those of the cell, or else of the protocol."""
     data_dir: Path | None = None
     device: str = "auto"
     settings: Mapping[str, Any] | None = None
@@ -49,7 +49,7 @@ class Plan:
             **cell.arguments(),
             "seed": seed,
             "protocol": self.protocol,
-            "presets": self.presets,
+            "presets": self.presets or cell.presets,
             "data_dir": self.data_dir,
             "device": self.device,
             "settings": {**(self.settings or {}), **cell.settings} or None,

@@ -121,6 +121,7 @@ def reproduce(
     attention: str | None = None,
     seeds: int = 1,
     protocol: str | None = None,
+    presets: str = "",
     data_dir: Path | None = None,
     results: Path = Path("results.csv"),
     device: str = "auto",
@@ -152,6 +153,8 @@ def reproduce(
         attention: One mechanism.
         seeds: How many seeds.
         protocol: Default: the paper's own; clean is ours.
+        presets: Whose published settings. See `rearview list presets`; default: those that the table's numbers rest on,
+            which `rearview describe rbca:T1` tells.
         data_dir: Where the data sets lie; default: the folder that REARVIEW_DATA names, or ./data.
         results: CSV file for the rows; what it holds already is not run again. Of a whole paper, rows of classification
             and detection go to files of their own beside it (results-classification.csv).
@@ -172,7 +175,8 @@ def reproduce(
         raise UsageError(f"--seeds is {seeds}; it must be at least 1.")
     if paper in NAMES:
         unused = {"--table": table, "--dataset": dataset, "--horizon": horizon, "--model": model}
-        given = [flag for flag, value in {**unused, "--protocol": protocol, "--data-dir": data_dir}.items() if value]
+        others = {"--protocol": protocol, "--presets": presets, "--data-dir": data_dir}
+        given = [flag for flag, value in {**unused, **others}.items() if value]
         if given:
             raise UsageError(f"{paper} is a synthetic study and takes no {' or '.join(given)}.")
         from rearview.jobs.synthetic import synthetic_command
@@ -195,6 +199,7 @@ def reproduce(
         results=results,
         seeds=seeds,
         protocol=protocol,
+        presets=presets or None,
         data_dir=data_dir,
         device=device,
         training=pairs(training, "--train") or None,

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from rearview.errors import InputError, SettingsError, did_you_mean
+from rearview.errors import InputError, SettingsError, UsageError, did_you_mean
 from rearview.jobs.chosen import Chosen, matching, wanted
 from rearview.jobs.reproduce_table import compared
 
@@ -18,6 +18,7 @@ def reproduce_command(
     results: Path,
     seeds: int,
     protocol: str | None,
+    presets: str | None,
     data_dir: Path | None,
     device: str,
     training: dict[str, Any] | None,
@@ -38,7 +39,8 @@ def reproduce_command(
     if not any(cost_tables.parts(experiment) for experiment in found):
         raise SettingsError(_elsewhere(found))
     asked = matching(found, chosen)
-    refuse_training(asked, _given(seeds, protocol, data_dir, device, training, workers, seconds, over))
+    refuse_training(asked, _given(seeds, protocol, presets, data_dir, device, training, workers, seconds, over))
+    _check_presets(presets, asked)
     places = _places(results, asked)
     if only_compare and places and not any(place.exists() for place in places.values()):
         raise InputError(f"There is no results file {results} to compare; name one with --results.")
@@ -54,6 +56,7 @@ def reproduce_command(
         declared = protocols.get(protocol or experiment.protocol)
         kinds.rows_of(task, place)
         show([f"{experiment.name}: {experiment.title}", f"protocol {declared.name}: {declared.summary}"])
+        show(_presets_lines(experiment, None if only_compare else presets))
         if only_compare:
             cells, out_of_reach = _to_compare(experiment, chosen, place)
         else:
@@ -69,7 +72,7 @@ def reproduce_command(
                 results=place,
                 seeds=tuple(range(experiment.first_seed, experiment.first_seed + seeds)),
                 protocol=declared.name,
-                presets=experiment.presets,
+                presets=presets,
                 data_dir=data_dir,
                 device=device,
                 training=training,
@@ -88,6 +91,7 @@ def reproduce_command(
 def _given(
     seeds: int,
     protocol: str | None,
+    presets: str | None,
     data_dir: Path | None,
     device: str,
     training: Mapping[str, Any] | None,
@@ -99,6 +103,7 @@ def _given(
     return {
         "--seeds": seeds != 1,
         "--protocol": protocol is not None,
+        "--presets": presets is not None,
         "--data-dir": data_dir is not None,
         "--device": device != "auto",
         "--train": bool(training),
@@ -106,6 +111,28 @@ def _given(
         "--seconds": seconds is not None,
         "--ray": over == "ray",
     }
+
+
+def _check_presets(presets: str | None, asked: Sequence[Any]) -> None:
+    """Refuse presets that nobody has, and any where no network is trained to forecast."""
+    from rearview.bench import presets as known
+
+    if presets is None:
+        return
+    known.entries(presets)
+    if not any(experiment.cells for experiment in asked):
+        names = " and ".join(experiment.name for experiment in asked)
+        raise UsageError(f"{names}: presets are settings of networks that forecast; leave out --presets.")
+
+
+def _presets_lines(experiment: Any, presets: str | None) -> list[str]:
+    """Whose settings the numbers of a table rest on, and whose its runs get instead where others are asked for."""
+    if not experiment.cells:
+        return []
+    return [
+        f"presets: {experiment.settings()}",
+        *([f"presets of these runs, as asked for: {presets}"] if presets else []),
+    ]
 
 
 def _places(results: Path, asked: Sequence[Any]) -> dict[str, Path]:

@@ -35,7 +35,8 @@ def compared(experiment: Any, cells: Sequence[Any], rows: Sequence[Any], protoco
     tally = [f"{count} {verdict}" for verdict, count in counts.items()]
     if short := sum(bool(one.shortfall) for one in found):
         tally.append(f"{short} of them with a smaller budget than the paper's")
-    rule = [compare.RULE, CHANCE] if guessed else [compare.RULE]
+    otherwise = not experiment.labelled and any(one.apart for one in found)
+    rule = [compare.RULE, *([compare.OTHERWISE] if otherwise else []), *([CHANCE] if guessed else [])]
     return [*text, "", *([", ".join(tally)] if tally else []), *rule, *_waiting(found, rows), ""]
 
 

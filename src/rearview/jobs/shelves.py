@@ -167,6 +167,7 @@ def _experiment_lines(experiment: Any) -> list[str]:
     lines = [
         f"{experiment.name}: {experiment.title}",
         f"protocol: {experiment.protocol} (`rearview describe protocol:{experiment.protocol}`)",
+        *([f"presets: {experiment.settings()} (`rearview list presets`)"] if experiment.cells else []),
         f"task: {experiment.task}",
         f"published numbers: {', '.join(f'{count} {kind}' for kind, count in experiment.kinds.items()) or 'none'}",
     ]

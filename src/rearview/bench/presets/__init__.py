@@ -95,6 +95,11 @@ def lines(source: str) -> list[str]:
     return told
 
 
+def source_of(model: str, source: str) -> str:
+    """The source that has a word on a network, where `source` is asked for: itself, or the official ones below it."""
+    return source if model in entries(source) else OFFICIAL
+
+
 def preset(model: str, dataset: Dataset, *, lookback: int, horizon: int, source: str = OFFICIAL) -> Preset:
     """The published settings of a model for a data set, or those the field uses most where none are published."""
     if model in ("seasonal_naive", "autoets"):

@@ -1,0 +1,154 @@
+"""Whose published settings each table of a paper rests on, and runs with others beside its numbers."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from small import HORIZON, LOOKBACK, row
+
+from rearview import bench
+from rearview.bench import beside, experiments, presets, published
+from rearview.bench.asked import ask
+from rearview.bench.compare import compare
+from rearview.bench.experiments import Cell
+from rearview.bench.failed import settled
+from rearview.bench.sweep import Plan, sweep
+
+PLAN = Plan(results=Path("rows.csv"))
+
+
+def cell(table: str, model: str, attention: str | None, dataset: str = "ETTh1", paper: str = "rbca") -> Cell:
+    """The first one at horizon 96."""
+    return next(
+        one
+        for one in experiments.get(paper, table).cells
+        if (one.dataset, one.model, one.horizon) == (dataset, model, 96)
+        and (one.attention or {}).get("name") == attention
+    )
+
+
+def trained(one: Cell, plan: Plan = PLAN) -> dict:
+    return json.loads(settled(plan.arguments(one, 0))["training"])
+
+
+def test_every_table_goes_by_the_presets_that_its_numbers_rest_on():
+    found = {one.name: one.presets for one in experiments.every() if one.paper in ("rbca", "caps") and one.cells}
+    assert found == {
+        "rbca:T1": "rbca", "rbca:S4": "rbca", "rbca:S5": "official", "rbca:S6": "official", "rbca:S7": "official",
+        "rbca:S8": "official", "rbca:S9": "rbca", "rbca:S10": "official", "caps:T1": "caps", "caps:T2": "caps",
+        "caps:T3": "caps", "caps:T5": "caps", "caps:T6": "caps", "caps:T7": "caps",
+    }  # fmt: skip
+
+
+def printed(table: str, *variants: str) -> dict[tuple, float]:
+    """The smallest number of some variants, by place and metric; of numbers with a look-back, at each by itself."""
+    found: dict[tuple, float] = {}
+    for number in published.of("rbca", table):
+        if number.kind == "forecast" and number.variant in variants:
+            place = (number.dataset, number.horizon, number.metric, number.lookback)
+            found[place] = min(number.value, found.get(place, number.value))
+    return found
+
+
+def test_what_the_recency_bias_prints_tells_which_of_its_tables_are_of_one_training():
+    best, again = printed("T1", "rbca_best"), printed("S9", "rbca_best")
+    assert again
+    assert again.items() <= best.items()  # table S9 has the numbers of table 1,
+    released = [printed(f"S{place}", "rbca_pl", "rbca_spl", "rbca_bw1", "rbca_bw2") for place in (5, 6, 7, 8)]
+    lowest = min(values.get(("ETTh1", 96, "mse", lookback), 1.0) for values in released for lookback in (336, 512))
+    assert best["ETTh1", 96, "mse", None] < lowest  # which no table of the release reaches,
+    constant = {
+        (n.dataset, n.horizon, n.metric, n.lookback): n.value
+        for n in published.of("rbca", "S10")
+        if "constant" in n.setting
+    }
+    assert constant
+    assert constant.items() <= printed("S5", "rbca_pl").items()  # and table S10 has those of S5
+
+
+def test_a_run_gets_the_settings_of_its_table():
+    assert trained(cell("T1", "patchtst", "rbca"))["weight_decay"] == 1.0
+    assert trained(cell("S5", "patchtst", "rbca"))["weight_decay"] == 0.0
+    assert trained(cell("S4", "transformer", "rbca"))["patience"] is None
+    widths = {
+        dataset: json.loads(settled(PLAN.arguments(cell("T5", "caps_net", "caps", dataset, "caps"), 0))["settings"])
+        for dataset in ("ETTh1", "ETTm1")
+    }
+    assert [one["width"] for one in widths.values()] == [16, 128]
+
+
+def test_a_network_that_presets_do_not_name_has_the_official_ones():
+    other = cell("T5", "itransformer", None, paper="caps")
+    assert other.presets == "caps"
+    assert presets.source_of("itransformer", "caps") == presets.source_of("nosuch", "caps") == "official"
+    assert trained(other) == trained(replace(other, presets="official"))
+    assert experiments.get("caps", "T5").settings().startswith("caps for caps_net; official for ")
+
+
+def test_a_quoted_number_rests_on_what_the_authors_of_the_network_published():
+    for table in ("T1", "S9"):
+        experiment = experiments.get("rbca", table)
+        quoted = [one for one in experiment.cells if one.numbers and all(number.quoted for number in one.numbers)]
+        assert quoted
+        assert {one.presets for one in quoted} == {"official"}
+        assert {one.presets for one in experiment.cells if one not in quoted} == {"rbca"}
+        assert "official for patchtst + softmax (quoted)" in experiment.settings()
+    assert trained(cell("T1", "patchtst", "softmax"))["weight_decay"] == 0.0
+
+
+def test_presets_of_a_sweep_go_before_those_of_its_cells():
+    one = cell("T1", "patchtst", "rbca")
+    assert trained(one, replace(PLAN, presets="official")) == trained(replace(one, presets="official"))
+    assert trained(one, replace(PLAN, presets="toa"))["betas"] == [0.9, 0.95]
+
+
+def made(source: str, **changes: object):
+    """A row of the causal mask alone on ETTh1 at horizon 96."""
+    asked = ask(
+        "ETTh1", "patchtst", lookback=336, horizon=96, attention={"name": "rbca", "bias": "causal"}, seed=0,
+        protocol="clean", settings=None, training=changes.pop("training", None), presets=source,
+    )  # fmt: skip
+    return row(**{**asked.configuration("0f"), "mse": 0.4, "mae": 0.4, "epochs": 100, "train_windows": 8209, **changes})
+
+
+OFFICIAL = ("learning_rate=0.0001", "optimiser=adam", "weight_decay=0.0", "decay_all=True")
+
+
+def test_runs_with_other_settings_stand_beside_a_number_and_are_told_apart():
+    experiment = experiments.get("rbca", "S9")
+    rows = [made("rbca"), made("official"), made("official", seed=1)]
+    found = [one for one in compare(experiment, rows, "clean") if one.rows and one.metric == "mse"]
+    assert [(one.apart, one.count) for one in found] == [((), 1), (OFFICIAL, 2)]
+    wider = made("rbca", settings='{"width":64}')
+    [one, _] = [one for one in compare(experiment, [wider], "clean") if one.rows]
+    assert "width=64" in one.apart
+    [label] = {one.label for one in beside.forecasts(rows[1:]) if one.table == "rbca:S9"}
+    shown, _, others = label.partition(", 1 more (")
+    assert (shown, bool(others)) == (", ".join(["patchtst + rbca(bias=causal)", *OFFICIAL[:3]]), True)
+
+
+@pytest.mark.parametrize(
+    ("source", "training", "ran", "told"),
+    [
+        ("rbca", {}, 100, ""),
+        ("rbca", {"epochs": 30}, 30, "30 of 100 epochs"),
+        ("rbca", {"patience": 20}, 40, "patience 20 instead of any"),
+        ("official", {}, 100, ""),
+    ],
+)
+def test_a_smaller_budget_is_one_beside_the_tables_own_presets(source, training, ran, told):
+    one = made(source, training=training, epochs=ran)
+    found = [each for each in compare(experiments.get("rbca", "S9"), [one], "clean") if each.rows]
+    assert {each.shortfall for each in found} == {told}
+    assert {each.apart for each in found} == {() if source == "rbca" else OFFICIAL}
+
+
+def test_a_row_says_whose_settings_it_has(folder):
+    plan = Plan(results=folder / "rows.csv", data_dir=folder, device="cpu", training={"epochs": 1, "batch": 64})
+    one = Cell("Small", LOOKBACK, HORIZON, "dlinear", None, presets="rbca")
+    sweep([one], plan)
+    sweep([replace(one, horizon=HORIZON + 1)], replace(plan, presets="tslib"))
+    sweep([replace(one, presets=None)], replace(plan, protocol="published:toa"))
+    told = [made.habits.partition("settings: ")[2].partition(".")[0] for made in bench.read(plan.results)]
+    assert told == ["rbca presets", "tslib presets", "toa presets"]
