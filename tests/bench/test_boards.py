@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from small import row
 
-from rearview.bench import beside, experiments, kinds, results, standings
+from rearview.bench import beside, experiments, kinds, results
 from rearview.bench.asked import ask, mechanism
-from rearview.bench.boards import boards, failed, once
+from rearview.bench.boards import boards, failed, once, repeats
 from rearview.bench.candidates import candidates, in_short, particulars
 from rearview.bench.classification_row import ClassificationRow
 from rearview.bench.compare import compare
@@ -125,6 +125,34 @@ def test_a_run_made_again_counts_once_and_a_failure_until_it_is_made_good():
     assert [one.seed for one in failed(rows)] == [9]
 
 
+def test_of_a_run_made_again_the_latest_counts_whatever_the_order_of_files():
+    rows = [
+        row(mse=1.0, created="2026-03-02T03:04:05+00:00"),
+        row(mse=2.0, created="2026-03-02T01:04:05-03:00"),  # an hour later, in another zone
+        row(mse=3.0, created="2026-01-02T03:04:05+00:00"),
+        row(mse=4.0, created="some time"),
+    ]
+    assert [one.mse for one in once(rows)] == [2.0]
+    assert [one.mse for one in once(rows[::-1])] == [2.0]
+    assert [one.mse for one in once([row(mse=4.0, created=""), row(mse=5.0, created="")])] == [5.0]
+    lost = [replace(one, status="failed", problem=str(one.mse)) for one in rows]
+    assert [one.problem for one in failed(lost)] == ["2.0"]
+
+
+def test_runs_made_more_than_once_tell_how_far_apart_they_came_out():
+    later = {"created": "2026-03-02T03:04:05+00:00"}
+    rows = [row(mse=1.0), row(mse=1.1, **later), row(mse=1.05, created=""), row(seed=9, mse=2.0)]
+    rows += [row(horizon=14, mse=3.0), row(horizon=14, mse=3.0), row(horizon=14, mse=3.03, **later)]
+    found = repeats(FORECASTING, rows)
+    assert (found.count, found.spare) == (2, 3)
+    assert found.share == pytest.approx(10)
+    assert found.widest == (rows[0], rows[1])
+    # One row in two files is one run, and what has no number is no distance.
+    assert repeats(FORECASTING, [row(), row()]).count == 0
+    nothing = repeats(FORECASTING, [row(), row(mse=math.nan, **later)])
+    assert (nothing.count, nothing.widest, nothing.share) == (1, None, 0.0)
+
+
 def test_boards_hold_means_and_spreads_the_best_first():
     rows = [row(seed=seed, mse=value, train_seconds=10.0 + seed) for seed, value in enumerate((1.0, 2.0, 6.0))]
     rows += [row(model="dlinear", attention="", mse=2.5), row(horizon=14, mse=0.5)]
@@ -152,88 +180,19 @@ def test_a_run_that_diverged_is_counted_but_not_averaged():
 def test_errors_are_on_the_scale_that_the_protocol_reports():
     (board,) = boards(FORECASTING, [row(protocol="published:mica", original_mse=31.0, original_mae=5.0)])
     assert board.entries[0].scores["mse"].mean == 31.0
+    assert board.entries[0].score == board.entries[0].scores["mae"]
+    assert board.entries[0].score.mean == 5.0
 
 
-def grid(winner: float = 0.0):
-    """Two mechanisms and softmax on seven blocks, softmax's look-back another on none; one candidate has few blocks."""
-    rows = []
-    for horizon in range(7, 14):
-        for place, name in enumerate(("softmax", "toa", "caps")):
-            rows.append(row(attention=name, horizon=horizon, mse=1.0 + horizon / 100 - (place + winner) / 10))
-    return [*rows, row(model="dlinear", attention="", horizon=7, mse=3.0)]
-
-
-def test_standings_leave_out_who_lacks_blocks_and_say_so():
-    everyone, own = standings.standings(boards(FORECASTING, grid()))
-    assert everyone.left_out == ("dlinear",)
-    assert everyone.judgement.blocks == 7
-    assert own.model == "patchtst"
-    assert own.judgement.names == ("patchtst + caps", "patchtst + toa", "patchtst + softmax")
-    assert own.blocks[0] == "Small 7"
-    assert own.scores.shape == (7, 3)
-    assert len(own.judgement.significant) == 3
-
-
-def test_contrasts_are_against_softmax():
-    own = standings.standings(boards(FORECASTING, grid()))[1]
-    best = standings.contrasts(own)[0]
-    assert (best.name, best.against, str(best.record)) == ("patchtst + caps", "patchtst + softmax", "7/0/0")
-    expected = np.mean([100 * ((0.8 + h / 100) / (1 + h / 100) - 1) for h in range(7, 14)])
-    assert best.change == pytest.approx(expected)
-    assert best.interval is not None
-    assert best.interval.low <= best.change <= best.interval.high < 0
-    assert (best.p_value, best.corrected) == pytest.approx((2 / 2**7, 4 / 2**7))
-
-
-def test_an_interval_needs_blocks_to_draw_from():
-    few = [one for one in grid() if one.horizon < 10]
-    own = standings.standings(boards(FORECASTING, few))[1]
-    assert own.judgement.blocks == 3
-    assert [one.interval for one in standings.contrasts(own)] == [None, None]
-
-
-def test_mechanisms_are_measured_by_softmax_on_the_same_footing():
-    longer = '{"batch":32,"epochs":100}'
-    rows = [row(attention=name, mse=mse) for name, mse in (("softmax", 1.0), ("toa", 0.9), ("caps", 0.8))]
-    rows += [row(training=longer, mse=0.5), row(training=longer, attention="prime", mse=0.4)]
-    rows += [row(loss="mae", mse=0.1)]
-    short, long = standings.standings(boards(FORECASTING, rows))
-    assert short.judgement.names == ("patchtst + caps", "patchtst + toa", "patchtst + softmax")
-    assert [(one.name, round(one.change)) for one in standings.contrasts(short)] == [
-        ("patchtst + caps", -20),
-        ("patchtst + toa", -10),
-    ]
-    assert long.judgement.names == ("patchtst + prime", "patchtst + softmax")
-    assert long.title == "Forecasting, clean, by MSE: mechanisms in patchtst, epochs=100, loss=mse"
-    assert standings.contrasts(long)[0].change == pytest.approx(-20)
-
-
-def test_a_footing_is_one_of_each_data_set():
-    wide = '{"width":64}'
-    rows = [row(attention=name, mse=mse) for name, mse in (("softmax", 1.0), ("toa", 0.9))]
-    rows += [row(dataset="Other", attention=n, settings=wide, mse=m) for n, m in (("softmax", 1.0), ("toa", 0.8))]
-    # On the other set this mechanism trained for longer, and is not compared there.
-    rows += [row(attention="caps", mse=0.7), row(attention="caps", dataset="Other", training='{"epochs":99}', mse=0.1)]
-    (own,) = standings.standings(boards(FORECASTING, rows))
-    assert own.judgement.names == ("patchtst + toa", "patchtst + softmax")
-    assert own.blocks == ("Other 7", "Small 7")
-    assert own.left_out == ("patchtst + caps",)
-
-
-def test_many_candidates_on_one_block_do_not_push_out_several_blocks():
-    rows = [row(attention=name, horizon=horizon) for name in ("softmax", "toa") for horizon in (7, 14)]
-    rows += [row(model="dlinear", attention="", horizon=horizon) for horizon in (7, 21)]
-    rows += [row(model=model, attention="") for model in ("mlp", "tsmixer", "other", "another")]
-    everyone = standings.standings(boards(FORECASTING, rows))[0]
-    assert set(everyone.judgement.names) == {"patchtst + softmax", "patchtst + toa"}
-    assert everyone.judgement.blocks == 2
-
-
-def test_the_same_run_under_two_protocols_stands_side_by_side():
-    rows = [row(mse=1.0), row(protocol="published:rbca", mse=0.9), row(model="dlinear", attention="")]
-    (one,) = standings.sided(boards(FORECASTING, rows))
-    assert one.name == "patchtst + softmax, lookback=29"
-    assert {protocol: score.mean for protocol, score in one.scores.items()} == {"clean": 1.0, "published:rbca": 0.9}
+def test_a_protocol_is_ranked_by_the_measure_that_it_declares():
+    units = {"protocol": "published:mica", "original_mse": 9.0}
+    rows = [row(**units, original_mae=2.0), row(**{**units, "original_mse": 4.0}, attention="toa", original_mae=3.0)]
+    (board,) = boards(FORECASTING, rows)
+    assert [entry.attention for entry in board.entries] == ["softmax", "toa"]
+    assert FORECASTING.measures("published:mica") == ("mae", "mse")
+    assert FORECASTING.measure("published:mica") == "MAE in original units"
+    assert FORECASTING.measure("clean") == FORECASTING.measure("published:rbca") == "MSE"
+    assert DETECTION.measure("published:tslib") == "Adjusted F1"
 
 
 def etth1(**changes: object):

@@ -159,3 +159,8 @@ def write(folder: Path) -> tuple[Path, Path]:
         for one in rows:
             results.append(path, one)
     return paths
+
+
+def section(page: str, name: str) -> str:
+    """One section of a page."""
+    return page[page.index(f'<section id="{name}"') :].split("</section>")[0]

@@ -2,16 +2,16 @@
 
 import math
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from rearview.bench import protocols
 from rearview.bench.candidates import Candidate, candidates
+from rearview.bench.company import stamp
 from rearview.bench.identity import identity
-from rearview.bench.kinds import FORECASTING, Task
+from rearview.bench.kinds import Task
 
 COSTS = ("parameters", "train_seconds", "latency_ms", "peak_memory_bytes")
 _CHECKSUMS = ("values_sha256", "train_sha256", "test_sha256")
@@ -72,17 +72,42 @@ class Board:
         return self.dataset if self.horizon is None else f"{self.dataset}, horizon {self.horizon}"
 
 
+@dataclass(frozen=True, slots=True)
+class Repeats:
+    """Runs that were made more than once."""
+
+    count: int
+    spare: int
+    """Rows of theirs that don't count."""
+    widest: tuple[Any, Any] | None
+    """The two rows of one run that lie furthest apart by the measure that decides, the lower first; None where no run
+    has two finite numbers."""
+    share: float
+    """By how much the second exceeds the first, in percent."""
+
+
 def once(rows: Sequence[Any]) -> list[Any]:
-    """The rows that came to an end, a run that was made again by its last row alone."""
-    latest = {_asked(row, data=True): row for row in rows if row.status == "done"}
-    return list(latest.values())
+    """The rows that came to an end, a run that was made again by its latest row alone."""
+    return [_latest(same) for same in _made(rows).values()]
+
+
+def repeats(task: Task, rows: Sequence[Any]) -> Repeats:
+    """How often runs were made again, and how far apart two of the same came out; a row in two files is one."""
+    again = [same for same in _made(dict.fromkeys(rows)).values() if len(same) > 1]
+    pairs = [pair for same in again if (pair := _furthest(task, same))]
+    share, low, high = max(pairs, key=lambda pair: pair[0], default=(0.0, None, None))
+    spare = sum(len(same) - 1 for same in again)
+    return Repeats(len(again), spare, None if low is None else (low, high), share)
 
 
 def failed(rows: Sequence[Any]) -> list[Any]:
-    """The last failure of every run that never came to an end."""
+    """The latest failure of every run that never came to an end."""
     done = {_asked(row) for row in once(rows)}
-    latest = {_asked(row): row for row in rows if row.status == "failed"}
-    return [row for asked, row in latest.items() if asked not in done]
+    lost: dict[tuple[Any, ...], list[Any]] = defaultdict(list)
+    for row in rows:
+        if row.status == "failed":
+            lost[_asked(row)].append(row)
+    return [_latest(same) for asked, same in lost.items() if asked not in done]
 
 
 def boards(task: Task, rows: Sequence[Any]) -> list[Board]:
@@ -100,6 +125,36 @@ def boards(task: Task, rows: Sequence[Any]) -> list[Board]:
     return found
 
 
+def measure(task: Task, row: Any, metric: str) -> float | None:
+    """A row's measure, on the scale that its protocol reports."""
+    value = getattr(row, f"original_{metric}" if task.in_original_units(row.protocol) else metric)
+    return None if value is None else float(value)
+
+
+def _made(rows: Iterable[Any]) -> dict[tuple[Any, ...], list[Any]]:
+    """The rows of every run that came to an end."""
+    found: dict[tuple[Any, ...], list[Any]] = defaultdict(list)
+    for row in rows:
+        if row.status == "done":
+            found[_asked(row, data=True)].append(row)
+    return found
+
+
+def _latest(same: Sequence[Any]) -> Any:
+    """By when they were made, which the order of files does not tell; the last of those that don't differ in it."""
+    return max(enumerate(same), key=lambda one: (stamp(one[1].created) or -math.inf, one[0]))[1]
+
+
+def _furthest(task: Task, same: Sequence[Any]) -> tuple[float, Any, Any] | None:
+    """(difference in percent of the lower, the lower, the higher) of two rows of one run."""
+    measured = [(measure(task, row, task.decides(row.protocol)), row) for row in same]
+    known = sorted(((value, row) for value, row in measured if value and math.isfinite(value)), key=lambda one: one[0])
+    if len(known) < 2:
+        return None
+    (low, first), (high, last) = known[0], known[-1]
+    return 100 * (high / low - 1), first, last
+
+
 def _asked(row: Any, data: bool = False) -> tuple[Any, ...]:
     """What was asked for; a run that failed before its data was read has no checksum of it."""
     return tuple(value for name, value in identity(row.configuration).items() if data or name not in _CHECKSUMS)
@@ -108,7 +163,7 @@ def _asked(row: Any, data: bool = False) -> tuple[Any, ...]:
 def _entry(board: Board, who: tuple[Candidate, str, str, int], rows: Sequence[Any]) -> Entry:
     candidate, model, attention, lookback = who
     columns = (*board.task.metrics, *board.task.chance.values())
-    measured = {metric: [_measure(row, metric) for row in rows] for metric in columns}
+    measured = {metric: [measure(board.task, row, metric) for row in rows] for metric in columns}
     costs = {cost: [getattr(row, cost, None) for row in rows] for cost in COSTS}
     return Entry(
         task=board.task,
@@ -125,14 +180,6 @@ def _entry(board: Board, who: tuple[Candidate, str, str, int], rows: Sequence[An
         costs={cost: score.mean for cost, values in costs.items() if (score := _score(values))},
         rows=tuple(rows),
     )
-
-
-def _measure(row: Any, metric: str) -> float | None:
-    """A row's measure, on the scale that its protocol reports."""
-    if metric in FORECASTING.metrics and row.protocol in protocols.names():
-        original = protocols.get(row.protocol).scale == "original"
-        return float(getattr(row, f"original_{metric}" if original else metric))
-    return getattr(row, metric)
 
 
 def _score(values: Sequence[float | None]) -> Score | None:

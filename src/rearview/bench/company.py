@@ -19,7 +19,7 @@ def in_company(rows: Iterable[Any]) -> frozenset[Any]:
     """The rows whose time overlaps that of another on a device of the same name; a row of unknown time has none."""
     by_device: dict[str, list[tuple[float, float, Any]]] = defaultdict(list)
     for row in dict.fromkeys(rows):  # one row can stand in two files
-        if (ended := _stamp(row.created)) is not None and math.isfinite(row.total_seconds):
+        if (ended := stamp(row.created)) is not None and math.isfinite(row.total_seconds):
             by_device[row.device].append((ended - row.total_seconds, ended, row))
     return frozenset(row for spans in by_device.values() for row in _overlapping(spans))
 
@@ -34,7 +34,8 @@ def _overlapping(spans: list[tuple[float, float, Any]]) -> set[Any]:
     return found
 
 
-def _stamp(words: str) -> float | None:
+def stamp(words: str) -> float | None:
+    """When a row was made, in seconds; None where it does not say."""
     try:
         return datetime.fromisoformat(words).timestamp()
     except ValueError:

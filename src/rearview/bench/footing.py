@@ -32,7 +32,7 @@ def studies(entries: Sequence[Entry]) -> list[Study]:
     Settings are published per data set, so a study has a footing on each block. Of entries that share none of it on a
     block, but some on another, the larger group is kept.
     """
-    facets = {id(entry): _asked(entry) for entry in entries}
+    facets = {id(entry): footing(entry) for entry in entries}
     footings = {key: as_json(found) for key, found in facets.items()}
     groups = [_largest(group, footings) for group in _connected(entries, footings)]
     groups.sort(key=lambda group: -len(group))
@@ -40,13 +40,15 @@ def studies(entries: Sequence[Entry]) -> list[Study]:
     return [Study(tuple(group), _words(own, shared)) for group, own in zip(groups, shared, strict=True)]
 
 
-def _asked(entry: Entry) -> dict[str, Any]:
+def footing(entry: Entry) -> dict[str, Any]:
+    """All that was asked for, block and mechanism aside."""
     row = entry.rows[0]
     found = {key: value for key, value in facets_of(row).items() if not key.startswith(_OF_MECHANISMS)}
     return {**found, "adapters": getattr(row, "adapters", "[]")}
 
 
-def _block(entry: Entry) -> tuple[Any, ...]:
+def block(entry: Entry) -> tuple[Any, ...]:
+    """Where mechanisms of one network are compared."""
     return entry.dataset, entry.horizon, entry.lookback
 
 
@@ -54,7 +56,7 @@ def _connected(entries: Sequence[Entry], footings: Mapping[int, str]) -> list[li
     """Candidates that share a footing on some block, and whoever shares one with them."""
     together: dict[str, set[str]] = defaultdict(set)
     for entry in entries:
-        together[as_json([_block(entry), footings[id(entry)]])].add(entry.label)
+        together[as_json([block(entry), footings[id(entry)]])].add(entry.label)
     components: list[set[str]] = []
     for labels in together.values():
         touched = [component for component in components if component & labels]
@@ -67,8 +69,8 @@ def _largest(group: Sequence[Entry], footings: Mapping[int, str]) -> list[Entry]
     """Of each block the entries that share its most common footing."""
     counts: dict[tuple[Any, ...], Counter[str]] = defaultdict(Counter)
     for entry in group:
-        counts[_block(entry)][footings[id(entry)]] += 1
-    return [entry for entry in group if counts[_block(entry)].most_common(1)[0][0] == footings[id(entry)]]
+        counts[block(entry)][footings[id(entry)]] += 1
+    return [entry for entry in group if counts[block(entry)].most_common(1)[0][0] == footings[id(entry)]]
 
 
 def _shared(facets: Iterable[Mapping[str, Any]]) -> dict[str, Any]:

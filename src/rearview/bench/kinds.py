@@ -45,12 +45,22 @@ class Task:
         """The measure that candidates are ranked by under a protocol."""
         return self.measures(protocol)[0]
 
+    def measure(self, protocol: str) -> str:
+        """The same in words, with its units where those are the data's own."""
+        name = METRICS[self.decides(protocol)]
+        return f"{name} in original units" if self.in_original_units(protocol) else name
+
+    def in_original_units(self, protocol: str) -> bool:
+        """Whether a protocol reports the errors of forecasts in the units of the data."""
+        known = self.name == protocols.FORECASTING and protocol in protocols.names()
+        return known and protocols.get(protocol).scale == "original"
+
     def column(self, printed: str) -> str:
         """Our column of a measure that papers print."""
         return self.printed.get(printed, printed)
 
 
-FORECASTING = Task(protocols.FORECASTING, ("mse", "mae"), True, Row)
+FORECASTING = Task(protocols.FORECASTING, ("mse", "mae"), True, Row, deciding={"published:mica": "mae"})
 CLASSIFICATION = Task(
     protocols.CLASSIFICATION, ("accuracy", "macro_f1"), False, ClassificationRow, printed={"accuracy": "accuracy"}
 )

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from rearview.bench import beside, boards, company, kinds, standings
-from rearview.bench.boards import Board
+from rearview.bench.boards import Board, Repeats
+from rearview.bench.candidates import in_short
 from rearview.bench.kinds import FORECASTING, StrangeFileError, Task
 from rearview.bench.standings import Standing
 from rearview.data.panel import Finding
@@ -116,7 +117,7 @@ def summarise(found: Found, command: str) -> ResultsSummary:
         device="cpu",
         seconds=time.perf_counter() - started,
         data=_facts(found, counted, broken, made),
-        findings=(*found.findings, *_again(every, counted, broken)),
+        findings=(*found.findings, *_again(found, counted, broken)),
         notes=_notes(made, counted, crowded),
         boards=tuple(made),
         standings=tuple(ranked),
@@ -158,18 +159,41 @@ def _facts(found: Found, counted: Sequence[Any], broken: Sequence[Any], made: Se
     )
 
 
-def _again(every: Sequence[Any], counted: Sequence[Any], broken: Sequence[Any]) -> list[Finding]:
+def _again(found: Found, counted: Sequence[Any], broken: Sequence[Any]) -> list[Finding]:
     """How rows became numbers."""
-    found = [
-        Finding("inferred", "seeds", 0, "Numbers are means over seeds, beside them the standard deviation."),
-    ]
-    spare = len(every) - len(counted) - len(broken)
+    told = [Finding("inferred", "seeds", 0, "Numbers are means over seeds, beside them the standard deviation.")]
+    again = {task: boards.repeats(task, rows) for task, rows in found.rows.items()}
+    count = sum(one.count for one in again.values())
+    if count:
+        widest = max(again.items(), key=lambda one: one[1].share)
+        told.append(Finding("inferred", "repeats", count, f"{_made_again(count)}{_furthest(*widest)}"))
+    every = [row for rows in found.rows.values() for row in rows]
+    spare = len(every) - len(counted) - len(broken) - sum(one.spare for one in again.values())
     if spare:
-        told = (
-            f"{text.counted(spare, 'row')} of runs that were made again or came to an end later: the last one counts."
-        )
-        found.append(Finding("inferred", "repeats", spare, told))
-    return found
+        are = "row is" if spare == 1 else "rows are"
+        left = f"{spare:,} {are} left out: the run came to an end later, or another file holds the same row."
+        told.append(Finding("inferred", "left out", spare, left))
+    return told
+
+
+def _made_again(count: int) -> str:
+    were = "was" if count == 1 else "were"
+    return f"{text.counted(count, 'run')} {were} made more than once; the latest counts."
+
+
+def _furthest(task: Task, again: Repeats) -> str:
+    """The two rows of one run that differ the most, in words; nothing where no two have numbers."""
+    if again.widest is None:
+        return ""
+    row = again.widest[0]
+    values = [boards.measure(task, one, task.decides(row.protocol)) for one in again.widest]
+    where = row.dataset if not hasattr(row, "horizon") else f"{row.dataset} {row.horizon}"
+    who = " + ".join(filter(None, (row.model, in_short(row))))
+    numbers = " and ".join(f"{value:.4g}" for value in values)
+    return (
+        f" Two of the same run differ by at most {again.share:.2g} %: {who} on {where}, look-back {row.lookback}, seed "
+        f"{row.seed}, under {row.protocol}, with {task.measure(row.protocol)} {numbers}."
+    )
 
 
 def _notes(made: Sequence[Board], counted: Sequence[Any], crowded: Set[Any]) -> tuple[str, ...]:
@@ -198,15 +222,8 @@ def _notes(made: Sequence[Board], counted: Sequence[Any], crowded: Set[Any]) -> 
 def _verdict(made: Sequence[Board], ranked: Sequence[Standing]) -> str:
     """Who leads, over how much, and whether that can be said."""
     if not ranked:
-        name = candidate(made[0].entries[0].name).text
-        alone = "nothing else was run beside it, so there is nothing to compare"
-        return f"{made[0].task.name.capitalize()}: {name} on {made[0].title}; {alone}."
-    first = [standing for standing in ranked if standing.task is ranked[0].task]
-    # A lead that a larger budget or a paper's habits bought is no headline: the widest comparison of equals goes first,
-    # a clean one where there is any.
-    equals = [one for one in first if not one.uneven] or first
-    clean = [one for one in equals if one.protocol == "clean"] or equals
-    widest = max(clean, key=lambda standing: standing.scores.size)
+        return _unranked(made)
+    widest = standings.headline(ranked)
     judgement = widest.judgement
     best = f"{widest.task.name.capitalize()}: {candidate(judgement.names[0]).text}"
     whom = f"{len(judgement.names)} {f'mechanisms in {widest.model}' if widest.model else 'candidates'}"
@@ -223,3 +240,18 @@ def _verdict(made: Sequence[Board], ranked: Sequence[Standing]) -> str:
     if not beaten:
         return f"{lead}; it is not significantly better than any other."
     return f"{lead}, and is significantly better than {len(beaten)} of {len(judgement.names) - 1} others."
+
+
+def _unranked(made: Sequence[Board]) -> str:
+    """Why nothing leads."""
+    task = made[0].task.name.capitalize()
+    first = [board for board in made if board.task is made[0].task]
+    entries = [entry for board in first for entry in board.entries]
+    if all(len(board.entries) == 1 for board in first):
+        name = candidate(entries[0].name).text
+        return f"{task}: {name} on {made[0].title}; nothing else was run beside it, so there is nothing to compare."
+    who = f"{text.counted(len({entry.name for entry in entries}), 'candidate')} on {text.counted(len(first), 'block')}"
+    return (
+        f"{task}: {who}, not ranked: they differ in more than their attention and had no equal budgets; the "
+        "leaderboards show them block by block."
+    )

@@ -12,7 +12,7 @@ from rearview.bench.beside import Beside, Coverage
 from rearview.bench.boards import Board, Entry
 from rearview.bench.compare import SHARE
 from rearview.bench.kinds import METRICS
-from rearview.bench.standings import Contrast, Sided, Standing, contrasts
+from rearview.bench.standings import HEADLINE, RULE, Contrast, Sided, Standing, contrasts
 from rearview.errors import InputError
 from rearview.report import lanes, papers_tables, sections, text
 from rearview.report import results_tables as tables
@@ -108,6 +108,7 @@ def render(summary: ResultsSummary) -> str:
     """The page as text; the same summary gives the same page."""
     body = filled(
         "results.html",
+        rule=escape(f"{RULE} {HEADLINE}"),
         short=tables.leaders(summary.standings).html(),
         leaderboards="".join(_board(board, summary) for board in summary.boards),
         ranks="".join(map(_standing, summary.tested)),

@@ -29,7 +29,8 @@ def leaderboard(board: Board, besides: Sequence[Beside] = (), company: Set[Any] 
     """
     entries = board.entries
     metrics = _metrics(board)
-    printed = _printed(board.task, entries, besides)
+    compared = _compared(board)
+    printed = _printed(compared, entries, besides)
     measures = [METRICS[metric] for metric in metrics]
     crowded = ["\u00a0*" if had_company(entry, company) else "" for entry in entries]
     heads = ["Candidate", "Look-back", *measures, "Budget", "Parameters", "Training"]
@@ -46,11 +47,12 @@ def leaderboard(board: Board, besides: Sequence[Beside] = (), company: Set[Any] 
         latencies = [_cost(entry, "latency_ms", lambda value: f"{value:.2f} ms") for entry in entries]
         columns.append([Cell(words + mark) for words, mark in zip(latencies, crowded, strict=True)])
     if any(printed):
-        heads.append(f"Printed {METRICS[_compared(board.task)]}")
+        heads.append(f"Printed {METRICS[compared]}")
         columns.append([Cell(words or text.ABSENT) for words in printed])
     words = frozenset({len(heads) - 1}) if any(printed) else frozenset()
     caption = (
-        f"{board.title}; protocol {board.protocol}{_judged_on(entries)}. Budget: seeds × {_of_each(entries)}epochs."
+        f"{board.title}; protocol {board.protocol}{_judged_on(entries)}{_units(board)}. Budget: seeds × "
+        f"{_of_each(entries)}epochs."
         f"{' * Other runs shared the device: the time includes waiting.' if any(crowded) else ''}{by_chance(metrics)}"
     )
     tags = tuple(entry.model for entry in entries)
@@ -83,8 +85,8 @@ def by_dataset(boards: Sequence[Board]) -> list[Table]:
                 heads.append(METRICS[metric] if board.horizon is None else f"{board.horizon} {METRICS[metric]}")
                 columns.append(_measured([by_name.get(who) for who in order], metric, task))
         caption = (
-            f"{dataset}, protocol {protocol}: mean and standard deviation over seeds, best bold, second underlined."
-            f"{by_chance([metric for board in same for metric in _metrics(board)])}"
+            f"{dataset}, protocol {protocol}{_units(same[0])}: mean and standard deviation over seeds, best bold, "
+            f"second underlined.{by_chance([metric for board in same for metric in _metrics(board)])}"
         )
         found.append(Table(caption, tuple(heads), tuple(zip(*columns, strict=True))))
     return found
@@ -102,14 +104,14 @@ def leaders(standings: Sequence[Standing]) -> Table:
                 Cell(standing.title),
                 replace(candidate(found.names[0]), mark="best"),
                 Cell(f"{found.ranks[0]:.2f} of {len(found.names)}"),
-                Cell(str(found.blocks)),
+                Cell(str(found.blocks), beside=_listed(standing.blocks, MOST_NAMED + 1)),
                 Cell(f"too few blocks, {found.needed} needed" if found.too_few else outcome),
                 Cell(", ".join(standing.uneven) or "equal"),
             )
         )
     heads = ("Comparison", "Leader", "Average rank", "Blocks", "Significant", "Budgets")
     caption = "Of every comparison: who leads it. Where budgets are not equal, they may be what decides."
-    return Table(caption, heads, tuple(rows), frozenset({1, 4, 5}))
+    return Table(caption, heads, tuple(rows), frozenset({1, 3, 4, 5}))
 
 
 def ranks(standing: Standing) -> Table:
@@ -127,8 +129,7 @@ def ranks(standing: Standing) -> Table:
         )
         rows.append((candidate(name), Cell(f"{rank:.2f}"), *map(Cell, beaten)))
     heads = ("Candidate", "Average rank", "Win/tie/loss against the best", "p", "p after Holm")
-    over = f"Over {text.counted(judgement.blocks, 'block')}: {_listed(standing.blocks)}."
-    return Table(f"{standing.title}. {over}", heads, tuple(rows))
+    return Table(f"{standing.title}. {_over(standing)}", heads, tuple(rows))
 
 
 def ablation(standing: Standing, found: Sequence[Contrast]) -> Table:
@@ -151,17 +152,16 @@ def ablation(standing: Standing, found: Sequence[Contrast]) -> Table:
 
 def contrasted(standing: Standing, found: Sequence[Contrast]) -> str:
     """What the numbers of an ablation are."""
-    blocks = standing.judgement.blocks
-    against = f"{candidate(found[0].against).text} over {text.counted(blocks, 'block')}"
+    against = candidate(found[0].against).text
     better = "negative" if standing.task.lower_is_better else "positive"
     interval = " The interval is a paired bootstrap over blocks." if found[0].interval else ""
-    return f"Mean change of {standing.measure} against {against}; {better} is better.{interval}"
+    return f"Mean change of {standing.measure} against {against}; {better} is better. {_over(standing)}{interval}"
 
 
 def significance(standing: Standing) -> str:
-    """What can be said of the differences, in sentences."""
+    """What is asked, over which blocks, and what can be said of the differences, in sentences."""
     found = standing.judgement
-    said = []
+    said = [f"{standing.question}.", _over(standing)] if standing.question else [_over(standing)]
     if found.too_few:
         said.append(
             f"{text.counted(found.blocks, 'block')} can't settle it: with {len(found.names)} candidates at least "
@@ -213,9 +213,9 @@ def _metrics(board: Board) -> list[str]:
     return [column for column in columns if any(column in entry.scores for entry in board.entries)]
 
 
-def _compared(task: Task) -> str:
+def _compared(board: Board) -> str:
     """The measure that stands beside the papers' numbers."""
-    return next(iter(task.printed.values()), task.metrics[0])
+    return next(iter(board.task.printed.values()), board.task.decides(board.protocol))
 
 
 def _measured(entries: Sequence[Entry | None], metric: str, task: Task) -> list[Cell]:
@@ -226,11 +226,11 @@ def _measured(entries: Sequence[Entry | None], metric: str, task: Task) -> list[
     return [replace(cell, mark="") for cell in found] if metric in task.chance.values() else found
 
 
-def _printed(task: Task, entries: Sequence[Entry], besides: Sequence[Beside]) -> list[str]:
+def _printed(metric: str, entries: Sequence[Entry], besides: Sequence[Beside]) -> list[str]:
     """What papers print for each entry, by the measure that is compared."""
     by_row: dict[int, list[Beside]] = defaultdict(list)
     for one in besides:
-        if one.metric == _compared(task) and one.number.value is not None:
+        if one.metric == metric and one.number.value is not None:
             by_row[id(one.rows[0])].append(one)
     found = []
     for entry in entries:
@@ -264,6 +264,10 @@ def _of_each(entries: Sequence[Entry]) -> str:
     return "settings tried × " if any(budget.of(entry.rows).tried for entry in entries) else ""
 
 
+def _units(board: Board) -> str:
+    return ", errors in original units" if board.task.in_original_units(board.protocol) else ""
+
+
 def _judged_on(entries: Sequence[Entry]) -> str:
     counts = {row.test_windows for entry in entries for row in entry.rows if hasattr(row, "test_windows")}
     if not counts:
@@ -278,6 +282,10 @@ def _interval(interval: Any) -> str:
     if interval is None:
         return text.ABSENT
     return f"{text.change(interval.low, 2)} to {text.change(interval.high, 2)}"
+
+
+def _over(standing: Standing) -> str:
+    return f"Over {text.counted(len(standing.blocks), 'block')}: {_listed(standing.blocks)}."
 
 
 def _p(value: float) -> str:

@@ -1,0 +1,230 @@
+"""Who is compared with whom over which blocks, and what a page is summed up by."""
+
+import json
+
+import numpy as np
+import pytest
+from small import row
+
+from rearview.bench import experiments, rectangles, standings
+from rearview.bench.asked import mechanism
+from rearview.bench.boards import boards
+from rearview.bench.kinds import FORECASTING
+from rearview.bench.row import as_json
+
+OURS = experiments.get("rearview", "mechanisms")
+
+
+def rbca(alpha: float, **changes: object):
+    return row(attention="rbca", attention_settings=json.dumps({"alpha": alpha, "bias": "power_law"}), **changes)
+
+
+def grid(winner: float = 0.0):
+    """Two mechanisms and softmax on seven blocks, softmax's look-back another on none; one candidate has few blocks."""
+    rows = []
+    for horizon in range(7, 14):
+        for place, name in enumerate(("softmax", "toa", "caps")):
+            rows.append(row(attention=name, horizon=horizon, mse=1.0 + horizon / 100 - (place + winner) / 10))
+    return [*rows, row(model="dlinear", attention="", horizon=7, mse=3.0)]
+
+
+def test_standings_leave_out_who_lacks_blocks_and_say_so():
+    rows = [*grid(), row(attention="rbca", horizon=7)]
+    (own,) = standings.standings(boards(FORECASTING, rows))
+    assert own.left_out == ("patchtst + rbca",)
+    assert own.judgement.blocks == 7
+    assert own.model == "patchtst"
+    assert own.judgement.names == ("patchtst + caps", "patchtst + toa", "patchtst + softmax")
+    assert own.blocks[0] == "Small 7"
+    assert own.scores.shape == (7, 3)
+    assert len(own.judgement.significant) == 3
+
+
+def test_contrasts_are_against_softmax():
+    (own,) = standings.standings(boards(FORECASTING, grid()))
+    best = standings.contrasts(own)[0]
+    assert (best.name, best.against, str(best.record)) == ("patchtst + caps", "patchtst + softmax", "7/0/0")
+    expected = np.mean([100 * ((0.8 + h / 100) / (1 + h / 100) - 1) for h in range(7, 14)])
+    assert best.change == pytest.approx(expected)
+    assert best.interval is not None
+    assert best.interval.low <= best.change <= best.interval.high < 0
+    assert (best.p_value, best.corrected) == pytest.approx((2 / 2**7, 4 / 2**7))
+
+
+def test_an_interval_needs_blocks_to_draw_from():
+    few = [one for one in grid() if one.horizon < 10]
+    (own,) = standings.standings(boards(FORECASTING, few))
+    assert own.judgement.blocks == 3
+    assert [one.interval for one in standings.contrasts(own)] == [None, None]
+
+
+def test_mechanisms_are_measured_by_softmax_on_the_same_footing():
+    longer = '{"batch":32,"epochs":100}'
+    rows = [row(attention=name, mse=mse) for name, mse in (("softmax", 1.0), ("toa", 0.9), ("caps", 0.8))]
+    rows += [row(training=longer, mse=0.5), row(training=longer, attention="prime", mse=0.4)]
+    rows += [row(loss="mae", mse=0.1)]
+    short, long = standings.standings(boards(FORECASTING, rows))
+    assert short.judgement.names == ("patchtst + caps", "patchtst + toa", "patchtst + softmax")
+    assert [(one.name, round(one.change)) for one in standings.contrasts(short)] == [
+        ("patchtst + caps", -20),
+        ("patchtst + toa", -10),
+    ]
+    assert long.judgement.names == ("patchtst + prime", "patchtst + softmax")
+    assert long.title == "Forecasting, clean, by MSE: mechanisms in patchtst, epochs=100, loss=mse"
+    assert standings.contrasts(long)[0].change == pytest.approx(-20)
+
+
+def test_a_footing_is_one_of_each_data_set():
+    wide = '{"width":64}'
+    rows = [row(attention=name, mse=mse) for name, mse in (("softmax", 1.0), ("toa", 0.9))]
+    rows += [row(dataset="Other", attention=n, settings=wide, mse=m) for n, m in (("softmax", 1.0), ("toa", 0.8))]
+    # On the other set this mechanism trained for longer, and is not compared there.
+    rows += [row(attention="caps", mse=0.7), row(attention="caps", dataset="Other", training='{"epochs":99}', mse=0.1)]
+    (own,) = standings.standings(boards(FORECASTING, rows))
+    assert own.judgement.names == ("patchtst + toa", "patchtst + softmax")
+    assert own.blocks == ("Other 7", "Small 7")
+    assert own.left_out == ("patchtst + caps",)
+
+
+def test_many_candidates_on_one_block_do_not_push_out_several_blocks():
+    names = ("softmax", "toa", "caps")
+    rows = [row(attention=name, horizon=horizon) for name in names[:2] for horizon in (7, 14)]
+    rows += [row(attention="caps", horizon=21)]
+    rows += [rbca(alpha) for alpha in (0.1, 0.2, 0.3, 0.4)]
+    (own,) = standings.standings(boards(FORECASTING, rows))
+    assert set(own.judgement.names) == {"patchtst + softmax", "patchtst + toa"}
+    assert own.judgement.blocks == 2
+
+
+def test_the_same_run_under_two_protocols_stands_side_by_side():
+    rows = [row(mse=1.0), row(protocol="published:rbca", mse=0.9), row(model="dlinear", attention="")]
+    (one,) = standings.sided(boards(FORECASTING, rows))
+    assert one.name == "patchtst + softmax, lookback=29"
+    assert {protocol: score.mean for protocol, score in one.scores.items()} == {"clean": 1.0, "published:rbca": 0.9}
+    # Errors in the data's own units have nothing to stand beside.
+    assert standings.sided(boards(FORECASTING, [row(), row(protocol="published:mica")])) == []
+
+
+def made_for(cell, **changes: object):
+    """A row of a cell."""
+    name, settings = mechanism(cell.attention)
+    places = {"dataset": cell.dataset, "lookback": cell.lookback, "horizon": cell.horizon, "model": cell.model}
+    return row(**places, attention=name, attention_settings=as_json(settings), **changes)
+
+
+def questioned(**changes: object):
+    """Every cell of the experiment, the mechanisms in the order of its file from the worst to the best."""
+    arms = list(dict.fromkeys(cell.label for cell in OURS.cells))
+    return [made_for(cell, mse=1.0 - arms.index(cell.label) / 100, **changes) for cell in OURS.cells]
+
+
+def flooded():
+    """Settings of one mechanism on so many blocks that they outweigh everything else."""
+    places = [{"dataset": name, "lookback": 336, "horizon": 96} for name in ("ETTh1", "ETTh2", "ETTm1")]
+    rows = [row(attention="softmax", attention_settings=as_json(mechanism("softmax")[1]), **places[2])]
+    rows += [rbca(alpha / 100, mse=0.5, **place) for place in places for alpha in range(1, 21)]
+    return rows
+
+
+def test_an_experiment_of_ours_stands_by_itself_whatever_else_was_run():
+    asked, *others = standings.standings(boards(FORECASTING, [*flooded(), *questioned()]))
+    assert asked.question == OURS.title
+    assert asked.title == "Forecasting, clean, by MSE: mechanisms in patchtst, rearview:mechanisms"
+    assert asked.blocks == ("ETTh1 96", "ETTh1 336", "ETTh2 96", "ETTh2 336")
+    assert asked.judgement.names == tuple(reversed(dict.fromkeys(cell.label for cell in OURS.cells)))
+    assert set(asked.plain.values()) == {"patchtst + softmax"}
+    # The largest group has neither the other mechanisms nor the longer horizon, the next one has no longer horizon.
+    assert [(len(one.judgement.names), len(one.blocks)) for one in others] == [(21, 3), (27, 2)]
+    assert [one.is_ablation for one in others] == [True, False]
+    assert standings.headline([*others, asked]) is asked
+
+
+def test_an_experiment_that_lacks_a_cell_or_a_footing_is_none():
+    rows = questioned()
+    assert not any(one.question for one in standings.standings(boards(FORECASTING, rows[1:])))
+    longer = [made_for(OURS.cells[0], training='{"batch":32,"epochs":90}'), *rows[1:]]
+    assert not any(one.question for one in standings.standings(boards(FORECASTING, longer)))
+
+
+def test_an_experiment_is_told_by_the_footing_with_the_most_runs():
+    rows = [*questioned(training='{"batch":64}'), *questioned(seed=3), *questioned(seed=4)]
+    first, second = standings.standings(boards(FORECASTING, rows))
+    assert first.question
+    assert {one.seed for one in first.rows} == {3, 4}
+    assert not second.question
+    assert second.footing == "batch=64"
+
+
+def test_softmax_joins_an_experiment_that_leaves_it_out():
+    combinations = experiments.get("rearview", "combinations").cells
+    rows = [made_for(cell, mse=2.0) for cell in combinations]
+    (alone,) = standings.standings(boards(FORECASTING, rows))
+    assert alone.holds == ("rearview:combinations",)
+    assert (len(alone.judgement.names), len(alone.plain)) == (3, 0)
+    plain = [row for row in questioned() if row.attention == "softmax"]
+    (joined,) = standings.standings(boards(FORECASTING, [*rows, *plain]))
+    assert joined.judgement.names[0] == "patchtst + softmax"
+    assert len(joined.plain) == 4
+
+
+def test_a_wider_comparison_that_holds_an_experiment_whole_says_so_and_is_the_headline():
+    combinations = experiments.get("rearview", "combinations").cells
+    rows = [*questioned(), *(made_for(cell, mse=2.0) for cell in combinations), *flooded()]
+    found = standings.standings(boards(FORECASTING, rows))
+    assert [bool(one.question) for one in found] == [True, True, False, False, False]
+    wider = next(one for one in found if not one.question and one.holds)
+    assert wider.holds == ("rearview:mechanisms", "rearview:combinations")
+    assert wider.title.endswith("mechanisms in patchtst, 10 candidates over 4 blocks")
+    assert standings.headline(found) is wider
+
+
+def test_an_ablation_is_no_headline_where_several_mechanisms_are_compared():
+    rows = [rbca(alpha / 10, horizon=horizon) for alpha in range(1, 10) for horizon in (7, 14, 21)]
+    rows += [row(horizon=horizon) for horizon in (7, 14, 21)]
+    (ablation,) = standings.standings(boards(FORECASTING, rows))
+    assert ablation.is_ablation
+    assert standings.headline([ablation]) is ablation
+    rows += [row(model="itransformer", attention=name) for name in ("softmax", "toa", "prime")]
+    found = standings.standings(boards(FORECASTING, rows))
+    assert standings.headline(found).model == "itransformer"
+    pair = [row(model="itransformer", attention=name) for name in ("softmax", "toa")]
+    assert not standings.standings(boards(FORECASTING, pair))[0].is_ablation
+
+
+def test_rectangles_are_maximal_and_each_shown_one_has_something_that_those_before_lack():
+    wide = {f"wide {place}": "abc" for place in range(5)}
+    found = rectangles.rectangles({**wide, "both": "abcdef", "long": "cdef", "longer": "cdefg", "sole": "g"})
+    shapes = [(len(one.names), "".join(one.blocks)) for one in found]
+    assert shapes == [(6, "abc"), (3, "cdef"), (8, "c"), (2, "g")]
+    assert rectangles.telling(found) == found[:2]
+    assert rectangles.telling(found[2:]) == found[2:3]
+    steps = {f"{first}{place}": f"{first}{first + 1}" for first in range(6) for place in "ab"}
+    assert len(rectangles.telling(rectangles.rectangles(steps))) == rectangles.MOST < 6
+
+
+def together(**changes: object):
+    """Two networks on two blocks, each with softmax and another mechanism."""
+    return [
+        row(model=model, attention=name, horizon=horizon, **changes)
+        for model in ("patchtst", "itransformer")
+        for name in ("softmax", "toa")
+        for horizon in (7, 14)
+    ]
+
+
+def test_networks_are_ranked_together_on_equal_budgets_alone():
+    everyone = standings.standings(boards(FORECASTING, together()))[-1]
+    assert (everyone.model, len(everyone.judgement.names)) == ("", 4)
+    assert everyone.title == "Forecasting, clean, by MSE: every candidate"
+    longer = [row(model="dlinear", attention="", horizon=h, training='{"epochs":90}') for h in (7, 14)]
+    unlike = standings.standings(boards(FORECASTING, [*together(), *longer]))
+    assert [one.model for one in unlike] == ["patchtst", "itransformer"]
+
+
+def test_networks_are_ranked_together_only_beside_their_softmax():
+    rows = [one for one in together() if (one.model, one.attention) != ("itransformer", "softmax")]
+    assert [one.model for one in standings.standings(boards(FORECASTING, rows))] == ["patchtst"]
+    plain = [row(model="dlinear", attention="", horizon=horizon) for horizon in (7, 14)]
+    rows = [one for one in rows if one.model == "patchtst"] + plain
+    everyone = standings.standings(boards(FORECASTING, rows))[-1]
+    assert len(everyone.judgement.names) == 3
