@@ -8,7 +8,7 @@ import pytest
 from small_labelled import classified, detected
 
 from rearview import bench
-from rearview.bench import classification, detection, experiments, kinds, labelled_compare, labelled_sweep
+from rearview.bench import classification, detection, experiments, kinds, labelled_compare, labelled_sweep, pool
 from rearview.bench.beside import coverage, others
 from rearview.bench.boards import boards, failed
 from rearview.bench.experiments import LabelledCell
@@ -17,6 +17,7 @@ from rearview.bench.kinds import CLASSIFICATION, DETECTION
 from rearview.bench.labelled_failed import failed_row
 from rearview.bench.pool import KILLED
 from rearview.bench.sweep import Plan
+from rearview.train import Silent
 from rearview.train.contract import Diverged
 
 REPOSITORY = Path(__file__).parents[2]
@@ -41,7 +42,8 @@ def test_a_run_that_diverges_is_a_row_without_measures(plan):
     [row] = labelled_sweep.sweep("detection", [CELL], replace(plan, training=far), say=told.append)
     assert row.status == "failed"
     assert row.problem.startswith("Diverged: The ")
-    assert told == [f"Pumps transformer + toa(kind=relu), {OPTIONS_TOLD} clean seed 0: failed: {row.problem}"]
+    run = f"Pumps transformer + toa(kind=relu), {OPTIONS_TOLD} clean seed 0"
+    assert told == [f"run 1 of 1: {run}", f"{run}: failed: {row.problem}"]
     assert bench.read(plan.results, bench.DetectionRow) == [row]
     assert (row.schema, row.dataset, row.model, row.attention, row.lookback) == (2, "Pumps", "transformer", "toa", 20)
     empty = [field.name for field in fields(row) if field.type == float | None]
@@ -65,8 +67,21 @@ def test_a_failed_run_is_tried_again_until_it_comes_to_an_end(plan, monkeypatch)
     assert len(bench.read(plan.results, bench.DetectionRow)) == 3
 
 
+def test_rows_that_are_there_need_no_time_and_are_not_begun(plan, monkeypatch):
+    followed = []
+    monkeypatch.setattr(Silent, "begin", lambda self, *sizes: followed.append(sizes))
+    [done] = labelled_sweep.sweep("detection", [CELL], plan, progress=Silent())
+    assert len(followed) == 1
+    told = []
+    assert labelled_sweep.sweep("detection", [CELL], plan, say=told.append) == [done]
+    assert len(told) == 1
+    seeds = replace(plan, seeds=(0, 1))
+    assert labelled_sweep.sweep("detection", [CELL], seeds, seconds=0.0, say=told.append) == [done]
+    assert told[1:] == [told[0], "time was up: 1 of 2 runs were not begun; the same command goes on with it"]
+
+
 def test_a_killed_process_is_a_failed_row(plan, monkeypatch):
-    monkeypatch.setattr(labelled_sweep, "spread", lambda work, runs, workers, until: [(run, None) for run in runs])
+    monkeypatch.setattr(pool, "spread", lambda work, runs, workers, until: [(run, None) for run in runs])
     [row] = labelled_sweep.sweep("detection", [CELL], plan, workers=2)
     assert row.problem == f"RuntimeError: {KILLED}"
     assert bench.read(plan.results, bench.DetectionRow) == [row]

@@ -8,12 +8,13 @@ import pytest
 from small import HORIZON, LOOKBACK, row
 
 from rearview import bench
-from rearview.bench import experiments
+from rearview.bench import experiments, pool
 from rearview.bench.compare import compare, is_of
 from rearview.bench.experiments import Cell, Experiment
 from rearview.bench.published import numbers
 from rearview.bench.sweep import Plan, sweep
 from rearview.errors import SettingsError
+from rearview.train import Silent
 
 QUICK = {"epochs": 1, "windows_per_epoch": 32}
 DLINEAR = Cell("Small", LOOKBACK, HORIZON, "dlinear", None)
@@ -32,7 +33,13 @@ def test_a_sweep_makes_every_seed_once_and_skips_what_is_there(plan):
     assert [row.seed for row in first] == [0, 1]
     assert again[:2] == first
     assert len(bench.read(plan.results)) == 3
-    assert len(told) == 5
+    begun = [line for line in told if line.startswith("run ")]
+    assert begun == [
+        f"run {place} of {of}: dlinear, Small 29-7, seed {place - 1}" for place, of in [(1, 2), (2, 2), (3, 3)]
+    ]
+    assert told[0] == begun[0]
+    assert sum(line.startswith("Small 29-7 dlinear - ") for line in told) == 5
+    assert len(told) == 8
 
 
 def test_a_failure_is_a_row_and_not_the_end(plan):
@@ -49,7 +56,50 @@ def test_a_failure_is_a_row_and_not_the_end(plan):
 
 
 def test_no_run_begins_after_the_time_is_up(plan):
-    assert sweep([DLINEAR], plan, seconds=0.0) == []
+    told = []
+    assert sweep([DLINEAR], plan, seconds=0.0, say=told.append) == []
+    assert told == ["time was up: 1 of 1 run was not begun; the same command goes on with it"]
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_rows_that_are_there_need_no_time(plan, workers):
+    first = sweep([DLINEAR], replace(plan, seeds=(0, 1)))
+    told = []
+    options = {"seconds": 0.0, "workers": workers, "say": told.append}
+    assert sweep([DLINEAR], replace(plan, seeds=(2, 0, 3, 1)), **options) == first
+    assert told[-1] == "time was up: 2 of 4 runs were not begun; the same command goes on with them"
+    assert [line.partition(":")[0][-6:] for line in told[:-1]] == ["seed 0", "seed 1"]
+    # Asked for again, a row stands for nothing.
+    assert sweep([DLINEAR], replace(plan, seeds=(0, 1), again=True), **options) == []
+    assert told[-1].startswith("time was up: 2 of 2 runs were not begun")
+
+
+class Followed(Silent):
+    """What follows runs, and counts them."""
+
+    def __init__(self):
+        self.runs = 0
+
+    def begin(self, epochs, windows, done):
+        self.runs += 1
+
+
+def test_one_worker_is_followed_while_it_trains(plan):
+    progress = Followed()
+    sweep([DLINEAR], replace(plan, seeds=(0, 1)), progress=progress)
+    assert progress.runs == 2
+    # What is there already is not trained.
+    sweep([DLINEAR], replace(plan, seeds=(0, 1)), progress=progress)
+    assert progress.runs == 2
+
+
+def test_several_workers_are_not_followed(plan, monkeypatch):
+    asked = []
+    monkeypatch.setattr(pool, "spread", lambda work, runs, workers, until: asked.extend(runs) or iter(()))
+    told = []
+    sweep([DLINEAR], plan, workers=2, progress=Followed(), say=told.append)
+    assert [run["progress"] for run in asked] == [None]
+    assert not any(line.startswith("run ") for line in told)
     assert not plan.results.exists()
 
 

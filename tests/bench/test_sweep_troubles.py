@@ -11,7 +11,7 @@ import pytest
 from small import HORIZON, LOOKBACK, row
 
 from rearview import bench
-from rearview.bench import results, runner, search, sweep
+from rearview.bench import pool, results, runner, search, sweep
 from rearview.bench.asked import ask
 from rearview.bench.experiments import Cell
 from rearview.bench.failed import failed_row
@@ -93,7 +93,7 @@ def test_a_killed_process_is_a_failed_row(plan, monkeypatch):
         yield runs[0], None
         yield runs[1], done
 
-    monkeypatch.setattr(sweep, "spread", spread)
+    monkeypatch.setattr(pool, "spread", spread)
     told = []
     rows = sweep.sweep([DLINEAR], replace(plan, seeds=(0, 1)), workers=2, say=told.append)
     assert [found.status for found in rows] == ["failed", "done"]
@@ -229,8 +229,10 @@ def test_time_stops_new_runs_and_not_those_under_way(plan, on_ray, monkeypatch):
     ray = Ray()
     # The clock strikes as soon as both places are taken.
     monkeypatch.setattr(sweep, "in_time", lambda until: len(ray.begun) < 2)
-    rows = on_ray(ray, (0, 1, 2, 3), seconds=60.0)
+    told = []
+    rows = on_ray(ray, (0, 1, 2, 3), seconds=60.0, say=told.append)
     assert [found.seed for found in rows] == [0, 1]
+    assert told[-1] == "time was up: 2 of 4 runs were not begun; the same command goes on with them"
 
 
 def trained(losses):

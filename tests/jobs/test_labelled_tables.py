@@ -134,7 +134,8 @@ def test_a_run_that_fails_is_told_and_none_begins_late(archive, tmp_path):
     [row] = labelled_sweep.sweep("classification", [missing], plan, say=told.append)
     assert (row.status, row.dataset, row.seed, row.accuracy) == ("failed", "Nowhere", 1, None)
     assert "Nowhere_TRAIN.ts" in row.problem
-    assert told == [f"Nowhere patchtst_tslib + softmax clean seed 1: failed: {row.problem}"]
+    run = "Nowhere patchtst_tslib + softmax clean seed 1"
+    assert told == [f"run 1 of 1: {run}", f"{run}: failed: {row.problem}"]
     assert read(tmp_path / "rows.csv", ClassificationRow) == [row]
 
 

@@ -3,8 +3,9 @@
 One YAML file a paper says which protocol and whose presets it goes by and names its tables, some of which rest on other
 presets. The cells of a table are read off the paper's own numbers, so every number stands beside the run that it
 compares with: one that is quoted from another paper beside a run with what the network's own authors published. What a
-paper shows in a figure only is a grid in the file. Runs of classification and detection have cells of another kind, and
-so have tables of what networks cost, of which nothing is run: the file says at which sizes their networks are built.
+paper shows in a figure only is a grid in the file, and so are questions of our own, with the training that they are
+asked with. Runs of classification and detection have cells of another kind, and so have tables of what networks cost,
+of which nothing is run: the file says at which sizes their networks are built.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -62,6 +63,11 @@ class Cell:
         if self.tuning is not None:
             parts.append(self.tuning.name)
         return " + ".join([*parts, *self.adapters, *([self.loss_name] if self.loss else [])])
+
+    @property
+    def title(self) -> str:
+        """Network, mechanism and data set with look-back and horizon."""
+        return f"{self.label}, {self.dataset} {self.lookback}-{self.horizon}"
 
     @property
     def loss_name(self) -> str:
@@ -125,6 +131,8 @@ class Experiment:
     first_seed: int = 0
     source: str = ""
     """The table that it is a view of, in means; empty: it has runs of its own."""
+    training: Mapping[str, Any] = field(default_factory=dict)
+    """What the forecasting runs of a grid have on top of the presets' training."""
 
     @property
     def name(self) -> str:
@@ -178,7 +186,8 @@ def get(paper: str, table: str) -> Experiment:
     task = chosen.get("task", protocols.FORECASTING)
     forecasts, labelled = task == protocols.FORECASTING, task in (protocols.CLASSIFICATION, protocols.DETECTION)
     protocol, source = (chosen.get(key, facts[key]) for key in ("protocol", "presets"))
-    cells = _grid(grid, source) if grid else _cells(numbers, facts, source, chosen.get("search", ()))
+    training = chosen.get("training", {})
+    cells = _grid(grid, source, training) if grid else _cells(numbers, facts, source, chosen.get("search", ()))
     return Experiment(
         paper,
         table,
@@ -191,6 +200,7 @@ def get(paper: str, table: str) -> Experiment:
         tuple(_labelled_grid(grid, protocol) if grid else _labelled(numbers, task)) if labelled else (),
         chosen.get("first_seed", 0),
         chosen.get("of", ""),
+        training,
     )
 
 
@@ -293,10 +303,10 @@ def _chosen(number: Number) -> bool:
     return number.variant == "rbca_best" or ("best of" in number.setting and number.variant.startswith("rbca"))
 
 
-def _grid(grid: Mapping[str, list[Any]], source: str) -> Iterator[Cell]:
+def _grid(grid: Mapping[str, list[Any]], source: str, training: Mapping[str, Any]) -> Iterator[Cell]:
     axes = ("dataset", "horizon", "lookback", "model", "attention")
     for dataset, horizon, lookback, model, attention in product(*(grid[axis] for axis in axes)):
-        yield Cell(dataset, lookback, horizon, model, _spec(attention), presets=source)
+        yield Cell(dataset, lookback, horizon, model, _spec(attention), training=training, presets=source)
 
 
 def _spec(attention: str | Mapping[str, Any]) -> Mapping[str, Any]:

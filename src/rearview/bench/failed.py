@@ -9,7 +9,7 @@ import torch
 
 from rearview import __version__
 from rearview.bench import origin, search
-from rearview.bench.asked import ask, in_rows
+from rearview.bench.asked import Asked, ask, in_rows
 from rearview.bench.row import Row, as_json
 
 _ASKED = (
@@ -61,8 +61,13 @@ def broken_off(run: Mapping[str, Any], problem: Exception) -> dict[str, Any]:
 
 
 def settled(run: Mapping[str, Any]) -> dict[str, Any]:
-    """What a run of a sweep asks for, its data unread."""
-    return ask(**{name: run[name] for name in _ASKED}, budget=_budget(run)).configuration("")
+    """The columns that tell what a run of a sweep asks for, its data unread."""
+    return asked_of(run).configuration("")
+
+
+def asked_of(run: Mapping[str, Any]) -> Asked:
+    """What a run of a sweep asks for."""
+    return ask(**{name: run[name] for name in _ASKED}, budget=_budget(run))
 
 
 def _configuration(run: Mapping[str, Any]) -> dict[str, Any]:

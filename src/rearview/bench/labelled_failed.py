@@ -21,7 +21,7 @@ def failed_row(task: Task, run: Mapping[str, Any], problem: Exception) -> Any:
 
 def _configuration(task: Task, run: Mapping[str, Any]) -> dict[str, Any]:
     try:
-        return _settled(task, run)
+        return settled(task, run)
     except Exception:
         # Whatever kept the run from being settled is the problem that the row tells already.
         told = {**run, **parts(run)}
@@ -30,7 +30,7 @@ def _configuration(task: Task, run: Mapping[str, Any]) -> dict[str, Any]:
         return {name: told[name] for name in task.kind.CONFIGURATION if told.get(name) is not None}
 
 
-def _settled(task: Task, run: Mapping[str, Any]) -> dict[str, Any]:
+def settled(task: Task, run: Mapping[str, Any]) -> dict[str, Any]:
     """What a run asks for, its data unread."""
     classifies = task is kinds.CLASSIFICATION
     make: Callable[..., Any] = classification.classify if classifies else detection.detect

@@ -5,15 +5,20 @@ flight, and the next one goes on where it stopped. A run that fails is a row too
 """
 
 import time
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from rearview.bench import kinds
 from rearview.bench import results as files
 from rearview.bench.experiments import LabelledCell
-from rearview.bench.pool import KILLED, in_time, spread
-from rearview.bench.sweep import Plan, Say, own_warnings_only
+from rearview.bench.identity import same
+from rearview.bench.pool import KILLED, not_begun, through
+from rearview.bench.sweep import Plan, Run, Say, own_warnings_only
 from rearview.errors import SettingsError
+
+if TYPE_CHECKING:
+    from rearview.train import Progress
 
 
 def sweep(
@@ -24,26 +29,31 @@ def sweep(
     workers: int = 1,
     seconds: float | None = None,
     say: Say | None = None,
+    progress: "Progress | None" = None,
 ) -> list[Any]:
     """The rows of all cells and seeds of a task, those that failed included; no run begins after `seconds`.
 
-    A run whose process is killed is a failed row.
+    A run whose process is killed is a failed row. `say` hears how each run ended, how many there was no time for, and,
+    where one worker makes them, as each begins; there `progress` follows the one in hand.
     """
     if workers < 1:
         raise SettingsError(f"workers is {workers}; it must be at least 1.")
     if reason := hindrance(task, plan.protocol):
         raise SettingsError(f"{reason[0].upper()}{reason[1:]}.")
-    _check(task, plan)
+    known = _kept(task, plan)
     # Set by set, as a set is read once for the runs that follow one another on it.
     cells = tuple(cells)
     ordered = [cell for name in dict.fromkeys(cell.dataset for cell in cells) for cell in cells if cell.dataset == name]
-    runs = [_run(task, cell, plan, seed, _threads(workers)) for seed in plan.seeds for cell in ordered]
+    watched = progress if workers == 1 else None
+    runs = [_run(task, cell, plan, seed, _threads(workers), watched) for seed in plan.seeds for cell in ordered]
     until = None if seconds is None else time.monotonic() + seconds
     tell = say or (lambda sentence: None)
-    if workers == 1:
-        return [_told(run, attempt(run), tell) for run in runs if in_time(until)]
-    found = spread(attempt, runs, workers, until)
-    return [_told(run, _failed(run, RuntimeError(KILLED)) if row is None else row, tell) for run, row in found]
+    names = [_words(run) for run in runs]
+    found = through(attempt, runs, names, workers=workers, until=until, there=partial(_there, rows=known), tell=tell)
+    rows = [_told(run, _failed(run, RuntimeError(KILLED)) if row is None else row, tell) for run, row in found]
+    if len(rows) < len(runs):
+        tell(not_begun(len(runs) - len(rows), len(runs)))
+    return rows
 
 
 def hindrance(task: str, protocol: str) -> str:
@@ -59,18 +69,30 @@ def hindrance(task: str, protocol: str) -> str:
     return ""
 
 
-def _check(task: str, plan: Plan) -> None:
-    """Refuse what no run could begin with: a training setting that is none, a file of other rows."""
+def _kept(task: str, plan: Plan) -> list[Any]:
+    """The rows that are there; what no run could begin with is refused, a training setting that is none or a file of
+    other rows."""
     from rearview import train
     from rearview.shelf import settings_from
 
     settings_from(train.Settings, "training", dict(plan.training or {}))
     found = kinds.get(task)
     kinds.rows_of(found, plan.results)
-    files.kept(plan.results, found.kind)
+    return files.kept(plan.results, found.kind)
 
 
-def attempt(run: Mapping[str, Any]) -> Any:
+def _there(run: Run, rows: Sequence[Any]) -> list[Any]:
+    """Those of the rows that make a run needless, told without reading its data; none of one that can't be settled."""
+    from rearview.bench.labelled_failed import settled
+
+    try:
+        asked = settled(kinds.get(run["task"]), run["asked"]) if run["asked"]["resume"] else {}
+    except Exception:
+        asked = {}
+    return same(rows, {name: value for name, value in asked.items() if not name.endswith("_sha256")}) if asked else []
+
+
+def attempt(run: Run) -> Any:
     """One run; what goes wrong with it, the keyboard aside, becomes a row that says so."""
     import torch
 
@@ -88,7 +110,7 @@ def attempt(run: Mapping[str, Any]) -> Any:
             return _failed(run, problem)
 
 
-def _failed(run: Mapping[str, Any], problem: Exception) -> Any:
+def _failed(run: Run, problem: Exception) -> Any:
     """The row of a run that broke off, added to the results."""
     from rearview.bench.labelled_failed import failed_row
 
@@ -102,7 +124,7 @@ def _threads(workers: int) -> int | None:
     return max(1, torch.get_num_threads() // workers) if workers > 1 else None
 
 
-def _run(task: str, cell: LabelledCell, plan: Plan, seed: int, threads: int | None) -> dict[str, Any]:
+def _run(task: str, cell: LabelledCell, plan: Plan, seed: int, threads: int | None, progress: "Progress | None") -> Run:
     """A run in words that another process understands."""
     asked = {
         "dataset": cell.dataset,
@@ -115,14 +137,19 @@ def _run(task: str, cell: LabelledCell, plan: Plan, seed: int, threads: int | No
         "training": plan.training,
         "results": plan.results,
         "resume": not plan.again,
+        "progress": progress,
         **cell.options,
     }
     return {"task": task, "label": cell.label, "threads": threads, "asked": asked}
 
 
-def _told(run: Mapping[str, Any], row: Any, tell: Say) -> Any:
+def _words(run: Run) -> str:
     asked = run["asked"]
-    what = f"{asked['dataset']} {run['label']} {asked['protocol']} seed {asked['seed']}"
+    return f"{asked['dataset']} {run['label']} {asked['protocol']} seed {asked['seed']}"
+
+
+def _told(run: Run, row: Any, tell: Say) -> Any:
+    what = _words(run)
     if row.status == "failed":
         tell(f"{what}: failed: {row.problem}")
         return row

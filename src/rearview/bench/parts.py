@@ -34,25 +34,32 @@ def cut(panel: Panel, dataset: Dataset, lookback: int, horizon: int) -> Parts:
             f"{dataset.name} holds {panel.series:,} series, but published borders are rows of one; a benchmark set "
             "must be wide: one series, a column for each channel."
         )
-    borders = catalogue.borders(dataset, panel.values.shape[0], lookback)
+    borders = borders_for(dataset, panel.values.shape[0], lookback, horizon)
     first, last = borders.train
     rows = panel.between(np.array([first]), np.array([last]))
     return Parts(
         borders,
-        _windows(panel, "training", borders.train, lookback, horizon),
-        _windows(panel, "validation", borders.validation, lookback, horizon),
-        _windows(panel, "test", borders.test, lookback, horizon),
+        _windows(panel, borders.train, lookback, horizon),
+        _windows(panel, borders.validation, lookback, horizon),
+        _windows(panel, borders.test, lookback, horizon),
         Scaler.fit(rows),
     )
 
 
-def _windows(panel: Panel, part: str, rows: Range, lookback: int, horizon: int) -> Windows:
+def borders_for(dataset: Dataset, rows: int, lookback: int, horizon: int) -> Borders:
+    """The borders of a benchmark set of so many rows; a part too short for one window is refused."""
+    borders = catalogue.borders(dataset, rows, lookback)
+    parts = {"training": borders.train, "validation": borders.validation, "test": borders.test}
+    for part, (first, last) in parts.items():
+        if last - first < lookback + horizon:
+            raise SettingsError(
+                f"A lookback of {lookback:,} and a horizon of {horizon:,} need {lookback + horizon:,} rows, but the "
+                f"{part} part has {last - first:,} (context included); use a shorter horizon."
+            )
+    return borders
+
+
+def _windows(panel: Panel, rows: Range, lookback: int, horizon: int) -> Windows:
     """Every window that lies within the rows of a part, its context included."""
     first, last = rows
-    found = windows(panel, lookback, horizon, np.array([first + lookback]), np.array([last]))
-    if not len(found):
-        raise SettingsError(
-            f"A lookback of {lookback:,} and a horizon of {horizon:,} need {lookback + horizon:,} rows, but the {part} "
-            f"part has {last - first:,} (context included); use a shorter horizon."
-        )
-    return found
+    return windows(panel, lookback, horizon, np.array([first + lookback]), np.array([last]))

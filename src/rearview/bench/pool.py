@@ -11,7 +11,7 @@ import threading
 import time
 import warnings
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from typing import Any, NamedTuple, TypeVar
@@ -67,6 +67,55 @@ def retold(found: Done, said: set[str]) -> Any:
 def in_time(until: float | None) -> bool:
     """Whether something may still begin."""
     return until is None or time.monotonic() < until
+
+
+def through(
+    work: Callable[[Task], Result],
+    tasks: Sequence[Task],
+    names: Sequence[str],
+    *,
+    workers: int,
+    until: float | None,
+    there: Callable[[Task], Sequence[Result]],
+    tell: Callable[[str], None],
+) -> Iterator[tuple[Task, Result | None]]:
+    """Each task with what came of it; then those that there was no time for and that were done before.
+
+    `there` gives what came of a task before. One worker is this process, which tells the name of every task
+    that it begins.
+    """
+    begun = set[int]()
+    found = _in_turn(work, tasks, names, until, there, tell) if workers == 1 else spread(work, tasks, workers, until)
+    for task, result in found:
+        begun.add(id(task))
+        yield task, result
+    for task in tasks:
+        if id(task) not in begun:
+            yield from ((task, result) for result in there(task)[-1:])
+
+
+def _in_turn(
+    work: Callable[[Task], Result],
+    tasks: Sequence[Task],
+    names: Sequence[str],
+    until: float | None,
+    there: Callable[[Task], Sequence[Result]],
+    tell: Callable[[str], None],
+) -> Iterator[tuple[Task, Result | None]]:
+    for place, (name, task) in enumerate(zip(names, tasks, strict=True), start=1):
+        if not in_time(until):
+            return
+        if not there(task):
+            tell(f"run {place} of {len(tasks)}: {name}")
+        yield task, work(task)
+
+
+def not_begun(count: int, of: int) -> str:
+    """What is said of runs that there was no time for."""
+    were = "run was" if of == 1 else "runs were"
+    return (
+        f"time was up: {count} of {of} {were} not begun; the same command goes on with {'it' if count == 1 else 'them'}"
+    )
 
 
 def _together(

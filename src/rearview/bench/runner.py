@@ -173,7 +173,7 @@ class _Trial:
         batch = _UNTRAINED_BATCH if asked.training is None else asked.training.batch
         selected = selected[: asked.protocol.windows(len(selected), batch, "validation", asked.model)]
         tested = tested[: asked.protocol.windows(len(tested), batch, "test", asked.model)]
-        network = _network(asked, task, source).to(device)
+        network = built(asked, source.channels, source.mark_count).to(device)
         return _Trial(asked, network, task, source, parts, learned, selected, tested)
 
     def fit(self, checkpoint: Path | None, resume: bool, progress: train.Progress | None) -> _Fitted:
@@ -226,17 +226,18 @@ class _Trial:
         return _UNTRAINED_BATCH if settings is None else settings.validation_batch or 4 * settings.batch
 
 
-def _network(asked: Asked, task: Forecast, source: Source) -> Model:
+def built(asked: Asked, channels: int, marks: int) -> Model:
+    """The network of a run with its first weights, for windows of so many channels with so many calendar features."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(asked.seed)
         return models.create(
             asked.model,
-            channels=source.channels,
+            channels=channels,
             lookback=asked.lookback,
-            steps=task.steps,
+            steps=asked.horizon,
             attention=asked.attention,
-            marks=source.mark_count,
-            future=asked.horizon if source.mark_count and models.claims(asked.model).reads_ahead else 0,
+            marks=marks,
+            future=asked.horizon if marks and models.claims(asked.model).reads_ahead else 0,
             **{**asked.settings, **({"adapters": asked.adapters} if asked.adapters else {})},
         )
 

@@ -93,7 +93,7 @@ class _Contest(Generic[Tried]):
         """The validation loss of a candidate; None where it could not be trained."""
         self.candidates.append(dict(candidate))
         try:
-            outcome = self.tried(_with(self.asked, candidate))
+            outcome = self.tried(with_candidate(self.asked, candidate))
         except self.forgiven as problem:
             self.problem = problem
             self.losses.append(None)
@@ -148,7 +148,7 @@ def _fit(name: str, kind: str, values: Values) -> Values:
     return replace(values, whole=True)
 
 
-def _with(asked: Asked, candidate: Mapping[str, Any]) -> Asked:
+def with_candidate(asked: Asked, candidate: Mapping[str, Any]) -> Asked:
     """A run with the settings of a candidate."""
     network, training, own = (_part(candidate, prefix) for prefix in (NETWORK, TRAINING, ""))
     if own:

@@ -11,20 +11,29 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
+from itertools import product
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from rearview.bench import results as files
 from rearview.bench.candidates import in_short, particulars
 from rearview.bench.claim import claimed
 from rearview.bench.experiments import Cell
 from rearview.bench.identity import same
-from rearview.bench.pool import KILLED, Done, done, in_time, retold, spread
+from rearview.bench.pool import KILLED, Done, done, in_time, not_begun, retold, through
 from rearview.bench.row import Row
 from rearview.errors import RearviewWarning, SettingsError
 
+if TYPE_CHECKING:
+    from rearview.train import Progress
+
 Say = Callable[[str], None]
 Over = Literal["here", "ray"]
+Run = Mapping[str, Any]
+"""What `rearview.bench.run`, or what makes a run of another task, is given."""
+There = Callable[[Run], Sequence[Row]]
+"""From a run to the rows of it that are there already."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,11 +77,15 @@ def sweep(
     seconds: float | None = None,
     over: Over = "here",
     say: Say | None = None,
+    progress: "Progress | None" = None,
 ) -> list[Row]:
     """The rows of all cells and seeds, those that failed included; no run begins after `seconds`.
 
     `workers` processes share the device; a run whose process is killed is a failed row. With over="ray" every run is a
     task of the Ray cluster at hand, as many at once as it has room for, and this process alone appends the rows.
+
+    `say` hears how each run ended, how many there was no time for, and, where one worker makes them, as each begins;
+    there `progress` follows the one in hand.
     """
     from rearview.train import parallel
 
@@ -81,17 +94,21 @@ def sweep(
     first = first_process(plan.device)
     if workers > 1 and parallel.size() > 1:
         raise SettingsError("torchrun shares each run among its processes; leave out workers, or start without it.")
-    files.kept(plan.results)
-    cells = tuple(cells)
-    runs = [plan.arguments(cell, seed) for seed in plan.seeds for cell in cells]
+    there = partial(_there, rows=files.kept(plan.results))
+    watched = progress if first and workers == 1 and over == "here" else None
+    asked = [(cell, seed) for seed, cell in product(plan.seeds, cells)]
+    runs: list[Run] = [{**plan.arguments(cell, seed), "progress": watched} for cell, seed in asked]
     until = None if seconds is None else time.monotonic() + seconds
     tell = say if say is not None and first else lambda sentence: None
     if over == "ray":
-        return _on_ray(runs, until, tell)
-    if workers == 1:
-        return [_told(attempt(run), tell) for run in runs if in_time(until)]
-    found = spread(attempt, runs, workers, until)
-    return [_told(_lost(run, KILLED) if row is None else row, tell) for run, row in found]
+        rows = _on_ray(runs, there, until, tell)
+    else:
+        names = [f"{cell.title}, seed {seed}" for cell, seed in asked]
+        found = through(attempt, runs, names, workers=workers, until=until, there=there, tell=tell)
+        rows = [_told(_lost(run, KILLED) if row is None else row, tell) for run, row in found]
+    if len(rows) < len(runs):
+        tell(not_begun(len(runs) - len(rows), len(runs)))
+    return rows
 
 
 def first_process(device: str) -> bool:
@@ -107,7 +124,7 @@ def first_process(device: str) -> bool:
     return parallel.rank() == 0
 
 
-def attempt(run: Mapping[str, Any]) -> Row:
+def attempt(run: Run) -> Row:
     """One run; what goes wrong with it, the keyboard aside, becomes a row that says so."""
     from rearview.bench.failed import failed_row
     from rearview.bench.runner import run as make
@@ -136,7 +153,7 @@ def own_warnings_only() -> Iterator[None]:
 
 
 @contextmanager
-def _checkpoint(run: Mapping[str, Any]) -> Iterator[Path | None]:
+def _checkpoint(run: Run) -> Iterator[Path | None]:
     """The folder for a run's checkpoint; none while another command has the same run in hand, whose it then is."""
     from rearview.bench.asked import digest
     from rearview.bench.failed import settled
@@ -150,7 +167,7 @@ def _checkpoint(run: Mapping[str, Any]) -> Iterator[Path | None]:
         yield folder if ours else None
 
 
-def _lost(run: Mapping[str, Any], reason: str) -> Row:
+def _lost(run: Run, reason: str) -> Row:
     """The row of a run whose process is gone, added to the results."""
     from rearview.bench.failed import failed_row
 
@@ -166,7 +183,7 @@ def _told(row: Row, tell: Say) -> Row:
     return row
 
 
-def _on_ray(runs: Sequence[Mapping[str, Any]], until: float | None, tell: Say) -> list[Row]:
+def _on_ray(runs: Sequence[Run], there: There, until: float | None, tell: Say) -> list[Row]:
     try:
         import ray
     except ImportError:
@@ -174,33 +191,32 @@ def _on_ray(runs: Sequence[Mapping[str, Any]], until: float | None, tell: Say) -
             "Sweeps over many machines need Ray: install rearview[ray], or leave out --ray to run here."
         ) from None
     if ray.is_initialized():
-        return _spread_on(ray, runs, until, tell)
+        return _spread_on(ray, runs, there, until, tell)
     ray.init(log_to_driver=False)
     try:
-        return _spread_on(ray, runs, until, tell)
+        return _spread_on(ray, runs, there, until, tell)
     finally:
         ray.shutdown()
 
 
-def _spread_on(ray: Any, runs: Sequence[Mapping[str, Any]], until: float | None, tell: Say) -> list[Row]:
+def _spread_on(ray: Any, runs: Sequence[Run], there: There, until: float | None, tell: Say) -> list[Row]:
     """Every run as a task of the cluster that `ray` speaks to."""
     resources = ray.cluster_resources()
     on_gpu = any(run["device"] in ("auto", "cuda") for run in runs) and resources.get("GPU", 0) >= 1
     work = attempt
 
-    def elsewhere(run: Mapping[str, Any]) -> Done:
+    def elsewhere(run: Run) -> Done:
         return done(work, run)
 
     task = ray.remote(num_gpus=1 if on_gpu else 0)(elsewhere)
     at_once = max(1, int(resources.get("GPU" if on_gpu else "CPU", 1)))
     rows: list[Row] = []
-    waiting: deque[Mapping[str, Any]] = deque()
-    known = files.kept(runs[0]["results"]) if runs else []
+    waiting: deque[Run] = deque()
     for run in runs:
-        there = _there(run, known)
-        rows += [_told(row, tell) for row in there[-1:]]
-        waiting.extend([] if there else [run])
-    running: dict[Any, Mapping[str, Any]] = {}
+        found = there(run)
+        rows += [_told(row, tell) for row in found[-1:]]
+        waiting.extend([] if found else [run])
+    running: dict[Any, Run] = {}
     said = set[str]()
     while True:
         while waiting and len(running) < at_once and in_time(until):
@@ -218,13 +234,13 @@ def _spread_on(ray: Any, runs: Sequence[Mapping[str, Any]], until: float | None,
         rows.append(_told(row, tell))
 
 
-def _added(run: Mapping[str, Any], row: Row) -> Row:
+def _added(run: Run, row: Row) -> Row:
     """A row that another machine made, unless the results have got one of this run in the meantime."""
     again = row.status == "failed" or not run["resume"]
     return files.append(run["results"], row, unless=None if again else lambda rows: made(run, rows))
 
 
-def _there(run: Mapping[str, Any], rows: Sequence[Row]) -> list[Row]:
+def _there(run: Run, rows: Sequence[Row]) -> list[Row]:
     """Those of the rows that make a run needless; one that can't be settled has none, and fails when it is made."""
     try:
         return made(run, rows) if run["resume"] else []
@@ -232,7 +248,7 @@ def _there(run: Mapping[str, Any], rows: Sequence[Row]) -> list[Row]:
         return []
 
 
-def made(run: Mapping[str, Any], rows: Sequence[Row]) -> list[Row]:
+def made(run: Run, rows: Sequence[Row]) -> list[Row]:
     """The rows of a run that are there already, told without reading its data."""
     from rearview.bench.failed import settled
 

@@ -1,7 +1,8 @@
 """Benchmark runs, and the papers' tables beside ours."""
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from cyclopts import Parameter
 
@@ -79,13 +80,12 @@ def bench(
     """
     from rearview.jobs.grid import grid_command
 
-    if seeds < 1:
-        raise UsageError(f"--seeds is {seeds}; it must be at least 1.")
+    _check_counts(seeds, seconds)
     if tune is not None and tune < 1:
         raise UsageError(f"--tune is {tune}; it must be at least 1.")
     return grid_command(
-        datasets=words(dataset),
-        models=words(model),
+        datasets=_named(dataset, "--dataset"),
+        models=_named(model, "--model"),
         attentions=mechanisms(attention),
         horizons=whole_numbers(horizon, "--horizon"),
         lookbacks=whole_numbers(lookback, "--lookback"),
@@ -104,7 +104,7 @@ def bench(
         seconds=seconds,
         loss=part(loss, "--loss"),
         over="ray" if ray else "here",
-        tried=choices(",".join(tried or ()), "--try"),
+        tried=_tried(tried),
         trials=tune,
     )
 
@@ -161,7 +161,7 @@ def reproduce(
         device: auto, cpu or cuda.
         workers: Runs at once, each in a process of its own.
         seconds: Begin no run after this long, over all tables.
-        compare: Run nothing; compare the rows that are there.
+        compare: Run nothing; compare the rows that are there. Of a synthetic study the page is made from them.
         ray: Spread the runs over the Ray cluster at hand.
         training: Settings of the training on top of the published ones, such as epochs=10; rows tell them.
         full: A synthetic study at its full size, for a GPU; default: a reduced one, minutes on a CPU.
@@ -171,8 +171,7 @@ def reproduce(
     from rearview.jobs.chosen import Chosen
     from rearview.jobs.reproduce import reproduce_command
 
-    if seeds < 1:
-        raise UsageError(f"--seeds is {seeds}; it must be at least 1.")
+    _check_counts(seeds, seconds)
     if paper in NAMES:
         unused = {"--table": table, "--dataset": dataset, "--horizon": horizon, "--model": model}
         others = {"--protocol": protocol, "--presets": presets, "--data-dir": data_dir}
@@ -208,3 +207,25 @@ def reproduce(
         only_compare=compare,
         over="ray" if ray else "here",
     )
+
+
+def _check_counts(seeds: int, seconds: float | None) -> None:
+    if seeds < 1:
+        raise UsageError(f"--seeds is {seeds}; it must be at least 1.")
+    if seconds is not None and not seconds > 0:
+        raise UsageError(f"--seconds is {seconds:g}; it must be above 0, or left out where time has no limit.")
+
+
+def _named(text: str, flag: str) -> tuple[str, ...]:
+    """Names separated by commas, at least one."""
+    if not (names := words(text)):
+        raise UsageError(f"{flag} is {text!r}; it takes one name, or several separated by commas.")
+    return names
+
+
+def _tried(given: Sequence[str] | None) -> dict[str, Any]:
+    """Settings to try with their values; a --try that has none is refused."""
+    for text in given or ():
+        if not words(text):
+            raise UsageError(f"--try is {text!r}; it takes settings with values, such as alpha=0.5|1, or is left out.")
+    return choices(",".join(given or ()), "--try")

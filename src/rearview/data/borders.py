@@ -44,14 +44,14 @@ def by_rule(rule: str | Rule, rows: int, lookback: int) -> Borders:
             )
         rule = RULES[rule]
     if lookback < 1:
-        raise SettingsError(f"lookback is {lookback}, but a window looks back over at least 1 row")
+        raise SettingsError(f"lookback is {lookback}, but a window looks back over at least 1 row.")
     found = rule(rows, lookback)
     for part in ("train", "validation", "test"):
         first, last = getattr(found, part)
         if first < 0 or last - first <= lookback:
             raise SettingsError(
-                f"a lookback of {lookback:,} leaves no target row in the {part} part (rows {max(first, 0):,} to "
-                f"{last:,} of {rows:,}); use a shorter lookback or a longer series"
+                f"A lookback of {lookback:,} leaves no target row in the {part} part (rows {max(first, 0):,} to "
+                f"{last:,} of {rows:,}); use a shorter lookback or a longer series."
             )
     return found
 
@@ -66,7 +66,7 @@ def _ett(rows_per_hour: int) -> Rule:
 
     def rule(rows: int, lookback: int) -> Borders:
         if rows < 20 * month:
-            raise SettingsError(f"the ETT borders need 20 months ({20 * month:,} rows), but the series has {rows:,}")
+            raise SettingsError(f"The ETT borders need 20 months ({20 * month:,} rows), but the series has {rows:,}.")
         return _lending(12 * month, 16 * month, 16 * month, 20 * month, lookback)
 
     return rule

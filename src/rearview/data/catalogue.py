@@ -121,7 +121,7 @@ def register(dataset: Dataset) -> None:
         if taken:
             raise SettingsError(
                 f"data set {dataset.name!r} can't join the catalogue: {', '.join(sorted(taken))} already stands for "
-                f"{other.name}; choose another name"
+                f"{other.name}; choose another name."
             )
     _SHELF[dataset.name] = dataset
 
@@ -136,7 +136,7 @@ def borders(dataset: str | Dataset | Rule, rows: int | None = None, lookback: in
     if isinstance(dataset, Dataset):
         return published.by_rule(dataset.rule, dataset.rows if rows is None else rows, lookback)
     if rows is None:
-        raise SettingsError(f"the border rule {dataset!r} needs the number of rows; give rows=")
+        raise SettingsError(f"the border rule {dataset!r} needs the number of rows; give rows=.")
     return published.by_rule(dataset, rows, lookback)
 
 
@@ -159,7 +159,7 @@ def locate(name: str, files: tuple[str, ...], source: str, data_dir: Path | str 
     reason = f"in {looked} or its subfolders, two levels down" if folder.is_dir() else f"because {looked} is no folder"
     raise InputError(
         f"{' or '.join(files)}, the file of {name}, was not found {reason}; get it from {source}, and name its folder "
-        "with --data-dir (data_dir=) or the variable REARVIEW_DATA"
+        "with --data-dir (data_dir=) or the variable REARVIEW_DATA."
     )
 
 
@@ -182,7 +182,7 @@ def load(name: str | Dataset, data_dir: Path | str | None = None) -> Panel:
         raise InputError(
             f"{path} gives {rows:,} rows of {channels:,} channels, but {dataset.name} has {dataset.rows:,} rows of "
             f"{dataset.channels:,}; a part of a data set can't go by its name: get the whole from {dataset.source}, "
-            "or read the file as one of your own"
+            "or read the file as one of your own."
         )
     return replace(panel, findings=(*panel.findings, *compared(path, dataset.name, dataset.sha256)))
 

@@ -5,9 +5,9 @@ from dataclasses import replace
 from itertools import product
 from typing import Any
 
-from rearview.errors import SettingsError, did_you_mean
+from rearview.errors import RearviewError, SettingsError, did_you_mean
 from rearview.jobs.pairing import fitting, mechanism
-from rearview.jobs.reproduce import ended, print_lines, say
+from rearview.jobs.reproduce import ended, late, print_lines, say
 
 
 def grid_command(
@@ -28,7 +28,7 @@ def grid_command(
     tried: Mapping[str, Any],
     trials: int | None = None,
 ) -> int:
-    """Every combination of what is listed, kept as rows and printed as a table.
+    """Every combination of what is listed, each once, kept as rows and printed as a table.
 
     `settings` go to the networks that have them and `training` to those that train. `tried` settings are listed, or
     drawn in so many `trials`: see `rearview bench`.
@@ -36,22 +36,35 @@ def grid_command(
     from rearview import bench
     from rearview.bench.experiments import Cell
     from rearview.bench.sweep import Plan, first_process, sweep
+    from rearview.train import Line
 
-    specs = [{"name": spec} if isinstance(spec, str) else spec for spec in attentions]
+    specs = {repr(spec): {"name": spec} if isinstance(spec, str) else spec for spec in attentions}
+    sizes = product(dict.fromkeys(lookbacks), dict.fromkeys(horizons))
     wanted = [
         Cell(dataset, lookback, horizon, model, spec, loss)
-        for dataset, lookback, horizon, model, spec in product(datasets, lookbacks, horizons, models, specs)
+        for dataset, (lookback, horizon), model, spec in product(
+            _sets(datasets), sizes, dict.fromkeys(models), specs.values()
+        )
     ]
     cells = _trained(_set(_tried(fitting(wanted, say), tried, trials), settings), training)
     _tell_trials(cells)
     asked = Plan(seeds=tuple(seeds), **plan)
     _check_first(cells, asked)
     first = first_process(asked.device)
-    rows = sweep(cells, asked, workers=workers, seconds=seconds, say=say, over=over)
+    rows = sweep(cells, asked, workers=workers, seconds=seconds, say=say, over=over, progress=Line())
     if first:
-        print_lines(bench.table([row for row in rows if row.status == "done"]))
-        print_lines([f"Rows in {asked.results}"])
+        done = [row for row in rows if row.status == "done"]
+        print_lines([*(bench.table(done) if done else []), *([f"Rows in {asked.results}"] if rows else [])])
+        print_lines(late(rows, len(cells) * len(seeds), seconds))
     return ended(rows, first)
+
+
+def _sets(names: Sequence[str]) -> list[str]:
+    """Data sets by the names given, each once, whatever it goes by; what is none to forecast is refused."""
+    found: dict[str, str] = {}
+    for name in names:
+        found.setdefault(_to_forecast(name).name, name)
+    return list(found.values())
 
 
 def _set(cells: Sequence[Any], settings: Mapping[str, Any]) -> list[Any]:
@@ -97,21 +110,38 @@ def _check_first(cells: Sequence[Any], plan: Any) -> None:
     from rearview.forecasting.engine import device_named
 
     device_named(plan.device)
-    for name in dict.fromkeys(cell.dataset for cell in cells):
-        _refuse_other_tasks(name)
     for cell in cells:
         settled(plan.arguments(cell, plan.seeds[0]))
     for name in dict.fromkeys(cell.dataset for cell in cells):
         catalogue.find(name, plan.data_dir)
+    _refuse_impossible(cells, plan)
 
 
-def _refuse_other_tasks(name: str) -> None:
-    """Whoever names a benchmark set that is not one to forecast is told which command runs it."""
+def _refuse_impossible(cells: Sequence[Any], plan: Any) -> None:
+    """Refuse a grid of which some run could not be made, by name where there are several; rows that are there stay."""
+    from rearview.bench import beforehand, results
+    from rearview.bench.sweep import made
+
+    known = [] if plan.again else results.kept(plan.results)
+    for cell in cells:
+        runs = [plan.arguments(cell, seed) for seed in plan.seeds]
+        if all(made(run, known) for run in runs):
+            continue
+        try:
+            beforehand.check(runs[0])
+        except RearviewError as problem:
+            if len(cells) == 1:
+                raise
+            raise type(problem)(f"{cell.title}: {problem}") from None
+
+
+def _to_forecast(name: str) -> Any:
+    """A data set; whoever names a benchmark set that is not one to forecast is told which command runs it."""
     from rearview.data import catalogue
     from rearview.jobs.benchmark_sets import about
 
     try:
-        catalogue.get(name)
+        return catalogue.get(name)
     except SettingsError:
         if told := about(name):
             raise SettingsError(f"`rearview bench` runs sets to forecast. {told}") from None

@@ -4,6 +4,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +47,7 @@ def reproduce_command(
         raise InputError(f"There is no results file {results} to compare; name one with --results.")
     reached = False
     made: list[Any] = []
+    count = 0
     for experiment in asked:
         if experiment.task == cost_tables.COST:
             reached = True
@@ -79,12 +81,14 @@ def reproduce_command(
             )
             left = None if until is None else max(0.0, until - time.monotonic())
             made += _make(experiment, cells, plan, workers, left, over)
+            count += len(cells) * seeds
         show(compared(experiment, cells, kinds.rows_of(task, place), declared.name))
     if not reached:
         raise InputError(
             "Nothing of that can be run here, for the reasons above; see `rearview list datasets`, and name the folder "
             "of the data with --data-dir."
         )
+    show(late(made, count, seconds))
     return ended(made, first)
 
 
@@ -126,11 +130,13 @@ def _check_presets(presets: str | None, asked: Sequence[Any]) -> None:
 
 
 def _presets_lines(experiment: Any, presets: str | None) -> list[str]:
-    """Whose settings the numbers of a table rest on, and whose its runs get instead where others are asked for."""
+    """Whose settings the numbers of a table rest on, and whose its runs get instead where others are asked for; what
+    training its runs have on top."""
     if not experiment.cells:
         return []
     return [
         f"presets: {experiment.settings()}",
+        *training_lines(experiment),
         *([f"presets of these runs, as asked for: {presets}"] if presets else []),
     ]
 
@@ -171,11 +177,30 @@ def _make(
 ) -> Sequence[Any]:
     """Runs of the cells, each with a `status`."""
     from rearview.bench import labelled_sweep, sweep
+    from rearview.train import Line
 
     if experiment.labelled:
-        return labelled_sweep.sweep(experiment.task, cells, plan, workers=workers, seconds=seconds, say=say)
+        return labelled_sweep.sweep(
+            experiment.task, cells, plan, workers=workers, seconds=seconds, say=say, progress=Line()
+        )
+    # A table's own training gives way to what is asked for, as presets do.
+    cells = [replace(cell, training={**cell.training, **(plan.training or {})}) for cell in cells]
     _check_some(cells, plan)
-    return sweep.sweep(cells, plan, workers=workers, seconds=seconds, say=say, over=over)
+    return sweep.sweep(cells, plan, workers=workers, seconds=seconds, say=say, over=over, progress=Line())
+
+
+def training_lines(experiment: Any) -> list[str]:
+    """The training that a table gives its runs on top of the presets; nothing where it gives none."""
+    from rearview.bench.experiments import spoken
+
+    return [f"training: {spoken(experiment.training)}, the rest as in the presets"] if experiment.training else []
+
+
+def late(rows: Sequence[Any], count: int, seconds: float | None) -> list[str]:
+    """How many of so many runs there was no time for, where time was given."""
+    from rearview.bench.pool import not_begun
+
+    return [not_begun(count - len(rows), count)] if seconds is not None and len(rows) < count else []
 
 
 def ended(rows: Sequence[Any], first: bool) -> int:

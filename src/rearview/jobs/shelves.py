@@ -100,6 +100,9 @@ def _measured_lines(name: str) -> list[str]:
         return presets.lines(rest)
     from rearview.bench import experiments
 
+    if kind == "experiment":
+        kind, _, rest = rest.partition(":")
+        return _experiment_lines(experiments.get(kind, rest))
     return _experiment_lines(experiments.get(kind, rest)) if kind in experiments.papers() else []
 
 
@@ -161,6 +164,7 @@ def _as_set(about: Any, sizes: Sizes) -> Any:
 def _experiment_lines(experiment: Any) -> list[str]:
     """What an experiment asks and what there is to run."""
     from rearview.bench import cost_tables
+    from rearview.jobs.reproduce import training_lines
 
     if experiment.task == cost_tables.COST:
         return _counted_lines(experiment)
@@ -168,6 +172,7 @@ def _experiment_lines(experiment: Any) -> list[str]:
         f"{experiment.name}: {experiment.title}",
         f"protocol: {experiment.protocol} (`rearview describe protocol:{experiment.protocol}`)",
         *([f"presets: {experiment.settings()} (`rearview list presets`)"] if experiment.cells else []),
+        *training_lines(experiment),
         f"task: {experiment.task}",
         f"published numbers: {', '.join(f'{count} {kind}' for kind, count in experiment.kinds.items()) or 'none'}",
     ]
@@ -203,6 +208,7 @@ def _cost_lines(name: str, sizes: Sizes) -> list[str]:
     from rearview import models
     from rearview.bench.experiments import spoken
     from rearview.models.costs import cost
+    from rearview.report.text import counted
 
     if name in models.borrowed() and name not in models.borrowed(installed=True):
         return [
@@ -210,7 +216,7 @@ def _cost_lines(name: str, sizes: Sizes) -> list[str]:
         ]
     if not models.claims(name).trains and name in models.borrowed():
         return ["cost: not counted, as another package fits it to each window"]
-    counted = cost(
+    found = cost(
         name,
         channels=sizes.channels,
         lookback=sizes.lookback,
@@ -218,11 +224,12 @@ def _cost_lines(name: str, sizes: Sizes) -> list[str]:
         attention=sizes.attention,
         **sizes.settings,
     )
-    size = f"{sizes.channels} {'channel' if sizes.channels == 1 else 'channels'}, {sizes.lookback} steps of look-back"
+    size = f"{counted(sizes.channels, 'channel')}, {counted(sizes.lookback, 'step')} of look-back"
     attention = {"name": sizes.attention} if isinstance(sizes.attention, str) else sizes.attention
     given = ", ".join(spoken(spec) for spec in (attention, sizes.settings) if spec)
     built = f", built with {given}" if given else ""
-    return [f"cost for {size} and {sizes.steps} steps ahead{built}:", *(f"  {line}" for line in counted.lines())]
+    ahead = f"{counted(sizes.steps, 'step')} ahead"
+    return [f"cost for {size} and {ahead}{built}:", *(f"  {line}" for line in found.lines())]
 
 
 def _list_pairs() -> int:

@@ -1,0 +1,91 @@
+"""What is known wrong of a run before it begins: refused in the words of the row that it would have become."""
+
+import warnings
+from dataclasses import replace
+
+import pytest
+import torch
+from small import HORIZON, LOOKBACK, ROWS
+
+from rearview import models
+from rearview.bench import beforehand
+from rearview.bench.experiments import Cell
+from rearview.bench.sweep import Plan, sweep
+from rearview.bench.tuning import Range, Tuning
+from rearview.errors import RearviewError, RearviewWarning, SettingsError
+
+PATCHTST = Cell("Small", LOOKBACK, HORIZON, "patchtst", {"name": "softmax"}, settings={"width": 8, "heads": 2})
+
+
+@pytest.fixture
+def plan(folder):
+    return Plan(results=folder / "rows.csv", data_dir=folder, device="cpu", training={"epochs": 1})
+
+
+IMPOSSIBLE = {
+    "too few rows": replace(PATCHTST, horizon=ROWS // 2),
+    "no row of a part left": replace(PATCHTST, lookback=ROWS),
+    "a value of a mechanism": replace(PATCHTST, attention={"name": "rbca", "alpha": "x"}),
+    "sizes that don't go together": replace(PATCHTST, settings={"width": 8, "heads": 3}),
+    "one of several candidates": replace(PATCHTST, candidates=({"network.heads": 2}, {"network.heads": 3})),
+    "an edge of a graph, which is a value": Cell("Small", LOOKBACK, HORIZON, "gat", {"name": "gat", "edges": [[0, 9]]}),
+    "an adapter": replace(PATCHTST, settings={"adapters": [{"name": "lift", "leaders": 0}]}),
+}
+
+
+@pytest.mark.parametrize("cell", IMPOSSIBLE.values(), ids=IMPOSSIBLE)
+def test_a_refusal_is_what_the_row_would_tell(cell, plan):
+    [row] = sweep([cell], plan)
+    assert row.status == "failed"
+    with pytest.raises(RearviewError) as refused:
+        beforehand.check(plan.arguments(cell, 0))
+    assert row.problem == f"{type(refused.value).__name__}: {refused.value}"
+    assert str(refused.value).endswith(".")
+
+
+def test_the_shortest_set_that_a_run_can_have_is_let_pass(plan):
+    """The validation part is the shortest: as many rows as lie between training and test."""
+    longest = 51
+    beforehand.check(plan.arguments(replace(PATCHTST, horizon=longest), 0))
+    with pytest.raises(SettingsError, match="the validation part has"):
+        beforehand.check(plan.arguments(replace(PATCHTST, horizon=longest + 1), 0))
+
+
+def test_a_package_that_is_missing_is_named(plan, monkeypatch):
+    from rearview.models.baselines import _package
+
+    borrowed = replace(PATCHTST, model="timesnet", attention=None, settings={})
+    monkeypatch.setattr(_package, "find_spec", lambda package: None)
+    monkeypatch.setattr(models, "_is_installed", lambda name: False)
+    for cell in (borrowed, replace(borrowed, tuning=Tuning(2, {"network.dropout": Range(0.0, 0.5)}))):
+        with pytest.raises(SettingsError, match="timesnet is a network of neuralforecast, which is not installed"):
+            beforehand.check(plan.arguments(cell, 0))
+
+
+def test_settings_that_are_drawn_are_left_to_the_search(plan):
+    drawn = replace(PATCHTST, settings={"heads": 3}, tuning=Tuning(2, {"network.width": (9, 8)}))
+    beforehand.check(plan.arguments(drawn, 0))
+
+
+def test_a_network_that_breaks_in_another_way_is_left_to_the_run(plan, monkeypatch):
+    def broken(*sizes):
+        raise TypeError("a bug of somebody's")
+
+    monkeypatch.setattr(beforehand, "built", broken)
+    beforehand.check(plan.arguments(PATCHTST, 0))
+
+
+def test_nothing_is_read_drawn_or_warned_of(plan, monkeypatch):
+    from rearview.data import catalogue
+
+    built = beforehand.built
+
+    def warns(*sizes):
+        warnings.warn("it tends to collapse", RearviewWarning, stacklevel=1)
+        return built(*sizes)
+
+    monkeypatch.setattr(catalogue, "load", lambda *given: pytest.fail("data were read"))
+    monkeypatch.setattr(beforehand, "built", warns)
+    state = torch.random.get_rng_state()
+    beforehand.check(plan.arguments(PATCHTST, 0))
+    assert torch.equal(torch.random.get_rng_state(), state)
