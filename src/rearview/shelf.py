@@ -14,6 +14,7 @@ import math
 import pkgutil
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from numbers import Integral, Real
 from pathlib import Path
 from types import ModuleType, NoneType, UnionType
@@ -92,9 +93,7 @@ class Shelf:
         return {name for name in files if name[0] != "_" and name not in self.aside}
 
     def _plug_ins(self) -> "tuple[EntryPoint, ...]":
-        from importlib.metadata import entry_points
-
-        return tuple(entry_points(group=self.package))
+        return _installed(self.package)
 
     def _complete(self, name: str, module: ModuleType) -> ModuleType:
         missing = [part for part in self.needs if not hasattr(module, part)]
@@ -105,6 +104,14 @@ class Shelf:
             )
         self.refuse(name, module)
         return module
+
+
+@cache
+def _installed(package: str) -> "tuple[EntryPoint, ...]":
+    """The plug-ins for a package; looked up once, since that reads what every installed distribution says of itself."""
+    from importlib.metadata import entry_points
+
+    return tuple(entry_points(group=package))
 
 
 def refuse_unfinished(what: str, part: Any, base: type) -> None:

@@ -41,8 +41,13 @@ def printed(metric: str, value: float, note: str = "") -> Number:
     ("ours", "value", "digits", "verdict"),
     [
         (2.7953, 2.795, ("decimals", 3), "agrees"),
-        (0.002, 0.003, ("decimals", 3), "agrees"),  # a unit of the last digit
+        (0.012, 0.013, ("decimals", 3), "agrees"),  # a unit of the last digit
+        (0.0119, 0.013, ("decimals", 3), "differs"),
+        (0.0014408, 0.001, ("decimals", 3), "not comparable"),  # 44 % off, and a unit of the only digit
+        (0.003, 0.003, ("decimals", 3), "not comparable"),
         (0.0019, 0.003, ("decimals", 3), "differs"),
+        (9.2, 9, ("decimals", 0), "not comparable"),
+        (10.2, 10, ("decimals", 0), "agrees"),
         (45.942, 45.934, ("decimals", 3), "agrees"),  # 0.02 %
         (46.0, 45.934, ("decimals", 3), "differs"),
         (0.2105, 0.21, ("figures", 3), "agrees"),  # printed 210

@@ -39,10 +39,13 @@ def test_a_study_is_one_command(name, tmp_path, capsys):
     found = json.loads(re.search(r'id="report-data">(.*?)</script>', text, re.DOTALL)[1])
     assert [figure["title"] for figure in found] == FIGURES[name]
     assert f"rearview reproduce {name}" in text
-    (tmp_path / f"{name}.html").unlink()
-    assert main([*arguments, "--compare"]) == 0
-    assert capsys.readouterr().out == printed
-    assert (tmp_path / f"{name}.html").exists()
+    assert printed.endswith(f"Written to {tmp_path}: {name}.csv, {name}-looks.csv, {name}.html\n")
+    said = printed.replace(f"{name}.csv, {name}-looks.csv, ", "")
+    for more in (["--compare"], ["--device", "cpu"]):  # nothing is left to be run
+        (tmp_path / f"{name}.html").unlink()
+        assert main([*arguments, *more]) == 0
+        assert capsys.readouterr().out == said
+        assert (tmp_path / f"{name}.html").exists()
 
 
 def options(out, **changes):
@@ -99,17 +102,42 @@ def test_a_later_run_that_is_shorter_does_not_take_the_place_of_the_longest(tmp_
     assert found.row.mse == 0.2
 
 
-@pytest.mark.parametrize(("riemann", "said"), [(3.0, "all most on riemann (error 1.0000, 3.0000 without)"), (None, "")])
+def of_paths(arm, mse, **lost):
+    """A run of some paths; `lost` are errors without one."""
+    paths = arm.partition("/")[2].replace("all", "riemann+prefix+clock")
+    facts = dict.fromkeys(ComponentsRow.columns(), 0) | dict.fromkeys(f"without_{path}" for path in paths.split("+"))
+    facts |= {"arm": arm, "paths": paths, "mse": mse, **{f"without_{path}": error for path, error in lost.items()}}
+    return synthetic.Kept(ComponentsRow(**facts), (), {})
+
+
+@pytest.mark.parametrize(
+    ("riemann", "said"),
+    [
+        (3.0, "With every path, the forecast rests: for all parts most on riemann (error 1.0000, 3.0000 without)."),
+        (None, "all/all has an error of 1.0000."),
+    ],
+)
 def test_a_path_is_called_the_most_needed_only_beside_all_others(riemann, said):
-    facts = dict.fromkeys(ComponentsRow.columns(), 0)
-    facts |= {
-        "arm": "all/all",
-        "paths": "riemann+prefix+clock",
-        "mse": 1.0,
-        "without_prefix": 1.5,
-        "without_clock": 2.0,
-    }
-    run = synthetic.Kept(ComponentsRow(**{**facts, "without_riemann": riemann}), (), {})
-    found = verdict(synthetic.get("components"), [run])
-    assert said in found
-    assert ("rests" in found) == (riemann is not None)
+    run = of_paths("all/all", 1.0, riemann=riemann, prefix=1.5, clock=2.0)
+    assert verdict(synthetic.get("components"), [run]) == said
+
+
+def test_where_no_path_can_be_called_the_most_needed_the_best_choice_is_told_part_by_part():
+    runs = [
+        of_paths("trend/all", 0.5, riemann=0.75, prefix=1.5, clock=1.0),
+        of_paths("trend/clock", 0.25),
+        of_paths("season/prefix", 0.5),
+        of_paths("season/clock", 0.125),
+        of_paths("shocks/riemann", 0.5),
+        of_paths("shocks/riemann", 0.25),  # of another seed: the mean counts
+        of_paths("shocks/prefix+clock", 0.3125),
+        of_paths("shocks/all", 0.625, clock=1.0),
+        of_paths("all/riemann", 2.0),
+        of_paths("all/all", 1.0),
+    ]
+    assert verdict(synthetic.get("components"), runs) == (
+        "With every path, the forecast rests: for trend most on prefix (error 0.5000, 1.5000 without). Of the choices "
+        "of paths that were trained, the best is: for season clock (error 0.125); for shocks prefix+clock (error "
+        "0.312, all paths 0.625); for all parts all paths (error 1)."
+    )
+    assert verdict(synthetic.get("components"), runs[3:4]) == "season/clock has an error of 0.1250."

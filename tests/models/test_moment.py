@@ -283,6 +283,11 @@ def of_transformers(gated: bool) -> tuple[nn.Module, Any]:
     return theirs, config
 
 
+def norm_in_full(norm: Any, hidden: Tensor) -> Tensor:
+    """The norm of `transformers` but for its cast: it takes the variance in float32, whatever the network runs in."""
+    return norm.weight * hidden * torch.rsqrt(hidden.square().mean(-1, keepdim=True) + norm.variance_epsilon)
+
+
 def copied(ours: models.Model, theirs: nn.Module, gated: bool) -> None:
     """Write the parameters of `transformers` into our stack."""
     state, other = ours.state_dict(), theirs.state_dict()
@@ -306,8 +311,7 @@ def copied(ours: models.Model, theirs: nn.Module, gated: bool) -> None:
 @pytest.mark.filterwarnings("default")
 @pytest.mark.parametrize("gated", [False, True])
 @torch.no_grad()
-def test_the_encoder_is_that_of_transformers(gated: bool) -> None:
-    """Their norm takes its variance in float32, whatever the network runs in; hence the tolerance."""
+def test_the_encoder_is_that_of_transformers(gated: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     theirs, config = of_transformers(gated)
     form = "moment-1" if gated else "mica"
     model = created(lookback=1000, patch=5, stride=5, form=form, dropout=0.0).double().eval()
@@ -316,8 +320,10 @@ def test_the_encoder_is_that_of_transformers(gated: bool) -> None:
     mask = torch.arange(151) >= torch.tensor([[0], [29]])
     real = mask[:, None].expand(-1, CHANNELS, -1)
     ours = model.stack(x, real, model.score_bias(x))
-    expected = theirs(inputs_embeds=x.flatten(0, 1), attention_mask=real.flatten(0, 1).long()).last_hidden_state
-    assert_close(ours[real], expected.view(x.shape)[real], rtol=1e-5, atol=1e-5)
+    given = {"inputs_embeds": x.flatten(0, 1), "attention_mask": real.flatten(0, 1).long()}
+    assert_close(ours[real], theirs(**given).last_hidden_state.view(x.shape)[real], rtol=1e-5, atol=1e-5)
+    monkeypatch.setattr(type(theirs.final_layer_norm), "forward", norm_in_full)
+    assert_close(ours[real], theirs(**given).last_hidden_state.view(x.shape)[real], rtol=1e-9, atol=1e-9)
 
 
 def test_itransformer_t5_has_no_bias_by_position() -> None:

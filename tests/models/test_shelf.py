@@ -1,14 +1,17 @@
 """The shelf of networks: parts that third parties put on it, and refusals."""
 
+import importlib.metadata
+from collections import Counter
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
-from rearview import models
-from rearview.errors import SettingsError
+from rearview import models, shelf
+from rearview.errors import RearviewWarning, SettingsError
 from rearview.models.contract import Model, ModelClaims, Shape
 
 
@@ -96,6 +99,57 @@ def test_a_setting_that_no_network_can_have_is_refused_by_name(name: str, given:
         models.create(name, channels=3, lookback=40, steps=5, **given)
 
 
+@pytest.mark.parametrize(
+    ("size", "least"), {"channels": 1, "lookback": 1, "steps": 1, "marks": 0, "future": 0, "classes": 0}.items()
+)
+@pytest.mark.usefixtures("unchecked")
+def test_a_size_that_is_no_whole_number_is_refused_by_name(size: str, least: int) -> None:
+    for given in (37.5, 37.0, "37", None, True, least - 1):
+        with pytest.raises(SettingsError) as refused:
+            Shape(**{"channels": 3, "lookback": 37, "steps": 5, size: given})
+        assert str(refused.value) == f"{size} is {given!r}; it must be a whole number of at least {least}."
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_sizes_reach_networks_as_pythons_own_numbers() -> None:
+    model = models.create("patchtst", channels=np.int64(3), lookback=np.int32(37), steps=np.uint8(5))
+    assert {type(size) for size in (model.shape.channels, model.shape.lookback, model.shape.steps)} == {int}
+    assert model(torch.zeros(2, 3, 37)).shape == (2, 3, 5)
+    for name in models.names():
+        with pytest.raises(SettingsError, match=r"^lookback is 37\.5; it must be a whole number of at least 1\.$"):
+            models.create(name, channels=3, lookback=37.5, steps=5)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", ["patchtst", "patchtst_tslib", "powerformer", "moment"])
+def test_a_stride_that_would_leave_steps_out_is_shortened_and_told(name: str) -> None:
+    told = rf"^{name}: a stride of 9 would leave out steps between patches of 4, .*; give stride=4 or less\.$"
+    with pytest.warns(RearviewWarning, match=told) as heard:
+        model = models.create(name, channels=3, lookback=37, steps=5, patch=4, stride=9)
+    assert len(heard) == 1
+    same = models.create(name, channels=3, lookback=37, steps=5, patch=4, stride=4)
+    assert model.patches.tokens == same.patches.tokens == 10
+    past = torch.randn(2, 3, 37, requires_grad=True)
+    (gradient,) = torch.autograd.grad(model.patches(past).square().sum(), past)
+    assert (gradient != 0).all()
+
+
+def test_plug_ins_are_looked_up_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every network asks several times which parts there are, and each look reads all installed distributions."""
+    looks = Counter[str]()
+
+    def entry_points(group: str) -> tuple[()]:
+        looks[group] += 1
+        return ()
+
+    monkeypatch.setattr(importlib.metadata, "entry_points", entry_points)
+    shelf._installed.cache_clear()
+    for _ in range(3):
+        models.create("patchtst", channels=3, lookback=7, steps=5, attention="softmax")
+    shelf._installed.cache_clear()
+    assert set(looks) >= {"rearview.attention", "rearview.models"}
+    assert set(looks.values()) == {1}
+
+
 def test_an_unknown_network_is_refused_with_its_neighbour() -> None:
     with pytest.raises(SettingsError, match=r"no model called 'patchst'\. Did you mean 'patchtst'"):
         models.create("patchst", channels=3, lookback=7, steps=5)
@@ -133,3 +187,21 @@ def test_windows_of_another_size_are_refused_in_a_sentence(name: str) -> None:
     for shape in ((2, 3, 20), (2, 4, 24), (3, 24)):
         with pytest.raises(SettingsError, match=words + rf"\[{', '.join(map(str, shape))}\]\."):
             model(torch.randn(shape))
+
+
+@pytest.mark.parametrize(
+    ("past", "got"),
+    [
+        (torch.ones(2, 3, 24, dtype=torch.int64), r"torch\.int64"),
+        (torch.ones(2, 3, 24, dtype=torch.bool), r"torch\.bool"),
+        (torch.ones(2, 3, 24, dtype=torch.complex64), r"torch\.complex64"),
+        (np.ones((2, 3, 24), dtype=np.float32), "ndarray"),
+    ],
+    ids=["whole", "bool", "complex", "array"],
+)
+@pytest.mark.usefixtures("unchecked")
+def test_windows_that_are_not_of_floating_point_are_refused_in_a_sentence(past: Any, got: str) -> None:
+    words = f"takes windows as a tensor of floating point and got {got}; torch.as_tensor.past..float.. makes one"
+    for name in models.names():
+        with pytest.raises(SettingsError, match=words):
+            models.create(name, channels=3, lookback=24, steps=5)(past)

@@ -2,7 +2,8 @@
 
 A paper's file of experiments says at which sizes its networks are built and, where our count differs from the printed
 one and the reason is known, the reason. Two counts agree when they differ by at most one unit of the last printed digit
-or 0.1 %, whichever is larger. Milliseconds are those of a machine, so they stand beside ours and are not judged.
+or 0.1 %, whichever is larger; a unit of a single digit is a tenth of the number or more, so that such a count can be
+told to differ, never to agree. Milliseconds are those of a machine, so they stand beside ours and are not judged.
 """
 
 import math
@@ -26,7 +27,8 @@ MEASURED = {"ms": "ms of inference", "ms_train_step": "ms a training step"}
 SHARE = 0.001
 RULE = (
     "agrees: the difference is at most one unit of the last printed digit or 0.1 %, whichever is larger; not "
-    "comparable: the printed cell is doubtful; FLOPs are of one window's forward pass, two for a product and its sum"
+    "comparable: the printed cell is doubtful, or its single digit is too few to tell; FLOPs are of one window's "
+    "forward pass, two for a product and its sum"
 )
 NO_RULE = "milliseconds depend on the machine, so they stand beside each other and are not judged"
 
@@ -131,10 +133,13 @@ def judged(ours: float, number: Number, digits: tuple[str, int]) -> str:
     if number.doubtful or not number.value:
         return "not comparable"
     kind, count = digits
-    places = count if kind == "decimals" else count - 1 - math.floor(math.log10(number.value))
+    before = math.floor(math.log10(number.value)) + 1
+    figures, places = (before + count, count) if kind == "decimals" else (count, count - before)
     # A number next to the printed one is a unit away but for the last bit.
     allowed = max(10.0**-places, SHARE * number.value) * (1 + 1e-9)
-    return "agrees" if abs(ours - number.value) <= allowed else "differs"
+    if abs(ours - number.value) > allowed:
+        return "differs"
+    return "agrees" if figures > 1 else "not comparable"
 
 
 def _cell(numbers: tuple[Number, ...], facts: Mapping[str, Any]) -> CostCell:

@@ -31,12 +31,13 @@ def synthetic_command(
     only_show: bool,
     command: str,
 ) -> int:
-    """Run what is missing of a study, print its table and write its page to `out`."""
+    """Run what is missing of a study, or with `only_show` nothing; print its table and write its page to `out`."""
     check_folder(out)
     study = synthetic.get(name)
     for arm in arms:
         study.spec(arm)
     warned: list[str] = []
+    before = _tables(out, name)
     if not only_show:
         with heard() as warned:
             synthetic.run(
@@ -53,7 +54,8 @@ def synthetic_command(
     table = table_of(study, runs)
     sys.stdout.write("\n".join([*_aligned(table), "", verdict(study, runs), ""]))
     written = page.write(out / f"{name}.html", summary(study, runs, table, command, warned))
-    sys.stdout.write(f"Written to {out}: {', '.join(path.name for path in _files(out, name, written))}\n")
+    grown = [path for path, size in _tables(out, name).items() if size != before[path]]
+    sys.stdout.write(f"Written to {out}: {', '.join(path.name for path in [*grown, written])}\n")
     return 0
 
 
@@ -147,17 +149,45 @@ def _harmonic(rows: Sequence[Any]) -> str:
 
 
 def _components(rows: Sequence[Any]) -> str:
-    whole = [row for row in rows if row.arm.endswith("/all")] or list(rows)
-    said = []
-    for row in whole:
-        lost = {path: getattr(row, f"without_{path}") for path in row.paths.split("+")}
-        # Of paths that are not all known, nobody can say which counts most.
-        if len(lost) > 1 and None not in lost.values():
-            path = max(lost, key=lambda each: lost[each])
-            said.append(f"{row.arm.partition('/')[0]} most on {path} (error {row.mse:.4f}, {lost[path]:.4f} without)")
-    if not said:
-        return f"{whole[0].arm} has an error of {whole[0].mse:.4f}."
-    return f"With every path, the forecast rests: for {'; for '.join(said)}."
+    parts: dict[str, list[Any]] = {}
+    for row in rows:
+        parts.setdefault(row.arm.partition("/")[0], []).append(row)
+    resting: list[str] = []
+    best: list[str] = []
+    for part, same in parts.items():
+        signal = "all parts" if part == "all" else part
+        found = [words for row in same if (words := _most_needed(row))]
+        resting += [f"{signal} {words}" for words in found]
+        best += [f"{signal} {words}" for words in ([] if found else _best_choice(same))]
+    sentences = [f"With every path, the forecast rests: for {'; for '.join(resting)}."] if resting else []
+    sentences += [f"Of the choices of paths that were trained, the best is: for {'; for '.join(best)}."] if best else []
+    first = next((row for row in rows if row.arm.endswith("/all")), rows[0])
+    return " ".join(sentences) or f"{first.arm} has an error of {first.mse:.4f}."
+
+
+def _most_needed(row: Any) -> str:
+    """Which of all paths a network's forecast rests on; empty where it lacks one, or one is not known."""
+    lost = {path: getattr(row, f"without_{path}") for path in row.paths.split("+")}
+    # Of paths that are not all known, nobody can say which counts most.
+    if not row.arm.endswith("/all") or None in lost.values():
+        return ""
+    path = max(lost, key=lambda each: lost[each])
+    return f"most on {path} (error {row.mse:.4f}, {lost[path]:.4f} without)"
+
+
+def _best_choice(rows: Sequence[Any]) -> list[str]:
+    """Which choice of paths has the least error, of one part's networks, beside all paths; nothing if there is one."""
+    errors: dict[str, list[float]] = {}
+    for row in rows:
+        errors.setdefault(row.arm.partition("/")[2], []).append(row.mse)
+    if len(errors) == 1:
+        return []
+    means = {paths: sum(each) / len(each) for paths, each in errors.items()}
+    best = min(means, key=lambda paths: means[paths])
+    if best == "all":
+        return [f"all paths (error {means[best]:.3g})"]
+    beside = f", all paths {means['all']:.3g}" if "all" in means else ""
+    return [f"{best} (error {means[best]:.3g}{beside})"]
 
 
 _VERDICTS = {"flipflop": _flipflop, "harmonic": _harmonic, "components": _components}
@@ -178,8 +208,10 @@ def _aligned(table: Table) -> list[str]:
     ]
 
 
-def _files(out: Path, name: str, written: Path) -> list[Path]:
-    return [synthetic.rows_file(out, name), synthetic.looks_file(out, name), written]
+def _tables(out: Path, name: str) -> dict[Path, int]:
+    """The files of rows and curves, to which runs only ever add, and how long they are."""
+    paths = (synthetic.rows_file(out, name), synthetic.looks_file(out, name))
+    return {path: path.stat().st_size if path.exists() else 0 for path in paths}
 
 
 def _say(sentence: str) -> None:

@@ -1,11 +1,13 @@
 """What the hosts that cut each channel into patches have in common: everything but positions, stack and defaults."""
 
+import warnings
 from typing import ClassVar, Literal
 
 from torch import nn
 
 from rearview.attention.contract import Mask, Site, Tokens
 from rearview.embed import Dropout, Learned, Normalise, Patches, Sinusoidal
+from rearview.errors import RearviewWarning
 from rearview.models._tokens import channel_groups, patch_tokens
 from rearview.models.contract import Axes, Marks, ModelClaims, Past, Real, Shape, Steps, refuse_marks
 from rearview.models.encoder import Encoder
@@ -40,6 +42,21 @@ class Patched(Encoder):
         else:
             self.positions = Sinusoidal(patches.tokens, self.width, standard=positions == "standardised")
         self.drop = Dropout(dropout)
+
+    @classmethod
+    def cut(
+        cls, shape: Shape, patch: int, stride: int, width: int, *, pad_end: bool = True, bias: bool = True
+    ) -> Patches:
+        """The patches of the look-back; it is told where they have another stride than was asked for."""
+        # A default's or a plan's stride may be too long for a patch that a person gave, so this is no refusal.
+        if stride > patch:
+            warnings.warn(
+                f"{cls.name}: a stride of {stride} would leave out steps between patches of {patch}, so it is "
+                f"shortened to the patch; give stride={patch} or less.",
+                RearviewWarning,
+                stacklevel=4,
+            )
+        return Patches(shape.lookback, patch, stride, width, pad_end=pad_end, bias=bias)
 
     def site(self, heads: int, head_width: int | None, dropout: float, projection_bias: bool = True) -> Site:
         """Where attention stands: a group for each channel, a token for each patch."""

@@ -13,6 +13,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any, Literal
 
 from jaxtyping import Bool, Float
@@ -28,6 +29,8 @@ Marks = Float[Tensor, "batch mark _"]
 Real = Bool[Tensor, "batch time"]
 Logits = Float[Tensor, "batch classes"]
 Asks = Literal["steps", "window", "classes"]
+_LEAST = {"channels": 1, "lookback": 1, "steps": 1, "marks": 0, "future": 0, "classes": 0}
+"""The sizes of a shape, and the least that each can be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,12 +50,11 @@ class Shape:
     """How many classes there are, where a class is asked for."""
 
     def __post_init__(self) -> None:
-        for name in ("channels", "lookback", "steps"):
-            if getattr(self, name) < 1:
-                raise SettingsError(f"{name} is {getattr(self, name)}; it must be at least 1.")
-        for name in ("marks", "future"):
-            if getattr(self, name) < 0:
-                raise SettingsError(f"{name} is {getattr(self, name)}; it can't be negative.")
+        for name, least in _LEAST.items():
+            given = getattr(self, name)
+            if isinstance(given, bool) or not isinstance(given, Integral) or int(given) < least:
+                raise SettingsError(f"{name} is {given!r}; it must be a whole number of at least {least}.")
+            object.__setattr__(self, name, int(given))
         if self.asks == "window" and self.steps != self.lookback:
             raise SettingsError(
                 f"A window of {self.lookback} steps can't be reconstructed as {self.steps}; leave out steps."
@@ -141,6 +143,12 @@ class Model(nn.Module, ABC):
 
     def check(self, past: Tensor) -> None:
         """Refuse windows that this network was not built for."""
+        if not isinstance(past, Tensor) or not past.is_floating_point():
+            got = past.dtype if isinstance(past, Tensor) else type(past).__name__
+            raise SettingsError(
+                f"This network takes windows as a tensor of floating point and got {got}; "
+                "torch.as_tensor(past).float() makes one."
+            )
         wanted = (self.shape.channels, self.shape.lookback)
         if past.dim() == 3 and tuple(past.shape[1:]) == wanted:
             return

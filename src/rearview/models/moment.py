@@ -65,7 +65,7 @@ class Settings:
     patch: int = 8
     """Time steps of a patch."""
     stride: int = 8
-    """Time steps from one patch to the next."""
+    """Time steps from one patch to the next; at most a patch."""
     form: Form = "mica"
     """Whose details: mica, the network of the MICA paper, or moment-1, that of the published checkpoints."""
     normalise: Kind = "revin"
@@ -97,8 +97,8 @@ class Network(Patched):
 
     def __init__(self, shape: Shape, settings: Settings, attention: Spec = None) -> None:
         published = settings.form == "moment-1"
-        patches = Patches(
-            shape.lookback, settings.patch, settings.stride, settings.width, pad_end=not published, bias=not published
+        patches = self.cut(
+            shape, settings.patch, settings.stride, settings.width, pad_end=not published, bias=not published
         )
         by_patch = published and shape.asks == "window"
         if published:

@@ -16,7 +16,7 @@ positions="standardised" it is the PatchTST of the MICA paper, whose fixed table
 from dataclasses import dataclass
 
 from rearview.attention import Spec
-from rearview.embed import Normalise, Patches
+from rearview.embed import Normalise
 from rearview.embed.normalise import Kind
 from rearview.models._patched import Patched, Positions
 from rearview.models.contract import Shape
@@ -45,7 +45,7 @@ class Settings:
     patch: int = 16
     """Time steps of a patch."""
     stride: int = 8
-    """Time steps from one patch to the next."""
+    """Time steps from one patch to the next; at most a patch."""
     positions: Positions = "learned"
     """Where a patch stands: a learned table, sinusoidal (sines and cosines), or these standardised."""
     normalise: Kind = "revin"
@@ -68,7 +68,7 @@ class Network(Patched):
         super().__init__(
             shape,
             Normalise(settings.normalise, shape.channels, settings.affine),
-            Patches(shape.lookback, settings.patch, settings.stride, settings.width),
+            self.cut(shape, settings.patch, settings.stride, settings.width),
             settings.positions,
             settings.dropout,
         )

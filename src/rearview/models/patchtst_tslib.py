@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from rearview.attention import Spec
 from rearview.attention.contract import Tokens
-from rearview.embed import Normalise, Patches
+from rearview.embed import Normalise
 from rearview.embed.normalise import Kind
 from rearview.models._patched import Patched
 from rearview.models.contract import Shape, Steps
@@ -37,7 +37,7 @@ class Settings:
     patch: int = 16
     """Time steps of a patch."""
     stride: int = 8
-    """Time steps from one patch to the next."""
+    """Time steps from one patch to the next; at most a patch."""
     activation: Activation = "gelu"
     """Activation of the feed-forward part."""
     normalise: Kind = "revin"
@@ -54,7 +54,7 @@ class Network(Patched):
         super().__init__(
             shape,
             Normalise(settings.normalise),
-            Patches(shape.lookback, settings.patch, settings.stride, settings.width, bias=False),
+            self.cut(shape, settings.patch, settings.stride, settings.width, bias=False),
             "sinusoidal",
             settings.dropout,
         )
