@@ -4,7 +4,7 @@ from dataclasses import dataclass, fields
 
 from rearview import models
 from rearview.classifying.request import Request
-from rearview.tasks.plan import GIVEN, Choice, Reasoned
+from rearview.tasks.plan import GIVEN, HALF, Choice, Reasoned, with_given
 
 LONGEST_TOKENS = 64
 """Patches in a case, about: beyond that patches grow longer, because attention costs their square."""
@@ -28,8 +28,8 @@ def plan(request: Request, longest: int, trained: int, held: int) -> Plan:
     training = _training(trained, held)
     return Plan(
         lookback=lookback,
-        model=model | {name: Choice(value, GIVEN) for name, value in request.settings.items()},
-        training=training | {name: Choice(value, GIVEN) for name, value in request.training.items()},
+        model=with_given(model, request.settings),
+        training=with_given(training, request.training),
     )
 
 
@@ -49,7 +49,7 @@ def _model(name: str, lookback: int) -> dict[str, Choice]:
         while lookback // (patch // 2) > LONGEST_TOKENS:
             patch *= 2
         chosen["patch"] = Choice(patch, f"{lookback} steps a case")
-        chosen["stride"] = Choice(max(1, patch // 2), "half a patch")
+        chosen["stride"] = Choice(max(1, patch // 2), HALF)
     return chosen
 
 

@@ -23,7 +23,7 @@ from rearview.shelf import settings_from
 from rearview.tasks import plan as planning
 from rearview.tasks.conformal import Residuals
 from rearview.tasks.forecast import Forecast
-from rearview.tasks.plan import GIVEN, Choice, Plan, Reasoned
+from rearview.tasks.plan import Choice, Plan, Reasoned
 
 MOST_RESIDUALS = 4_000_000  # 16 MiB: what a saved model carries for its intervals, at most
 TRAINING_RESIDUALS = 500  # training windows that stand in for calibration where nothing could be held out
@@ -315,11 +315,11 @@ def _plan(
 ) -> Plan:
     samples = len(cut.train) * (source.targets if not models.claims(name).mixes_channels else 1)
     chosen = planning.model_settings(name, lookback.value, season.value, samples, on_gpu)
-    chosen |= {key: Choice(value, GIVEN) for key, value in request.settings.items()}
+    chosen = planning.with_given(chosen, request.settings)
     training: dict[str, Choice] = {}
     if models.claims(name).trains:
         training = planning.training_settings(len(cut.train), source.channels, len(cut.validation), on_gpu)
-        training |= {key: Choice(value, GIVEN) for key, value in request.training.items()}
+        training = planning.with_given(training, request.training)
         if not len(cut.validation) and "patience" not in request.training:
             training["patience"] = Choice(None, "no rows are held out for early stopping")
     return Plan(lookback=lookback, season=season, model=chosen, training=training)

@@ -4,7 +4,7 @@ What the user sets stands; what is left open is chosen here, and every choice ca
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Self
 
@@ -27,6 +27,12 @@ class Choice:
 
 
 GIVEN = "as asked"
+HALF, TWICE = "half a patch", "twice the width"
+FOLLOWING: Mapping[str, tuple[str, str, Callable[[int], int]]] = {
+    "stride": ("patch", HALF, lambda patch: max(1, patch // 2)),
+    "feed_forward": ("width", TWICE, lambda width: 2 * width),
+}
+"""Sizes that are chosen by another: by which, the reason, and how."""
 _PARTS = ("model", "training")
 """What a plan holds many choices of, by name."""
 
@@ -137,14 +143,24 @@ def model_settings(name: str, lookback: int, season: int, samples: int, on_gpu: 
     sizes = {
         "width": Choice(width, reason),
         "heads": Choice(heads, reason),
-        "feed_forward": Choice(2 * width, "twice the width"),
+        "feed_forward": Choice(2 * width, TWICE),
     }
     if "patch" in known and "stride" in known:
         patch = 16 if lookback >= 64 else max(2, lookback // 6)
         why = "the original's" if patch == 16 else f"about a sixth of the look-back of {lookback}"
         why = why if lookback >= 12 else "the least that makes a patch"
-        sizes |= {"patch": Choice(patch, why), "stride": Choice(max(1, patch // 2), "half a patch")}
+        sizes |= {"patch": Choice(patch, why), "stride": Choice(max(1, patch // 2), HALF)}
     return {setting: choice for setting, choice in sizes.items() if setting in known}
+
+
+def with_given(chosen: Mapping[str, Choice], given: Mapping[str, Any]) -> dict[str, Choice]:
+    """Choices with what the user set in their place; one that was chosen by another's size goes by the size set."""
+    found = dict(chosen) | {name: Choice(value, GIVEN) for name, value in given.items()}
+    for name, (by, reason, size) in FOLLOWING.items():
+        value = given.get(by)
+        if name in chosen and name not in given and chosen[name].reason == reason and isinstance(value, int):
+            found[name] = Choice(size(value), reason)
+    return found
 
 
 def _width(samples: int, on_gpu: bool) -> tuple[int, int]:
