@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from rearview import train
 from rearview.classifying import store
-from rearview.classifying.engine import Answer, Fitted, answer, fit
+from rearview.classifying.engine import Answer, Fitted, answer, check, fit
 from rearview.classifying.request import Request
 from rearview.data.cases import Cases, Labels, as_cases, is_ts
 from rearview.data.columns import Fill
@@ -113,6 +113,10 @@ class Classifier:
         _tell(X, [finding.message for finding in self.findings if finding.kind == "warning"])
         return self
 
+    def check(self, X: Any, y: Any = None) -> None:
+        """Refuse at once what `fit` would refuse, without training: settings, a pair that does not fit, the cases."""
+        check(self._cases(X, y), self._request())
+
     def predict(self, X: Any) -> Labels:
         """The likeliest class of each case."""
         likely = self.answer(X).probabilities
@@ -123,10 +127,14 @@ class Classifier:
         return self.answer(X).probabilities
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """Share of cases told right; a class that training did not have is told wrong, and a sentence says so."""
+        """Share of cases told right; a class that training did not have is told wrong, and a sentence says so.
+
+        Where it had none of them, `y` is refused: they are spelt otherwise, or of another type.
+        """
         cases = self.read(X, y)
         if cases.labels is None:
             raise SettingsError("score needs the true classes; give y.")
+        _refuse_strangers(cases.labels, self.classes_)
         said = answer(self.fitted_, cases)
         _tell(X, [*unknown_classes(cases, self.classes_), *said.notes])
         right = self.classes_[said.probabilities.argmax(axis=1)] == cases.labels
@@ -137,6 +145,7 @@ class Classifier:
         cases = self.read(X, y)
         if cases.labels is None:
             raise SettingsError("A confusion table needs the true classes; give y.")
+        _refuse_strangers(cases.labels, self.classes_)
         return Confusion.of(cases.labels, self.predict(cases), self.classes_)
 
     def answer(self, X: Any) -> Answer:
@@ -229,16 +238,33 @@ def _tell(X: Any, sentences: Iterable[str]) -> None:
             _LOGGER.warning(sentence)
 
 
+def had(labels: Labels, classes: Labels) -> NDArray[np.bool_]:
+    """[case]: whether its class is one of some; text is no number, whatever it spells."""
+    some = set(classes.tolist())
+    return np.array([label in some for label in labels.tolist()], dtype=bool)
+
+
+def _refuse_strangers(labels: Labels, classes: Labels) -> None:
+    if not had(labels, classes).any():
+        raise InputError(
+            f"None of the classes in y is one that the classifier was trained on: y holds "
+            f"{listing(np.unique(labels).tolist())}, and training had {listing(classes.tolist())}; give y as it was in "
+            "training, spelt alike and of the same type."
+        )
+
+
 def unknown_classes(cases: Cases, classes: Labels) -> list[str]:
     """A sentence where cases are of classes that training did not have."""
     assert cases.labels is not None
-    strange = ~np.isin(cases.labels, classes)
-    if not strange.any():
+    strange = ~had(cases.labels, classes)
+    count = int(strange.sum())
+    if not count:
         return []
     names = listing([str(label) for label in np.unique(cases.labels[strange])], most=5)
+    are, they = ("is", "the case counts as an error") if count == 1 else ("are", "they count as errors")
     return [
-        f"{int(strange.sum())} of {len(cases)} cases of {cases.source} are of a class that training did not have "
-        f"({names}): it can't be predicted, and they count as errors."
+        f"{count} of {len(cases)} cases of {cases.source} {are} of a class that training did not have ({names}): it "
+        f"can't be predicted, and {they}."
     ]
 
 

@@ -151,8 +151,9 @@ class Detector(Parameters):
     def evaluate(self, frame: Any, labels: Any = None) -> Assessment:
         """How well scores and flags meet labels: an array of 1 and 0 a row, or the name of the column that holds them.
 
-        Rows without a label (or without a score) do not count. Without `labels` those of `label_col` are taken. The
-        labels of an array are in the order of the frame's rows, whatever that is; those of a file stand in it.
+        Rows without a label (or without a score) do not count; one without a label ends the anomaly before it.
+        Without `labels` those of `label_col` are taken. The labels of an array are in the order of the frame's rows,
+        whatever that is, those of a pandas series go with the frame's index, and those of a file stand in it.
         """
         column = labels if isinstance(labels, str) else self.reading.get("label_col")
         beside = labels is not None and not isinstance(labels, str)
@@ -288,6 +289,11 @@ def unlabelled(frame: Any, panel: Panel, column: str | None) -> InputError:
     source = panel.layout.source
     if column is None:
         return InputError(f"{source} has no labels: name their column, or give an array.")
+    if column in (panel.layout.time_col, panel.layout.id_col):
+        holds = "stamps" if column == panel.layout.time_col else "ids"
+        return InputError(
+            f"{source}: column {column!r} holds the {holds} and no labels; name a column of 1 (anomaly) and 0."
+        )
     if _text_among(frame, panel, [column]):
         return InputError(
             f"{source}: column {column!r}, which is to hold the labels, holds text; a label is 1 (anomaly) or 0."

@@ -75,10 +75,13 @@ _CALLED_ELSEWHERE = {
 
 
 def did_you_mean(word: str, known: "list[str] | tuple[str, ...]") -> str:
-    """' Did you mean 'rank'?' for the known word that `word` is called elsewhere or is nearest to, or nothing."""
+    """' Did you mean 'rank'?' for the known word that `word` is called elsewhere or is nearest to, or nothing.
+
+    The word itself is no answer: whoever asks knows it, and refuses it for another reason than its spelling.
+    """
     import difflib
 
-    spelt = {one.casefold(): one for one in known}
+    spelt = {one.casefold(): one for one in known if one != word}
     elsewhere = _CALLED_ELSEWHERE.get(word.casefold())
     near = [elsewhere] if elsewhere in spelt else difflib.get_close_matches(word.casefold(), list(spelt), n=1)
     return f" Did you mean {spelt[near[0]]!r}?" if near else ""

@@ -77,6 +77,39 @@ def test_a_class_seen_only_in_the_test_is_an_error_and_is_told(trained, caplog):
     assert "3 of 9 cases of X are of a class that training did not have ('unheard')" in caplog.text
 
 
+@pytest.mark.parametrize("measure", ["score", "confusion"])
+def test_classes_of_which_training_had_none_are_refused(measure):
+    X, y = waves(24)
+    numbers = np.unique(y, return_inverse=True)[1]
+    classifier = Classifier(settings=SETTINGS, training={"epochs": 1}).fit(X, numbers)
+    for given in (numbers.astype(str), numbers.astype(str).astype(object)):
+        with pytest.raises(InputError, match=r"y holds '0', '1' and '2', and training had 0, 1 and 2; give y as it"):
+            getattr(classifier, measure)(X, given)
+    assert classifier.score(X, numbers.astype(float)) == classifier.score(X, numbers)
+
+
+def test_one_class_seen_only_in_the_test_is_told_in_its_number(trained, caplog):
+    X, y = waves(9, seed=5)
+    y = y.astype("U10")
+    y[0] = "unheard"
+    with caplog.at_level(logging.WARNING, "rearview"):
+        trained.score(X, y)
+    assert "1 of 9 cases of X is of a class that training did not have ('unheard'): it can't be predicted, and the" in (
+        caplog.text
+    )
+
+
+def test_what_can_not_be_trained_is_refused_by_a_check():
+    X, y = waves(9)
+    Classifier(settings=SETTINGS).check(X, y)
+    with pytest.raises(SettingsError, match="validation is 1"):
+        Classifier(validation=1).check(X, y)
+    with pytest.raises(SettingsError, match="dlinear forecasts and can't tell classes apart"):
+        Classifier("dlinear").check(X, y)
+    with pytest.raises(InputError, match="of one class"):
+        Classifier().check(X, ["same"] * 9)
+
+
 def test_it_comes_back_from_disk_as_it_was(trained, tmp_path):
     X, _ = waves(9, seed=5)
     trained.save(tmp_path / "model")

@@ -198,7 +198,7 @@ def test_a_value_beyond_measure_gets_an_answer_and_a_warning(on_unequal):
     X[2, 1, 5] = 1e30
     said = answer(on_unequal, as_cases(X))
     np.testing.assert_allclose(said.probabilities.sum(axis=1), 1)
-    assert "1 of 6 cases of X have a value more than 1,000,000 standard deviations from the mean" in said.notes[0]
+    assert "1 of 6 cases of X has a value more than 1,000,000 standard deviations from the mean" in said.notes[0]
     rest = answer(on_unequal, as_cases(np.delete(X, 2, axis=0)))
     np.testing.assert_allclose(np.delete(said.probabilities, 2, axis=0), rest.probabilities, atol=1e-6)
     assert not rest.notes

@@ -297,6 +297,20 @@ def test_a_setting_that_makes_no_sense_is_refused(changed: dict, words: str) -> 
 def test_networks_that_can_not_give_a_window_back_say_so() -> None:
     with pytest.raises(SettingsError, match="seasonal_naive forecasts and can't give a window back"):
         detector("seasonal_naive").fit(ordinary())
+    with pytest.raises(SettingsError, match=r"caps_net .*with mode='forecast' \(--mode forecast\), or use one of"):
+        detector("caps_net").fit(ordinary())
+
+
+def test_a_network_that_only_forecasts_scores_by_its_forecasts() -> None:
+    fitted = detector("caps_net", mode="forecast", training={"epochs": 1}, label_col="label").fit(ordinary(300))
+    assert fitted.evaluate(broken()).auc_roc > 0.5
+
+
+@pytest.mark.parametrize(("rows", "words"), [([5], "1 of 200 rows has"), ([5, 9], "2 of 200 rows have")])
+def test_rows_without_a_score_are_told_in_their_number(fitted: Detector, rows: list[int], words: str) -> None:
+    frame = broken().drop(columns="label")
+    frame.loc[rows, ["load", "heat", "noise"]] = np.nan
+    assert f"{words} no score: nothing was observed there." in fitted.detect(frame).notes
 
 
 def test_labels_without_an_anomaly_leave_measures_that_do_not_exist_empty(fitted: Detector) -> None:

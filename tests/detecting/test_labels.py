@@ -56,6 +56,30 @@ def test_machines_in_turns_have_their_own_labels() -> None:
     assert fitted.evaluate(frame.iloc[in_turns], labels[in_turns]) == fitted.evaluate(frame, labels)
 
 
+def test_a_pandas_series_goes_with_the_index_of_the_frame(fitted: Detector, known: float) -> None:
+    frame = broken()
+    labels, values = frame["label"], frame.drop(columns="label")
+    assert fitted.evaluate(values.sample(frac=1, random_state=3), labels).auc_pr == known
+    assert fitted.evaluate(values, labels.sample(frac=1, random_state=4)).auc_pr == known
+    twice = values.set_axis(np.zeros(200), axis=0)
+    assert fitted.evaluate(twice, labels.set_axis(np.zeros(200))).auc_pr == known
+    with pytest.raises(InputError, match=r"labels have another index than the frame.*labels\.to_numpy\(\)"):
+        fitted.evaluate(values.set_index("date"), labels)
+    with pytest.raises(InputError, match="another index"):
+        fitted.evaluate(values, labels.set_axis(np.arange(5, 205)))
+    with pytest.raises(InputError, match="There are 199 labels for 200 rows"):
+        fitted.evaluate(values, labels[1:])
+
+
+def test_what_has_no_index_goes_by_position(fitted: Detector, known: float) -> None:
+    polars = pytest.importorskip("polars")
+    frame = broken().set_axis(np.arange(1000, 1200), axis=0)
+    labels, values = frame["label"], frame.drop(columns="label")
+    for alike in (labels.tolist(), labels.to_numpy(), polars.Series(labels.to_numpy())):
+        assert fitted.evaluate(values, alike).auc_pr == known
+    assert fitted.evaluate(polars.from_pandas(values), labels).auc_pr == known
+
+
 def test_a_column_of_that_name_is_no_obstacle(fitted: Detector, known: float) -> None:
     frame = broken()
     labels = frame["label"].to_numpy()

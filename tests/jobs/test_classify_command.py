@@ -84,7 +84,7 @@ def test_a_class_seen_only_in_the_test_is_told(files, tmp_path, capsys):
     y[0] = "unheard"
     test = write_ts(tmp_path / "strange.ts", X, y)
     assert main(["classify", files[0], str(test), "--out", str(tmp_path / "run"), *QUICK]) == 0
-    assert "1 of 9 cases of strange.ts are of a class that training did not have ('unheard')" in capsys.readouterr().out
+    assert "1 of 9 cases of strange.ts is of a class that training did not have ('unheard')" in capsys.readouterr().out
     assert json.loads((tmp_path / "run" / "run.json").read_text())["classes"][-1] == "unheard"
 
 
@@ -108,6 +108,23 @@ def test_files_without_a_class_in_common_are_refused_before_training(files, tmp_
     ) in said.err
     assert "training" not in said.out
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--validation", "1"], "validation is 1.0"),
+        (["--model", "patchtsd"], "Did you mean 'patchtst'"),
+        (["--model", "dlinear", "--attention", "toa"], "dlinear"),
+        (["--set", "heads=3,width=16"], "3 heads"),
+        (["--train", "epochz=3"], "Did you mean 'epochs'"),
+    ],
+)
+def test_what_can_not_be_trained_is_refused_before_training_is_said_to_begin(files, tmp_path, capsys, arguments, words):
+    assert main(["classify", *files, "--out", str(tmp_path / "run"), *arguments]) == 1
+    said = capsys.readouterr()
+    assert words in said.err
+    assert "training on" not in said.out
 
 
 def test_a_test_case_without_any_value_is_refused_before_training(files, tmp_path, capsys):
@@ -195,9 +212,7 @@ def test_a_channel_without_values_in_the_test_is_told(files, tmp_path, capsys):
     test = write_ts(tmp_path / "gaps.ts", X, y)
     assert main(["classify", files[0], str(test), "--out", str(tmp_path / "run"), *QUICK]) == 0
     told = " ".join(capsys.readouterr().out.split())
-    assert (
-        "1 of 9 cases of gaps.ts have a channel without any value (channel 2): the training mean stands there" in told
-    )
+    assert "1 of 9 cases of gaps.ts has a channel without any value (channel 2): the training mean stands there" in told
 
 
 def test_classes_that_are_numbers_stand_in_their_order(tmp_path, capsys):

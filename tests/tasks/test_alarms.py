@@ -55,7 +55,15 @@ def test_runs_break_at_the_border_of_two_series() -> None:
 def test_a_hit_in_one_series_does_not_flag_the_next() -> None:
     labels = np.ones(4, dtype=bool)
     flags = np.array([1, 0, 0, 0], dtype=bool)
-    assert alarms.adjusted(labels, flags, np.array([0, 2, 4])).tolist() == [True, True, False, False]
+    events = alarms.runs(labels, np.array([0, 2, 4]))
+    assert alarms.adjusted(labels, flags, events).tolist() == [True, True, False, False]
+
+
+def test_stretches_around_rows_that_do_not_count_stay_apart() -> None:
+    known = np.array([1, 1, 0, 0, 1, 1, 0, 1], dtype=bool)
+    assert alarms.among(np.array([[0, 2], [4, 6]]), known).tolist() == [[0, 2], [2, 4]]
+    assert alarms.among(np.array([[1, 5], [6, 7], [7, 8]]), known).tolist() == [[1, 3], [4, 5]]
+    assert alarms.among(np.zeros((0, 2), dtype=np.int64), known).shape == (0, 2)
 
 
 def ranges(flags: np.ndarray) -> list[set[int]]:
@@ -97,8 +105,8 @@ def test_joined_stretches_are_one_alarm_and_right_by_a_flag_on_an_anomaly() -> N
     assert alarms.eventwise(labels, flags).precision == 1 / 4
     # The first one spans a marked row between its flags, but none of its flags is on it.
     assert alarms.hits(labels, flags, stretches) == (2, 1)
-    assert alarms.eventwise(labels, flags, stretches=stretches).precision == 1 / 2
-    assert alarms.eventwise(labels, flags, stretches=stretches).recall == 1 / 2
+    assert alarms.eventwise(labels, flags, alarms=stretches).precision == 1 / 2
+    assert alarms.eventwise(labels, flags, alarms=stretches).recall == 1 / 2
     assert alarms.hits(labels, flags, np.array([[3, 6]])) == (0, 0)
 
 
@@ -151,5 +159,6 @@ def test_chance_respects_where_series_end() -> None:
     """One hit flags an anomaly of its series only: two of six rows each, not one of twelve."""
     labels = np.zeros(400, dtype=bool)
     labels[194:206] = True
-    one, two = (alarms.adjusted_by_chance(labels, 20, offsets) for offsets in (None, np.array([0, 200, 400])))
+    one = alarms.adjusted_by_chance(labels, 20)
+    two = alarms.adjusted_by_chance(labels, 20, alarms.runs(labels, np.array([0, 200, 400])))
     assert one > two + 0.05

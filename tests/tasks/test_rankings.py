@@ -36,18 +36,20 @@ def test_without_anomalies_or_without_ordinary_rows_there_is_no_area() -> None:
 
 
 def literal_vus_pr(labels: np.ndarray, scores: np.ndarray, slack: int, thresholds: int) -> float:
-    """The surface row by row and threshold by threshold, nothing sorted or summed ahead."""
-    rows = len(labels)
+    """The surface row by row and threshold by threshold, nothing sorted or summed ahead; NaN: no row that counts."""
+    rows, known = len(labels), ~np.isnan(scores)
     events = []
     for row in range(rows):
         if labels[row] and (row == 0 or not labels[row - 1]):
             events.append([row, row])
         elif labels[row]:
             events[-1][1] = row
-    cuts = [sorted(scores, reverse=True)[int(k)] for k in np.linspace(0, rows - 1, thresholds).astype(int)]
+    events = [(first, last) for first, last in events if known[first : last + 1].any()]
+    ranked = sorted(scores[known], reverse=True)
+    cuts = [ranked[int(k)] for k in np.linspace(0, len(ranked) - 1, thresholds).astype(int)]
     volume = 0.0
     for buffer in range(slack + 1):
-        soft = [float(label) for label in labels]
+        soft = [float(any(first <= row <= last for first, last in events)) for row in range(rows)]
         for row in range(rows):
             for first, last in events:
                 distance = first - row if row < first else row - last
@@ -61,7 +63,9 @@ def literal_vus_pr(labels: np.ndarray, scores: np.ndarray, slack: int, threshold
             inside = soft[row] > 0
             if inside:
                 wide[-1].append(row)
-        positives = (sum(labels) + sum(soft)) / 2
+        wide = [event for event in wide if known[event].any()]
+        soft = [value if there else 0.0 for value, there in zip(soft, known, strict=True)]
+        positives = (sum(labels[known]) + sum(soft)) / 2
         before, area = 0.0, 0.0
         for cut in cuts:
             flags = [score >= cut for score in scores]
@@ -77,9 +81,19 @@ def literal_vus_pr(labels: np.ndarray, scores: np.ndarray, slack: int, threshold
 @pytest.mark.parametrize(("seed", "slack"), [(0, 0), (1, 5), (2, 12)])
 def test_vus_pr_as_its_definition_reads(seed: int, slack: int) -> None:
     labels, scores = draw(seed)
-    assert rankings.vus_pr(labels, scores, slack, thresholds=40) == pytest.approx(
-        literal_vus_pr(labels, scores, slack, 40)
-    )
+    for known in (np.ones(len(labels), dtype=bool), np.random.default_rng(seed).random(len(labels)) < 0.7):
+        counted = np.where(known, scores, np.nan)
+        assert rankings.vus_pr(labels, counted, slack, thresholds=40) == pytest.approx(
+            literal_vus_pr(labels, counted, slack, 40)
+        )
+
+
+def test_rows_without_a_score_keep_others_at_their_distance() -> None:
+    """A flag ten rows off an anomaly is no near miss because the rows between have no score."""
+    labels, scores = np.zeros(60, dtype=bool), np.zeros(60)
+    labels[20:24], scores[34] = True, 1.0
+    known = np.where((np.arange(60) >= 24) & (np.arange(60) < 34), np.nan, scores)
+    assert rankings.vus_pr(labels, known, 8) < rankings.vus_pr(labels[~np.isnan(known)], known[~np.isnan(known)], 8)
 
 
 def test_a_near_miss_counts_in_part() -> None:

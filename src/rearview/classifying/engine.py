@@ -62,6 +62,29 @@ class Answer:
     """What a reader must know to read them right."""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Made:
+    """A network before it is trained, and the cases to train it on."""
+
+    plan: Plan
+    network: Model
+    data: Source
+    classes: Labels
+    codes: NDArray[np.int64]
+    """[case]: the place of its class."""
+    scaler: ChannelScaler
+    training: train.Settings
+    learned: NDArray[np.int64]
+    """Cases that train."""
+    held: NDArray[np.int64]
+    """Cases that pick the epoch."""
+
+
+def check(cases: Cases, request: Request) -> None:
+    """Refuse at once what `fit` would refuse: a network, settings, a pair that does not fit, cases of one class."""
+    _made(cases, request)
+
+
 def fit(
     cases: Cases,
     request: Request,
@@ -71,6 +94,35 @@ def fit(
     progress: train.Progress | bool | None = None,
 ) -> Fitted:
     """Train a network to tell the classes of the cases apart; with a checkpoint the run can be resumed."""
+    made = _made(cases, request)
+    order = torch.from_numpy(made.learned)
+    prepare(made.network, made.data, order)
+    history = train.fit(
+        made.network,
+        Classify(),
+        made.data,
+        order,
+        torch.from_numpy(made.held) if len(made.held) else None,
+        made.training,
+        checkpoint=checkpoint,
+        resume=resume,
+        progress=train.followed(progress),
+    )
+    return Fitted(
+        request=request,
+        plan=made.plan,
+        network=made.network.eval(),
+        classes=made.classes,
+        scaler=made.scaler,
+        history=history,
+        findings=tuple(_findings(cases, made.codes, made.classes, request, made.held)),
+        cases={"train": len(made.learned), "validation": len(made.held)},
+        columns=cases.columns,
+    )
+
+
+def _made(cases: Cases, request: Request) -> _Made:
+    """Hold out, scale, plan, and make the network."""
     classes, codes = coded(cases)
     learned, held = np.arange(len(cases)), np.arange(0)
     if request.validation:
@@ -80,40 +132,18 @@ def fit(
     scaler = ChannelScaler.fit(cases.take(learned))
     device = device_named(request.device)
     data = source(cases, scaler, codes, int(chosen.lookback.value), fill=request.fill, device=device)
-    settings = settings_from(
-        train.Settings, "Training", {**{n: c.value for n, c in chosen.training.items()}, "seed": request.seed}
-    )
-    network = network_for(
-        data,
-        request.model,
-        request.attention,
-        {n: c.value for n, c in chosen.model.items()},
-        len(classes),
-        request.seed,
-    )
-    order = torch.from_numpy(learned)
-    prepare(network, data, order)
-    history = train.fit(
-        network,
-        Classify(),
-        data,
-        order,
-        torch.from_numpy(held) if len(held) else None,
-        settings,
-        checkpoint=checkpoint,
-        resume=resume,
-        progress=train.followed(progress),
-    )
-    return Fitted(
-        request=request,
+    training = {name: choice.value for name, choice in chosen.training.items()}
+    settings = {name: choice.value for name, choice in chosen.model.items()}
+    return _Made(
         plan=chosen,
-        network=network.eval(),
+        network=network_for(data, request.model, request.attention, settings, len(classes), request.seed),
+        data=data,
         classes=classes,
+        codes=codes,
         scaler=scaler,
-        history=history,
-        findings=tuple(_findings(cases, codes, classes, request, held)),
-        cases={"train": len(learned), "validation": len(held)},
-        columns=cases.columns,
+        training=settings_from(train.Settings, "Training", {**training, "seed": request.seed}),
+        learned=learned,
+        held=held,
     )
 
 
@@ -181,22 +211,25 @@ def _notes(fitted: Fitted, cases: Cases) -> list[str]:
     if longest > fitted.lookback:
         count = int((cases.lengths > fitted.lookback).sum())
         steps = "step counts" if fitted.lookback == 1 else f"{fitted.lookback} steps count"
+        are, their, them = ("is", "its", "it") if count == 1 else ("are", "their", "them")
         notes.append(
-            f"{count} {of} are longer (up to {longest} steps) than the {fitted.lookback} the classifier reads: only "
-            f"their last {steps}. Train with lookback={longest} (--lookback {longest}) to read them whole."
+            f"{count} {of} {are} longer (up to {longest} steps) than the {fitted.lookback} the classifier reads: only "
+            f"{their} last {steps}. Train with lookback={longest} (--lookback {longest}) to read {them} whole."
         )
     empty = np.array([np.isnan(one).all(axis=1) for one in cases.series])
     if empty.any():
         listed = ", ".join(str(channel + 1) for channel in np.flatnonzero(empty.any(axis=0))[:5])
+        count = int(empty.any(axis=1).sum())
         notes.append(
-            f"{int(empty.any(axis=1).sum())} {of} have a channel without any value (channel {listed}): the training "
-            "mean stands there, and the answer rests on the other channels."
+            f"{count} {of} {'has' if count == 1 else 'have'} a channel without any value (channel {listed}): the "
+            "training mean stands there, and the answer rests on the other channels."
         )
     far = sum(_is_far(one, fitted.scaler) for one in cases.series)
     if far:
         notes.append(
-            f"{far} {of} have a value more than {FURTHEST:,.0f} standard deviations from the mean of training, which "
-            "is read as just that far: check these cases before you trust their class."
+            f"{far} {of} {'has' if far == 1 else 'have'} a value more than {FURTHEST:,.0f} standard deviations from "
+            f"the mean of training, which is read as just that far: check {'it' if far == 1 else 'them'} before you "
+            f"trust {'its' if far == 1 else 'their'} class."
         )
     return notes
 
@@ -217,11 +250,13 @@ def _findings(
         )
         found.append(Finding("repaired", "unequal_lengths", int((lengths < lengths.max()).sum()), message))
     if cases.missing:
-        message = f"{cases.missing:,} missing values are filled (fill={request.fill!r})."
+        values = "1 missing value is" if cases.missing == 1 else f"{cases.missing:,} missing values are"
+        message = f"{values} filled (fill={request.fill!r})."
         found.append(Finding("repaired", "missing_values", cases.missing, message))
     empty = sum(int(np.isnan(one).all(axis=1).any()) for one in cases.series)
     if empty:
-        message = f"{empty} cases have a channel without any value; the training mean stands there."
+        which = "1 case has" if empty == 1 else f"{empty} cases have"
+        message = f"{which} a channel without any value; the training mean stands there."
         found.append(Finding("warning", "empty_channel", empty, message))
     found += _overshadowed(cases)
     counts = np.bincount(codes)
@@ -233,7 +268,8 @@ def _findings(
         )
         found.append(Finding("warning", "tiny_classes", len(tiny), message))
     if 0 < len(held) < FEW_HELD:
-        message = f"Only {len(held)} cases are held out to pick the best epoch by: the pick is uncertain."
+        few = "1 case is" if len(held) == 1 else f"{len(held)} cases are"
+        message = f"Only {few} held out to pick the best epoch by: the pick is uncertain."
         found.append(Finding("warning", "few_validation_cases", len(held), message))
     return found
 

@@ -64,8 +64,8 @@ def detect(
         setting: Settings of the network, such as width=64,depth=2.
         training: Settings of the training, such as epochs=5. See `rearview describe training`.
     """
-    from rearview.jobs.detect import Job
     from rearview.jobs.detect_files import detect_command
+    from rearview.jobs.detect_rows import Job
     from rearview.jobs.folders import named_after
 
     saved = Path(model) if model and (Path(model).is_dir() or len(Path(model).parts) > 1) else None

@@ -66,9 +66,11 @@ def assign(table: Table, asked: Asked) -> tuple[Roles, list[Finding]]:
         (asked.drop, "drop (--drop)"),
     ):
         table.check_names(names, role)
-    long = bool(asked.id_col) or {ID_NAME, LONG_TIME_NAME, TARGET_NAME} <= set(table.names)
+    long = bool(asked.id_col) or _named_long(table, asked)
     ids = (asked.id_col or (ID_NAME,)) if long else ()
-    findings = [] if asked.id_col else [_layout_finding(long)]
+    if not long:
+        _refuse_entities(table, asked)
+    findings = [] if asked.id_col else [_layout_finding(table, long, asked)]
     time = asked.time_col
     if time is None:
         time = table.time_index or _time_column(table, exclude={*ids, *asked.drop, *(asked.target or ()), *asked.known})
@@ -85,8 +87,42 @@ def assign(table: Table, asked: Asked) -> tuple[Roles, list[Finding]]:
     return Roles("long" if long else "wide", time, ids, targets, inputs, asked.known, named), findings
 
 
-def _layout_finding(long: bool) -> Finding:
+def _named_long(table: Table, asked: Asked) -> bool:
+    """Whether columns are called as those of a long table; where nothing is forecast, it needs none called y."""
+    if {ID_NAME, LONG_TIME_NAME, TARGET_NAME} <= set(table.names):
+        return True
+    return asked.target == () and _has_ids(table, asked)
+
+
+def _has_ids(table: Table, asked: Asked) -> bool:
+    """Whether there is a column called as that of the ids of a long table, to which no other role was given."""
+    named = {*asked.drop, *asked.known, *(asked.target or ()), asked.target_col, asked.time_col}
+    return {ID_NAME, LONG_TIME_NAME} <= set(table.names) and ID_NAME not in named
+
+
+def _refuse_entities(table: Table, asked: Asked) -> None:
+    """Refuses to forecast a table of several ids as one series: nothing but y says which column would be forecast."""
+    if not _has_ids(table, asked):
+        return
+    entities = _entities(table)
+    if entities > 1:
+        raise InputError(
+            f"{table.source} has columns {ID_NAME!r}, with {entities:,} different ids, and {LONG_TIME_NAME!r}, as a "
+            f"long table has, but none called {TARGET_NAME!r}; say id_col (--id-col {ID_NAME}) and name what to "
+            f"forecast with target_col (--target-col), or leave {ID_NAME!r} out with drop (--drop {ID_NAME})."
+        )
+
+
+def _entities(table: Table) -> int:
+    return int(table.fetch(ID_NAME).drop_nulls().n_unique())
+
+
+def _layout_finding(table: Table, long: bool, asked: Asked) -> Finding:
     words = "Long layout: one row for each series and stamp." if long else "Wide layout: one column for each variable."
+    if long and asked.target == ():
+        entities = _entities(table)
+        many = "1 entity" if entities == 1 else f"{entities:,} entities"
+        words = f"Long layout: {many} told apart by {ID_NAME!r}, one row for each and stamp."
     return Finding("inferred", "layout", 0, words)
 
 

@@ -46,14 +46,15 @@ def load(
     """The panel in a file (CSV, packed or not, or parquet) or a pandas, polars or arrow frame.
 
     A table with the columns unique_id, ds and y, or with `id_col`, is long: one series for each id (several id
-    columns are joined by '/'), which `together` aligns as columns of one series. Every other table is wide: one series,
-    a column for each variable. `target` names what is forecast (default: every column, or y), `known` the inputs known
-    in the future, `drop` columns to leave out; the rest are inputs up to the cutoff. Columns of text that nobody named
-    are left out with a finding. An empty `target` reads inputs alone. `freq` is the step where it should not be
-    inferred. `sentinels` are values that stand for missing: "auto" looks for isolated cells such as -9999, None keeps
-    all. `fill` says what stands in missing cells of the array: the "last" value seen, a "linear" bridge, the series'
-    "mean" or "zero". `row_by_row` takes benchmark files as they stand: nothing sorted, added, dropped or taken for
-    missing. `trained` are the columns that a model was trained on: text in them is refused, never left out.
+    columns are joined by '/'), which `together` aligns as columns of one series; without y, where nothing is forecast
+    (an empty `target`). Every other table is wide: one series, a column for each variable. `target` names what is
+    forecast (default: every column, or y), `known` the inputs known in the future, `drop` columns to leave out; the
+    rest are inputs up to the cutoff. Columns of text that nobody named are left out with a finding. An empty `target`
+    reads inputs alone. `freq` is the step where it should not be inferred. `sentinels` are values that stand for
+    missing: "auto" looks for isolated cells such as -9999, None keeps all. `fill` says what stands in missing cells of
+    the array: the "last" value seen, a "linear" bridge, the series' "mean" or "zero". `row_by_row` takes benchmark
+    files as they stand: nothing sorted, added, dropped or taken for missing. `trained` are the columns that a model was
+    trained on: text in them is refused, never left out.
     """
     check_fill(fill)
     if together and row_by_row:

@@ -55,7 +55,7 @@ class Table:
                 )
 
 
-def listing(names: Sequence[str], most: int = 8) -> str:
+def listing(names: Sequence[object], most: int = 8) -> str:
     """'a', 'b' and 'c'; a long list is cut after `most`."""
     shown = [repr(name) for name in names[:most]]
     if len(names) > most:

@@ -19,13 +19,13 @@ from rearview.detecting.measurable import measurable
 from rearview.detecting.request import Request
 from rearview.detecting.scoring import Scores, score, source_of
 from rearview.detecting.segments import Segment, segments
-from rearview.errors import InputError
+from rearview.errors import InputError, SettingsError
 from rearview.forecasting.engine import Trained, device_named, thinned
 from rearview.models.contract import Model
 from rearview.shelf import settings_from
 from rearview.tasks import plan as planning
 from rearview.tasks.detect import Detect
-from rearview.tasks.plan import GIVEN, Choice, Plan
+from rearview.tasks.plan import Choice, Plan
 
 HELD_OUT = 0.2
 """The last share of each series that stops the training and draws the threshold."""
@@ -106,6 +106,29 @@ def detect(fitted: Fitted, panel: Panel) -> Detection:
     return Detection(panel, found, limits, flags, stretches, _told(fitted, panel, found))
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Made:
+    """A network before it is trained, and how."""
+
+    panel: Panel
+    plan: Plan
+    name: str
+    network: Model
+    learned: int
+    """Windows that train; those of the held-out rows follow."""
+    border: NDArray[np.int64]
+    """[series]: rows that train."""
+    scaler: Scaler
+    training: train.Settings | None
+    """None where there is nothing to train."""
+    findings: tuple[Finding, ...]
+
+
+def check(panel: Panel, request: Request) -> None:
+    """Refuse at once what `fit` would refuse: a network, settings, a pair that does not fit, too few rows."""
+    _made(panel, request)
+
+
 def fit(
     panel: Panel,
     request: Request,
@@ -119,6 +142,49 @@ def fit(
 
     Without `hold_constants` a channel that never varies is scored by the network's error, as all others are.
     """
+    made, source = _made(panel, request)
+    panel, network, learned = made.panel, made.network, made.learned
+    order = torch.arange(len(source))
+    stopping, told = thinned(order[learned:], made.plan, learned)
+    history = None
+    if made.training is not None:
+        network.prepare(source.pasts(order[:learned][:: max(1, learned // 256)]).past)
+        history = train.fit(
+            network,
+            Detect(),
+            source,
+            order[:learned],
+            stopping if len(stopping) else None,
+            made.training,
+            checkpoint=checkpoint,
+            resume=resume,
+            progress=train.followed(progress),
+        )
+    del source  # the rows once more on the device, which scoring has its own copy of
+    words = f"the last {HELD_OUT:.0%} of the rows, held out from training"
+    constant = constant_channels.find(panel, made.border) if hold_constants else None
+    calibration = calibrate(network.eval(), panel, made.scaler, made.border, request, words, constant)
+    return Fitted(
+        request=request,
+        plan=made.plan,
+        name=made.name,
+        network=network,
+        ids=panel.ids,
+        columns=panel.columns,
+        mean=made.scaler.mean + panel.centre,
+        std=made.scaler.std,
+        constant=constant,
+        calibration=calibration,
+        step=str(panel.step),
+        history=history,
+        notes=(*calibration.notes, *told),
+        findings=(*made.findings, *constant_channels.told(panel, constant)),
+        windows={"train": learned, "validation": len(stopping)},
+    )
+
+
+def _made(panel: Panel, request: Request) -> tuple[_Made, Source]:
+    """Hold out, scale, plan, and make the network; and the windows to train it on."""
     name = _model(request)
     panel, silent = _with_values(panel)
     _check_rows(panel, request)
@@ -135,51 +201,31 @@ def fit(
     device = device_named(request.device)
     source = source_of(panel, scaler, learned + held, request.lookback, request.mode, device)
     plan = _plan(panel, request, name, len(learned), len(held), on_gpu=device.startswith("cuda"))
-    network = _network(name, plan, source, request).to(device)
-    order = torch.arange(len(learned) + len(held))
-    stopping, told = thinned(order[len(learned) :], plan, len(learned))
-    history = None
-    if models.claims(name).trains:
-        network.prepare(source.pasts(order[: len(learned)][:: max(1, len(learned) // 256)]).past)
-        chosen = {key: choice.value for key, choice in plan.training.items()}
-        settings = settings_from(train.Settings, "Training", {**chosen, "seed": request.seed})
-        history = train.fit(
-            network,
-            Detect(),
-            source,
-            order[: len(learned)],
-            stopping if len(stopping) else None,
-            settings,
-            checkpoint=checkpoint,
-            resume=resume,
-            progress=train.followed(progress),
-        )
-    del source
-    words = f"the last {HELD_OUT:.0%} of the rows, held out from training"
-    constant = constant_channels.find(panel, border) if hold_constants else None
-    calibration = calibrate(network.eval(), panel, scaler, border, request, words, constant)
-    return Fitted(
-        request=request,
+    chosen = {key: choice.value for key, choice in plan.training.items()}
+    training = {**chosen, "seed": request.seed} if models.claims(name).trains else None
+    made = _Made(
+        panel=panel,
         plan=plan,
         name=name,
-        network=network,
-        ids=panel.ids,
-        columns=panel.columns,
-        mean=scaler.mean + panel.centre,
-        std=scaler.std,
-        constant=constant,
-        calibration=calibration,
-        step=str(panel.step),
-        history=history,
-        notes=(*calibration.notes, *told),
-        findings=(*silent, *left_out, *constant_channels.told(panel, constant)),
-        windows={"train": len(learned), "validation": len(stopping)},
+        network=_network(name, plan, source, request).to(device),
+        learned=len(learned),
+        border=border,
+        scaler=scaler,
+        training=None if training is None else settings_from(train.Settings, "Training", training),
+        findings=(*silent, *left_out),
     )
+    return made, source
 
 
 def _model(request: Request) -> str:
     name = request.model or "itransformer"
-    models.claims(name)
+    claims = models.claims(name)
+    if request.mode == "reconstruct" and not claims.reconstructs:
+        able = ", ".join(other for other in models.names() if models.claims(other).reconstructs)
+        raise SettingsError(
+            f"{name} forecasts and can't give a window back; score rows by its forecasts with mode='forecast' "
+            f"(--mode forecast), or use one of {able}."
+        )
     return name
 
 
@@ -260,11 +306,11 @@ def _plan(panel: Panel, request: Request, name: str, learned: int, held: int, *,
         chosen["normalise"] = Choice("none", "a window's level and spread are evidence, not to be divided out")
         if "affine" in known:
             chosen["affine"] = Choice(False, "belongs to the normalisation that is off")
-    chosen |= {key: Choice(value, GIVEN) for key, value in request.settings.items()}
+    chosen = planning.with_given(chosen, request.settings)
     training: dict[str, Choice] = {}
     if claims.trains:
         training = planning.training_settings(learned, len(panel.columns), held, on_gpu)
-        training |= {key: Choice(value, GIVEN) for key, value in request.training.items()}
+        training = planning.with_given(training, request.training)
         if not held and "patience" not in request.training:
             training["patience"] = Choice(None, "no rows are held out for early stopping")
     lookback = Choice(request.lookback, "rows of a window")
@@ -287,23 +333,25 @@ def _told(fitted: Fitted, panel: Panel, found: Scores) -> tuple[str, ...]:
     places = zip(panel.ids, fitted.place(panel), strict=True)
     unknown = [name for name, place in places if place is None and name not in silent]
     if unknown:
+        one = len(unknown) == 1
         notes.append(
-            f"{len(unknown)} of {panel.series} series were not seen in training ({', '.join(unknown[:5])}"
-            f"{' ...' if len(unknown) > 5 else ''}): they are scaled by their own rows and share the pooled threshold."
+            f"{len(unknown)} of {panel.series} series {'was' if one else 'were'} not seen in training "
+            f"({', '.join(unknown[:5])}{' ...' if len(unknown) > 5 else ''}): "
+            f"{'it is scaled by its' if one else 'they are scaled by their'} own rows and "
+            f"{'shares' if one else 'share'} the pooled threshold."
         )
     without = int(np.isnan(found.rows).sum())
     if without:
-        notes.append(
-            f"{without:,} of {len(found.rows):,} rows have no score: nothing was observed there"
-            + (", or too few rows stand before them to forecast from." if fitted.request.mode == "forecast" else ".")
-        )
+        has, them = ("has", "it") if without == 1 else ("have", "them")
+        few = f", or too few rows stand before {them} to forecast from" if fitted.request.mode == "forecast" else ""
+        notes.append(f"{without:,} of {len(found.rows):,} rows {has} no score: nothing was observed there{few}.")
     if silent:
         has = "has" if len(silent) == 1 else "have"
         notes.append(f"Series {listing(silent)} {has} no value in any row, so no score.")
     short = int((panel.lengths < fitted.lookback).sum())
     if short:
         notes.append(
-            f"{short} of {panel.series} series are shorter than a window of {fitted.lookback} rows: the rest of their "
-            "window is padded and masked."
+            f"{short} of {panel.series} series {'is' if short == 1 else 'are'} shorter than a window of "
+            f"{fitted.lookback} rows: the rest of {'its' if short == 1 else 'their'} window is padded and masked."
         )
     return tuple(notes)

@@ -45,8 +45,23 @@ def beside(frame: Any, labels: Any) -> tuple[Any, str]:
     name = next(name for name in map("label {}".format, count(1)) if name not in table.names)
     whole = nw.from_native(frame)
     rows = whole.collect() if isinstance(whole, nw.LazyFrame) else whole
-    cells = given(labels, len(rows), table.source)
+    cells = given(_in_order(labels, frame, table.source), len(rows), table.source)
     return rows.with_columns(nw.new_series(name, cells, backend=rows.implementation)).to_native(), name
+
+
+def _in_order(labels: Any, frame: Any, source: str) -> Any:
+    """Labels in the order of the frame's rows: a pandas series of its index goes by it, anything else by position."""
+    if not (hasattr(labels, "reindex") and hasattr(frame, "reindex")) or len(labels) != len(frame):
+        return labels
+    one, other = labels.index, frame.index
+    if one.equals(other):
+        return labels
+    if not (one.is_unique and other.is_unique and one.isin(other).all()):
+        raise InputError(
+            f"The labels have another index than {source}, so that they can't be told to go with its rows; give them "
+            "with the frame's own index, or as an array (labels.to_numpy()) in the order of the rows."
+        )
+    return labels.reindex(other)
 
 
 def given(labels: Any, rows: int, source: str) -> NDArray[np.float64]:

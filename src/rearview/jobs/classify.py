@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import rearview
-from rearview.classifier import Classifier, unknown_classes
+from rearview.classifier import Classifier, had, unknown_classes
 from rearview.data import ts
 from rearview.data.cases import Cases, Labels, as_cases
 from rearview.data.long_cases import label_column
@@ -138,6 +138,7 @@ def run(
         )
     _check_classes(job, train, test)
     _check_values(test)
+    classifier.check(train)
     checkpoint = folder / "checkpoints" / f"{_fingerprint(job, train)}.safetensors"
     if job.resume and not checkpoint.exists():
         say("there is no checkpoint of this run to resume, so it starts afresh")
@@ -172,7 +173,7 @@ def _is_long(file: str) -> bool:
 
 def _check_classes(job: Job, train: Cases, test: Cases) -> None:
     """Refuse a test none of whose cases can be told right."""
-    if train.labels is None or test.labels is None or np.isin(test.labels, train.labels).any():
+    if train.labels is None or test.labels is None or had(test.labels, train.labels).any():
         return
     ours, theirs = (listing([str(label) for label in np.unique(labels)]) for labels in (train.labels, test.labels))
     raise InputError(

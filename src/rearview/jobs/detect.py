@@ -1,22 +1,20 @@
 """From a file to its anomalies: read, learn what is ordinary, score, flag, judge where there are labels."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rearview.data import triples
 from rearview.data.panel import Finding, Panel
-from rearview.data.read import column_names, listed, present
 from rearview.data.stamps import show
-from rearview.detecting.engine import Detection, detect
-from rearview.detector import Detector, chosen, judged, unlabelled
+from rearview.detecting.engine import Detection, check, detect
+from rearview.detector import Detector, judged
 from rearview.errors import InputError, UsageError
 from rearview.jobs import benchmark_sets
+from rearview.jobs.detect_rows import LABEL_NAMES, Job, Rows, read_rows
 from rearview.jobs.forecast import fingerprint
 from rearview.jobs.verdict import counted
 from rearview.jobs.warned import warned
@@ -24,34 +22,8 @@ from rearview.tasks.alarms import Hits, hits
 from rearview.tasks.assess import Assessment
 from rearview.train import Progress
 
-LABEL_NAMES = ("label", "labels", "anomaly", "is_anomaly")
-"""What a column of labels is often called."""
-SETTING_OF = {"quantile": "quantile", "risk": "pot"}
-"""Setting -> the rule of the threshold that it belongs to."""
 MOST_TIMES = 1e4
 """Multiples of the threshold beyond which the number says no more than that it is large."""
-LEARNED_FROM_ITSELF = (
-    "The detector learned from the rows it judges: anomalies in them count as ordinary in part. "
-    "Give rows without anomalies with --fit, or a saved model with --model."
-)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Job:
-    """A detection as the command line asks for it."""
-
-    file: str
-    fit: str | None = None
-    """A file of ordinary rows to learn from; None: the file itself."""
-    model: Path | None = None
-    """The folder of a saved detector, which is used as it is."""
-    labels: str | None = None
-    """The column that holds labels."""
-    resume: bool = False
-    request: Mapping[str, Any] = field(default_factory=dict)
-    """Settings of the detector: attention, lookback, mode, threshold ..."""
-    reading: Mapping[str, Any] = field(default_factory=dict)
-    """How files are read: id_col, drop, freq ..."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,10 +60,11 @@ def run(
     if job.model is not None and job.fit is not None:
         raise UsageError("--fit trains a detector and --model brings one; give one of the two.")
     benchmark_sets.refuse(job.file, job.fit)
-    rows = _Rows.read(job, say)
+    rows = read_rows(job, say)
     detector = rows.detector
     detector.progress = progress
     if rows.learned is not None:
+        check(rows.learned, detector.request)
         say(
             f"Learning what is ordinary from {counted(len(rows.learned.values), 'row')} of {rows.learned.layout.source}"
         )
@@ -101,8 +74,7 @@ def run(
             say(finding.message)
     found = detect(detector.fitted, rows.panel)
     assessment, told = _compared(found, rows.labels, detector.request.lookback)
-    notes = [LEARNED_FROM_ITSELF] if rows.learned is rows.panel else []
-    notes += [*detector.fitted.notes, *found.notes, *_about_channels(job.file, rows), *told]
+    notes = [*rows.notes, *detector.fitted.notes, *found.notes, *_about_channels(job.file, rows), *told]
     return Outcome(
         job=job,
         detector=detector,
@@ -115,140 +87,6 @@ def run(
         fresh=rows.learned is not None,
         seconds=time.perf_counter() - started,
     )
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Rows:
-    """What a job reads before anything is trained: rows to judge, their labels, rows to learn from."""
-
-    detector: Detector
-    panel: Panel
-    labels: NDArray[np.float64] | None
-    learned: Panel | None
-    """None where a saved detector is used; the judged rows themselves where there are no others."""
-
-    @staticmethod
-    def read(job: Job, say: Callable[[str], None]) -> "_Rows":
-        if job.model is not None:
-            detector = Detector.load(job.model, device=job.request.get("device"))
-            panel, labels = _read_new(job, detector)
-            return _Rows(detector, panel, labels, None)
-        file = Path(job.file)
-        request = {**job.request, "threshold": _rule(job, itself=job.fit is None and not triples.is_triple(file))}
-        if triples.is_triple(file):
-            whole, detector = _triple(job, file), _made(job, request)
-            return _Rows(detector, detector.read(whole.test)[0], whole.labels, detector.read(whole.train)[0])
-        detector = _made(job, request)
-        learned = None if job.fit is None else detector.read(job.fit, **_dropped(job, job.fit))[0]
-        panel, labels = _read(job, detector, learned)
-        for finding in panel.findings:
-            say(finding.message)
-        return _Rows(detector, panel, labels, panel if learned is None else _same_channels(job, learned, panel))
-
-
-def _rule(job: Job, *, itself: bool) -> str | float | None:
-    """The threshold that is asked for, be it by a setting of one; a setting of another is refused, not passed over.
-
-    `itself`: the detector learns from the rows that it judges.
-    """
-    asked = job.request.get("threshold")
-    belongs = {name: rule for name, rule in SETTING_OF.items() if job.request.get(name) is not None}
-    if asked is None and len(set(belongs.values())) == 1:
-        asked = next(iter(belongs.values()))
-    for name, rule in belongs.items():
-        if rule != asked:
-            other = f"the threshold is {asked}" if asked is not None else "the threshold is drawn in one way"
-            raise UsageError(f"--{name} belongs to --threshold {rule}, but {other}; leave one of the two out.")
-    if asked is None and itself:
-        return "robust"  # a quantile of rows that hold anomalies would flag as many of them
-    return asked
-
-
-def _made(job: Job, request: Mapping[str, Any]) -> Detector:
-    given = {name: value for name, value in request.items() if value is not None}
-    return Detector(**given, **job.reading, label_col=job.labels)
-
-
-def _triple(job: Job, file: Path) -> triples.Triple:
-    """The arrays of a file; what has no meaning for them is refused, not passed over."""
-    if job.fit is not None or job.labels is not None:
-        raise UsageError(f"{file.name} brings its own training rows and labels; leave out --fit and --labels.")
-    unused = [name for name in job.reading if name not in ("channels", "drop")]
-    if unused:
-        raise UsageError(f"{file.name} holds arrays without stamps or ids; leave out --{unused[0].replace('_', '-')}.")
-    whole = triples.read(file)
-    unknown = [name for name in job.reading.get("drop", ()) if name not in whole.test.columns]
-    if unknown:
-        raise InputError(
-            f"{job.file} has no channel {unknown[0]!r}, which --drop names; it has {', '.join(whole.test.columns)}."
-        )
-    return whole
-
-
-def _read(job: Job, detector: Detector, learned: Panel | None) -> tuple[Panel, NDArray[np.float64] | None]:
-    """The rows to judge and their labels, on the step of the rows to learn from where there are some."""
-    if learned is None:
-        panel, labels = detector.read(job.file)
-    else:
-        panel, labels = detector.read_on(job.file, str(learned.step))
-    _check_labels(job, detector, panel, labels)
-    return panel, labels
-
-
-def _read_new(job: Job, detector: Detector) -> tuple[Panel, NDArray[np.float64] | None]:
-    file = Path(job.file)
-    if triples.is_triple(file):
-        whole = triples.read(file)
-        return detector.read_new(whole.test)[0], whole.labels
-    panel, labels = detector.read_new(job.file, job.labels)
-    _check_labels(job, detector, panel, labels)
-    return panel, labels
-
-
-def _check_labels(job: Job, detector: Detector, panel: Panel, labels: NDArray[np.float64] | None) -> None:
-    if job.labels is not None and job.labels in listed(detector.reading.get("drop", ())):
-        raise InputError(
-            f"{job.file}: the detector leaves out the column {job.labels!r} (--drop) and can take no labels from it; "
-            f"train with --labels {job.labels} in place of --drop: labels are never looked at, only compared with."
-        )
-    if job.labels is not None and labels is None:
-        others = [name for name in column_names(job.file) if name != job.labels]
-        raise InputError(f"{unlabelled(job.file, panel, job.labels)}{_pointed_at(others)}")
-    if labels is not None and np.isnan(labels).all():
-        raise InputError(
-            f"{job.file}: the label column {job.labels!r} is empty; fill it with 1 (anomaly) and 0 (ordinary), or "
-            "leave out --labels."
-        )
-
-
-def _same_channels(job: Job, learned: Panel, panel: Panel) -> Panel:
-    """The rows to learn from with the channels of those to judge, in their order; other channels are refused."""
-    missing = [name for name in panel.columns if name not in learned.columns]
-    extra = [name for name in learned.columns if name not in panel.columns]
-    if missing or extra:
-        which = f"{missing[0]!r}, which {job.file} has" if missing else f"{extra[0]!r} beside what {job.file} has"
-        says = f"has no column {which}" if missing else f"has a column {which}"
-        labels = _pointed_at([*missing, *extra]) if job.labels is None else ""
-        raise InputError(f"{job.fit} {says}; both files need the same channels: leave others out with --drop.{labels}")
-    return chosen(learned, panel.columns)
-
-
-def _pointed_at(names: Sequence[str]) -> str:
-    """A sentence on the column that is likeliest to hold the labels; nothing where none is called so."""
-    marks = [name for name in names if name.casefold() in LABEL_NAMES]
-    return f" If {marks[0]!r} marks anomalies, say --labels {marks[0]}." if marks else ""
-
-
-def _dropped(job: Job, fit: str) -> dict[str, Any]:
-    """The columns to leave out of the file to learn from; each must be in one of the two files."""
-    dropped = job.reading.get("drop")
-    if dropped is None:
-        return {}
-    here = present(fit, dropped)
-    nowhere = [name for name in dropped if name not in (*here, *present(job.file, dropped))]
-    if nowhere:
-        raise InputError(f"Neither {job.file} nor {fit} has the column {nowhere[0]!r}, which --drop names.")
-    return {"drop": here}
 
 
 def verdict(found: Detection, assessment: Assessment | None, labels: NDArray[np.float64] | None) -> str:
@@ -322,7 +160,7 @@ def _compared(found: Detection, labels: NDArray[np.float64] | None, slack: int) 
     return assessment, _about_labels(assessment)
 
 
-def _about_channels(file: str, rows: _Rows) -> list[str]:
+def _about_channels(file: str, rows: Rows) -> list[str]:
     """A word on channels that look like labels, and on those of which nothing was observed in the rows judged."""
     panel = rows.panel
     notes = [

@@ -19,7 +19,8 @@ from rearview.detecting.segments import shares
 from rearview.files import write_atomically
 from rearview.jobs import page
 from rearview.jobs.console import ended, new_console
-from rearview.jobs.detect import Job, Outcome, run
+from rearview.jobs.detect import Outcome, run
+from rearview.jobs.detect_rows import Job
 from rearview.jobs.files import csv, file_layout, plain
 from rearview.jobs.folders import check_folder
 from rearview.tasks.alarms import runs

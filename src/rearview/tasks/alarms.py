@@ -1,8 +1,9 @@
 """How well flags meet labels: rows, events, ranges, and the field's point adjustment.
 
-Everything here is about flags that were already drawn at a threshold. `offsets` [series + 1] says where each series
-begins in the concatenated rows, so that no run of anomalous rows crosses from one series into the next; None: one
-series. A ratio that does not exist (no flag, no anomaly) is NaN.
+Everything here is about flags that were already drawn at a threshold. Stretches of rows are found by `runs`, where
+`offsets` [series + 1] says where each series begins in the concatenated rows, so that none crosses from one series into
+the next; the measures take them as they are found, and without them those of one series whose rows all count. A ratio
+that does not exist (no flag, no anomaly) is NaN.
 """
 
 from dataclasses import dataclass
@@ -55,6 +56,21 @@ def runs(flags: Flags, offsets: Offsets | None = None) -> Runs:
     return np.stack([np.flatnonzero(firsts), np.flatnonzero(ends)], axis=1)
 
 
+def inside(flags: Flags, stretches: Runs) -> NDArray[np.int64]:
+    """[stretch]: flagged rows in each."""
+    counts = np.concatenate([[0], np.cumsum(flags)])
+    return counts[stretches[:, 1]] - counts[stretches[:, 0]]
+
+
+def among(stretches: Runs, known: Flags) -> Runs:
+    """Stretches as rows counted among the known ones alone; those without a known row are left out.
+
+    So rows of which nothing is known neither count nor bring stretches together that lie apart.
+    """
+    counts = np.concatenate([[0], np.cumsum(known)])
+    return np.asarray(counts[stretches[inside(known, stretches) > 0]])
+
+
 def pointwise(labels: Flags, flags: Flags) -> Quality:
     """Rows counted one by one."""
     hits = int((labels & flags).sum())
@@ -63,47 +79,48 @@ def pointwise(labels: Flags, flags: Flags) -> Quality:
 
 def hits(labels: Flags, flags: Flags, stretches: Runs) -> Hits:
     """How many stretches are alarms, because a row of theirs is flagged, and how many of those are right."""
-    return Hits(int((_inside(flags, stretches) > 0).sum()), int((_inside(flags & labels, stretches) > 0).sum()))
+    return Hits(int((inside(flags, stretches) > 0).sum()), int((inside(flags & labels, stretches) > 0).sum()))
 
 
-def eventwise(labels: Flags, flags: Flags, offsets: Offsets | None = None, stretches: Runs | None = None) -> Quality:
+def eventwise(labels: Flags, flags: Flags, events: Runs | None = None, alarms: Runs | None = None) -> Quality:
     """Stretches counted one by one: alarms with a flag on an anomaly, anomalies that a flag touches.
 
-    What counts as one alarm is a run of flagged rows, or one of `stretches` where close runs were joined.
+    What counts as one alarm is a run of flagged rows, or one of `alarms` where close runs were joined.
     """
-    events = runs(labels, offsets)
-    alarms, right = hits(labels, flags, runs(flags, offsets) if stretches is None else stretches)
-    found = int((_inside(flags, events) > 0).sum())
-    return Quality.of(_ratio(right, alarms), _ratio(found, len(events)))
+    events = runs(labels) if events is None else events
+    raised, right = hits(labels, flags, runs(flags) if alarms is None else alarms)
+    found = int((inside(flags, events) > 0).sum())
+    return Quality.of(_ratio(right, raised), _ratio(found, len(events)))
 
 
-def rangewise(labels: Flags, flags: Flags, offsets: Offsets | None = None) -> Quality:
+def rangewise(labels: Flags, flags: Flags, events: Runs | None = None, alarms: Runs | None = None) -> Quality:
     """Range-based precision and recall (Tatbul et al., 2018): mean over ranges of overlap / cardinality.
 
     The overlap of a range is the share of it that ranges of the other kind cover (flat bias, no reward for mere
     existence), the cardinality is how many of them do: an anomaly found in three pieces counts a third.
     """
-    alarms, events = runs(flags, offsets), runs(labels, offsets)
+    events = runs(labels) if events is None else events
+    alarms = runs(flags) if alarms is None else alarms
     return Quality.of(_overlap(alarms, labels, events), _overlap(events, flags, alarms))
 
 
-def adjusted(labels: Flags, flags: Flags, offsets: Offsets | None = None) -> Flags:
+def adjusted(labels: Flags, flags: Flags, events: Runs | None = None) -> Flags:
     """Point adjustment, the field's habit: one flag within an anomaly flags all of it. It edits flags by labels."""
-    events = runs(labels, offsets)
-    found = events[_inside(flags, events) > 0]
+    events = runs(labels) if events is None else events
+    found = events[inside(flags, events) > 0]
     changes = np.zeros(len(flags) + 1, dtype=np.int64)
     np.add.at(changes, found[:, 0], 1)
     np.add.at(changes, found[:, 1], -1)
     return flags | (np.cumsum(changes[:-1]) > 0)
 
 
-def adjusted_by_chance(labels: Flags, flagged: int, offsets: Offsets | None = None, *, seed: int = 0) -> float:
+def adjusted_by_chance(labels: Flags, flagged: int, events: Runs | None = None, *, seed: int = 0) -> float:
     """The mean point-adjusted F1 of as many flags thrown at random: what the adjustment gives for nothing.
 
     How many flags of a throw fall on each anomaly, and how many on none, follows a multivariate hypergeometric law, so
     only these counts are drawn, never rows. Few anomalies, whose F1 varies most, are thrown at most often.
     """
-    events = runs(labels, offsets)
+    events = runs(labels) if events is None else events
     if not len(events):
         return float("nan")
     lengths = events[:, 1] - events[:, 0]
@@ -122,17 +139,11 @@ def adjusted_by_chance(labels: Flags, flagged: int, offsets: Offsets | None = No
     return total / throws
 
 
-def _inside(flags: Flags, stretches: Runs) -> NDArray[np.int64]:
-    """[stretch]: flagged rows in each."""
-    counts = np.concatenate([[0], np.cumsum(flags)])
-    return counts[stretches[:, 1]] - counts[stretches[:, 0]]
-
-
 def _overlap(ranges: Runs, others: Flags, other_ranges: Runs) -> float:
     """Mean over ranges of the share covered by others, over the number of others that cover it."""
     if not len(ranges):
         return float("nan")
-    share = _inside(others, ranges) / (ranges[:, 1] - ranges[:, 0])
+    share = inside(others, ranges) / (ranges[:, 1] - ranges[:, 0])
     first = np.searchsorted(other_ranges[:, 1], ranges[:, 0], side="right")
     last = np.searchsorted(other_ranges[:, 0], ranges[:, 1], side="left")
     return float(np.mean(share / np.maximum(last - first, 1)))

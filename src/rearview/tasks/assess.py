@@ -21,7 +21,7 @@ class Assessment:
     """Rows that have both a score and a label."""
     anomalous: int
     events: int
-    """Anomalies as stretches of rows."""
+    """Anomalies as stretches of marked rows; a row without a label ends one."""
     flagged: int
     precision: float
     """Rows counted one by one at the threshold, which no label has touched; recall and f1 likewise."""
@@ -57,25 +57,29 @@ def assess(
     offsets: Offsets | None = None,
     segments: Runs | None = None,
 ) -> Assessment:
-    """Compare rows [row]; rows without a score (NaN) do not count. `slack`: the widest buffer of VUS-PR.
+    """Compare rows [row]; those without a score (NaN) do not count. `slack`: the widest buffer of VUS-PR.
+
+    An anomaly is a run of marked rows, and an alarm one of flagged rows, among all rows: what lies apart stays apart
+    where rows between have no score. A row without a label is not marked, so that it ends an anomaly; one that is
+    marked but has no score does not. Anomalies and alarms of which no row counts do not count either.
 
     `segments` [segment, 2] (first row, row after the last) are what a reader is shown as one anomaly each: flagged
     rows that lie close together. Events are counted by them; None: by runs of flagged rows.
     """
     known = ~np.isnan(scores)
-    if not known.all():
-        counts = np.concatenate([[0], np.cumsum(known)])
-        offsets = counts[np.array([0, len(scores)]) if offsets is None else offsets]
-        segments = None if segments is None else counts[segments]
-        labels, scores, flags = labels[known], scores[known], flags[known]
+    events = alarms.among(alarms.runs(labels, offsets), known)
+    flagged = alarms.among(alarms.runs(flags, offsets), known)
+    shown = flagged if segments is None else alarms.among(segments, known)
+    vus_pr = rankings.vus_pr(labels, scores, slack, offsets)
+    labels, scores, flags = labels[known], scores[known], flags[known]
     rows = alarms.pointwise(labels, flags)
-    ranges = alarms.rangewise(labels, flags, offsets)
-    events = alarms.eventwise(labels, flags, offsets, segments)
-    adjusted = alarms.pointwise(labels, alarms.adjusted(labels, flags, offsets))
+    ranges = alarms.rangewise(labels, flags, events, flagged)
+    eventwise = alarms.eventwise(labels, flags, events, shown)
+    adjusted = alarms.pointwise(labels, alarms.adjusted(labels, flags, events))
     return Assessment(
         rows=len(scores),
         anomalous=int(labels.sum()),
-        events=len(alarms.runs(labels, offsets)),
+        events=len(events),
         flagged=int(flags.sum()),
         precision=rows.precision,
         recall=rows.recall,
@@ -83,15 +87,15 @@ def assess(
         best_f1=rankings.best_f1(labels, scores)[0],
         auc_pr=rankings.auc_pr(labels, scores),
         auc_roc=rankings.auc_roc(labels, scores),
-        vus_pr=rankings.vus_pr(labels, scores, slack, offsets),
+        vus_pr=vus_pr,
         range_precision=ranges.precision,
         range_recall=ranges.recall,
         range_f1=ranges.f1,
-        event_precision=events.precision,
-        event_recall=events.recall,
-        event_f1=events.f1,
+        event_precision=eventwise.precision,
+        event_recall=eventwise.recall,
+        event_f1=eventwise.f1,
         adjusted_precision=adjusted.precision,
         adjusted_recall=adjusted.recall,
         adjusted_f1=adjusted.f1,
-        adjusted_f1_by_chance=alarms.adjusted_by_chance(labels, int(flags.sum()), offsets),
+        adjusted_f1_by_chance=alarms.adjusted_by_chance(labels, int(flags.sum()), events),
     )

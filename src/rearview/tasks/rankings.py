@@ -6,7 +6,7 @@ Tied scores are one threshold. A measure that does not exist, because no row or 
 import numpy as np
 from numpy.typing import NDArray
 
-from rearview.tasks.alarms import Flags, Offsets, runs
+from rearview.tasks.alarms import Flags, Offsets, Runs, among, inside, runs
 
 Scores = NDArray[np.float64]
 THRESHOLDS = 250
@@ -47,48 +47,51 @@ def vus_pr(
     """Volume under the precision-recall surface (Paparrizos et al., 2022): mean range-PR area over buffers 0 to slack.
 
     With a buffer l the label of a row at distance d of an anomaly is sqrt(1 - d / l) up to d = l / 2, so that a near
-    miss counts in part. Recall is that of the soft labels, times the share of (widened) anomalies with a flag.
+    miss counts in part. Recall is that of the soft labels, times the share of (widened) anomalies with a flag. Rows
+    without a score (NaN) do not count, nor do anomalies of such rows alone, but they keep others at their distance.
     """
-    if not labels.any():
-        return float("nan")
-    order = np.argsort(-scores, kind="stable")
-    ranked = scores[order]
-    cuts = ranked[np.linspace(0, len(scores) - 1, min(thresholds, len(scores))).astype(np.int64)]
-    alarms = np.searchsorted(-ranked, -cuts, side="right")
+    known = ~np.isnan(scores)
     events = runs(labels, offsets)
+    events = events[inside(known, events) > 0]
+    if not len(events):
+        return float("nan")
+    seen = scores[known]
+    order = np.argsort(-seen, kind="stable")
+    ranked = seen[order]
+    cuts = ranked[np.linspace(0, len(seen) - 1, min(thresholds, len(seen))).astype(np.int64)]
+    alarms = np.searchsorted(-ranked, -cuts, side="right")
     limits = _limits(len(labels), events, offsets)
     areas = []
     for buffer in range(slack + 1):
-        soft = _softened(labels, events, limits, buffer)
-        widened = runs(soft > 0, offsets)
-        peaks = _peaks(scores, widened)
+        widened = _softened(len(labels), events, limits, buffer)
+        peaks = _peaks(seen, among(runs(widened > 0, offsets), known))
+        soft = widened[known]
         hits = np.concatenate([[0.0], np.cumsum(soft[order])])[alarms]
         existing = 1 - np.searchsorted(peaks, cuts, side="left") / len(peaks)
-        recall = np.minimum(hits / ((labels.sum() + soft.sum()) / 2), 1) * existing
+        recall = np.minimum(hits / ((labels[known].sum() + soft.sum()) / 2), 1) * existing
         areas.append(float(np.sum(np.diff(np.concatenate([[0.0], recall])) * hits / alarms)))
     return float(np.mean(areas))
 
 
-def _peaks(scores: Scores, stretches: NDArray[np.int64]) -> Scores:
+def _peaks(scores: Scores, stretches: Runs) -> Scores:
     return np.sort(np.array([scores[a:b].max() for a, b in stretches.tolist()]))
 
 
-def _limits(rows: int, events: NDArray[np.int64], offsets: Offsets | None) -> NDArray[np.int64]:
+def _limits(rows: int, events: Runs, offsets: Offsets | None) -> NDArray[np.int64]:
     """[event, 2]: first row and row after the last of the series that each event lies in."""
     borders = np.array([0, rows], dtype=np.int64) if offsets is None else offsets
     place = np.searchsorted(borders, events[:, 0], side="right")
     return np.stack([borders[place - 1], borders[place]], axis=1)
 
 
-def _softened(labels: Flags, events: NDArray[np.int64], limits: NDArray[np.int64], buffer: int) -> Scores:
+def _softened(rows: int, events: Runs, limits: NDArray[np.int64], buffer: int) -> Scores:
     """Labels that fade out on both sides of each event, within its series; where two fade together they add up to 1."""
-    soft = labels.astype(np.float64)
+    soft = np.zeros(rows)
     reach = buffer // 2
-    if not reach:
-        return soft
+    fading = np.sqrt(1 - np.arange(1, reach + 1) / max(buffer, 1))
     for (first, end), (low, high) in zip(events.tolist(), limits.tolist(), strict=True):
-        fading = np.sqrt(1 - np.arange(1, reach + 1) / buffer)
         before, after = max(first - reach, low), min(end + reach, high)
+        soft[first:end] += 1
         soft[before:first] += fading[: first - before][::-1]
         soft[end:after] += fading[: after - end]
     return np.minimum(soft, 1.0)
