@@ -109,7 +109,16 @@ def made_for(cell, **changes: object):
     """A row of a cell."""
     name, settings = mechanism(cell.attention)
     places = {"dataset": cell.dataset, "lookback": cell.lookback, "horizon": cell.horizon, "model": cell.model}
-    return row(**places, attention=name, attention_settings=as_json(settings), **changes)
+    trained = {"batch": 32, **cell.training}
+    return row(
+        **{
+            **places,
+            "attention": name,
+            "attention_settings": as_json(settings),
+            "training": as_json(trained),
+            **changes,
+        }
+    )
 
 
 def questioned(**changes: object):
@@ -120,7 +129,8 @@ def questioned(**changes: object):
 
 def flooded():
     """Settings of one mechanism on so many blocks that they outweigh everything else."""
-    places = [{"dataset": name, "lookback": 336, "horizon": 96} for name in ("ETTh1", "ETTh2", "ETTm1")]
+    trained = {"lookback": 336, "horizon": 96, "training": as_json({"batch": 32, **OURS.training})}
+    places = [{"dataset": name, **trained} for name in ("ETTh1", "ETTh2", "ETTm1")]
     rows = [row(attention="softmax", attention_settings=as_json(mechanism("softmax")[1]), **places[2])]
     rows += [rbca(alpha / 100, mse=0.5, **place) for place in places for alpha in range(1, 21)]
     return rows
@@ -142,12 +152,20 @@ def test_an_experiment_of_ours_stands_by_itself_whatever_else_was_run():
 def test_an_experiment_that_lacks_a_cell_or_a_footing_is_none():
     rows = questioned()
     assert not any(one.question for one in standings.standings(boards(FORECASTING, rows[1:])))
-    longer = [made_for(OURS.cells[0], training='{"batch":32,"epochs":90}'), *rows[1:]]
-    assert not any(one.question for one in standings.standings(boards(FORECASTING, longer)))
+    other = [made_for(OURS.cells[0], training=as_json({"batch": 16, **OURS.training})), *rows[1:]]
+    assert not any(one.question for one in standings.standings(boards(FORECASTING, other)))
+
+
+def test_an_experiment_is_not_answered_by_runs_of_another_training():
+    shorter = [made for seed in range(6) for made in questioned(seed=seed, training='{"batch":32,"epochs":1}')]
+    assert not any(one.question for one in standings.standings(boards(FORECASTING, shorter)))
+    first, *_ = standings.standings(boards(FORECASTING, [*shorter, *questioned()]))
+    assert first.question
+    assert all("patience" in made.training for made in first.rows)
 
 
 def test_an_experiment_is_told_by_the_footing_with_the_most_runs():
-    rows = [*questioned(training='{"batch":64}'), *questioned(seed=3), *questioned(seed=4)]
+    rows = [*questioned(training=as_json({"batch": 64, **OURS.training})), *questioned(seed=3), *questioned(seed=4)]
     first, second = standings.standings(boards(FORECASTING, rows))
     assert first.question
     assert {one.seed for one in first.rows} == {3, 4}

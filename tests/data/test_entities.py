@@ -55,3 +55,15 @@ def test_a_column_of_ids_that_was_given_another_role_or_holds_one_id_is_no_obsta
     assert load(frame, drop="unique_id", target=()).layout.form == "wide"
     assert load(frame, target=["a", "unique_id"]).target_names == ("a", "unique_id")
     assert load(entities(["x", "y"], overlap=False)[9:]).columns == ("a", "b")
+
+
+@pytest.mark.parametrize("target", [(), None])
+def test_ids_that_number_the_rows_are_a_column_like_others(target) -> None:
+    frame = entities([1, 2], overlap=False).assign(unique_id=np.arange(18))
+    panel = load(frame, target=target)
+    assert (panel.layout.form, set(panel.columns)) == ("wide", {"unique_id", "a", "b"})
+
+
+def test_a_column_that_a_model_was_trained_on_is_no_id() -> None:
+    panel = load(entities([1, 2], overlap=False), target=(), trained=["unique_id", "a", "b"])
+    assert (panel.layout.form, set(panel.columns)) == ("wide", {"unique_id", "a", "b"})

@@ -108,8 +108,11 @@ def brightest(page: Opened, box: str) -> int:
         "const [box, data, done] = arguments; const image = new Image();"
         "image.onload = () => { const canvas = new OffscreenCanvas(image.width, image.height).getContext('2d');"
         "canvas.drawImage(image, 0, 0);"
-        "const top = box.querySelector('tbody').getBoundingClientRect().top - box.getBoundingClientRect().top;"
-        "const { data } = canvas.getImageData(image.width - 3, top + 2, 1, image.height - top - 4);"
+        "const rows = box.querySelector('tbody').getBoundingClientRect();"
+        "const top = rows.top - box.getBoundingClientRect().top;"
+        # Below the rows may be a scroll bar, and below the window nothing was drawn.
+        "const height = Math.min(rows.height, image.height - top) - 4;"
+        "const { data } = canvas.getImageData(image.width - 3, top + 2, 1, height);"
         "done(Math.max(...data.filter((value, place) => place % 4 === 0))); };"
         "image.src = `data:image/png;base64,${data}`;",
         element,

@@ -228,7 +228,7 @@ def test_what_was_left_out_or_mixed_is_told(summary: ResultsSummary, page: str):
     assert any("different devices" in note for note in summary.notes)
     again = "1 run was made more than once; the latest counts. Two of the same run differ by at most "
     seed = next(row for row in small_results.study() if (row.attention, row.seed) == ("softmax", 0))
-    share = f"{100 * (0.9 / seed.mse - 1):.2g}"
+    share = f"{100 * (0.9 / seed.mse - 1):.0f}"
     who = "patchtst + softmax on ETTh1 96, look-back 336, seed 0, under clean"
     assert f"{again}{share} %: {who}, with MSE {seed.mse:.4g} and 0.9." in page
     assert "1 row is left out: the run came to an end later, or another file holds the same row." in page

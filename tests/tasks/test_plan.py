@@ -143,6 +143,7 @@ def test_sizes_that_go_by_another_follow_the_one_that_is_given() -> None:
         "patch": 5, "stride": 2, "width": 24, "feed_forward": 48,
     }  # fmt: skip
     assert found["heads"] == chosen["heads"]
+    assert planning.with_given(chosen, {"patch": np.int64(5)})["stride"] == found["stride"]
     set_apart = planning.with_given(chosen, {"patch": 5, "stride": 3, "width": 24, "feed_forward": 7})
     assert (set_apart["stride"].value, set_apart["feed_forward"].value) == (3, 7)
     other = {"feed_forward": Choice(128, "enough for cases by the hundred")}

@@ -4,6 +4,7 @@ Which candidates share which blocks changes with every row that is added; what a
 that was run whole is therefore compared by itself, with the arms and the blocks that its file names.
 """
 
+import json
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -34,6 +35,7 @@ class Answer:
 def answers(task: Task, entries: Sequence[Entry]) -> list[Answer]:
     """The experiments of ours that one network's entries under one protocol answer: every arm ran on every block.
 
+    Those whose arms differ in their mechanisms are meant; a run counts where its training is what the experiment says.
     The arms of a block share a footing; of several, the one with the most runs counts, the latest where they are equal.
     Softmax joins them where it ran on all blocks, as they are measured by it.
     """
@@ -83,7 +85,10 @@ def _by_footing(arms: Sequence[Cell | LabelledCell], entries: Sequence[Entry]) -
 
 def _is_made_for(cell: Cell | LabelledCell, entry: Entry) -> bool:
     first = entry.rows[:1]  # the others differ in their seeds alone
-    return bool(compare.own(cell, first) if isinstance(cell, Cell) else labelled_compare.own(cell, first))
+    if not isinstance(cell, Cell):
+        return bool(labelled_compare.own(cell, first))
+    trained = json.loads(first[0].training)
+    return bool(compare.own(cell, first)) and all(trained.get(key) == value for key, value in cell.training.items())
 
 
 def _place(cell: Cell | LabelledCell) -> tuple[Any, ...]:

@@ -17,7 +17,8 @@ from rearview.bench.rectangles import Block, Rectangle
 FEWEST = 4
 """Blocks that an interval of 95 % needs: of fewer, draws can give no more than the lowest and the highest block."""
 RULE = (
-    "Experiments of ours that were run whole come first, each with its own arms and blocks, and softmax beside them. "
+    "Experiments of ours on mechanisms that were run whole, with the training they name, come first, each with its own "
+    "arms and blocks, and softmax beside them. "
     "After them, for each network: the largest groups of candidates and blocks without a hole, at most "
     f"{rectangles.MOST} on one footing, each with a candidate or a block that those before it lack. Candidates of "
     "several networks are ranked together only where all had the same budget and every network with attention is there "

@@ -34,6 +34,8 @@ class Asked:
     target: tuple[str, ...] | None = None
     known: tuple[str, ...] = ()
     drop: tuple[str, ...] = ()
+    trained: tuple[str, ...] = ()
+    """Columns that a model was trained on: numbers, whatever they are called."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,12 +93,12 @@ def _named_long(table: Table, asked: Asked) -> bool:
     """Whether columns are called as those of a long table; where nothing is forecast, it needs none called y."""
     if {ID_NAME, LONG_TIME_NAME, TARGET_NAME} <= set(table.names):
         return True
-    return asked.target == () and _has_ids(table, asked)
+    return asked.target == () and _has_ids(table, asked) and _entities(table) > 0
 
 
 def _has_ids(table: Table, asked: Asked) -> bool:
     """Whether there is a column called as that of the ids of a long table, to which no other role was given."""
-    named = {*asked.drop, *asked.known, *(asked.target or ()), asked.target_col, asked.time_col}
+    named = {*asked.drop, *asked.known, *asked.trained, *(asked.target or ()), asked.target_col, asked.time_col}
     return {ID_NAME, LONG_TIME_NAME} <= set(table.names) and ID_NAME not in named
 
 
@@ -114,7 +116,10 @@ def _refuse_entities(table: Table, asked: Asked) -> None:
 
 
 def _entities(table: Table) -> int:
-    return int(table.fetch(ID_NAME).drop_nulls().n_unique())
+    """How many entities the ids tell apart; none where every row has an id of its own, which numbers the rows."""
+    ids = table.fetch(ID_NAME).drop_nulls()
+    different = int(ids.n_unique())
+    return different if different == 1 or different < len(ids) else 0
 
 
 def _layout_finding(table: Table, long: bool, asked: Asked) -> Finding:

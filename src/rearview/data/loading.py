@@ -62,7 +62,7 @@ def load(
             "together aligns rows by their stamps, which row_by_row leaves alone; choose one of the two."
         )
     targets = None if target is None else _names(target)
-    asked = Asked(_names(id_col), time_col, target_col, targets, _names(known), _names(drop))
+    asked = Asked(_names(id_col), time_col, target_col, targets, _names(known), _names(drop), tuple(trained))
     step = Step.parse(freq) if isinstance(freq, str) else freq
     table = _open(source, asked)
     roles, findings = assign(table, asked)

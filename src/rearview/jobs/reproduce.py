@@ -41,7 +41,7 @@ def reproduce_command(
         raise SettingsError(_elsewhere(found))
     asked = matching(found, chosen)
     refuse_training(asked, _given(seeds, protocol, presets, data_dir, device, training, workers, seconds, over))
-    _check_presets(presets, asked)
+    _check_presets(presets, asked, only_compare)
     places = _places(results, asked)
     if only_compare and places and not any(place.exists() for place in places.values()):
         raise InputError(f"There is no results file {results} to compare; name one with --results.")
@@ -58,7 +58,7 @@ def reproduce_command(
         declared = protocols.get(protocol or experiment.protocol)
         kinds.rows_of(task, place)
         show([f"{experiment.name}: {experiment.title}", f"protocol {declared.name}: {declared.summary}"])
-        show(_presets_lines(experiment, None if only_compare else presets))
+        show(_presets_lines(experiment, presets))
         if only_compare:
             cells, out_of_reach = _to_compare(experiment, chosen, place)
         else:
@@ -117,8 +117,8 @@ def _given(
     }
 
 
-def _check_presets(presets: str | None, asked: Sequence[Any]) -> None:
-    """Refuse presets that nobody has, and any where no network is trained to forecast."""
+def _check_presets(presets: str | None, asked: Sequence[Any], only_compare: bool) -> None:
+    """Refuse presets that nobody has, and any where no network is trained to forecast, or none at all."""
     from rearview.bench import presets as known
 
     if presets is None:
@@ -127,6 +127,8 @@ def _check_presets(presets: str | None, asked: Sequence[Any]) -> None:
     if not any(experiment.cells for experiment in asked):
         names = " and ".join(experiment.name for experiment in asked)
         raise UsageError(f"{names}: presets are settings of networks that forecast; leave out --presets.")
+    if only_compare:
+        raise UsageError("--compare runs nothing, so that no run can get other presets; leave out --presets.")
 
 
 def _presets_lines(experiment: Any, presets: str | None) -> list[str]:

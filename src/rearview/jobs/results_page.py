@@ -190,8 +190,9 @@ def _furthest(task: Task, again: Repeats) -> str:
     where = row.dataset if not hasattr(row, "horizon") else f"{row.dataset} {row.horizon}"
     who = " + ".join(filter(None, (row.model, in_short(row))))
     numbers = " and ".join(f"{value:.4g}" for value in values)
+    share = f"{again.share:,.0f}" if again.share >= 10 else f"{again.share:.2g}"
     return (
-        f" Two of the same run differ by at most {again.share:.2g} %: {who} on {where}, look-back {row.lookback}, seed "
+        f" Two of the same run differ by at most {share} %: {who} on {where}, look-back {row.lookback}, seed "
         f"{row.seed}, under {row.protocol}, with {task.measure(row.protocol)} {numbers}."
     )
 
@@ -252,6 +253,6 @@ def _unranked(made: Sequence[Board]) -> str:
         return f"{task}: {name} on {made[0].title}; nothing else was run beside it, so there is nothing to compare."
     who = f"{text.counted(len({entry.name for entry in entries}), 'candidate')} on {text.counted(len(first), 'block')}"
     return (
-        f"{task}: {who}, not ranked: they differ in more than their attention and had no equal budgets; the "
-        "leaderboards show them block by block."
+        f"{task}: {who}, not ranked: they differ in more than their attention, and no group of them shares several "
+        "blocks on equal budgets with each network's softmax in it; the leaderboards show them block by block."
     )

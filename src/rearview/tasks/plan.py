@@ -6,6 +6,7 @@ What the user sets stands; what is left open is chosen here, and every choice ca
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields
+from numbers import Integral
 from typing import Any, Self
 
 from rearview import models
@@ -158,8 +159,8 @@ def with_given(chosen: Mapping[str, Choice], given: Mapping[str, Any]) -> dict[s
     found = dict(chosen) | {name: Choice(value, GIVEN) for name, value in given.items()}
     for name, (by, reason, size) in FOLLOWING.items():
         value = given.get(by)
-        if name in chosen and name not in given and chosen[name].reason == reason and isinstance(value, int):
-            found[name] = Choice(size(value), reason)
+        if name in chosen and name not in given and chosen[name].reason == reason and isinstance(value, Integral):
+            found[name] = Choice(size(int(value)), reason)
     return found
 
 
