@@ -78,7 +78,7 @@ def _kept(study: str, folder: Path) -> list[Any]:
         if not (folder / name).exists():
             raise Missing(f"there is no {name}")
     from rearview.bench import synthetic
-    from rearview.errors import InputError
+    from rearview.core.errors import InputError
 
     try:
         return synthetic.kept(study, folder)
@@ -99,6 +99,6 @@ def _arm(arm: str) -> str:
 
 
 def _published() -> dict[str, float]:
-    from rearview.bench import published
+    from rearview.bench.papers import published
 
     return {str(each.variant): each.value for each in published.of("toa", "text4.1") if each.value is not None}

@@ -30,16 +30,18 @@ def options(description: str | None, results: Path) -> argparse.Namespace:
 
 def sweep(parts: Sequence[Part], asked: argparse.Namespace) -> None:
     """Make the runs of all parts that the results lack: all of one seed before the next seed."""
-    from rearview.bench import experiments, labelled_sweep
-    from rearview.bench.sweep import Plan
-    from rearview.data import archive, labelled
+    from rearview.bench.papers import catalogue
+    from rearview.bench.runs import labelled_sweep
+    from rearview.bench.runs.sweep import Plan
+    from rearview.data.cases import archive
+    from rearview.data.datasets import detection_sets
 
     until = time.monotonic() + asked.seconds
     for place in range(asked.seeds):
         for part in parts:
-            table = experiments.get("rearview", part.table)
+            table = catalogue.get("rearview", part.table)
             names = dict.fromkeys(cell.dataset for cell in table.labelled)
-            marked = labelled.available(asked.data_dir)
+            marked = detection_sets.available(asked.data_dir)
             there = marked if table.task == "detection" else archive.available(names, asked.data_dir)
             cells = [
                 cell

@@ -15,13 +15,13 @@ import torch
 
 from _rows import Row, origin
 from rearview import models, train
-from rearview.bench.origin import device_words
-from rearview.bench.parts import cut
-from rearview.data import catalogue
+from rearview.bench.runs.provenance import device_words
+from rearview.bench.runs.splits import cut
+from rearview.core.errors import SettingsError
+from rearview.data.datasets import catalogue
 from rearview.data.panel import Panel
 from rearview.data.scale import Scaler
-from rearview.data.window import Source, windows
-from rearview.errors import SettingsError
+from rearview.data.windows import Source, windows
 from rearview.tasks.forecast import Forecast
 
 MODES: dict[str, dict[str, Any]] = {

@@ -11,9 +11,9 @@ import torch
 import rearview
 from _gate import Gate, memory
 from rearview import data, models, train
-from rearview.bench.origin import device_words
+from rearview.bench.runs.provenance import device_words
 from rearview.data.scale import Scaler
-from rearview.data.window import Batch, Source, windows
+from rearview.data.windows import Batch, Source, windows
 from rearview.tasks.forecast import Forecast
 
 

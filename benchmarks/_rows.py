@@ -14,7 +14,7 @@ Row = dict[str, Any]
 def origin() -> Row:
     """When and where a row was made, and of which code."""
     from rearview import __version__
-    from rearview.bench.origin import commit
+    from rearview.bench.runs.provenance import commit
 
     return {
         "created": datetime.now(UTC).isoformat(timespec="seconds"),

@@ -23,9 +23,9 @@ def main() -> None:
 
 def show(results: Path) -> None:
     """The tables beside TOA's."""
-    from rearview.bench import classification_table
-    from rearview.bench.classification_row import ClassificationRow
-    from rearview.bench.results import read
+    from rearview.bench.papers import classification_table
+    from rearview.bench.rows.classification_row import ClassificationRow
+    from rearview.bench.rows.result_file import read
 
     rows = read(results, ClassificationRow)
     for protocol in PROTOCOLS:

@@ -63,7 +63,7 @@ def train_one(asked: argparse.Namespace) -> dict[str, Any]:
 
     from rearview import models, train
     from rearview.bench import presets
-    from rearview.data import catalogue
+    from rearview.data.datasets import catalogue
     from rearview.tasks.forecast import Forecast
 
     idle = memory("VmHWM")
@@ -107,7 +107,7 @@ def _source(count: int) -> Any:
 
     from rearview import data
     from rearview.data.scale import Scaler
-    from rearview.data.window import Source, windows
+    from rearview.data.windows import Source, windows
 
     random = np.random.default_rng(0)
     rows = count + LOOKBACK + HORIZON - 1

@@ -20,8 +20,8 @@ import torch
 
 from _rows import Row, append, origin, show
 from rearview import Forecaster
-from rearview.bench.origin import device_words
-from rearview.data.synthetic import demo
+from rearview.bench.runs.provenance import device_words
+from rearview.data.synthetic.energy import demo
 
 LOOKBACK, HORIZON = 336, 96
 SIZES = {"width": 128, "heads": 16, "feed_forward": 256, "depth": 3, "patch": 16, "stride": 8}

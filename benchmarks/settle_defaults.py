@@ -27,11 +27,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from _rows import append, origin, show
-from rearview.classifier import Classifier
-from rearview.data import archive, labelled, ts
-from rearview.data.cases import Cases, Labels
+from rearview.data.cases import archive
+from rearview.data.cases.case_set import Cases, Labels
+from rearview.data.datasets import detection_sets
+from rearview.data.io import ts
 from rearview.data.panel import Panel
-from rearview.detector import Detector
+from rearview.estimators.classify.classifier import Classifier
+from rearview.estimators.detect.detector import Detector
 from rearview.models.contract import Model
 from rearview.tasks.rankings import auc_pr
 
@@ -150,7 +152,7 @@ def injection(asked: argparse.Namespace) -> Iterator[Trial]:
 
 def _one_draw(name: str, seed: int, normalise: str, asked: argparse.Namespace) -> list[Choice]:
     """One network, judged with and without balance, which changes its scores but not its training."""
-    learned, judged, kinds = injected(labelled.load(labelled.get(name), asked.data_dir).train, seed)
+    learned, judged, kinds = injected(detection_sets.load(detection_sets.get(name), asked.data_dir).train, seed)
     detector = Detector(settings={"normalise": normalise}, seed=seed, device=asked.device).fit(learned)
     scores = {
         True: detector.detect(judged).scores.rows,

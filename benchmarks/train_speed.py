@@ -29,7 +29,7 @@ from _gate import Loop
 from _loop_modes import ATTENTIONS, HOSTS, MODES, Asked, fits, measure_mode, said, train_whole
 from _rows import Row, append, origin, show
 from rearview import data
-from rearview.data.synthetic import write_demo
+from rearview.data.synthetic.energy import write_demo
 
 HERE = Path(__file__).resolve().parent
 PEER = HERE.parent / ".venv-neuralforecast"

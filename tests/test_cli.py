@@ -10,10 +10,10 @@ import pytest
 
 import rearview
 from rearview import attention, models
-from rearview.bench import experiments
+from rearview.bench.papers import catalogue as experiments
 from rearview.cli import main
-from rearview.data import catalogue, labelled
-from rearview.errors import RearviewWarning
+from rearview.core.errors import RearviewWarning
+from rearview.data.datasets import catalogue, detection_sets
 
 COMMANDS = ("forecast", "predict", "demo", "bench", "list", "describe")
 LIGHT = """
@@ -134,9 +134,9 @@ def test_the_shelves_are_listed_in_full(capsys: pytest.CaptureFixture[str], tmp_
     assert main(["list", "datasets", "--data-dir", str(tmp_path)]) == 0
     printed = capsys.readouterr().out
     archive = {cell.dataset for cell in experiments.get("toa", "T8").labelled}
-    assert all(name in printed for name in (*catalogue.names(), *labelled.names(), *archive))
+    assert all(name in printed for name in (*catalogue.names(), *detection_sets.names(), *archive))
     published = [name for name in catalogue.names() if not catalogue.get(name).make]
-    assert f"0 of {len(published) + len(labelled.names()) + len(archive)} found in {tmp_path}" in printed
+    assert f"0 of {len(published) + len(detection_sets.names()) + len(archive)} found in {tmp_path}" in printed
 
 
 @pytest.mark.parametrize(
@@ -157,7 +157,7 @@ def test_describe(name: str, capsys: pytest.CaptureFixture[str]) -> None:
 def test_an_interrupt_before_anything_is_done_exits_with_130(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from rearview.jobs import shelves
+    from rearview.commands import catalogue as shelves
 
     def interrupted(*_: object) -> int:
         raise KeyboardInterrupt
@@ -170,7 +170,7 @@ def test_an_interrupt_before_anything_is_done_exits_with_130(
 def test_warnings_are_told_as_plain_lines_once_and_those_of_other_packages_as_python_does(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from rearview.jobs import shelves
+    from rearview.commands import catalogue as shelves
 
     def warned(*_: object) -> int:
         for number in (1, 1, 2):

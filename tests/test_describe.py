@@ -3,12 +3,13 @@
 import pytest
 
 from rearview import attention, models, train
-from rearview.bench import experiments, presets
+from rearview.bench import presets
+from rearview.bench.papers import catalogue
 from rearview.cli import main
-from rearview.errors import SettingsError
+from rearview.core.errors import SettingsError
+from rearview.core.registry import settings_from, settings_table
 from rearview.models import adapters
 from rearview.models.costs import cost
-from rearview.shelf import settings_from, settings_table
 
 
 def test_a_network_is_described_with_its_cost_at_the_sizes_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
@@ -70,14 +71,14 @@ def test_a_borrowed_network_says_what_its_cost_needs(
 
 
 def test_an_experiment_is_described(capsys: pytest.CaptureFixture[str]) -> None:
-    experiment = experiments.get("rbca", "S5")
+    experiment = catalogue.get("rbca", "S5")
     assert main(["describe", "rbca:S5"]) == 0
     printed = capsys.readouterr().out.splitlines()
     assert printed[0] == f"rbca:S5: {experiment.title}"
     assert printed[1].startswith(f"protocol: {experiment.protocol} ")
     assert printed[2] == "presets: official for patchtst (`rearview list presets`)"
     assert printed[-1] == f"runs: {len(experiment.cells)} a seed, made by `rearview reproduce rbca --table S5`"
-    for every in experiments.every():
+    for every in catalogue.every():
         assert main(["describe", every.name]) == 0
 
 

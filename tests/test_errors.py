@@ -2,7 +2,7 @@
 
 import pytest
 
-from rearview.errors import did_you_mean
+from rearview.core.errors import did_you_mean
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import rearview as rv
-from rearview.errors import SettingsError
+from rearview.core.errors import SettingsError
 
 ESTIMATORS = [
     rv.Forecaster("dlinear", horizon=5, lookback=24, level=[80], training={"epochs": 1}, drop=["wind"]),

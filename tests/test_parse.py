@@ -2,10 +2,10 @@
 
 import pytest
 
-from rearview.bench.tuning import Range
+from rearview.bench.runs.tuning import Range
 from rearview.cli import main
 from rearview.cli.parse import choices, mechanisms, pairs, whole_numbers, words
-from rearview.errors import UsageError
+from rearview.core.errors import UsageError
 
 
 @pytest.mark.parametrize(

@@ -16,14 +16,18 @@ if TYPE_CHECKING:
     from rearview import attention as attention
     from rearview import data as data
     from rearview import models as models
-    from rearview.classifier import Classifier as Classifier
-    from rearview.detector import Detector as Detector
-    from rearview.forecaster import Forecaster as Forecaster
+    from rearview.estimators.classify.classifier import Classifier as Classifier
+    from rearview.estimators.detect.detector import Detector as Detector
+    from rearview.estimators.forecast.forecaster import Forecaster as Forecaster
 
 __version__ = "0.1.0"
 
 _MODULES = ("attention", "data", "models")
-_ESTIMATORS = {"Classifier": "classifier", "Detector": "detector", "Forecaster": "forecaster"}
+_ESTIMATORS = {
+    "Classifier": "estimators.classify.classifier",
+    "Detector": "estimators.detect.detector",
+    "Forecaster": "estimators.forecast.forecaster",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -16,7 +16,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from rearview import attention
 from rearview.attention.contract import Attention, Site, Weights
-from rearview.errors import SettingsError
+from rearview.core.errors import SettingsError
 
 BATCH, GROUPS, HEADS, TOKENS, HEAD_WIDTH, WIDTH, VALUE_WIDTH, LOOKBACK = 2, 3, 5, 7, 11, 13, 17, 53
 SITE = Site(

@@ -33,7 +33,7 @@ from torch.testing import assert_close
 
 from rearview import attention
 from rearview.attention.contract import Attention
-from rearview.errors import SettingsError
+from rearview.core.errors import SettingsError
 
 Check = Callable[[str], None]
 CHECKS: list[Check] = []

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from rearview.attention import softmax
 from rearview.attention.contract import Claims, Given, Projected, Site, additive, causal_bias
-from rearview.errors import SettingsError
+from rearview.core.errors import SettingsError
 
 
 @dataclass(frozen=True, slots=True)

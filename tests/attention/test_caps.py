@@ -30,7 +30,7 @@ from rearview.attention import Site, caps
 from rearview.attention._caps_paths import EPS, PATHS, Signals, released, scores, stable
 from rearview.attention._caps_recurrence import mixed, sequential, whole
 from rearview.attention._rotary import Rotary
-from rearview.errors import SettingsError
+from rearview.core.errors import SettingsError
 
 LENGTHS = [1, 2, 13, 42, 65, 193]
 

@@ -12,7 +12,7 @@ from rearview import attention
 from rearview.attention import Site, _prime_mixing, gat
 from rearview.attention import _prime_features as pairs
 from rearview.attention._graph import edge_list, random_pairs
-from rearview.errors import SettingsError
+from rearview.core.errors import SettingsError
 
 TOKENS, LOOKBACK = 5, 11
 SITE = Site(groups=2, tokens=TOKENS, width=6, heads=2, time_ordered=False, lookback=LOOKBACK)

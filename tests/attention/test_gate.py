@@ -11,7 +11,7 @@ from torch.testing import assert_close
 
 from rearview import attention
 from rearview.attention.contract import Attention, Site
-from rearview.errors import SettingsError
+from rearview.core.errors import SettingsError
 
 TAKERS: list[tuple[str, dict[str, Any]]] = [
     ("softmax", {}),

@@ -12,7 +12,7 @@ from torch.testing import assert_close
 from rearview import attention, models
 from rearview.attention import hyperglu
 from rearview.attention.contract import Attention
-from rearview.errors import SettingsError
+from rearview.core.errors import SettingsError
 
 LENGTHS = [1, 2, 13, 42, 65, 193]
 

@@ -7,7 +7,7 @@ from torch import Tensor
 from torch.testing import assert_close
 
 from rearview.attention import linear
-from rearview.errors import SettingsError
+from rearview.core.errors import SettingsError
 
 BATCH, GROUPS, HEADS, HEAD_WIDTH, VALUE_WIDTH = 1, 2, 3, 5, 7
 EPS = 1e-6

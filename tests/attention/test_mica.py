@@ -16,7 +16,7 @@ from torch.testing import assert_close
 from rearview import attention
 from rearview.attention import Site, linear, mica
 from rearview.attention._mica_memory import excluded, sum_of_others
-from rearview.errors import SettingsError
+from rearview.core.errors import SettingsError
 
 BATCH, GROUPS, TOKENS, WIDTH, HEADS, KEYS, VALUES = 2, 3, 7, 13, 5, 7, 11
 SITE = Site(groups=GROUPS, tokens=TOKENS, width=WIDTH, heads=HEADS, head_width=KEYS, value_width=VALUES)

@@ -13,7 +13,7 @@ from torch.testing import assert_close
 from rearview import attention, models
 from rearview.attention import Site, mica
 from rearview.attention.contract import Attention, Heads
-from rearview.errors import SettingsError
+from rearview.core.errors import SettingsError
 
 CHANNELS, LOOKBACK, STEPS, WIDTH, HEADS, DEPTH, KEYS, BATCH = 3, 47, 11, 10, 5, 3, 7, 2
 SITE = Site(groups=CHANNELS, tokens=13, width=WIDTH, heads=HEADS)

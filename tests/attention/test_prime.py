@@ -17,7 +17,7 @@ from rearview.attention import _prime_features as pairs
 from rearview.attention import _prime_mixing as mixing
 from rearview.attention import prime
 from rearview.attention._graph import edge_list
-from rearview.errors import SettingsError
+from rearview.core.errors import SettingsError
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 BATCH, HEADS, CHANNELS, HEAD_WIDTH, MARKS, LOOKBACK, STEPS = 2, 3, 7, 5, 4, 23, 11

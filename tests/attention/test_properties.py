@@ -20,7 +20,7 @@ from torch import Tensor
 
 from rearview import attention
 from rearview.attention.contract import Attention, Site
-from rearview.errors import SettingsError
+from rearview.core.errors import SettingsError
 
 NAMES = attention.names()
 LOOKBACK = 13

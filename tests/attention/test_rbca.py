@@ -13,7 +13,7 @@ from rearview import attention, models
 from rearview.attention import rbca
 from rearview.attention._rbca_bias import spread
 from rearview.attention.contract import Site
-from rearview.errors import SettingsError
+from rearview.core.errors import SettingsError
 
 BATCH, GROUPS, HEADS, WIDTH, HEAD_WIDTH = 2, 3, 5, 13, 7
 EXACT = {"rtol": 1e-10, "atol": 1e-11}

@@ -13,7 +13,7 @@ from rearview import attention
 from rearview.attention import Site, caps
 from rearview.attention._rotary import Rotary, frequencies, turned
 from rearview.attention.softmax import Layer
-from rearview.errors import SettingsError
+from rearview.core.errors import SettingsError
 
 BATCH, GROUPS, HEADS, HEAD_WIDTH, TOKENS, WIDTH = 2, 3, 5, 7, 11, 13
 SITE = Site(groups=GROUPS, tokens=TOKENS, width=WIDTH, heads=HEADS, head_width=HEAD_WIDTH)

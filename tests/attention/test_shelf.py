@@ -13,10 +13,11 @@ import torch
 from shelf_checks import CHECKS
 from strangers import FAULTS, Primed, RunningMean, module
 
-from rearview import attention, shelf
+from rearview import attention
 from rearview.attention import softmax
 from rearview.attention.contract import Projected
-from rearview.errors import SettingsError
+from rearview.core import registry
+from rearview.core.errors import SettingsError
 
 STRANGERS = {"running_mean": RunningMean, "primed": Primed}
 SITE = attention.Site(groups=3, tokens=7, width=10, heads=5)
@@ -110,7 +111,7 @@ def test_a_layer_without_claims_is_told_how_to_make_them() -> None:
 
 
 def plug_in(monkeypatch: pytest.MonkeyPatch, *points: EntryPoint) -> None:
-    monkeypatch.setattr(shelf.Shelf, "_plug_ins", lambda self: tuple(p for p in points if p.group == self.package))
+    monkeypatch.setattr(registry.Shelf, "_plug_ins", lambda self: tuple(p for p in points if p.group == self.package))
 
 
 def test_a_plug_in_is_found_by_its_entry_point(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -225,7 +226,7 @@ def test_settings_are_described_by_the_text_beside_them() -> None:
         """Made afresh."""
         bare: float = 0.5
 
-    rows = [(row.name, row.kind, row.default, row.meaning) for row in shelf.settings_table(Beside)]
+    rows = [(row.name, row.kind, row.default, row.meaning) for row in registry.settings_table(Beside)]
     assert rows == [
         ("needed", "int", "required", "A number that has no default."),
         ("edges", "[int, ...]", "(2, 3)", "Made afresh."),
@@ -235,5 +236,5 @@ def test_settings_are_described_by_the_text_beside_them() -> None:
 
 def test_settings_without_a_text_are_listed_all_the_same() -> None:
     made = make_dataclass("Made", [("share", float, 0.5)])
-    (row,) = shelf.settings_table(made)
+    (row,) = registry.settings_table(made)
     assert (row.name, row.default, row.meaning) == ("share", "0.5", "")

@@ -12,7 +12,7 @@ from torch.testing import assert_close
 from rearview import attention, models
 from rearview.attention import toa
 from rearview.attention.contract import Site
-from rearview.errors import SettingsError
+from rearview.core.errors import SettingsError
 
 KINDS = ["softmax", "relu", "gated"]
 VARIANTS: list[dict[str, Any]] = [
@@ -283,7 +283,7 @@ def test_operators_have_the_papers_size(tokens, heads, layers, single, gated):
         assert layers * (layer.score_offset.numel() + layer.value_offset.numel()) == size
 
 
-@pytest.mark.filterwarnings("ignore:toa tends to:rearview.errors.RearviewWarning")
+@pytest.mark.filterwarnings("ignore:toa tends to:rearview.core.errors.RearviewWarning")
 @pytest.mark.parametrize("host", ["patchtst", "itransformer"])
 @pytest.mark.parametrize("settings", [{"kind": kind, "carry_scores": kind != "relu"} for kind in KINDS], ids=str)
 def test_networks_train_with_it(host, settings):

@@ -11,7 +11,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from small import SMALL, write
 
-from rearview.data import catalogue, labelled
+from rearview.data.datasets import catalogue, detection_sets
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 
@@ -27,7 +27,7 @@ def benchmark_scripts() -> Iterator[Path]:
 @pytest.fixture
 def shelf(monkeypatch):
     """A catalogue that forgets what the test registers."""
-    from rearview.bench import candidates
+    from rearview.bench.analysis import candidates
 
     monkeypatch.setattr(catalogue, "_SHELF", dict(catalogue._SHELF))
     candidates.usual.cache_clear()
@@ -46,7 +46,7 @@ def folder(shelf, tmp_path) -> Path:
 @pytest.fixture
 def pumps(tmp_path, monkeypatch) -> Path:
     """A folder with Pumps, a labelled set of two machines, which stands among the sets."""
-    from rearview.bench import detection
+    from rearview.bench.runs import detection
 
     rng = np.random.default_rng(11)
     train, test = rng.normal(size=(400, 3)), rng.normal(size=(300, 3))
@@ -57,7 +57,7 @@ def pumps(tmp_path, monkeypatch) -> Path:
     train[200:] += 1000
     lengths = np.array([[200, 150], [200, 150]])
     np.savez(tmp_path / "pumps.npz", train=train, test=test, test_label=labels, pump=["a", "b"], pump_lengths=lengths)
-    pumps = labelled.LabelledSet("Pumps", ("pumps.npz",), 400, 300, 3, "our own desk", ratio=5.0)
-    monkeypatch.setattr(labelled, "_SHELF", (*labelled._SHELF, pumps))
+    pumps = detection_sets.LabelledSet("Pumps", ("pumps.npz",), 400, 300, 3, "our own desk", ratio=5.0)
+    monkeypatch.setattr(detection_sets, "_SHELF", (*detection_sets._SHELF, pumps))
     detection._read.cache_clear()
     return tmp_path

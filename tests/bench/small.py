@@ -4,8 +4,8 @@ from pathlib import Path
 
 import numpy as np
 
-from rearview.bench.row import Row
-from rearview.data.catalogue import Dataset
+from rearview.bench.rows.row import Row
+from rearview.data.datasets.catalogue import Dataset
 from rearview.data.step import Step
 
 ROWS, CHANNELS, LOOKBACK, HORIZON = 503, 3, 29, 7

@@ -7,12 +7,12 @@ import pytest
 from small import HORIZON, LOOKBACK
 
 from rearview import bench, train
-from rearview.bench.candidates import candidates
-from rearview.bench.experiments import Cell
-from rearview.bench.failed import settled
-from rearview.bench.sweep import Plan
+from rearview.bench.analysis.candidates import candidates
+from rearview.bench.papers.catalogue import Cell
+from rearview.bench.rows.failed_row import settled
+from rearview.bench.runs.sweep import Plan
 from rearview.cli.parse import pairs
-from rearview.errors import SettingsError
+from rearview.core.errors import SettingsError
 
 FAST = {"epochs": 1, "batch": 64, "windows_per_epoch": 64}
 run = partial(

@@ -6,13 +6,13 @@ from dataclasses import replace
 import pytest
 from small import row
 
-from rearview.bench import beside, experiments
-from rearview.bench.compare import compare
-from rearview.bench.identity import with_defaults
-from rearview.jobs import reproduce_table
+from rearview.bench.papers import catalogue, coverage
+from rearview.bench.papers.compare import compare
+from rearview.bench.rows.identity import with_defaults
+from rearview.commands.reproduce import table as reproduce_table
 
 TRAINING = '{"batch":128,"epochs":100,"patience":100}'
-TABLE = experiments.get("rbca", "S9")
+TABLE = catalogue.get("rbca", "S9")
 CELL = next(cell for cell in TABLE.cells if cell.candidates and (cell.dataset, cell.horizon) == ("Weather", 336))
 """Its number is not in doubt."""
 
@@ -44,7 +44,7 @@ def test_the_best_look_back_of_every_seed_stands_beside_the_number():
     assert reproduce_table._lookbacks(one) == "512/336"
     unlike = [replace(row, training='{"batch":128,"epochs":30,"patience":100}') for row in rows[:2]]
     assert [one.shortfall for one in found([*rows, *unlike])] == ["", "30 of 100 epochs"]
-    told = [one for one in beside.forecasts(rows) if one.number.table == "T1" and one.number.metric == "mse"]
+    told = [one for one in coverage.forecasts(rows) if one.number.table == "T1" and one.number.metric == "mse"]
     assert [(one.label.partition(", ")[0], one.ours.mean, one.shortfall) for one in told] == [
         ("patchtst + rbca + best of 19 settings", pytest.approx(1.15), "")
     ]
@@ -68,7 +68,7 @@ def test_a_narrower_search_is_told_with_the_verdict():
 
 
 def test_a_search_of_more_than_a_cell_leaves_open_is_not_its_own():
-    table = experiments.get("rbca", "S10")
+    table = catalogue.get("rbca", "S10")
     cell = next(c for c in table.cells if c.candidates and (c.dataset, c.lookback, c.horizon) == ("Weather", 336, 336))
     own = searched(cell, 0.3, chosen={"bias": "power_law", "alpha": 0.5})
     assert [(one.cell, one.shortfall) for one in found([own], table)] == [(cell, "")]
@@ -78,7 +78,7 @@ def test_a_search_of_more_than_a_cell_leaves_open_is_not_its_own():
 
 
 def test_look_backs_that_were_not_run_are_told_by_themselves():
-    [covered] = [one for one in beside.coverage({beside.FORECASTING: [searched(CELL, 0.3)]})
+    [covered] = [one for one in coverage.coverage({coverage.FORECASTING: [searched(CELL, 0.3)]})
                  if one.experiment.name == "rbca:S9"]  # fmt: skip
     assert CELL not in covered.missing
     assert CELL.among[0] in covered.missing

@@ -8,17 +8,18 @@ import numpy as np
 import pytest
 from small import row
 
-from rearview.bench import beside, experiments, kinds, results
-from rearview.bench.asked import ask, mechanism
-from rearview.bench.boards import boards, failed, once, repeats
-from rearview.bench.candidates import candidates, in_short, particulars
-from rearview.bench.classification_row import ClassificationRow
-from rearview.bench.compare import compare
-from rearview.bench.detection_row import DetectionRow
-from rearview.bench.kinds import CLASSIFICATION, DETECTION, FORECASTING
-from rearview.bench.row import as_json
+from rearview.bench.analysis.candidates import candidates, in_short, particulars
+from rearview.bench.analysis.leaderboard import boards, failed, once, repeats
+from rearview.bench.papers import catalogue, coverage
+from rearview.bench.papers.compare import compare
+from rearview.bench.rows import result_file, tasks
+from rearview.bench.rows.classification_row import ClassificationRow
+from rearview.bench.rows.detection_row import DetectionRow
+from rearview.bench.rows.row import as_json
+from rearview.bench.rows.tasks import CLASSIFICATION, DETECTION, FORECASTING
+from rearview.bench.runs.run_spec import ask, mechanism
 from rearview.bench.synthetic.row import FlipFlopRow
-from rearview.errors import InputError
+from rearview.core.errors import InputError
 
 
 def rbca(alpha: float, **changes: object):
@@ -201,7 +202,7 @@ def etth1(**changes: object):
 
 
 def test_every_printed_number_stands_beside_ours_once_under_each_protocol():
-    found = beside.forecasts([etth1(seed=0), etth1(seed=1), etth1(protocol="published:rbca", mse=0.5)])
+    found = coverage.forecasts([etth1(seed=0), etth1(seed=1), etth1(protocol="published:rbca", mse=0.5)])
     mine = [one for one in found if one.table == "rbca:T1" and one.number.metric == "mse"]
     assert [(one.protocol, one.ours.count, one.verdict) for one in mine] == [
         ("published:rbca", 1, "worse"),
@@ -219,21 +220,21 @@ def test_runs_that_differ_in_what_a_table_leaves_open_are_not_averaged():
     ]
     found = {
         one.number.variant: (one.ours.mean, one.ours.count)
-        for one in beside.forecasts(rows)
+        for one in coverage.forecasts(rows)
         if one.table == "toa:T10" and one.number.metric == "mse"
     }
     assert found == {"toa_gated": (0.37, 1), "toa_gated_no_sor": (0.5, 1)}
-    alone = {one.number.variant for one in beside.forecasts(rows[1:]) if one.number.paper == "toa"}
+    alone = {one.number.variant for one in coverage.forecasts(rows[1:]) if one.number.paper == "toa"}
     assert alone == {"toa_gated_no_sor"}
 
 
 def test_a_mechanism_of_another_shelf_stands_beside_nothing():
-    assert beside.forecasts([etth1(attention="ours", attention_settings='{"power":3}')]) == []
+    assert coverage.forecasts([etth1(attention="ours", attention_settings='{"power":3}')]) == []
 
 
 def test_runs_of_other_training_stand_beside_a_number_each_by_itself():
     rows = [etth1(mse=0.37), etth1(mse=0.37, seed=9), etth1(training='{"batch":64}', mse=0.5)]
-    found = [one for one in beside.forecasts(rows) if one.table == "rbca:T1" and one.number.metric == "mse"]
+    found = [one for one in coverage.forecasts(rows) if one.table == "rbca:T1" and one.number.metric == "mse"]
     assert [(one.label, one.ours.mean, one.ours.count) for one in found] == [
         ("patchtst + softmax, training batch=32", 0.37, 2),
         ("patchtst + softmax, training batch=64", 0.5, 1),
@@ -241,7 +242,7 @@ def test_runs_of_other_training_stand_beside_a_number_each_by_itself():
 
 
 def test_a_cell_whose_runs_failed_says_so_until_one_comes_to_an_end():
-    experiment = experiments.get("rbca", "T1")
+    experiment = catalogue.get("rbca", "T1")
     lost = etth1(status="failed", problem="no memory", mse=math.nan, mae=math.nan, protocol="published:rbca")
     places = {"dataset": "ETTh1", "horizon": 96, "model": "patchtst"}
 
@@ -257,7 +258,7 @@ def test_a_cell_whose_runs_failed_says_so_until_one_comes_to_an_end():
 
 def test_cells_that_nobody_ran_are_counted():
     rows = {FORECASTING: [etth1(), etth1(protocol="published:rbca")], DETECTION: []}
-    found = {one.experiment.name: one for one in beside.coverage(rows)}
+    found = {one.experiment.name: one for one in coverage.coverage(rows)}
     assert found["rearview:mechanisms"].by_protocol == {"clean": 1, "published:rbca": 1}
     assert len(found["rearview:mechanisms"].missing) == len(found["rearview:mechanisms"].experiment.cells) - 1
     assert "caps:T1" not in found  # averages of T5's cells
@@ -266,13 +267,13 @@ def test_cells_that_nobody_ran_are_counted():
 
 def test_files_are_told_apart_by_their_first_line(tmp_path):
     forecasts = tmp_path / "forecasts.csv"
-    results.append(forecasts, row())
-    assert kinds.read(forecasts) == (FORECASTING, [row()])
+    result_file.append(forecasts, row())
+    assert tasks.read(forecasts) == (FORECASTING, [row()])
     other = tmp_path / "classes.csv"
     other.write_text(",".join(ClassificationRow.columns()) + "\n")
-    assert kinds.read(other) == (CLASSIFICATION, [])
+    assert tasks.read(other) == (CLASSIFICATION, [])
     other.write_text(",".join(DetectionRow.columns()) + "\n")
-    assert kinds.read(other) == (DETECTION, [])
+    assert tasks.read(other) == (DETECTION, [])
 
 
 @pytest.mark.parametrize(
@@ -292,4 +293,4 @@ def test_other_files_are_refused_in_a_sentence(tmp_path, content, message):
     path = tmp_path / "other.csv"
     path.write_text(content)
     with pytest.raises(InputError, match=message):
-        kinds.read(path)
+        tasks.read(path)

@@ -8,9 +8,9 @@ from small import CHANNELS, HORIZON, LOOKBACK
 
 from rearview import bench, models, train
 from rearview.bench import presets
-from rearview.bench.experiments import Cell
-from rearview.bench.sweep import Plan, sweep
-from rearview.data import catalogue
+from rearview.bench.papers.catalogue import Cell
+from rearview.bench.runs.sweep import Plan, sweep
+from rearview.data.datasets import catalogue
 
 pytestmark = [
     pytest.mark.baselines,

@@ -6,14 +6,15 @@ from dataclasses import replace
 import pytest
 from small import row
 
-from rearview.bench import beside, budget, experiments, standings
-from rearview.bench.boards import boards
-from rearview.bench.classification_row import ClassificationRow
-from rearview.bench.company import in_company
-from rearview.bench.compare import compare
-from rearview.bench.detection_row import DetectionRow
-from rearview.bench.kinds import CLASSIFICATION, DETECTION, FORECASTING
-from rearview.bench.tuning import Range, Tuning
+from rearview.bench.analysis import budget, standings
+from rearview.bench.analysis.leaderboard import boards
+from rearview.bench.analysis.timing_overlap import in_company
+from rearview.bench.papers import catalogue, coverage
+from rearview.bench.papers.compare import compare
+from rearview.bench.rows.classification_row import ClassificationRow
+from rearview.bench.rows.detection_row import DetectionRow
+from rearview.bench.rows.tasks import CLASSIFICATION, DETECTION, FORECASTING
+from rearview.bench.runs.tuning import Range, Tuning
 
 
 def trained(seeds: int = 1, **training: object) -> list:
@@ -77,7 +78,7 @@ def etth1(**changes: object):
 
 
 def test_a_verdict_carries_a_smaller_budget_than_the_papers():
-    experiment = experiments.get("rbca", "T1")
+    experiment = catalogue.get("rbca", "T1")
     whole, part = '{"batch":128,"epochs":100,"patience":100}', '{"batch":128,"epochs":30,"patience":100}'
 
     def found(*rows):
@@ -86,7 +87,7 @@ def test_a_verdict_carries_a_smaller_budget_than_the_papers():
 
     assert found(etth1(training=whole, epochs=100)) == [("worse", "")]
     assert found(etth1(training=part, epochs=30)) == [("worse", "30 of 100 epochs")]
-    assert {one.shortfall for one in beside.forecasts([etth1(training=part)])} == {"30 of 100 epochs"}
+    assert {one.shortfall for one in coverage.forecasts([etth1(training=part)])} == {"30 of 100 epochs"}
     # Of a network that no shelf has any more the paper's own training is not known.
     strange = etth1(training=part, model="gone")
     cell = replace(
@@ -97,7 +98,7 @@ def test_a_verdict_carries_a_smaller_budget_than_the_papers():
 
 
 def test_a_run_without_a_finite_number_is_a_failed_one():
-    experiment = experiments.get("rbca", "T1")
+    experiment = catalogue.get("rbca", "T1")
     lost = etth1(mse=float("nan"))
     found = {one.verdict for one in compare(experiment, [lost], "clean")}
     assert found == {"failed", "not run"}
@@ -116,7 +117,7 @@ def test_classification_and_detection_carry_it_too():
         training='{"epochs":40,"patience":10}', train_cases=100, validation_cases=20, test_cases=9, epochs=40,
         accuracy=0.5, macro_f1=0.5, validation_criterion=0.5, loop="eager", **shared,
     )  # fmt: skip
-    found = beside.others(CLASSIFICATION, boards(CLASSIFICATION, [classified]))
+    found = coverage.others(CLASSIFICATION, boards(CLASSIFICATION, [classified]))
     assert {one.shortfall for one in found} == {"40 of 100 epochs"}
     detected = DetectionRow(
         dataset="SMAP", values_sha256="", entities=1, train_rows=135_183, test_rows=9, mode="reconstruct", lookback=100,
@@ -125,7 +126,7 @@ def test_classification_and_detection_carry_it_too():
         precision=0.5, recall=0.5, f1=0.5, adjusted_precision=0.5, adjusted_recall=0.5, adjusted_f1=0.5,
         adjusted_f1_by_chance=0.5, score_seconds=1.0, **shared,
     )  # fmt: skip
-    found = beside.others(DETECTION, boards(DETECTION, [detected]))
+    found = coverage.others(DETECTION, boards(DETECTION, [detected]))
     assert {one.shortfall for one in found} == {"307,200 of 405,252 windows"}
 
 

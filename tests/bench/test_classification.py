@@ -13,10 +13,12 @@ from small_labelled import classified
 from small_sets import unequal, waves, write_ts
 
 from rearview import bench
-from rearview.bench import classification, classification_table, protocols
-from rearview.bench.classification_row import ClassificationRow
-from rearview.bench.results import read
-from rearview.errors import InputError, SettingsError
+from rearview.bench import protocols
+from rearview.bench.papers import classification_table
+from rearview.bench.rows.classification_row import ClassificationRow
+from rearview.bench.rows.result_file import read
+from rearview.bench.runs import classification
+from rearview.core.errors import InputError, SettingsError
 
 SMALL = {"settings": {"width": 16, "heads": 2, "depth": 1, "feed_forward": 32}, "training": {"epochs": 3}}
 

@@ -6,13 +6,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rearview.bench import detection, protocols
-from rearview.bench.detection import detect
-from rearview.bench.detection_row import DetectionRow
-from rearview.bench.results import read
-from rearview.data import triples
-from rearview.detecting import tslib
-from rearview.errors import InputError, SettingsError
+from rearview.bench import protocols
+from rearview.bench.rows.detection_row import DetectionRow
+from rearview.bench.rows.result_file import read
+from rearview.bench.runs import detection
+from rearview.bench.runs.detection import detect
+from rearview.core.errors import InputError, SettingsError
+from rearview.data.datasets import triples
+from rearview.estimators.detect import tslib
 from rearview.tasks.alarms import adjusted
 
 GOLDEN = np.load(Path(__file__).parents[1] / "golden" / "protocol.npz", allow_pickle=False)

@@ -14,8 +14,8 @@ from small import row
 from small_labelled import classified, detected
 
 from rearview import bench
-from rearview.bench import kinds, results
-from rearview.errors import InputError, RearviewWarning
+from rearview.bench.rows import result_file, tasks
+from rearview.core.errors import InputError, RearviewWarning
 
 KINDS = {"forecasting": row, "classification": classified, "detection": detected}
 """By task: what makes a row."""
@@ -53,7 +53,7 @@ def test_a_file_of_an_earlier_version_grows_with_the_next_row(tmp_path, make):
     path = tmp_path / "results.csv"
     before = earlier(path, make)
     kind = type(make())
-    there = results.kept(path, kind)
+    there = result_file.kept(path, kind)
     assert path.read_bytes() == before  # asking changes nothing
     assert [(one.schema, one.status, one.problem) for one in there] == [(max(kind.EARLIER), "done", "")] * 2
     new = bench.append(path, make(seed=2))
@@ -117,9 +117,9 @@ def test_a_folder_that_takes_no_new_file_is_told_before_a_run(tmp_path, monkeypa
     earlier(path, classified)
     monkeypatch.setattr(os, "access", lambda place, mode: place == path)
     with pytest.raises(InputError, match=rf"can't be written: {tmp_path} is read-only"):
-        results.kept(path, bench.ClassificationRow)
+        result_file.kept(path, bench.ClassificationRow)
     bench.append(path, classified(seed=2))
-    assert len(results.kept(path, bench.ClassificationRow)) == 3  # nothing is replaced any more
+    assert len(result_file.kept(path, bench.ClassificationRow)) == 3  # nothing is replaced any more
 
 
 def test_whoever_waited_for_a_file_that_was_replaced_writes_to_the_new_one(tmp_path, monkeypatch):
@@ -178,7 +178,7 @@ def test_a_file_of_a_newer_version_is_refused_and_left_alone(tmp_path, make, mor
     path.write_bytes(text([[*kind.columns(), *more], *([*one.cells(), *more] for one in rows)]))
     before = path.read_bytes()
     message = rf"holds rows of a newer version of rearview .schema {kind.VERSION + 1}; .* bring rearview up to date"
-    for use in (lambda: bench.read(path, kind), lambda: results.kept(path, kind), lambda: kinds.read(path)):
+    for use in (lambda: bench.read(path, kind), lambda: result_file.kept(path, kind), lambda: tasks.read(path)):
         with pytest.raises(InputError, match=message):
             use()
     with pytest.raises(InputError, match=message + ".*add this line: "):
@@ -193,5 +193,5 @@ def test_rows_of_another_kind_are_refused_and_told_by_name(tmp_path, make):
     with pytest.raises(InputError, match="is no results file of this version"):
         bench.append(path, row())
     with pytest.raises(InputError, match=r"holds rows of \w+, and those of forecasting need a file of their own"):
-        kinds.rows_of(kinds.FORECASTING, path)
+        tasks.rows_of(tasks.FORECASTING, path)
     assert path.read_bytes() == before

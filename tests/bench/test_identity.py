@@ -10,19 +10,22 @@ import pytest
 from small import HORIZON, LOOKBACK, row
 
 from rearview import bench, models, train
-from rearview.bench import experiments, results, runner, standings
-from rearview.bench.asked import ask
-from rearview.bench.beside import forecasts
-from rearview.bench.boards import boards, once
-from rearview.bench.candidates import candidates
-from rearview.bench.compare import compare, is_of, own
-from rearview.bench.experiments import Cell, Experiment
-from rearview.bench.identity import SPEED, identity, same
-from rearview.bench.kinds import FORECASTING
-from rearview.bench.published import numbers
-from rearview.bench.row import as_json
-from rearview.bench.sweep import Plan, made
-from rearview.errors import InputError, SettingsError
+from rearview.bench.analysis import standings
+from rearview.bench.analysis.candidates import candidates
+from rearview.bench.analysis.leaderboard import boards, once
+from rearview.bench.papers import catalogue
+from rearview.bench.papers.catalogue import Cell, Experiment
+from rearview.bench.papers.compare import compare, is_of, own
+from rearview.bench.papers.coverage import forecasts
+from rearview.bench.papers.published import numbers
+from rearview.bench.rows import result_file
+from rearview.bench.rows.identity import SPEED, identity, same
+from rearview.bench.rows.row import as_json
+from rearview.bench.rows.tasks import FORECASTING
+from rearview.bench.runs import forecasting
+from rearview.bench.runs.run_spec import ask
+from rearview.bench.runs.sweep import Plan, made
+from rearview.core.errors import InputError, SettingsError
 
 FAST = {"epochs": 1, "batch": 64, "windows_per_epoch": 64}
 SIZES = {"width": 8, "heads": 2, "feed_forward": 8, "depth": 1}
@@ -94,7 +97,7 @@ def test_what_bears_on_speed_alone_is_not_made_again(folder, monkeypatch):
     cell = Cell("Small", LOOKBACK, HORIZON, "dlinear", None)
     assert made(plan.arguments(cell, 0), [first]) == [first]
     assert made(replace(plan, training={**FAST, "tf32": False}).arguments(cell, 0), [first]) == []
-    monkeypatch.setattr(runner.train, "fit", lambda *_, **__: pytest.fail("it was trained again"))
+    monkeypatch.setattr(forecasting.train, "fit", lambda *_, **__: pytest.fail("it was trained again"))
     quick = {"capture": False, "compile": True, "memory": 1.0, "validation_batch": 13, "checkpoint_every": 7}
     assert set(quick) == set(SPEED)
     for name, value in quick.items():
@@ -125,7 +128,7 @@ def test_a_row_of_an_older_version_is_known_by_todays_defaults():
 
 def test_the_kept_rows_are_known_again():
     place = Path(__file__).parents[2] / "results" / "etth1.csv"
-    kept = results.read(place)
+    kept = result_file.read(place)
     assert len(kept) == 7
     for one in kept:
         asked = settle("ETTh1", one.model, attention=None, lookback=one.lookback, horizon=one.horizon, seed=one.seed)
@@ -289,4 +292,4 @@ def test_what_a_search_chose_is_no_part_of_the_identity():
     first, second = chosen(0.5).configuration, chosen(1.0).configuration
     assert first != second
     assert identity(first) == identity(second)
-    assert experiments.combinations({"alpha": [0.5, 1.0]}) == TRIED
+    assert catalogue.combinations({"alpha": [0.5, 1.0]}) == TRIED

@@ -8,15 +8,17 @@ import pytest
 from small_labelled import classified, detected
 
 from rearview import bench
-from rearview.bench import classification, detection, experiments, kinds, labelled_compare, labelled_sweep, pool
-from rearview.bench.beside import coverage, others
-from rearview.bench.boards import boards, failed
-from rearview.bench.experiments import LabelledCell
-from rearview.bench.identity import same
-from rearview.bench.kinds import CLASSIFICATION, DETECTION
-from rearview.bench.labelled_failed import failed_row
-from rearview.bench.pool import KILLED
-from rearview.bench.sweep import Plan
+from rearview.bench.analysis.leaderboard import boards, failed
+from rearview.bench.papers import catalogue, labelled_compare
+from rearview.bench.papers.catalogue import LabelledCell
+from rearview.bench.papers.coverage import coverage, others
+from rearview.bench.rows import tasks
+from rearview.bench.rows.identity import same
+from rearview.bench.rows.labelled_failed import failed_row
+from rearview.bench.rows.tasks import CLASSIFICATION, DETECTION
+from rearview.bench.runs import classification, detection, labelled_sweep, pool
+from rearview.bench.runs.pool import KILLED
+from rearview.bench.runs.sweep import Plan
 from rearview.train import Silent
 from rearview.train.contract import Diverged
 
@@ -124,7 +126,7 @@ def test_failed_runs_count_nowhere(task, make):
     assert others(task, boards(task, every)) == others(task, boards(task, done))
     assert coverage({task: every}) == coverage({task: done})
     assert failed(every) == broken[:2]
-    table = experiments.get("toa", "T8" if task is CLASSIFICATION else "T5")
+    table = catalogue.get("toa", "T8" if task is CLASSIFICATION else "T5")
     ours, alone = (labelled_compare.compare(table, rows, "clean") for rows in (every, done))
     assert [replace(one, broken=False) for one in ours] == alone
     assert {one.cell.attention["name"] for one in ours if one.broken} <= {"toa", "hyperglu"}
@@ -137,11 +139,11 @@ def test_failed_runs_count_nowhere(task, make):
 )
 def test_the_runs_of_the_repository_are_known_again(task, tables):
     """But for those on ASD whose training was written down afterwards, which today's protocol would not ask for."""
-    found, every = kinds.read(REPOSITORY / "results" / f"{task.name}.csv")
+    found, every = tasks.read(REPOSITORY / "results" / f"{task.name}.csv")
     assert found is task
     rows = [row for row in every if row.schema == 1]
     known = set()
-    for cell in (cell for table in tables for cell in experiments.get("rearview", table).labelled):
+    for cell in (cell for table in tables for cell in catalogue.get("rearview", table).labelled):
         for protocol in ("clean", "published:tslib"):
             run = {"dataset": cell.dataset, "model": cell.model, "attention": cell.attention, "protocol": protocol}
             asked = failed_row(task, {**run, **cell.options, "seed": 0, "device": "cpu"}, ValueError()).configuration
@@ -161,7 +163,7 @@ def test_a_run_of_the_repository_is_not_made_again(name, real_data, tmp_path, mo
     shutil.copy(REPOSITORY / "results" / f"{task.name}.csv", path)
     before = path.read_bytes()
     rows = bench.read(path, task.kind)
-    table = experiments.get("rearview", task.name)
+    table = catalogue.get("rearview", task.name)
     cells = [cell for cell in table.labelled if cell.dataset == name and cell.model == "patchtst_tslib"]
     plan = Plan(path, seeds=(table.first_seed,), data_dir=real_data, device="cpu")
     made = labelled_sweep.sweep(task.name, cells, plan)

@@ -11,20 +11,20 @@ import pytest
 import torch
 from small import HORIZON, LOOKBACK, ROWS, write
 
-from rearview.bench import origin
-from rearview.data import catalogue
+from rearview.bench.runs import provenance
+from rearview.data.datasets import catalogue
 
 
 def test_numbers_decide_not_the_dress_of_the_file(folder):
-    first = origin.values_checksum(catalogue.load("Small", folder))
+    first = provenance.values_checksum(catalogue.load("Small", folder))
     write(folder / "small.csv", end="\r\n")
     panel = catalogue.load("Small", folder)
-    assert origin.values_checksum(panel) == first
+    assert provenance.values_checksum(panel) == first
     values = panel.values.copy()
     values[ROWS - 1, 0] += 1
-    assert origin.values_checksum(replace(panel, values=values)) != first
-    assert origin.values_checksum(replace(panel, centre=panel.centre + 1)) != first
-    assert origin.values_checksum(replace(panel, observed=np.ones_like(values, bool))) != first
+    assert provenance.values_checksum(replace(panel, values=values)) != first
+    assert provenance.values_checksum(replace(panel, centre=panel.centre + 1)) != first
+    assert provenance.values_checksum(replace(panel, observed=np.ones_like(values, bool))) != first
 
 
 @pytest.mark.skipif(not shutil.which("git"), reason="git is not installed")
@@ -32,7 +32,7 @@ def test_the_commit_is_that_of_the_package(tmp_path):
     package = tmp_path / "project" / "package"
     package.mkdir(parents=True)
     (package / "__init__.py").touch()
-    assert origin.commit_of(package) == ""
+    assert provenance.commit_of(package) == ""
 
     def git(*arguments):
         names = ["-c", "user.name=a", "-c", "user.email=a@b"]
@@ -40,21 +40,21 @@ def test_the_commit_is_that_of_the_package(tmp_path):
         return done.stdout.decode().strip()
 
     git("init", "-q")
-    assert origin.commit_of(package) == ""
+    assert provenance.commit_of(package) == ""
     git("add", "__init__.py")
     git("commit", "-q", "-m", "one")
     head = git("rev-parse", "HEAD")
     assert len(head) == 40
-    assert origin.commit_of(package) == head
+    assert provenance.commit_of(package) == head
     (package.parent / "results.csv").touch()
-    assert origin.commit_of(package) == head
+    assert provenance.commit_of(package) == head
     (package / "new.py").touch()
-    assert origin.commit_of(package) == f"{head}-dirty"
+    assert provenance.commit_of(package) == f"{head}-dirty"
 
 
 def test_the_processor_has_a_name():
-    assert origin.device_words(torch.device("cpu")).startswith("cpu (")
-    assert len(origin.device_words(torch.device("cpu"))) > len("cpu ()")
+    assert provenance.device_words(torch.device("cpu")).startswith("cpu (")
+    assert len(provenance.device_words(torch.device("cpu"))) > len("cpu ()")
 
 
 def test_a_machine_with_pandas_alone_runs_benchmarks(folder):
@@ -79,7 +79,7 @@ print(*bench.table(bench.read(Path({str(folder / "results.csv")!r}))), sep="\\n"
 
 def test_a_copy_without_its_repository_is_told_its_commit(monkeypatch):
     monkeypatch.setenv("REARVIEW_COMMIT", "abc123")
-    monkeypatch.setattr(origin, "commit_of", lambda package: "")
-    assert origin.commit.__wrapped__() == "abc123"
-    monkeypatch.setattr(origin, "commit_of", lambda package: "def456")
-    assert origin.commit.__wrapped__() == "def456"
+    monkeypatch.setattr(provenance, "commit_of", lambda package: "")
+    assert provenance.commit.__wrapped__() == "abc123"
+    monkeypatch.setattr(provenance, "commit_of", lambda package: "def456")
+    assert provenance.commit.__wrapped__() == "def456"

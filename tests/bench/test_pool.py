@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from rearview.bench.claim import claimed
-from rearview.bench.pool import spread
-from rearview.errors import RearviewWarning
+from rearview.bench.runs.pool import spread
+from rearview.bench.runs.run_lock import claimed
+from rearview.core.errors import RearviewWarning
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals and locks are those of POSIX")
 PATIENCE_SECONDS = 60

@@ -9,11 +9,11 @@ from small import HORIZON, LOOKBACK, SMALL
 
 from rearview import models, train
 from rearview.bench import presets, read
-from rearview.bench.asked import ask as settle
-from rearview.bench.identity import same
 from rearview.bench.presets import entries, preset
-from rearview.data import catalogue
-from rearview.errors import SettingsError
+from rearview.bench.rows.identity import same
+from rearview.bench.runs.run_spec import ask as settle
+from rearview.core.errors import SettingsError
+from rearview.data.datasets import catalogue
 from rearview.train.schedules import rate
 
 NETWORKS = sorted(set(entries()) & set(models.names()))

@@ -6,9 +6,11 @@ from functools import cache
 import pytest
 
 from rearview import attention, models
-from rearview.bench import experiments, presets, protocols, published
-from rearview.data import catalogue
-from rearview.errors import SettingsError
+from rearview.bench import presets, protocols
+from rearview.bench.papers import catalogue as experiments
+from rearview.bench.papers import published
+from rearview.core.errors import SettingsError
+from rearview.data.datasets import catalogue
 
 ELSEWHERE = {"timemixer", "timesnet", "fedformer", "autoformer", "informer", "chronos2", "autoets", "harmonic"}
 """Networks of other packages, and the synthetic task's own."""

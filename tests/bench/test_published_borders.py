@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from rearview.bench.parts import cut
-from rearview.data import catalogue
-from rearview.data.window import Source
+from rearview.bench.runs.splits import cut
+from rearview.data.datasets import catalogue
+from rearview.data.windows import Source
 
 GOLDEN = np.load(Path(__file__).parents[1] / "golden" / "protocol.npz", allow_pickle=False)
 BORDERS = {"ETTh1": "ETTh1", "ETTm1": "ETTm1", "Weather": "custom52696"}

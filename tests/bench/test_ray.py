@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from rearview import bench
-from rearview.bench import sweep as sweeping
-from rearview.bench.experiments import Cell
-from rearview.bench.sweep import Plan, attempt, sweep
+from rearview.bench.papers.catalogue import Cell
+from rearview.bench.runs import sweep as sweeping
+from rearview.bench.runs.sweep import Plan, attempt, sweep
 
 pytestmark = [
     pytest.mark.slow,

@@ -9,9 +9,9 @@ import pytest
 from small import row
 
 from rearview import bench
-from rearview.bench import results
-from rearview.bench.row import COLUMNS
-from rearview.errors import InputError, RearviewWarning, SettingsError
+from rearview.bench.rows import result_file
+from rearview.bench.rows.row import COLUMNS
+from rearview.core.errors import InputError, RearviewWarning, SettingsError
 
 
 def several(path, first, number):
@@ -101,7 +101,7 @@ def test_another_file_is_refused_and_left_alone(tmp_path, content):
 def test_a_file_that_is_not_there_is_named(tmp_path):
     with pytest.raises(InputError, match=r"none\.csv can't be read"):
         bench.read(tmp_path / "none.csv")
-    assert results.kept(tmp_path / "none.csv") == []
+    assert result_file.kept(tmp_path / "none.csv") == []
 
 
 def test_a_row_that_can_not_be_written_is_not_lost(tmp_path, monkeypatch):
@@ -180,5 +180,5 @@ def test_rows_of_a_table_are_told_apart():
 def test_rows_need_no_torch():
     program = "import sys; from rearview import bench; bench.read, bench.table, bench.Row; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True, text=True).stdout.split()
-    assert "rearview.bench.tables" in loaded
+    assert "rearview.bench.rows.text_table" in loaded
     assert not {"torch", "polars", "pandas"} & set(loaded)

@@ -11,11 +11,11 @@ import torch
 from small import CHANNELS, HORIZON, LOOKBACK, ROWS, SMALL, TEST_START, TRAIN_END, numbers, write
 
 from rearview import bench, train
-from rearview.bench import measure, origin, runner
-from rearview.bench.parts import cut
-from rearview.data import catalogue
-from rearview.data.window import Source
-from rearview.errors import InputError, RearviewWarning, SettingsError
+from rearview.bench.runs import forecasting, measure, provenance
+from rearview.bench.runs.splits import cut
+from rearview.core.errors import InputError, RearviewWarning, SettingsError
+from rearview.data.datasets import catalogue
+from rearview.data.windows import Source
 
 FAST = {"epochs": 2, "batch": 64, "learning_rate": 1e-3}
 run = partial(bench.run, "Small", horizon=HORIZON, lookback=LOOKBACK, device="cpu", progress=train.Silent())
@@ -209,7 +209,7 @@ def test_the_validation_loss_is_that_of_the_best_epoch(folder, tested):
     row = run("dlinear", training=FAST, data_dir=folder)
     source = tested["source"]
     index = torch.arange(row.train_windows, row.train_windows + row.validation_windows)
-    found = measure.errors(tested["network"], runner.Forecast(HORIZON), source, index, tested["std"], batch=13)
+    found = measure.errors(tested["network"], forecasting.Forecast(HORIZON), source, index, tested["std"], batch=13)
     assert row.validation_loss == pytest.approx(found.mse, rel=1e-6)
 
 
@@ -238,7 +238,7 @@ def test_equal_seeds_give_equal_errors_and_the_callers_random_state_stays(folder
 
 def test_the_commit_is_that_at_the_start_of_the_run(folder, monkeypatch):
     commits = ["at the start"]
-    monkeypatch.setattr(origin, "commit", lambda: commits[-1])
+    monkeypatch.setattr(provenance, "commit", lambda: commits[-1])
 
     class Moves(train.Silent):
         def begin(self, epochs, windows, done):
@@ -262,7 +262,7 @@ def test_resuming_skips_what_is_done(folder, monkeypatch):
     row = run("dlinear", **asked)
     other = run("dlinear", seed=1, resume=True, **asked)
     assert bench.read(asked["results"]) == [row, other]
-    monkeypatch.setattr(runner.train, "fit", lambda *_, **__: pytest.fail("it was trained again"))
+    monkeypatch.setattr(forecasting.train, "fit", lambda *_, **__: pytest.fail("it was trained again"))
     assert run("dlinear", resume=True, **asked) == row
     assert run("dlinear", resume=True, **{**asked, "training": {**FAST, "checkpoint_every": 1}}) == row
     assert bench.read(asked["results"]) == [row, other]
@@ -352,7 +352,7 @@ def test_a_set_of_many_series_is_refused(folder):
 
 
 def test_a_place_that_takes_no_row_is_refused_before_training(folder, monkeypatch):
-    monkeypatch.setattr(runner.train, "fit", lambda *_, **__: pytest.fail("it was trained"))
+    monkeypatch.setattr(forecasting.train, "fit", lambda *_, **__: pytest.fail("it was trained"))
     with pytest.raises(InputError, match="no results file"):
         run("dlinear", data_dir=folder, results=folder / "small.csv")
     with pytest.raises(InputError, match="is no folder"):

@@ -7,7 +7,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from rearview.data import triples
+from rearview.data.datasets import triples
 
 
 @pytest.fixture

@@ -6,13 +6,14 @@ import numpy as np
 import pytest
 from small import row
 
-from rearview.bench import experiments, rectangles, standings
-from rearview.bench.asked import mechanism
-from rearview.bench.boards import boards
-from rearview.bench.kinds import FORECASTING
-from rearview.bench.row import as_json
+from rearview.bench.analysis import rectangles, standings
+from rearview.bench.analysis.leaderboard import boards
+from rearview.bench.papers import catalogue
+from rearview.bench.rows.row import as_json
+from rearview.bench.rows.tasks import FORECASTING
+from rearview.bench.runs.run_spec import mechanism
 
-OURS = experiments.get("rearview", "mechanisms")
+OURS = catalogue.get("rearview", "mechanisms")
 
 
 def rbca(alpha: float, **changes: object):
@@ -174,7 +175,7 @@ def test_an_experiment_is_told_by_the_footing_with_the_most_runs():
 
 
 def test_softmax_joins_an_experiment_that_leaves_it_out():
-    combinations = experiments.get("rearview", "combinations").cells
+    combinations = catalogue.get("rearview", "combinations").cells
     rows = [made_for(cell, mse=2.0) for cell in combinations]
     (alone,) = standings.standings(boards(FORECASTING, rows))
     assert alone.holds == ("rearview:combinations",)
@@ -186,7 +187,7 @@ def test_softmax_joins_an_experiment_that_leaves_it_out():
 
 
 def test_a_wider_comparison_that_holds_an_experiment_whole_says_so_and_is_the_headline():
-    combinations = experiments.get("rearview", "combinations").cells
+    combinations = catalogue.get("rearview", "combinations").cells
     rows = [*questioned(), *(made_for(cell, mse=2.0) for cell in combinations), *flooded()]
     found = standings.standings(boards(FORECASTING, rows))
     assert [bool(one.question) for one in found] == [True, True, False, False, False]

@@ -5,11 +5,13 @@ from dataclasses import replace
 
 import pytest
 
-from rearview.bench import beside, experiments, kinds
 from rearview.bench import run as make
-from rearview.bench.compare import compare
+from rearview.bench.papers import catalogue as experiments
+from rearview.bench.papers import coverage
+from rearview.bench.papers.compare import compare
 from rearview.bench.presets import entries, preset
-from rearview.data import catalogue, standins
+from rearview.bench.rows import tasks
+from rearview.data.datasets import catalogue, stand_ins
 from rearview.train import Silent
 
 SMALL = {
@@ -28,7 +30,7 @@ def run(of: str, model: str, attention: str, rows: int = 300):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("model", "attention"), [("itransformer", "toa"), ("patchtst", "rbca")])
-@pytest.mark.parametrize("of", standins.SETS)
+@pytest.mark.parametrize("of", stand_ins.SETS)
 def test_a_training_runs_at_full_width(of, model, attention):
     row = run(of, model, attention)
     assert (row.dataset, row.channels, row.rows) == (f"{of}-standin:300", catalogue.get(of).channels, 300)
@@ -44,7 +46,7 @@ def test_a_row_of_a_stand_in_is_told_apart_and_made_alike():
     assert json.loads(first.borders)["test"] == [160, 200]
 
 
-@pytest.mark.parametrize("of", standins.SETS)
+@pytest.mark.parametrize("of", stand_ins.SETS)
 def test_a_stand_in_is_run_with_the_settings_of_its_set(of):
     for model in entries():
         for horizon in catalogue.get(of).horizons:
@@ -62,6 +64,6 @@ def test_no_printed_number_stands_beside_a_stand_in():
     for name, stands in (("Traffic", True), ("Traffic-standin", False), ("Traffic-standin:200", False)):
         row = replace(made, dataset=name)
         assert any(one.rows for one in compare(experiment, [row], "clean")) == stands
-        assert bool(beside.forecasts([row])) == stands
-        assert any(one.by_protocol for one in beside.coverage({kinds.get("forecasting"): [row]})) == stands
+        assert bool(coverage.forecasts([row])) == stands
+        assert any(one.by_protocol for one in coverage.coverage({tasks.get("forecasting"): [row]})) == stands
     assert not [one for e in experiments.every() for one in e.cells if "standin" in one.dataset.casefold()]

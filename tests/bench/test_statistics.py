@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from rearview.bench import statistics
-from rearview.bench.statistics.significance import chi_squared_tail
-from rearview.errors import InputError
+from rearview.bench.analysis import statistics
+from rearview.bench.analysis.statistics.significance import chi_squared_tail
+from rearview.core.errors import InputError
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 

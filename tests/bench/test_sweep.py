@@ -8,12 +8,13 @@ import pytest
 from small import HORIZON, LOOKBACK, row
 
 from rearview import bench
-from rearview.bench import experiments, pool
-from rearview.bench.compare import compare, is_of
-from rearview.bench.experiments import Cell, Experiment
-from rearview.bench.published import numbers
-from rearview.bench.sweep import Plan, sweep
-from rearview.errors import SettingsError
+from rearview.bench.papers import catalogue
+from rearview.bench.papers.catalogue import Cell, Experiment
+from rearview.bench.papers.compare import compare, is_of
+from rearview.bench.papers.published import numbers
+from rearview.bench.runs import pool
+from rearview.bench.runs.sweep import Plan, sweep
+from rearview.core.errors import SettingsError
 from rearview.train import Silent
 
 QUICK = {"epochs": 1, "windows_per_epoch": 32}
@@ -213,4 +214,4 @@ def test_rows_of_another_kind_stand_beside_nothing():
 
 def test_a_mechanism_is_named_in_short():
     spec = {"name": "mica", "local": {"name": "rbca", "alpha": 0.5}, "gate": "shared"}
-    assert experiments.spoken(spec) == "mica(local=rbca(alpha=0.5), gate=shared)"
+    assert catalogue.spoken(spec) == "mica(local=rbca(alpha=0.5), gate=shared)"

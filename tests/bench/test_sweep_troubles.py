@@ -11,13 +11,14 @@ import pytest
 from small import HORIZON, LOOKBACK, row
 
 from rearview import bench
-from rearview.bench import pool, results, runner, search, sweep
-from rearview.bench.asked import ask
-from rearview.bench.experiments import Cell
-from rearview.bench.failed import failed_row
-from rearview.bench.pool import KILLED
-from rearview.bench.sweep import Plan
-from rearview.errors import InputError, RearviewWarning, SettingsError
+from rearview.bench.papers.catalogue import Cell
+from rearview.bench.rows import result_file
+from rearview.bench.rows.failed_row import failed_row
+from rearview.bench.runs import forecasting, pool, search, sweep
+from rearview.bench.runs.pool import KILLED
+from rearview.bench.runs.run_spec import ask
+from rearview.bench.runs.sweep import Plan
+from rearview.core.errors import InputError, RearviewWarning, SettingsError
 from rearview.train import TrainingError, parallel
 from rearview.train.contract import Diverged
 
@@ -34,28 +35,28 @@ def test_any_failure_is_a_row_but_not_the_keyboard(plan, monkeypatch):
     def broken(**run):
         raise TypeError("a bug of somebody's")
 
-    monkeypatch.setattr(runner, "run", broken)
+    monkeypatch.setattr(forecasting, "run", broken)
     [found] = sweep.sweep([DLINEAR], plan)
     assert (found.status, found.problem) == ("failed", "TypeError: a bug of somebody's")
 
     def interrupted(**run):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(runner, "run", interrupted)
+    monkeypatch.setattr(forecasting, "run", interrupted)
     with pytest.raises(KeyboardInterrupt):
         sweep.sweep([DLINEAR], plan)
     assert len(bench.read(plan.results)) == 1
 
 
 def test_warnings_of_our_own_alone_come_through(plan, monkeypatch):
-    made = runner.run
+    made = forecasting.run
 
     def warns(**run):
         warnings.warn("somebody else's", UserWarning, stacklevel=1)
         warnings.warn("it tends to collapse", RearviewWarning, stacklevel=1)
         return made(**run)
 
-    monkeypatch.setattr(runner, "run", warns)
+    monkeypatch.setattr(forecasting, "run", warns)
     with pytest.warns(RearviewWarning, match="collapse") as told:
         sweep.sweep([DLINEAR], plan)
     assert [str(one.message) for one in told] == ["it tends to collapse"]
@@ -107,13 +108,13 @@ def test_two_commands_make_one_row(plan, monkeypatch):
     first = sweep.sweep([DLINEAR], plan)
     content = plan.results.read_bytes()
     plan.results.unlink()
-    test = runner._Trial.test
+    test = forecasting._Trial.test
 
     def tested(self, fitted):
         plan.results.write_bytes(content)
         return test(self, fitted)
 
-    monkeypatch.setattr(runner._Trial, "test", tested)
+    monkeypatch.setattr(forecasting._Trial, "test", tested)
     assert sweep.sweep([DLINEAR], plan) == first
     assert bench.read(plan.results) == first
     # Asked for again, it is made again.
@@ -128,10 +129,10 @@ def test_a_run_in_other_hands_leaves_the_checkpoint_to_them(plan, monkeypatch):
         yield False
 
     monkeypatch.setattr(sweep, "claimed", elsewhere)
-    monkeypatch.setattr(runner, "run", lambda **run: seen.append(run["checkpoint"]) or row())
+    monkeypatch.setattr(forecasting, "run", lambda **run: seen.append(run["checkpoint"]) or row())
     sweep.sweep([DLINEAR], plan)
     monkeypatch.undo()
-    monkeypatch.setattr(runner, "run", lambda **run: seen.append(run["checkpoint"]) or row())
+    monkeypatch.setattr(forecasting, "run", lambda **run: seen.append(run["checkpoint"]) or row())
     run = plan.arguments(replace(DLINEAR, dataset="ETTh1"), 0)
     sweep.attempt(run)
     assert seen == [None, plan.results.with_suffix(".checkpoints")]
@@ -198,13 +199,13 @@ def test_a_cluster_gets_no_more_runs_than_it_has_room_for(plan, on_ray):
 
 
 def test_warnings_of_a_cluster_are_told_once(on_ray, monkeypatch):
-    made = runner.run
+    made = forecasting.run
 
     def warns(**run):
         warnings.warn("it tends to collapse", RearviewWarning, stacklevel=1)
         return made(**run)
 
-    monkeypatch.setattr(runner, "run", warns)
+    monkeypatch.setattr(forecasting, "run", warns)
     with pytest.warns(RearviewWarning, match="collapse") as told:
         assert len(on_ray(Ray(), (0, 1, 2))) == 3
     assert len(told) == 1
@@ -276,7 +277,7 @@ def test_a_finished_run_whose_row_has_no_place_is_no_failed_one(plan, monkeypatc
     def full(*given):
         raise OSError("no space left")
 
-    monkeypatch.setattr(results, "_write", full)
+    monkeypatch.setattr(result_file, "_write", full)
     with pytest.raises(InputError, match=r"can't be added .*no space left.*add this line: .*,done,"):
         sweep.sweep([DLINEAR], plan)
 

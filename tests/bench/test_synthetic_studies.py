@@ -9,14 +9,15 @@ import pytest
 import torch
 
 from rearview import attention
-from rearview.bench import results, synthetic
+from rearview.bench import synthetic
+from rearview.bench.rows import result_file
 from rearview.bench.synthetic import components, flipflop, harmonic, runner
 from rearview.bench.synthetic.row import Look
 from rearview.bench.synthetic.study import Asked, first_weights
-from rearview.data.flipflop import IGNORE, READ, WRITE
-from rearview.data.flipflop import strings as flipflop_strings
-from rearview.data.harmonic import REGIMES, signals
-from rearview.errors import InputError, SettingsError
+from rearview.core.errors import InputError, SettingsError
+from rearview.data.synthetic.flipflop import IGNORE, READ, WRITE
+from rearview.data.synthetic.flipflop import strings as flipflop_strings
+from rearview.data.synthetic.harmonic import REGIMES, signals
 
 QUICK = {
     "flipflop": {"length": 22, "width": 8, "steps": 4, "stretch": 2, "batch": 3, "tested": 7},
@@ -39,7 +40,7 @@ def test_a_study_keeps_rows_curves_and_figures(name, tmp_path):
     rows = make(name, tmp_path)
     assert [row.arm for row in rows] == list(ARMS[name])
     study = synthetic.get(name)
-    assert results.read(tmp_path / f"{name}.csv", study.row) == rows
+    assert result_file.read(tmp_path / f"{name}.csv", study.row) == rows
     for row, run in zip(rows, synthetic.kept(name, tmp_path), strict=True):
         assert run.row == row
         assert (row.steps, row.ended, row.size, row.device.split()[0]) == (4, "steps", "changed", "cpu")
@@ -53,7 +54,7 @@ def test_a_study_keeps_rows_curves_and_figures(name, tmp_path):
 def test_a_run_that_is_kept_is_not_made_again_and_equals_its_repetition(name, tmp_path):
     rows = make(name, tmp_path / "one")
     assert make(name, tmp_path / "one") == rows
-    assert len(results.read(tmp_path / "one" / f"{name}.csv", synthetic.get(name).row)) == len(rows)
+    assert len(result_file.read(tmp_path / "one" / f"{name}.csv", synthetic.get(name).row)) == len(rows)
     losses = [row.train_loss for row in rows]
     assert [row.train_loss for row in make(name, tmp_path / "two")] == losses
     assert [row.train_loss for row in make(name, tmp_path / "one", learning_rate=0.1)] != losses
@@ -68,7 +69,7 @@ def test_a_run_out_of_time_says_so_and_is_made_again(tmp_path):
     (run,) = synthetic.kept("flipflop", tmp_path)
     assert run.row == whole
     assert [look.step for look in run.looks if look.metric == "sparse"] == [2, 4, 6]
-    assert len({look.began for look in results.read(tmp_path / "flipflop-looks.csv", Look)}) == 2
+    assert len({look.began for look in result_file.read(tmp_path / "flipflop-looks.csv", Look)}) == 2
 
 
 def test_a_killed_process_is_told_and_the_others_go_on(tmp_path, monkeypatch):
@@ -90,10 +91,10 @@ def test_a_killed_process_is_told_and_the_others_go_on(tmp_path, monkeypatch):
 def test_two_commands_make_one_row(tmp_path, monkeypatch):
     """The second does not see the first's row before it has trained."""
     rows = make("flipflop", tmp_path)
-    kept = results.kept
-    monkeypatch.setattr(results, "kept", lambda path, kind: kept(path, kind) and [])
+    kept = result_file.kept
+    monkeypatch.setattr(result_file, "kept", lambda path, kind: kept(path, kind) and [])
     assert make("flipflop", tmp_path) == rows
-    assert results.read(tmp_path / "flipflop.csv", synthetic.get("flipflop").row) == rows
+    assert result_file.read(tmp_path / "flipflop.csv", synthetic.get("flipflop").row) == rows
 
 
 def test_rows_without_their_figures_are_told(tmp_path):
@@ -113,7 +114,7 @@ def test_arms_run_in_processes_of_their_own(tmp_path):
     assert [row.arm for row in rows] == list(ARMS["flipflop"])
     # Whichever process ends first speaks first.
     assert sorted(sentence.split()[1] for sentence in told) == sorted(ARMS["flipflop"])
-    assert len(results.read(tmp_path / "flipflop.csv", flipflop.STUDY.row)) == 2
+    assert len(result_file.read(tmp_path / "flipflop.csv", flipflop.STUDY.row)) == 2
 
 
 def test_wrong_names_and_sizes_are_refused(tmp_path):

@@ -8,12 +8,13 @@ import pytest
 from small import HORIZON, LOOKBACK, row
 
 from rearview import bench
-from rearview.bench import beside, experiments, presets, published
-from rearview.bench.asked import ask
-from rearview.bench.compare import compare
-from rearview.bench.experiments import Cell
-from rearview.bench.failed import settled
-from rearview.bench.sweep import Plan, sweep
+from rearview.bench import presets
+from rearview.bench.papers import catalogue, coverage, published
+from rearview.bench.papers.catalogue import Cell
+from rearview.bench.papers.compare import compare
+from rearview.bench.rows.failed_row import settled
+from rearview.bench.runs.run_spec import ask
+from rearview.bench.runs.sweep import Plan, sweep
 
 PLAN = Plan(results=Path("rows.csv"))
 
@@ -22,7 +23,7 @@ def cell(table: str, model: str, attention: str | None, dataset: str = "ETTh1", 
     """The first one at horizon 96."""
     return next(
         one
-        for one in experiments.get(paper, table).cells
+        for one in catalogue.get(paper, table).cells
         if (one.dataset, one.model, one.horizon) == (dataset, model, 96)
         and (one.attention or {}).get("name") == attention
     )
@@ -33,7 +34,7 @@ def trained(one: Cell, plan: Plan = PLAN) -> dict:
 
 
 def test_every_table_goes_by_the_presets_that_its_numbers_rest_on():
-    found = {one.name: one.presets for one in experiments.every() if one.paper in ("rbca", "caps") and one.cells}
+    found = {one.name: one.presets for one in catalogue.every() if one.paper in ("rbca", "caps") and one.cells}
     assert found == {
         "rbca:T1": "rbca", "rbca:S4": "rbca", "rbca:S5": "official", "rbca:S6": "official", "rbca:S7": "official",
         "rbca:S8": "official", "rbca:S9": "rbca", "rbca:S10": "official", "caps:T1": "caps", "caps:T2": "caps",
@@ -83,12 +84,12 @@ def test_a_network_that_presets_do_not_name_has_the_official_ones():
     assert other.presets == "caps"
     assert presets.source_of("itransformer", "caps") == presets.source_of("nosuch", "caps") == "official"
     assert trained(other) == trained(replace(other, presets="official"))
-    assert experiments.get("caps", "T5").settings().startswith("caps for caps_net; official for ")
+    assert catalogue.get("caps", "T5").settings().startswith("caps for caps_net; official for ")
 
 
 def test_a_quoted_number_rests_on_what_the_authors_of_the_network_published():
     for table in ("T1", "S9"):
-        experiment = experiments.get("rbca", table)
+        experiment = catalogue.get("rbca", table)
         quoted = [one for one in experiment.cells if one.numbers and all(number.quoted for number in one.numbers)]
         assert quoted
         assert {one.presets for one in quoted} == {"official"}
@@ -116,14 +117,14 @@ OFFICIAL = ("learning_rate=0.0001", "optimiser=adam", "weight_decay=0.0", "decay
 
 
 def test_runs_with_other_settings_stand_beside_a_number_and_are_told_apart():
-    experiment = experiments.get("rbca", "S9")
+    experiment = catalogue.get("rbca", "S9")
     rows = [made("rbca"), made("official"), made("official", seed=1)]
     found = [one for one in compare(experiment, rows, "clean") if one.rows and one.metric == "mse"]
     assert [(one.apart, one.count) for one in found] == [((), 1), (OFFICIAL, 2)]
     wider = made("rbca", settings='{"width":64}')
     [one, _] = [one for one in compare(experiment, [wider], "clean") if one.rows]
     assert "width=64" in one.apart
-    [label] = {one.label for one in beside.forecasts(rows[1:]) if one.table == "rbca:S9"}
+    [label] = {one.label for one in coverage.forecasts(rows[1:]) if one.table == "rbca:S9"}
     shown, _, others = label.partition(", 1 more (")
     assert (shown, bool(others)) == (", ".join(["patchtst + rbca(bias=causal)", *OFFICIAL[:3]]), True)
 
@@ -139,7 +140,7 @@ def test_runs_with_other_settings_stand_beside_a_number_and_are_told_apart():
 )
 def test_a_smaller_budget_is_one_beside_the_tables_own_presets(source, training, ran, told):
     one = made(source, training=training, epochs=ran)
-    found = [each for each in compare(experiments.get("rbca", "S9"), [one], "clean") if each.rows]
+    found = [each for each in compare(catalogue.get("rbca", "S9"), [one], "clean") if each.rows]
     assert {each.shortfall for each in found} == {told}
     assert {each.apart for each in found} == {() if source == "rbca" else OFFICIAL}
 

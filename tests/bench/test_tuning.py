@@ -8,13 +8,13 @@ import pytest
 from small import HORIZON, LOOKBACK, row
 
 from rearview import bench
-from rearview.bench import measure, search, tuning
-from rearview.bench.candidates import candidates
-from rearview.bench.compare import is_of
-from rearview.bench.experiments import Cell
-from rearview.bench.sweep import Plan, sweep
-from rearview.bench.tuning import Range, Tuning
-from rearview.errors import SettingsError
+from rearview.bench.analysis.candidates import candidates
+from rearview.bench.papers.catalogue import Cell
+from rearview.bench.papers.compare import is_of
+from rearview.bench.runs import measure, search, tuning
+from rearview.bench.runs.sweep import Plan, sweep
+from rearview.bench.runs.tuning import Range, Tuning
+from rearview.core.errors import SettingsError
 from rearview.train import TrainingError
 
 optuna = pytest.importorskip("optuna", reason="optuna (rearview[tune]) is not installed")

@@ -10,8 +10,8 @@ import pytest
 from small_sets import SETTINGS, TRAINING, unequal, waves
 
 import rearview as rv
-from rearview.classifier import Classifier, NotFittedError
-from rearview.errors import InputError, SettingsError
+from rearview.core.errors import InputError, SettingsError
+from rearview.estimators.classify.classifier import Classifier, NotFittedError
 
 
 @pytest.fixture(scope="module")

@@ -8,11 +8,11 @@ import torch
 from small_sets import SETTINGS, TRAINING, unequal, waves
 
 from rearview import models
-from rearview.classifying.engine import answer, fit
-from rearview.classifying.request import Request
-from rearview.data.cases import as_cases
-from rearview.data.padded import source
-from rearview.errors import InputError, SettingsError
+from rearview.core.errors import InputError, SettingsError
+from rearview.data.cases.case_set import as_cases
+from rearview.data.cases.padding import source
+from rearview.estimators.classify.engine import answer, fit
+from rearview.estimators.classify.spec import Request
 
 
 def fitted(X, y, **asked):
@@ -33,7 +33,7 @@ def test_classes_are_told_apart(on_unequal):
     assert (on_unequal.classes[likely.argmax(axis=1)] == y).mean() > 0.85
 
 
-@pytest.mark.filterwarnings("ignore:toa tends to:rearview.errors.RearviewWarning")
+@pytest.mark.filterwarnings("ignore:toa tends to:rearview.core.errors.RearviewWarning")
 @pytest.mark.parametrize("attention", ["softmax", {"name": "toa", "kind": "relu"}, {"name": "hyperglu", "rank": 3}])
 @pytest.mark.parametrize("pool", ["mean", "none"])
 def test_what_stands_in_the_padding_reaches_nothing(attention, pool):
@@ -71,7 +71,7 @@ def test_validation_cases_do_not_reach_the_statistics():
     request = Request(settings=SETTINGS, training={"epochs": 1})
     first = fit(as_cases(X, y), request)
     assert first.cases == {"train": 24, "validation": 6}
-    from rearview.data.strata import held_out
+    from rearview.data.cases.stratified_split import held_out
 
     codes = np.unique(y, return_inverse=True)[1]
     _, held = held_out(codes, 0.2, request.seed)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from small_sets import SETTINGS, TRAINING, waves
 
-from rearview.classifier import Classifier
+from rearview.estimators.classify.classifier import Classifier
 
 sklearn = pytest.importorskip("sklearn", reason="scikit-learn, which the dev extra installs")
 

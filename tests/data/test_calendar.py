@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from rearview.core.errors import SettingsError
 from rearview.data import calendar
 from rearview.data.step import UNITS, Step
-from rearview.errors import SettingsError
 
 GOLDEN = np.load(Path(__file__).parents[1] / "golden" / "time_features.npz", allow_pickle=False)
 SETS = json.loads(str(GOLDEN["config"]))["sets"]

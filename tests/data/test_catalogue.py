@@ -8,11 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rearview.data import catalogue, gift, undated
-from rearview.data.borders import Borders
-from rearview.data.catalogue import Dataset
+from rearview.core.errors import InputError, SettingsError
+from rearview.data import no_time_column
+from rearview.data.datasets import catalogue, gift
+from rearview.data.datasets.borders import Borders
+from rearview.data.datasets.catalogue import Dataset
 from rearview.data.step import Step
-from rearview.errors import InputError, SettingsError
 
 GOLDEN = np.load(Path(__file__).parents[1] / "golden" / "protocol.npz", allow_pickle=False)
 RULES = {
@@ -274,11 +275,11 @@ def test_an_array_gives_its_first_feature_with_gaps_filled_and_masked(tmp_path):
 def test_text_that_is_not_numbers_is_refused(tmp_path, content, message):
     (tmp_path / "sunny.txt").write_bytes(content)
     with pytest.raises(InputError, match=message):
-        undated.text(tmp_path / "sunny.txt", Step(10, "min"), start="2006-01-01")
+        no_time_column.text(tmp_path / "sunny.txt", Step(10, "min"), start="2006-01-01")
 
 
 def test_arrays_that_are_not_pems_are_refused(tmp_path):
-    read = partial(undated.array, step=Step(5, "min"), start="2018-01-01")
+    read = partial(no_time_column.array, step=Step(5, "min"), start="2018-01-01")
     (tmp_path / "junk.npz").write_bytes(b"PK junk")
     np.savez(tmp_path / "flat.npz", data=np.ones((5, 2)))
     np.savez(tmp_path / "named.npz", speed=np.ones((5, 2, 1)))

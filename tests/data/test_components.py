@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from rearview.data.components import PARTS, PERIOD, RHO, Recipe, windows
-from rearview.errors import SettingsError
+from rearview.core.errors import SettingsError
+from rearview.data.synthetic.components import PARTS, PERIOD, RHO, Recipe, windows
 
 LOOKBACK, STEPS, COUNT = 37, 13, 29
 

@@ -6,9 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from rearview.data import read
-from rearview.data.loading import load
-from rearview.errors import InputError
+from rearview.core.errors import InputError
+from rearview.data.build_panel import load
+from rearview.data.io import files
 
 
 def written(folder: Path, content: bytes, name: str = "table.csv") -> Path:
@@ -21,7 +21,7 @@ def written(folder: Path, content: bytes, name: str = "table.csv") -> Path:
 def library(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Files are read with polars, and as on a machine that has no polars."""
     if request.param == "pandas":
-        monkeypatch.setattr(read, "_installed", lambda package: package != "polars")
+        monkeypatch.setattr(files, "_installed", lambda package: package != "polars")
 
 
 @pytest.mark.parametrize("separator", [";", "\t", "|"])

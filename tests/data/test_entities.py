@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from rearview.data.loading import load
-from rearview.errors import InputError
+from rearview.core.errors import InputError
+from rearview.data.build_panel import load
 
 
 def entities(ids: list, *, overlap: bool) -> pd.DataFrame:

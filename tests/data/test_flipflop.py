@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from rearview.data.flipflop import IGNORE, READ, WRITE, last_writes, strings
-from rearview.errors import SettingsError
+from rearview.core.errors import SettingsError
+from rearview.data.synthetic.flipflop import IGNORE, READ, WRITE, last_writes, strings
 
 COUNT, LENGTH = 211, 46
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from rearview.data.harmonic import LENGTH, REGIMES, linear_floor, signals, tones, warped
-from rearview.errors import SettingsError
+from rearview.core.errors import SettingsError
+from rearview.data.synthetic.harmonic import LENGTH, REGIMES, linear_floor, signals, tones, warped
 
 
 def seeded(seed: int = 7) -> torch.Generator:

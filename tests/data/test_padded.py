@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import torch
 
-from rearview.data.cases import as_cases
-from rearview.data.padded import ChannelScaler, filled, source
-from rearview.data.strata import held_out
-from rearview.errors import InputError, SettingsError
+from rearview.core.errors import InputError, SettingsError
+from rearview.data.cases.case_set import as_cases
+from rearview.data.cases.padding import ChannelScaler, filled, source
+from rearview.data.cases.stratified_split import held_out
 
 
 def test_statistics_are_those_of_the_observed_steps():

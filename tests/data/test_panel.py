@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rearview.data.checks import check_horizon, check_length, check_targets
-from rearview.data.columns import Columns, sentinel_cells
-from rearview.data.loading import load
+from rearview.core.errors import InputError, SettingsError
+from rearview.data.build_panel import load
 from rearview.data.panel import Panel
+from rearview.data.panel_array import Columns, sentinel_cells
+from rearview.data.panel_checks import check_horizon, check_length, check_targets
 from rearview.data.step import Step
-from rearview.errors import InputError, SettingsError
 
 
 def counts(panel: Panel) -> dict[str, int]:

@@ -14,12 +14,12 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from rearview.data import read
-from rearview.data.loading import load
+from rearview.core.errors import InputError
+from rearview.data.build_panel import load
+from rearview.data.infer.timestamps import localise, wall
+from rearview.data.io import files
 from rearview.data.panel import Layout, Panel
-from rearview.data.stamps import localise, wall
 from rearview.data.step import Step
-from rearview.errors import InputError
 
 PLAIN = b"date,a,b\n2024-01-01,1.5,10\n2024-01-02,2.5,20\n2024-01-03,,30\n2024-01-04,4.5,40\n"
 
@@ -42,7 +42,7 @@ def written(folder: Path, content: bytes, name: str = "table.csv") -> Path:
 def library(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Files are read with polars, and as on a machine that has no polars."""
     if request.param == "pandas":
-        monkeypatch.setattr(read, "_installed", lambda package: package != "polars")
+        monkeypatch.setattr(files, "_installed", lambda package: package != "polars")
     return str(request.param)
 
 

@@ -6,10 +6,10 @@ import pytest
 from broken import refused, repaired
 from drafts import Case
 
-from rearview.data.checks import check_horizon, check_length, check_targets
-from rearview.data.loading import load
+from rearview.core.errors import RearviewError
+from rearview.data.build_panel import load
 from rearview.data.panel import Panel
-from rearview.errors import RearviewError
+from rearview.data.panel_checks import check_horizon, check_length, check_targets
 
 REFUSED, REPAIRED = refused(200, seed=0), repaired(50, seed=0)
 

@@ -10,7 +10,7 @@ from test_window import panel_of
 
 from rearview.data.panel import Panel
 from rearview.data.split import Split, split
-from rearview.data.window import Windows
+from rearview.data.windows import Windows
 
 
 def target_rows(which: Windows, horizon: int) -> set[int]:

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from rearview.data import catalogue, standins
-from rearview.data.borders import by_rule
-from rearview.errors import InputError, SettingsError
+from rearview.core.errors import InputError, SettingsError
+from rearview.data.datasets import catalogue, stand_ins
+from rearview.data.datasets.borders import by_rule
 
 WIDTHS = {
     "Electricity": 321, "Traffic": 862, "Solar": 137, "PEMS03": 358, "PEMS04": 307, "PEMS07": 883, "PEMS08": 170,
@@ -13,9 +13,9 @@ WIDTHS = {
 
 
 def cells(of: str, rows: int, channels: int | None = None) -> np.ndarray:
-    kind, start = standins.SETS[of]
+    kind, start = stand_ins.SETS[of]
     dataset = catalogue.get(of)
-    return standins.cells(rows, channels or dataset.channels, dataset.step, kind, start)
+    return stand_ins.cells(rows, channels or dataset.channels, dataset.step, kind, start)
 
 
 def test_every_stand_in_has_the_shape_of_its_set_and_a_name_of_its_own():

@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from rearview.data.infer import infer
-from rearview.data.loading import load
+from rearview.core.errors import InputError, SettingsError
+from rearview.data.build_panel import load
+from rearview.data.infer.frequency import infer
 from rearview.data.step import MONTHS, UNITS, Step
-from rearview.errors import InputError, SettingsError
 
 # A start on the grid of each unit: 31 January 2020 is a Friday and a month end in a leap year.
 STARTS = dict.fromkeys(UNITS, "2020-01-31T06:30:00") | {"QE": "2019-12-31", "YE": "2019-12-31"}

@@ -5,19 +5,19 @@ import csv
 import numpy as np
 import pytest
 
-from rearview.data import synthetic
-from rearview.errors import SettingsError
+from rearview.core.errors import SettingsError
+from rearview.data.synthetic import energy
 
-RHO = {channel.name: channel.rho for channel in synthetic.CHANNELS}
+RHO = {channel.name: channel.rho for channel in energy.CHANNELS}
 
 
 @pytest.fixture(scope="module")
 def parts():
-    return synthetic.demo_components()
+    return energy.demo_components()
 
 
 def test_two_years_of_seven_hourly_channels():
-    columns = synthetic.demo()
+    columns = energy.demo()
     assert next(iter(columns)) == "date"
     assert len(columns) == 8
     assert {len(column) for column in columns.values()} == {17_520}
@@ -26,20 +26,20 @@ def test_two_years_of_seven_hourly_channels():
 
 
 def test_a_seed_gives_the_same_bits_again_and_another_seed_other_values():
-    first, again, other = synthetic.demo(seed=3), synthetic.demo(seed=3), synthetic.demo(seed=4)
+    first, again, other = energy.demo(seed=3), energy.demo(seed=3), energy.demo(seed=4)
     for name in first:
         assert first[name].tobytes() == again[name].tobytes()
         assert name == "date" or not np.any(first[name][:50] == other[name][:50])
 
 
 def test_a_short_run_is_the_beginning_of_a_long_one():
-    short, long = synthetic.demo(rows=97, seed=5), synthetic.demo(rows=1009, seed=5)
+    short, long = energy.demo(rows=97, seed=5), energy.demo(rows=1009, seed=5)
     for name in short:
         np.testing.assert_array_equal(short[name], long[name][:97])
 
 
 def test_the_parts_add_up_exactly_in_any_order_and_in_float32(parts):
-    total = np.stack([column for name, column in synthetic.demo().items() if name != "date"], axis=1)
+    total = np.stack([column for name, column in energy.demo().items() if name != "date"], axis=1)
     np.testing.assert_array_equal(parts.noise + (parts.shocks + (parts.season + parts.trend)), total)
     np.testing.assert_array_equal(total.astype(np.float32).astype(np.float64), total)
 
@@ -116,10 +116,10 @@ def test_the_past_beats_a_seasonal_copy_and_the_neighbours_help(parts, name):
 
 
 def test_the_file_reads_back_to_the_same_numbers(tmp_path):
-    path = synthetic.write_demo(tmp_path / "demo.csv", rows=53, seed=2)
+    path = energy.write_demo(tmp_path / "demo.csv", rows=53, seed=2)
     with path.open(newline="") as file:
         header, *lines = csv.reader(file)
-    columns = synthetic.demo(rows=53, seed=2)
+    columns = energy.demo(rows=53, seed=2)
     assert header == list(columns)
     assert lines[25][0] == "2023-01-02 01:00:00"
     for index, name in enumerate(header[1:], start=1):
@@ -128,4 +128,4 @@ def test_the_file_reads_back_to_the_same_numbers(tmp_path):
 
 def test_no_rows_are_refused():
     with pytest.raises(SettingsError, match="rows is 0"):
-        synthetic.demo(rows=0)
+        energy.demo(rows=0)

@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rearview.data import labelled, triples
-from rearview.errors import InputError, SettingsError
+from rearview.core.errors import InputError, SettingsError
+from rearview.data.datasets import detection_sets, triples
 
 SHAPES = {
     "SMD": (708405, 708420, 38),
@@ -88,20 +88,20 @@ def test_what_is_no_archive_is_refused(tmp_path: Path) -> None:
 
 
 def test_every_set_of_the_field_stands_with_its_shape() -> None:
-    sets = {name: labelled.get(name) for name in labelled.names()}
+    sets = {name: detection_sets.get(name) for name in detection_sets.names()}
     assert {name: (one.train_rows, one.test_rows, one.channels) for name, one in sets.items()} == SHAPES
-    assert labelled.get("smap").name == "SMAP"
+    assert detection_sets.get("smap").name == "SMAP"
     with pytest.raises(SettingsError, match="Did you mean 'SMAP'"):
-        labelled.get("SMAPP")
+        detection_sets.get("SMAPP")
 
 
 def test_a_cut_can_not_carry_the_name(tmp_path: Path) -> None:
     np.savez(tmp_path / "SMD.npz", **arrays())
-    assert labelled.available(tmp_path) == ("SMD",)
+    assert detection_sets.available(tmp_path) == ("SMD",)
     with pytest.raises(InputError, match="a part of a data set can't go by its name"):
-        labelled.load(labelled.get("SMD"), tmp_path)
+        detection_sets.load(detection_sets.get("SMD"), tmp_path)
     with pytest.raises(InputError, match="the file of MSL, was not found"):
-        labelled.load(labelled.get("MSL"), tmp_path)
+        detection_sets.load(detection_sets.get("MSL"), tmp_path)
 
 
 def test_tables_of_numbers_are_read_in_the_forms_the_field_uses(tmp_path: Path) -> None:
@@ -109,17 +109,17 @@ def test_tables_of_numbers_are_read_in_the_forms_the_field_uses(tmp_path: Path) 
     (tmp_path / "train.csv").write_text("\n".join(rows))
     (tmp_path / "test.csv").write_text("\n".join(rows))
     (tmp_path / "test_label.csv").write_text("timestamp,label\n1,0\n2,1\n3,0\n")
-    found = labelled.psm(tmp_path / "test.csv")
+    found = detection_sets.psm(tmp_path / "test.csv")
     assert found.labels.tolist() == [0, 1, 0]
     assert np.isnan(found.train.original(slice(0, 3), 0)[1, 0])
     (tmp_path / "swat_train2.csv").write_text("a,b,label\n1,2,0\n3,4,0\n")
     (tmp_path / "swat2.csv").write_text("a,b,label\n1,2,0\n3,4,1\n")
-    found = labelled.swat(tmp_path / "swat2.csv")
+    found = detection_sets.swat(tmp_path / "swat2.csv")
     assert (found.labels.tolist(), found.test.columns) == ([0, 1], ("channel 0", "channel 1"))
 
 
 def test_the_real_sets_have_the_shapes_and_rates_of_their_papers(real_data: Path) -> None:
-    found = labelled.load(labelled.get("ASD"), real_data)
+    found = detection_sets.load(detection_sets.get("ASD"), real_data)
     assert found.test.series == 12
     assert found.labels.mean() == pytest.approx(0.0461, abs=5e-5)
     assert not found.train.findings

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rearview.data import ts
-from rearview.errors import InputError
+from rearview.core.errors import InputError
+from rearview.data.io import ts
 
 HEAD = "# a comment\n@problemName tiny\n@timeStamps false\n@univariate false\n"
 CLASSES = "@classLabel true up down\n"

@@ -5,9 +5,9 @@ import os
 import numpy as np
 import pytest
 
-from rearview.data import catalogue
-from rearview.data.borders import Borders
-from rearview.errors import InputError, SettingsError
+from rearview.core.errors import InputError, SettingsError
+from rearview.data.datasets import catalogue
+from rearview.data.datasets.borders import Borders
 
 
 def own_file(path, rows=200, level=0):

@@ -12,7 +12,7 @@ from rearview.data.calendar import features
 from rearview.data.panel import Layout, Panel
 from rearview.data.scale import Scaler
 from rearview.data.step import Step
-from rearview.data.window import Batch, Source, Windows, ends, least_past, windows
+from rearview.data.windows import Batch, Source, Windows, ends, least_past, windows
 
 LOOKBACK, HORIZON = 7, 3
 

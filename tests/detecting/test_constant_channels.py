@@ -9,8 +9,8 @@ from sensors import LOOKBACK, broken, detector, fleet, ordinary
 
 from rearview import Detector
 from rearview.data import load
-from rearview.detecting import constant_channels, engine
-from rearview.detecting.request import Request
+from rearview.estimators.detect import constant_channels, engine
+from rearview.estimators.detect.spec import Request
 
 VALVE = "score-valve"
 

@@ -10,9 +10,9 @@ import pytest
 from sensors import LOOKBACK, SHIFT, SPIKE, broken, detector, fleet, ordinary
 
 from rearview import Detector
-from rearview.data.loading import load
-from rearview.detecting.scoring import score
-from rearview.errors import InputError, SettingsError
+from rearview.core.errors import InputError, SettingsError
+from rearview.data.build_panel import load
+from rearview.estimators.detect.scoring import score
 
 
 @pytest.fixture(scope="module")

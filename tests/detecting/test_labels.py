@@ -8,7 +8,7 @@ import pytest
 from sensors import broken, detector, fleet, ordinary
 
 from rearview import Detector
-from rearview.errors import InputError
+from rearview.core.errors import InputError
 
 
 @pytest.fixture(scope="module")

@@ -5,8 +5,8 @@ import pandas as pd
 import pytest
 from sensors import broken, detector, ordinary
 
-from rearview.detector import Detector
-from rearview.errors import InputError, SettingsError
+from rearview.core.errors import InputError, SettingsError
+from rearview.estimators.detect.detector import Detector
 
 
 @pytest.fixture(scope="module")

@@ -7,9 +7,9 @@ import torch
 from torch import Tensor
 from torch.testing import assert_close
 
+from rearview.core.errors import SettingsError
 from rearview.embed import Dropout, dropout
 from rearview.embed.dropout import LEVELS
-from rearview.errors import SettingsError
 
 CELLS = 1_000_003
 

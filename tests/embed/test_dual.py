@@ -5,9 +5,9 @@ import torch
 from torch import Tensor
 from torch.testing import assert_close
 
+from rearview.core.errors import SettingsError
 from rearview.embed.dropout import channel_dropout
 from rearview.embed.dual import Dual
-from rearview.errors import SettingsError
 
 BATCH, CHANNELS, MARKS, AHEAD, CONTEXT, VALUE, LOOKBACK = 2, 3, 5, 7, 11, 13, 17
 

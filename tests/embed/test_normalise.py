@@ -5,8 +5,8 @@ import torch
 from torch import Tensor
 from torch.testing import assert_close
 
+from rearview.core.errors import SettingsError
 from rearview.embed import Normalise
-from rearview.errors import SettingsError
 
 BATCH, CHANNELS, STEPS, TIME = 2, 3, 5, 17
 EPS = 1e-5

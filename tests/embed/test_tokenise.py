@@ -5,8 +5,8 @@ import torch
 from torch import Tensor
 from torch.testing import assert_close
 
+from rearview.core.errors import SettingsError
 from rearview.embed import Patches, Points, Variates
-from rearview.errors import SettingsError
 
 BATCH, CHANNELS, MARKS, AHEAD, WIDTH, LOOKBACK = 2, 3, 5, 7, 13, 37
 

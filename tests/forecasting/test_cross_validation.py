@@ -7,11 +7,11 @@ import pandas as pd
 import pytest
 from samples import HORIZON, as_kind, forecaster, long, numbers, to_pandas, wide
 
-from rearview.data.loading import load
+from rearview.core.errors import InputError, SettingsError
+from rearview.data.build_panel import load
 from rearview.data.panel import Panel
-from rearview.errors import InputError, SettingsError
-from rearview.forecasting import backtest as backtesting
-from rearview.forecasting.asof import AsOf
+from rearview.estimators.forecast import backtest as backtesting
+from rearview.estimators.forecast.as_of import AsOf
 
 
 def forecasts(frame: pd.DataFrame, cutoff: Any) -> np.ndarray:

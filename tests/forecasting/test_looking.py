@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 from samples import HORIZON, SMALL, forecaster, long, wide
 
-from rearview.errors import InputError
-from rearview.forecasting.looking import Labels, Maps
+from rearview.core.errors import InputError
+from rearview.estimators.forecast.attention_maps import Labels, Maps
 
 STEP = np.timedelta64(1, "h")
 LAST = np.datetime64("2024-03-07T15:00")

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from samples import HORIZON, LOOKBACK, as_kind, forecaster, long, numbers, to_pandas, wave, wide
 
-from rearview.errors import InputError, SettingsError
+from rearview.core.errors import InputError, SettingsError
 
 KINDS = {"pandas": pd.DataFrame, "polars": pl.DataFrame, "pyarrow": pa.Table}
 

@@ -10,7 +10,7 @@ import pytest
 from samples import HORIZON, forecaster, long, numbers, wide
 
 from rearview import Forecaster
-from rearview.errors import InputError, SettingsError
+from rearview.core.errors import InputError, SettingsError
 
 
 def ahead(frame: pd.DataFrame, time: str, **inputs: Any) -> pd.DataFrame:

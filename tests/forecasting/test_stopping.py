@@ -3,7 +3,7 @@
 import pytest
 from samples import forecaster, wide
 
-from rearview.forecasting import engine
+from rearview.estimators.forecast import engine
 
 
 def note(fitted: engine.Fitted) -> list[str]:

@@ -14,9 +14,9 @@ from samples import forecaster, long, numbers, wide
 
 import rearview
 from rearview import Forecaster
-from rearview.errors import InputError, SettingsError
-from rearview.folder import checksum
-from rearview.forecasting import store
+from rearview.core.errors import InputError, SettingsError
+from rearview.core.model_folder import checksum
+from rearview.estimators.forecast import storage
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +36,7 @@ def weights(folder: Path) -> Path:
 
 def change(folder: Path, **facts: Any) -> None:
     """Facts changed in the JSON by someone who knows how its checksum is made."""
-    path = folder / store.KIND.manifest
+    path = folder / storage.KIND.manifest
     content = {**json.loads(path.read_text()), **facts}
     content.pop("checksum")
     path.write_text(json.dumps({**content, "checksum": checksum(content)}))
@@ -85,7 +85,7 @@ def test_every_layout_comes_back(kind: str, tmp_path: Path) -> None:
 
 def test_the_folder_holds_json_and_safetensors_alone(saved: Path) -> None:
     assert sorted(path.suffix for path in saved.iterdir()) == [".json", ".safetensors"]
-    facts = json.loads((saved / store.KIND.manifest).read_text())
+    facts = json.loads((saved / storage.KIND.manifest).read_text())
     assert facts["version"] == rearview.__version__
     assert facts["columns"] == ["load", "wind"]
     assert facts["step"] == "h"
@@ -115,28 +115,28 @@ def test_changed_weights_are_refused(saved: Path) -> None:
 
 
 def test_a_changed_setting_is_refused(saved: Path) -> None:
-    path = saved / store.KIND.manifest
+    path = saved / storage.KIND.manifest
     path.write_text(path.read_text().replace('"horizon": 5', '"horizon": 6'))
     with pytest.raises(InputError, match=r"forecaster\.json was changed after it was saved"):
         Forecaster.load(saved)
 
 
 def test_a_newer_format_is_refused_before_anything_is_read_from_it(saved: Path) -> None:
-    newer = {"format": store.KIND.format + 1, "version": "9.9", "other": "things"}
-    (saved / store.KIND.manifest).write_text(json.dumps(newer))
+    newer = {"format": storage.KIND.format + 1, "version": "9.9", "other": "things"}
+    (saved / storage.KIND.manifest).write_text(json.dumps(newer))
     with pytest.raises(InputError, match=r"written by rearview 9\.9 in format 2.*reads up to 1; update rearview"):
         Forecaster.load(saved)
 
 
 @pytest.mark.parametrize("content", ["", "[]", "null", "{", '{"format": "x"}', "{}", "\x00\x01"])
 def test_a_damaged_manifest_is_refused(saved: Path, content: str) -> None:
-    (saved / store.KIND.manifest).write_text(content)
+    (saved / storage.KIND.manifest).write_text(content)
     with pytest.raises(InputError, match=r"forecaster\.json is damaged .*save the model again"):
         Forecaster.load(saved)
 
 
 def test_a_manifest_that_is_no_text_is_refused(saved: Path) -> None:
-    (saved / store.KIND.manifest).write_bytes(b"\xff\xfe\x00{")
+    (saved / storage.KIND.manifest).write_bytes(b"\xff\xfe\x00{")
     with pytest.raises(InputError, match="damaged"):
         Forecaster.load(saved)
 
@@ -149,7 +149,7 @@ def test_half_a_folder_is_refused(saved: Path) -> None:
     weights(saved).unlink()
     with pytest.raises(InputError, match=r"is missing; copy the whole folder"):
         Forecaster.load(saved)
-    (saved / store.KIND.manifest).unlink()
+    (saved / storage.KIND.manifest).unlink()
     with pytest.raises(InputError, match="holds no saved forecaster"):
         Forecaster.load(saved)
 
@@ -224,6 +224,6 @@ def test_a_copied_folder_works(saved: Path, original: Forecaster, tmp_path: Path
 
 
 def test_the_device_of_the_saving_machine_need_not_exist_here(saved: Path) -> None:
-    facts = json.loads((saved / store.KIND.manifest).read_text())
+    facts = json.loads((saved / storage.KIND.manifest).read_text())
     change(saved, request={**facts["request"], "device": "cuda:7"})
     assert np.isfinite(numbers(Forecaster.load(saved, device="cpu").predict())).all()

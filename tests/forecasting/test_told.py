@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from samples import HORIZON, forecaster, long, to_pandas, wide
 
-from rearview.data.window import ends
-from rearview.forecasting.answer import answer
+from rearview.data.windows import ends
+from rearview.estimators.forecast.prediction import answer
 from rearview.tasks.conformal import Residuals
 
 

@@ -37,8 +37,9 @@ def shops(tmp_path: Path) -> Path:
 @pytest.fixture
 def swept(monkeypatch: pytest.MonkeyPatch) -> list[SimpleNamespace]:
     """The sweeps that a command asks for: cells, plan and options; none of them is made."""
-    from rearview.bench import sweep
-    from rearview.jobs import grid, reproduce
+    from rearview.bench.runs import sweep
+    from rearview.commands import bench
+    from rearview.commands.reproduce import command
 
     asked = []
 
@@ -47,9 +48,9 @@ def swept(monkeypatch: pytest.MonkeyPatch) -> list[SimpleNamespace]:
         return []
 
     def reachable(experiment, chosen, data):
-        return [cell for cell in experiment.runs if reproduce.wanted(cell, chosen)], Counter()
+        return [cell for cell in experiment.runs if command.wanted(cell, chosen)], Counter()
 
     monkeypatch.setattr(sweep, "sweep", fake)
-    monkeypatch.setattr(reproduce, "_reachable", reachable)
-    monkeypatch.setattr(grid, "_check_first", lambda cells, plan: None)
+    monkeypatch.setattr(command, "_reachable", reachable)
+    monkeypatch.setattr(bench, "_check_first", lambda cells, plan: None)
     return asked

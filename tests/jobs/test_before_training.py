@@ -57,7 +57,7 @@ def test_a_run_that_was_never_begun_is_no_missing_checkpoint(
     sales: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Stopped in the network's training, a run has no checkpoint of its baselines, and need not."""
-    from rearview.jobs import forecast as job
+    from rearview.commands.forecast import job
 
     monkeypatch.setattr(job._Task, "begun", lambda task: task.name == "patchtst")
     assert forecast(sales, tmp_path / "out", "--model", "patchtst", "--resume") == 0

@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from rearview.bench import experiments, pool, read, runner, sweep
+from rearview.bench import read
+from rearview.bench.papers import catalogue
+from rearview.bench.runs import forecasting, pool, sweep
 from rearview.cli import main
 
 REPOSITORY = Path(__file__).parents[2]
@@ -118,11 +120,11 @@ def test_what_can_not_be_run_is_refused_before_anything_trains(options, sentence
 
 
 def test_rows_that_are_there_are_shown_though_they_could_not_be_made_here(capsys, monkeypatch):
-    from rearview.bench import beforehand
+    from rearview.bench.runs import preflight
 
     command = [*STANDIN, "--model", "dlinear", "--horizon", "3", *QUICK]
     assert main(command) == 0
-    monkeypatch.setattr(beforehand, "check", lambda run: pytest.fail("a row is there"))
+    monkeypatch.setattr(preflight, "check", lambda run: pytest.fail("a row is there"))
     assert main(command) == 0
     assert capsys.readouterr().out.count("Rows in results.csv") == 2
 
@@ -143,13 +145,13 @@ def test_a_table_has_the_training_that_it_is_asked_with(swept, capsys):
 def test_our_own_tables_are_those_of_the_repository(table, file):
     plan = sweep.Plan(Path("rows.csv"), seeds=(0, 1, 2))
     rows = read(REPOSITORY / "results" / f"{file}.csv")
-    runs = [plan.arguments(cell, seed) for cell in experiments.get("rearview", table).cells for seed in plan.seeds]
+    runs = [plan.arguments(cell, seed) for cell in catalogue.get("rearview", table).cells for seed in plan.seeds]
     assert [run for run in runs if not sweep.made(run, rows)] == []
 
 
 @pytest.mark.slow
 def test_a_table_of_the_repository_is_shown_without_a_run(real_data, capsys, monkeypatch):
-    monkeypatch.setattr(runner._Trial, "begin", lambda *given: pytest.fail("a run began"))
+    monkeypatch.setattr(forecasting._Trial, "begin", lambda *given: pytest.fail("a run began"))
     shutil.copy(REPOSITORY / "results" / "mechanisms.csv", "rows.csv")
     table = ["reproduce", "rearview", "--table", "mechanisms", "--seeds", "3", "--results", "rows.csv"]
     assert main([*table, "--device", "cpu", "--data-dir", str(real_data)]) == 0

@@ -12,8 +12,8 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[1] / "classifying"))
 from small_sets import unequal, waves, write_ts
 
-from rearview.classifier import Classifier
 from rearview.cli import main
+from rearview.estimators.classify.classifier import Classifier
 
 QUICK = ["--set", "width=16,heads=2,depth=1,feed_forward=32", "--train", "epochs=25,learning_rate=0.01"]
 BRIEF = [*QUICK[:2], "--train", "epochs=1"]
@@ -59,7 +59,7 @@ def test_it_writes_predictions_model_page_and_run(files, done):
     shares = [[float(value) for name, value in row.items() if name.startswith("probability")] for row in rows]
     np.testing.assert_allclose(np.sum(shares, axis=1), 1, atol=1e-5)
     again = Classifier.load(done / "model")
-    from rearview.data import ts
+    from rearview.data.io import ts
 
     assert again.predict(ts.read(files[1])).tolist() == [row["predicted"] for row in rows]
 

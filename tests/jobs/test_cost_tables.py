@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from rearview.bench import cost_tables, cost_times
-from rearview.bench.cost_times import Timed
-from rearview.bench.published import Number
-from rearview.bench.row import Row
+from rearview.bench.papers import cost_tables, cost_times
+from rearview.bench.papers.cost_times import Timed
+from rearview.bench.papers.published import Number
+from rearview.bench.rows.row import Row
 from rearview.cli import main
-from rearview.errors import InputError
+from rearview.core.errors import InputError
 
 
 def written(path: Path, *rows: dict[str, object]) -> Path:

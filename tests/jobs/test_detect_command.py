@@ -15,7 +15,7 @@ from runs import rows
 from sensors import SHIFT, SPIKE, broken, fleet, ordinary
 
 from rearview.cli import main
-from rearview.jobs.detect import _height, _judgement
+from rearview.commands.detect.job import _height, _judgement
 from rearview.tasks.alarms import Hits, runs
 from rearview.tasks.assess import Assessment
 

@@ -8,8 +8,8 @@ from runs import forecast
 from samples import wide
 
 from rearview.cli import main
-from rearview.errors import InputError
-from rearview.jobs.folders import KINDS, check_folder, named_after, replaced
+from rearview.commands.output_folder import KINDS, check_folder, named_after, replaced
+from rearview.core.errors import InputError
 
 COMMANDS = [*KINDS, "report"]
 

@@ -286,7 +286,7 @@ def test_a_loss_with_settings(sales: Path, tmp_path: Path, capsys: pytest.Captur
 def test_interrupted_between_models_keeps_what_is_finished(
     sales: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from rearview.jobs import forecast as job
+    from rearview.commands.forecast import job
 
     plain: Any = job._Task.run
 
@@ -316,7 +316,7 @@ def test_resume_without_a_checkpoint_is_said(sales: Path, tmp_path: Path, capsys
 
 
 def test_the_demo_writes_its_data_and_runs_the_main_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from rearview.jobs import console
+    from rearview.commands.forecast import console
 
     asked: list[Any] = []
     monkeypatch.setattr(console, "forecast_command", lambda *arguments: asked.extend(arguments) or 0)

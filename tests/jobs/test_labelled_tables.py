@@ -13,16 +13,19 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "classifying"))
 from small_sets import waves, write_ts
 
 from rearview import models
-from rearview.bench import boards, detection, experiments, labelled_compare, labelled_sweep, protocols, published
-from rearview.bench.classification_row import ClassificationRow
-from rearview.bench.detection_row import DetectionRow
-from rearview.bench.experiments import LabelledCell
-from rearview.bench.results import append, read
-from rearview.bench.sweep import Plan
+from rearview.bench import protocols
+from rearview.bench.analysis import leaderboard
+from rearview.bench.papers import catalogue, labelled_compare, published
+from rearview.bench.papers.catalogue import LabelledCell
+from rearview.bench.rows.classification_row import ClassificationRow
+from rearview.bench.rows.detection_row import DetectionRow
+from rearview.bench.rows.result_file import append, read
+from rearview.bench.runs import detection, labelled_sweep
+from rearview.bench.runs.sweep import Plan
 from rearview.cli import main
-from rearview.data import labelled
-from rearview.errors import SettingsError
-from rearview.jobs import reproduce
+from rearview.commands.reproduce import command
+from rearview.core.errors import SettingsError
+from rearview.data.datasets import detection_sets
 
 
 @pytest.fixture(scope="module")
@@ -44,9 +47,9 @@ def small_smap(tmp_path, monkeypatch):
     labels[100:130] = 1
     values = {"train": rng.normal(size=(700, 3)), "test": rng.normal(size=(300, 3)), "test_label": labels}
     np.savez(tmp_path / "SMAP.npz", **values)
-    small = replace(labelled.get("SMAP"), train_rows=700, test_rows=300, channels=3, sha256=())
-    others = tuple(one for one in labelled._SHELF if one.name != "SMAP")
-    monkeypatch.setattr(labelled, "_SHELF", (*others, small))
+    small = replace(detection_sets.get("SMAP"), train_rows=700, test_rows=300, channels=3, sha256=())
+    others = tuple(one for one in detection_sets._SHELF if one.name != "SMAP")
+    monkeypatch.setattr(detection_sets, "_SHELF", (*others, small))
     detection._read.cache_clear()
     yield tmp_path
     detection._read.cache_clear()
@@ -116,7 +119,7 @@ def small_plan(archive, tmp_path):
 
 @pytest.mark.slow
 def test_runs_are_shared_among_workers(archive, tmp_path):
-    cells = [cell for cell in experiments.get("toa", "T8").labelled if cell.dataset == "BasicMotions"][:2]
+    cells = [cell for cell in catalogue.get("toa", "T8").labelled if cell.dataset == "BasicMotions"][:2]
     plan = small_plan(archive, tmp_path)
     told = []
     made = labelled_sweep.sweep("classification", cells, plan, workers=2, say=told.append)
@@ -144,7 +147,7 @@ def test_a_run_that_failed_is_compared_as_such_until_it_comes_to_an_end(archive,
     arguments += ["--results", str(tmp_path / "rows.csv"), "--seeds", "1"]
     options = ["--data-dir", str(archive), "--device", "cpu", "--train", "epochs=1"]
     with monkeypatch.context() as patch:
-        patch.setattr("rearview.bench.classification.ts.read", lambda path: 1 / 0)
+        patch.setattr("rearview.bench.runs.classification.ts.read", lambda path: 1 / 0)
         assert main([*arguments, *options]) == 1
     capsys.readouterr()
 
@@ -156,18 +159,18 @@ def test_a_run_that_failed_is_compared_as_such_until_it_comes_to_an_end(archive,
     assert main([*arguments, *options]) == 0
     [failed, done] = read(tmp_path / "rows.csv", ClassificationRow)
     assert (failed.status, failed.problem) == ("failed", "ZeroDivisionError: division by zero")
-    assert boards.failed([failed]) == [failed]
-    assert boards.failed([failed, done]) == []
+    assert leaderboard.failed([failed]) == [failed]
+    assert leaderboard.failed([failed, done]) == []
     line = told()
     assert "failed" not in line
     assert f"Accuracy  {done.accuracy:.4g}  -" in line  # one seed
-    monkeypatch.setattr("rearview.bench.classification.ts.read", lambda path: 1 / 0)
+    monkeypatch.setattr("rearview.bench.runs.classification.ts.read", lambda path: 1 / 0)
     assert main([*arguments, *options]) == 0  # it is there
     assert len(read(tmp_path / "rows.csv", ClassificationRow)) == 2
 
 
 def test_a_table_of_which_every_run_failed_ends_badly(archive, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("rearview.bench.classification.ts.read", lambda path: 1 / 0)
+    monkeypatch.setattr("rearview.bench.runs.classification.ts.read", lambda path: 1 / 0)
     arguments = f"reproduce toa --table T8 --dataset BasicMotions --data-dir {archive} --results {tmp_path}/rows.csv"
     assert "No run came to an end; the first: ZeroDivisionError" in refused(f"{arguments} --device cpu", capsys)
 
@@ -198,12 +201,12 @@ def test_what_can_not_begin_is_refused_in_a_sentence(options, sentence, archive,
 
 
 def test_tasks_of_one_paper_keep_their_rows_apart(tmp_path, capsys):
-    asked = [experiments.get("toa", table) for table in ("T5", "T7", "T8", "T11")]
-    places = reproduce._places(tmp_path / "rows.csv", asked)
+    asked = [catalogue.get("toa", table) for table in ("T5", "T7", "T8", "T11")]
+    places = command._places(tmp_path / "rows.csv", asked)
     assert {task: place.name for task, place in places.items()} == {
         "detection": "rows-detection.csv", "forecasting": "rows.csv", "classification": "rows-classification.csv"
     }  # fmt: skip
-    assert reproduce._places(tmp_path / "rows.csv", asked[2:]) == {"classification": tmp_path / "rows.csv"}
+    assert command._places(tmp_path / "rows.csv", asked[2:]) == {"classification": tmp_path / "rows.csv"}
     (tmp_path / "rows.csv").touch()
     assert main(["reproduce", "toa", "--compare", "--results", str(tmp_path / "rows.csv")]) == 0
     printed = capsys.readouterr().out
@@ -221,7 +224,7 @@ def classified(cell, accuracy, seed=0):
 
 
 def test_a_table_of_means_is_compared_over_the_sets_that_all_arms_have(tmp_path, capsys):
-    table = experiments.get("toa", "T4")
+    table = catalogue.get("toa", "T4")
     rows = [classified(cell, cell.numbers[0].value + 0.001 * seed, seed) for cell in table.labelled for seed in (-1, 1)]
     found = labelled_compare.means(labelled_compare.compare(table, rows))
     assert {one.cell.dataset for one in found} == {"mean of 28 of 28 sets"}
@@ -251,20 +254,20 @@ def test_a_table_of_means_is_compared_over_the_sets_that_all_arms_have(tmp_path,
 
 
 def test_runs_of_one_cell_that_differ_are_told_apart():
-    table = experiments.get("toa", "T8")
+    table = catalogue.get("toa", "T8")
     cell = table.labelled[0]
     rows = [classified(cell, 0.5), replace(classified(cell, 0.9), training='{"epochs":2,"batch":16}')]
     found = [one for one in labelled_compare.compare(table, rows) if one.cell is cell]
     assert [(one.mean, one.apart) for one in found] == [(0.5, ("training epochs=100",)), (0.9, ("training epochs=2",))]
     assert [one.shortfall for one in found] == ["", "2 of 100 epochs"]
     # No paper says which measure: the one that decides under the protocol, and the field's.
-    asked = experiments.get("rearview", "detection")
+    asked = catalogue.get("rearview", "detection")
     assert [one.metric for one in labelled_compare.compare(asked, [])[:2]] == ["auc_pr", "adjusted_f1"]
     assert {one.metric for one in labelled_compare.compare(asked, [], "published:tslib")} == {"adjusted_f1"}
 
 
 def test_cells_ask_for_options_that_rows_must_have():
-    table = experiments.get("rearview", "detection-hidden")
+    table = catalogue.get("rearview", "detection-hidden")
     plain, unbalanced = table.labelled[:2]
     assert plain.label == "itransformer + softmax, normalise=none"
     assert unbalanced.label == "itransformer + softmax, balance=False"

@@ -10,10 +10,10 @@ import pytest
 from runs import forecast
 from samples import SMALL, forecaster, long, wide
 
-from rearview.forecasting.looking import Maps
-from rearview.jobs import looks as looking
-from rearview.jobs.looks import MAPS, SIDE, VIEWS, looks, weight_count
-from rearview.report.looks import Look
+from rearview.commands.forecast import attention_maps as looking
+from rearview.commands.forecast.attention_maps import MAPS, SIDE, VIEWS, looks, weight_count
+from rearview.estimators.forecast.attention_maps import Maps
+from rearview.report.common.attention_maps import Look
 
 
 def looked(model: str, frame: Any = None, **asked: Any) -> tuple[Maps, tuple[Look, ...]]:

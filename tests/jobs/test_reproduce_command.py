@@ -6,10 +6,13 @@ from typing import NamedTuple
 
 import pytest
 
-from rearview.bench import experiments, read, sweep
-from rearview.bench.tuning import Range
+from rearview.bench import read
+from rearview.bench.papers import catalogue
+from rearview.bench.runs import sweep
+from rearview.bench.runs.tuning import Range
 from rearview.cli import main
-from rearview.jobs import reproduce, reproduce_table
+from rearview.commands.reproduce import command as reproduce
+from rearview.commands.reproduce import table
 
 
 def refused(arguments, capsys):
@@ -109,7 +112,7 @@ def test_the_table_tells_the_memory(tmp_path, capsys):
     [head] = [line for line in capsys.readouterr().out.splitlines() if line.startswith("dataset ")]
     assert head.split()[-2:] == ["seconds", "memory"]
     comparison = SimpleNamespace(
-        cell=experiments.get("rbca", "S5").cells[0],
+        cell=catalogue.get("rbca", "S5").cells[0],
         number=None,
         rows=[
             SimpleNamespace(train_seconds=1.0, peak_memory_bytes=memory, training='{"epochs":1,"batch":2}')
@@ -117,7 +120,7 @@ def test_the_table_tells_the_memory(tmp_path, capsys):
         ],
         metric="mse", mean=0.5, std=0.1, count=3, chance=None, apart=(), difference=None, verdict="", shortfall="",
     )  # fmt: skip
-    assert reproduce_table._line(comparison, reproduce_table.FORECASTING)[-2:] == ("1", "2,048 MiB")
+    assert table._line(comparison, table.FORECASTING)[-2:] == ("1", "2,048 MiB")
 
 
 class Timed(NamedTuple):
@@ -128,17 +131,17 @@ class Timed(NamedTuple):
 
 def test_a_verdict_tells_a_smaller_budget_and_seconds_that_include_waiting():
     plain = SimpleNamespace(verdict="worse", shortfall="")
-    assert reproduce_table._verdict(plain) == "worse"
-    assert reproduce_table._verdict(SimpleNamespace(verdict="worse", shortfall="3 of 10 epochs")) == (
+    assert table._verdict(plain) == "worse"
+    assert table._verdict(SimpleNamespace(verdict="worse", shortfall="3 of 10 epochs")) == (
         "worse (smaller budget: 3 of 10 epochs)"
     )
-    assert reproduce_table._verdict(SimpleNamespace(verdict="", shortfall="")) == "-"
+    assert table._verdict(SimpleNamespace(verdict="", shortfall="")) == "-"
     first, second, alone = (Timed(f"2026-01-02T03:{at}+00:00", 30.0) for at in ("01:00", "01:10", "09:00"))
     shown = [SimpleNamespace(rows=(first, alone))]
-    assert reproduce_table._waiting(shown, [first, second, alone]) == [
+    assert table._waiting(shown, [first, second, alone]) == [
         "seconds: 1 of 2 runs shared their device, so theirs include waiting"
     ]
-    assert reproduce_table._waiting(shown, [first, alone]) == []
+    assert table._waiting(shown, [first, alone]) == []
 
 
 BENCH = ["bench", "--dataset", "ETTh1", "--model", "patchtst", "--device", "cpu"]

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from rearview.bench import compare
+from rearview.bench.papers import compare
 from rearview.cli import main
 
 RESULTS = Path(__file__).parents[2] / "results" / "rbca.csv"

@@ -8,8 +8,8 @@ import pytest
 from rearview.bench import synthetic
 from rearview.bench.synthetic.row import ComponentsRow, HarmonicRow
 from rearview.cli import main
-from rearview.errors import InputError
-from rearview.jobs.synthetic import shown, synthetic_command, verdict
+from rearview.commands.reproduce.synthetic import shown, synthetic_command, verdict
+from rearview.core.errors import InputError
 
 QUICK = {
     "flipflop": "length=22,width=8,steps=4,stretch=2,batch=3,tested=7",

@@ -2,8 +2,8 @@
 
 import math
 
-from rearview.forecasting.backtest import Scores
-from rearview.jobs.verdict import Scored, counted, verdict
+from rearview.commands.forecast.verdict import Scored, counted, verdict
+from rearview.estimators.forecast.backtest import Scores
 
 
 def scored(name: str, mase: float, *, baseline: bool = False, coverage: float = 0.95, mae: float = 1.0) -> Scored:

@@ -14,13 +14,13 @@ from small_sets import waves, write_ts
 
 from rearview.bench.synthetic import runner
 from rearview.cli import main
-from rearview.errors import RearviewWarning
+from rearview.core.errors import RearviewWarning
 
 WARY = ["--model", "patchtst", "--attention", "toa:kind=relu"]
 ALARMED = "toa tends to learn no more than a mean in PatchTST"
 QUICK = [part for pair in TINY.items() for part in pair]
 
-pytestmark = pytest.mark.filterwarnings("default::rearview.errors.RearviewWarning")
+pytestmark = pytest.mark.filterwarnings("default::rearview.core.errors.RearviewWarning")
 
 
 def cases(folder: Path) -> list[str]:

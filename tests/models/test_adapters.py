@@ -13,7 +13,7 @@ from torch.testing import assert_close
 
 from rearview import models
 from rearview.attention.mica import Layer as Mica
-from rearview.errors import SettingsError
+from rearview.core.errors import SettingsError
 from rearview.models import adapters
 from rearview.models.adapters import _leaders
 from rearview.models.adapters._leaders import leading, shifted

@@ -7,7 +7,7 @@ from small_models import AHEAD, CHANNELS, LOOKBACK, MARKS, STEPS, marks_for, pas
 from torch import Tensor
 
 from rearview import attention, models
-from rearview.errors import SettingsError
+from rearview.core.errors import SettingsError
 from rearview.models import Axes, Model, Token
 from rearview.models.contract import layer_names
 
@@ -53,7 +53,7 @@ def test_marks_have_names(name: str, future: int) -> None:
     assert marks == (list(range(MARKS)) if axes[0].tokens[0].steps is None else [])
 
 
-@pytest.mark.filterwarnings("ignore:toa tends to:rearview.errors.RearviewWarning")
+@pytest.mark.filterwarnings("ignore:toa tends to:rearview.core.errors.RearviewWarning")
 @pytest.mark.parametrize("mechanism", attention.names())
 @pytest.mark.parametrize("name", ATTENTIVE)
 def test_names_fit_every_attention(name: str, mechanism: str) -> None:

@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.testing import assert_close
 
 from rearview import models
-from rearview.errors import SettingsError
+from rearview.core.errors import SettingsError
 from rearview.models.baselines import _package
 
 BATCH, CHANNELS, LOOKBACK, STEPS, MARKS = 2, 3, 35, 11, 5

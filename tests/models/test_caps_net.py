@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.testing import assert_close
 
 from rearview import models
-from rearview.errors import SettingsError
+from rearview.core.errors import SettingsError
 from rearview.models.caps_net import nearest
 
 MUST = ["softmax", "rbca", "caps", "toa", "prime", "linear_rope"]

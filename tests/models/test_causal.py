@@ -84,7 +84,7 @@ def test_a_step_ahead_moves_no_step_before_it_in_the_caps_network(mechanism: str
     assert torch.equal(ahead(model), torch.arange(STEPS) >= SEEN)
 
 
-@pytest.mark.filterwarnings("ignore:toa tends to:rearview.errors.RearviewWarning")
+@pytest.mark.filterwarnings("ignore:toa tends to:rearview.core.errors.RearviewWarning")
 def test_no_pair_that_claims_to_be_causal_is_left_out() -> None:
     """The other hosts with attention mix channels, have no order in time, or see a window as a whole (Crossformer)."""
     assert {name for name in models.names() if models.claims(name).attention} == {

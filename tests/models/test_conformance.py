@@ -23,8 +23,8 @@ from torch import Tensor
 from torch.testing import assert_close
 
 from rearview import attention, models
+from rearview.core.errors import SettingsError
 from rearview.embed import Variates
-from rearview.errors import SettingsError
 
 NAMES = models.names()
 ATTENTIVE = [name for name in NAMES if models.claims(name).attention]
@@ -173,7 +173,7 @@ def test_attention_is_refused_where_there_is_none(name: str) -> None:
     assert small(name).weights(past_for(small(name))) == []
 
 
-@pytest.mark.filterwarnings("ignore:toa tends to:rearview.errors.RearviewWarning")
+@pytest.mark.filterwarnings("ignore:toa tends to:rearview.core.errors.RearviewWarning")
 @pytest.mark.parametrize("mechanism", attention.names())
 @pytest.mark.parametrize("name", ATTENTIVE)
 def test_every_attention_stands_in_every_network_or_says_why_not(name: str, mechanism: str) -> None:

@@ -5,7 +5,7 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from rearview import models
-from rearview.errors import SettingsError
+from rearview.core.errors import SettingsError
 from rearview.models import adapters
 from rearview.models.costs import Cost, cost
 

@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.testing import assert_close
 
 from rearview import models
-from rearview.errors import SettingsError
+from rearview.core.errors import SettingsError
 from rearview.models._decoder import Cross
 from rearview.models._two_stage import Merge
 

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.testing import assert_close
 
 from rearview import models
-from rearview.errors import SettingsError
+from rearview.core.errors import SettingsError
 from rearview.models._duet_clusters import ChannelGate, Experts, Router, _unevenness, amplitudes, logistic_like
 from rearview.tasks.forecast import Forecast
 

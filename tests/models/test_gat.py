@@ -8,7 +8,7 @@ from small_models import BATCH, MARKS, STEPS, past_for, small
 from torch import Tensor
 
 from rearview import models
-from rearview.errors import SettingsError
+from rearview.core.errors import SettingsError
 
 CHANNELS = 5
 CHAIN = [(i, i + 1) for i in range(CHANNELS - 1)]

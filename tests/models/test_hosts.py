@@ -10,7 +10,7 @@ from torch.nn import functional
 from torch.testing import assert_close
 
 from rearview import models
-from rearview.errors import SettingsError
+from rearview.core.errors import SettingsError
 
 PATCHED = ["patchtst", "patchtst_tslib", "powerformer", "moment"]
 INVERTED = ["itransformer", "itransformer_t5"]
@@ -26,7 +26,7 @@ def padding() -> Tensor:
     return torch.arange(LOOKBACK) >= torch.tensor([[0], [23]])
 
 
-@pytest.mark.filterwarnings("ignore:toa tends to:rearview.errors.RearviewWarning")
+@pytest.mark.filterwarnings("ignore:toa tends to:rearview.core.errors.RearviewWarning")
 @pytest.mark.parametrize(("name", "mechanism"), PAIRS)
 def test_these_pairs_work_and_own_up_to_every_layer(name: str, mechanism: str) -> None:
     model = small(name, attention=mechanism).train()

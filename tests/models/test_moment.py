@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from torch.testing import assert_close
 
 from rearview import models
+from rearview.core.errors import InputError, SettingsError
 from rearview.embed.positions import RelativeBias, buckets
-from rearview.errors import InputError, SettingsError
 from rearview.models import moment
 
 BATCH, CHANNELS, LOOKBACK, STEPS, PATCH = 2, 3, 55, 7, 5

@@ -12,7 +12,7 @@ from rearview.models import pairs
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.filterwarnings("ignore:toa tends to:rearview.errors.RearviewWarning"),
+    pytest.mark.filterwarnings("ignore:toa tends to:rearview.core.errors.RearviewWarning"),
 ]
 
 HOSTS = [name for name in models.names() if models.claims(name).attention]

@@ -7,8 +7,8 @@ from collections import Counter
 
 import pytest
 
-from rearview.bench import cost_tables, experiments
-from rearview.bench.cost_tables import COUNTED, CostComparison
+from rearview.bench.papers import catalogue, cost_tables
+from rearview.bench.papers.cost_tables import COUNTED, CostComparison
 
 TABLES = [
     # paper, table, its numbers, of which a count agrees, differs, can't be told to agree, is not made
@@ -58,8 +58,8 @@ def test_ours_are_the_networks_that_are_printed() -> None:
 
 
 def test_every_table_of_costs_is_one_that_counts() -> None:
-    tables = [one.name for one in experiments.every() if one.kinds.get("cost")]
-    assert tables == [one.name for one in experiments.every() if one.task == cost_tables.COST]
+    tables = [one.name for one in catalogue.every() if one.kinds.get("cost")]
+    assert tables == [one.name for one in catalogue.every() if one.task == cost_tables.COST]
     counted = {f"{paper}:{table}" for paper, table, *_ in TABLES}
     assert set(tables) == counted | {"mica:T15", "toa:T11"}
     cells = [cell for name in tables for cell in cost_tables.cells(*name.split(":"))]

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 import torch
 
-from rearview import models, shelf
-from rearview.errors import RearviewWarning, SettingsError
+from rearview import models
+from rearview.core import registry
+from rearview.core.errors import RearviewWarning, SettingsError
 from rearview.models.contract import Model, ModelClaims, Shape
 
 
@@ -142,10 +143,10 @@ def test_plug_ins_are_looked_up_once(monkeypatch: pytest.MonkeyPatch) -> None:
         return ()
 
     monkeypatch.setattr(importlib.metadata, "entry_points", entry_points)
-    shelf._installed.cache_clear()
+    registry._installed.cache_clear()
     for _ in range(3):
         models.create("patchtst", channels=3, lookback=7, steps=5, attention="softmax")
-    shelf._installed.cache_clear()
+    registry._installed.cache_clear()
     assert set(looks) >= {"rearview.attention", "rearview.models"}
     assert set(looks.values()) == {1}
 

@@ -9,7 +9,7 @@ from torch.testing import assert_close
 
 from rearview import attention, models
 from rearview.attention.contract import Site
-from rearview.errors import RearviewWarning, SettingsError
+from rearview.core.errors import RearviewWarning, SettingsError
 from rearview.models.stack import Block, BlockSettings, Stack, TokenBatchNorm, norm
 
 BATCH, GROUPS, TOKENS, WIDTH, HEADS, FEED_FORWARD = 5, 3, 7, 26, 13, 19

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import numpy as np
 
-from rearview.bench import results
-from rearview.bench.classification_row import ClassificationRow
-from rearview.bench.detection_row import DetectionRow
-from rearview.bench.row import Row
+from rearview.bench.rows import result_file
+from rearview.bench.rows.classification_row import ClassificationRow
+from rearview.bench.rows.detection_row import DetectionRow
+from rearview.bench.rows.row import Row
 
 MECHANISMS = {"softmax": {}, "rbca": {"alpha": 0.5, "bias": "power_law"}, "toa": {"kind": "relu", "sor": True}}
 DATASETS, HORIZONS, SEEDS = ("ETTh1", "ETTh2"), (96, 192, 336, 720), (0, 1, 2)
@@ -157,7 +157,7 @@ def write(folder: Path) -> tuple[Path, Path]:
     paths = folder / "study.csv", folder / "classified.csv"
     for path, rows in zip(paths, (study(), classified()), strict=True):
         for one in rows:
-            results.append(path, one)
+            result_file.append(path, one)
     return paths
 
 

@@ -123,11 +123,11 @@ def brightest(page: Opened, box: str) -> int:
 def test_a_table_that_goes_on_to_the_right_has_a_shadow_there(driver: Any, tmp_path: Path):
     import small_results
 
-    from rearview.jobs.results_page import read, summarise
-    from rearview.report import results
+    from rearview.commands.report import read, summarise
+    from rearview.report.results import results_page
 
     told = summarise(read([str(path) for path in small_results.write(tmp_path)]), "rearview report study.csv")
-    path = results.write(tmp_path / "results.html", told)
+    path = results_page.write(tmp_path / "results.html", told)
     narrow = Opened(driver, path, 420)
     assert (
         narrow.run("const box = document.querySelector('#short .scroll'); return box.scrollWidth - box.clientWidth") > 8
@@ -258,10 +258,10 @@ def test_dark_pages_draw_with_dark_colours(driver: Any, pages: dict[str, Path]):
 def test_cases_of_another_class_are_drawn_when_picked(driver: Any, tmp_path: Path, width: int):
     from small_classification import summary
 
-    from rearview.report import classification
+    from rearview.report.classify import classification_page
 
     told = summary()
-    page = Opened(driver, classification.write(tmp_path / "classes.html", told), width)
+    page = Opened(driver, classification_page.write(tmp_path / "classes.html", told), width)
     assert page.drawn("examples-plot", "channel 2") == pytest.approx(told.examples[0].values[1], rel=1e-5)
     page.select("label", "down")
     first = next(example for example in told.examples if example.label == "down")
@@ -277,11 +277,11 @@ def test_cases_of_another_class_are_drawn_when_picked(driver: Any, tmp_path: Pat
 def test_results_of_another_data_set_are_drawn_when_picked(driver: Any, tmp_path: Path, width: int):
     import small_results
 
-    from rearview.jobs.results_page import read, summarise
-    from rearview.report import results
+    from rearview.commands.report import read, summarise
+    from rearview.report.results import results_page
 
     told = summarise(read([str(path) for path in small_results.write(tmp_path)]), "rearview report study.csv")
-    page = Opened(driver, results.write(tmp_path / "results.html", told), width)
+    page = Opened(driver, results_page.write(tmp_path / "results.html", told), width)
     seen = "return [...document.querySelectorAll('.board')].filter((board) => !board.hidden).length"
     assert page.run(seen) == 4
     assert page.traces("cost-plot") == 1 + 6  # the front of those that none beats, then the candidates
@@ -318,9 +318,9 @@ def test_results_of_another_data_set_are_drawn_when_picked(driver: Any, tmp_path
 def test_a_long_leaderboard_is_opened_whole_and_outliers_stay_in_the_figure(driver: Any, tmp_path: Path, width: int):
     import small_results
 
-    from rearview.bench import results as store
-    from rearview.jobs.results_page import read, summarise
-    from rearview.report import results
+    from rearview.bench.rows import result_file as store
+    from rearview.commands.report import read, summarise
+    from rearview.report.results import results_page
 
     path = tmp_path / "many.csv"
     for place in range(40):
@@ -329,7 +329,7 @@ def test_a_long_leaderboard_is_opened_whole_and_outliers_stay_in_the_figure(driv
         settings = f'{{"width":{8 + place}}}'
         mse = 9.0 if place == 39 else 0.4 + place / 1000
         store.append(path, small_results.row(model=model, attention=attention, settings=settings, mse=mse))
-    page = Opened(driver, results.write(tmp_path / "many.html", summarise(read([str(path)]), "")), width)
+    page = Opened(driver, results_page.write(tmp_path / "many.html", summarise(read([str(path)]), "")), width)
     rows = "return [...document.querySelectorAll('tr[data-tag]')].filter((row) => !row.hidden).length"
     assert page.run(rows) == 20
     page.run("document.querySelector('.more').click()")
@@ -345,14 +345,14 @@ def test_a_long_leaderboard_is_opened_whole_and_outliers_stay_in_the_figure(driv
 def test_a_protocol_shows_the_measure_that_decides_under_it_until_one_is_picked(driver: Any, tmp_path: Path):
     import small_results
 
-    from rearview.bench import results as store
-    from rearview.jobs.results_page import read, summarise
-    from rearview.report import results
+    from rearview.bench.rows import result_file as store
+    from rearview.commands.report import read, summarise
+    from rearview.report.results import results_page
 
     for one in small_results.detected():
         store.append(tmp_path / "detected.csv", one)
     told = summarise(read([str(tmp_path / "detected.csv")]), "")
-    page = Opened(driver, results.write(tmp_path / "detected.html", told), 1280)
+    page = Opened(driver, results_page.write(tmp_path / "detected.html", told), 1280)
     shown = "return [document.getElementById('metric').value, "
     shown += "document.querySelector('.board:not([hidden]) tbody tr').cells[0].textContent]"
     assert page.run(shown) == ["auc_pr", "itransformer + toa"]

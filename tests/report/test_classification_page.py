@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from small_classification import LABELS, summary
 
-from rearview.errors import InputError
-from rearview.report import classification as page
+from rearview.core.errors import InputError
+from rearview.report.classify import classification_page as page
 from rearview.tasks.confusion import Confusion
 
 

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from detections import ODD, entity, summary
 
-from rearview.errors import InputError
+from rearview.core.errors import InputError
 from rearview.report import DetectionSummary
-from rearview.report.detection import MOST_ROWS, encode, render
+from rearview.report.detect.detection_page import MOST_ROWS, encode, render
 
 
 def data(page: DetectionSummary) -> dict:

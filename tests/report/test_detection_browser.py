@@ -12,8 +12,9 @@ from small_classification import summary as classification
 from test_synthetic_page import line
 from test_synthetic_page import summary as study
 
-from rearview.report import Summary, synthetic, write, write_detection
-from rearview.report.classification import write as write_classification
+from rearview.report import Summary, write, write_detection
+from rearview.report.classify.classification_page import write as write_classification
+from rearview.report.results import synthetic_page
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 DRIVER = shutil.which("chromedriver")
@@ -119,11 +120,13 @@ def test_lines_of_a_study_are_told_apart_in_every_view(driver: Any, tmp_path: Pa
     """A name keeps its look in all views, and views of other names don't begin with dashes."""
     arms = [line(f"arm {number}", 1.0, 2.0) for number in range(6)]
     views = (
-        synthetic.View("all", tuple(arms)),
-        synthetic.View("some", (line("new", 3.0, 4.0), arms[1])),
-        synthetic.View("others", tuple(line(f"other {number}", 1.0, 2.0) for number in range(3))),
+        synthetic_page.View("all", tuple(arms)),
+        synthetic_page.View("some", (line("new", 3.0, 4.0), arms[1])),
+        synthetic_page.View("others", tuple(line(f"other {number}", 1.0, 2.0) for number in range(3))),
     )
-    page = synthetic.write(tmp_path / "study.html", study(synthetic.Figure("Curve", "", "lines", views, "x", "y")))
+    page = synthetic_page.write(
+        tmp_path / "study.html", study(synthetic_page.Figure("Curve", "", "lines", views, "x", "y"))
+    )
     driver.get(page.as_uri())
     plot = "document.getElementById('figure-1-plot').data.map((one) => [one.name, one.line.color, one.line.dash])"
     looks = []

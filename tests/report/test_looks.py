@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 from test_browser import BROWSER, DRIVER, Opened, driver  # noqa: F401
 
-from rearview.errors import InputError
-from rearview.report import Summary, payload, write
-from rearview.report.looks import AgeCurve, Look, Names, WeightMap
-from rearview.report.page import render
+from rearview.core.errors import InputError
+from rearview.report import Summary, write
+from rearview.report.common import payload
+from rearview.report.common.attention_maps import AgeCurve, Look, Names, WeightMap
+from rearview.report.common.page import render
 
 ODD = ("<b>load</b>", "wind & sun", "a long name of a column that no axis has room for", "</script>")
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from rearview.report import Summary, write
-from rearview.report.page import render
+from rearview.report.common.page import render
 
 
 class Page(HTMLParser):

@@ -6,8 +6,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from rearview.errors import InputError
-from rearview.report import Prediction, Summary, payload
+from rearview.core.errors import InputError
+from rearview.report import Prediction, Summary
+from rearview.report.common import payload
 
 
 def _decoded(summary: Summary, budget: int = payload.BUDGET) -> dict:

@@ -10,12 +10,13 @@ import pytest
 import small_results
 from small_results import section
 
-from rearview.bench import results as store
-from rearview.errors import InputError
-from rearview.jobs.results_page import read, summarise
-from rearview.report import papers_tables, results, text, written
-from rearview.report.latex import tex
-from rearview.report.results import ResultsSummary
+from rearview.bench.rows import result_file as store
+from rearview.commands.report import read, summarise
+from rearview.core.errors import InputError
+from rearview.report.common import text
+from rearview.report.common.latex import tex
+from rearview.report.results import paper_tables, results_page, table_files
+from rearview.report.results.results_page import ResultsSummary
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +31,7 @@ def summary(files: tuple[Path, Path]) -> ResultsSummary:
 
 @pytest.fixture(scope="module")
 def page(summary: ResultsSummary) -> str:
-    return results.render(summary)
+    return results_page.render(summary)
 
 
 def test_the_page_has_every_section(page: str):
@@ -68,7 +69,7 @@ def test_what_failed_of_other_tasks_is_listed_beside_it_and_counted_nowhere(dete
     assert broken.boards == detected.boards
     assert broken.besides == detected.besides
     assert broken.data.failed == 1
-    told = section(results.render(broken), "failed")
+    told = section(results_page.render(broken), "failed")
     cells = [re.sub("<[^>]+>", "", cell) for cell in re.findall("<t[hd].*?</t[hd]>", told.partition("<tbody>")[2])]
     assert cells == ["itransformer + toa(kind=softmax)", "SMAP", text.ABSENT, "0", "clean", problem]
     assert "it was made before" not in told
@@ -87,7 +88,7 @@ def test_cells_that_were_not_run_are_listed(page: str):
 def test_runs_of_no_paper_leave_out_what_papers_ask(tmp_path: Path):
     path = tmp_path / "own.csv"
     store.append(path, small_results.row(dataset="Ours"))
-    page = results.render(summarise(read([str(path)]), ""))
+    page = results_page.render(summarise(read([str(path)]), ""))
     assert '<section id="missing" aria-labelledby="missing-title" hidden>' in page
     assert '<section id="papers" aria-labelledby="papers-title" hidden>' in page
 
@@ -114,7 +115,7 @@ def test_the_marks_of_a_leaderboard_are_explained(tmp_path: Path):
     trainings = [{"batch": batch, "epochs": epochs, "patience": 3} for batch, epochs in ((128, 100), (32, 10))]
     for training, mse in zip(trainings, (0.4, 0.5), strict=True):
         store.append(path, small_results.row(training=json.dumps(training), mse=mse))
-    told = section(results.render(summarise(read([str(path)]), "")), "leaderboards")
+    told = section(results_page.render(summarise(read([str(path)]), "")), "leaderboards")
     marked = re.search(r"patchtst \+ softmax, settings ([0-9a-f]{4})</abbr>", told)
     assert marked
     assert f"<li>patchtst + softmax, settings {marked[1]}: training epochs=100, training batch=128</li>" in told
@@ -126,7 +127,7 @@ def test_budgets_tell_what_was_searched(tmp_path: Path):
     path = tmp_path / "searched.csv"
     budget = json.dumps({"candidates": [{"alpha": 0.5}, {"alpha": 1.0}], "chosen_by": "validation loss"})
     store.append(path, small_results.row(attention="rbca", budget=budget))
-    told = section(results.render(summarise(read([str(path)]), "")), "leaderboards")
+    told = section(results_page.render(summarise(read([str(path)]), "")), "leaderboards")
     assert "<td>1 × 2 × 100</td>" in told
     assert "Budget: seeds × settings tried × epochs." in told
 
@@ -147,7 +148,7 @@ def test_every_comparison_stands_in_short(page: str, summary: ResultsSummary):
 def test_ours_and_printed_are_tallied_by_table(page: str, summary: ResultsSummary):
     told = section(page, "papers")
     mine = [one for one in summary.besides if (one.table, one.protocol) == ("rbca:T1", "clean")]
-    counts = [sum(one.verdict == verdict for one in mine) for verdict in papers_tables.VERDICTS]
+    counts = [sum(one.verdict == verdict for one in mine) for verdict in paper_tables.VERDICTS]
     short = sum(bool(one.shortfall) for one in mine)
     cells = "".join(f"<td>{count}</td>" for count in (len(mine), *counts, short))
     assert re.search(rf'rbca:T1</th><td class="words">clean</td>{cells}<td>\d+\.\d %</td>', told)
@@ -187,7 +188,9 @@ def test_mechanisms_with_fewer_seeds_are_ranked_and_told(tmp_path: Path):
     store.append(path, small_results.row(attention="toa", horizon=192))
     told = summarise(read([str(path)]), "")
     assert "their budgets differ (seeds 1 to 2)" in told.verdict
-    assert "Budgets differ (seeds 1 to 2), so ranks tell of budgets, too." in section(results.render(told), "ranks")
+    assert "Budgets differ (seeds 1 to 2), so ranks tell of budgets, too." in section(
+        results_page.render(told), "ranks"
+    )
 
 
 def test_a_smaller_budget_stands_beside_its_verdict(tmp_path: Path):
@@ -195,7 +198,7 @@ def test_a_smaller_budget_stands_beside_its_verdict(tmp_path: Path):
     for epochs in (100, 30):
         training = json.dumps({"batch": 128, "epochs": epochs, "patience": 100})
         store.append(path, small_results.row(training=training, epochs=epochs, mse=0.5, mae=0.5))
-    page = results.render(summarise(read([str(path)]), ""))
+    page = results_page.render(summarise(read([str(path)]), ""))
     told = section(page, "papers")
     assert '<td class="words">worse <small>(smaller budget)</small></td>' in told
     assert '<td class="words">worse</td>' in told
@@ -211,17 +214,17 @@ def test_times_of_runs_that_shared_a_device_are_marked(tmp_path: Path):
     for name, moment in moments.items():
         store.append(path, small_results.row(attention=name, created=f"2026-01-02T{moment}+00:00"))
     found = summarise(read([str(path)]), "")
-    page = results.render(found)
+    page = results_page.render(found)
     boards = section(page, "leaderboards")
     assert boards.count("<td>1 min 0 s\u00a0*</td><td>2.00 ms\u00a0*</td>") == 2
     assert boards.count("<td>1 min 0 s</td><td>2.00 ms</td>") == 1
     assert "* Other runs shared the device: the time includes waiting." in boards
     assert any(note.startswith("2 of 3 runs ran at the same time as others") for note in found.notes)
-    company = {entry["attention"]: entry["company"] for entry in json.loads(results.encode(found))["entries"]}
+    company = {entry["attention"]: entry["company"] for entry in json.loads(results_page.encode(found))["entries"]}
     assert company == {"softmax": True, "rbca": True, "toa": False}
     quiet = tmp_path / "quiet.csv"
     store.append(quiet, small_results.row())
-    assert "includes waiting" not in results.render(summarise(read([str(quiet)]), ""))
+    assert "includes waiting" not in results_page.render(summarise(read([str(quiet)]), ""))
 
 
 def test_what_was_left_out_or_mixed_is_told(summary: ResultsSummary, page: str):
@@ -243,7 +246,7 @@ def test_classification_stands_beside_its_paper(summary: ResultsSummary):
 
 
 def test_tables_are_written_as_markdown_and_latex(summary: ResultsSummary, tmp_path: Path):
-    markdown, latex = (path.read_text(encoding="utf-8") for path in written.write(tmp_path, summary))
+    markdown, latex = (path.read_text(encoding="utf-8") for path in table_files.write(tmp_path, summary))
     assert "| patchtst + toa (L=336) |" in markdown
     assert re.search(r"\*\*0\.\d{4}\*\* ±", markdown)
     assert re.search(r"<u>0\.\d{4}</u>", markdown)
@@ -262,13 +265,13 @@ def test_every_form_tells_the_habits_of_the_protocols_at_hand(summary: ResultsSu
     for found in (summary, detected):
         used = {(board.protocol, board.task.name) for board in found.boards}
         assert len(found.habits) == len(used) > 0
-        markdown, latex = written.markdown(found), written.latex(found)
+        markdown, latex = table_files.markdown(found), table_files.latex(found)
         for title, habits in found.habits:
             assert f"**{title}**\n\n- {habits[0]}\n" in f"{markdown}\n"
             assert f"\\textbf{{{tex(title)}}}\\par}}\n\\begin{{itemize}}" in latex
             assert all(f"- {habit}\n" in markdown and f"\\item {tex(habit)}\n" in latex for habit in habits)
         assert latex.count(r"\begin{itemize}") == latex.count(r"\end{itemize}") == len(used)
-    assert "point-adjusted" not in written.markdown(summary)  # a habit of detection, of which it has no rows
+    assert "point-adjusted" not in table_files.markdown(summary)  # a habit of detection, of which it has no rows
 
 
 def test_rows_without_a_finished_run_are_refused(tmp_path: Path):
@@ -284,7 +287,7 @@ def test_runs_that_diverged_are_told(tmp_path: Path):
         store.append(path, small_results.row(seed=seed, mse=mse))
     told = summarise(read([str(path)]), "")
     assert any("1 run came to an end without a finite number" in note for note in told.notes)
-    assert "<td>1 of 2 × 100</td>" in results.render(told)
+    assert "<td>1 of 2 × 100</td>" in results_page.render(told)
     assert "nothing else was run beside it" in told.verdict
 
 
@@ -297,7 +300,7 @@ def detected(tmp_path_factory: pytest.TempPathFactory) -> ResultsSummary:
 
 
 def test_the_point_adjusted_f1_is_called_so_and_stands_beside_what_guessing_gets(detected: ResultsSummary):
-    page = results.render(detected)
+    page = results_page.render(detected)
     told = section(page, "papers")
     assert re.search(r"SMAP <small>Adjusted F1</small></td><td>0\.6684</td><td>1</td><td>0\.9390</td><td>0\.668<", told)
     assert ">F1<" not in told
@@ -309,9 +312,9 @@ def test_the_point_adjusted_f1_is_called_so_and_stands_beside_what_guessing_gets
     assert heads[-1] == "Printed Adjusted F1"
     assert "<b>0.9390" not in board  # guesses lead nothing
     assert "0.8390" in board
-    payload = json.loads(results.encode(detected))
+    payload = json.loads(results_page.encode(detected))
     assert "adjusted_f1_by_chance" not in payload["entries"][0]["scores"]
-    for text_of in (written.markdown(detected), written.latex(detected)):
+    for text_of in (table_files.markdown(detected), table_files.latex(detected)):
         assert "Adjusted F1 by chance: the point-adjusted F1 of as many flags thrown at random." in text_of
         assert text_of.count("By chance") >= 2
         assert "0.9390" in text_of
@@ -325,7 +328,7 @@ def test_detection_is_ranked_by_the_measure_of_its_protocol_and_headings_name_it
     }
     clean, tslib = detected.boards
     assert [board.entries[0].attention for board in (clean, tslib)] == ["toa", "softmax"]
-    page = results.render(detected)
+    page = results_page.render(detected)
     for name in ("short", "ablations"):
         assert "Detection, clean, by AUC-PR: mechanisms in itransformer" in section(page, name)
         assert "Detection, published:tslib, by Adjusted F1: mechanisms in itransformer" in section(page, name)
@@ -336,7 +339,7 @@ def test_detection_is_ranked_by_the_measure_of_its_protocol_and_headings_name_it
         "Adjusted F1 by chance",
         "F1",
     ]
-    assert json.loads(results.encode(detected))["tasks"]["detection"]["decides"] == {
+    assert json.loads(results_page.encode(detected))["tasks"]["detection"]["decides"] == {
         "clean": "auc_pr", "published:tslib": "adjusted_f1"
     }  # fmt: skip
 
@@ -344,7 +347,7 @@ def test_detection_is_ranked_by_the_measure_of_its_protocol_and_headings_name_it
 def test_ranks_name_their_measure_in_every_form(page: str, summary: ResultsSummary):
     title = "Forecasting, clean, by MSE: mechanisms in patchtst"
     assert f"<h3>{title}</h3>" in section(page, "ranks")
-    markdown, latex = written.markdown(summary), written.latex(summary)
+    markdown, latex = table_files.markdown(summary), table_files.latex(summary)
     assert f"## Ranks, {title}" in markdown
     for text_of in (markdown, latex):
         assert f"{title}. Over 8 blocks: " in text_of
@@ -355,12 +358,12 @@ def test_protocols_are_compared_by_one_measure(detected: ResultsSummary):
     assert {(one.metric, tuple(one.scores)) for one in detected.sided} == {
         ("adjusted_f1", ("clean", "published:tslib"))
     }  # fmt: skip
-    told = section(results.render(detected), "protocols")
+    told = section(results_page.render(detected), "protocols")
     assert '<td class="words">Adjusted F1</td><td>0.6684</td><td>0.6684 <small>0.0 %</small></td>' in told
 
 
 def test_cells_of_other_tasks_that_were_not_run_are_listed_by_arm(detected: ResultsSummary, page: str):
-    told = section(results.render(detected), "missing")
+    told = section(results_page.render(detected), "missing")
     assert "<summary>toa:T5: 73 cells</summary>" in told
     assert "<li>itransformer + softmax; itransformer + toa(kind=relu): PSM, MSL, SMD, SWaT</li>" in told
     assert "toa:T7" not in told  # there are no rows of forecasting

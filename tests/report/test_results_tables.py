@@ -5,14 +5,16 @@ import re
 import numpy as np
 import pytest
 
-from rearview.bench import kinds, statistics
-from rearview.bench.boards import Score
-from rearview.bench.standings import Sided
-from rearview.report import lanes, text
-from rearview.report.critical import diagram
-from rearview.report.papers_tables import sides
-from rearview.report.results_tables import candidate
-from rearview.report.tables import Cell, Table, measured
+from rearview.bench.analysis import statistics
+from rearview.bench.analysis.leaderboard import Score
+from rearview.bench.analysis.standings import Sided
+from rearview.bench.rows import tasks
+from rearview.report.common import text
+from rearview.report.common.tables import Cell, Table, measured
+from rearview.report.results import lanes
+from rearview.report.results.critical_difference import diagram
+from rearview.report.results.paper_tables import sides
+from rearview.report.results.result_tables import candidate
 
 
 @pytest.mark.parametrize(
@@ -88,7 +90,7 @@ def test_the_diagram_draws_a_bar_for_every_clique():
 
 def test_a_score_of_zero_has_no_changes_beside_it():
     scores = {"clean": Score(0.0, None, 1), "published:tslib": Score(0.5, None, 1)}
-    one = Sided(kinds.DETECTION, "SMAP", None, "itransformer", "adjusted_f1", scores)
+    one = Sided(tasks.DETECTION, "SMAP", None, "itransformer", "adjusted_f1", scores)
     (row,) = sides([one]).rows
     assert [cell.text for cell in row[-2:]] == ["0", "0.5000"]
     assert not row[-1].beside

@@ -6,7 +6,8 @@ from dataclasses import replace
 import pytest
 
 from rearview.data.panel import Finding
-from rearview.report import Score, Summary, sections, text
+from rearview.report import Score, Summary
+from rearview.report.common import sections, text
 
 
 @pytest.mark.parametrize(

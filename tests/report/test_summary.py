@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from rearview.errors import InputError
+from rearview.core.errors import InputError
 from rearview.report import Forecast, Prediction, Summary
 
 

@@ -6,9 +6,9 @@ import re
 import numpy as np
 import pytest
 
-from rearview.errors import InputError
-from rearview.report import synthetic as page
-from rearview.report.tables import Cell, Table
+from rearview.core.errors import InputError
+from rearview.report.common.tables import Cell, Table
+from rearview.report.results import synthetic_page as page
 
 
 def line(name, *values):

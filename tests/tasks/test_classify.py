@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from rearview import train
-from rearview.data.padded import Batch
+from rearview.data.cases.padding import Batch
 from rearview.tasks.classify import Classify
 
 

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from rearview.data.window import Batch
-from rearview.errors import SettingsError
+from rearview.core.errors import SettingsError
+from rearview.data.windows import Batch
 from rearview.tasks.forecast import Forecast
 
 BATCH, CHANNELS, TARGETS, AHEAD, PAST = 3, 5, 2, 7, 11

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rearview.errors import SettingsError
+from rearview.core.errors import SettingsError
 from rearview.tasks import losses
 from rearview.tasks.forecast import Forecast
 

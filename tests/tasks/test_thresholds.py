@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from rearview.errors import InputError
+from rearview.core.errors import InputError
 from rearview.tasks import thresholds
 
 

@@ -7,7 +7,7 @@ import sys
 import torch
 
 from rearview import models, train
-from rearview.data.window import Batch
+from rearview.data.windows import Batch
 from rearview.tasks.forecast import Forecast
 from rearview.train import parallel
 

@@ -10,7 +10,7 @@ from torch import nn
 from toys import INPUTS, TRAIN, VALIDATION, Squares, Table, network, same_weights, without_seconds
 
 from rearview import train
-from rearview.errors import InputError, RearviewWarning, SettingsError
+from rearview.core.errors import InputError, RearviewWarning, SettingsError
 from rearview.train import checkpoint, state
 
 SETTINGS = {

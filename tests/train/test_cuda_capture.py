@@ -131,7 +131,7 @@ def host(name: str, attention: dict[str, object], dropout: float = 0.0) -> nn.Mo
     )
 
 
-@pytest.mark.filterwarnings("ignore:toa tends to:rearview.errors.RearviewWarning")
+@pytest.mark.filterwarnings("ignore:toa tends to:rearview.core.errors.RearviewWarning")
 @pytest.mark.parametrize(
     ("name", "attention"),
     [
@@ -186,7 +186,7 @@ class Same(Pairs):
         return super().batch(torch.arange(len(index), device=index.device))
 
 
-@pytest.mark.filterwarnings("ignore:toa tends to:rearview.errors.RearviewWarning")
+@pytest.mark.filterwarnings("ignore:toa tends to:rearview.core.errors.RearviewWarning")
 def test_what_is_dropped_and_regularised_differs_between_replays() -> None:
     fixed = losses_of_single_updates(host("itransformer", {"name": "softmax"}), task=Errors(), source=Same())
     assert max(fixed) == pytest.approx(min(fixed), rel=1e-5)
@@ -207,7 +207,7 @@ def test_dropout_leaves_the_mean_loss_alike() -> None:
     assert means[0] == pytest.approx(means[1], rel=0.03)
 
 
-@pytest.mark.filterwarnings("ignore:toa tends to:rearview.errors.RearviewWarning")
+@pytest.mark.filterwarnings("ignore:toa tends to:rearview.core.errors.RearviewWarning")
 @pytest.mark.parametrize("kind", ["softmax", "relu", "gated"])
 def test_regularised_operators_leave_the_mean_loss_alike(kind: str) -> None:
     """Without what is drawn, the mean loss of these operators is 2 to 4 % higher."""

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from toys import OUTPUTS, TRAIN, VALIDATION, WINDOWS, Cells, Squares, Table, network, same_weights, without_seconds
 
 from rearview import train
-from rearview.errors import InputError, SettingsError
+from rearview.core.errors import InputError, SettingsError
 from rearview.train.loop import epoch_order
 
 SILENT = train.Silent()

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from toys import TRAIN, VALIDATION, Squares, Table, network, same_weights
 
 from rearview import models, train
-from rearview.errors import SettingsError
+from rearview.core.errors import SettingsError
 from rearview.models.stack import Feeding, TokenBatchNorm
 from rearview.train import microbatch, optimise
 from rearview.train.step import Step
@@ -75,7 +75,7 @@ def test_parts_of_a_batch_have_the_gradients_of_the_whole(name: str, given: dict
     assert step.pool.mean() == pytest.approx(whole_step.pool.mean(), rel=1e-12)
 
 
-@pytest.mark.filterwarnings("ignore:toa tends to:rearview.errors.RearviewWarning")
+@pytest.mark.filterwarnings("ignore:toa tends to:rearview.core.errors.RearviewWarning")
 @pytest.mark.parametrize(
     "attention",
     [

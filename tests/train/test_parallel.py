@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from rearview.errors import SettingsError
+from rearview.core.errors import SettingsError
 from rearview.train import parallel
 
 SCRIPT = Path(__file__).with_name("shared_run.py")

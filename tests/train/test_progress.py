@@ -6,7 +6,7 @@ import pytest
 from toys import TRAIN, VALIDATION, Squares, Table, network
 
 from rearview import train
-from rearview.errors import SettingsError
+from rearview.core.errors import SettingsError
 
 
 class Terminal(io.StringIO):

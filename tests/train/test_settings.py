@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from rearview.errors import SettingsError
+from rearview.core.errors import SettingsError
 from rearview.train import Settings
 
 

@@ -11,8 +11,16 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from rearview.errors import SettingsError
-from rearview.shelf import Setting, Shelf, explained, refuse_unfinished, settings_from, settings_table, split_spec
+from rearview.core.errors import SettingsError
+from rearview.core.registry import (
+    Setting,
+    Shelf,
+    explained,
+    refuse_unfinished,
+    settings_from,
+    settings_table,
+    split_spec,
+)
 
 if TYPE_CHECKING:
     from rearview.attention.contract import Attention as Attention

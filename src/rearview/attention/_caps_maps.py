@@ -6,7 +6,7 @@ from dataclasses import replace
 from torch import nn
 
 from rearview.attention.contract import Projected, Site
-from rearview.errors import SettingsError
+from rearview.core.errors import SettingsError
 
 SPREAD = 0.02
 

@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from rearview.errors import SettingsError
+from rearview.core.errors import SettingsError
 
 Edges = Int[Tensor, "2 edge"]
 

@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from rearview.errors import SettingsError
+from rearview.core.errors import SettingsError
 
 ROLLING = 12
 INSTANTANEOUS = 3

@@ -24,7 +24,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from rearview.attention.contract import Heads, Site
-from rearview.errors import SettingsError
+from rearview.core.errors import SettingsError
 
 Layout = Literal["fixed", "learned", "released"]
 BASE = 10000.0

@@ -70,7 +70,7 @@ from rearview.attention._precision import full_precision
 from rearview.attention._recompute import again
 from rearview.attention._rotary import Layout, Rotary, frequencies
 from rearview.attention.contract import Carry, Claims, Given, Heads, Site, Tokens, Weights, additive, causal_bias
-from rearview.errors import SettingsError
+from rearview.core.errors import SettingsError
 
 NORMALISERS = ("linear", "softmax")
 ROTATIONS = ("fixed", "learned", "released", "none")

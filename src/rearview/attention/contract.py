@@ -26,7 +26,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from rearview.errors import SettingsError
+from rearview.core.errors import SettingsError
 
 Tokens = Float[Tensor, "batch group token width"]
 Heads = Float[Tensor, "batch group head token head_width"]

@@ -36,8 +36,8 @@ from rearview.attention.contract import (
     gated,
 )
 from rearview.attention.softmax import fused, joined
+from rearview.core.errors import SettingsError
 from rearview.embed.dropout import dropout
-from rearview.errors import SettingsError
 
 EPS = 1e-5
 VECTOR_SCALE = 0.1

@@ -33,8 +33,8 @@ from torch.nn import functional
 
 from rearview.attention._rectify import rectified, shown
 from rearview.attention.contract import Carry, Claims, Given, Heads, Projected, Site, Tokens
+from rearview.core.errors import SettingsError
 from rearview.embed.dropout import dropout
-from rearview.errors import SettingsError
 
 FACTOR_SCALE = 0.02
 GATE, SCALE, READOUT = range(3)

@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from rearview.attention.contract import Carry, Claims, Given, Heads, Projected, Site
-from rearview.errors import SettingsError
+from rearview.core.errors import SettingsError
 
 CHUNK = 64
 

@@ -19,7 +19,7 @@ from rearview.attention._caps_maps import Bare, need_one_time_axis
 from rearview.attention._rotary import Layout, Rotary
 from rearview.attention.contract import Carry, Claims, Given, Heads, Site
 from rearview.attention.linear import chunked
-from rearview.errors import SettingsError
+from rearview.core.errors import SettingsError
 
 ROTATIONS = ("fixed", "learned", "released")
 

@@ -50,7 +50,7 @@ from rearview.attention._mica_memory import EPS, Queries, Values, excluded, incl
 from rearview.attention._precision import full_precision
 from rearview.attention.contract import Attention, Carry, Claims, Given, Heads, Mask, Projected, Site, Tokens
 from rearview.attention.linear import features
-from rearview.errors import SettingsError
+from rearview.core.errors import SettingsError
 
 OF_THE_STACK = ("shared", "channelwise")
 PER_CHANNEL = ("channelwise", "layerwise_channelwise")

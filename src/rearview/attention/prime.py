@@ -35,7 +35,7 @@ from rearview.attention import _prime_mixing as mixing
 from rearview.attention._graph import edge_list, spread
 from rearview.attention._lent_bias import lent_bias
 from rearview.attention.contract import Carry, Claims, Given, Heads, Projected, Site, additive, causal_bias, gated
-from rearview.errors import SettingsError
+from rearview.core.errors import SettingsError
 
 Features = Literal["full", "lead_lag", "instantaneous", "random"]
 

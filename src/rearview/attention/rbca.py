@@ -50,7 +50,7 @@ from rearview.attention._fused_bias import attend, by_age, hide, toeplitz
 from rearview.attention._rbca_bias import BIASES, STUDY, Number, Rate, Window, butterworth, reach, spread
 from rearview.attention.contract import Carry, Claims, Given, Heads, Projected, Site
 from rearview.attention.softmax import joined
-from rearview.errors import SettingsError, did_you_mean
+from rearview.core.errors import SettingsError, did_you_mean
 
 Bias = Literal["power_law", "similarity_power_law", "exponential", "butterworth", "step", "causal"]
 _KNOWN = (*BIASES, "butterworth", "causal")

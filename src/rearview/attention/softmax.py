@@ -20,8 +20,8 @@ from torch import Tensor
 from rearview.attention._fused import attend, by_row
 from rearview.attention._rotary import Rotary
 from rearview.attention.contract import Carry, Claims, Given, Heads, Projected, Site, additive, causal_bias, gated
+from rearview.core.errors import SettingsError
 from rearview.embed.dropout import dropout
-from rearview.errors import SettingsError
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,8 +50,8 @@ from rearview.attention._lent_bias import lent_bias
 from rearview.attention._rectify import ScoreNorm, by_kernel, rectified, shown
 from rearview.attention.contract import Carry, Claims, Given, Heads, Projected, Site, additive, gated
 from rearview.attention.softmax import fused, joined
+from rearview.core.errors import SettingsError
 from rearview.embed.dropout import dropout
-from rearview.errors import SettingsError
 
 Kind = Literal["gated", "relu", "softmax"]
 Share = Literal["call", "matrix"]

@@ -12,28 +12,28 @@ Rows are read without torch; running imports it, and so does a table, to tell se
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rearview.bench.classification import classify as classify
-    from rearview.bench.classification_row import ClassificationRow as ClassificationRow
-    from rearview.bench.detection import detect as detect
-    from rearview.bench.detection_row import DetectionRow as DetectionRow
-    from rearview.bench.results import append as append
-    from rearview.bench.results import find as find
-    from rearview.bench.results import read as read
-    from rearview.bench.row import Row as Row
-    from rearview.bench.runner import run as run
-    from rearview.bench.tables import table as table
+    from rearview.bench.rows.classification_row import ClassificationRow as ClassificationRow
+    from rearview.bench.rows.detection_row import DetectionRow as DetectionRow
+    from rearview.bench.rows.result_file import append as append
+    from rearview.bench.rows.result_file import find as find
+    from rearview.bench.rows.result_file import read as read
+    from rearview.bench.rows.row import Row as Row
+    from rearview.bench.rows.text_table import table as table
+    from rearview.bench.runs.classification import classify as classify
+    from rearview.bench.runs.detection import detect as detect
+    from rearview.bench.runs.forecasting import run as run
 
 _HOMES = {
-    "ClassificationRow": "classification_row",
-    "DetectionRow": "detection_row",
-    "Row": "row",
-    "append": "results",
-    "classify": "classification",
-    "detect": "detection",
-    "find": "results",
-    "read": "results",
-    "run": "runner",
-    "table": "tables",
+    "ClassificationRow": "rows.classification_row",
+    "DetectionRow": "rows.detection_row",
+    "Row": "rows.row",
+    "append": "rows.result_file",
+    "classify": "runs.classification",
+    "detect": "runs.detection",
+    "find": "rows.result_file",
+    "read": "rows.result_file",
+    "run": "runs.forecasting",
+    "table": "rows.text_table",
 }
 
 

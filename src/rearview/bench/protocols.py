@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from rearview.errors import SettingsError, did_you_mean
+from rearview.core.errors import SettingsError, did_you_mean
 
 Scale = Literal["standardised", "original"]
 FORECASTING, CLASSIFICATION, DETECTION = "forecasting", "classification", "detection"

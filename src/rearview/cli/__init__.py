@@ -9,11 +9,11 @@ from pathlib import Path
 
 import cyclopts
 
-from rearview.cli import bench, classify, detect, forecast, report, shelves
+from rearview.cli import bench, catalogue, classify, detect, forecast, report
 from rearview.cli.parse import app, called
-from rearview.errors import RearviewError, UsageError, heard
+from rearview.core.errors import RearviewError, UsageError, heard
 
-__all__ = ["app", "bench", "classify", "detect", "forecast", "main", "report", "run", "shelves"]
+__all__ = ["app", "bench", "catalogue", "classify", "detect", "forecast", "main", "report", "run"]
 
 
 def _as_line(sentence: str) -> None:
@@ -51,7 +51,7 @@ def run() -> None:
 
 def _benchmark_sets(words: Sequence[str]) -> str:
     """What to say of benchmark sets that are named in place of files; nothing where none is."""
-    from rearview.jobs.benchmark_sets import about
+    from rearview.commands.benchmark_sets import about
 
     return "".join(f" {told}" for word in words if not Path(word).exists() and (told := about(word)))
 

@@ -8,7 +8,7 @@ from cyclopts import Parameter
 
 from rearview.cli import parse
 from rearview.cli.parse import app, choices, mechanisms, pairs, part, whole_numbers, words
-from rearview.errors import UsageError
+from rearview.core.errors import UsageError
 
 Horizons = Annotated[str, Parameter(name=["--horizon", "--pred-len", "--h"])]
 Lookbacks = Annotated[str, Parameter(name=["--lookback", "--seq-len", "--input-size"])]
@@ -78,7 +78,7 @@ def bench(
             --try may then have ranges, such as dropout=0..0.5, learning_rate=1e-5..1e-3:log on the logarithmic scale,
             depth=1..4 (of a setting that counts: whole numbers), or with a step, width=64..256:32.
     """
-    from rearview.jobs.grid import grid_command
+    from rearview.commands.bench import grid_command
 
     _check_counts(seeds, seconds)
     if tune is not None and tune < 1:
@@ -168,8 +168,8 @@ def reproduce(
         out: Folder for a synthetic study's rows, curves, figures and page.
     """
     from rearview.bench.synthetic import NAMES
-    from rearview.jobs.chosen import Chosen
-    from rearview.jobs.reproduce import reproduce_command
+    from rearview.commands.reproduce.command import reproduce_command
+    from rearview.commands.reproduce.table_filter import Chosen
 
     _check_counts(seeds, seconds)
     if paper in NAMES:
@@ -178,7 +178,7 @@ def reproduce(
         given = [flag for flag, value in {**unused, **others}.items() if value]
         if given:
             raise UsageError(f"{paper} is a synthetic study and takes no {' or '.join(given)}.")
-        from rearview.jobs.synthetic import synthetic_command
+        from rearview.commands.reproduce.synthetic import synthetic_command
 
         return synthetic_command(
             paper,

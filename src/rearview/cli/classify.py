@@ -52,9 +52,9 @@ def classify(
         setting: Settings of the network, such as width=64,depth=2.
         training: Settings of the training, such as epochs=30,batch=16. See `rearview describe training`.
     """
-    from rearview.jobs.classify import Job
-    from rearview.jobs.classify_console import classify_command
-    from rearview.jobs.folders import named_after
+    from rearview.commands.classify.console import classify_command
+    from rearview.commands.classify.job import Job
+    from rearview.commands.output_folder import named_after
 
     request = {
         "model": model,

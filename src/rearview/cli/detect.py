@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 from rearview.cli.parse import again, app, mechanism, missing_marks, pairs, words
-from rearview.errors import UsageError
+from rearview.core.errors import UsageError
 
 
 @app.command
@@ -64,9 +64,9 @@ def detect(
         setting: Settings of the network, such as width=64,depth=2.
         training: Settings of the training, such as epochs=5. See `rearview describe training`.
     """
-    from rearview.jobs.detect_files import detect_command
-    from rearview.jobs.detect_rows import Job
-    from rearview.jobs.folders import named_after
+    from rearview.commands.detect.files import detect_command
+    from rearview.commands.detect.rows import Job
+    from rearview.commands.output_folder import named_after
 
     saved = Path(model) if model and (Path(model).is_dir() or len(Path(model).parts) > 1) else None
     request = {

@@ -103,9 +103,9 @@ def forecast(
         "sentinels": missing_marks(sentinels),
     }
     _check_readable(file)
-    from rearview.jobs.console import forecast_command
-    from rearview.jobs.folders import named_after
-    from rearview.jobs.forecast import Job
+    from rearview.commands.forecast.console import forecast_command
+    from rearview.commands.forecast.job import Job
+    from rearview.commands.output_folder import named_after
 
     job = Job(
         file=file,
@@ -147,7 +147,7 @@ def predict(
     """
     if model.is_dir():
         _check_readable(file)
-    from rearview.jobs.console import predict_command
+    from rearview.commands.forecast.console import predict_command
 
     return predict_command(model, file, future, numbers(level, "--level"), out, device)
 
@@ -161,13 +161,13 @@ def demo(*, out: Path = Path("demo"), horizon: Horizon = 48, seed: int = 0) -> i
         horizon: Hours to forecast.
         seed: Fixes the data and every random draw.
     """
-    from rearview.jobs.console import demo_command
+    from rearview.commands.forecast.console import demo_command
 
     return demo_command(out, horizon, seed, again())
 
 
 def _check_readable(file: str) -> None:
     """Refuse what is no table before torch is imported, which takes a while."""
-    from rearview.data.read import column_names
+    from rearview.data.io.files import column_names
 
     column_names(file)

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from cyclopts import App, Parameter
 
 from rearview import __version__
-from rearview.errors import SettingsError, UsageError
+from rearview.core.errors import SettingsError, UsageError
 
 
 def _shown(default: object) -> str | None:
@@ -100,7 +100,7 @@ def choices(text: str, flag: str) -> dict[str, Any]:
 
 def _range(text: str, flag: str) -> Any:
     """1e-5..1e-3:log or 64..256:32 as a range; None for what has no dots between two ends."""
-    from rearview.bench.tuning import Range
+    from rearview.bench.runs.tuning import Range
 
     ends, colon, manner = text.partition(":")
     low, dots, high = ends.partition("..")

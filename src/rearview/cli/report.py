@@ -15,6 +15,6 @@ def report(results: list[str], /, *, out: Path = Path("report")) -> int:
         results: CSV files of rows, or patterns of their names.
         out: Folder for report.html, tables.md and tables.tex.
     """
-    from rearview.jobs.results_page import report_command
+    from rearview.commands.report import report_command
 
     return report_command(results, out, again())

@@ -3,13 +3,13 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rearview.data.loading import load as load
+    from rearview.data.build_panel import load as load
     from rearview.data.panel import Finding as Finding
     from rearview.data.panel import Layout as Layout
     from rearview.data.panel import Panel as Panel
     from rearview.data.step import Step as Step
 
-_HOMES = {"load": "loading", "Finding": "panel", "Layout": "panel", "Panel": "panel", "Step": "step"}
+_HOMES = {"load": "build_panel", "Finding": "panel", "Layout": "panel", "Panel": "panel", "Step": "step"}
 
 
 def __getattr__(name: str) -> Any:

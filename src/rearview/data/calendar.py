@@ -12,8 +12,8 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
+from rearview.core.errors import SettingsError
 from rearview.data.step import Step
-from rearview.errors import SettingsError
 
 Whole = NDArray[np.int64]
 

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from rearview.data.io.table import listing
 from rearview.data.panel import Finding, Panel
-from rearview.data.table import listing
-from rearview.data.window import Windows, windows
+from rearview.data.windows import Windows, windows
 
 SHARE = 0.1
 WINDOWS = 40

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rearview.errors import SettingsError, did_you_mean
+from rearview.core.errors import SettingsError, did_you_mean
 
 Stamps = NDArray[Any]
 """datetime64[us], or int64 where time is integer."""

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
-from rearview.errors import SettingsError
+from rearview.core.errors import SettingsError
 
 LEVELS = 256
 

@@ -18,9 +18,9 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.nn import functional
 
+from rearview.core.errors import SettingsError
 from rearview.embed.dropout import channel_dropout
 from rearview.embed.tokenise import built_for
-from rearview.errors import SettingsError
 
 SPREAD = 0.02
 STILL = 1e-6

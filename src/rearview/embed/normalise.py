@@ -18,7 +18,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from rearview.errors import SettingsError
+from rearview.core.errors import SettingsError
 
 Kind = Literal["revin", "last", "none"]
 Inverse = Callable[[Tensor], Tensor]

@@ -14,7 +14,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.nn import functional
 
-from rearview.errors import SettingsError
+from rearview.core.errors import SettingsError
 
 
 class Patches(nn.Module):

@@ -13,9 +13,9 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from rearview.attention import Spec
-from rearview.errors import SettingsError
+from rearview.core.errors import SettingsError
+from rearview.core.registry import Setting, Shelf, explained, refuse_unfinished, settings_from, settings_table
 from rearview.models import adapters as _adapters
-from rearview.shelf import Setting, Shelf, explained, refuse_unfinished, settings_from, settings_table
 
 if TYPE_CHECKING:
     from rearview.models.contract import Asks as Asks

@@ -15,8 +15,8 @@ from torch import Tensor, nn
 from rearview import attention
 from rearview.attention._fused import attend
 from rearview.attention.contract import Attention, Mask, Site, Tokens, Weights
+from rearview.core.errors import SettingsError
 from rearview.embed import Dropout
-from rearview.errors import SettingsError
 from rearview.models._joining import joined
 from rearview.models.stack import Block, BlockSettings, mechanisms, norm
 

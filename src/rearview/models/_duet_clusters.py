@@ -32,7 +32,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from rearview.attention._precision import full_precision
-from rearview.errors import SettingsError
+from rearview.core.errors import SettingsError
 from rearview.models.contract import Past
 from rearview.models.dlinear import Average, ChannelLinear
 

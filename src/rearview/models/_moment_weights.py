@@ -24,7 +24,7 @@ import torch
 from torch import Tensor, nn
 
 from rearview.attention.contract import Projected
-from rearview.errors import InputError, SettingsError
+from rearview.core.errors import InputError, SettingsError
 from rearview.models._patched import Patched
 from rearview.models.stack import Block, Gated
 

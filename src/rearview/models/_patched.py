@@ -6,8 +6,8 @@ from typing import ClassVar, Literal
 from torch import nn
 
 from rearview.attention.contract import Mask, Site, Tokens
+from rearview.core.errors import RearviewWarning
 from rearview.embed import Dropout, Learned, Normalise, Patches, Sinusoidal
-from rearview.errors import RearviewWarning
 from rearview.models._tokens import channel_groups, patch_tokens
 from rearview.models.contract import Axes, Marks, ModelClaims, Past, Real, Shape, Steps, refuse_marks
 from rearview.models.encoder import Encoder

@@ -28,9 +28,9 @@ from torch import nn
 from rearview.attention import Spec
 from rearview.attention._caps_maps import SPREAD, start
 from rearview.attention.contract import Projected, Site, Tokens
+from rearview.core.errors import SettingsError
 from rearview.embed import Dual, Normalise
 from rearview.embed.normalise import Kind
-from rearview.errors import SettingsError
 from rearview.models._tokens import channel_groups, step_tokens
 from rearview.models.contract import Axes, Marks, ModelClaims, Past, Real, Shape, Steps
 from rearview.models.encoder import Read, Stacked

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 
 from rearview.attention import Spec
 from rearview.attention.contract import Weights
-from rearview.errors import SettingsError
+from rearview.core.errors import SettingsError
 
 Past = Float[Tensor, "batch channel time"]
 Steps = Float[Tensor, "batch target steps"]

@@ -28,9 +28,9 @@ from torch import Tensor, nn
 from rearview import attention as shelf
 from rearview.attention import Spec
 from rearview.attention.contract import Attention, Mask, Site, Tokens, Weights
+from rearview.core.errors import SettingsError
 from rearview.embed import Normalise, Patches, Sinusoidal
 from rearview.embed.normalise import Kind
-from rearview.errors import SettingsError
 from rearview.models._tokens import channel_groups, merged_tokens, patch_tokens, segment_tokens
 from rearview.models._two_stage import Looking, Merge, TwoStage
 from rearview.models.contract import Axes, Logits, Marks, ModelClaims, Past, Real, Shape, Steps, refuse_marks

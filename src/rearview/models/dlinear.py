@@ -11,9 +11,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from rearview.core.errors import SettingsError
 from rearview.embed import Normalise
 from rearview.embed.normalise import Kind
-from rearview.errors import SettingsError
 from rearview.models.contract import Marks, Model, ModelClaims, Past, Real, Shape, Steps, refuse_marks
 
 

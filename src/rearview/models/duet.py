@@ -25,9 +25,9 @@ from torch import Tensor, nn
 
 from rearview.attention import Spec, split
 from rearview.attention.contract import Site, Tokens
+from rearview.core.errors import SettingsError
 from rearview.embed import Dropout, Normalise
 from rearview.embed.normalise import Kind
-from rearview.errors import SettingsError
 from rearview.models._duet_clusters import ChannelGate, Experts, Router
 from rearview.models._tokens import channel_tokens
 from rearview.models.contract import Axes, Marks, ModelClaims, Past, Real, Shape, Steps, Token, refuse_marks

@@ -23,8 +23,8 @@ from rearview.attention import Spec, split
 from rearview.attention._graph import edge_list, random_pairs
 from rearview.attention.contract import Tokens
 from rearview.attention.prime import Features
+from rearview.core.errors import SettingsError
 from rearview.embed.normalise import Kind
-from rearview.errors import SettingsError
 from rearview.models._inverted import Inverted
 from rearview.models.contract import Shape
 from rearview.models.stack import Activation, Bias, Block, BlockSettings, Stack

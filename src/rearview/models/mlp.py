@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 from torch import nn
 
+from rearview.core.errors import SettingsError
 from rearview.embed import Dropout
 from rearview.embed.normalise import Kind
-from rearview.errors import SettingsError
 from rearview.models._mixed import Mixed
 from rearview.models.contract import ModelClaims, Past, Shape, refuse_marks
 

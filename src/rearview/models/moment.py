@@ -34,9 +34,9 @@ from torch import Tensor, nn
 
 from rearview.attention import Spec
 from rearview.attention.contract import Tokens
+from rearview.core.errors import SettingsError
 from rearview.embed import Normalise, Patches, RelativeBias
 from rearview.embed.normalise import Kind
-from rearview.errors import SettingsError
 from rearview.models._moment_weights import load_published as load_published
 from rearview.models._patched import Patched
 from rearview.models._t5 import t5_stack

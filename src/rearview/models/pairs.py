@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from rearview import attention as mechanisms
 from rearview import models
-from rearview.errors import RearviewWarning, SettingsError
+from rearview.core.errors import RearviewWarning, SettingsError
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,8 +16,8 @@ from torch import Tensor, nn
 from rearview import attention
 from rearview.attention._watched import watched
 from rearview.attention.contract import Attention, Carry, Mask, Site, Tokens, Weights
+from rearview.core.errors import RearviewWarning, SettingsError
 from rearview.embed import Dropout
-from rearview.errors import RearviewWarning, SettingsError
 from rearview.models._joining import joined, normalised, widened
 from rearview.models._parts import in_parts
 

@@ -28,9 +28,9 @@ from torch.nn import functional
 
 from rearview.attention import Spec, split
 from rearview.attention.contract import Mask, Site, Tokens
+from rearview.core.errors import SettingsError
 from rearview.embed import Normalise, Patches
 from rearview.embed.normalise import Kind
-from rearview.errors import SettingsError
 from rearview.models._tokens import patch_tokens
 from rearview.models.contract import Axes, Logits, Marks, ModelClaims, Past, Real, Shape, Steps, Token, refuse_marks
 from rearview.models.encoder import Encoder

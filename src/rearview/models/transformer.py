@@ -27,10 +27,10 @@ from torch.nn import functional
 
 from rearview.attention import Spec, split
 from rearview.attention.contract import Mask, Site, Tokens, Weights
+from rearview.core.errors import SettingsError
 from rearview.embed import Dropout, Normalise, Points, Sinusoidal
 from rearview.embed.normalise import Kind
 from rearview.embed.tokenise import built_for
-from rearview.errors import SettingsError
 from rearview.models._decoder import Decoder
 from rearview.models._tokens import step_tokens
 from rearview.models.contract import Axes, Logits, Marks, ModelClaims, Past, Real, Shape, Steps, Token

@@ -1,9 +1,7 @@
 """One page about a finished run: `write` puts all that a `Summary` holds into one HTML file that needs nothing else."""
 
-from rearview.report.detection import DetectionSummary, EntityView, SegmentView
-from rearview.report.detection import write as write_detection
-from rearview.report.page import write
-from rearview.report.summary import (
+from rearview.report.common.page import write
+from rearview.report.common.summary import (
     Curve,
     DataFacts,
     Forecast,
@@ -14,6 +12,8 @@ from rearview.report.summary import (
     Summary,
     Window,
 )
+from rearview.report.detect.detection_page import DetectionSummary, EntityView, SegmentView
+from rearview.report.detect.detection_page import write as write_detection
 
 __all__ = [
     "Curve",

@@ -15,7 +15,7 @@ from torch.nn import functional
 from rearview.tasks.penalty import penalised
 
 if TYPE_CHECKING:
-    from rearview.data.padded import Batch
+    from rearview.data.cases.padding import Batch
 
 TIE_BREAK = 1e-4
 """Weight of the cross-entropy between epochs with equally many errors; below the share of one case in thousands."""

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from rearview.tasks.penalty import penalised
 
 if TYPE_CHECKING:
-    from rearview.data.window import Batch
+    from rearview.data.windows import Batch
 
 Mode = Literal["reconstruct", "forecast"]
 

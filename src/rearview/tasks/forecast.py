@@ -13,12 +13,12 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
-from rearview.errors import SettingsError
+from rearview.core.errors import SettingsError
 from rearview.tasks import losses
 from rearview.tasks.penalty import penalised
 
 if TYPE_CHECKING:
-    from rearview.data.window import Batch
+    from rearview.data.windows import Batch
 
 
 class Forecast:

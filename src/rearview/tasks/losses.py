@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from rearview.errors import SettingsError, did_you_mean
-from rearview.shelf import settings_from, split_spec
+from rearview.core.errors import SettingsError, did_you_mean
+from rearview.core.registry import settings_from, split_spec
 
 Spec = str | Mapping[str, Any]
 """A loss by its name, or a mapping with its name and settings: {"name": "fredf", "time_share": 0.3}."""

@@ -10,8 +10,8 @@ from numbers import Integral
 from typing import Any, Self
 
 from rearview import models
+from rearview.core.model_folder import inside
 from rearview.data.panel import Panel
-from rearview.folder import inside
 
 LONGEST_LOOKBACK = 1024
 SHORTEST_USEFUL = 16

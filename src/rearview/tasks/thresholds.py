@@ -19,7 +19,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from rearview.errors import InputError
+from rearview.core.errors import InputError
 
 Rule = Literal["quantile", "pot", "robust"]
 RULES: tuple[Rule, ...] = ("quantile", "pot", "robust")

@@ -24,7 +24,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from rearview.errors import RearviewError
+from rearview.core.errors import RearviewError
 from rearview.train import optimise
 from rearview.train.contract import Batch
 from rearview.train.schedules import Rate

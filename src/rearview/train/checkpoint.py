@@ -13,8 +13,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from rearview.errors import InputError
-from rearview.files import write_atomically
+from rearview.core.errors import InputError
+from rearview.core.files import write_atomically
 
 FORMAT = 1
 """Version of the layout; a file of a newer one is refused."""

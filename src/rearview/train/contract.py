@@ -5,7 +5,7 @@ from typing import Protocol, TypeVar, runtime_checkable
 from jaxtyping import Float, Int, Num
 from torch import Tensor, nn
 
-from rearview.errors import RearviewError
+from rearview.core.errors import RearviewError
 
 Batch = TypeVar("Batch")
 BatchOut = TypeVar("BatchOut", covariant=True)

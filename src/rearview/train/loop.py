@@ -18,7 +18,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor, nn
 
-from rearview.errors import InputError, RearviewWarning, SettingsError
+from rearview.core.errors import InputError, RearviewWarning, SettingsError
 from rearview.train import memory, optimise, parallel, precision, state
 from rearview.train.contract import Batch, Diverged, Source, Task, TrainingError
 from rearview.train.history import Epoch, History

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float, Int, Num
 from torch import Tensor, nn
 
-from rearview.errors import InputError
+from rearview.core.errors import InputError
 from rearview.train.contract import Batch, SelectingTask, Source, Task
 from rearview.train.settings import Precision
 

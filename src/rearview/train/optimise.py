@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from rearview.errors import SettingsError
+from rearview.core.errors import SettingsError
 from rearview.train.schedules import Rate
 from rearview.train.settings import Settings
 

@@ -13,7 +13,7 @@ import os
 import torch
 from torch import Tensor, distributed, nn
 
-from rearview.errors import SettingsError
+from rearview.core.errors import SettingsError
 from rearview.train.settings import Settings
 
 

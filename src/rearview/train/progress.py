@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from typing import Protocol, TextIO, runtime_checkable
 
-from rearview.errors import SettingsError
+from rearview.core.errors import SettingsError
 from rearview.train.history import Epoch
 
 REFRESH_SECONDS = 0.2

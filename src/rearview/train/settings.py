@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from numbers import Integral, Real
 from typing import Any, Literal, get_args
 
-from rearview.errors import SettingsError, did_you_mean
+from rearview.core.errors import SettingsError, did_you_mean
 
 Optimiser = Literal["adamw", "adam", "radam"]
 ScheduleName = Literal["constant", "cosine", "halving", "onecycle", "type1", "type3"]

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from rearview.errors import SettingsError
+from rearview.core.errors import SettingsError
 from rearview.train import checkpoint, optimise, parallel
 from rearview.train.history import Ended, Epoch
 from rearview.train.measure import Pool

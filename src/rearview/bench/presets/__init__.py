@@ -12,8 +12,8 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-from rearview.data.catalogue import Dataset
-from rearview.errors import SettingsError, did_you_mean
+from rearview.core.errors import SettingsError, did_you_mean
+from rearview.data.datasets.catalogue import Dataset
 
 OFFICIAL = "official"
 

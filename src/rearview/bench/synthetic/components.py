@@ -30,8 +30,8 @@ from rearview.attention.caps import Layer as PathAttention
 from rearview.bench.synthetic.row import ComponentsRow
 from rearview.bench.synthetic.study import Asked, Outcome, Size, Study, facts, first_weights, seeded
 from rearview.bench.synthetic.training import teach
-from rearview.data.components import PARTS, Part, Recipe, windows
-from rearview.data.window import Batch
+from rearview.data.synthetic.components import PARTS, Part, Recipe, windows
+from rearview.data.windows import Batch
 from rearview.models.caps_net import Network
 from rearview.models.contract import Model
 from rearview.tasks.forecast import Forecast

@@ -26,7 +26,7 @@ from rearview.attention.contract import Site
 from rearview.bench.synthetic.row import FlipFlopRow
 from rearview.bench.synthetic.study import Asked, Outcome, Size, Study, facts, first_weights, late, seeded
 from rearview.bench.synthetic.training import teach
-from rearview.data.flipflop import READ, SYMBOLS, WRITE, Strings, last_writes, strings
+from rearview.data.synthetic.flipflop import READ, SYMBOLS, WRITE, Strings, last_writes, strings
 from rearview.embed import Learned
 from rearview.models.stack import BlockSettings, Stack
 from rearview.train.measure import autocast, evaluating

@@ -21,13 +21,13 @@ from torch import Tensor, nn
 from rearview.attention import Spec
 from rearview.attention.contract import Site
 from rearview.attention.toa import Layer as OperatorAttention
-from rearview.bench import published
+from rearview.bench.papers import published
 from rearview.bench.synthetic.row import HarmonicRow
 from rearview.bench.synthetic.study import Asked, Outcome, Size, Study, facts, first_weights, seeded
 from rearview.bench.synthetic.training import teach
-from rearview.data.harmonic import LENGTH, REGIMES, Signals, linear_floor, signals
+from rearview.core.errors import SettingsError
+from rearview.data.synthetic.harmonic import LENGTH, REGIMES, Signals, linear_floor, signals
 from rearview.embed import Learned
-from rearview.errors import SettingsError
 from rearview.models.stack import Block, BlockSettings, Stack
 from rearview.train.measure import autocast, evaluating
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from rearview.bench.row import Line
+from rearview.bench.rows.row import Line
 
 SCHEMA = 1
 

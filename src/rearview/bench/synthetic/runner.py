@@ -14,16 +14,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rearview.bench import results as files
-from rearview.bench.identity import same
-from rearview.bench.pool import KILLED, spread
+from rearview.bench.rows import result_file as files
+from rearview.bench.rows.identity import same
+from rearview.bench.runs.pool import KILLED, spread
 from rearview.bench.synthetic import NAMES
 from rearview.bench.synthetic.row import Look, SyntheticRow
 from rearview.bench.synthetic.study import Asked, Study
 from rearview.bench.synthetic.training import Seen
-from rearview.errors import InputError, SettingsError, did_you_mean
-from rearview.files import write_atomically
-from rearview.forecasting.engine import device_named
+from rearview.core.errors import InputError, SettingsError, did_you_mean
+from rearview.core.files import write_atomically
+from rearview.estimators.forecast.engine import device_named
 
 Say = Callable[[str], None]
 

@@ -14,13 +14,13 @@ from torch import nn
 
 from rearview import __version__, train
 from rearview.attention import Spec
-from rearview.bench import origin
-from rearview.bench.asked import mechanism
-from rearview.bench.row import as_json
+from rearview.bench.rows.row import as_json
+from rearview.bench.runs import provenance
+from rearview.bench.runs.run_spec import mechanism
 from rearview.bench.synthetic.row import SyntheticRow
 from rearview.bench.synthetic.training import Keep, Taught
-from rearview.errors import SettingsError, did_you_mean
-from rearview.shelf import settings_from
+from rearview.core.errors import SettingsError, did_you_mean
+from rearview.core.registry import settings_from
 
 Arrays = Mapping[str, NDArray[Any]]
 BESIDE_THE_POINT = ("checkpoint_every", "seed")
@@ -152,8 +152,8 @@ def facts(network: nn.Module, taught: Taught, device: str, started: float) -> di
         "ended": "steps" if taught.in_time else "seconds",
         "parameters": sum(weight.numel() for weight in network.parameters() if weight.requires_grad),
         "version": __version__,
-        "commit": origin.commit(),
-        "device": origin.device_words(torch.device(device)),
+        "commit": provenance.commit(),
+        "device": provenance.device_words(torch.device(device)),
         "torch": str(torch.__version__),
         "threads": torch.get_num_threads(),
         "train_loss": taught.looks[-1].train_loss,

@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from rearview.errors import SettingsError
-from rearview.shelf import Setting, Shelf, explained, settings_from, settings_table, split_spec
+from rearview.core.errors import SettingsError
+from rearview.core.registry import Setting, Shelf, explained, settings_from, settings_table, split_spec
 
 if TYPE_CHECKING:
     from rearview.models.contract import Model

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import nn
 
-from rearview.errors import SettingsError
+from rearview.core.errors import SettingsError
 from rearview.models.adapters.contract import Around, refuse_classes, refuse_mixing, refuse_one_channel
 from rearview.models.contract import Marks, Model, Past, Real, Steps
 from rearview.models.dlinear import ChannelLinear

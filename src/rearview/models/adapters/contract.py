@@ -8,7 +8,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from rearview.attention.contract import Attention, Weights
-from rearview.errors import SettingsError
+from rearview.core.errors import SettingsError
 from rearview.models.contract import Axes, Marks, Model, ModelClaims, Past, Real
 
 

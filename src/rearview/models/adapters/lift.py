@@ -23,8 +23,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
+from rearview.core.errors import SettingsError
 from rearview.embed import Normalise
-from rearview.errors import SettingsError
 from rearview.models.adapters._leaders import leading, shifted
 from rearview.models.adapters.contract import Around, refuse_one_channel
 from rearview.models.contract import Marks, Model, Past, Real, Steps

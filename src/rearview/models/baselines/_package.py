@@ -2,7 +2,7 @@
 
 from importlib.util import find_spec
 
-from rearview.errors import SettingsError
+from rearview.core.errors import SettingsError
 
 
 def require(package: str, name: str, project: str | None = None) -> None:

@@ -12,7 +12,7 @@ from importlib import import_module
 import numpy as np
 import torch
 
-from rearview.errors import SettingsError
+from rearview.core.errors import SettingsError
 from rearview.models.baselines._package import require
 from rearview.models.contract import Marks, Model, ModelClaims, Past, Real, Shape, Steps, refuse_marks
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from rearview.errors import SettingsError
+from rearview.core.errors import SettingsError
 from rearview.models.baselines._package import require
 from rearview.models.contract import Marks, Model, ModelClaims, Past, Real, Shape, Steps, refuse_marks
 

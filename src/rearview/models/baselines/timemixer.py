@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from rearview.errors import SettingsError
+from rearview.core.errors import SettingsError
 from rearview.models.baselines._neuralforecast import PACKAGE as PACKAGE
 from rearview.models.baselines._neuralforecast import Borrowed
 from rearview.models.contract import ModelClaims, Shape

@@ -6,8 +6,8 @@ A look-back that is no multiple of the patch is refused: the newest steps would 
 from dataclasses import dataclass
 from typing import Any
 
+from rearview.core.errors import SettingsError
 from rearview.embed.normalise import Kind
-from rearview.errors import SettingsError
 from rearview.models.baselines._neuralforecast import PACKAGE as PACKAGE
 from rearview.models.baselines._neuralforecast import Borrowed
 from rearview.models.contract import ModelClaims, Shape

@@ -1,0 +1,1 @@
+"""Views of rows: leaderboards, ranks with significance, budgets."""

@@ -1,0 +1,197 @@
+"""Leaderboards: rows by protocol, data set and horizon, each candidate with mean and spread over seeds and its cost."""
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from rearview.bench.analysis.candidates import Candidate, candidates
+from rearview.bench.analysis.timing_overlap import stamp
+from rearview.bench.rows.identity import identity
+from rearview.bench.rows.tasks import Task
+
+COSTS = ("parameters", "train_seconds", "latency_ms", "peak_memory_bytes")
+_CHECKSUMS = ("values_sha256", "train_sha256", "test_sha256")
+"""The columns of a configuration that only reading the data fills."""
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """A measure over seeds."""
+
+    mean: float
+    std: float | None
+    """None with fewer than two seeds."""
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One candidate on one block."""
+
+    task: Task
+    protocol: str
+    dataset: str
+    horizon: int | None
+    label: str
+    """What was run, the look-back left out."""
+    name: str
+    """The same, with the look-back where it tells runs apart."""
+    differences: tuple[str, ...]
+    """All that sets it apart beside mechanism and look-back."""
+    model: str
+    attention: str
+    lookback: int
+    scores: Mapping[str, Score]
+    """By measure, and by the columns of what guessing gets."""
+    costs: Mapping[str, float]
+    """Means over seeds, of what was measured."""
+    rows: tuple[Any, ...]
+
+    @property
+    def score(self) -> Score | None:
+        """By the measure that decides; None where no run has it."""
+        return self.scores.get(self.task.decides(self.protocol))
+
+
+@dataclass(frozen=True, slots=True)
+class Board:
+    """Every candidate on one block, the best first."""
+
+    task: Task
+    protocol: str
+    dataset: str
+    horizon: int | None
+    entries: tuple[Entry, ...]
+
+    @property
+    def title(self) -> str:
+        return self.dataset if self.horizon is None else f"{self.dataset}, horizon {self.horizon}"
+
+
+@dataclass(frozen=True, slots=True)
+class Repeats:
+    """Runs that were made more than once."""
+
+    count: int
+    spare: int
+    """Rows of theirs that don't count."""
+    widest: tuple[Any, Any] | None
+    """The two rows of one run that lie furthest apart by the measure that decides, the lower first; None where no run
+    has two finite numbers."""
+    share: float
+    """By how much the second exceeds the first, in percent."""
+
+
+def once(rows: Sequence[Any]) -> list[Any]:
+    """The rows that came to an end, a run that was made again by its latest row alone."""
+    return [_latest(same) for same in _made(rows).values()]
+
+
+def repeats(task: Task, rows: Sequence[Any]) -> Repeats:
+    """How often runs were made again, and how far apart two of the same came out; a row in two files is one."""
+    again = [same for same in _made(dict.fromkeys(rows)).values() if len(same) > 1]
+    pairs = [pair for same in again if (pair := _furthest(task, same))]
+    share, low, high = max(pairs, key=lambda pair: pair[0], default=(0.0, None, None))
+    spare = sum(len(same) - 1 for same in again)
+    return Repeats(len(again), spare, None if low is None else (low, high), share)
+
+
+def failed(rows: Sequence[Any]) -> list[Any]:
+    """The latest failure of every run that never came to an end."""
+    done = {_asked(row) for row in once(rows)}
+    lost: dict[tuple[Any, ...], list[Any]] = defaultdict(list)
+    for row in rows:
+        if row.status == "failed":
+            lost[_asked(row)].append(row)
+    return [_latest(same) for asked, same in lost.items() if asked not in done]
+
+
+def boards(task: Task, rows: Sequence[Any]) -> list[Board]:
+    """A board for each protocol, data set and horizon among the rows that `once` leaves."""
+    usable = once(rows)
+    gathered: dict[tuple[str, str, int | None], dict[Any, list[Any]]] = defaultdict(lambda: defaultdict(list))
+    for row, candidate in zip(usable, candidates(usable), strict=True):
+        block = (row.protocol, candidate.dataset, getattr(row, "horizon", None))
+        gathered[block][candidate, row.model, row.attention, row.lookback].append(row)
+    found = []
+    for protocol, dataset, horizon in sorted(gathered, key=lambda block: (*block[:2], block[2] or 0)):
+        empty = Board(task, protocol, dataset, horizon, ())
+        entries = [_entry(empty, who, same) for who, same in gathered[protocol, dataset, horizon].items()]
+        found.append(replace(empty, entries=_ordered(entries)))
+    return found
+
+
+def measure(task: Task, row: Any, metric: str) -> float | None:
+    """A row's measure, on the scale that its protocol reports."""
+    value = getattr(row, f"original_{metric}" if task.in_original_units(row.protocol) else metric)
+    return None if value is None else float(value)
+
+
+def _made(rows: Iterable[Any]) -> dict[tuple[Any, ...], list[Any]]:
+    """The rows of every run that came to an end."""
+    found: dict[tuple[Any, ...], list[Any]] = defaultdict(list)
+    for row in rows:
+        if row.status == "done":
+            found[_asked(row, data=True)].append(row)
+    return found
+
+
+def _latest(same: Sequence[Any]) -> Any:
+    """By when they were made, which the order of files does not tell; the last of those that don't differ in it."""
+    return max(enumerate(same), key=lambda one: (stamp(one[1].created) or -math.inf, one[0]))[1]
+
+
+def _furthest(task: Task, same: Sequence[Any]) -> tuple[float, Any, Any] | None:
+    """(difference in percent of the lower, the lower, the higher) of two rows of one run."""
+    measured = [(measure(task, row, task.decides(row.protocol)), row) for row in same]
+    known = sorted(((value, row) for value, row in measured if value and math.isfinite(value)), key=lambda one: one[0])
+    if len(known) < 2:
+        return None
+    (low, first), (high, last) = known[0], known[-1]
+    return 100 * (high / low - 1), first, last
+
+
+def _asked(row: Any, data: bool = False) -> tuple[Any, ...]:
+    """What was asked for; a run that failed before its data was read has no checksum of it."""
+    return tuple(value for name, value in identity(row.configuration).items() if data or name not in _CHECKSUMS)
+
+
+def _entry(board: Board, who: tuple[Candidate, str, str, int], rows: Sequence[Any]) -> Entry:
+    candidate, model, attention, lookback = who
+    columns = (*board.task.metrics, *board.task.chance.values())
+    measured = {metric: [measure(board.task, row, metric) for row in rows] for metric in columns}
+    costs = {cost: [getattr(row, cost, None) for row in rows] for cost in COSTS}
+    return Entry(
+        task=board.task,
+        protocol=board.protocol,
+        dataset=board.dataset,
+        horizon=board.horizon,
+        label=candidate.label,
+        name=candidate.name,
+        differences=candidate.differences,
+        model=model,
+        attention=attention,
+        lookback=lookback,
+        scores={metric: score for metric, values in measured.items() if (score := _score(values))},
+        costs={cost: score.mean for cost, values in costs.items() if (score := _score(values))},
+        rows=tuple(rows),
+    )
+
+
+def _score(values: Sequence[float | None]) -> Score | None:
+    known = [float(value) for value in values if value is not None and math.isfinite(value)]
+    if not known:
+        return None
+    return Score(float(np.mean(known)), float(np.std(known, ddof=1)) if len(known) > 1 else None, len(known))
+
+
+def _ordered(entries: Sequence[Entry]) -> tuple[Entry, ...]:
+    def key(entry: Entry) -> tuple[bool, float]:
+        value = entry.score.mean if entry.score else math.nan
+        return math.isnan(value), value if entry.task.lower_is_better else -value
+
+    return tuple(sorted(entries, key=key))

@@ -1,0 +1,288 @@
+"""Over all blocks: average ranks with significance, one mechanism against softmax, one protocol against another."""
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rearview.bench.analysis import budget, comparable, questions, rectangles, statistics
+from rearview.bench.analysis.leaderboard import Board, Entry, Score
+from rearview.bench.analysis.leaderboard import boards as remade
+from rearview.bench.analysis.rectangles import Block, Rectangle
+from rearview.bench.rows.tasks import Task
+
+FEWEST = 4
+"""Blocks that an interval of 95 % needs: of fewer, draws can give no more than the lowest and the highest block."""
+RULE = (
+    "Experiments of ours on mechanisms that were run whole, with the training they name, come first, each with its own "
+    "arms and blocks, and softmax beside them. "
+    "After them, for each network: the largest groups of candidates and blocks without a hole, at most "
+    f"{rectangles.MOST} on one footing, each with a candidate or a block that those before it lack. Candidates of "
+    "several networks are ranked together only where all had the same budget and every network with attention is there "
+    "with softmax, too."
+)
+HEADLINE = (
+    "The headline is the widest comparison of several mechanisms or networks; those that hold an experiment of ours "
+    "whole go before others, then those on equal budgets, then those under the clean protocol."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Candidates over the blocks that all of them have."""
+
+    task: Task
+    protocol: str
+    model: str
+    """The network whose mechanisms are compared; empty: candidates of several networks."""
+    judgement: statistics.Judgement
+    blocks: tuple[str, ...]
+    left_out: tuple[str, ...]
+    """Candidates that lack some of these blocks."""
+    scores: NDArray[np.float64]
+    """[block, candidate], in the order of the judgement's names."""
+    plain: Mapping[str, str]
+    """By candidate: its network with softmax, the best where there are several; networks without one are left out."""
+    uneven: tuple[str, ...]
+    """In what candidates had unlike budgets, in words; empty: all had the same."""
+    mechanisms: tuple[str, ...]
+    """By candidate, in the order of the judgement's names; empty: its network has no attention."""
+    rows: frozenset[Any] = field(repr=False)
+    """What the scores are means of."""
+    footing: str = ""
+    """What sets these runs of a network apart from others of it, which are compared by themselves."""
+    question: str = ""
+    """What the experiment of ours asks whose standing it is; empty: it is none."""
+    holds: tuple[str, ...] = ()
+    """The experiments of ours that it holds whole."""
+    extent: str = ""
+    """Its size in words, where there are others of the same runs."""
+
+    @property
+    def measure(self) -> str:
+        """What candidates are ranked by, in words."""
+        return self.task.measure(self.protocol)
+
+    @property
+    def is_ablation(self) -> bool:
+        """Whether all but softmax are one mechanism of one network with differing settings."""
+        others = [name for name in self.mechanisms if name != "softmax"]
+        return bool(self.model) and len(others) > 1 and len(set(others)) == 1
+
+    @property
+    def title(self) -> str:
+        who = f"mechanisms in {self.model}" if self.model else "every candidate"
+        more = [*(self.holds if self.question else ()), *filter(None, (self.footing, self.extent))]
+        return f"{self.task.name.capitalize()}, {self.protocol}, by {self.measure}: {', '.join([who, *more])}"
+
+
+@dataclass(frozen=True, slots=True)
+class Contrast:
+    """One candidate against the one that it is measured by, over the same blocks."""
+
+    name: str
+    against: str
+    record: statistics.Record
+    change: float
+    """Mean relative difference of the deciding measure, in percent."""
+    interval: statistics.Interval | None
+    """Of the change, by a paired bootstrap over blocks; None where there are too few."""
+    p_value: float
+    corrected: float
+    """After Holm's correction over the candidates of the standing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sided:
+    """One candidate on one block under several protocols, by one measure."""
+
+    task: Task
+    dataset: str
+    horizon: int | None
+    name: str
+    metric: str
+    scores: Mapping[str, Score]
+    """By protocol, `clean` first."""
+
+
+def standings(boards: Sequence[Board]) -> list[Standing]:
+    """For each task: the experiments of ours that were run whole, then for each protocol the mechanisms of each network
+    that has several, then the candidates of several networks.
+
+    Mechanisms are compared on an equal footing: runs of a network that differ in anything else make another standing.
+    """
+    found: list[Standing] = []
+    for task, protocol in dict.fromkeys((board.task, board.protocol) for board in boards):
+        entries = [e for b in boards if (b.task, b.protocol) == (task, protocol) for e in b.entries if e.score]
+        models: dict[str, list[Entry]] = defaultdict(list)
+        for entry in entries:
+            models[entry.model].append(entry)
+        for own in models.values():
+            asked = _questions(own)
+            found += [*asked, *_mechanisms(own, asked)]
+        found += _together(entries) if len(models) > 1 else []
+    tasks = list(dict.fromkeys(board.task for board in boards))
+    return sorted(found, key=lambda one: (tasks.index(one.task), not one.question))
+
+
+def _questions(entries: Sequence[Entry]) -> list[Standing]:
+    """The experiments of ours that one network's entries answer."""
+    found = []
+    for answer in questions.answers(entries[0].task, entries):
+        cells = {name: {comparable.block(entry): entry for entry in made} for name, made in answer.arms.items()}
+        for whole in rectangles.rectangles(cells):  # one, or none of a single arm
+            standing = _standing(cells, whole, entries[0].model)
+            found.append(replace(standing, question=answer.experiment.title, holds=(answer.experiment.name,)))
+    return found
+
+
+def _mechanisms(entries: Sequence[Entry], asked: Sequence[Standing]) -> list[Standing]:
+    """The mechanisms of a network, footing by footing; what a question of ours compares anyway is left out."""
+    found: list[Standing] = []
+    for study in comparable.studies(entries):
+        cells = _again(study.entries)
+        fresh = [one for one in rectangles.rectangles(cells) if not _is_within(_rows(cells, one), asked)]
+        made = [_standing(cells, one, entries[0].model) for one in rectangles.telling(fresh)]
+        for one in made:
+            size = f"{len(one.judgement.names)} candidates over {len(one.blocks)} blocks" if len(made) > 1 else ""
+            holds = tuple(name for other in asked if other.rows <= one.rows for name in other.holds)
+            found.append(replace(one, footing=study.footing, holds=holds, extent=size))
+    return found
+
+
+def _is_within(rows: frozenset[Any], asked: Sequence[Standing]) -> bool:
+    return any(rows <= one.rows for one in asked)
+
+
+def _again(entries: Sequence[Entry]) -> dict[str, dict[Block, Entry]]:
+    """Entries of one network by name and block; among themselves they differ in less, and need shorter names."""
+    cells: dict[str, dict[Block, Entry]] = defaultdict(dict)
+    for board in remade(entries[0].task, [row for entry in entries for row in entry.rows]):
+        for entry in board.entries:
+            cells[entry.label][comparable.block(entry)] = entry
+    return cells
+
+
+def _together(entries: Sequence[Entry]) -> list[Standing]:
+    """The widest ranking of candidates of several networks on equal budgets, each network's softmax among them."""
+    cells: dict[str, dict[Block, Entry]] = defaultdict(dict)
+    for entry in entries:
+        cells[entry.name][entry.dataset, entry.horizon] = entry
+    several = len({block for own in cells.values() for block in own}) > 1
+    for rectangle in rectangles.rectangles(cells):
+        if several and len(rectangle.blocks) == 1:
+            continue  # of which a leaderboard says all
+        who = {name: cells[name][rectangle.blocks[0]] for name in rectangle.names}
+        attending = {name for name, entry in who.items() if entry.attention}
+        if len({entry.model for entry in who.values()}) > 1 and attending <= _plain(who).keys():
+            standing = _standing(cells, rectangle, "")
+            if not standing.uneven:
+                return [standing]
+    return []
+
+
+def headline(standings: Sequence[Standing]) -> Standing:
+    """The standing that a page is summed up by, of the first task.
+
+    A lead over a mechanism's own variants, or one that a larger budget or a paper's habits bought, is none where there
+    is something better to say.
+    """
+    pool = [one for one in standings if one.task is standings[0].task]
+    wishes: tuple[Callable[[Standing], bool], ...] = (
+        lambda one: not one.is_ablation,
+        lambda one: bool(one.holds),
+        lambda one: not one.uneven,
+        lambda one: one.protocol == "clean",
+    )
+    for wish in wishes:
+        pool = [one for one in pool if wish(one)] or pool
+    return max(pool, key=lambda one: one.scores.size)
+
+
+def contrasts(standing: Standing) -> list[Contrast]:
+    """Every candidate of a standing against its own network with softmax, or against the best where there is none."""
+    names = standing.judgement.names
+    scores = dict(zip(names, standing.scores.T, strict=True))
+    pairs = [(name, standing.plain.get(name, names[0])) for name in names]
+    pairs = [(name, against) for name, against in pairs if name != against]
+    p_values = [statistics.signed_rank(scores[name], scores[against]).p_value for name, against in pairs]
+    corrected = statistics.holm(p_values)
+    found = []
+    for place, (name, against) in enumerate(pairs):
+        column, base = scores[name], scores[against]
+        change = 100 * (column / base - 1)
+        won = statistics.record(column, base, lower_is_better=standing.task.lower_is_better)
+        interval = statistics.paired_interval(change, np.zeros_like(change)) if len(change) >= FEWEST else None
+        found.append(Contrast(name, against, won, float(change.mean()), interval, p_values[place], corrected[place]))
+    return found
+
+
+def sided(boards: Sequence[Board]) -> list[Sided]:
+    """Every candidate that was run on one block under more than one protocol, by the measures that decide under them.
+
+    A measure that only one of the protocols has is left out: there is nothing to compare.
+    """
+    gathered: dict[Block, dict[str, Entry]] = defaultdict(dict)
+    for board in boards:
+        for entry in board.entries:
+            # Errors in the data's units have none beside them that are standardised.
+            scale = entry.task.in_original_units(entry.protocol)
+            key = (entry.task, entry.dataset, entry.horizon, entry.label, entry.lookback, scale)
+            gathered[key][entry.protocol] = entry
+    found = []
+    for (task, dataset, horizon, label, lookback, _), entries in gathered.items():
+        for metric in dict.fromkeys(task.decides(protocol) for protocol in entries):
+            scores = {one: entry.scores[metric] for one, entry in sorted(entries.items()) if metric in entry.scores}
+            if len(scores) > 1:
+                found.append(Sided(task, dataset, horizon, f"{label}, lookback={lookback}", metric, scores))
+    return found
+
+
+def _standing(cells: Mapping[str, Mapping[Block, Entry]], rectangle: Rectangle, model: str) -> Standing:
+    names, blocks = rectangle.names, rectangle.blocks
+    grid = [[cells[name][block] for name in names] for block in blocks]
+    task, protocol = grid[0][0].task, grid[0][0].protocol
+    scores = np.array([[_mean(entry) for entry in line] for line in grid])
+    judgement = statistics.judge(scores, names, lower_is_better=task.lower_is_better)
+    order = [names.index(name) for name in judgement.names]
+    who = {name: cells[name][blocks[0]] for name in judgement.names}
+    return Standing(
+        task=task,
+        protocol=protocol,
+        model=model,
+        judgement=judgement,
+        blocks=tuple(_told(block, len({block[2:] for block in blocks}) > 1) for block in blocks),
+        left_out=tuple(name for name in cells if name not in names),
+        scores=scores[:, order],
+        plain=_plain(who),
+        uneven=budget.uneven([budget.of(entry.rows) for entry in line] for line in grid),
+        mechanisms=tuple(entry.attention for entry in who.values()),
+        rows=_rows(cells, rectangle),
+    )
+
+
+def _rows(cells: Mapping[str, Mapping[Block, Entry]], rectangle: Rectangle) -> frozenset[Any]:
+    entries = (cells[name][block] for name in rectangle.names for block in rectangle.blocks)
+    return frozenset(row for entry in entries for row in entry.rows)
+
+
+def _mean(entry: Entry) -> float:
+    assert entry.score is not None
+    # Means of the same numbers in another order differ in the last digit; that is no difference.
+    return float(f"{entry.score.mean:.12g}")
+
+
+def _plain(candidates: dict[str, Entry]) -> dict[str, str]:
+    """By candidate, in the order of their ranks: the best softmax of its network at its look-back."""
+    hosts = {name: (entry.model, entry.lookback) for name, entry in candidates.items()}
+    best = {hosts[name]: name for name in reversed(candidates) if candidates[name].attention == "softmax"}
+    return {name: best[host] for name, host in hosts.items() if host in best}
+
+
+def _told(block: Block, with_lookback: bool) -> str:
+    dataset, horizon, *lookback = block
+    name = dataset if horizon is None else f"{dataset} {horizon}"
+    return f"{name} (look-back {lookback[0]})" if with_lookback else str(name)

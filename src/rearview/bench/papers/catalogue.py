@@ -1,0 +1,334 @@
+"""Experiments as data: each table of a paper, and what none of them asks, as cells that can be run.
+
+One YAML file a paper says which protocol and whose presets it goes by and names its tables, some of which rest on other
+presets. The cells of a table are read off the paper's own numbers, so every number stands beside the run that it
+compares with: one that is quoted from another paper beside a run with what the network's own authors published. What a
+paper shows in a figure only is a grid in the file, and so are questions of our own, with the training that they are
+asked with. Runs of classification and detection have cells of another kind, and so have tables of what networks cost,
+of which nothing is run: the file says at which sizes their networks are built.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache
+from importlib import resources
+from itertools import product
+from typing import Any
+
+from rearview.bench import presets, protocols
+from rearview.bench.papers import published
+from rearview.bench.papers.published import Kind, Number
+from rearview.bench.runs.tuning import Tuning
+from rearview.core.errors import SettingsError, did_you_mean
+
+_FOLDER = "rearview.bench.papers.experiments"
+_FEW = 6
+"""So many candidates can be listed in a label."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One run to make, and the published numbers it stands beside."""
+
+    dataset: str
+    lookback: int
+    horizon: int
+    model: str
+    attention: Mapping[str, Any] | None
+    loss: str | Mapping[str, Any] | None = None
+    adapters: tuple[str, ...] = ()
+    candidates: tuple[Mapping[str, Any], ...] = ()
+    """Settings tried on validation: of the mechanism where a paper names a best one, or what a grid asks for."""
+    among: tuple["Cell", ...] = field(default=(), compare=False)
+    """The same run at other look-backs, where a paper's number is that of the best: ours is the best on validation."""
+    tuning: Tuning | None = None
+    """Settings drawn instead."""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """Of the network, on top of those that all cells of a sweep have."""
+    training: Mapping[str, Any] = field(default_factory=dict)
+    """The same of the training."""
+    presets: str | None = None
+    """Whose published settings it has, unless a sweep names others; None: the protocol's."""
+    numbers: tuple[Number, ...] = field(default=(), compare=False)
+
+    @property
+    def label(self) -> str:
+        """Network and mechanism in short."""
+        parts = [self.model]
+        if self.attention is not None:
+            parts.append(spoken(self.attention))
+        if self.candidates:
+            few = len(self.candidates) <= _FEW
+            listed = "/".join(spoken(candidate) for candidate in self.candidates)
+            parts.append(f"best of {listed}" if few else f"best of {len(self.candidates)} settings")
+        if self.tuning is not None:
+            parts.append(self.tuning.name)
+        return " + ".join([*parts, *self.adapters, *([self.loss_name] if self.loss else [])])
+
+    @property
+    def title(self) -> str:
+        """Network, mechanism and data set with look-back and horizon."""
+        return f"{self.label}, {self.dataset} {self.lookback}-{self.horizon}"
+
+    @property
+    def loss_name(self) -> str:
+        """The loss without its settings; empty: the protocol's."""
+        return self.loss if isinstance(self.loss, str) else "" if self.loss is None else str(self.loss["name"])
+
+    def arguments(self) -> dict[str, Any]:
+        """What `rearview.bench.run` takes."""
+        return {
+            "dataset": self.dataset,
+            "model": self.model,
+            "lookback": self.lookback,
+            "horizon": self.horizon,
+            "attention": None if self.attention is None else dict(self.attention),
+            "loss": self.loss,
+            "adapters": self.adapters,
+            "candidates": self.candidates,
+            "tuning": self.tuning,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class LabelledCell:
+    """One run of classification or detection to make, and the published numbers it stands beside."""
+
+    dataset: str
+    model: str
+    attention: Mapping[str, Any] | None
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """What else `rearview.bench.classify` or `detect` is asked for."""
+    protocol: str = ""
+    """The one under which its options mean something; empty: any."""
+    numbers: tuple[Number, ...] = field(default=(), compare=False)
+
+    @property
+    def label(self) -> str:
+        """Network and mechanism in short."""
+        given = {**self.options, **self.options.get("settings", {})}
+        given.pop("settings", None)
+        arm = " + ".join([self.model, *([spoken(self.attention)] if self.attention else [])])
+        return f"{arm}, {spoken(given)}" if given else arm
+
+
+@dataclass(frozen=True, slots=True)
+class Experiment:
+    """One table of a paper, or one question."""
+
+    paper: str
+    table: str
+    title: str
+    protocol: str
+    presets: str
+    """Whose published settings its runs have, those beside numbers quoted from another paper aside."""
+    cells: tuple[Cell, ...]
+    """Forecasting runs."""
+    kinds: Mapping[Kind, int]
+    """How many printed numbers there are of each kind."""
+    task: str = protocols.FORECASTING
+    labelled: tuple[LabelledCell, ...] = ()
+    """Runs of the task where that is classification or detection."""
+    first_seed: int = 0
+    source: str = ""
+    """The table that it is a view of, in means; empty: it has runs of its own."""
+    training: Mapping[str, Any] = field(default_factory=dict)
+    """What the forecasting runs of a grid have on top of the presets' training."""
+
+    @property
+    def name(self) -> str:
+        return f"{self.paper}:{self.table}"
+
+    @property
+    def runs(self) -> tuple[Cell | LabelledCell, ...]:
+        """What there is to run, whatever the task."""
+        return self.labelled or self.cells
+
+    def settings(self) -> str:
+        """Whose published settings which of its forecasting runs have, in words."""
+        told: dict[str, dict[str, None]] = {self.presets: {}}
+        for cell in self.cells:
+            quoted = cell.presets != self.presets
+            source = presets.source_of(cell.model, cell.presets or presets.OFFICIAL)
+            told.setdefault(source, {})[f"{cell.label} (quoted)" if quoted else cell.model] = None
+        return "; ".join(f"{source} for {', '.join(arms)}" for source, arms in told.items() if arms)
+
+
+def papers() -> list[str]:
+    """Every file of experiments."""
+    files = resources.files(_FOLDER).iterdir()
+    return sorted(file.name.removesuffix(".yaml") for file in files if file.name.endswith(".yaml"))
+
+
+def tables(paper: str) -> list[str]:
+    """The tables of a paper."""
+    return list(_file(paper)["tables"])
+
+
+def every() -> Iterator[Experiment]:
+    """Every experiment there is."""
+    for paper in papers():
+        for table in tables(paper):
+            yield get(paper, table)
+
+
+@cache
+def get(paper: str, table: str) -> Experiment:
+    """One experiment; an unknown one is refused with its nearest neighbour."""
+    facts = _file(paper)
+    known = facts["tables"]
+    if table not in known:
+        raise SettingsError(
+            f"{paper} has no table {table!r}.{did_you_mean(table, list(known))} Known: {', '.join(known)}."
+        )
+    chosen = known[table]
+    numbers = published.of(paper, chosen.get("of", table))
+    grid = chosen.get("grid")
+    task = chosen.get("task", protocols.FORECASTING)
+    forecasts, labelled = task == protocols.FORECASTING, task in (protocols.CLASSIFICATION, protocols.DETECTION)
+    protocol, source = (chosen.get(key, facts[key]) for key in ("protocol", "presets"))
+    training = chosen.get("training", {})
+    cells = _grid(grid, source, training) if grid else _cells(numbers, facts, source, chosen.get("search", ()))
+    return Experiment(
+        paper,
+        table,
+        chosen["title"],
+        protocol,
+        source,
+        tuple(cells) if forecasts else (),
+        {kind: sum(n.kind == kind for n in numbers) for kind in dict.fromkeys(n.kind for n in numbers)},
+        task,
+        tuple(_labelled_grid(grid, protocol) if grid else _labelled(numbers, task)) if labelled else (),
+        chosen.get("first_seed", 0),
+        chosen.get("of", ""),
+        training,
+    )
+
+
+def costs(paper: str) -> Mapping[str, Any]:
+    """At which sizes the networks of a paper's tables of cost are built (for `bench.papers.cost_tables`)."""
+    found: Mapping[str, Any] = _file(paper).get("costs", {})
+    return found
+
+
+def combinations(values: Mapping[str, Sequence[Any]]) -> tuple[dict[str, Any], ...]:
+    """Every combination of the values listed for each setting, as candidates of a search."""
+    return tuple(dict(zip(values, chosen, strict=True)) for chosen in product(*values.values()))
+
+
+def spoken(spec: Mapping[str, Any]) -> str:
+    """A mechanism with its settings in short: rbca(bias=power_law, alpha=0.5)."""
+    settings = ", ".join(
+        f"{key}={spoken(value) if isinstance(value, Mapping) else _word(value)}"
+        for key, value in spec.items()
+        if key != "name"
+    )
+    name = spec.get("name", "")
+    return f"{name}({settings})" if name and settings else str(name or settings)
+
+
+def _word(value: Any) -> str:
+    return "+".join(map(str, value)) if isinstance(value, tuple | list) else str(value)
+
+
+@cache
+def _file(paper: str) -> Mapping[str, Any]:
+    if paper not in papers():
+        raise SettingsError(
+            f"There is no paper {paper!r}.{did_you_mean(paper, papers())} Known: {', '.join(papers())}."
+        )
+    import yaml
+
+    return yaml.safe_load(resources.files(_FOLDER).joinpath(f"{paper}.yaml").read_text(encoding="utf-8"))
+
+
+def _cells(
+    numbers: list[Number], facts: Mapping[str, Any], source: str, search: Sequence[Mapping[str, Any]]
+) -> Iterator[Cell]:
+    """A cell for each run that some of the numbers compare with, in the order of the paper."""
+    lookbacks = facts.get("lookbacks", {})
+    gathered: dict[tuple[Any, ...], list[Number]] = {}
+    for number in numbers:
+        if number.kind == "forecast" and number.horizon is not None:
+            spec = None if number.attention is None else repr(number.attention)
+            key = (number.dataset, number.lookback, number.horizon, number.backbone, spec, repr(number.around))
+            gathered.setdefault((*key, number.variant, _chosen(number)), []).append(number)
+    for same in gathered.values():
+        first = same[0]
+        cell = Cell(
+            dataset=first.dataset,
+            lookback=first.lookback or lookbacks.get(first.model, 96),
+            horizon=first.horizon or 0,
+            model=first.model,
+            attention=first.attention if isinstance(first.attention, Mapping) else None,
+            loss=_loss(first, facts.get("losses", {})),
+            adapters=tuple(first.around.get("adapters", ())),
+            presets=presets.OFFICIAL if all(number.quoted for number in same) else source,
+            numbers=tuple(same),
+        )
+        yield from _searched(cell, search) if _chosen(first) else (cell,)
+
+
+def _searched(cell: Cell, search: Sequence[Mapping[str, Any]]) -> Iterator[Cell]:
+    """A cell whose number is the best of a search, at each look-back that was tried; the first holds the number."""
+    stated = cell.numbers[0].lookback
+    tried = dict.fromkeys(lookback for part in search for lookback in part.get("lookbacks", (cell.lookback,)))
+    first, *others = (
+        replace(cell, lookback=lookback, candidates=_candidates(search, cell.dataset, lookback))
+        for lookback in ([stated] if stated else tried or [cell.lookback])
+    )
+    among = tuple(replace(other, numbers=()) for other in others)
+    yield replace(first, among=among)
+    yield from among
+
+
+def _candidates(search: Sequence[Mapping[str, Any]], dataset: str, lookback: int) -> tuple[Mapping[str, Any], ...]:
+    """What a search tries on a data set at a look-back; parts of it may be for some data sets or look-backs alone."""
+    parts = [
+        part["settings"]
+        for part in search
+        if dataset in part.get("datasets", [dataset]) and lookback in part.get("lookbacks", [lookback])
+    ]
+    return tuple(candidate for settings in parts for candidate in combinations(settings))
+
+
+def _loss(number: Number, losses: Mapping[str, Mapping[str, float]]) -> str | Mapping[str, Any] | None:
+    """The loss of a run, with the share that its authors use on the data set where they say so."""
+    name = number.around.get("loss")
+    share = losses.get(str(name), {}).get(number.dataset)
+    return name if share is None else {"name": name, "time_share": share}
+
+
+def _chosen(number: Number) -> bool:
+    """Whether a number is the best of several settings."""
+    return number.variant == "rbca_best" or ("best of" in number.setting and number.variant.startswith("rbca"))
+
+
+def _grid(grid: Mapping[str, list[Any]], source: str, training: Mapping[str, Any]) -> Iterator[Cell]:
+    axes = ("dataset", "horizon", "lookback", "model", "attention")
+    for dataset, horizon, lookback, model, attention in product(*(grid[axis] for axis in axes)):
+        yield Cell(dataset, lookback, horizon, model, _spec(attention), training=training, presets=source)
+
+
+def _spec(attention: str | Mapping[str, Any]) -> Mapping[str, Any]:
+    return {"name": attention} if isinstance(attention, str) else attention
+
+
+def _labelled(numbers: list[Number], task: str) -> Iterator[LabelledCell]:
+    """A cell for each run of classification or detection that some of the numbers compare with."""
+    gathered: dict[tuple[str, str, str], list[Number]] = {}
+    for number in numbers:
+        if number.kind == task:
+            gathered.setdefault((number.dataset, number.model, repr(number.attention)), []).append(number)
+    for same in gathered.values():
+        attention = same[0].attention if isinstance(same[0].attention, Mapping) else None
+        yield LabelledCell(same[0].dataset, same[0].model, attention, numbers=tuple(same))
+
+
+def _labelled_grid(grid: Mapping[str, list[Any]], protocol: str) -> Iterator[LabelledCell]:
+    """Every combination; options may be for some networks alone, where they change nothing in the others."""
+    axes = (grid["dataset"], grid["model"], grid["attention"], grid.get("options", [{}]))
+    for dataset, model, attention, options in product(*axes):
+        if model in options.get("models", [model]):
+            asked = {name: value for name, value in options.items() if name != "models"}
+            yield LabelledCell(dataset, model, _spec(attention), asked, protocol if asked else "")

@@ -1,0 +1,206 @@
+"""Tables of what networks cost: parameters and FLOPs counted at a paper's sizes, milliseconds beside those measured.
+
+A paper's file of experiments says at which sizes its networks are built and, where our count differs from the printed
+one and the reason is known, the reason. Two counts agree when they differ by at most one unit of the last printed digit
+or 0.1 %, whichever is larger; a unit of a single digit is a tenth of the number or more, so that such a count can be
+told to differ, never to agree. Milliseconds are those of a machine, so they stand beside ours and are not judged.
+"""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from rearview.bench.papers import catalogue, published
+from rearview.bench.papers.catalogue import Experiment, spoken
+from rearview.bench.papers.cost_times import Timed
+from rearview.bench.papers.published import Number
+
+if TYPE_CHECKING:
+    from rearview.models.costs import Cost
+
+COST = "cost"
+"""The task of such a table."""
+COUNTED = {"gflops": "GFLOPs", "params_m": "million parameters"}
+MEASURED = {"ms": "ms of inference", "ms_train_step": "ms a training step"}
+SHARE = 0.001
+RULE = (
+    "agrees: the difference is at most one unit of the last printed digit or 0.1 %, whichever is larger; not "
+    "comparable: the printed cell is doubtful, or its single digit is too few to tell; FLOPs are of one window's "
+    "forward pass, two for a product and its sum"
+)
+NO_RULE = "milliseconds depend on the machine, so they stand beside each other and are not judged"
+
+
+@dataclass(frozen=True, slots=True)
+class CostCell:
+    """A network at one size, and the numbers that a paper prints of what it costs."""
+
+    dataset: str
+    """That its channels are of; empty where the table names none."""
+    lookback: int | None
+    """None: not printed, as with the next two."""
+    horizon: int | None
+    channels: int | None
+    model: str
+    """Our name; the paper's of a network that is not on the shelf."""
+    attention: Mapping[str, Any] | None
+    adapters: tuple[str, ...]
+    settings: Mapping[str, Any] | None
+    """Of the network; None: nothing is counted."""
+    counted_too: int
+    """Parameters that the paper counts although its network never uses them, and which ours does not have."""
+    maps_alone: bool
+    """Whether the printed FLOPs are those of linear maps and convolutions alone."""
+    digits: tuple[str, int]
+    """How numbers are printed: (decimals or figures, how many)."""
+    reason: str
+    """Why our count differs, or why there is none; empty: not known."""
+    host: str
+    """The host of `benchmarks/train_speed.py` that stands for it; empty: none does."""
+    numbers: tuple[Number, ...]
+
+    @property
+    def label(self) -> str:
+        """Network and mechanism in short."""
+        own = [spoken(self.attention)] if self.attention else []
+        return " + ".join([self.model, *own, *self.adapters])
+
+    @property
+    def counts(self) -> bool:
+        """Whether parameters or FLOPs are printed of it that can be counted here."""
+        return self.settings is not None and any(number.metric in COUNTED for number in self.numbers)
+
+
+@dataclass(frozen=True, slots=True)
+class CostComparison:
+    """One printed number, and ours."""
+
+    cell: CostCell
+    number: Number
+    ours: float | None
+    verdict: str
+    """agrees, differs, not comparable, not counted, not measured here; empty: measured, which is not judged."""
+    where: str = ""
+    """On what ours was measured."""
+
+    @property
+    def difference(self) -> float | None:
+        """Ours against theirs, in percent."""
+        if self.ours is None or not self.number.value:
+            return None
+        return 100 * (self.ours / self.number.value - 1)
+
+
+@cache
+def cells(paper: str, table: str) -> tuple[CostCell, ...]:
+    """A cell for each network of a table, in the order of the paper."""
+    facts = catalogue.costs(paper)
+    gathered: dict[tuple[Any, ...], list[Number]] = {}
+    for number in published.of(paper, table):
+        key = (number.dataset, number.lookback, number.horizon, number.backbone, number.variant, repr(number.around))
+        gathered.setdefault(key, []).append(number)
+    return tuple(_cell(tuple(same), facts) for same in gathered.values())
+
+
+def parts(experiment: Experiment) -> Sequence[Any]:
+    """The cells of an experiment, whatever they are about."""
+    return cells(experiment.paper, experiment.table) if experiment.task == COST else experiment.runs
+
+
+def note(paper: str) -> str:
+    """What holds for all counts of a paper; empty: nothing."""
+    return str(catalogue.costs(paper).get("note", ""))
+
+
+def compare(asked: Sequence[CostCell], times: Sequence[Timed]) -> Iterator[CostComparison]:
+    """Every printed number of the cells beside ours: counted now, or among the times."""
+    for cell in asked:
+        counted = _counted(cell) if cell.counts else None
+        for number in cell.numbers:
+            if number.metric in MEASURED:
+                yield from _measured(cell, number, times)
+            elif counted is None:
+                yield CostComparison(cell, number, None, "not counted")
+            else:
+                ours = _value(cell, number, counted)
+                yield CostComparison(cell, number, ours, judged(ours, number, cell.digits))
+
+
+def judged(ours: float, number: Number, digits: tuple[str, int]) -> str:
+    """agrees, differs or not comparable, by the rule above."""
+    if number.doubtful or not number.value:
+        return "not comparable"
+    kind, count = digits
+    before = math.floor(math.log10(number.value)) + 1
+    figures, places = (before + count, count) if kind == "decimals" else (count, count - before)
+    # A number next to the printed one is a unit away but for the last bit.
+    allowed = max(10.0**-places, SHARE * number.value) * (1 + 1e-9)
+    if abs(ours - number.value) > allowed:
+        return "differs"
+    return "agrees" if figures > 1 else "not comparable"
+
+
+def _cell(numbers: tuple[Number, ...], facts: Mapping[str, Any]) -> CostCell:
+    first = numbers[0]
+    known = facts.get("networks", {}).get(first.backbone)
+    network = known or {}
+    # A network of which nothing but a reason is known is not built, nor is one that the file does not name.
+    built = known is not None and ("settings" in network or "reason" not in network)
+    kind = "figures" if "figures" in facts else "decimals"
+    return CostCell(
+        dataset="" if first.dataset == "none" else first.dataset,
+        lookback=first.lookback,
+        horizon=first.horizon,
+        channels=first.around.get("channels", network.get("channels")),
+        model=network.get("model", first.model or first.backbone),
+        attention=_attention(first, facts),
+        adapters=tuple(first.around.get("adapters", ())),
+        settings=network.get("settings", {}) if built else None,
+        counted_too=network.get("counted_too", 0),
+        maps_alone=facts.get("flops") == "maps",
+        digits=(kind, facts.get(kind, 3)),
+        reason=first.reason or network.get("reason", ""),
+        host=network.get("host", ""),
+        numbers=numbers,
+    )
+
+
+def _attention(number: Number, facts: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """The mechanism of a number with the settings that a paper's table of costs has."""
+    if not isinstance(number.attention, Mapping):
+        return None
+    return {**number.attention, **facts.get("mechanisms", {}).get(number.attention["name"], {})}
+
+
+def _counted(cell: CostCell) -> "Cost":
+    from rearview.models.costs import cost
+
+    assert cell.lookback is not None
+    assert cell.horizon is not None
+    assert cell.channels is not None
+    return cost(
+        cell.model,
+        channels=cell.channels,
+        lookback=cell.lookback,
+        steps=cell.horizon,
+        attention=None if cell.attention is None else dict(cell.attention),
+        adapters=cell.adapters,
+        **(cell.settings or {}),
+    )
+
+
+def _value(cell: CostCell, number: Number, counted: "Cost") -> float:
+    """What was counted, in the unit of a printed number."""
+    if number.metric == "params_m":
+        return (counted.parameters + cell.counted_too) / 1e6
+    return (counted.map_flops if cell.maps_alone else counted.flops) / 1e9
+
+
+def _measured(cell: CostCell, number: Number, times: Sequence[Timed]) -> Iterator[CostComparison]:
+    found = [one for one in times if one.metric == number.metric and one.is_of(cell)]
+    for one in found:
+        yield CostComparison(cell, number, one.milliseconds, "", one.where)
+    if not found:
+        yield CostComparison(cell, number, None, "not measured here")

@@ -1,0 +1,1 @@
+"""Result rows: what they hold, when two are one run, the files that keep them."""

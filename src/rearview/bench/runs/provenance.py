@@ -1,0 +1,80 @@
+"""Where a result comes from: the numbers it was made of, the code that made it and the device it was made on."""
+
+import hashlib
+import os
+import platform
+import subprocess
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from rearview.data.panel import Panel
+
+_PACKAGE = Path(__file__).parents[2]
+_PATIENCE_SECONDS = 10
+
+
+def values_checksum(panel: Panel) -> str:
+    """SHA-256 of a panel's numbers: the array, what was subtracted from it, and which cells are missing."""
+    digest = hashlib.sha256()
+    for array in (panel.values, panel.centre, panel.observed):
+        if array is not None:
+            digest.update(f"{array.dtype.str}{array.shape}".encode())
+            digest.update(np.ascontiguousarray(array).data)
+    return digest.hexdigest()
+
+
+@cache
+def commit() -> str:
+    """The commit of the code at work, as the checkout stood when this was first asked.
+
+    Once in a process: its code stays as it was loaded, however the checkout moves on during a long run. On a machine
+    that got a copy without its repository, the variable REARVIEW_COMMIT says which commit it is.
+    """
+    return commit_of(_PACKAGE) or os.environ.get("REARVIEW_COMMIT", "")
+
+
+def commit_of(package: Path) -> str:
+    """The commit of the checkout that a package is a part of, marked where the package has changes since.
+
+    A package that is installed somewhere inside another project's checkout has none.
+    """
+    if _git(package, "ls-files", "--error-unmatch", "__init__.py") is None:
+        return ""
+    head = _git(package, "rev-parse", "HEAD")
+    if head is None:
+        return ""
+    return f"{head}-dirty" if _git(package, "status", "--porcelain", "--", ".") else head
+
+
+def device_words(device: torch.device) -> str:
+    """The device's own name."""
+    if device.type == "cuda":
+        return torch.cuda.get_device_name(device)
+    return f"{device.type} ({_processor()})"
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        lines = []
+    names = [line.partition(":")[2] for line in lines if line.startswith("model name")]
+    return " ".join((names[0] if names else platform.processor() or platform.machine()).split())
+
+
+def _git(folder: Path, *arguments: str) -> str | None:
+    """What git says about a folder; None where there is no git, or it refuses."""
+    try:
+        done = subprocess.run(
+            ["git", "-C", str(folder), *arguments],
+            capture_output=True,
+            check=False,
+            text=True,
+            timeout=_PATIENCE_SECONDS,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout.strip() if done.returncode == 0 else None

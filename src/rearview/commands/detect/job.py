@@ -1,0 +1,193 @@
+"""From a file to its anomalies: read, learn what is ordinary, score, flag, judge where there are labels."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rearview.commands import benchmark_sets
+from rearview.commands.detect.rows import LABEL_NAMES, Job, Rows, read_rows
+from rearview.commands.forecast.job import fingerprint
+from rearview.commands.forecast.verdict import counted
+from rearview.commands.warned import warned
+from rearview.core.errors import InputError, UsageError
+from rearview.data.infer.timestamps import show
+from rearview.data.panel import Finding, Panel
+from rearview.estimators.detect.detector import Detector, judged
+from rearview.estimators.detect.engine import Detection, check, detect
+from rearview.tasks.alarms import Hits, hits
+from rearview.tasks.assess import Assessment
+from rearview.train import Progress
+
+MOST_TIMES = 1e4
+"""Multiples of the threshold beyond which the number says no more than that it is large."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """Everything a finished run has to show."""
+
+    job: Job
+    detector: Detector
+    found: Detection
+    labels: NDArray[np.float64] | None
+    """[row]: 1, 0, or NaN where a row has no label."""
+    assessment: Assessment | None
+    verdict: str
+    notes: tuple[str, ...]
+    findings: tuple[Finding, ...]
+    fresh: bool
+    """Whether the network was trained in this run."""
+    seconds: float
+    warnings: tuple[str, ...] = ()
+    """What rearview warned of while the job was made."""
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether Ctrl-C ended the training of this run."""
+        return self.fresh and self.detector.fitted.interrupted
+
+
+@warned
+def run(
+    job: Job, folder: Path, *, progress: Progress | None = None, say: Callable[[str], None] = lambda _: None
+) -> Outcome:
+    """Do the job; the checkpoint lies in `folder` while it trains, so that it can be resumed."""
+    started = time.perf_counter()
+    if job.model is not None and job.fit is not None:
+        raise UsageError("--fit trains a detector and --model brings one; give one of the two.")
+    benchmark_sets.refuse(job.file, job.fit)
+    rows = read_rows(job, say)
+    detector = rows.detector
+    detector.progress = progress
+    if rows.learned is not None:
+        check(rows.learned, detector.request)
+        say(
+            f"Learning what is ordinary from {counted(len(rows.learned.values), 'row')} of {rows.learned.layout.source}"
+        )
+        name = f"detector-{fingerprint(rows.learned, detector.request)}.safetensors"
+        detector.fit(rows.learned, checkpoint=folder / "checkpoints" / name, resume=job.resume)
+        for finding in detector.fitted.findings:
+            say(finding.message)
+    found = detect(detector.fitted, rows.panel)
+    assessment, told = _compared(found, rows.labels, detector.request.lookback)
+    notes = [*rows.notes, *detector.fitted.notes, *found.notes, *_about_channels(job.file, rows), *told]
+    return Outcome(
+        job=job,
+        detector=detector,
+        found=found,
+        labels=rows.labels,
+        assessment=assessment,
+        verdict=verdict(found, assessment, rows.labels),
+        notes=tuple(notes),
+        findings=tuple(dict.fromkeys((*rows.panel.findings, *detector.findings))),
+        fresh=rows.learned is not None,
+        seconds=time.perf_counter() - started,
+    )
+
+
+def verdict(found: Detection, assessment: Assessment | None, labels: NDArray[np.float64] | None) -> str:
+    """What was found, in a sentence or two; segments are what it counts, as the table and anomalies.csv do."""
+    rows = len(found.scores.rows)
+    if not found.segments:
+        sentence = f"No anomaly in {counted(rows, 'row')}: no score is above the threshold."
+    else:
+        worst = max(found.segments, key=lambda part: part.score / (found.thresholds[part.series] or 1))
+        of = f" of {found.panel.ids[worst.series]}" if found.panel.series > 1 else ""
+        carrier = found.panel.columns[worst.channels[0][0]]
+        many = "1 anomaly" if len(found.segments) == 1 else f"{len(found.segments):,} anomalies"
+        sentence = (
+            f"{many} in {rows:,} rows. The worst peaks at {show(found.panel.stamps[worst.peak])}{of}, "
+            f"{_height(worst.score, float(found.thresholds[worst.series]))}, carried by {carrier}."
+        )
+    if assessment is None or labels is None:
+        return sentence
+    labelled = hits(labels == 1, found.flags & ~np.isnan(labels), found.stretches)
+    return f"{sentence} {_judgement(assessment, len(found.segments), labelled)}"
+
+
+def _height(score: float, threshold: float) -> str:
+    """A score in words: how many times the threshold it is, where that says something."""
+    if threshold <= 0:
+        return f"with a score of {score:.4g}"
+    times = score / threshold
+    if times > MOST_TIMES:
+        return f"more than {MOST_TIMES:,.0f} times the threshold"
+    return f"{times:,.{0 if times >= 100 else 1}f} times the threshold"
+
+
+def _judgement(assessment: Assessment, found: int, labelled: Hits) -> str:
+    """What labels say of those of the segments found that have some."""
+    where = "found" if labelled.alarms == found else "found in labelled rows"
+    if not assessment.anomalous:
+        if not labelled.alarms:
+            return f"The labels mark no anomaly{' either' if not found else ''}."
+        alarms = (
+            f"the one {where} is a false alarm"
+            if labelled.alarms == 1
+            else f"all {labelled.alarms:,} {where} are false alarms"
+        )
+        return f"The labels mark no anomaly, so {alarms}."
+    touched = round(assessment.event_recall * assessment.events)
+    if assessment.events == 1:
+        marked = f"the one marked anomaly is {'' if touched else 'not '}found"
+    else:
+        marked = f"{_share_of(touched, f'{assessment.events:,} marked anomalies')} found"
+    if labelled.alarms == 1:
+        marked = f"the one {where} is {'right' if labelled.right else 'a false alarm'}; {marked}"
+    elif labelled.alarms:
+        marked = f"{_share_of(labelled.right, f'the {labelled.alarms:,} {where}')} right; {marked}"
+    share = assessment.anomalous / assessment.rows
+    return f"{marked[0].upper()}{marked[1:]}. AUC-PR {assessment.auc_pr:.3f}, where chance gets {share:.3f}."
+
+
+def _share_of(part: int, whole: str) -> str:
+    """'none of the 5 found is', '1 of the 5 found is', '3 of the 5 found are'."""
+    return f"{f'{part:,}' if part else 'none'} of {whole} {'are' if part > 1 else 'is'}"
+
+
+def _compared(found: Detection, labels: NDArray[np.float64] | None, slack: int) -> tuple[Assessment | None, list[str]]:
+    """What labels say of a detection, and a word on it; a finished detection is not lost to unfit labels."""
+    if labels is None:
+        return None, []
+    try:
+        assessment = judged(found, labels, slack)
+    except InputError as problem:
+        return None, [str(problem)]
+    return assessment, _about_labels(assessment)
+
+
+def _about_channels(file: str, rows: Rows) -> list[str]:
+    """A word on channels that look like labels, and on those of which nothing was observed in the rows judged."""
+    panel = rows.panel
+    notes = [
+        f"The column {name!r} holds 0 and 1 alone and was looked at as a channel; if it marks anomalies, say "
+        f"--labels {name}."
+        for name in panel.columns
+        if rows.labels is None and name.casefold() in LABEL_NAMES and _is_binary(panel, name)
+    ]
+    blind = panel.empty_names
+    if blind:
+        notes.append(
+            f"{file} has no value of {', '.join(map(repr, blind))}: its scores rest on "
+            f"{len(panel.columns) - len(blind)} of {counted(len(panel.columns), 'channel')}."
+        )
+    return notes
+
+
+def _is_binary(panel: Panel, name: str) -> bool:
+    place = panel.columns.index(name)
+    cells = [panel.original(slice(a, b), s)[:, place] for s, (a, b) in enumerate(panel.bounds())]
+    return bool(np.isin(np.concatenate(cells).round(5), (0.0, 1.0)).all())
+
+
+def _about_labels(assessment: Assessment) -> list[str]:
+    if not assessment.anomalous:
+        return ["The labels mark no anomaly: recall, F1 and the areas do not exist."]
+    return [
+        f"The point-adjusted F1 of {assessment.adjusted_f1:.3f} is edited by the labels; as many flags thrown at "
+        f"random get {assessment.adjusted_f1_by_chance:.3f}."
+    ]

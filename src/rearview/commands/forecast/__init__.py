@@ -1,0 +1,1 @@
+"""`rearview forecast`, `predict` and `demo`."""

@@ -1,0 +1,217 @@
+"""Where the networks of a run look, made small enough for its page.
+
+A page has room for a few windows, a few maps of each and a few dozen cells a side. Neighbours in time are joined (what
+they look at is averaged, what is looked at in them is added up, so that rows keep their sum); heads beyond the room are
+told by their mean and those most unlike it.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import compress, pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rearview.attention.contract import Attention
+from rearview.data.panel import Panel
+from rearview.estimators.forecast.attention_maps import Labels, Maps
+from rearview.estimators.forecast.forecaster import Forecaster
+from rearview.models.contract import Model
+from rearview.report.common.attention_maps import AgeCurve, Look, Names, WeightMap
+
+VIEWS = 4
+"""Windows of a network that a reader can choose from."""
+MAPS = 16
+SIDE = 64
+MOST_WEIGHTS = 1 << 27
+"""Weights of all layers that are worked out for a page: half a gigabyte of float32."""
+PARTS = 3
+"""Operators of a layer that add up, at most: those of caps."""
+
+Weights = NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Axis:
+    """The queries or the keys of a layer in one window, as far as they are real."""
+
+    names: tuple[str, ...]
+    columns: tuple[str, ...]
+    """Tokens of one column stand next to one another, and only these are joined."""
+    starts: NDArray[np.int64] | None
+    """The first step of each; None where they are whole columns."""
+    real: NDArray[np.bool_]
+    """Which of all tokens are real."""
+
+    @classmethod
+    def of(cls, names: Iterable[str], columns: Iterable[str], steps: Any, real: NDArray[np.bool_]) -> "Axis":
+        """The tokens that are real."""
+        starts = None if steps is None else np.array([first for first, _ in steps])[real]
+        return cls(tuple(compress(names, real)), tuple(compress(columns, real)), starts, real)
+
+    def runs(self) -> list[int]:
+        """Where each column's tokens begin."""
+        return [at for at in range(len(self.columns)) if not at or self.columns[at] != self.columns[at - 1]]
+
+    def blocks(self) -> list[int]:
+        """Where each run of joined tokens begins, as few of them joined as the page's room asks for."""
+        runs = list(pairwise([*self.runs(), len(self.columns)]))
+        size = 1
+        while len(found := [at for a, b in runs for at in range(a, b, size)]) > SIDE and size < len(self.columns):
+            size += 1
+        return found
+
+    def shown(self, blocks: list[int]) -> Names:
+        """The names of the cells that fit: those of the tokens that the blocks begin with."""
+        runs = self.runs()
+        several = 1 < len(runs) < len(blocks)
+        kept = blocks[:SIDE]
+        begun = ((kept.index(at), self.columns[at]) for at in runs if several and at in kept)
+        return Names(tuple(self.names[at] for at in kept), tuple(begun))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Layer:
+    """One operator of a layer in one window: [head, query, key]."""
+
+    name: str
+    weights: Weights
+    queries: Axis
+    keys: Axis
+
+    def maps(self, room: int) -> Iterator[WeightMap]:
+        """Every head, or their mean and the heads most unlike it, as many as there is room for."""
+        mean, heads = self.weights.mean(0), len(self.weights)
+        if heads > room or heads == 1:
+            yield self._map("mean of heads" if heads > 1 else "", mean)
+        if heads > 1:
+            unlike = np.argsort(-np.square(self.weights - mean).sum((1, 2)), kind="stable")
+            for head in range(heads) if heads <= room else sorted(unlike[: room - 1].tolist()):
+                yield self._map(f"head {head + 1}", self.weights[head])
+
+    def ages(self) -> AgeCurve | None:
+        """Mean weight by age, over all heads and pairs of real tokens; None where tokens have no time."""
+        if self.queries.starts is None or self.keys.starts is None:
+            return None
+        rows, columns = self.queries.starts, self.keys.starts
+        weights = self.weights.mean(0).ravel()
+        apart = np.diff(np.unique(columns))
+        stride = int(np.median(apart)) if len(apart) else 1
+        ages = np.rint((rows[:, None] - columns).ravel() / stride).astype(np.int64)
+        if not weights[ages < 0].any():
+            ages, weights = ages[ages >= 0], weights[ages >= 0]
+        found, places = np.unique(ages, return_inverse=True)
+        means = np.bincount(places, weights) / np.bincount(places)
+        return AgeCurve(self.name, (found * stride).astype(np.float64), means)
+
+    def _map(self, what: str, weights: Weights) -> WeightMap:
+        rows, columns = self.queries.blocks(), self.keys.blocks()
+        sizes = np.diff([*rows, len(weights)])
+        joined = np.add.reduceat(np.add.reduceat(weights, rows, axis=0) / sizes[:, None], columns, axis=1)
+        name = f"{self.name}, {what}".removesuffix(", ")
+        return WeightMap(name, joined[:SIDE, :SIDE], self.queries.shown(rows), self.keys.shown(columns))
+
+
+def looks(name: str, forecaster: Forecaster, panel: Panel, future: Any) -> tuple[tuple[Look, ...], tuple[str, ...]]:
+    """(where a network looks, sentences on what can't be shown); nothing for a network without attention.
+
+    A page without this part is better than no page: whatever goes wrong is told, not raised.
+    """
+    try:
+        if weight_count(forecaster.fitted.network, min(VIEWS, panel.series)) > MOST_WEIGHTS:
+            return (), (f"Where {name} looks is not shown: its attention weights are too many to work out for a page.",)
+        if not forecaster.fitted.network.axes():
+            return (), ()
+        return _looks(name, forecaster.explain(future=future, series=panel.ids[:VIEWS]), panel), ()
+    except Exception as problem:
+        return (), (f"Where {name} looks can't be shown: {problem}",)
+
+
+def weight_count(network: Model, windows: int) -> int:
+    """How many weights there are to work out, at most."""
+    layers = [part for part in network.modules() if isinstance(part, Attention)]
+    heads = max((layer.site.heads for layer in layers), default=0)
+    mixed = any(layer.claims.mixes_groups for layer in layers)
+    sizes = ((len(axes.groups), len(axes.tokens)) for axes in network.axes())
+    parts = sum(groups * tokens**2 * (1 + groups if mixed else PARTS) for groups, tokens in sizes)
+    return windows * heads * parts
+
+
+def _looks(model: str, maps: Maps, panel: Panel) -> tuple[Look, ...]:
+    groups = _groups(maps)
+    places = [(series, group) for series in range(len(maps.series)) for group in range(len(groups))]
+    there = panel.series * len(groups)
+    noun = "windows" if panel.series > 1 and len(groups) > 1 else "series" if panel.series > 1 else "columns"
+    fewer = f"The first {VIEWS} of {there:,} {noun} can be chosen." if there > VIEWS else ""
+    found = []
+    for series, group in places[:VIEWS]:
+        about, shown, curves = _window(maps, series, group)
+        said = " ".join(filter(None, (about, fewer)))
+        found.append(Look(model, _name(maps, panel, series, group), said, shown, curves))
+    return tuple(found)
+
+
+def _groups(maps: Maps) -> tuple[str, ...]:
+    """What is kept apart, which is the same in all layers."""
+    return next(iter(maps.labels.values())).groups
+
+
+def _name(maps: Maps, panel: Panel, series: int, group: int) -> str:
+    groups = _groups(maps)
+    named = panel.layout.form == "long" and not panel.layout.together
+    parts = [maps.series[series]] if named else []
+    if len(groups) > 1 or not named:
+        parts.append(groups[group])
+    return ", ".join(parts)
+
+
+def _window(maps: Maps, series: int, group: int) -> tuple[str, tuple[WeightMap, ...], tuple[AgeCurve, ...]]:
+    """(words on tokens and on what is left out, maps, weight by age) of one window."""
+    every = [
+        layer for each, weights in maps.items() for layer in _layers(each, weights, maps.labels[each], series, group)
+    ]
+    kept = [every[at] for at in np.unique(np.linspace(0, len(every) - 1, min(len(every), MAPS)).round().astype(int))]
+    room = MAPS // len(kept)
+    said = [f"There are maps of {len(kept)} of {len(every)} layers."] if len(kept) < len(every) else []
+    curves = tuple(curve for layer in kept if (curve := layer.ages()) is not None)
+    shown = tuple(one for layer in kept for one in layer.maps(room))
+    return " ".join([*said, *_about(kept, room)]), shown, curves
+
+
+def _about(kept: list[Layer], room: int) -> Iterator[str]:
+    """What a token is called, and what of heads, tokens and columns is not seen one by one."""
+    if any(layer.keys.starts is not None for layer in kept):
+        yield "A token is named by its first step."
+    heads = len(kept[0].weights)
+    if heads > room:
+        few = "head" if room == 2 else f"{room - 1} heads"
+        yield f"Of {heads} heads the maps show the mean{f' and the {few} most unlike it' if room > 1 else ''}."
+    axes = [axis for layer in kept for axis in (layer.queries, layer.keys)]
+    joined = max(max(np.diff([*axis.blocks(), len(axis.names)])) for axis in axes)
+    if joined > 1:
+        yield f"A cell joins up to {joined} tokens that follow one another."
+    columns = max(len(axis.blocks()) for axis in axes)
+    if columns > SIDE:
+        yield f"The maps hold the first {SIDE} of {columns:,} columns."
+
+
+def _layers(name: str, weights: Any, labels: Labels, series: int, group: int) -> Iterator[Layer]:
+    tokens = Axis.of(_names(labels, series), labels.columns, labels.steps, ~labels.padded[series])
+    for part, each in weights.items() if isinstance(weights, Mapping) else [("", weights)]:
+        of, keys = each[series, group], tokens
+        if of.ndim == 4:  # mica's memory across channels: what it has from each of them, whenever that was
+            of = of.sum(-1)
+            keys = Axis.of(labels.groups, labels.groups, None, np.ones(len(labels.groups), dtype=np.bool_))
+        real = of[:, tokens.real][..., keys.real]
+        yield Layer(f"{name}, {part}".removesuffix(", "), real, tokens, keys)
+
+
+def _names(labels: Labels, series: int) -> list[str]:
+    """Names of tokens; stamps go without seconds where all are whole minutes."""
+    names = labels.tokens(series)
+    if labels.starts is None or labels.starts.dtype.kind != "M":
+        return names
+    whole = labels.starts == labels.starts.astype("datetime64[m]")
+    return [re.sub(r"(:\d\d):00$", r"\1", name) for name in names] if whole.all() else names

@@ -1,0 +1,75 @@
+"""The verdict: does the model beat the naive forecast, does a simpler one do better, did its intervals hold?"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from rearview.estimators.forecast.backtest import Scores
+
+TOLERATED = 0.1
+"""How far below its level an interval's coverage may fall before the verdict says so."""
+LEVEL = 0.005
+"""Relative difference of two errors below which neither is said to beat the other: 0 % in print."""
+
+
+class Scored(NamedTuple):
+    """A network, whether it is there for comparison only, and how it did."""
+
+    name: str
+    baseline: bool
+    scores: Scores
+
+
+def verdict(
+    results: tuple[Scored, ...], windows: int, horizon: int, *, skipped: bool = False, known: bool = False
+) -> str:
+    """Does the model beat the naive forecast? And what else must be said.
+
+    `known`: the networks had inputs known in the future, for which a baseline has no place.
+    """
+    if not windows:
+        why = "There was no backtest, as asked" if skipped else "The data is too short for a backtest"
+        return f"{why}, so nothing is known about how good this forecast is."
+    # MASE has no meaning where the history never changes from season to season; the MAE has.
+    metric = "mase" if all(np.isfinite(result.scores.mase) for result in results) else "mae"
+    errors = {result.name: float(getattr(result.scores, metric)) for result in results}
+    asked = [result for result in results if not result.baseline and result.name != "seasonal_naive"]
+    over = f"{counted(windows, 'backtest window')} of {counted(horizon, 'step')}"
+    if all(np.isnan(error) for error in errors.values()):
+        return f"No value was observed in {over}, so nothing is known about how good this forecast is."
+    if "seasonal_naive" not in errors or not asked:
+        listed = ", ".join(f"{name} has {metric.upper()} {error:.3g}" for name, error in errors.items())
+        return f"Without {'a naive baseline' if asked else 'a network'} there is no verdict: over {over}, {listed}."
+    best = min(asked, key=lambda result: errors[result.name])
+    ours, theirs = errors[best.name], errors["seasonal_naive"]
+    change = f", {abs(1 - ours / theirs) * 100:.0f} % {'lower' if ours < theirs else 'higher'}" if theirs else ""
+    beats = "beats" if ours < theirs else "does not beat"
+    if theirs and abs(1 - ours / theirs) < LEVEL:
+        beats, change = "is level with", ""
+    numbers = f"{metric.upper()} {ours:.3g} against {theirs:.3g}{change}, over {over}"
+    sentences = [f"{best.name} {beats} the seasonal naive forecast: {numbers}."]
+    simpler = min(
+        (result for result in results if result.baseline), key=lambda result: errors[result.name], default=None
+    )
+    if simpler is not None and errors[simpler.name] < (1 - LEVEL) * ours:
+        error = errors[simpler.name]
+        sentences.append(
+            f"{simpler.name} does better ({metric.upper()} {error:.3g}): use it with --model {simpler.name}"
+            f"{', without --known and --future' if known else ''}."
+        )
+    sentences += _coverage(best)
+    return " ".join(sentences)
+
+
+def counted(number: int, word: str) -> str:
+    """'1 step', '2,000 steps'."""
+    return f"{number:,} {word}{'' if number == 1 else 's'}"
+
+
+def _coverage(result: Scored) -> list[str]:
+    """A sentence for the widest interval that held too seldom."""
+    for level, share in sorted(result.scores.coverage.items(), reverse=True):
+        if share < level / 100 - TOLERATED:
+            held = f"held only {100 * share:.0f} % of the time: do not rely on them."
+            return [f"The {level:g} % intervals of {result.name} {held}"]
+    return []

@@ -1,0 +1,200 @@
+"""From a file or frame to a panel, with everything inferred or repaired on the way told as findings.
+
+The order is: open, give every column its role, read the stamps, put the rows in order, then one column after another.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rearview.core.errors import InputError, SettingsError
+from rearview.data.infer.column_reader import Reading, Sentinels
+from rearview.data.infer.layout import ID_NAME, LONG_TIME_NAME, TEXT_COLUMNS, Asked, Roles, assign
+from rearview.data.infer.row_order import Rows, Source, aligned, as_they_stand, regular
+from rearview.data.infer.series_ids import JOIN, series_of
+from rearview.data.infer.timestamps import Times, kind_of, read_times, unix_unit
+from rearview.data.io.files import open_table
+from rearview.data.io.numbers import TextColumn
+from rearview.data.io.table import Table, listing
+from rearview.data.panel import Finding, Layout, Panel
+from rearview.data.panel_array import Columns, Fill, check_fill
+from rearview.data.step import Step
+
+ONE_SERIES = "series"
+"""What the one series of a wide table, or of a long one taken together, is called."""
+
+
+def load(
+    source: Any,
+    *,
+    id_col: str | Sequence[str] | None = None,
+    time_col: str | None = None,
+    target_col: str | None = None,
+    target: str | Sequence[str] | None = None,
+    known: str | Sequence[str] = (),
+    drop: str | Sequence[str] = (),
+    together: bool = False,
+    freq: str | Step | None = None,
+    sentinels: Sentinels = "auto",
+    fill: Fill = "last",
+    row_by_row: bool = False,
+    trained: Sequence[str] = (),
+) -> Panel:
+    """The panel in a file (CSV, packed or not, or parquet) or a pandas, polars or arrow frame.
+
+    A table with the columns unique_id, ds and y, or with `id_col`, is long: one series for each id (several id
+    columns are joined by '/'), which `together` aligns as columns of one series; without y, where nothing is forecast
+    (an empty `target`). Every other table is wide: one series, a column for each variable. `target` names what is
+    forecast (default: every column, or y), `known` the inputs known in the future, `drop` columns to leave out; the
+    rest are inputs up to the cutoff. Columns of text that nobody named are left out with a finding. An empty `target`
+    reads inputs alone. `freq` is the step where it should not be inferred. `sentinels` are values that stand for
+    missing: "auto" looks for isolated cells such as -9999, None keeps all. `fill` says what stands in missing cells of
+    the array: the "last" value seen, a "linear" bridge, the series' "mean" or "zero". `row_by_row` takes benchmark
+    files as they stand: nothing sorted, added, dropped or taken for missing. `trained` are the columns that a model was
+    trained on: text in them is refused, never left out.
+    """
+    check_fill(fill)
+    if together and row_by_row:
+        raise SettingsError(
+            "together aligns rows by their stamps, which row_by_row leaves alone; choose one of the two."
+        )
+    targets = None if target is None else _names(target)
+    asked = Asked(_names(id_col), time_col, target_col, targets, _names(known), _names(drop), tuple(trained))
+    step = Step.parse(freq) if isinstance(freq, str) else freq
+    table = _open(source, asked)
+    roles, findings = assign(table, asked)
+    times = read_times(table, roles.time, step)
+    # Text beside stamps that repeat may tell series apart, so it is not left out there.
+    repeats = roles.form == "wide" and len(np.unique(times.values)) < len(times.values)
+    reading = Reading.of(table, roles, None if row_by_row else sentinels, keep_text=repeats, trained=trained)
+    codes, ids = series_of(table, roles.ids) if roles.ids else (None, (ONE_SERIES,))
+    rows_source = Source(table, roles.time, times.values, codes, ids)
+    layout = _layout(source, table, roles, times, together=together)
+    try:
+        if row_by_row:
+            rows, repaired = as_they_stand(rows_source, step)
+        else:
+            rows, repaired = regular(rows_source, step, reading.difference)
+        if layout.together:
+            rows, unaligned = aligned(rows, rows_source)
+            repaired += unaligned
+        panel = _panel(reading, rows, layout, ids, fill)
+    except TextColumn as problem:
+        ids = _texts(reading) if repeats else ()
+        if not ids:
+            raise
+        raise _looks_long(table.source, ids) from problem
+    about = (*_encoding_findings(table), *findings, *_time_findings(times, roles.time))
+    return replace(panel, findings=(*about, *repaired, *reading.findings()))
+
+
+def _names(names: str | Sequence[str] | None) -> tuple[str, ...]:
+    if names is None:
+        return ()
+    return (names,) if isinstance(names, str) else tuple(names)
+
+
+def _open(source: Any, asked: Asked) -> Table:
+    given = (*asked.id_col, *([asked.time_col] if asked.time_col else []))
+    text = TEXT_COLUMNS | {name.casefold() for name in given}
+    return open_table(source, text_columns=text, index_names=(*given, ID_NAME, LONG_TIME_NAME))
+
+
+def _layout(source: Any, table: Table, roles: Roles, times: Times, *, together: bool) -> Layout:
+    long = roles.form == "long"
+    return Layout(
+        form=roles.form,
+        time_col=roles.time,
+        id_col=JOIN.join(roles.ids) if long else None,
+        target_col=roles.targets[0] if long and roles.targets else None,
+        together=long and together,
+        backend=table.backend,
+        timezone=times.timezone,
+        stored=times.stored,
+        time_kind=times.kind,
+        time_format=times.format,
+        time_index=table.time_index == roles.time,
+        source=str(source) if isinstance(source, str | Path) else "frame",
+    )
+
+
+def _texts(reading: Reading) -> tuple[str, ...]:
+    """The columns of text; none where one of them holds stamps, which may be the better time column."""
+    names = tuple(name for name in reading.roles.numeric if reading.is_text(name))
+    return () if any(kind_of(reading.table.fetch(name)) == "stamps" for name in names) else names
+
+
+def _looks_long(source: str, ids: tuple[str, ...]) -> InputError:
+    """What to say of text in a wide table whose stamps repeat: it tells series apart, which --drop would mix."""
+    return InputError(
+        f"{source} has several rows for one stamp, and text in {listing(ids)}, which may tell its series apart; if so, "
+        f"name {'it' if len(ids) == 1 else 'them'} with id_col (--id-col {','.join(ids)}), and what to forecast with "
+        "target_col (--target-col)."
+    )
+
+
+def _encoding_findings(table: Table) -> list[Finding]:
+    if table.guessed_encoding is None:
+        return []
+    words = (
+        f"The file is not in UTF-8 and was read as {table.guessed_encoding}, which is a guess; save it in UTF-8 if a "
+        "name looks wrong."
+    )
+    return [Finding("inferred", "encoding", 0, words)]
+
+
+def _time_findings(times: Times, column: str) -> list[Finding]:
+    """What the stamps say of their time zone, and whole numbers of what they may count."""
+    counted = unix_unit(times.values)
+    if counted is not None:
+        unit, moment = counted
+        words = (
+            f"Column {column!r} counts in whole numbers, which have no season; {times.values[0]} may be {moment} in "
+            f"{unit} since 1970: if so, write the stamps as dates."
+        )
+        return [Finding("warning", "unix time", len(times.values), words)]
+    if times.offsets is not None:
+        low, high = times.offsets
+        kept = "stamps are counted in UTC and forecasts are given in it"
+        if times.stored == "wall":
+            kept = "days are kept as local time and forecasts are given without an offset"
+        words = f"Stamps have offsets from {low} to {high}; {kept}."
+        return [Finding("repaired", "timezone", len(times.values), words)]
+    if times.timezone is None:
+        return []
+    kept = "are counted in UTC" if times.stored == "utc" else "are kept as local time"
+    words = f"The time zone is {times.timezone}; stamps {kept} and forecasts are given in it."
+    return [Finding("inferred", "timezone", 0, words)]
+
+
+def _panel(reading: Reading, rows: Rows, layout: Layout, ids: tuple[str, ...], fill: str) -> Panel:
+    """The panel of the columns that are read, without findings."""
+    roles = reading.roles
+    spread = len(ids) if layout.together else 1
+    columns = Columns(rows.offsets, len(roles.numeric) * spread, fill)
+    for number, name in enumerate(roles.numeric):
+        column = reading.column(name, rows)
+        for part in range(spread):
+            taken = slice(rows.bounds[part], rows.bounds[part + 1]) if layout.together else slice(None)
+            columns.put(number * spread + part, rows.placed(column, taken))
+    names: tuple[str, ...] = roles.numeric
+    if layout.together:
+        inputs = [f"{name}{JOIN}{one}" for name in (*roles.inputs, *roles.known) for one in ids]
+        names = (*(ids if roles.targets else ()), *inputs)
+    return Panel(
+        values=columns.values,
+        centre=columns.centre,
+        observed=columns.observed,
+        offsets=np.asarray(rows.offsets, dtype=np.int64),
+        first=columns.first,
+        stamps=rows.stamps,
+        ids=(ONE_SERIES,) if layout.together else ids,
+        columns=names,
+        targets=len(roles.targets) * spread,
+        known=len(roles.known) * spread,
+        step=rows.step,
+        layout=layout,
+    )

@@ -1,0 +1,1 @@
+"""Whole series that each belong to a class: read, held out, padded."""

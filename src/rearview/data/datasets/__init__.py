@@ -1,0 +1,1 @@
+"""Benchmark data sets by name: files, shapes, borders, stand-ins."""

@@ -1,0 +1,167 @@
+"""Stand-ins for wide benchmark sets whose files are not at hand: generated, of the same width, length and step.
+
+They are there to run what the real sets run, at their full width; a score on them says nothing of the real sets, so
+they have names of their own. With h the hour of the day, every channel c is
+
+    x_tc = level_c * daylight_t * (1 + day_c cos(h - peak_c) + half_c cos(2 (h - rush_c)) - rest_c weekend_t
+                                     + a_c common_t + b_c region_(t - lag_c) + noise_tc),         nothing below 0
+
+- common and region: slow processes, s_t = rho s_(t-1) + sqrt(1 - rho^2) u_t. All channels share the first; some twenty
+  neighbours share the second, which reaches each after a lag of its own, so channels lead one another;
+- daylight: 1, but for the sun's height in a set of solar plants, dark at night.
+
+Fewer rows are the first rows of more.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rearview.core.errors import SettingsError
+from rearview.data.no_time_column import panel
+from rearview.data.panel import Finding, Panel
+from rearview.data.step import MICROSECONDS, Step
+
+Floats = NDArray[np.float64]
+
+_SEED = 20_160_701
+_NEIGHBOURS = 20
+"""Channels of a region, about."""
+_ROWS_AT_ONCE = 2_048
+"""Rows worked on at a time: sets of hundreds of channels are held once, not once for every term."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What a set is like; shares are of a channel's level, times are hours."""
+
+    level: float
+    """The channels' levels spread around it."""
+    spread: float
+    """Deviation of the levels' logarithms."""
+    day: float
+    half_day: float
+    peak: float
+    rush: float
+    weekend: float
+    common: float
+    regional: float
+    noise: float
+    memory: float
+    """Hours over which the slow processes keep about a third of what they were."""
+    longest_lag: float
+    decimals: int
+    """Of the values, as the real files have them."""
+    dark: bool = False
+    """Nothing at night."""
+
+
+_ELECTRICITY = Kind(
+    level=600.0, spread=1.2, day=0.3, half_day=0.12, peak=18.0, rush=8.0, weekend=0.12, common=0.08, regional=0.1,
+    noise=0.06, memory=24.0, longest_lag=3.0, decimals=0,
+)  # fmt: skip
+_TRAFFIC = Kind(
+    level=0.05, spread=0.4, day=0.45, half_day=0.35, peak=14.0, rush=6.0, weekend=0.25, common=0.06, regional=0.15,
+    noise=0.12, memory=6.0, longest_lag=2.0, decimals=4,
+)  # fmt: skip
+_SOLAR = Kind(
+    level=18.0, spread=0.5, day=0.1, half_day=0.0, peak=12.5, rush=0.0, weekend=0.0, common=0.25, regional=0.25,
+    noise=0.08, memory=5.0, longest_lag=2.0, decimals=2, dark=True,
+)  # fmt: skip
+_PEMS = Kind(
+    level=230.0, spread=0.5, day=0.45, half_day=0.25, peak=14.0, rush=7.0, weekend=0.15, common=0.05, regional=0.12,
+    noise=0.08, memory=3.0, longest_lag=1.0, decimals=0,
+)  # fmt: skip
+
+
+SETS = {
+    "Electricity": (_ELECTRICITY, "2016-07-01T02:00"),
+    "Traffic": (_TRAFFIC, "2016-07-01T02:00"),
+    "Solar": (_SOLAR, "2006-01-01"),
+    "PEMS03": (_PEMS, "2018-09-01"),
+    "PEMS04": (_PEMS, "2018-01-01"),
+    "PEMS07": (_PEMS, "2017-05-01"),
+    "PEMS08": (_PEMS, "2016-07-01"),
+}
+"""What the sets that have stand-ins are like, and when they begin."""
+
+
+def make(rows: int, channels: int, step: Step, *, of: str) -> Panel:
+    """The panel of a stand-in of the set `of`."""
+    kind, start = SETS[of]
+    said = Finding(
+        "inferred",
+        "generated",
+        0,
+        f"These are {channels:,} generated series of the width of {of}; scores on them say nothing of {of}.",
+    )
+    return panel(cells(rows, channels, step, kind, start), step, start, source=f"a stand-in of {of}", said=said)
+
+
+def cells(rows: int, channels: int, step: Step, kind: Kind, start: str) -> Floats:
+    """[row, channel] of a stand-in."""
+    if rows < 1:
+        raise SettingsError(f"A stand-in of {rows} rows is none; it has at least 1.")
+    hours = _hours(rows, step, start)
+    apart = step.count * MICROSECONDS[step.unit] / MICROSECONDS["h"]
+    own = _Channels(kind, channels, apart)
+    slow = _slow(rows + own.longest_lag, own.regions, np.exp(-apart / kind.memory))
+    noise = np.random.default_rng([_SEED, 2])
+    found = np.empty((rows, channels))
+    for first in range(0, rows, _ROWS_AT_ONCE):
+        part = slice(first, min(first + _ROWS_AT_ONCE, rows))
+        draws = noise.standard_normal((part.stop - first, channels), dtype=np.float32)
+        found[part] = own.at(hours[part], slow[first : part.stop + own.longest_lag], draws)
+    return np.round(found, kind.decimals)
+
+
+class _Channels:
+    """What every channel has of its own, drawn once."""
+
+    def __init__(self, kind: Kind, channels: int, apart: float) -> None:
+        """`apart`: hours between two rows."""
+        self.kind = kind
+        # Drawn channel by channel: a narrower set would have the first channels of a wider one.
+        draws = np.random.default_rng([_SEED, 0]).standard_normal((channels, 8)).T
+        shares = np.exp(0.3 * draws[:6])
+        self.level = kind.level * np.exp(kind.spread * draws[6])
+        self.day, self.half_day = kind.day * shares[0], kind.half_day * shares[1]
+        self.weekend, self.noise = kind.weekend * shares[2], kind.noise * shares[3]
+        self.common, self.regional = kind.common * shares[4], kind.regional * shares[5]
+        self.moved = draws[7]
+        """Hours by which the channel's peaks lie later than the set's."""
+        self.longest_lag = max(1, round(kind.longest_lag / apart))
+        """In rows, as the next."""
+        self.lags = np.arange(channels) * 7 % (self.longest_lag + 1)
+        self.regions = -(-channels // _NEIGHBOURS)
+        self.region = np.arange(channels) // _NEIGHBOURS
+
+    def at(self, hours: Floats, slow: Floats, noise: NDArray[np.float32]) -> Floats:
+        """[row, channel] at some hours; `slow` begins `longest_lag` rows earlier."""
+        kind, turn = self.kind, 2 * np.pi / 24
+        places = np.arange(len(hours))[:, None] + self.longest_lag
+        shape = 1 + self.day * np.cos(turn * (hours[:, None] - kind.peak - self.moved))
+        shape += self.half_day * np.cos(2 * turn * (hours[:, None] - kind.rush - self.moved))
+        shape -= self.weekend * (hours // 24 % 7 >= 5)[:, None]
+        shape += self.common * slow[places, 0]
+        shape += self.regional * slow[places - self.lags, 1 + self.region]
+        shape += self.noise * noise
+        if kind.dark:
+            shape *= np.maximum(0.0, np.cos(turn * (hours - kind.peak)))[:, None]
+        return self.level * np.maximum(shape, 0.0)
+
+
+def _hours(rows: int, step: Step, start: str) -> Floats:
+    """Hours since a Monday, midnight."""
+    since = step.grid(np.datetime64(start, "us"), rows) - np.datetime64("1969-12-29", "us")
+    return since.astype(np.int64) / MICROSECONDS["h"]
+
+
+def _slow(rows: int, regions: int, rho: float) -> Floats:
+    """[row, 1 + region]: the process of all channels, then one for each region, all of deviation 1."""
+    found = np.random.default_rng([_SEED, 1]).standard_normal((rows, 1 + regions))
+    found[1:] *= np.sqrt(1 - rho**2)
+    for row in range(1, rows):
+        found[row] += rho * found[row - 1]
+    return found

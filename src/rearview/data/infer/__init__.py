@@ -1,0 +1,1 @@
+"""What a file leaves unsaid: the time column, its step, the layout, the series."""

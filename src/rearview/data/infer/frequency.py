@@ -1,0 +1,102 @@
+"""What step a set of stamps has, or a refusal: an irregular series is never guessed at.
+
+The modal difference decides, so gaps do no harm. Days that all sit at month ends, or all on one day of the month, are
+months; days that never fall on a weekend although they cross some are business days.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rearview.core.errors import InputError
+from rearview.data.step import Stamps, Step
+
+_DAY = np.timedelta64(86_400_000_000, "us")
+_WEEKDAY_OF_EPOCH = 3
+_SATURDAY = 5
+_SHORTEST_MONTH = 28
+_WHAT_FREQ_DOES = "Give the step with freq (--freq), such as h, 15min, D, B or MS: stamps off that grid are then named."
+
+
+def infer(stamps_of_each_series: Sequence[Stamps]) -> Step:
+    """The step of series whose stamps are sorted and free of duplicates; gaps are allowed."""
+    offsets = np.cumsum([0, *(len(stamps) for stamps in stamps_of_each_series)])
+    return infer_flat(np.concatenate(list(stamps_of_each_series) or [np.arange(0)]), offsets)
+
+
+def infer_flat(stamps: Stamps, offsets: NDArray[np.int64]) -> Step:
+    """`infer` for series that lie one after another in one array, series s from offsets[s] to offsets[s + 1]."""
+    differences = _differences(stamps, offsets)
+    if len(differences) < 2:
+        raise InputError(f"the step can't be told from fewer than 3 stamps. {_WHAT_FREQ_DOES}")
+    if stamps.dtype.kind in "iu":
+        return Step(int(_modal(differences, "integers")), "int")
+    calendar = _calendar_step(stamps, offsets, differences)
+    if calendar is not None:
+        return calendar
+    modal = _modal(differences.astype("timedelta64[us]").astype(np.int64), "microseconds")
+    return Step(int(modal), "us").simplest()
+
+
+def _differences(stamps: Stamps, offsets: NDArray[np.int64]) -> Stamps:
+    """Differences of neighbours within each series, zeros left out."""
+    between = np.diff(stamps)
+    inside = np.ones(len(between), dtype=bool)
+    edges = offsets[1:-1] - 1
+    inside[edges[(edges >= 0) & (edges < len(between))]] = False
+    kept = between[inside]
+    return np.asarray(kept[kept > np.zeros((), dtype=kept.dtype)])
+
+
+def _modal(differences: NDArray[np.int64], unit: str) -> int:
+    """The commonest difference, refused where it does not explain the stamps."""
+    values, counts = np.unique(differences, return_counts=True)
+    modal, count = int(values[counts.argmax()]), int(counts.max())
+    multiples = float(np.mean(differences % modal == 0))
+    share = count / len(differences)
+    if multiples < 0.5 or share < 0.25:
+        shown = str(modal) if unit == "integers" else Step(modal, "us").simplest().words()
+        raise InputError(
+            f"the stamps have no regular step: the commonest difference ({shown}) makes up only {share:.0%} of all "
+            f"and {multiples:.0%} are multiples of it. {_WHAT_FREQ_DOES} Events at irregular times need to be "
+            "aggregated first, for instance to counts or means per hour."
+        )
+    return modal
+
+
+def _calendar_step(stamps: Stamps, offsets: NDArray[np.int64], differences: Stamps) -> Step | None:
+    """Business days, months, quarters or years, where the stamps are such."""
+    days = stamps.astype("datetime64[D]")
+    if np.any(stamps - days != stamps[:1] - days[:1]):
+        return None
+    values, counts = np.unique(differences, return_counts=True)
+    modal = values[counts.argmax()]
+    if modal == _DAY and _skips_weekends(days, offsets):
+        return Step(1, "B")
+    if modal < _SHORTEST_MONTH * _DAY:
+        return None
+    return _month_step(days, offsets)
+
+
+def _skips_weekends(days: Stamps, offsets: NDArray[np.int64]) -> bool:
+    weekday = (days.astype(np.int64) + _WEEKDAY_OF_EPOCH) % 7
+    if np.any(weekday >= _SATURDAY):
+        return False
+    weeks = (days.astype(np.int64) + _WEEKDAY_OF_EPOCH) // 7
+    return len(_differences(weeks, offsets)) > 0
+
+
+def _month_step(days: Stamps, offsets: NDArray[np.int64]) -> Step | None:
+    """A step of whole months, when every stamp is a month end or every one has the same day of the month."""
+    months = days.astype("datetime64[M]")
+    first = months.astype("datetime64[D]")
+    last = (months + 1).astype("datetime64[D]") - 1
+    day = days - first
+    if np.all(days == last):
+        kind = "E"
+    elif np.all(day == np.minimum(day.max(), last - first)):
+        kind = "S"
+    else:
+        return None
+    return Step(_modal(_differences(months.astype(np.int64), offsets), "integers"), f"M{kind}").simplest()

@@ -1,0 +1,1 @@
+"""Files in: CSV, parquet and .ts into tables of columns."""

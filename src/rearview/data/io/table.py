@@ -1,0 +1,142 @@
+"""A table: named columns from a file or a frame, fetched one at a time, and the place of every row for refusals.
+
+Everything behind this file sees narwhals series only and never asks whether pandas, polars or arrow holds them. Columns
+are fetched one by one so that a file much larger than a column is never in memory twice.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from rearview.core.errors import InputError, did_you_mean
+
+if TYPE_CHECKING:
+    import narwhals as nw
+
+Backend = Literal["pandas", "polars", "pyarrow", "file"]
+INDEX_NAME = "date"
+"""What a pandas index of stamps without a name is called as a column."""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Columns by name, and words for where a row stands."""
+
+    names: tuple[str, ...]
+    source: str
+    """How messages call the data: the file, or "the frame"."""
+    backend: Backend
+    fetch: "Callable[[str], nw.Series[Any]]"
+    place: Callable[[int], str]
+    """'line 7' or 'row 5' for a row, counted from 0, of the table."""
+    time_index: str | None = None
+    """The column that was a pandas index of stamps."""
+    separator: str | None = None
+    """What stands between the cells of a text file."""
+    decimal_comma: bool = False
+    """All numbers of a text file are written with a decimal comma."""
+    comma_groups: bool = False
+    """A cell such as 1,234.5 of a text file shows that its commas stand between thousands."""
+    guessed_encoding: str | None = None
+    """The encoding that a text file was taken to have, where it does not show it."""
+
+    def at(self, row: int) -> str:
+        """'sales.csv, line 7': the place of a row as refusals name it."""
+        return f"{self.source}, {self.place(int(row))}"
+
+    def check_names(self, names: Sequence[str], role: str) -> None:
+        """Refuses a name that is no column, with the nearest one that is."""
+        for name in names:
+            if name not in self.names:
+                near = did_you_mean(name, self.names)
+                raise InputError(
+                    f"{self.source} has no column {name!r}, which {role} names.{near} "
+                    f"Its columns are {listing(self.names)}."
+                )
+
+
+def listing(names: Sequence[object], most: int = 8) -> str:
+    """'a', 'b' and 'c'; a long list is cut after `most`."""
+    shown = [repr(name) for name in names[:most]]
+    if len(names) > most:
+        return f"{', '.join(shown)} and {len(names) - most} more"
+    return " and ".join([", ".join(shown[:-1]), shown[-1]] if len(shown) > 1 else shown)
+
+
+def check_unique(names: Sequence[str], source: str) -> None:
+    """Refuses two columns of one name."""
+    seen: dict[str, int] = {}
+    for position, name in enumerate(names, start=1):
+        if name in seen:
+            raise InputError(
+                f"{source} has two columns called {name!r} (columns {seen[name]} and {position}); "
+                "rename or remove one of them."
+            )
+        seen[name] = position
+
+
+def from_frame(frame: Any, *, index_names: Sequence[str] = ()) -> Table:
+    """The table of a pandas, polars, arrow or other frame that narwhals takes; a lazy frame is collected.
+
+    A pandas series is a frame of one column, called y where it has no name. Levels of a pandas index become columns
+    when they hold stamps or are called one of `index_names`.
+    """
+    import narwhals as nw
+
+    source, time_index = "the frame", None
+    if hasattr(frame, "index") and hasattr(frame, "to_frame") and not hasattr(frame, "columns"):
+        frame = frame.to_frame("y" if frame.name is None else str(frame.name))
+    if hasattr(frame, "index") and hasattr(frame, "columns"):
+        frame, time_index = _flat_pandas(frame, source, index_names)
+    elif hasattr(frame, "column_names"):
+        check_unique([str(name) for name in frame.column_names], source)
+    try:
+        taken: Any = nw.from_native(frame)
+    except TypeError as error:
+        kind = f"{type(frame).__module__}.{type(frame).__qualname__}"
+        raise InputError(
+            f"data of type {kind} can't be read; give a file name or a pandas, polars or arrow frame."
+        ) from error
+    if isinstance(taken, nw.LazyFrame):
+        taken = taken.collect()
+    names = tuple(taken.columns)
+    if not names or len(taken) == 0:
+        raise InputError(f"{source} is empty: it has {len(taken)} rows and {len(names)} columns.")
+    return Table(names, source, _backend(taken), taken.get_column, "row {}".format, time_index)
+
+
+def _backend(frame: "nw.DataFrame[Any]") -> Backend:
+    kind = frame.implementation
+    if kind.is_polars():
+        return "polars"
+    return "pandas" if kind.is_pandas_like() else "pyarrow"
+
+
+def _flat_pandas(frame: Any, source: str, index_names: Sequence[str]) -> tuple[Any, str | None]:
+    """A pandas frame with text for column names, stamps for periods, and columns for an index of stamps or ids."""
+    if frame.columns.nlevels > 1:
+        raise InputError(f"{source} has column names of {frame.columns.nlevels} levels; flatten them to one level.")
+    names = [str(name) for name in frame.columns]
+    check_unique(names, source)
+    added: dict[str, Any] = {}
+    time_index = None
+    for number in range(frame.index.nlevels):
+        level = frame.index.get_level_values(number)
+        stamps = level.dtype.kind == "M" or _is_period(level.dtype)
+        called = str(level.name) if level.name is not None else (INDEX_NAME if stamps else "")
+        if called and called not in names and (stamps or called in index_names):
+            added[called] = level.to_timestamp() if _is_period(level.dtype) else level
+            time_index = called if stamps else time_index
+    added |= {
+        name: frame[name].dt.to_timestamp()
+        for name, dtype in zip(frame.columns, frame.dtypes, strict=True)
+        if _is_period(dtype)
+    }
+    if any(not isinstance(name, str) for name in frame.columns):
+        frame = frame.set_axis(names, axis=1)
+    return (frame.assign(**added) if added else frame), time_index
+
+
+def _is_period(dtype: Any) -> bool:
+    # numpy is slow to spell its dtypes, and no period is one of them.
+    return dtype.kind == "O" and str(dtype).startswith("period")

@@ -1,0 +1,1 @@
+"""Series made from a seed: the demo's data and the papers' synthetic tasks."""

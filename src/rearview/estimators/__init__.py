@@ -1,0 +1,1 @@
+"""Forecaster, Detector and Classifier: from frames to fitted networks and answers."""

@@ -1,0 +1,1 @@
+"""From labelled cases to the classes of new ones."""

@@ -1,0 +1,306 @@
+"""The classifier: which class does a series belong to? In scikit-learn's manner, without needing scikit-learn.
+
+classifier = Classifier(attention={"name": "toa", "kind": "relu"})
+classifier.fit(X, y)                       # X [case, channel, time], a list of unequal arrays, or a long frame
+classifier.predict(X_new)
+classifier.score(X_test, y_test)
+classifier.save("model/")
+"""
+
+import inspect
+import logging
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rearview import train
+from rearview.core.errors import InputError, SettingsError, did_you_mean
+from rearview.data.cases.case_set import Cases, Labels, as_cases, is_ts
+from rearview.data.io.table import listing
+from rearview.data.panel import Finding
+from rearview.data.panel_array import Fill
+from rearview.estimators.classify import storage
+from rearview.estimators.classify.engine import Answer, Fitted, answer, check, fit
+from rearview.estimators.classify.spec import Request
+from rearview.estimators.forecast.engine import device_named
+from rearview.tasks.confusion import Confusion
+
+_LOGGER = logging.getLogger("rearview")
+READING = ("id_col", "time_col")
+_BESIDE = (*READING, "progress")
+"""Settings of the classifier that are none of the request."""
+
+
+class NotFittedError(SettingsError, AttributeError):
+    """Something was asked of a classifier that has not learned yet; also an AttributeError, as scikit-learn has it."""
+
+
+class Classifier:
+    """Tells the classes of series apart with one trained network."""
+
+    classes_: Labels
+    """The classes, sorted; columns of `predict_proba` are in this order."""
+    n_features_in_: int
+    """Channels of a case; for a 2-D array, whose cases have one channel, its columns."""
+
+    def __init__(
+        self,
+        model: str = "patchtst",
+        attention: str | Mapping[str, Any] | None = None,
+        *,
+        lookback: int | None = None,
+        fill: Fill = "linear",
+        validation: float = 0.2,
+        settings: Mapping[str, Any] | None = None,
+        training: Mapping[str, Any] | None = None,
+        seed: int = 0,
+        device: str = "auto",
+        id_col: str | None = None,
+        time_col: str | None = None,
+        progress: train.Progress | bool | None = None,
+    ) -> None:
+        """How to classify; everything left open is chosen from the cases, with a reason (`fitted_.plan`).
+
+        Args:
+            model: a network's name (`rearview.models.names()`), one that claims to classify.
+            attention: a mechanism's name, or a mapping with `name` and its settings; None: the network's own.
+            lookback: steps the network sees; None: the longest case of training. Longer cases are read by their last
+                steps, and a sentence says so.
+            fill: what stands where a value is missing: the "last" one, a "linear" bridge, the training "mean", "zero".
+            validation: share of each class held out of training to pick the best epoch; 0: none.
+            settings: settings of the network, such as {"width": 128}.
+            training: settings of the training loop, such as {"epochs": 50} (`rearview.train.Settings`).
+            seed: fixes every random draw; two runs of one seed on a CPU are equal bit for bit.
+            device: "auto", "cpu" or "cuda".
+            id_col: column of a long frame that names the case; default: unique_id, id, case or case_id.
+            time_col: column of a long frame with the time; default: ds, time, date, timestamp, step or t.
+            progress: who is told how training goes; True: a line on the terminal; default: nobody.
+        """
+        # As given, nothing checked and nothing copied: scikit-learn's clone compares what it finds here.
+        self.model = model
+        self.attention = attention
+        self.lookback = lookback
+        self.fill = fill
+        self.validation = validation
+        self.settings = settings
+        self.training = training
+        self.seed = seed
+        self.device = device
+        self.id_col = id_col
+        self.time_col = time_col
+        self.progress = progress
+
+    def fit(self, X: Any, y: Any = None, *, checkpoint: Path | str | None = None, resume: bool = False) -> "Classifier":
+        """Learn from cases and their classes; with `checkpoint` a run that was cut off is taken up by `resume=True`.
+
+        `X` [case, channel, time] ([case, time]: one channel), a list of arrays [channel, time] of unequal length, or a
+        long frame or file (CSV, parquet) with an id, a time and a column a channel. `y` holds a class for each case;
+        for a frame in the order in which ids first appear, by id (a mapping), or as the name of a column. A .ts file
+        holds its classes itself.
+        """
+        if y is None and not isinstance(X, Cases) and not is_ts(X):
+            raise SettingsError("fit requires y to be passed, but the target y is None: give a class for each case.")
+        request = self._request()
+        device_named(request.device)
+        cases = self._cases(X, y)
+        path = None if checkpoint is None else Path(checkpoint)
+        self.adopt(fit(cases, request, checkpoint=path, resume=resume, progress=self.progress))
+        self.n_features_in_ = _features(X, cases)
+        _tell(X, [finding.message for finding in self.findings if finding.kind == "warning"])
+        return self
+
+    def check(self, X: Any, y: Any = None) -> None:
+        """Refuse at once what `fit` would refuse, without training: settings, a pair that does not fit, the cases."""
+        check(self._cases(X, y), self._request())
+
+    def predict(self, X: Any) -> Labels:
+        """The likeliest class of each case."""
+        likely = self.answer(X).probabilities
+        return self.classes_[likely.argmax(axis=1)]
+
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """[case, class]: how likely each class is, in the order of `classes_`."""
+        return self.answer(X).probabilities
+
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """Share of cases told right; a class that training did not have is told wrong, and a sentence says so.
+
+        Where it had none of them, `y` is refused: they are spelt otherwise, or of another type.
+        """
+        cases = self.read(X, y)
+        if cases.labels is None:
+            raise SettingsError("score needs the true classes; give y.")
+        _refuse_strangers(cases.labels, self.classes_)
+        said = answer(self.fitted_, cases)
+        _tell(X, [*unknown_classes(cases, self.classes_), *said.notes])
+        right = self.classes_[said.probabilities.argmax(axis=1)] == cases.labels
+        return float(np.average(right, weights=_weights(sample_weight, cases)))
+
+    def confusion(self, X: Any, y: Any = None) -> Confusion:
+        """How often each class was taken for each, with accuracy, macro F1 and the scores of every class."""
+        cases = self.read(X, y)
+        if cases.labels is None:
+            raise SettingsError("A confusion table needs the true classes; give y.")
+        _refuse_strangers(cases.labels, self.classes_)
+        return Confusion.of(cases.labels, self.predict(cases), self.classes_)
+
+    def answer(self, X: Any) -> Answer:
+        """Probabilities with the notes that go with them."""
+        said = answer(self.fitted_, self.read(X))
+        _tell(X, said.notes)
+        return said
+
+    def read(self, X: Any, y: Any = None) -> Cases:
+        """Cases as this classifier reads them: of a frame those columns that it was trained on."""
+        return self._cases(X, y, self.fitted_.columns)
+
+    def adopt(self, fitted: Fitted) -> None:
+        """Take over a network that was fitted elsewhere."""
+        self._fitted = fitted
+        self.classes_ = fitted.classes
+        self.n_features_in_ = fitted.channels
+
+    def save(self, folder: Path | str) -> None:
+        """Write the fitted classifier to a folder: settings as JSON, numbers as safetensors."""
+        storage.save(Path(folder), self.fitted_, {name: getattr(self, name) for name in READING})
+
+    @classmethod
+    def load(cls, folder: Path | str, *, device: str | None = None) -> "Classifier":
+        """The classifier that `save` wrote; a changed or newer one is refused."""
+        fitted, reading = storage.load(Path(folder), device)
+        classifier = cls(**fitted.request.to_dict(), **reading)
+        classifier.adopt(fitted)
+        return classifier
+
+    @property
+    def fitted_(self) -> Fitted:
+        """The trained network and how it was made."""
+        if not self.__sklearn_is_fitted__():
+            raise _not_fitted()("This classifier has not been fitted; call fit(X, y) or load(folder) first.")
+        return self._fitted
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """What was repaired and warned of in training."""
+        return self.fitted_.findings
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Every setting by name, as scikit-learn asks for it."""
+        return {name: getattr(self, name) for name in _names()}
+
+    def set_params(self, **params: Any) -> "Classifier":
+        """Change settings by name; they count from the next `fit` on."""
+        for name, value in params.items():
+            if name not in _names():
+                near = did_you_mean(name, _names())
+                raise SettingsError(f"Invalid parameter {name!r} for estimator {self!r}.{near}")
+            setattr(self, name, value)
+        return self
+
+    def __repr__(self) -> str:
+        changed = [
+            f"{name}={getattr(self, name)!r}"
+            for name, parameter in inspect.signature(Classifier).parameters.items()
+            if getattr(self, name, parameter.default) is not parameter.default
+        ]
+        return f"Classifier({', '.join(changed)})"
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "_fitted")
+
+    def __sklearn_tags__(self) -> Any:
+        """What scikit-learn wants to know; only it asks, so it is there to be imported."""
+        from sklearn.utils import ClassifierTags, InputTags, Tags, TargetTags
+
+        return Tags(
+            estimator_type="classifier",
+            target_tags=TargetTags(required=True),
+            classifier_tags=ClassifierTags(),
+            input_tags=InputTags(three_d_array=True, allow_nan=True),
+        )
+
+    def _cases(self, X: Any, y: Any, columns: tuple[str, ...] = ()) -> Cases:
+        return as_cases(X, y, id_col=self.id_col, time_col=self.time_col, columns=columns)
+
+    def _request(self) -> Request:
+        asked = {name: value for name, value in self.get_params().items() if name not in _BESIDE}
+        return Request(**{**asked, "settings": dict(self.settings or {}), "training": dict(self.training or {})})
+
+
+def _tell(X: Any, sentences: Iterable[str]) -> None:
+    """Say what must be known, through logging; whoever hands over `Cases` looks at findings and notes himself."""
+    if not isinstance(X, Cases):
+        for sentence in sentences:
+            _LOGGER.warning(sentence)
+
+
+def had(labels: Labels, classes: Labels) -> NDArray[np.bool_]:
+    """[case]: whether its class is one of some; text is no number, whatever it spells."""
+    some = set(classes.tolist())
+    return np.array([label in some for label in labels.tolist()], dtype=bool)
+
+
+def _refuse_strangers(labels: Labels, classes: Labels) -> None:
+    if not had(labels, classes).any():
+        raise InputError(
+            f"None of the classes in y is one that the classifier was trained on: y holds "
+            f"{listing(np.unique(labels).tolist())}, and training had {listing(classes.tolist())}; give y as it was in "
+            "training, spelt alike and of the same type."
+        )
+
+
+def unknown_classes(cases: Cases, classes: Labels) -> list[str]:
+    """A sentence where cases are of classes that training did not have."""
+    assert cases.labels is not None
+    strange = ~had(cases.labels, classes)
+    count = int(strange.sum())
+    if not count:
+        return []
+    names = listing([str(label) for label in np.unique(cases.labels[strange])], most=5)
+    are, they = ("is", "the case counts as an error") if count == 1 else ("are", "they count as errors")
+    return [
+        f"{count} of {len(cases)} cases of {cases.source} {are} of a class that training did not have ({names}): it "
+        f"can't be predicted, and {they}."
+    ]
+
+
+def _weights(given: Any, cases: Cases) -> NDArray[np.float64] | None:
+    """A weight for each case; weights by which no mean exists are refused."""
+    if given is None:
+        return None
+    try:
+        weights = np.asarray(given, dtype=np.float64)
+    except (TypeError, ValueError) as problem:
+        raise InputError(
+            f"sample_weight does not hold numbers ({problem}); give one weight for each case."
+        ) from problem
+    if weights.shape != (len(cases),):
+        raise InputError(
+            f"sample_weight has the shape {weights.shape}, but {cases.source} holds {len(cases)} cases; give one "
+            "weight for each case."
+        )
+    if not (np.isfinite(weights) & (weights >= 0)).all():
+        raise InputError("sample_weight holds a weight below 0, NaN or infinity; a weight is a number from 0 up.")
+    if not weights.any():
+        raise InputError("sample_weight is 0 for every case, so that no case counts; give at least one a weight.")
+    return weights
+
+
+def _not_fitted() -> type[NotFittedError]:
+    """The error of an unfitted classifier; where scikit-learn is in use, also its own, which it looks out for."""
+    theirs = sys.modules.get("sklearn.exceptions")
+    if theirs is None:
+        return NotFittedError
+    return type("NotFittedError", (NotFittedError, theirs.NotFittedError), {})
+
+
+def _names() -> list[str]:
+    return list(inspect.signature(Classifier).parameters)
+
+
+def _features(X: Any, cases: Cases) -> int:
+    return int(np.shape(X)[1]) if isinstance(X, np.ndarray) and X.ndim == 2 else cases.channels

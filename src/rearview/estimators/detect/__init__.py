@@ -1,0 +1,1 @@
+"""From ordinary rows to scores, flags and segments of new ones."""

@@ -1,0 +1,143 @@
+"""What is usual, learned from rows held out from training: the error of each channel, and the threshold of each series.
+
+A channel that can't be foretold has a large error at all times and would drown the others, so the error of a cell is
+divided by what is usual for its series and channel. A series with enough held-out rows has a threshold of its own;
+others share one that is drawn from all held-out rows together.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rearview.data.panel import Panel
+from rearview.data.scale import Scaler
+from rearview.estimators.detect.constant_channels import Channels
+from rearview.estimators.detect.scoring import Scores, score
+from rearview.estimators.detect.spec import Request
+from rearview.models.contract import Model
+from rearview.tasks import thresholds
+from rearview.tasks.plan import GIVEN
+
+ENOUGH = 10
+"""Rows expected beyond a threshold, at least, for a series to have one of its own."""
+LEAST_USUAL = 0.01
+"""The least usual error, a tenth of a standard deviation squared: a channel met exactly is no hair trigger."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Calibration:
+    """What is usual for the series of the training rows, and for others."""
+
+    usual: NDArray[np.float64]
+    """[series, channel]: the error that cells are divided by; 1 where errors are taken as they are."""
+    usual_elsewhere: NDArray[np.float64]
+    """[channel]: the same for series that were not seen in training."""
+    thresholds: NDArray[np.float64]
+    """[series]."""
+    threshold_elsewhere: float
+    """The threshold drawn from all series together."""
+    drawn: str
+    """How the thresholds came about."""
+    notes: tuple[str, ...] = ()
+
+    def scores(self, errors: NDArray[np.float32], panel: Panel, place: list[int | None]) -> Scores:
+        """Scores of rows from errors [row, channel]; `place` says where each series stands among those of training."""
+        usual = np.stack([self.usual_elsewhere if p is None else self.usual[p] for p in place])
+        return _weighed(errors, usual, panel.lengths)
+
+    def limits(self, place: list[int | None]) -> NDArray[np.float64]:
+        """[series]: the threshold of each series."""
+        return np.array([self.threshold_elsewhere if p is None else self.thresholds[p] for p in place])
+
+
+def calibrate(
+    network: Model,
+    panel: Panel,
+    scaler: Scaler,
+    border: NDArray[np.int64],
+    request: Request,
+    words: str,
+    constant: Channels | None = None,
+) -> Calibration:
+    """Learn what is usual from the rows after `border[s]`; from all rows where none are held out.
+
+    `words` names the held-out rows; `constant` [series, channel] are the channels that are held against their constant.
+    """
+    held = border < panel.lengths
+    used = held if held.any() else ~held
+    # A forecast of the first held-out rows looks back on rows before them; a window to give back lies among its own.
+    context = request.lookback if request.mode == "forecast" and held.any() else 0
+    begin = panel.offsets[:-1] + np.where(held, border - context, 0)
+    part = panel.between(begin, np.where(used, panel.offsets[1:], begin))
+    own = Scaler(scaler.mean[used], scaler.std[used])
+    held_to = None if constant is None else constant[used]
+    errors = score(network, part, own, request.lookback, request.mode, request.step, held_to)
+    for a, _ in part.bounds():
+        errors[a : a + context] = np.nan
+    series = np.flatnonzero(used)
+    usual, elsewhere = _usual(errors, part, series, panel.series, constant, balance=request.balance)
+    rows = _weighed(errors, usual[series], part.lengths).rows
+    limits, pooled, drawn = _thresholds([rows[a:b] for a, b in part.bounds()], series, panel.series, request)
+    if held.any():
+        return Calibration(usual, elsewhere, limits, pooled, f"{drawn}, on {words}")
+    note = "Too short to hold rows out: the threshold rests on training rows and is likely too low."
+    return Calibration(usual, elsewhere, limits, pooled, f"{drawn}, on the training rows", (note,))
+
+
+def _usual(
+    errors: NDArray[np.float32],
+    part: Panel,
+    series: NDArray[np.int64],
+    count: int,
+    constant: Channels | None,
+    *,
+    balance: bool,
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """[series, channel] and [channel]: mean errors of each series and of all; 1 throughout without `balance`."""
+    channels = errors.shape[1]
+    if not balance:
+        return np.ones((count, channels)), np.ones(channels)
+    if constant is None:
+        constant = np.zeros((count, channels), dtype=bool)
+    varying = errors
+    if constant.any():
+        # What is constant in one series says nothing of how well it is met where it varies.
+        varying = np.where(np.repeat(constant[series], part.lengths, axis=0), np.float32(np.nan), errors)
+    elsewhere = _means(varying, np.ones(channels))
+    usual = np.where(constant, LEAST_USUAL, elsewhere)
+    for s, (a, b) in zip(series.tolist(), part.bounds(), strict=True):
+        usual[s] = _means(errors[a:b], usual[s])
+    return usual, elsewhere
+
+
+def _means(errors: NDArray[np.float32], otherwise: NDArray[np.float64]) -> NDArray[np.float64]:
+    """[channel]: the mean of the errors that are there, never below the least; `otherwise` where there is none."""
+    seen = ~np.isnan(errors)
+    total = np.where(seen, errors, 0).sum(axis=0, dtype=np.float64)
+    number = seen.sum(axis=0)
+    return np.maximum(np.where(number > 0, total / np.maximum(number, 1), otherwise), LEAST_USUAL)
+
+
+def _weighed(errors: NDArray[np.float32], usual: NDArray[np.float64], lengths: NDArray[np.int64]) -> Scores:
+    channels = np.divide(errors, np.repeat(usual, lengths, axis=0), dtype=np.float32)
+    seen = ~np.isnan(channels)
+    total, number = np.where(seen, channels, 0).sum(axis=1, dtype=np.float64), seen.sum(axis=1)
+    return Scores(np.where(number > 0, total / np.maximum(number, 1), np.nan), channels)
+
+
+def _thresholds(
+    scored: list[NDArray[np.float64]], series: NDArray[np.int64], count: int, request: Request
+) -> tuple[NDArray[np.float64], float, str]:
+    """Thresholds [series], the one drawn from all scores together, and how they were drawn."""
+    rule = request.threshold
+    if not isinstance(rule, str):
+        return np.full(count, float(rule)), float(rule), GIVEN
+    options = {"quantile": request.quantile, "risk": request.risk}
+    pooled, drawn = thresholds.choose(np.concatenate(scored), rule, **options)
+    limits = np.full(count, pooled)
+    beyond = request.risk if rule == "pot" else 1 - request.quantile
+    for s, rows in zip(series.tolist(), scored, strict=True):
+        if count > 1 and np.isfinite(rows).sum() * beyond >= ENOUGH:
+            limits[s] = thresholds.choose(rows, rule, **options)[0]
+    return limits, pooled, drawn

@@ -1,0 +1,1 @@
+"""From a panel to forecasts: plan, fit, predict, backtest, save."""

@@ -1,0 +1,167 @@
+"""Where a fitted network looks: attention weights of the last windows, with column names and time stamps to their axes.
+
+A network counts channels, marks and steps (`Model.axes`); what they are called and when they were is known here.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from rearview.core.errors import InputError, SettingsError, did_you_mean
+from rearview.data import calendar
+from rearview.data.infer.timestamps import show, wall
+from rearview.data.panel import Panel
+from rearview.data.windows import ends
+from rearview.estimators.forecast.engine import Fitted
+from rearview.estimators.forecast.prediction import Array, with_future
+from rearview.estimators.forecast.transform import applied
+from rearview.models.contract import Axes, Token, layer_names
+
+ALL = "all columns"
+PADDING = "before the first row"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Labels:
+    """What the axes of one layer's weights [series, group, head, query, key] stand for."""
+
+    groups: tuple[str, ...]
+    """The column of each group; "all columns" where there is one group."""
+    columns: tuple[str, ...]
+    """Of each token, query or key: its column or calendar feature; "all columns" where it holds all of its group."""
+    steps: tuple[tuple[int, int], ...] | None
+    """Of each token: its first step and the one after its last, 0 being the first step ahead; None: all are whole
+    columns."""
+    starts: NDArray[np.generic] | None
+    """[series, token]: the stamp of its first step, on the wall clock of the data's time zone."""
+    ends: NDArray[np.generic] | None
+    """[series, token]: the stamp of its last step."""
+    padded: NDArray[np.bool_]
+    """[series, token]: True where the look-back reaches back before the first row of the series, and nobody looks."""
+
+    def tokens(self, series: int = 0) -> list[str]:
+        """A name for every token of a series' window: where it starts, its column, or both."""
+        if self.starts is None:
+            return list(self.columns)
+        places = zip(self.columns, self.starts[series], self.padded[series], strict=True)
+        named = ((of, PADDING if padded else show(start)) for of, start, padded in places)
+        return [stamp if of == ALL else f"{of}, {stamp}" for of, stamp in named]
+
+
+class Maps(dict[str, Any]):
+    """ "layer 1" and on, or "encoder 1" to "decoder 1" and on: arrays [series, group, head, query, key], or a mapping
+    of parts that add up.
+
+    `series` names the first axis and `labels`, by layer, the others; a network that does not say what its tokens are
+    has no labels.
+    """
+
+    def __init__(self, weights: Mapping[str, Any], series: tuple[str, ...], labels: Mapping[str, Labels]) -> None:
+        super().__init__(weights)
+        self.series = series
+        self.labels = dict(labels)
+
+
+def chosen(panel: Panel, series: Sequence[str] | None) -> Panel:
+    """The panel with these series alone; None: with all."""
+    if series is None:
+        return panel
+    for name in series:
+        if name not in panel.ids:
+            raise InputError(f"There is no series {name!r}.{did_you_mean(name, list(panel.ids))}")
+    return panel.only(series)
+
+
+def look(fitted: Fitted, panel: Panel, known: Array | None) -> Maps:
+    """The weights of every layer for the last window of each series; `known` is the future of known inputs."""
+    moved = applied(panel, fitted.request)
+    which = ends(moved)
+    index = torch.arange(len(which))
+    batch = with_future(fitted, moved, which, index, fitted.source(moved, which).pasts(index), known)
+    with torch.inference_mode():
+        layers = fitted.network.weights(batch.past, batch.past_marks, batch.future_marks, mask=batch.mask)
+    if not layers:
+        raise SettingsError(f"{fitted.name} has no attention to look at.")
+    axes = fitted.network.axes()
+    names = layer_names(axes) or [f"layer {number}" for number in range(1, len(layers) + 1)]
+    arrays = {name: _arrays(weights) for name, weights in zip(names, layers, strict=True)}
+    return Maps(arrays, panel.ids, dict(zip(names, _labels(fitted, panel, axes), strict=False)))
+
+
+def _labels(fitted: Fitted, panel: Panel, axes: list[Axes]) -> list[Labels]:
+    names, clock = _Names.of(fitted), _Clock.of(fitted, panel)
+    return [_of_layer(each, names, clock) for each in axes]
+
+
+def _of_layer(axes: Axes, names: "_Names", clock: "_Clock") -> Labels:
+    columns = tuple(names.name(token) for token in axes.tokens)
+    groups = tuple(names.name(token) for token in axes.groups)
+    counted = [token.steps for token in axes.tokens if token.steps is not None]
+    if len(counted) < len(axes.tokens):
+        padded = np.zeros((len(clock.begins), len(axes.tokens)), dtype=np.bool_)
+        return Labels(groups, columns, None, None, None, padded)
+    steps = tuple(map(clock.moments, counted))
+    first, last = (np.array(side) for side in zip(*steps, strict=True))
+    starts, ends = clock.stamps(first), clock.stamps(last - 1)
+    return Labels(groups, columns, steps, starts, ends, last[None, :] <= clock.begins[:, None])
+
+
+@dataclass(frozen=True, slots=True)
+class _Names:
+    """Channels and marks by name."""
+
+    channels: tuple[str, ...]
+    marks: tuple[str, ...]
+
+    @classmethod
+    def of(cls, fitted: Fitted) -> "_Names":
+        cut = len(fitted.columns) - fitted.known
+        features = () if fitted.calendar is None else calendar.names(fitted.calendar)
+        return cls(fitted.columns[:cut], (*features, *fitted.columns[cut:]))
+
+    def name(self, token: Token) -> str:
+        if token.of == "all":
+            return ALL
+        if token.of == "component":
+            return f"component {token.index + 1}"
+        return (self.channels if token.of == "channel" else self.marks)[token.index]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Clock:
+    """When the steps of each series' last window are."""
+
+    when: NDArray[np.generic]
+    """[series, step]: from the first step of the look-back to the last one ahead; before a series began, its first."""
+    lookback: int
+    begins: NDArray[np.int64]
+    """[series]: the first step there is."""
+    repeats: int
+    """How often each step ahead is asked for: once for every quantile."""
+
+    @classmethod
+    def of(cls, fitted: Fitted, panel: Panel) -> "_Clock":
+        lookback, last = fitted.lookback, panel.offsets[1:]
+        rows = np.maximum(last[:, None] + np.arange(-lookback, 0), panel.offsets[:-1, None])
+        ahead = panel.ahead(last - 1, fitted.request.horizon)
+        when = np.concatenate([panel.stamps[rows], ahead], axis=1)
+        local = wall(when.ravel(), panel.layout).reshape(when.shape)
+        return cls(local, lookback, -np.minimum(panel.lengths, lookback), max(1, len(fitted.task.quantiles)))
+
+    def moments(self, steps: tuple[int, int]) -> tuple[int, int]:
+        """The same span where every step ahead counts once."""
+        first, end = steps
+        return first if first < 0 else first // self.repeats, end if end <= 0 else -(-end // self.repeats)
+
+    def stamps(self, steps: NDArray[np.int64]) -> NDArray[np.generic]:
+        return self.when[:, steps + self.lookback]
+
+
+def _arrays(weights: Any) -> Any:
+    if isinstance(weights, dict):
+        return {part: _arrays(tensor) for part, tensor in weights.items()}
+    return weights.float().cpu().numpy()

@@ -1,0 +1,263 @@
+"""Backtest: forecast from past cutoffs with rows before them only, and compare with what happened.
+
+Cutoffs are dates: the last stamp a model had seen. The network is trained once on rows up to the first cutoff, or
+afresh at every cutoff (`refit`).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rearview.core.errors import InputError, SettingsError
+from rearview.data.infer.timestamps import show
+from rearview.data.io.table import listing
+from rearview.data.panel import Panel
+from rearview.data.panel_checks import TooShort, check_length
+from rearview.data.windows import Windows, ends
+from rearview.estimators.forecast.engine import Fitted
+from rearview.estimators.forecast.prediction import answer, variables
+from rearview.estimators.forecast.spec import check_whole
+from rearview.tasks import metrics
+
+Array = NDArray[np.float64]
+ROUNDING = 2.0**-19
+"""What float32 may round off between a value and its forecast, as a share of the mean deviation: 16 of its steps."""
+
+
+class Known(Protocol):
+    """What was known of a panel when (see `AsOf`)."""
+
+    def __call__(self, date: np.generic) -> Panel:
+        """The panel as it was known at a date."""
+        ...
+
+    def original(self, rows: slice, series: int) -> Array:
+        """The targets of some rows as they came, [row, target], before anything was rounded; NaN where missing."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Scores:
+    """Errors of a backtest in original units, pooled over windows, series and steps."""
+
+    mse: float
+    mae: float
+    mase: float
+    smape: float
+    rmsse: float
+    pinball: float
+    coverage: dict[float, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Backtest:
+    """Forecasts from past cutoffs beside what happened; a variable is a series or a column."""
+
+    names: tuple[str, ...]
+    """[variable]."""
+    cutoffs: NDArray[np.generic]
+    """[window]: the last stamp that was known."""
+    stamps: NDArray[np.generic]
+    """[window, step]."""
+    y: Array
+    """[window, variable, step], NaN where nothing was observed."""
+    mean: Array
+    """[window, variable, step], NaN where a series had not begun or had ended."""
+    intervals: dict[float, tuple[Array, Array]]
+    absolute: Array
+    """[variable]: the seasonal naive forecast's mean absolute error before the first cutoff."""
+    squared: Array
+    """[variable]: its mean squared error."""
+    rounding: Array
+    """[variable]: how far a value may lie outside an interval by rounding alone."""
+    fitted: Fitted
+    """The network of the last fit."""
+    notes: tuple[str, ...]
+
+    def scores(self) -> Scores:
+        """All metrics at once."""
+        quantiles: dict[float, Array] = {}
+        for level, (low, high) in self.intervals.items():
+            tail = (1 - level / 100) / 2
+            quantiles |= {tail: low, 1 - tail: high}
+        if quantiles:
+            quantiles[0.5] = self.mean
+        return Scores(
+            mse=metrics.mse(self.y, self.mean),
+            mae=metrics.mae(self.y, self.mean),
+            mase=metrics.mase(self.y, self.mean, self.absolute),
+            smape=metrics.smape(self.y, self.mean),
+            rmsse=metrics.rmsse(self.y, self.mean, self.squared),
+            pinball=metrics.pinball(self.y, quantiles),
+            coverage={
+                level: metrics.coverage(self.y, *bounds, self.rounding[:, None])
+                for level, bounds in self.intervals.items()
+            },
+        )
+
+    def by_step(self) -> tuple[Array, Array]:
+        """MAE and MSE at each step ahead."""
+        error = self.y - self.mean
+        count = np.maximum((~np.isnan(error)).sum(axis=(0, 1)), 1)
+        return np.nansum(np.abs(error), axis=(0, 1)) / count, np.nansum(np.square(error), axis=(0, 1)) / count
+
+
+def cutoffs(
+    panel: Panel, horizon: int, n_windows: int, step_size: int
+) -> tuple[NDArray[np.generic], NDArray[np.generic]]:
+    """[window] and [window, step]: the dates from which to forecast, oldest first, and the stamps that follow each.
+
+    The newest date is one horizon before the last stamp.
+    """
+    check_whole("n_windows", n_windows, "the number of backtest windows")
+    check_whole("step_size", step_size, "the number of steps from one backtest window to the next")
+    longest = int(np.argmax(panel.lengths))
+    first = panel.offsets[longest : longest + 1]
+    count = int(panel.step.distance(panel.stamps[first[0]], panel.stamps.max()))
+    grid = np.concatenate([panel.stamps[first], panel.ahead(first, count)[0]])
+    back = horizon + step_size * np.arange(n_windows)[::-1]
+    if back[0] > count:
+        raise InputError(
+            f"{n_windows} backtest windows of {horizon} steps, {step_size} apart, need {back[0] + 1} rows, "
+            f"but the data has {count + 1}; ask for fewer windows."
+        )
+    at = count - back
+    return grid[at], grid[at[:, None] + np.arange(1, horizon + 1)]
+
+
+def backtest(
+    panel: Panel,
+    fit: Callable[[Panel, int], Fitted],
+    horizon: int,
+    *,
+    n_windows: int = 5,
+    step_size: int | None = None,
+    refit: bool = False,
+    levels: tuple[float, ...] = (),
+    lookback: int | None = None,
+    known_at: Known | None = None,
+) -> Backtest:
+    """Run a backtest; `fit(rows up to the cutoff, window)` trains a network.
+
+    `known_at(date)` gives the panel as it was known at a date (default: the panel cut off there, its values rounded).
+    """
+    until = panel.until if known_at is None else known_at
+    original = panel.original if known_at is None else known_at.original
+    dates, stamps = cutoffs(panel, horizon, n_windows, horizon if step_size is None else step_size)
+    _check_begun(panel, dates[0])
+    first = seen = until(dates[0])
+    try:
+        if lookback is not None:
+            check_length(first, lookback, horizon)
+        fitted = fit(first, 0)
+    except TooShort as problem:
+        aside = "1 window was" if n_windows == 1 else f"{n_windows} windows were"
+        raise TooShort(
+            f"{problem} These are the rows left after {aside} set aside of {horizon} steps each; lower n_windows "
+            "(--windows) to keep more."
+        ) from problem
+    names = variables(panel)
+    shape = (len(dates), len(names), horizon)
+    y, mean = np.full(shape, np.nan), np.full(shape, np.nan)
+    intervals = {level: (np.full(shape, np.nan), np.full(shape, np.nan)) for level in levels}
+    notes: dict[str, None] = {}
+    for w, date in enumerate(dates):
+        seen = until(date) if w else first
+        if refit and w and not fitted.interrupted:
+            fitted = fit(seen, w)
+        which = _windows_at(panel, date)
+        place_of = {name: s for s, name in enumerate(seen.ids)}
+        last = ends(seen).take(np.array([place_of[panel.ids[s]] for s in which.series]))
+        said = answer(fitted, readable(seen, fitted), last, levels, _known_ahead(panel, which, horizon))
+        notes |= dict.fromkeys(said.notes)
+        place = which.series[:, None] * panel.targets + np.arange(panel.targets)
+        mean[w, place] = said.mean
+        for level, bounds in said.intervals.items():
+            for whole, part in zip(intervals[level], bounds, strict=True):
+                whole[w, place] = part
+        y[w, place] = _actual(panel, original, which, horizon)
+    season = int(fitted.plan.season.value)
+    return Backtest(
+        names=names,
+        cutoffs=dates,
+        stamps=stamps,
+        y=y,
+        mean=mean,
+        intervals=intervals,
+        absolute=_of_history(first, panel.ids, lambda history: metrics.naive_scale(history, season)),
+        squared=_of_history(first, panel.ids, lambda history: metrics.naive_scale(history, season, square=True)),
+        rounding=np.nan_to_num(ROUNDING * _of_history(first, panel.ids, metrics.deviation)),
+        fitted=fitted,
+        notes=tuple(notes),
+    )
+
+
+def readable(panel: Panel, fitted: Fitted) -> Panel:
+    """The columns of a panel that a network reads, in its order; a missing one is refused by name."""
+    if panel.columns == fitted.columns:
+        return panel
+    missing = [name for name in fitted.columns if name not in panel.columns]
+    if missing:
+        raise InputError(
+            f"{panel.layout.source} has no column {', '.join(map(repr, missing))}, which the model was trained on; "
+            f"it has {', '.join(panel.columns)}."
+        )
+    chosen = panel.select([panel.columns.index(name) for name in fitted.columns])
+    return replace(chosen, targets=fitted.targets, known=fitted.known)
+
+
+def _check_begun(panel: Panel, date: np.generic) -> None:
+    """Refuse a first cutoff up to which no target was observed."""
+    before = panel.until(date)
+    if not (before.first[:, : panel.targets] < before.offsets[1:, None]).any():
+        raise InputError(
+            f"{panel.layout.source}: no value of {listing(panel.target_names)} was observed up to {show(date)}, the "
+            "first cutoff of the backtest; ask for fewer windows (--windows), or bring more history."
+        )
+
+
+def _windows_at(panel: Panel, date: np.generic) -> Windows:
+    """One window per series that was running at a date: its future starts after it."""
+    starts, series = [], []
+    for s, (a, b) in enumerate(panel.bounds()):
+        start = a + int(np.searchsorted(panel.stamps[a:b], date, side="right"))
+        if a < start < b:
+            starts.append(start)
+            series.append(s)
+    if not starts:
+        raise SettingsError(f"No series runs on after the cutoff {date}; ask for fewer or narrower backtest windows.")
+    return Windows(np.array(starts, dtype=np.int64), np.array(series, dtype=np.int64))
+
+
+def _actual(panel: Panel, original: Callable[[slice, int], Array], which: Windows, horizon: int) -> Array:
+    out = np.full((len(which), panel.targets, horizon), np.nan)
+    for w, (start, s) in enumerate(zip(which.starts.tolist(), which.series.tolist(), strict=True)):
+        stop = min(start + horizon, int(panel.offsets[s + 1]))
+        out[w, :, : stop - start] = original(slice(start, stop), s)[:, : panel.targets].T
+    return out
+
+
+def _known_ahead(panel: Panel, which: Windows, horizon: int) -> Array | None:
+    if not panel.known:
+        return None
+    out = np.zeros((len(which), panel.known, horizon))
+    for w, (start, s) in enumerate(zip(which.starts.tolist(), which.series.tolist(), strict=True)):
+        rows = np.minimum(np.arange(start, start + horizon), panel.offsets[s + 1] - 1)
+        out[w] = (panel.values[rows, -panel.known :] + panel.centre[s, -panel.known :]).T
+    return out
+
+
+def _of_history(before: Panel, ids: tuple[str, ...], measure: Callable[[Array], Array]) -> Array:
+    """[variable]: a measure of the rows before the first cutoff, [target, row]; NaN for series that had not begun."""
+    place = {name: s for s, name in enumerate(before.ids)}
+    bounds = before.bounds()
+    parts = []
+    for name in ids:
+        measured = np.full(before.targets, np.nan)
+        if name in place:
+            measured = measure(before.original(slice(*bounds[place[name]]), place[name])[:, : before.targets].T)
+        parts.append(measured)
+    return np.concatenate(parts)

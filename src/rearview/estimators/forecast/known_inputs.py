@@ -1,0 +1,82 @@
+"""The future of known inputs, found by series and stamp in the caller's frame."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rearview.core.errors import InputError, SettingsError
+from rearview.data.build_panel import load
+from rearview.data.infer.series_ids import JOIN
+from rearview.data.infer.timestamps import show
+from rearview.data.panel import Panel
+
+Array = NDArray[np.float64]
+
+
+def known_ahead(
+    panel: Panel, stamps: NDArray[np.generic], future: Any, reading: Mapping[str, Any]
+) -> NDArray[np.float64] | None:
+    """[series, column, step]: the known inputs of a panel at the stamps [series, step] to forecast, original units."""
+    names = panel.known_names
+    if not names:
+        if future is not None:
+            raise SettingsError(
+                "A future was given, but no column is named as known; name them with known=[...] (--known) in training."
+            )
+        return None
+    if future is None:
+        raise InputError(
+            f"The model was trained with {', '.join(_columns(panel))} known in the future; give their next "
+            f"{stamps.shape[1]} steps as future=... (command line: --future FILE)."
+        )
+    given = _read(future, panel, reading)
+    out = np.empty((panel.series, len(names), stamps.shape[1]))
+    for s, name in enumerate(panel.ids):
+        out[s] = _series_ahead(given, name, names, stamps[s])
+    return out
+
+
+def _columns(panel: Panel) -> tuple[str, ...]:
+    """The known columns by their names in the caller's frame."""
+    if not panel.layout.together:
+        return panel.known_names
+    # Taken together there is a column for each series, in the order of the series.
+    return tuple(name.removesuffix(f"{JOIN}{panel.columns[0]}") for name in panel.known_names[:: panel.targets])
+
+
+def _read(future: Any, panel: Panel, reading: Mapping[str, Any]) -> Panel:
+    layout = panel.layout
+    options: dict[str, Any] = {"time_col": layout.time_col, "target": (), "known": _columns(panel), "freq": panel.step}
+    if layout.form == "long":
+        options |= {"id_col": reading.get("id_col") or layout.id_col, "together": layout.together}
+    # Nothing but what is asked for is inferred: a sentinel among a few rows of future can't be told from a value.
+    return load(future, **options, sentinels=None)
+
+
+def _series_ahead(given: Panel, name: str, names: tuple[str, ...], stamps: NDArray[np.generic]) -> Array:
+    source = given.layout.source
+    of_series = "" if given.series == 1 else f" of series {name!r}"
+    if given.series > 1 and name not in given.ids:
+        raise InputError(f"{source} has no rows for series {name!r}; give its known inputs too.")
+    missing = [column for column in names if column not in given.columns]
+    if missing:
+        raise InputError(f"{source} has no rows for {missing[0]!r}; give its known inputs too.")
+    series = given.ids.index(name) if name in given.ids else 0
+    a, b = given.bounds()[series]
+    rows = np.searchsorted(given.stamps[a:b], stamps)
+    found = rows < b - a
+    found[found] = given.stamps[a:b][rows[found]] == stamps[found]
+    if not found.all():
+        raise InputError(
+            f"{source} has no row for {show(stamps[~found][0])}{of_series}; the known inputs are needed from "
+            f"{show(stamps[0])} to {show(stamps[-1])}."
+        )
+    cells = given.original(slice(a, b), series)[rows][:, [given.columns.index(column) for column in names]]
+    if np.isnan(cells).any():
+        row, column = np.argwhere(np.isnan(cells))[0]
+        raise InputError(
+            f"{source}: the known input {names[column]!r} is missing at {show(stamps[row])}{of_series}; fill it in."
+        )
+    return np.asarray(cells.T)

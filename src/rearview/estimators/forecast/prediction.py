@@ -1,0 +1,214 @@
+"""Forecasts of a fitted network for some windows of a panel, in original units."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from rearview.core.errors import SettingsError
+from rearview.data.calendar import features
+from rearview.data.io.table import listing
+from rearview.data.panel import Finding, Panel
+from rearview.data.scale import Scaler
+from rearview.data.windows import Batch, Windows
+from rearview.estimators.forecast.engine import Fitted, outputs
+from rearview.estimators.forecast.transform import applied, undone
+from rearview.tasks.conformal import Residuals, needed
+
+Array = NDArray[np.float64]
+MOST_CELLS = 1 << 22  # cells of past that go through the network at once
+FAR = 1_000
+"""Standard deviations from the rows of training at which a value is more likely in other units than real."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a network says about the steps after each window."""
+
+    series: NDArray[np.int64]
+    """[window]."""
+    mean: Array
+    """[window, target, step]; NaN where nothing was observed before a window, so that there is nothing to go by."""
+    intervals: dict[float, tuple[Array, Array]]
+    """Level in percent -> (low, high), each [window, target, step]."""
+    notes: tuple[str, ...]
+    findings: tuple[Finding, ...] = ()
+    """What is odd about the rows that were forecast from; the notes hold it too."""
+
+
+def answer(
+    fitted: Fitted, panel: Panel, which: Windows, levels: tuple[float, ...], known: Array | None = None
+) -> Answer:
+    """Forecast from the rows before each window's start.
+
+    `known` [window, column, step], in original units, holds the future of known inputs.
+    """
+    request = fitted.request
+    panel = applied(panel, request)
+    source = fitted.source(panel, which)
+    portion = max(1, MOST_CELLS // (source.channels * fitted.lookback))
+    batches = [
+        with_future(fitted, panel, which, index, source.pasts(index), known)
+        for index in torch.split(torch.arange(len(which)), portion)
+    ]
+    yhat, scale = outputs(fitted, batches)
+    yhat = np.sort(yhat, axis=-1)  # quantiles learned apart may cross; sorting never makes them worse
+    scaler = fitted.scaler(panel)
+    level_of = (scaler.mean + panel.centre)[which.series, : fitted.targets, None]
+    spread = scaler.std[which.series, : fitted.targets, None]
+
+    blind = panel.first[which.series, : fitted.targets] >= which.starts[:, None]
+
+    def original(scaled: NDArray[np.float32]) -> Array:
+        cells = undone(scaled.astype(np.float64) * spread + level_of, request)
+        cells[blind] = np.nan
+        return cells
+
+    intervals, notes = _intervals(fitted, yhat, scale, levels)
+    findings = tuple(_about_past(fitted, panel, which, scaler, blind))
+    return Answer(
+        series=which.series,
+        mean=original(_point(fitted, yhat)),
+        intervals={level: (original(low), original(high)) for level, (low, high) in intervals.items()},
+        notes=(*notes, *(finding.message for finding in findings)),
+        findings=findings,
+    )
+
+
+def variables(panel: Panel) -> tuple[str, ...]:
+    """What is forecast, by name: the target columns of a wide panel, the series of a long one."""
+    if panel.series == 1 and (panel.layout.form == "wide" or panel.layout.together):
+        return panel.target_names
+    return panel.ids
+
+
+def _about_past(
+    fitted: Fitted, panel: Panel, which: Windows, scaler: Scaler, blind: NDArray[np.bool_]
+) -> list[Finding]:
+    """Words on windows that are short, hold nothing observed, or hold what training had nothing like."""
+    begins = np.maximum(which.starts - fitted.lookback, panel.offsets[which.series])
+    found = []
+    short = int((which.starts - begins < fitted.lookback).sum())
+    if short:
+        message = (
+            f"{short} of {len(which)} forecasts start from fewer rows than the look-back of {fitted.lookback}: "
+            "the rest of their past is padded and masked, and intervals allow for the spread that training had."
+        )
+        found.append(Finding("warning", "short_past", short, message))
+    stale, far = np.zeros_like(blind), np.zeros_like(blind)
+    for w, (a, b, s) in enumerate(zip(begins.tolist(), which.starts.tolist(), which.series.tolist(), strict=True)):
+        if panel.observed is not None:
+            stale[w] = ~panel.observed[a:b, : fitted.targets].any(axis=0)
+        distance = np.abs(panel.values[a:b, : fitted.targets] - scaler.mean[s, : fitted.targets]).max(axis=0)
+        far[w] = distance > FAR * scaler.std[s, : fitted.targets]
+    if (stale & ~blind).any():
+        names = _named(panel, which, stale & ~blind)
+        message = (
+            f"No value of {listing(names)} was observed within the look-back of {fitted.lookback}: the forecast rests "
+            "on the last one before, and intervals around it are likely too narrow."
+        )
+        found.append(Finding("warning", "stale_past", len(names), message))
+    if (far & ~blind).any():
+        names = _named(panel, which, far & ~blind)
+        message = (
+            f"Values of {listing(names)} lie more than {FAR:,} standard deviations from those of training: check "
+            "their units before you trust the forecast."
+        )
+        found.append(Finding("warning", "far_past", len(names), message))
+    return found
+
+
+def _named(panel: Panel, which: Windows, chosen: NDArray[np.bool_]) -> list[str]:
+    """The names of some variables, chosen by window and target."""
+    names = variables(panel)
+    return [names[int(which.series[w]) * panel.targets + target] for w, target in np.argwhere(chosen).tolist()]
+
+
+def _point(fitted: Fitted, yhat: NDArray[np.float32]) -> NDArray[np.float32]:
+    quantiles = fitted.task.quantiles
+    return yhat[..., quantiles.index(0.5)] if quantiles else yhat[..., 0]
+
+
+def _intervals(
+    fitted: Fitted, yhat: NDArray[np.float32], scale: NDArray[np.float32], levels: tuple[float, ...]
+) -> tuple[dict[float, tuple[NDArray[np.float32], NDArray[np.float32]]], tuple[str, ...]]:
+    if not levels:
+        return {}, ()
+    if fitted.task.quantiles:
+        return {level: _quantile_bounds(fitted, yhat, level) for level in levels}, ()
+    if fitted.residuals is None:
+        raise SettingsError(
+            f"{fitted.name} was fitted without intervals; fit with intervals='conformal' to ask for levels."
+        )
+    found: dict[float, tuple[NDArray[np.float32], NDArray[np.float32]]] = {}
+    notes = _without_residuals(fitted, fitted.residuals)
+    for level in levels:
+        low, high, reach = fitted.residuals.bounds(level)
+        # Where all residuals of a biased network have one sign, the interval reaches back to the forecast itself: it
+        # only grows, so it covers no less.
+        low, high = np.minimum(low, 0), np.maximum(high, 0)
+        found[level] = (yhat[..., 0] + low * scale[..., None], yhat[..., 0] + high * scale[..., None])
+        if reach:
+            notes.append(_pooling_note(fitted.residuals, level, reach))
+    return found, tuple(notes)
+
+
+def _without_residuals(fitted: Fitted, residuals: Residuals) -> list[str]:
+    """A word on the columns (or on everything, where series share residuals) that have none, and so no intervals."""
+    if not residuals.empty.any():
+        return []
+    names = [fitted.columns[target] for target in np.flatnonzero(residuals.empty)]
+    return [f"No value of {listing(names)} was held out to draw intervals from: they are left empty."]
+
+
+def _pooling_note(residuals: Residuals, level: float, reach: int) -> str:
+    counts = residuals.counts[~residuals.empty]
+    count, steps = int(counts.min()), counts.shape[1]
+    start = f"An interval of {level:g} % needs {needed(level)} residuals a step and there are {count}"
+    if reach < steps:
+        steps_were = "step on each side was" if reach == 1 else "steps on each side were"
+        return f"{start}: up to {reach} neighbouring {steps_were} pooled."
+    total = int(counts.sum(-1).min())
+    return f"{start}, {total} over all steps: it rests on the extremes and is likely too narrow."
+
+
+def _quantile_bounds(
+    fitted: Fitted, yhat: NDArray[np.float32], level: float
+) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    tail = round((1 - level / 100) / 2, 9)
+    try:
+        low, high = fitted.task.quantiles.index(tail), fitted.task.quantiles.index(round(1 - tail, 9))
+    except ValueError:
+        trained = ", ".join(f"{known:g}" for known in fitted.request.level)
+        raise SettingsError(
+            f"This quantile model was trained for the levels {trained}; ask for one of them, or fit for {level:g} too."
+        ) from None
+    return yhat[..., low], yhat[..., high]
+
+
+def with_future(
+    fitted: Fitted,
+    panel: Panel,
+    which: Windows,
+    index: torch.Tensor,
+    batch: Batch,
+    known: Array | None,
+) -> Batch:
+    """The batch with the marks of its future, whose rows the panel need not have."""
+    horizon = fitted.request.horizon
+    parts = []
+    windows = index.numpy()
+    if fitted.calendar is not None:
+        flat = features(panel.ahead(which.starts[windows] - 1, horizon).ravel(), fitted.calendar)
+        parts.append(flat.reshape(len(flat), len(windows), horizon).transpose(1, 0, 2))
+    if fitted.known:
+        if known is None:
+            raise SettingsError("The future of the known inputs is missing.")
+        series = which.series[windows]
+        scaler = fitted.scaler(panel)
+        level = (scaler.mean + panel.centre)[series, -fitted.known :, None]
+        parts.append(((known[windows] - level) / scaler.std[series, -fitted.known :, None]).astype(np.float32))
+    empty = torch.zeros(len(windows), fitted.targets, horizon, device=batch.past.device)
+    marks = torch.from_numpy(np.concatenate(parts, axis=1)).to(batch.past.device) if parts else None
+    return Batch(batch.past, empty, batch.mask, None, batch.past_marks, marks, batch.series)

@@ -1,1 +1,0 @@
-"""From a panel to forecasts: planning, fitting, answering, backtesting and saving, without frames."""

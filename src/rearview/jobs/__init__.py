@@ -1,1 +1,0 @@
-"""What the commands do: each a function that takes plain values and returns a finished result."""

@@ -1,0 +1,1 @@
+"""Parts of every page: shell, payload, sections, tables, numbers as text."""

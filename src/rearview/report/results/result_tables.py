@@ -1,0 +1,300 @@
+"""Who is how good, as tables: leaderboards, ranks, one mechanism against another."""
+
+import hashlib
+import math
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence, Set
+from dataclasses import replace
+from itertools import groupby
+from typing import Any
+
+from rearview.bench.analysis import budget
+from rearview.bench.analysis.leaderboard import Board, Entry
+from rearview.bench.analysis.standings import Contrast, Standing
+from rearview.bench.papers.coverage import Beside
+from rearview.bench.rows.tasks import METRICS, Task
+from rearview.report.common import text
+from rearview.report.common.tables import Cell, Table, measured
+
+MOST_NAMED = 3
+_OUTSIDE_BRACKETS = re.compile(r", (?![^()\[\]]*[)\]])")
+_DIGEST = re.compile(r"more \(([0-9a-f]{4})\)$")
+
+
+def leaderboard(board: Board, besides: Sequence[Beside] = (), company: Set[Any] = frozenset()) -> Table:
+    """One block: place, measures, seeds, cost, and what papers print for the same run.
+
+    Times of rows in `company` of others are marked.
+    """
+    entries = board.entries
+    metrics = _metrics(board)
+    compared = _compared(board)
+    printed = _printed(compared, entries, besides)
+    measures = [METRICS[metric] for metric in metrics]
+    crowded = ["\u00a0*" if had_company(entry, company) else "" for entry in entries]
+    heads = ["Candidate", "Look-back", *measures, "Budget", "Parameters", "Training"]
+    columns = [
+        [candidate(entry.name) for entry in entries],
+        [Cell(str(entry.lookback)) for entry in entries],
+        *(_measured(entries, metric, board.task) for metric in metrics),
+        [Cell(_budget(entry)) for entry in entries],
+        [Cell(_cost(entry, "parameters", lambda value: f"{value:,.0f}")) for entry in entries],
+        [Cell(_cost(e, "train_seconds", text.duration) + mark) for e, mark in zip(entries, crowded, strict=True)],
+    ]
+    if any("latency_ms" in entry.costs for entry in entries):
+        heads.append("Latency")
+        latencies = [_cost(entry, "latency_ms", lambda value: f"{value:.2f} ms") for entry in entries]
+        columns.append([Cell(words + mark) for words, mark in zip(latencies, crowded, strict=True)])
+    if any(printed):
+        heads.append(f"Printed {METRICS[compared]}")
+        columns.append([Cell(words or text.ABSENT) for words in printed])
+    words = frozenset({len(heads) - 1}) if any(printed) else frozenset()
+    caption = (
+        f"{board.title}; protocol {board.protocol}{_judged_on(entries)}{_units(board)}. Budget: seeds × "
+        f"{_of_each(entries)}epochs."
+        f"{' * Other runs shared the device: the time includes waiting.' if any(crowded) else ''}{by_chance(metrics)}"
+    )
+    tags = tuple(entry.model for entry in entries)
+    return Table(caption, tuple(heads), tuple(zip(*columns, strict=True)), words, tags=tags)
+
+
+def had_company(entry: Entry, company: Set[Any]) -> bool:
+    """Whether other runs shared the device with one of an entry's, so that its times include waiting."""
+    return any(row in company for row in entry.rows)
+
+
+def marks(board: Board) -> list[str]:
+    """What the marks on a leaderboard stand for: all settings of every candidate that has one."""
+    shown = [(candidate(entry.name), entry) for entry in board.entries]
+    return [f"{cell.text}: {', '.join(entry.differences)}" for cell, entry in shown if cell.whole]
+
+
+def by_dataset(boards: Sequence[Board]) -> list[Table]:
+    """For print: a table for each protocol and data set, candidates down, horizons and measures across."""
+    found = []
+    for (task, protocol, dataset), group in groupby(boards, key=lambda b: (b.task, b.protocol, b.dataset)):
+        same = list(group)
+        entries = {(entry.name, entry.lookback) for board in same for entry in board.entries}
+        order = sorted(entries, key=lambda who: _place(same, who))
+        columns: list[Sequence[Cell]] = [[Cell(f"{name} (L={lookback})") for name, lookback in order]]
+        heads = ["Candidate"]
+        for board in same:
+            by_name = {(entry.name, entry.lookback): entry for entry in board.entries}
+            for metric in _metrics(board):
+                heads.append(METRICS[metric] if board.horizon is None else f"{board.horizon} {METRICS[metric]}")
+                columns.append(_measured([by_name.get(who) for who in order], metric, task))
+        caption = (
+            f"{dataset}, protocol {protocol}{_units(same[0])}: mean and standard deviation over seeds, best bold, "
+            f"second underlined.{by_chance([metric for board in same for metric in _metrics(board)])}"
+        )
+        found.append(Table(caption, tuple(heads), tuple(zip(*columns, strict=True))))
+    return found
+
+
+def leaders(standings: Sequence[Standing]) -> Table:
+    """Who leads each comparison, and whether that can be said."""
+    rows = []
+    for standing in standings:
+        found = standing.judgement
+        beaten = sum(pair.first == found.names[0] for pair in found.significant)
+        outcome = f"better than {beaten} of {len(found.names) - 1}" if beaten else "no"
+        rows.append(
+            (
+                Cell(standing.title),
+                replace(candidate(found.names[0]), mark="best"),
+                Cell(f"{found.ranks[0]:.2f} of {len(found.names)}"),
+                Cell(str(found.blocks), beside=_listed(standing.blocks, MOST_NAMED + 1)),
+                Cell(f"too few blocks, {found.needed} needed" if found.too_few else outcome),
+                Cell(", ".join(standing.uneven) or "equal"),
+            )
+        )
+    heads = ("Comparison", "Leader", "Average rank", "Blocks", "Significant", "Budgets")
+    caption = "Of every comparison: who leads it. Where budgets are not equal, they may be what decides."
+    return Table(caption, heads, tuple(rows), frozenset({1, 3, 4, 5}))
+
+
+def ranks(standing: Standing) -> Table:
+    """Average ranks of a standing, and how often each candidate beat the best."""
+    judgement = standing.judgement
+    best = judgement.names[0]
+    against = {pair.second: pair for pair in judgement.pairs if pair.first == best}
+    rows = []
+    for name, rank in zip(judgement.names, judgement.ranks, strict=True):
+        pair = against.get(name)
+        beaten = (
+            (f"{pair.record.losses}/{pair.record.ties}/{pair.record.wins}", _p(pair.p_value), _p(pair.corrected))
+            if pair
+            else (text.ABSENT,) * 3
+        )
+        rows.append((candidate(name), Cell(f"{rank:.2f}"), *map(Cell, beaten)))
+    heads = ("Candidate", "Average rank", "Win/tie/loss against the best", "p", "p after Holm")
+    return Table(f"{standing.title}. {_over(standing)}", heads, tuple(rows))
+
+
+def ablation(standing: Standing, found: Sequence[Contrast]) -> Table:
+    """Every mechanism of a network against softmax, over the blocks that all have."""
+    several = standing.judgement.blocks > 1
+    rows = tuple(
+        (
+            candidate(one.name),
+            Cell(text.change(one.change, 2)),
+            Cell(_interval(one.interval)),
+            Cell(str(one.record)),
+            Cell(_p(one.p_value) if several else text.ABSENT),
+            Cell(_p(one.corrected) if several else text.ABSENT),
+        )
+        for one in found
+    )
+    heads = ("Candidate", f"{standing.measure}, mean change", "95 % interval", "Win/tie/loss", "p", "p after Holm")
+    return Table(f"{standing.title}. {contrasted(standing, found)}", heads, rows)
+
+
+def contrasted(standing: Standing, found: Sequence[Contrast]) -> str:
+    """What the numbers of an ablation are."""
+    against = candidate(found[0].against).text
+    better = "negative" if standing.task.lower_is_better else "positive"
+    interval = " The interval is a paired bootstrap over blocks." if found[0].interval else ""
+    return f"Mean change of {standing.measure} against {against}; {better} is better. {_over(standing)}{interval}"
+
+
+def significance(standing: Standing) -> str:
+    """What is asked, over which blocks, and what can be said of the differences, in sentences."""
+    found = standing.judgement
+    said = [f"{standing.question}.", _over(standing)] if standing.question else [_over(standing)]
+    if found.too_few:
+        said.append(
+            f"{text.counted(found.blocks, 'block')} can't settle it: with {len(found.names)} candidates at least "
+            f"{found.needed} are needed before any difference could be significant at {found.alpha:g}."
+        )
+    elif found.significant:
+        pairs = [
+            f"{candidate(pair.first).text} beats {candidate(pair.second).text} ({_p_words(pair.corrected)})"
+            for pair in found.significant[:3]
+        ]
+        more = len(found.significant) - len(pairs)
+        said.append(f"After Holm's correction {'; '.join(pairs)}{f'; and {more} more' if more else ''}.")
+    else:
+        said.append(f"No two candidates differ significantly at {found.alpha:g}.")
+    if standing.uneven:
+        said.append(f"Budgets differ ({', '.join(standing.uneven)}), so ranks tell of budgets, too.")
+    if found.friedman is not None:
+        said.append(f"Friedman: chi-squared {found.friedman.statistic:.2f}, {_p_words(found.friedman.p_value)}.")
+    if len(standing.left_out) > MOST_NAMED:
+        said.append(f"{len(standing.left_out):,} candidates that lack some of these blocks are left out.")
+    elif standing.left_out:
+        names = ", ".join(candidate(name).text for name in standing.left_out)
+        said.append(f"Left out, as some blocks lack them: {names}.")
+    return " ".join(said)
+
+
+def candidate(name: str) -> Cell:
+    """A candidate; where it has many settings beside the mechanism's, a mark stands in their place."""
+    head, *others = _OUTSIDE_BRACKETS.split(name)
+    kept = [part for part in others if part.startswith("lookback=")]
+    if len(others) - len(kept) < 2:
+        return Cell(name)
+    digest = _DIGEST.search(others[-len(kept) - 1])
+    mark = digest[1] if digest else hashlib.sha256(name.encode()).hexdigest()[:4]
+    return Cell(", ".join([head, *kept, f"settings {mark}"]), whole=name)
+
+
+def by_chance(columns: Iterable[str], heading: str = METRICS["adjusted_f1_by_chance"]) -> str:
+    """A sentence on a column of what guessing gets; nothing where there is none."""
+    if "adjusted_f1_by_chance" not in columns:
+        return ""
+    return f" {heading}: the point-adjusted F1 of as many flags thrown at random."
+
+
+def _metrics(board: Board) -> list[str]:
+    """The columns that some entry has: measures, the one that decides first, and beside each what guessing gets."""
+    task = board.task
+    columns = [column for metric in task.measures(board.protocol) for column in (metric, task.chance.get(metric, ""))]
+    return [column for column in columns if any(column in entry.scores for entry in board.entries)]
+
+
+def _compared(board: Board) -> str:
+    """The measure that stands beside the papers' numbers."""
+    return next(iter(board.task.printed.values()), board.task.decides(board.protocol))
+
+
+def _measured(entries: Sequence[Entry | None], metric: str, task: Task) -> list[Cell]:
+    scores = [entry.scores.get(metric) if entry else None for entry in entries]
+    means = [score.mean if score else math.nan for score in scores]
+    found = measured(means, [score.std if score else None for score in scores], lower_is_better=task.lower_is_better)
+    # Guesses are no candidates: the best of them leads nothing.
+    return [replace(cell, mark="") for cell in found] if metric in task.chance.values() else found
+
+
+def _printed(metric: str, entries: Sequence[Entry], besides: Sequence[Beside]) -> list[str]:
+    """What papers print for each entry, by the measure that is compared."""
+    by_row: dict[int, list[Beside]] = defaultdict(list)
+    for one in besides:
+        if one.metric == metric and one.number.value is not None:
+            by_row[id(one.rows[0])].append(one)
+    found = []
+    for entry in entries:
+        tables: dict[str, dict[str, None]] = defaultdict(dict)
+        for one in (one for row in entry.rows for one in by_row[id(row)]):
+            tables[f"{one.number.value:g}"][one.table] = None
+        found.append("; ".join(f"{value}\u00a0{', '.join(names)}" for value, names in tables.items()))
+    return found
+
+
+def _place(boards: Sequence[Board], who: tuple[str, int]) -> tuple[float, ...]:
+    """By the mean place over the boards that have it, those on more boards first."""
+    places = [place for board in boards for place, e in enumerate(board.entries) if (e.name, e.lookback) == who]
+    return -len(places), sum(places) / len(places)
+
+
+def _cost(entry: Entry, cost: str, show: Callable[[float], str]) -> str:
+    return show(entry.costs[cost]) if cost in entry.costs else text.ABSENT
+
+
+def _budget(entry: Entry) -> str:
+    """How many runs (of how many, where some ended without a number), settings tried in each, and epochs granted."""
+    runs, counted = len(entry.rows), entry.score.count if entry.score else 0
+    granted = budget.of(entry.rows)
+    parts = [str(runs) if counted == runs else f"{counted} of {runs}"]
+    amounts = (granted.tried or None, granted.epochs)
+    return " × ".join([*parts, *(str(amount) for amount in amounts if amount is not None)])
+
+
+def _of_each(entries: Sequence[Entry]) -> str:
+    return "settings tried × " if any(budget.of(entry.rows).tried for entry in entries) else ""
+
+
+def _units(board: Board) -> str:
+    return ", errors in original units" if board.task.in_original_units(board.protocol) else ""
+
+
+def _judged_on(entries: Sequence[Entry]) -> str:
+    counts = {row.test_windows for entry in entries for row in entry.rows if hasattr(row, "test_windows")}
+    if not counts:
+        return ""
+    low, high = min(counts), max(counts)
+    return (
+        f"; {low:,} test windows" if low == high else f"; {low:,} to {high:,} test windows, which are not quite alike"
+    )
+
+
+def _interval(interval: Any) -> str:
+    if interval is None:
+        return text.ABSENT
+    return f"{text.change(interval.low, 2)} to {text.change(interval.high, 2)}"
+
+
+def _over(standing: Standing) -> str:
+    return f"Over {text.counted(len(standing.blocks), 'block')}: {_listed(standing.blocks)}."
+
+
+def _p(value: float) -> str:
+    return "< 0.001" if value < 0.001 else f"{value:.3f}"
+
+
+def _p_words(value: float) -> str:
+    return "p < 0.001" if value < 0.001 else f"p = {value:.3f}"
+
+
+def _listed(names: Sequence[str], most: int = 12) -> str:
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")

@@ -1,0 +1,145 @@
+"""The page of a synthetic study: its table, and figures of lines, bars or maps, each with a view to choose."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rearview.core.errors import InputError
+from rearview.report.common import sections
+from rearview.report.common.page import filled, put, shell
+from rearview.report.common.payload import rounded, script_safe
+from rearview.report.common.summary import Facts, Values
+from rearview.report.common.tables import Table
+
+SCRIPTS = ("figures.js", "plots.js", "synthetic.js", "copy.js")
+DIGITS = 4
+"""Of the numbers behind a figure."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Series:
+    """A line, or the bars of one colour."""
+
+    name: str
+    x: Values
+    y: Values
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class View:
+    """One choice of a figure: lines or bars, or a map [row, column]."""
+
+    name: str
+    series: tuple[Series, ...] = ()
+    map: NDArray[Any] | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Figure:
+    """A figure with its words; with several views, the reader chooses one."""
+
+    title: str
+    about: str
+    kind: Literal["lines", "bars", "map"]
+    views: tuple[View, ...]
+    x_title: str
+    y_name: str
+    y_log: bool = False
+    choice: str = "Arm"
+    """What a view is."""
+    every: int = 1
+    """A map's rows and columns stand for so many steps each."""
+
+    def __post_init__(self) -> None:
+        if not self.views:
+            raise InputError(f"The figure {self.title!r} has nothing to show; give it at least one view.")
+        for view in self.views:
+            if (view.map is not None) != (self.kind == "map"):
+                raise InputError(f"The view {view.name!r} of {self.title!r} does not hold {self.kind}.")
+
+
+@dataclass(frozen=True, slots=True)
+class StudyFacts:
+    """What the study was made of."""
+
+    told: tuple[tuple[str, str], ...]
+
+    def lines(self) -> list[tuple[str, str]]:
+        """The facts in words."""
+        return list(self.told)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class StudySummary(Facts):
+    """Everything on the page of a study."""
+
+    tiles: tuple[sections.Tile, ...]
+    table: Table
+    figures: tuple[Figure, ...]
+
+
+def write(path: Path, summary: StudySummary) -> Path:
+    """Writes the page to `path` (folders are made as needed) and returns it; no half-written page can be seen."""
+    return put(path, render(summary))
+
+
+def render(summary: StudySummary) -> str:
+    """The page as text; the same summary gives the same page."""
+    figures = "\n".join(_section(number, figure) for number, figure in enumerate(summary.figures, start=1))
+    return shell(
+        summary,
+        headline=sections.tiled([*summary.tiles, sections.run_time(summary)]),
+        body=filled("synthetic.html", table=summary.table.html(), figures=figures),
+        notes=summary.notes,
+        data=encode(summary.figures),
+        scripts=SCRIPTS,
+        skip="results",
+    )
+
+
+def encode(figures: Sequence[Figure]) -> str:
+    """The page's data as JSON text that is safe inside a script element."""
+    return script_safe(json.dumps([_figure(each) for each in figures], separators=(",", ":"), allow_nan=False))
+
+
+def _figure(figure: Figure) -> dict[str, Any]:
+    return {
+        "title": figure.title,
+        "kind": figure.kind,
+        "x": figure.x_title,
+        "y": figure.y_name,
+        "log": figure.y_log,
+        "every": figure.every,
+        "views": [_view(view) for view in figure.views],
+    }
+
+
+def _view(view: View) -> dict[str, Any]:
+    if view.map is not None:
+        return {"name": view.name, "map": [rounded(row, DIGITS) for row in np.asarray(view.map)]}
+    series = [{"name": one.name, "x": rounded(one.x, DIGITS + 2), "y": rounded(one.y, DIGITS)} for one in view.series]
+    return {"name": view.name, "series": series}
+
+
+def _section(number: int, figure: Figure) -> str:
+    name = f"figure-{number}"
+    choice = (
+        f'<div class="field"><label for="{name}-choice">{escape(figure.choice)}</label>'
+        f'<select id="{name}-choice"></select></div>'
+        if len(figure.views) > 1
+        else ""
+    )
+    # Lines are named at their ends where there is room; bars have no end.
+    key = "key shown" if figure.kind == "bars" else "key"
+    return (
+        f'<section id="{name}" aria-labelledby="{name}-title"><div class="bar"><h2 id="{name}-title">'
+        f'{escape(figure.title)}</h2>{choice}</div><p class="quiet">{escape(figure.about)}</p>'
+        f'<ul class="{key}" id="{name}-key" aria-hidden="true"></ul>'
+        f'<div class="plot" id="{name}-plot" role="img"></div></section>'
+    )

@@ -1,0 +1,72 @@
+"""The tables of a results report as files: Markdown to paste, LaTeX to print."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rearview.core.files import write_atomically
+from rearview.report.common.latex import PACKAGES, tex
+from rearview.report.common.tables import Table
+from rearview.report.results import paper_tables
+from rearview.report.results import result_tables as tables
+from rearview.report.results.results_page import ResultsSummary
+
+
+@dataclass(frozen=True, slots=True)
+class Habits:
+    """What a reader of numbers made under a protocol must know."""
+
+    title: str
+    habits: Sequence[str]
+
+    def markdown(self) -> str:
+        return "\n".join([f"**{self.title}**", "", *(f"- {habit}" for habit in self.habits)])
+
+    def tex(self) -> str:
+        # Names of networks are not hyphenated, so lines end where words do.
+        title = f"{{\\raggedright\\noindent\\textbf{{{tex(self.title)}}}\\par}}"
+        items = [f"\\item {tex(habit)}" for habit in self.habits]
+        return "\n".join([title, r"\begin{itemize}\raggedright", *items, r"\end{itemize}"])
+
+
+def write(folder: Path, summary: ResultsSummary) -> list[Path]:
+    """Writes tables.md and tables.tex and returns their paths."""
+    contents = {"tables.md": markdown(summary), "tables.tex": latex(summary)}
+    for name, content in contents.items():
+        write_atomically(folder / name, content)
+    return [folder / name for name in contents]
+
+
+def markdown(summary: ResultsSummary) -> str:
+    """Every table below its heading, and the habits of the protocols."""
+    parts = [f"# {summary.title}", summary.verdict]
+    for heading, found in _chapters(summary):
+        parts += [f"## {heading}", *(table.markdown() for table in found)]
+    return "\n\n".join(parts) + "\n"
+
+
+def latex(summary: ResultsSummary) -> str:
+    """Every table and the habits of the protocols, to be included in a document."""
+    parts = [f"% Needs \\usepackage{{{','.join(PACKAGES)}}}.", f"% {tex(summary.verdict)}"]
+    for heading, found in _chapters(summary):
+        parts += [f"% {tex(heading)}", *(table.tex() for table in found)]
+    return "\n\n".join(parts) + "\n"
+
+
+def _chapters(summary: ResultsSummary) -> list[tuple[str, Sequence[Table | Habits]]]:
+    sides = [paper_tables.sides(summary.sided)] if summary.sided else []
+    chapters: list[tuple[str, Sequence[Table | Habits]]] = [
+        ("Results by data set", tables.by_dataset(summary.boards)),
+        *((f"Ranks, {standing.title}", [tables.ranks(standing)]) for standing in summary.tested),
+        ("Ablations", [tables.ablation(*found) for found in summary.ablations]),
+        ("Beside the papers", _papers(summary)),
+        ("Protocols", [*sides, *(Habits(title, habits) for title, habits in summary.habits)]),
+        ("Failed runs", [paper_tables.failures(summary.failures)] if summary.failures else []),
+        ("Cells run and not run", [paper_tables.covered(summary.coverage)] if summary.coverage else []),
+    ]
+    return [(heading, found) for heading, found in chapters if found]
+
+
+def _papers(summary: ResultsSummary) -> list[Table]:
+    besides = summary.besides
+    return [paper_tables.tally(besides), paper_tables.papers(besides)] if besides else []
