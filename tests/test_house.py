@@ -12,7 +12,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 GOLDEN = ROOT / "tests" / "golden"
-LONGEST = 400
+LONGEST = 700
 
 
 def files() -> list[Path]:
