@@ -66,7 +66,7 @@ for absent in ("polars", "pyarrow", "pydantic", "cyclopts", "rich", "plotly"):
 sys.path.insert(0, {str(Path(__file__).parent)!r})
 from small import SMALL
 from rearview import bench
-from rearview.data import catalogue
+from rearview.data.datasets import catalogue
 catalogue.register(SMALL)
 row = bench.run("Small", "dlinear", lookback={LOOKBACK}, horizon={HORIZON}, data_dir={str(folder)!r},
                 training={{"epochs": 1}}, results=Path({str(folder / "results.csv")!r}), device="cpu")

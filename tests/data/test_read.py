@@ -342,7 +342,7 @@ _WITHOUT = """
 import sys
 for package in {blocked}:
     sys.modules[package] = None
-from rearview.data.loading import load
+from rearview.data.build_panel import load
 panel = load({path!r})
 sys.exit(0 if panel.values.shape == (4, 2) else 1)
 """
@@ -358,7 +358,7 @@ _PEAK = """
 import resource
 import sys
 import narwhals, numpy, polars
-from rearview.data.loading import load
+from rearview.data.build_panel import load
 def peak():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 before = peak()
