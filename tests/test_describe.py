@@ -7,7 +7,7 @@ from rearview.bench import presets
 from rearview.bench.papers import catalogue
 from rearview.cli import main
 from rearview.core.errors import SettingsError
-from rearview.core.registry import settings_from, settings_table
+from rearview.core.settings import settings_from, settings_table
 from rearview.models import adapters
 from rearview.models.costs import cost
 

@@ -18,6 +18,7 @@ from rearview.attention import softmax
 from rearview.attention.contract import Projected
 from rearview.core import registry
 from rearview.core.errors import SettingsError
+from rearview.core.settings import settings_table
 
 STRANGERS = {"running_mean": RunningMean, "primed": Primed}
 SITE = attention.Site(groups=3, tokens=7, width=10, heads=5)
@@ -45,11 +46,61 @@ def test_a_fault_is_caught(check: str) -> None:
 
 
 def test_the_folder_is_the_shelf() -> None:
-    """Every file but the contract and those with a leading underscore; no folder, whatever helpers it holds."""
+    """Every module and package but those set aside and those with a leading underscore."""
     (folder,) = attention.__path__
-    files = {path.stem for path in Path(folder).glob("*.py") if not path.stem.startswith("_")}
-    assert set(attention.names()) == files - {"contract"}
-    assert {"linear", "softmax"} <= files
+    parts = {path.stem for path in Path(folder).iterdir() if not path.stem.startswith(("_", "."))}
+    assert set(attention.names()) == parts - set(attention._SHELF.aside)
+    assert {"linear", "softmax"} <= parts
+
+
+PART = '"""A part, {name}.\n\nMore."""\n{body}'
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> registry.Shelf:
+    """A shelf of a module, a package, a family of two, and what stands beside them; importing `heavy` fails."""
+    files = {
+        "__init__": PART.format(name="the shelf", body=""),
+        "small": PART.format(name="small", body="Layer = Settings = int"),
+        "heavy": PART.format(name="heavy", body="raise RuntimeError('imported')"),
+        "_hidden": "",
+        "contract": "",
+        "large/__init__": PART.format(name="large", body="from somewhere_else.large.layer import Layer, Settings"),
+        "large/layer": "Layer = Settings = float",
+        "related/__init__": '"""Related parts."""',
+        "related/first": PART.format(name="first", body="Layer = Settings = str"),
+        "related/second/__init__": PART.format(name="second", body="Layer = Settings = bytes"),
+        "related/contract": "",
+        "related/_base": "",
+        "helpers/__init__": "",
+        "helpers/one": "",
+    }
+    for name, text in files.items():
+        path = tmp_path / "somewhere_else" / f"{name}.py"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    monkeypatch.syspath_prepend(tmp_path)
+    yield registry.Shelf(
+        "somewhere_else", "part", ("Settings", "Layer"), aside=("contract", "helpers"), families=("related",)
+    )
+    for name in [name for name in sys.modules if name.partition(".")[0] == "somewhere_else"]:
+        del sys.modules[name]
+
+
+def test_listing_and_summaries_import_no_part(folder: registry.Shelf) -> None:
+    assert folder.names() == ["first", "heavy", "large", "second", "small"]
+    assert [folder.summary(name) for name in folder.names()] == [f"A part, {name}." for name in folder.names()]
+    loaded = {name for name in sys.modules if name.startswith("somewhere_else")}
+    assert loaded <= {"somewhere_else", "somewhere_else.related"}
+
+
+def test_a_part_is_a_module_a_package_or_one_of_a_family(folder: registry.Shelf) -> None:
+    layers = {name: folder.module(name).Layer for name in ("first", "large", "second", "small")}
+    assert layers == {"first": str, "large": float, "second": bytes, "small": int}
+    assert folder.own()["second"] == "somewhere_else.related.second"
+    for name in ("related", "helpers", "contract", "one", "layer"):
+        with pytest.raises(SettingsError, match=f"no part called '{name}'"):
+            folder.module(name)
 
 
 def test_a_registered_mechanism_stands_beside_the_others() -> None:
@@ -226,7 +277,7 @@ def test_settings_are_described_by_the_text_beside_them() -> None:
         """Made afresh."""
         bare: float = 0.5
 
-    rows = [(row.name, row.kind, row.default, row.meaning) for row in registry.settings_table(Beside)]
+    rows = [(row.name, row.kind, row.default, row.meaning) for row in settings_table(Beside)]
     assert rows == [
         ("needed", "int", "required", "A number that has no default."),
         ("edges", "[int, ...]", "(2, 3)", "Made afresh."),
@@ -236,5 +287,5 @@ def test_settings_are_described_by_the_text_beside_them() -> None:
 
 def test_settings_without_a_text_are_listed_all_the_same() -> None:
     made = make_dataclass("Made", [("share", float, 0.5)])
-    (row,) = registry.settings_table(made)
+    (row,) = settings_table(made)
     assert (row.name, row.default, row.meaning) == ("share", "0.5", "")

@@ -7,20 +7,12 @@ w = layer.weights(x)             # the effective operator
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from rearview.core.errors import SettingsError
-from rearview.core.registry import (
-    Setting,
-    Shelf,
-    explained,
-    refuse_unfinished,
-    settings_from,
-    settings_table,
-    split_spec,
-)
+from rearview.core.registry import Shelf, refuse_unfinished, split_spec
+from rearview.core.settings import Description, describe_part, settings_from
 
 if TYPE_CHECKING:
     from rearview.attention.contract import Attention as Attention
@@ -35,7 +27,9 @@ def _refuse(name: str, module: ModuleType) -> None:
     refuse_unfinished(f"The Layer of the attention {name!r}", module.Layer, Attention)
 
 
-_SHELF = Shelf("rearview.attention", "attention", needs=("Settings", "Layer"), aside=("contract",), refuse=_refuse)
+_SHELF = Shelf(
+    "rearview.attention", "attention", needs=("Settings", "Layer"), aside=("contract", "kernels"), refuse=_refuse
+)
 _CONTRACT = ("Attention", "Claims", "Projected", "Site")
 
 Spec = str | Mapping[str, Any] | None
@@ -73,28 +67,12 @@ def split(spec: Spec) -> tuple[str, dict[str, Any]]:
     return ("softmax", {}) if spec is None else split_spec("An attention", "rbca", spec)
 
 
-@dataclass(frozen=True, slots=True)
-class Description:
-    """What a mechanism is, for a person."""
-
-    name: str
-    summary: str
-    details: str
-    settings: tuple[Setting, ...]
-    claims: "Claims"
-
-    def __str__(self) -> str:
-        return explained(self.name, self.summary, self.settings, self.claims)
-
-
 def describe(name: str) -> Description:
     """One line, the module's text, the settings with defaults and meaning, and the claims at the defaults."""
     from rearview.attention.contract import Site
 
-    module = _SHELF.module(name)
     layer = create(name, Site(groups=3, tokens=5, width=8, heads=2))
-    head, _, details = (module.__doc__ or "").strip().partition("\n")
-    return Description(name, head, details.strip("\n"), settings_table(module.Settings), layer.claims)
+    return describe_part(name, _SHELF.module(name), layer.claims)
 
 
 def __getattr__(name: str) -> Any:

@@ -8,7 +8,7 @@ from torch import nn
 from rearview.attention import split
 from rearview.attention.contract import Site
 from rearview.core.errors import SettingsError
-from rearview.core.registry import settings_from
+from rearview.core.settings import settings_from
 
 
 def lent_bias(owner: str, site: Site, spec: str | Mapping[str, Any] | None) -> nn.Module | None:

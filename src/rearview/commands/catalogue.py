@@ -72,12 +72,12 @@ def describe_command(name: str, sizes: Sizes | None = None) -> int:
 def _training_lines() -> list[str]:
     """How to train: every setting but the seed, which has a place of its own."""
     from rearview import train
-    from rearview.core.registry import explained, settings_table
+    from rearview.core.settings import format_part, settings_table
 
     settings = tuple(one for one in settings_table(train.Settings) if one.name != "seed")
     summary = "how a network is trained, whatever it is asked for."
     return [
-        explained(TRAINING, summary, settings),
+        format_part(TRAINING, summary, settings),
         "",
         "given by: --train epochs=30,learning_rate=1e-4, or training={'epochs': 30} in Python; the seed by --seed",
         "What is left out, forecasts, detections and classifications choose from the data, and tell why; benchmark",

@@ -8,13 +8,13 @@ among `names()`. `adapters` stand around a network.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from rearview.attention import Spec
 from rearview.core.errors import SettingsError
-from rearview.core.registry import Setting, Shelf, explained, refuse_unfinished, settings_from, settings_table
+from rearview.core.registry import Shelf, refuse_unfinished
+from rearview.core.settings import Description, describe_part, settings_from
 from rearview.models import adapters as _adapters
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ _SHELF = Shelf(
     "rearview.models",
     "model",
     needs=("Settings", "Network"),
-    aside=("contract", "costs", "encoder", "heads", "pairs", "stack"),
+    aside=("adapters", "baselines", "contract", "costs", "encoder", "heads", "kernels", "pairs", "stack"),
     refuse=_refuse,
 )
 _BASELINES = Shelf("rearview.models.baselines", "model", needs=("Settings", "Network", "PACKAGE"))
@@ -172,25 +172,10 @@ def _refuse_unanswerable(name: str, asks: "Asks") -> None:
         raise SettingsError(f"{name} forecasts and can't {what}; use one of {able}.")
 
 
-@dataclass(frozen=True, slots=True)
-class Description:
-    """What a network is, for a person."""
-
-    name: str
-    summary: str
-    details: str
-    settings: tuple[Setting, ...]
-    claims: "ModelClaims"
-
-    def __str__(self) -> str:
-        return explained(self.name, self.summary, self.settings, self.claims)
-
-
 def describe(name: str) -> Description:
     """One line, the module's text, the settings with defaults and meaning, and the claims."""
     module = _module(name)
-    head, _, details = (module.__doc__ or "").strip().partition("\n")
-    return Description(name, head, details.strip("\n"), settings_table(module.Settings), module.Network.claims)
+    return describe_part(name, module, module.Network.claims)
 
 
 def __getattr__(name: str) -> Any:

@@ -10,7 +10,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from rearview.core.errors import SettingsError, did_you_mean
-from rearview.core.registry import settings_from, split_spec
+from rearview.core.registry import split_spec
+from rearview.core.settings import settings_from
 
 Spec = str | Mapping[str, Any]
 """A loss by its name, or a mapping with its name and settings: {"name": "fredf", "time_share": 0.3}."""

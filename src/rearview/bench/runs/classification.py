@@ -24,7 +24,7 @@ from rearview.bench.rows.row import as_json
 from rearview.bench.runs import measure, provenance
 from rearview.bench.runs.run_spec import mechanism
 from rearview.core.errors import SettingsError
-from rearview.core.registry import settings_from
+from rearview.core.settings import settings_from
 from rearview.data.cases import archive
 from rearview.data.cases.case_set import Cases, Labels
 from rearview.data.cases.padding import ChannelScaler, Source, source

@@ -29,7 +29,7 @@ from rearview.bench.rows.identity import same
 from rearview.bench.rows.row import as_json
 from rearview.bench.runs import measure, provenance
 from rearview.core.errors import RearviewWarning, SettingsError
-from rearview.core.registry import settings_from
+from rearview.core.settings import settings_from
 from rearview.data.datasets import detection_sets
 from rearview.data.datasets.detection_sets import LabelledSet
 from rearview.data.datasets.triples import Triple

@@ -73,7 +73,7 @@ def _kept(task: str, plan: Plan) -> list[Any]:
     """The rows that are there; what no run could begin with is refused, a training setting that is none or a file of
     other rows."""
     from rearview import train
-    from rearview.core.registry import settings_from
+    from rearview.core.settings import settings_from
 
     settings_from(train.Settings, "training", dict(plan.training or {}))
     found = tasks.get(task)

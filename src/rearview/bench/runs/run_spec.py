@@ -16,7 +16,7 @@ from rearview.bench.presets import preset
 from rearview.bench.protocols import Protocol
 from rearview.bench.rows.row import as_json
 from rearview.core.errors import SettingsError
-from rearview.core.registry import settings_from
+from rearview.core.settings import settings_from
 from rearview.data.datasets import catalogue
 from rearview.data.datasets.catalogue import Dataset
 from rearview.estimators.forecast.spec import check_whole

@@ -17,7 +17,7 @@ from rearview.bench.runs import tuning as drawing
 from rearview.bench.runs.run_spec import Asked
 from rearview.bench.runs.tuning import Range, Tuning, Values
 from rearview.core.errors import SettingsError
-from rearview.core.registry import settings_from, settings_table
+from rearview.core.settings import settings_from, settings_table
 from rearview.train import Settings
 from rearview.train.contract import Diverged, TrainingError
 

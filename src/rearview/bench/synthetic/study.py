@@ -20,7 +20,7 @@ from rearview.bench.runs.run_spec import mechanism
 from rearview.bench.synthetic.row import SyntheticRow
 from rearview.bench.synthetic.training import Keep, Taught
 from rearview.core.errors import SettingsError, did_you_mean
-from rearview.core.registry import settings_from
+from rearview.core.settings import settings_from
 
 Arrays = Mapping[str, NDArray[Any]]
 BESIDE_THE_POINT = ("checkpoint_every", "seed")

@@ -13,7 +13,7 @@ from torch import Tensor
 from rearview import models, train
 from rearview.attention import Spec
 from rearview.core.errors import InputError
-from rearview.core.registry import settings_from
+from rearview.core.settings import settings_from
 from rearview.data.cases.case_set import Cases, Labels, Series
 from rearview.data.cases.padding import FURTHEST, ChannelScaler, Source, source
 from rearview.data.cases.stratified_split import LEAST, held_out

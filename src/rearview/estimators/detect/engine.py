@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from rearview import models, train
 from rearview.core.errors import InputError, SettingsError
-from rearview.core.registry import settings_from
+from rearview.core.settings import settings_from
 from rearview.data.io.table import listing
 from rearview.data.panel import Finding, Panel
 from rearview.data.scale import Scaler

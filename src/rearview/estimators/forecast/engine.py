@@ -11,7 +11,7 @@ from torch import Tensor
 
 from rearview import models, train
 from rearview.core.errors import InputError, SettingsError
-from rearview.core.registry import settings_from
+from rearview.core.settings import settings_from
 from rearview.data.panel import Finding, Panel
 from rearview.data.panel_checks import check_length
 from rearview.data.scale import Scaler

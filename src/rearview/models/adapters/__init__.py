@@ -7,11 +7,11 @@ The outermost comes first. One file an adapter, with its `Settings` and its `Ada
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from rearview.core.errors import SettingsError
-from rearview.core.registry import Setting, Shelf, explained, settings_from, settings_table, split_spec
+from rearview.core.registry import Shelf, split_spec
+from rearview.core.settings import Description, describe_part, settings_from
 
 if TYPE_CHECKING:
     from rearview.models.contract import Model
@@ -31,24 +31,9 @@ def summary(name: str) -> str:
     return _SHELF.summary(name)
 
 
-@dataclass(frozen=True, slots=True)
-class Description:
-    """What an adapter is, for a person to read."""
-
-    name: str
-    summary: str
-    details: str
-    settings: tuple[Setting, ...]
-
-    def __str__(self) -> str:
-        return explained(self.name, self.summary, self.settings)
-
-
 def describe(name: str) -> Description:
     """One line, the module's text, and the settings with defaults and meaning."""
-    module = _SHELF.module(name)
-    head, _, details = (module.__doc__ or "").strip().partition("\n")
-    return Description(name, head, details.strip("\n"), settings_table(module.Settings))
+    return describe_part(name, _SHELF.module(name))
 
 
 def split(spec: Spec) -> tuple[str, dict[str, Any]]:

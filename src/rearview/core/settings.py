@@ -1,0 +1,201 @@
+"""The settings of a part: a dataclass, built from what the user gives, checked by its types, described by its texts."""
+
+import ast
+import dataclasses
+import inspect
+import math
+import textwrap
+from collections.abc import Callable, Mapping, Sequence
+from numbers import Integral, Real
+from types import ModuleType, NoneType, UnionType
+from typing import TYPE_CHECKING, Literal, TypeVar, Union, get_args, get_origin
+
+from rearview.core.errors import SettingsError, did_you_mean
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+T = TypeVar("T", bound="DataclassInstance")
+
+
+def settings_from(cls: type[T], owner: str, given: Mapping[str, object]) -> T:
+    """The settings of a part from keyword arguments; an unknown key names its neighbour, a wrong value what it can be.
+
+    A part's own checks of its values come first.
+    """
+    known = [field.name for field in dataclasses.fields(cls)]
+    for key in given:
+        if key not in known:
+            listing = f" It has: {', '.join(known)}." if known else " It has none."
+            raise SettingsError(f"{owner} has no setting {key!r}.{did_you_mean(key, known)}{listing}")
+    build: Callable[..., T] = cls
+    try:
+        settings = build(**given)
+    except SettingsError:
+        raise
+    except (TypeError, ValueError):
+        # Such as a word compared with a number: name the setting it was given for.
+        _refuse_wrong_types(cls, owner, given)
+        raise
+    # As stored, since a part may turn a list into a tuple.
+    _refuse_wrong_types(cls, owner, {key: getattr(settings, key) for key in given})
+    return settings
+
+
+def _refuse_wrong_types(cls: "type[DataclassInstance]", owner: str, given: Mapping[str, object]) -> None:
+    types = {field.name: field.type for field in dataclasses.fields(cls)}
+    for name, value in given.items():
+        if not _matches(value, types[name]):
+            near = did_you_mean(value, _choices(types[name])) if isinstance(value, str) else ""
+            raise SettingsError(f"{owner}: {name} is {value!r}; it must be {_in_words(types[name])}.{near}")
+
+
+def _matches(value: object, kind: object) -> bool:
+    """Whether a value is of a type, a whole number being a number too; types without words for them always match."""
+    origin, parts = get_origin(kind), get_args(kind)
+    if origin is Literal:
+        return any(isinstance(value, type(part)) and value == part for part in parts)
+    if origin in (Union, UnionType):
+        return any(_matches(value, part) for part in parts)
+    if kind is int or kind is float:
+        if isinstance(value, bool) or not isinstance(value, Real):
+            return False
+        return math.isfinite(value) and (kind is float or isinstance(value, Integral))
+    if isinstance(kind, type) and kind in _WORDS:
+        return isinstance(value, kind)
+    if isinstance(origin, type) and issubclass(origin, Mapping):
+        return isinstance(value, Mapping)
+    if isinstance(origin, type) and issubclass(origin, Sequence):
+        if not isinstance(value, Sequence) or isinstance(value, str):
+            return False
+        return all(_matches(one, parts[0]) for one in value)
+    return True
+
+
+_WORDS: dict[object, str] = {
+    bool: "True or False",
+    int: "a whole number",
+    float: "a number",
+    str: "a word",
+    NoneType: "None",
+}
+
+
+def _in_words(kind: object) -> str:
+    """A type as an error names it: a whole number or None, one of 'revin', 'last', 'none'."""
+    origin, parts = get_origin(kind), get_args(kind)
+    if origin is Literal:
+        return f"one of {', '.join(map(repr, parts))}" if len(parts) > 1 else repr(parts[0])
+    if origin in (Union, UnionType):
+        return " or ".join(dict.fromkeys(map(_in_words, parts)))
+    if isinstance(origin, type) and issubclass(origin, Sequence):
+        return f"a list, each {_in_words(parts[0])}"
+    return _WORDS.get(kind, "a mapping")
+
+
+def _choices(kind: object) -> list[str]:
+    """The words that a type names."""
+    if get_origin(kind) is Literal:
+        return [part for part in get_args(kind) if isinstance(part, str)]
+    return [word for part in get_args(kind) for word in _choices(part)]
+
+
+def field_docs(cls: type) -> dict[str, str]:
+    """The string under each field of a dataclass, on one line, so that its meaning is written once, beside it."""
+    docs: dict[str, str] = {}
+    for base in [base for base in reversed(cls.__mro__) if dataclasses.is_dataclass(base)]:
+        try:
+            source = textwrap.dedent(inspect.getsource(base))
+        except (OSError, TypeError):  # typed at a prompt or made at run time: there is no text to read
+            continue
+        body = ast.parse(source).body[0]
+        assert isinstance(body, ast.ClassDef)
+        for field, below in zip(body.body, body.body[1:], strict=False):
+            if not (isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)):
+                continue
+            if isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant):
+                docs[field.target.id] = " ".join(str(below.value.value).split())
+    return docs
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Setting:
+    """One setting of a part, as `describe` prints it."""
+
+    name: str
+    kind: str
+    default: str
+    meaning: str
+
+
+def settings_table(cls: "type[DataclassInstance]") -> tuple[Setting, ...]:
+    """Name, type, default and meaning of every setting of a dataclass."""
+    docs = field_docs(cls)
+    rows = []
+    for field in dataclasses.fields(cls):
+        default = "required" if field.default is dataclasses.MISSING else repr(field.default)
+        if field.default_factory is not dataclasses.MISSING:
+            default = repr(field.default_factory())
+        rows.append(Setting(field.name, spell_type(field.type), default, docs.get(field.name, "")))
+    return tuple(rows)
+
+
+def spell_type(kind: object) -> str:
+    """A type as a person writes it: int | None, 'revin' | 'last', [float, ...]."""
+    origin, parts = get_origin(kind), get_args(kind)
+    if origin is Literal:
+        return " | ".join(map(repr, parts))
+    if origin in (Union, UnionType):
+        return " | ".join(map(spell_type, parts))
+    if kind is NoneType:
+        return "None"
+    if isinstance(origin, type) and issubclass(origin, Mapping):
+        return "mapping"
+    if isinstance(origin, type) and issubclass(origin, Sequence) and parts:
+        return f"[{spell_type(parts[0])}, ...]"
+    return str(getattr(kind, "__name__", kind)).removeprefix("typing.")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Description:
+    """What a part is, for a person; as text, everything but the details."""
+
+    name: str
+    summary: str
+    details: str
+    settings: tuple[Setting, ...]
+    claims: "DataclassInstance | None" = None
+
+    def __str__(self) -> str:
+        return format_part(self.name, self.summary, self.settings, self.claims)
+
+
+def describe_part(name: str, module: ModuleType, claims: "DataclassInstance | None" = None) -> Description:
+    """The module's docstring, first line apart, the settings with defaults and meaning, and the claims, if any."""
+    head, _, details = (module.__doc__ or "").strip().partition("\n")
+    return Description(name, head, details.strip("\n"), settings_table(module.Settings), claims)
+
+
+def format_part(
+    name: str, summary: str, settings: tuple[Setting, ...], claims: "DataclassInstance | None" = None
+) -> str:
+    """A part in full, for a person to read; None: it makes no claims."""
+    lines = [f"{name}: {summary}", "", "settings:"]
+    lines += [f"  {s.name} = {s.default}  ({s.kind})  {s.meaning}" for s in settings] or ["  none"]
+    if claims is not None:
+        lines += ["", "claims:", *(f"  {sentence}" for sentence in claim_sentences(claims) or ["none"])]
+    return "\n".join(lines)
+
+
+def claim_sentences(claims: "DataclassInstance") -> list[str]:
+    """The text under every claim that is not False or None, with its value if it has one."""
+    docs = field_docs(type(claims))
+    sentences = []
+    for field in dataclasses.fields(claims):
+        value = getattr(claims, field.name)
+        sentence = docs.get(field.name, field.name)
+        if value is True:
+            sentences.append(sentence)
+        elif value not in (False, None):
+            sentences.append(f"{sentence.rstrip('.')}: {value}.")
+    return sentences
