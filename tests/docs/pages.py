@@ -36,6 +36,6 @@ class Block:
 
 
 def blocks(page: str) -> Iterator[Block]:
-    """The blocks of a page of docs/, from top to bottom."""
-    for found in _BLOCK.finditer((DOCS / page).read_text(encoding="utf-8")):
-        yield Block(found["language"], found["file"], found["text"])
+    """The blocks of a page from top to bottom; `page` is relative to docs/."""
+    for match in _BLOCK.finditer((DOCS / page).read_text(encoding="utf-8")):
+        yield Block(match["language"], match["file"], match["text"])

@@ -1,4 +1,4 @@
-"""Every block of code in the guide and in the page on plug-ins does what the page says."""
+"""Every block of code in the README, the guide and the page on plug-ins does what the page says."""
 
 import re
 import sys
@@ -70,6 +70,17 @@ def test_the_guide_runs_from_top_to_bottom() -> None:
     torch.testing.assert_close(names["exported"].module()(names["past"]), names["network"](names["past"]))
 
 
+@pytest.mark.slow
+@pytest.mark.usefixtures("_in_short", "_unchecked", "samples")
+def test_the_readme_runs_from_top_to_bottom() -> None:
+    names: dict[str, Any] = {}
+    for block in blocks("../README.md"):
+        block.run(names)
+    assert {"date", "north", "north-lo-80", "south-hi-95"} <= {*names["future"].columns}
+    assert names["w"].shape == (2, 7, 16, 42, 42)
+    assert names["yhat"].shape == (2, 7, 96)
+
+
 def test_the_plug_ins_of_the_page_work(plugged: dict[str, Any]) -> None:
     assert plugged["weights"].shape == (2, 7, 4, 12, 12)
     assert plugged["forecast"].shape == (2, 7, 24)
@@ -83,9 +94,14 @@ def test_the_mechanism_of_the_page_keeps_the_contract(check: Any) -> None:
     check("fading")
 
 
-def test_pages_are_found_from_the_readme_and_links_lead_somewhere() -> None:
+def test_every_page_is_linked_from_the_readme() -> None:
     readme = (DOCS.parent / "README.md").read_text(encoding="utf-8")
-    for page in ("guide.md", "plugin.md"):
-        assert f"(docs/{page})" in readme
-        for link in re.findall(r"\]\(([^)#:]+)\)", (DOCS / page).read_text(encoding="utf-8")):
-            assert (DOCS / link).exists(), f"{page} links to {link}"
+    pages = sorted(page.name for page in DOCS.glob("*.md"))
+    assert len(pages) >= 6
+    assert [page for page in pages if f"(docs/{page})" not in readme] == []
+
+
+@pytest.mark.parametrize("page", [DOCS.parent / "README.md", *sorted(DOCS.glob("*.md"))], ids=lambda page: page.name)
+def test_links_of_a_page_lead_to_files(page: Path) -> None:
+    links = re.findall(r"\]\(([^)#:]+)\)", page.read_text(encoding="utf-8"))
+    assert [link for link in links if not (page.parent / link).exists()] == []
