@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 
 from rearview.core.errors import InputError
-from rearview.data.build_panel import load
 from rearview.data.io import files
+from rearview.data.panel_reader import load
 
 
 def written(folder: Path, content: bytes, name: str = "table.csv") -> Path:

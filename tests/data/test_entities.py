@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from rearview.core.errors import InputError
-from rearview.data.build_panel import load
+from rearview.data.panel_reader import load
 
 
 def entities(ids: list, *, overlap: bool) -> pd.DataFrame:

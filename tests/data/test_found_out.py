@@ -7,9 +7,9 @@ import pandas as pd
 import pytest
 
 from rearview.core.errors import InputError
-from rearview.data.build_panel import load
 from rearview.data.infer.timestamps import localise
 from rearview.data.panel import Panel
+from rearview.data.panel_reader import load
 
 BERLIN = pd.date_range("2024-03-30 20:00", periods=72, freq="h", tz="Europe/Berlin")
 

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rearview.core.errors import InputError, SettingsError
-from rearview.data.build_panel import load
 from rearview.data.panel import Panel
 from rearview.data.panel_array import Columns, sentinel_cells
 from rearview.data.panel_checks import check_horizon, check_length, check_targets
+from rearview.data.panel_reader import load
 from rearview.data.step import Step
 
 

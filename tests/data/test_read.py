@@ -15,10 +15,10 @@ import pyarrow as pa
 import pytest
 
 from rearview.core.errors import InputError
-from rearview.data.build_panel import load
 from rearview.data.infer.timestamps import localise, wall
 from rearview.data.io import files
 from rearview.data.panel import Layout, Panel
+from rearview.data.panel_reader import load
 from rearview.data.step import Step
 
 PLAIN = b"date,a,b\n2024-01-01,1.5,10\n2024-01-02,2.5,20\n2024-01-03,,30\n2024-01-04,4.5,40\n"
@@ -342,7 +342,7 @@ _WITHOUT = """
 import sys
 for package in {blocked}:
     sys.modules[package] = None
-from rearview.data.build_panel import load
+from rearview.data.panel_reader import load
 panel = load({path!r})
 sys.exit(0 if panel.values.shape == (4, 2) else 1)
 """
@@ -358,7 +358,7 @@ _PEAK = """
 import resource
 import sys
 import narwhals, numpy, polars
-from rearview.data.build_panel import load
+from rearview.data.panel_reader import load
 def peak():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 before = peak()

@@ -7,9 +7,9 @@ from broken import refused, repaired
 from drafts import Case
 
 from rearview.core.errors import RearviewError
-from rearview.data.build_panel import load
 from rearview.data.panel import Panel
 from rearview.data.panel_checks import check_horizon, check_length, check_targets
+from rearview.data.panel_reader import load
 
 REFUSED, REPAIRED = refused(200, seed=0), repaired(50, seed=0)
 

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from rearview.core.errors import InputError, SettingsError
-from rearview.data.build_panel import load
 from rearview.data.infer.frequency import infer
+from rearview.data.panel_reader import load
 from rearview.data.step import MONTHS, UNITS, Step
 
 # A start on the grid of each unit: 31 January 2020 is a Friday and a month end in a leap year.

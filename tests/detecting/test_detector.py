@@ -11,7 +11,7 @@ from sensors import LOOKBACK, SHIFT, SPIKE, broken, detector, fleet, ordinary
 
 from rearview import Detector
 from rearview.core.errors import InputError, SettingsError
-from rearview.data.build_panel import load
+from rearview.data.panel_reader import load
 from rearview.estimators.detect.scoring import score
 
 

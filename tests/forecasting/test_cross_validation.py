@@ -8,8 +8,8 @@ import pytest
 from samples import HORIZON, as_kind, forecaster, long, numbers, to_pandas, wide
 
 from rearview.core.errors import InputError, SettingsError
-from rearview.data.build_panel import load
 from rearview.data.panel import Panel
+from rearview.data.panel_reader import load
 from rearview.estimators.forecast import backtest as backtesting
 from rearview.estimators.forecast.as_of import AsOf
 

@@ -3,13 +3,21 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rearview.data.build_panel import load as load
     from rearview.data.panel import Finding as Finding
     from rearview.data.panel import Layout as Layout
     from rearview.data.panel import Panel as Panel
+    from rearview.data.panel_reader import load as load
+    from rearview.data.read_options import ReadOptions as ReadOptions
     from rearview.data.step import Step as Step
 
-_HOMES = {"load": "build_panel", "Finding": "panel", "Layout": "panel", "Panel": "panel", "Step": "step"}
+_HOMES = {
+    "Finding": "panel",
+    "Layout": "panel",
+    "Panel": "panel",
+    "ReadOptions": "read_options",
+    "Step": "step",
+    "load": "panel_reader",
+}
 
 
 def __getattr__(name: str) -> Any:
@@ -20,4 +28,4 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module 'rearview.data' has no attribute {name!r}")
 
 
-__all__ = ["Finding", "Layout", "Panel", "Step", "load"]
+__all__ = ["Finding", "Layout", "Panel", "ReadOptions", "Step", "load"]

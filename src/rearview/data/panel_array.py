@@ -3,27 +3,15 @@
 Never more than a few float64 columns exist at once, so a panel costs its own array and little more.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rearview.core.errors import SettingsError, did_you_mean
+from rearview.data.read_options import Sentinels
 
 Column = NDArray[np.float64]
-Fill = Literal["last", "linear", "mean", "zero"]
-FILLS = ("last", "linear", "mean", "zero")
 LIKELY_SENTINELS = (-999.0, -9999.0, -99999.0, -999999.0, -9999999.0)
-
-
-def check_fill(fill: str) -> None:
-    """Refuses a way of filling that there is none of."""
-    if fill not in FILLS:
-        raise SettingsError(
-            f"fill has no method {fill!r}.{did_you_mean(fill, FILLS)} The methods are {', '.join(FILLS)}."
-        )
 
 
 @dataclass(slots=True)
@@ -109,14 +97,14 @@ class Columns:
         self.first[:, number] = np.minimum(np.minimum.reduceat(rows, self.offsets[:-1]), self.offsets[1:])
 
 
-def sentinel_cells(
-    column: Column, bounds: NDArray[np.int64], sentinels: Sequence[float] | Literal["auto"]
-) -> NDArray[np.bool_] | None:
+def sentinel_cells(column: Column, bounds: NDArray[np.int64], sentinels: Sentinels) -> NDArray[np.bool_] | None:
     """True on cells that stand for missing; None when there are none.
 
     With "auto" a cell counts when it is one of `LIKELY_SENTINELS` and lies below all other values of its series by at
     least half of their range: a column that really reaches -999 keeps it.
     """
+    if not len(sentinels):
+        return None
     if sentinels != "auto":
         cells = np.isin(column, np.asarray(sentinels, dtype=np.float64))
         return cells if cells.any() else None

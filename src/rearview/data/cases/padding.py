@@ -16,7 +16,7 @@ from torch import Tensor
 
 from rearview.core.errors import InputError
 from rearview.data.cases.case_set import Cases, Series
-from rearview.data.panel_array import Fill, check_fill
+from rearview.data.read_options import Fill, check_fill
 
 Side = Literal["front", "end"]
 FURTHEST = 1e6

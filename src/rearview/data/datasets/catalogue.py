@@ -48,14 +48,14 @@ Maker = Callable[[int, int, Step], Panel]
 
 def as_published(path: Path, step: Step) -> Panel:
     """Every row of a CSV file as it stands: nothing sorted, dropped, filled or taken for a sentinel."""
-    from rearview.data.build_panel import load as read
+    from rearview.data.panel_reader import load as read
 
     return read(path, freq=step, row_by_row=True)
 
 
 def repaired(path: Path, step: Step) -> Panel:
     """A CSV file put on a regular grid: sentinels are missing, repeated rows dropped, gaps filled."""
-    from rearview.data.build_panel import load as read
+    from rearview.data.panel_reader import load as read
 
     return read(path, freq=step)
 

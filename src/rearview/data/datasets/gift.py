@@ -26,7 +26,7 @@ def reader(file: str, hours: int) -> Callable[[Path, Step], Panel]:
 
 def hourly(path: Path, step: Step) -> Panel:
     """A CSV file put on its regular grid."""
-    from rearview.data.build_panel import load
+    from rearview.data.panel_reader import load
 
     return load(path, freq=step)
 

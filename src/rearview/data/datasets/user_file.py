@@ -9,11 +9,11 @@ from functools import lru_cache
 from pathlib import Path
 
 from rearview.core.errors import InputError, SettingsError
-from rearview.data.build_panel import load
 from rearview.data.datasets import detection_sets
 from rearview.data.datasets.catalogue import Dataset, checksum, repaired
 from rearview.data.panel import Panel
 from rearview.data.panel_checks import forecastable
+from rearview.data.panel_reader import load
 from rearview.data.step import Step
 
 

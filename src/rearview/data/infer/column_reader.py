@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
 
 import numpy as np
 
@@ -14,8 +13,8 @@ from rearview.data.io.numbers import DoubtfulColumn, Notation, TextColumn, notat
 from rearview.data.io.table import Table, listing
 from rearview.data.panel import Finding, Kind
 from rearview.data.panel_array import Column, sentinel_cells
+from rearview.data.read_options import ReadOptions, Sentinels
 
-Sentinels = Sequence[float] | Literal["auto"] | None
 _NAMED = 5
 
 
@@ -41,16 +40,14 @@ class Reading:
     accounts: dict[str, Account] = field(default_factory=dict)
 
     @classmethod
-    def of(
-        cls, table: Table, roles: Roles, sentinels: Sentinels, *, keep_text: bool, trained: Sequence[str] = ()
-    ) -> "Reading":
-        """The reading of a table without the columns of text that nobody asked for by name.
+    def of(cls, table: Table, roles: Roles, options: ReadOptions, *, keep_text: bool) -> "Reading":
+        """The reading of a table without the columns of text that no option names.
 
         `keep_text` leaves them among what is to be forecast, where they are refused. Text in the columns that a model
-        was `trained` on is refused in any case.
+        was trained on is refused in any case.
         """
         for name in roles.numeric:
-            if name in trained:
+            if name in options.trained:
                 _refuse_text(table, name)
         left_out = tuple(name for name in roles.inputs if _is_text(table, name)) if roles.named_targets else ()
         if not roles.named_targets and not keep_text:
@@ -61,14 +58,14 @@ class Reading:
             targets=tuple(name for name in roles.targets if name not in left_out) or roles.targets,
             inputs=tuple(name for name in roles.inputs if name not in left_out),
         )
-        return cls(table, kept, sentinels, left_out)
+        return cls(table, kept, () if options.row_by_row else options.sentinels, left_out)
 
     def column(self, name: str, rows: Rows) -> Column:
         """A column in the order of `rows`, missing cells and sentinels NaN."""
         column = np.asarray(rows.arrange(numeric_column(self.table, name)))
         missing = int(np.isnan(column).sum())
         marked: dict[float, int] = {}
-        cells = None if self.sentinels is None else sentinel_cells(column, rows.bounds, self.sentinels)
+        cells = sentinel_cells(column, rows.bounds, self.sentinels)
         if cells is not None:
             values, counts = np.unique(column[cells], return_counts=True)
             marked = dict(zip(values.tolist(), counts.tolist(), strict=True))

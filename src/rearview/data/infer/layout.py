@@ -14,6 +14,7 @@ from rearview.core.errors import InputError
 from rearview.data.infer.timestamps import kind_of
 from rearview.data.io.table import Table, listing
 from rearview.data.panel import Finding
+from rearview.data.read_options import ReadOptions
 
 TIME_NAMES = ("ds", "date", "datetime", "timestamp", "time")
 INTEGER_NAMES = ("t", "step", "Step", "index", "Index")
@@ -22,20 +23,6 @@ ID_NAME, LONG_TIME_NAME, TARGET_NAME = "unique_id", "ds", "y"
 _NAMELESS = re.compile(r"column \d+|Unnamed: \d+")
 """What a reader calls a column without a name: ours, and pandas."""
 TEXT_COLUMNS = frozenset({*TIME_NAMES, *INTEGER_NAMES, ID_NAME})
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """What the caller said about the columns; None or nothing where it is to be found out."""
-
-    id_col: tuple[str, ...] = ()
-    time_col: str | None = None
-    target_col: str | None = None
-    target: tuple[str, ...] | None = None
-    known: tuple[str, ...] = ()
-    drop: tuple[str, ...] = ()
-    trained: tuple[str, ...] = ()
-    """Columns that a model was trained on: numbers, whatever they are called."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,54 +44,63 @@ class Roles:
         return self.targets + self.inputs + self.known
 
 
-def assign(table: Table, asked: Asked) -> tuple[Roles, list[Finding]]:
+def assign(table: Table, options: ReadOptions) -> tuple[Roles, list[Finding]]:
     """The role of every column, and what was inferred on the way."""
     for names, role in (
-        (asked.id_col, "id_col (--id-col)"),
-        ((asked.time_col,) if asked.time_col else (), "time_col (--time-col)"),
-        ((asked.target_col,) if asked.target_col else (), "target_col (--target-col)"),
-        (asked.target or (), "target (--target)"),
-        (asked.known, "known (--known)"),
-        (asked.drop, "drop (--drop)"),
+        (options.id_col, "id_col (--id-col)"),
+        ((options.time_col,) if options.time_col else (), "time_col (--time-col)"),
+        ((options.target_col,) if options.target_col else (), "target_col (--target-col)"),
+        (options.target or (), "target (--target)"),
+        (options.known, "known (--known)"),
+        (options.drop, "drop (--drop)"),
     ):
         table.check_names(names, role)
-    long = bool(asked.id_col) or _named_long(table, asked)
-    ids = (asked.id_col or (ID_NAME,)) if long else ()
+    long = bool(options.id_col) or _named_long(table, options)
+    ids = (options.id_col or (ID_NAME,)) if long else ()
     if not long:
-        _refuse_entities(table, asked)
-    findings = [] if asked.id_col else [_layout_finding(table, long, asked)]
-    time = asked.time_col
+        _refuse_entities(table, options)
+    findings = [] if options.id_col else [_layout_finding(table, long, options)]
+    time = options.time_col
     if time is None:
-        time = table.time_index or _time_column(table, exclude={*ids, *asked.drop, *(asked.target or ()), *asked.known})
+        time = table.time_index or _time_column(
+            table, exclude={*ids, *options.drop, *(options.target or ()), *options.known}
+        )
         findings.append(Finding("inferred", "time", 0, f"The time column is {time!r}."))
-    free = [name for name in table.names if name != time and name not in ids and name not in asked.drop]
-    free, left_out = _with_meaning(table, free, {asked.target_col, *(asked.target or ()), *asked.known})
+    free = [name for name in table.names if name != time and name not in ids and name not in options.drop]
+    free, left_out = _with_meaning(table, free, {options.target_col, *(options.target or ()), *options.known})
     findings += left_out
-    targets = _long_target(table, asked, free) if long else _wide_targets(asked, free)
-    _refuse_overlap(table, time, ids, targets, asked)
-    inputs = tuple(name for name in free if name not in targets and name not in asked.known)
-    if not targets and asked.target is None:
+    targets = _long_target(table, options, free) if long else _wide_targets(options, free)
+    _refuse_overlap(table, time, ids, targets, options)
+    inputs = tuple(name for name in free if name not in targets and name not in options.known)
+    if not targets and options.target is None:
         raise InputError(f"{table.source} has no column to forecast beside the time column {time!r}.")
-    named = long or asked.target is not None or asked.target_col is not None
-    return Roles("long" if long else "wide", time, ids, targets, inputs, asked.known, named), findings
+    named = long or options.target is not None or options.target_col is not None
+    return Roles("long" if long else "wide", time, ids, targets, inputs, options.known, named), findings
 
 
-def _named_long(table: Table, asked: Asked) -> bool:
+def _named_long(table: Table, options: ReadOptions) -> bool:
     """Whether columns are called as those of a long table; where nothing is forecast, it needs none called y."""
     if {ID_NAME, LONG_TIME_NAME, TARGET_NAME} <= set(table.names):
         return True
-    return asked.target == () and _has_ids(table, asked) and _entities(table) > 0
+    return options.target == () and _has_ids(table, options) and _entities(table) > 0
 
 
-def _has_ids(table: Table, asked: Asked) -> bool:
+def _has_ids(table: Table, options: ReadOptions) -> bool:
     """Whether there is a column called as that of the ids of a long table, to which no other role was given."""
-    named = {*asked.drop, *asked.known, *asked.trained, *(asked.target or ()), asked.target_col, asked.time_col}
+    named = {
+        *options.drop,
+        *options.known,
+        *options.trained,
+        *(options.target or ()),
+        options.target_col,
+        options.time_col,
+    }
     return {ID_NAME, LONG_TIME_NAME} <= set(table.names) and ID_NAME not in named
 
 
-def _refuse_entities(table: Table, asked: Asked) -> None:
+def _refuse_entities(table: Table, options: ReadOptions) -> None:
     """Refuses to forecast a table of several ids as one series: nothing but y says which column would be forecast."""
-    if not _has_ids(table, asked):
+    if not _has_ids(table, options):
         return
     entities = _entities(table)
     if entities > 1:
@@ -122,9 +118,9 @@ def _entities(table: Table) -> int:
     return different if different == 1 or different < len(ids) else 0
 
 
-def _layout_finding(table: Table, long: bool, asked: Asked) -> Finding:
+def _layout_finding(table: Table, long: bool, options: ReadOptions) -> Finding:
     words = "Long layout: one row for each series and stamp." if long else "Wide layout: one column for each variable."
-    if long and asked.target == ():
+    if long and options.target == ():
         entities = _entities(table)
         many = "1 entity" if entities == 1 else f"{entities:,} entities"
         words = f"Long layout: {many} told apart by {ID_NAME!r}, one row for each and stamp."
@@ -153,14 +149,14 @@ def _time_column(table: Table, exclude: set[str]) -> str:
     )
 
 
-def _with_meaning(table: Table, names: Sequence[str], asked: Set[str | None]) -> tuple[list[str], list[Finding]]:
+def _with_meaning(table: Table, names: Sequence[str], named: Set[str | None]) -> tuple[list[str], list[Finding]]:
     """The columns without those that only a reader or a writer of files made, and a word on these."""
     findings = []
     counters = _counters(table, names)
     if counters:
         words = f"Column {counters[0]!r} has no name and only counts the rows; it is left out."
         findings.append(Finding("warning", "row counter", 1, words))
-    blank = _blank(table, [name for name in names if name not in asked])
+    blank = _blank(table, [name for name in names if name not in named])
     if blank:
         one = len(blank) == 1
         which = f"Column {blank[0]!r} has" if one else f"Columns {listing(blank)} have"
@@ -187,28 +183,28 @@ def _blank(table: Table, names: Sequence[str]) -> list[str]:
     return [name for name in nameless if table.fetch(name).is_null().all()]
 
 
-def _wide_targets(asked: Asked, free: Sequence[str]) -> tuple[str, ...]:
-    if asked.target is not None:
-        return asked.target
-    if asked.target_col is not None:
-        return (asked.target_col,)
-    return tuple(name for name in free if name not in asked.known)
+def _wide_targets(options: ReadOptions, free: Sequence[str]) -> tuple[str, ...]:
+    if options.target is not None:
+        return options.target
+    if options.target_col is not None:
+        return (options.target_col,)
+    return tuple(name for name in free if name not in options.known)
 
 
-def _long_target(table: Table, asked: Asked, free: Sequence[str]) -> tuple[str, ...]:
+def _long_target(table: Table, options: ReadOptions, free: Sequence[str]) -> tuple[str, ...]:
     """The one column a long table forecasts."""
-    if asked.target_col is not None:
-        return (asked.target_col,)
-    if asked.target is not None:
-        if len(asked.target) > 1:
+    if options.target_col is not None:
+        return (options.target_col,)
+    if options.target is not None:
+        if len(options.target) > 1:
             raise InputError(
-                f"a long table forecasts one column, but target (--target) names {listing(asked.target)}; name one, or "
-                "bring the data in the wide layout."
+                f"a long table forecasts one column, but target (--target) names {listing(options.target)}; name one, "
+                "or bring the data in the wide layout."
             )
-        return asked.target
+        return options.target
     if TARGET_NAME in free:
         return (TARGET_NAME,)
-    numeric = [name for name in free if name not in asked.known]
+    numeric = [name for name in free if name not in options.known]
     if len(numeric) == 1:
         return (numeric[0],)
     raise InputError(
@@ -219,10 +215,12 @@ def _long_target(table: Table, asked: Asked, free: Sequence[str]) -> tuple[str, 
     )
 
 
-def _refuse_overlap(table: Table, time: str, ids: tuple[str, ...], targets: tuple[str, ...], asked: Asked) -> None:
+def _refuse_overlap(
+    table: Table, time: str, ids: tuple[str, ...], targets: tuple[str, ...], options: ReadOptions
+) -> None:
     """Refuses a column that was given two roles."""
-    roles = {"the time column": (time,), "an id column": ids, "a target": targets, "known": asked.known}
-    roles["dropped"] = asked.drop
+    roles = {"the time column": (time,), "an id column": ids, "a target": targets, "known": options.known}
+    roles["dropped"] = options.drop
     seen: dict[str, str] = {}
     for role, names in roles.items():
         for name in names:

@@ -28,15 +28,23 @@ _PANDAS_INDEX = "__index_level_"
 
 
 def open_table(source: Any, *, text_columns: Collection[str] = (), index_names: Collection[str] = ()) -> Table:
-    """The table in a file (str or Path) or frame; in a text file `text_columns` are kept as they are written."""
+    """The table in a file (str or Path) or frame, or a table that is open already.
+
+    In a text file `text_columns` (in lower case) are kept as they are written; levels of a pandas index become columns
+    where they hold stamps or are among `index_names`.
+    """
+    if isinstance(source, Table):
+        return source.suited_to(text_columns, index_names)
     if not isinstance(source, str | Path):
-        return from_frame(source, index_names=tuple(index_names))
+        return from_frame(source, index_names=index_names)
     path = Path(source)
-    return _parquet(path) if csv_dialect.is_parquet(path) else _csv(path, text_columns)
+    return _parquet(path) if csv_dialect.is_parquet(path) else _csv(csv_dialect.text(path), text_columns)
 
 
 def column_names(source: Any) -> tuple[str, ...]:
-    """The columns of a file or frame; of a file the beginning alone is read, and refused where it is no table's."""
+    """The columns of a file, frame or table; of a file the beginning alone is read, and refused if it is no table's."""
+    if isinstance(source, Table):
+        return source.names
     if not isinstance(source, str | Path):
         return from_frame(source).names
     path = Path(source)
@@ -60,8 +68,8 @@ def _installed(package: str) -> bool:
     return importlib.util.find_spec(package) is not None
 
 
-def _csv(path: Path, text_columns: Collection[str]) -> Table:
-    text = csv_dialect.text(path)
+def _csv(text: Text, text_columns: Collection[str]) -> Table:
+    path = text.path
     numeric = {
         name
         for position, name in enumerate(text.names)
@@ -87,6 +95,8 @@ def _csv(path: Path, text_columns: Collection[str]) -> Table:
         decimal_comma=text.decimal_comma,
         comma_groups=not text.decimal_comma and text.separator != "," and _has_comma_groups(frame),
         guessed_encoding=text.guessed,
+        numeric=frozenset(numeric),
+        reopen=lambda text_columns, _: _csv(text, text_columns),
     )
 
 

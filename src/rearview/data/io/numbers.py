@@ -72,7 +72,10 @@ def numeric_column(table: Table, name: str) -> NDArray[np.float64]:
             f"leave it out with drop (--drop {name!r}) or name what to forecast with target (--target).",
         )
     else:
-        numbers = _from_text(table, name, series)
+        if name not in table.parsed:
+            table.parsed[name] = _from_text(table, name, series)
+            table.parsed[name].flags.writeable = False
+        numbers = table.parsed[name]
     _refuse_infinite(table, name, numbers)
     return numbers
 

@@ -4,14 +4,16 @@ Everything behind this file sees narwhals series only and never asks whether pan
 are fetched one by one so that a file much larger than a column is never in memory twice.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from rearview.core.errors import InputError, did_you_mean
 
 if TYPE_CHECKING:
     import narwhals as nw
+    import numpy as np
+    from numpy.typing import NDArray
 
 Backend = Literal["pandas", "polars", "pyarrow", "file"]
 INDEX_NAME = "date"
@@ -39,6 +41,21 @@ class Table:
     """A cell such as 1,234.5 of a text file shows that its commas stand between thousands."""
     guessed_encoding: str | None = None
     """The encoding that a text file was taken to have, where it does not show it."""
+    numeric: frozenset[str] = frozenset()
+    """Columns of a text file that were read as numbers, not as they are written."""
+    index_levels: frozenset[str] = frozenset()
+    """Levels of a pandas index that were left out."""
+    reopen: "Callable[[Collection[str], Collection[str]], Table] | None" = None
+    """The same data with other text columns and index names (see `open_table`), without another look at a dialect."""
+    parsed: "dict[str, NDArray[np.float64]]" = field(default_factory=dict, repr=False, compare=False)
+    """Columns of text as numbers, kept for the next panel that is read from this table."""
+
+    def suited_to(self, text_columns: Collection[str], index_names: Collection[str]) -> "Table":
+        """This table, or the data opened again where it read as numbers or left out what is named here."""
+        unsuited = any(name.casefold() in text_columns for name in self.numeric)
+        if self.reopen is None or not (unsuited or self.index_levels & set(index_names)):
+            return self
+        return self.reopen(text_columns, index_names)
 
     def at(self, row: int) -> str:
         """'sales.csv, line 7': the place of a row as refusals name it."""
@@ -75,7 +92,7 @@ def check_unique(names: Sequence[str], source: str) -> None:
         seen[name] = position
 
 
-def from_frame(frame: Any, *, index_names: Sequence[str] = ()) -> Table:
+def from_frame(frame: Any, *, index_names: Collection[str] = ()) -> Table:
     """The table of a pandas, polars, arrow or other frame that narwhals takes; a lazy frame is collected.
 
     A pandas series is a frame of one column, called y where it has no name. Levels of a pandas index become columns
@@ -83,11 +100,12 @@ def from_frame(frame: Any, *, index_names: Sequence[str] = ()) -> Table:
     """
     import narwhals as nw
 
-    source, time_index = "the frame", None
+    source, time_index, left_out = "the frame", None, frozenset[str]()
+    given = frame
     if hasattr(frame, "index") and hasattr(frame, "to_frame") and not hasattr(frame, "columns"):
         frame = frame.to_frame("y" if frame.name is None else str(frame.name))
     if hasattr(frame, "index") and hasattr(frame, "columns"):
-        frame, time_index = _flat_pandas(frame, source, index_names)
+        frame, time_index, left_out = _flat_pandas(frame, source, index_names)
     elif hasattr(frame, "column_names"):
         check_unique([str(name) for name in frame.column_names], source)
     try:
@@ -102,7 +120,16 @@ def from_frame(frame: Any, *, index_names: Sequence[str] = ()) -> Table:
     names = tuple(taken.columns)
     if not names or len(taken) == 0:
         raise InputError(f"{source} is empty: it has {len(taken)} rows and {len(names)} columns.")
-    return Table(names, source, _backend(taken), taken.get_column, "row {}".format, time_index)
+    return Table(
+        names,
+        source,
+        _backend(taken),
+        taken.get_column,
+        "row {}".format,
+        time_index,
+        index_levels=left_out,
+        reopen=lambda _, index_names: from_frame(given, index_names=index_names),
+    )
 
 
 def _backend(frame: "nw.DataFrame[Any]") -> Backend:
@@ -112,14 +139,17 @@ def _backend(frame: "nw.DataFrame[Any]") -> Backend:
     return "pandas" if kind.is_pandas_like() else "pyarrow"
 
 
-def _flat_pandas(frame: Any, source: str, index_names: Sequence[str]) -> tuple[Any, str | None]:
-    """A pandas frame with text for column names, stamps for periods, and columns for an index of stamps or ids."""
+def _flat_pandas(frame: Any, source: str, index_names: Collection[str]) -> tuple[Any, str | None, frozenset[str]]:
+    """A pandas frame with text for column names, stamps for periods, and columns for an index of stamps or ids.
+
+    Beside it: the column that was an index of stamps, and the index levels that became no column.
+    """
     if frame.columns.nlevels > 1:
         raise InputError(f"{source} has column names of {frame.columns.nlevels} levels; flatten them to one level.")
     names = [str(name) for name in frame.columns]
     check_unique(names, source)
     added: dict[str, Any] = {}
-    time_index = None
+    time_index, left_out = None, set()
     for number in range(frame.index.nlevels):
         level = frame.index.get_level_values(number)
         stamps = level.dtype.kind == "M" or _is_period(level.dtype)
@@ -127,6 +157,8 @@ def _flat_pandas(frame: Any, source: str, index_names: Sequence[str]) -> tuple[A
         if called and called not in names and (stamps or called in index_names):
             added[called] = level.to_timestamp() if _is_period(level.dtype) else level
             time_index = called if stamps else time_index
+        elif called and called not in names:
+            left_out.add(called)
     added |= {
         name: frame[name].dt.to_timestamp()
         for name, dtype in zip(frame.columns, frame.dtypes, strict=True)
@@ -134,7 +166,7 @@ def _flat_pandas(frame: Any, source: str, index_names: Sequence[str]) -> tuple[A
     }
     if any(not isinstance(name, str) for name in frame.columns):
         frame = frame.set_axis(names, axis=1)
-    return (frame.assign(**added) if added else frame), time_index
+    return (frame.assign(**added) if added else frame), time_index, frozenset(left_out)
 
 
 def _is_period(dtype: Any) -> bool:

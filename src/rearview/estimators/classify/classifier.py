@@ -22,7 +22,7 @@ from rearview.core.errors import InputError, SettingsError, did_you_mean
 from rearview.data.cases.case_set import Cases, Labels, as_cases, is_ts
 from rearview.data.io.table import listing
 from rearview.data.panel import Finding
-from rearview.data.panel_array import Fill
+from rearview.data.read_options import Fill
 from rearview.estimators.classify import storage
 from rearview.estimators.classify.engine import Answer, Fitted, answer, check, fit
 from rearview.estimators.classify.spec import Request

@@ -6,7 +6,7 @@ from numbers import Integral, Real
 from typing import Any
 
 from rearview.core.errors import SettingsError
-from rearview.data.panel_array import Fill, check_fill
+from rearview.data.read_options import Fill, check_fill
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

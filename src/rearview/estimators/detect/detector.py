@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 
 from rearview import train
 from rearview.core.errors import InputError, SettingsError, did_you_mean
-from rearview.data.build_panel import load as read
 from rearview.data.io.files import column_names, listed, present
 from rearview.data.io.table import listing
 from rearview.data.panel import Finding, Panel
+from rearview.data.panel_reader import load as read
 from rearview.estimators.detect import frames, storage
 from rearview.estimators.detect import labels as labelling
 from rearview.estimators.detect.engine import Detection, Fitted, detect, fit

@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 
 from rearview import train
 from rearview.core.errors import SettingsError
-from rearview.data.build_panel import load as read
 from rearview.data.io.files import present
 from rearview.data.panel import Finding, Panel
 from rearview.data.panel_checks import forecastable
+from rearview.data.panel_reader import load as read
 from rearview.data.windows import ends
 from rearview.estimators.forecast import backtest as backtesting
 from rearview.estimators.forecast import frames, storage

@@ -7,10 +7,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rearview.core.errors import InputError, SettingsError
-from rearview.data.build_panel import load
 from rearview.data.infer.series_ids import JOIN
 from rearview.data.infer.timestamps import show
 from rearview.data.panel import Panel
+from rearview.data.panel_reader import load
 
 Array = NDArray[np.float64]
 

@@ -3,16 +3,14 @@
 The order is: open, give every column its role, read the stamps, put the rows in order, then one column after another.
 """
 
-from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
+from typing import Unpack
 
 import numpy as np
 
-from rearview.core.errors import InputError, SettingsError
-from rearview.data.infer.column_reader import Reading, Sentinels
-from rearview.data.infer.layout import ID_NAME, LONG_TIME_NAME, TEXT_COLUMNS, Asked, Roles, assign
+from rearview.core.errors import InputError
+from rearview.data.infer.column_reader import Reading
+from rearview.data.infer.layout import ID_NAME, LONG_TIME_NAME, TEXT_COLUMNS, Roles, assign
 from rearview.data.infer.row_order import Rows, Source, aligned, as_they_stand, regular
 from rearview.data.infer.series_ids import JOIN, series_of
 from rearview.data.infer.timestamps import Times, kind_of, read_times, unix_unit
@@ -20,68 +18,50 @@ from rearview.data.io.files import open_table
 from rearview.data.io.numbers import TextColumn
 from rearview.data.io.table import Table, listing
 from rearview.data.panel import Finding, Layout, Panel
-from rearview.data.panel_array import Columns, Fill, check_fill
-from rearview.data.step import Step
+from rearview.data.panel_array import Columns
+from rearview.data.read_options import ReadKeywords, ReadOptions
 
 ONE_SERIES = "series"
 """What the one series of a wide table, or of a long one taken together, is called."""
 
 
-def load(
-    source: Any,
-    *,
-    id_col: str | Sequence[str] | None = None,
-    time_col: str | None = None,
-    target_col: str | None = None,
-    target: str | Sequence[str] | None = None,
-    known: str | Sequence[str] = (),
-    drop: str | Sequence[str] = (),
-    together: bool = False,
-    freq: str | Step | None = None,
-    sentinels: Sentinels = "auto",
-    fill: Fill = "last",
-    row_by_row: bool = False,
-    trained: Sequence[str] = (),
-) -> Panel:
-    """The panel in a file (CSV, packed or not, or parquet) or a pandas, polars or arrow frame.
+def load(source: object, **options: Unpack[ReadKeywords]) -> Panel:
+    """The panel in a file (CSV, packed or not, or parquet), a pandas, polars or arrow frame, or an open `Table`.
 
-    A table with the columns unique_id, ds and y, or with `id_col`, is long: one series for each id (several id
-    columns are joined by '/'), which `together` aligns as columns of one series; without y, where nothing is forecast
-    (an empty `target`). Every other table is wide: one series, a column for each variable. `target` names what is
-    forecast (default: every column, or y), `known` the inputs known in the future, `drop` columns to leave out; the
-    rest are inputs up to the cutoff. Columns of text that nobody named are left out with a finding. An empty `target`
-    reads inputs alone. `freq` is the step where it should not be inferred. `sentinels` are values that stand for
-    missing: "auto" looks for isolated cells such as -9999, None keeps all. `fill` says what stands in missing cells of
-    the array: the "last" value seen, a "linear" bridge, the series' "mean" or "zero". `row_by_row` takes benchmark
-    files as they stand: nothing sorted, added, dropped or taken for missing. `trained` are the columns that a model was
-    trained on: text in them is refused, never left out.
+    A table with the columns unique_id, ds and y, or with `id_col`, is long: one series for each id, which `together`
+    aligns as columns of one series. Every other table is wide: one series, a column for each variable. Columns of text
+    that no option names are left out with a finding. The options are those of `ReadOptions`.
     """
-    check_fill(fill)
-    if together and row_by_row:
-        raise SettingsError(
-            "together aligns rows by their stamps, which row_by_row leaves alone; choose one of the two."
-        )
-    targets = None if target is None else _names(target)
-    asked = Asked(_names(id_col), time_col, target_col, targets, _names(known), _names(drop), tuple(trained))
-    step = Step.parse(freq) if isinstance(freq, str) else freq
-    table = _open(source, asked)
-    roles, findings = assign(table, asked)
-    times = read_times(table, roles.time, step)
+    return read_panel(source, ReadOptions.of(**options))
+
+
+def open_source(source: object, options: ReadOptions) -> Table:
+    """A file or frame opened once, so that several panels can be read from it without parsing it again."""
+    named = (*options.id_col, *([options.time_col] if options.time_col else []))
+    text = TEXT_COLUMNS | {name.casefold() for name in named}
+    return open_table(source, text_columns=text, index_names=(*named, ID_NAME, LONG_TIME_NAME))
+
+
+def read_panel(source: object, options: ReadOptions) -> Panel:
+    """The panel of a file, a frame or an open `Table`."""
+    table = open_source(source, options)
+    roles, findings = assign(table, options)
+    times = read_times(table, roles.time, options.freq)
     # Text beside stamps that repeat may tell series apart, so it is not left out there.
     repeats = roles.form == "wide" and len(np.unique(times.values)) < len(times.values)
-    reading = Reading.of(table, roles, None if row_by_row else sentinels, keep_text=repeats, trained=trained)
+    reading = Reading.of(table, roles, options, keep_text=repeats)
     codes, ids = series_of(table, roles.ids) if roles.ids else (None, (ONE_SERIES,))
     rows_source = Source(table, roles.time, times.values, codes, ids)
-    layout = _layout(source, table, roles, times, together=together)
+    layout = _layout(table, roles, times, together=options.together)
     try:
-        if row_by_row:
-            rows, repaired = as_they_stand(rows_source, step)
+        if options.row_by_row:
+            rows, repaired = as_they_stand(rows_source, options.freq)
         else:
-            rows, repaired = regular(rows_source, step, reading.difference)
+            rows, repaired = regular(rows_source, options.freq, reading.difference)
         if layout.together:
             rows, unaligned = aligned(rows, rows_source)
             repaired += unaligned
-        panel = _panel(reading, rows, layout, ids, fill)
+        panel = _panel(reading, rows, layout, ids, options.fill)
     except TextColumn as problem:
         ids = _texts(reading) if repeats else ()
         if not ids:
@@ -91,19 +71,7 @@ def load(
     return replace(panel, findings=(*about, *repaired, *reading.findings()))
 
 
-def _names(names: str | Sequence[str] | None) -> tuple[str, ...]:
-    if names is None:
-        return ()
-    return (names,) if isinstance(names, str) else tuple(names)
-
-
-def _open(source: Any, asked: Asked) -> Table:
-    given = (*asked.id_col, *([asked.time_col] if asked.time_col else []))
-    text = TEXT_COLUMNS | {name.casefold() for name in given}
-    return open_table(source, text_columns=text, index_names=(*given, ID_NAME, LONG_TIME_NAME))
-
-
-def _layout(source: Any, table: Table, roles: Roles, times: Times, *, together: bool) -> Layout:
+def _layout(table: Table, roles: Roles, times: Times, *, together: bool) -> Layout:
     long = roles.form == "long"
     return Layout(
         form=roles.form,
@@ -117,7 +85,7 @@ def _layout(source: Any, table: Table, roles: Roles, times: Times, *, together: 
         time_kind=times.kind,
         time_format=times.format,
         time_index=table.time_index == roles.time,
-        source=str(source) if isinstance(source, str | Path) else "frame",
+        source=table.source if table.backend == "file" else "frame",
     )
 
 

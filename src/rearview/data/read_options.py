@@ -1,0 +1,111 @@
+"""The options of reading, declared once: `load`, the estimators and the command line all take them from here."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Annotated, Any, Literal, TypedDict, Unpack, get_args, get_type_hints
+
+from rearview.core.errors import SettingsError, did_you_mean
+from rearview.data.step import Step
+
+Names = str | Sequence[str]
+Fill = Literal["last", "linear", "mean", "zero"]
+FILLS: tuple[Fill, ...] = get_args(Fill)
+Sentinels = Sequence[float] | Literal["auto"]
+
+
+class ReadKeywords(TypedDict, total=False):
+    """The options as keywords, in every form a caller may write them; None stands for the default."""
+
+    id_col: Names | None
+    time_col: str | None
+    target_col: str | None
+    target: Names | None
+    known: Names | None
+    drop: Names | None
+    together: bool | None
+    freq: str | Step | None
+    sentinels: Sentinels | None
+    fill: Fill | None
+    row_by_row: bool | None
+    trained: Sequence[str] | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadOptions:
+    """How a file or frame becomes a panel; what is left at its default is inferred from the data."""
+
+    id_col: Annotated[tuple[str, ...], "Columns that name the series of a long table; several are joined by '/'."] = ()
+    time_col: Annotated[str | None, "The time column."] = None
+    target_col: Annotated[str | None, "The column to forecast in a long table."] = None
+    target: Annotated[
+        tuple[str, ...] | None,
+        "Columns to forecast; None: every column of a wide table, y of a long one; empty: inputs alone are read.",
+    ] = None
+    known: Annotated[tuple[str, ...], "Inputs that are known in the future; other inputs end at the cutoff."] = ()
+    drop: Annotated[tuple[str, ...], "Columns to leave out."] = ()
+    together: Annotated[bool, "Align the series of a long table as columns of one series."] = False
+    freq: Annotated[Step | None, "The step, such as 15min, h, D, B, W, MS, ME."] = None
+    sentinels: Annotated[
+        tuple[float, ...] | Literal["auto"],
+        "Values that stand for missing; auto looks for isolated ones such as -9999, an empty list keeps all.",
+    ] = "auto"
+    fill: Annotated[
+        Fill, "What stands in missing cells: the last value, a linear bridge, the mean of the series, or zero."
+    ] = "last"
+    row_by_row: Annotated[
+        bool, "Take a benchmark file as it stands: nothing sorted, added, dropped or taken for missing."
+    ] = False
+    trained: Annotated[tuple[str, ...], "Columns that a model was trained on: text in them is refused."] = ()
+
+    @classmethod
+    def of(cls, **given: Unpack[ReadKeywords]) -> "ReadOptions":
+        """The options in their one form: names as tuples, the step as a `Step`; an unknown one is refused by name."""
+        known = [option.name for option in fields(cls)]
+        for name in given:
+            if name not in known:
+                raise SettingsError(f"reading has no option {name!r}.{did_you_mean(name, known)}")
+        values: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+        for name in ("id_col", "target", "known", "drop", "trained"):
+            if name in values:
+                values[name] = names_in(values[name])
+        if isinstance(freq := given.get("freq"), str):
+            values["freq"] = Step.parse(freq)
+        if "sentinels" in given and given["sentinels"] != "auto":
+            # Here None is a value of its own: it keeps every cell, as an empty list does.
+            values["sentinels"] = tuple(given["sentinels"] or ())
+        return cls(**values)
+
+    def __post_init__(self) -> None:
+        check_fill(self.fill)
+        if self.together and self.row_by_row:
+            raise SettingsError(
+                "together aligns rows by their stamps, which row_by_row leaves alone; choose one of the two."
+            )
+
+    @classmethod
+    def meanings(cls) -> Mapping[str, str]:
+        """Option -> what it means, for help texts."""
+        return {name: hint.__metadata__[0] for name, hint in get_type_hints(cls, include_extras=True).items()}
+
+    def to_json(self) -> dict[str, Any]:
+        """The options that differ from their default, as JSON holds them; `of` takes them back."""
+        changed = {
+            option.name: value for option in fields(self) if (value := getattr(self, option.name)) != option.default
+        }
+        return {
+            name: str(value) if isinstance(value, Step) else list(value) if isinstance(value, tuple) else value
+            for name, value in changed.items()
+        }
+
+
+def names_in(names: Names) -> tuple[str, ...]:
+    """One name or several, as a tuple."""
+    return (names,) if isinstance(names, str) else tuple(names)
+
+
+def check_fill(fill: str) -> None:
+    """Refuse an unknown way of filling missing cells."""
+    if fill not in FILLS:
+        raise SettingsError(
+            f"fill has no method {fill!r}.{did_you_mean(fill, FILLS)} The methods are {', '.join(FILLS)}."
+        )
