@@ -37,7 +37,7 @@ from rearview.bench.papers.cost_times import network_name
 from rearview.bench.runs.provenance import device_words
 from rearview.models.costs import cost
 from rearview.train.capture import Graph, attempt
-from rearview.train.compiling import Compiled
+from rearview.train.step import CompiledModel
 
 STEPS, CHANNELS, LOOKBACK = 48, 7, 96
 SWEEPS = {"channels": (7, 50, 150, 300, 600), "lookback": (64, 512, 2048, 8192)}
@@ -144,7 +144,7 @@ def _timed(case: CostCell, sizes: dict[str, Any], asked: argparse.Namespace) -> 
     network = models.create(case.model, **sizes, attention=case.attention, **(case.settings or {}))
     model = network.eval().to(asked.device)
     past = torch.randn(asked.batch, sizes["channels"], sizes["lookback"], device=asked.device)
-    run, note = Compiled(model) if "compiled" in asked.mode else model, ""
+    run, note = CompiledModel(model) if "compiled" in asked.mode else model, ""
     with torch.no_grad():
         started = time.perf_counter()
         work: Callable[[], Any] = partial(run, past)

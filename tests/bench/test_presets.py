@@ -14,7 +14,7 @@ from rearview.bench.rows.identity import same
 from rearview.bench.runs.run_spec import ask as settle
 from rearview.core.errors import SettingsError
 from rearview.data.datasets import catalogue
-from rearview.train.schedules import rate
+from rearview.train.optimisation import rate
 
 NETWORKS = sorted(set(entries()) & set(models.names()))
 NAMED = [(source, model) for source in presets.names() for model in entries(source) if model != "any"]

@@ -11,7 +11,7 @@ from toys import INPUTS, TRAIN, VALIDATION, Squares, Table, network, same_weight
 
 from rearview import train
 from rearview.core.errors import InputError, RearviewWarning, SettingsError
-from rearview.train import checkpoint, state
+from rearview.train import checkpoint
 
 SETTINGS = {
     "epochs": 12,
@@ -271,6 +271,6 @@ def test_the_header_is_plain_json(written: Path) -> None:
 def test_copies_of_weights_share_what_the_model_shares() -> None:
     model = nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 3))
     model[1].weight = model[0].weight
-    copies = state.clone_weights(model)
+    copies = checkpoint.clone_weights(model)
     assert copies["0.weight"] is copies["1.weight"]
     assert copies["0.weight"].data_ptr() != model[0].weight.data_ptr()

@@ -11,9 +11,9 @@ from torch import Tensor, nn
 from toys import INPUTS, TRAIN, VALIDATION, WINDOWS, Cells, Squares, Table, network
 
 from rearview import models, train
-from rearview.train import optimise
+from rearview.train import optimisation
 from rearview.train.loop import epoch_order
-from rearview.train.schedules import rate
+from rearview.train.optimisation import rate
 from rearview.train.step import Step
 from rearview.train.updates import Updates
 
@@ -256,7 +256,7 @@ def test_captured_validation_is_the_plain_one() -> None:
 def test_capturing_leaves_no_trace() -> None:
     settings = train.Settings(batch=8, capture=True)
     model = network().cuda().train()
-    step = Step(model, Squares(), Unwatched(), optimise.build(model, settings), settings)
+    step = Step(model, Squares(), Unwatched(), optimisation.build(model, settings), settings)
     torch.cuda.manual_seed(5)
     before = {name: value.clone() for name, value in model.state_dict().items()}
     states = torch.get_rng_state(), torch.cuda.get_rng_state()
@@ -265,14 +265,16 @@ def test_capturing_leaves_no_trace() -> None:
     updates.begin(order, [rate(settings, 1, u, 6) for u in range(6)], 0)
     assert updates.captured
     assert all(torch.equal(before[name], value) for name, value in model.state_dict().items())
-    assert all(not value.any() for value in optimise.moments(model, step.optimiser).values())
+    assert all(not value.any() for value in optimisation.moments(model, step.optimiser).values())
     assert torch.equal(torch.get_rng_state(), states[0])
     assert torch.equal(torch.cuda.get_rng_state(), states[1])
     assert step.pool.empty
     assert all(parameter.grad is None for parameter in model.parameters())
     updates(0)
     assert step.pool.mean() > 0
-    assert {float(value) for name, value in optimise.moments(model, step.optimiser).items() if "step" in name} == {1.0}
+    assert {float(value) for name, value in optimisation.moments(model, step.optimiser).items() if "step" in name} == {
+        1.0
+    }
 
 
 class Waiting(nn.Linear):

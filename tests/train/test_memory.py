@@ -27,10 +27,10 @@ def use_and_free() -> None:
 
 @needs_glibc
 def test_freed_memory_stays_within_and_goes_back_after() -> None:
-    with memory.kept(torch.device("cpu")):
+    with memory.keep_blocks(torch.device("cpu")):
         pass  # what earlier tests left free goes back, and the count starts clean
     before = resident()
-    with memory.kept(torch.device("cpu")):
+    with memory.keep_blocks(torch.device("cpu")):
         use_and_free()
         within = resident()
     after = resident()
@@ -43,7 +43,7 @@ def test_memory_goes_back_after_an_error_too() -> None:
     seen: list[int] = []
 
     def fail() -> None:
-        with memory.kept(torch.device("cpu")):
+        with memory.keep_blocks(torch.device("cpu")):
             use_and_free()
             seen.append(resident())
             raise RuntimeError("on the way")
@@ -55,7 +55,7 @@ def test_memory_goes_back_after_an_error_too() -> None:
 
 def test_nothing_is_set_for_another_device(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ctypes, "CDLL", lambda name: pytest.fail("the C library was asked for"))
-    with memory.kept(torch.device("meta")):
+    with memory.keep_blocks(torch.device("meta")):
         pass
 
 
@@ -64,5 +64,5 @@ def test_another_c_library_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> Non
         pass
 
     monkeypatch.setattr(ctypes, "CDLL", lambda name: Musl())
-    with memory.kept(torch.device("cpu")):
+    with memory.keep_blocks(torch.device("cpu")):
         assert torch.ones(3).sum() == 3

@@ -10,7 +10,7 @@ from toys import TRAIN, VALIDATION, Squares, Table, network, same_weights
 from rearview import models, train
 from rearview.core.errors import SettingsError
 from rearview.models.stack import Feeding, TokenBatchNorm
-from rearview.train import microbatch, optimise
+from rearview.train import memory, optimisation
 from rearview.train.step import Step
 
 CHANNELS, LOOKBACK, STEPS, WINDOWS = 3, 32, 5, 11
@@ -31,12 +31,12 @@ class Windows:
         return self.past[index], self.future[index], self.observed[index]
 
 
-def updated(name: str, memory: float | None, **given: Any) -> tuple[Step[Any], models.Model]:
+def updated(name: str, gib: float | None, **given: Any) -> tuple[Step[Any], models.Model]:
     """A network that has the gradients of one batch, all windows at once."""
     torch.manual_seed(3)
     model = models.create(name, channels=CHANNELS, lookback=LOOKBACK, steps=STEPS, **given).double().train()
-    settings = train.Settings(batch=WINDOWS, memory=memory)
-    step = Step(model, Squares(), Windows(), optimise.build(model, settings), settings)
+    settings = train.Settings(batch=WINDOWS, memory=gib)
+    step = Step(model, Squares(), Windows(), optimisation.build(model, settings), settings)
     step.gradients(torch.arange(WINDOWS))
     return step, model
 
@@ -47,12 +47,12 @@ def gradients(model: nn.Module) -> dict[str, Tensor]:
 
 def cut_batch(name: str, **given: Any) -> tuple[Step[Any], models.Model]:
     """The same, with the largest of some limits that a whole batch does not fit into."""
-    memory = 1.0
+    gib = 1.0
     while True:
-        step, model = updated(name, memory, **given)
+        step, model = updated(name, gib, **given)
         if step.room.notes:
             return step, model
-        memory /= 4
+        gib /= 4
 
 
 @pytest.mark.parametrize(
@@ -136,7 +136,7 @@ def test_dropout_is_drawn_alike_when_work_is_done_again() -> None:
 def test_what_fits_is_left_as_it_is() -> None:
     settings = {"epochs": 2, "batch": 8, "learning_rate": 1e-2}
     runs = []
-    for memory in ("auto", 1.0, None):
+    for gib in ("auto", 1.0, None):
         model, source = network(), Table()
         history = train.fit(
             model,
@@ -144,7 +144,7 @@ def test_what_fits_is_left_as_it_is() -> None:
             source,
             TRAIN,
             VALIDATION,
-            train.Settings(memory=memory, **settings),
+            train.Settings(memory=gib, **settings),
             progress=train.Silent(),
         )
         runs.append((model.state_dict(), source.gathers, history.notes))
@@ -155,9 +155,9 @@ def test_what_fits_is_left_as_it_is() -> None:
 
 def test_a_run_in_parts_ends_where_a_whole_one_does() -> None:
     found = []
-    for memory in (None, 1e-6):
+    for gib in (None, 1e-6):
         model, source = network(dropout=0.0, norm=False).double(), Table(dtype=torch.float64)
-        settings = train.Settings(epochs=3, batch=16, learning_rate=1e-2, memory=memory)
+        settings = train.Settings(epochs=3, batch=16, learning_rate=1e-2, memory=gib)
         history = train.fit(model, Squares(), source, TRAIN, VALIDATION, settings, progress=train.Silent())
         found.append((model, history))
     (whole, plain), (model, cut) = found
@@ -195,14 +195,14 @@ def test_blocks_are_as_before_when_training_is_over() -> None:
 
 def test_trials_leave_random_numbers_and_statistics_alone() -> None:
     states = []
-    for memory in (None, 1e-6):
+    for gib in (None, 1e-6):
         torch.manual_seed(3)
         model = network(dropout=0.5, norm=False)
-        settings = train.Settings(batch=16, memory=memory)
-        step = Step(model, Squares(), Table(), optimise.build(model, settings), settings)
+        settings = train.Settings(batch=16, memory=gib)
+        step = Step(model, Squares(), Table(), optimisation.build(model, settings), settings)
         drawn = torch.get_rng_state()
-        if memory is not None:
-            with pytest.raises(microbatch.TooMuch), step.room.watched(16):
+        if gib is not None:
+            with pytest.raises(memory.TooMuch), step.room.watch(16):
                 step._loss(torch.arange(16))
             step.room.make(torch.arange(16), step._loss)
             assert torch.equal(drawn, torch.get_rng_state())
@@ -211,38 +211,38 @@ def test_trials_leave_random_numbers_and_statistics_alone() -> None:
     assert states[1] < 16
 
 
-@pytest.mark.parametrize("memory", [0, -1.0, "some", True, float("nan")])
-def test_a_limit_is_a_number_of_gibibytes(memory: Any) -> None:
+@pytest.mark.parametrize("gib", [0, -1.0, "some", True, float("nan")])
+def test_a_limit_is_a_number_of_gibibytes(gib: Any) -> None:
     with pytest.raises(SettingsError, match="memory must be a number of GiB above 0, 'auto' or None"):
-        train.Settings(memory=memory)
+        train.Settings(memory=gib)
 
 
 def test_the_limit_of_a_container_counts(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "memory.max"
     file.write_text("4294967296\n", encoding="utf-8")
-    monkeypatch.setattr(microbatch, "_CONTAINER", file)
-    assert microbatch.limit(train.Settings(), torch.device("cpu")) == microbatch.GIB
+    monkeypatch.setattr(memory, "_CONTAINER", file)
+    assert memory.limit(train.Settings(), torch.device("cpu")) == memory.GIB
     file.write_text("max\n", encoding="utf-8")
-    assert (microbatch.limit(train.Settings(), torch.device("cpu")) or 0) > 0
-    assert microbatch.limit(train.Settings(), torch.device("cuda")) is None
-    assert microbatch.limit(train.Settings(compile=True), torch.device("cpu")) is None
-    assert microbatch.limit(train.Settings(memory=2, compile=True), torch.device("cpu")) == 2 * microbatch.GIB
+    assert (memory.limit(train.Settings(), torch.device("cpu")) or 0) > 0
+    assert memory.limit(train.Settings(), torch.device("cuda")) is None
+    assert memory.limit(train.Settings(compile=True), torch.device("cpu")) is None
+    assert memory.limit(train.Settings(memory=2, compile=True), torch.device("cpu")) == 2 * memory.GIB
 
 
 @pytest.mark.parametrize(("name", "settings"), [("itransformer", SMALL), ("patchtst", {**SMALL, "patch": 8})])
 def test_a_wide_batch_that_fits_trains_bit_for_bit_as_without_a_limit(
     name: str, settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(microbatch, "WIDE", 0)
+    monkeypatch.setattr(memory, "WIDE", 0)
     tried: list[int] = []
-    make = microbatch.Room.make
+    make = memory.Room.make
 
-    def watched(room: microbatch.Room, index: Tensor, loss: Any) -> None:
+    def watched(room: memory.Room, index: Tensor, loss: Any) -> None:
         make(room, index, lambda few: (tried.append(len(few)), loss(few)))
 
-    monkeypatch.setattr(microbatch.Room, "make", watched)
+    monkeypatch.setattr(memory.Room, "make", watched)
     found = []
-    for memory in (1.0, None):
+    for gib in (1.0, None):
         torch.manual_seed(3)
         model = models.create(name, channels=CHANNELS, lookback=LOOKBACK, steps=STEPS, **settings).double()
         train.fit(
@@ -251,7 +251,7 @@ def test_a_wide_batch_that_fits_trains_bit_for_bit_as_without_a_limit(
             Windows(),
             torch.arange(WINDOWS),
             None,
-            train.Settings(epochs=2, batch=4, memory=memory),
+            train.Settings(epochs=2, batch=4, memory=gib),
             progress=train.Silent(),
         )
         found.append(model.state_dict())
@@ -270,4 +270,4 @@ def test_a_wide_batch_that_fits_trains_bit_for_bit_as_without_a_limit(
 )
 def test_who_looks_at_whole_batches(name: str, given: dict[str, Any], looks: bool) -> None:
     model = models.create(name, channels=CHANNELS, lookback=LOOKBACK, steps=STEPS, **given)
-    assert microbatch.looks_at_batches(model) is looks
+    assert memory.looks_at_batches(model) is looks

@@ -5,8 +5,8 @@ import torch
 from torch import Tensor
 from toys import INPUTS, network
 
-from rearview.train import Settings, optimise
-from rearview.train.schedules import Rate
+from rearview.train import Settings, optimisation
+from rearview.train.optimisation import Rate
 
 
 def names(members: list[Tensor], model: torch.nn.Module) -> list[str]:
@@ -15,9 +15,9 @@ def names(members: list[Tensor], model: torch.nn.Module) -> list[str]:
 
 def test_decay_spares_vectors_on_request() -> None:
     model = network()
-    everything = optimise.build(model, Settings(weight_decay=0.1)).param_groups
+    everything = optimisation.build(model, Settings(weight_decay=0.1)).param_groups
     assert [(len(group["params"]), group["weight_decay"]) for group in everything] == [(5, 0.1)]
-    matrices, vectors = optimise.build(model, Settings(weight_decay=0.1, decay_all=False)).param_groups
+    matrices, vectors = optimisation.build(model, Settings(weight_decay=0.1, decay_all=False)).param_groups
     assert names(matrices["params"], model) == ["0.weight", "4.weight"]
     assert names(vectors["params"], model) == ["1.weight", "1.bias", "4.bias"]
     assert (matrices["weight_decay"], vectors["weight_decay"]) == (0.1, 0.0)
@@ -26,13 +26,13 @@ def test_decay_spares_vectors_on_request() -> None:
 def test_frozen_parameters_stay_out() -> None:
     model = network()
     model[0].requires_grad_(False)
-    groups = optimise.build(model, Settings()).param_groups
+    groups = optimisation.build(model, Settings()).param_groups
     assert names(groups[0]["params"], model) == ["1.weight", "1.bias", "4.weight", "4.bias"]
 
 
 @pytest.mark.parametrize(("name", "kind"), [("adamw", torch.optim.AdamW), ("adam", torch.optim.Adam)])
 def test_it_is_the_fused_one_of_torch(name: str, kind: type) -> None:
-    optimiser = optimise.build(network(), Settings(optimiser=name, betas=(0.8, 0.95)))
+    optimiser = optimisation.build(network(), Settings(optimiser=name, betas=(0.8, 0.95)))
     assert type(optimiser) is kind
     assert optimiser.param_groups[0]["fused"] is True
     assert optimiser.param_groups[0]["betas"] == (0.8, 0.95)
@@ -40,24 +40,26 @@ def test_it_is_the_fused_one_of_torch(name: str, kind: type) -> None:
 
 def test_the_rate_changes_and_the_moments_stay() -> None:
     model = network()
-    optimiser = optimise.build(model, Settings())
+    optimiser = optimisation.build(model, Settings())
     model(torch.ones(3, INPUTS)).sum().backward()
     optimiser.step()
-    before = {name: value.clone() for name, value in optimise.moments(model, optimiser).items()}
-    optimise.set_rate(optimiser, Rate(0.25, 0.95))
+    before = {name: value.clone() for name, value in optimisation.moments(model, optimiser).items()}
+    optimisation.set_rate(optimiser, Rate(0.25, 0.95))
     assert [(group["lr"], group["betas"]) for group in optimiser.param_groups] == [(0.25, (0.95, 0.999))]
-    after = optimise.moments(model, optimiser)
+    after = optimisation.moments(model, optimiser)
     assert len(before) == 15
     assert all(torch.equal(before[name], after[name]) for name in before)
 
 
 def test_moments_go_to_another_optimiser_under_their_names() -> None:
     model = network()
-    old = optimise.build(model, Settings())
+    old = optimisation.build(model, Settings())
     model(torch.ones(3, INPUTS)).sum().backward()
     old.step()
-    new = optimise.build(model, Settings(decay_all=False))
-    optimise.restore_moments(model, new, {name: value.clone() for name, value in optimise.moments(model, old).items()})
-    for name, value in optimise.moments(model, old).items():
-        assert torch.equal(optimise.moments(model, new)[name], value)
+    new = optimisation.build(model, Settings(decay_all=False))
+    optimisation.restore_moments(
+        model, new, {name: value.clone() for name, value in optimisation.moments(model, old).items()}
+    )
+    for name, value in optimisation.moments(model, old).items():
+        assert torch.equal(optimisation.moments(model, new)[name], value)
     assert [group["weight_decay"] for group in new.param_groups] == [0.0, 0.0]

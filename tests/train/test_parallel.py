@@ -41,7 +41,7 @@ def test_alone_nothing_is_shared():
     assert parallel.share(index) is index
     model = nn.Linear(2, 3)
     parameters = list(model.parameters())
-    assert parallel.summed(parameters, torch.tensor(5.0)) == 5
+    assert parallel.sum_gradients(parameters, torch.tensor(5.0)) == 5
     assert all(parameter.grad is None for parameter in parameters)
 
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from rearview.attention._precision import tf32_allowed
-from rearview.train.precision import products
+from rearview.train.loop import float32_products
 
 CUDA, MATMUL = torch.device("cuda"), torch.backends.cuda.matmul
 needs_second_switch = pytest.mark.skipif(
@@ -25,7 +25,7 @@ def _as_before() -> Iterator[None]:
 def test_the_first_switch_is_put_and_put_back(before: str, tf32: bool) -> None:
     torch.set_float32_matmul_precision(before)
     assert tf32_allowed() is (before == "high")
-    with products(CUDA, tf32):
+    with float32_products(CUDA, tf32):
         assert tf32_allowed() is tf32
         assert torch.get_float32_matmul_precision() == ("high" if tf32 else "highest")
     assert torch.get_float32_matmul_precision() == before
@@ -37,7 +37,7 @@ def test_the_first_switch_is_put_and_put_back(before: str, tf32: bool) -> None:
 def test_the_second_switch_is_put_and_put_back(before: str, tf32: bool) -> None:
     MATMUL.fp32_precision = before
     assert tf32_allowed() is (before == "tf32")
-    with products(CUDA, tf32):
+    with float32_products(CUDA, tf32):
         assert tf32_allowed() is tf32
     assert MATMUL.fp32_precision == before
 
@@ -51,7 +51,7 @@ def test_the_first_switch_can_not_be_read_once_the_second_is_used() -> None:
 
 
 def test_an_error_within_puts_the_switch_back() -> None:
-    with pytest.raises(ValueError, match="within"), products(CUDA, tf32=True):
+    with pytest.raises(ValueError, match="within"), float32_products(CUDA, tf32=True):
         raise ValueError("within")
     assert not tf32_allowed()
 

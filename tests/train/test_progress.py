@@ -82,10 +82,10 @@ def test_a_run_is_followed_from_its_beginning_to_its_end() -> None:
 
 
 def test_true_is_a_line_and_nothing_is_nobody() -> None:
-    assert isinstance(train.followed(True), train.Line)
-    assert isinstance(train.followed(None), train.Silent)
-    assert isinstance(train.followed(False), train.Silent)
+    assert isinstance(train.follower(True), train.Line)
+    assert isinstance(train.follower(None), train.Silent)
+    assert isinstance(train.follower(False), train.Silent)
     line = train.Line(Terminal())
-    assert train.followed(line) is line
+    assert train.follower(line) is line
     with pytest.raises(SettingsError, match=r"progress is 3; it is True .* begin, step, epoch and end"):
-        train.followed(3)
+        train.follower(3)

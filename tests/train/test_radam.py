@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from rearview import train
-from rearview.train import optimise
+from rearview.train import optimisation
 from rearview.train.settings import Settings
 
 
@@ -51,14 +51,14 @@ def test_updates_are_torchs():
 
 def test_its_state_goes_through_a_checkpoint():
     model = network()
-    optimiser = optimise.build(model, SETTINGS)
+    optimiser = optimisation.build(model, SETTINGS)
     model(Points().x).square().mean().backward()
     optimiser.step()
-    state = {name: tensor.clone() for name, tensor in optimise.moments(model, optimiser).items()}
+    state = {name: tensor.clone() for name, tensor in optimisation.moments(model, optimiser).items()}
     assert state["weight/step"] == 1
-    fresh = optimise.build(model, SETTINGS)
-    optimise.restore_moments(model, fresh, state)
-    for name, tensor in optimise.moments(model, fresh).items():
+    fresh = optimisation.build(model, SETTINGS)
+    optimisation.restore_moments(model, fresh, state)
+    for name, tensor in optimisation.moments(model, fresh).items():
         assert torch.equal(tensor, state[name])
 
 

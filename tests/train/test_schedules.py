@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from rearview.train import Settings
-from rearview.train.schedules import rate
-from rearview.train.stopping import Patience
+from rearview.train.checkpoint import Patience
+from rearview.train.optimisation import rate
 
 GOLDEN = np.load(Path(__file__).parents[1] / "golden" / "losses_and_schedules.npz", allow_pickle=False)
 CONFIG = json.loads(str(GOLDEN["config"]))

@@ -12,10 +12,9 @@ from torch import Tensor, nn
 from toys import INPUTS, TRAIN, VALIDATION, WINDOWS, Squares, Table, network, same_weights, without_seconds
 
 from rearview import train
-from rearview.train import optimise, updates, validation
-from rearview.train.compiling import Compiled
-from rearview.train.schedules import Rate
-from rearview.train.step import Step
+from rearview.train import evaluation, optimisation, updates
+from rearview.train.optimisation import Rate
+from rearview.train.step import CompiledModel, Step
 from rearview.train.updates import WORTHWHILE, obstacle
 
 CUDA, CPU = torch.device("cuda"), torch.device("cpu")
@@ -73,7 +72,7 @@ class Diary:
     def replay(self, rate: Rate) -> None:
         assert rate == self.rates[self.place]
         size = self.step.settings.windows_per_update
-        optimise.set_rate(self.step.optimiser, rate)
+        optimisation.set_rate(self.step.optimiser, rate)
         self.step(self.order[self.place * size : (self.place + 1) * size])
         self.place += 1
         self.written.append(self.place)
@@ -82,7 +81,7 @@ class Diary:
 @pytest.fixture
 def diary(monkeypatch: pytest.MonkeyPatch) -> type[Diary]:
     """Captures as if there were a GPU."""
-    monkeypatch.setattr(updates, "Captured", Diary)
+    monkeypatch.setattr(updates, "CapturedUpdates", Diary)
     monkeypatch.setattr(updates, "obstacle", lambda settings, device, full: None)
     monkeypatch.setattr(Diary, "problem", None)
     return Diary
@@ -151,11 +150,10 @@ class Again:
 @pytest.mark.parametrize("batch", [5, 23, 100])
 def test_validation_is_the_same_with_replays(monkeypatch: pytest.MonkeyPatch, batch: int) -> None:
     """With batches that leave a smaller one, that are all windows, and that are larger."""
-    monkeypatch.setattr(validation, "Graph", Again)
+    monkeypatch.setattr(evaluation, "Graph", Again)
     model, table = network(), Table()
     model.train()
-    settings = train.Settings(validation_batch=batch)
-    measure = validation.Validation(model, Squares(), table, VALIDATION, settings)
+    measure = evaluation.Evaluation(model, Squares(), table, VALIDATION, batch, "float32")
     for _ in range(2):
         expected = train.evaluate(model, Squares(), Table(), VALIDATION, batch=batch)
         assert measure(capture=True) == measure(capture=False) == expected
@@ -165,8 +163,7 @@ def test_validation_is_the_same_with_replays(monkeypatch: pytest.MonkeyPatch, ba
 
 
 def test_validation_that_cannot_be_captured_is_measured_all_the_same() -> None:
-    settings = train.Settings(validation_batch=5)
-    measure = validation.Validation(network(), Squares(), Table(), VALIDATION, settings)
+    measure = evaluation.Evaluation(network(), Squares(), Table(), VALIDATION, 5, "float32")
     assert measure(capture=True) == measure(capture=False)
     assert len(measure.notes) == 1
     assert measure.notes[0].startswith("Validation was not captured in a CUDA graph: ")
@@ -174,21 +171,21 @@ def test_validation_that_cannot_be_captured_is_measured_all_the_same() -> None:
 
 def test_a_rate_on_the_device_is_set_in_its_place() -> None:
     model = network()
-    optimiser = optimise.build(model, train.Settings())
-    rate = optimise.rate_on_device(optimiser, CPU)
-    optimise.set_rate(optimiser, Rate(0.25, 0.95))
+    optimiser = optimisation.build(model, train.Settings())
+    rate = optimisation.rate_on_device(optimiser, CPU)
+    optimisation.set_rate(optimiser, Rate(0.25, 0.95))
     assert optimiser.param_groups[0]["lr"] is rate
     assert rate.item() == 0.25
     assert optimiser.param_groups[0]["betas"][0] == 0.95
-    optimise.rate_on_host(optimiser, Rate(0.5, 0.95))
+    optimisation.rate_on_host(optimiser, Rate(0.5, 0.95))
     assert optimiser.param_groups[0]["lr"] == 0.5
 
 
 def test_the_optimiser_may_be_captured_while_something_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    optimiser = optimise.build(network(), train.Settings(decay_all=False))
+    optimiser = optimisation.build(network(), train.Settings(decay_all=False))
     for capturing in (False, True):
         monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda answer=capturing: answer)
-        with optimise.capturable(optimiser):
+        with optimisation.capturable(optimiser):
             assert [group["capturable"] for group in optimiser.param_groups] == [capturing, capturing]
     assert not any(group["capturable"] for group in optimiser.param_groups)
 
@@ -217,7 +214,7 @@ def test_every_model_is_compiled_for_itself_and_let_go(monkeypatch: pytest.Monke
     alive, shapes = [], range(1, 1 + 11)
     for size in shapes:
         model = nn.Sequential(nn.Linear(INPUTS, size), nn.Linear(size, 2))
-        ours = Compiled(model)
+        ours = CompiledModel(model)
         for _ in range(2):
             assert torch.equal(ours(torch.ones(3, INPUTS)), model(torch.ones(3, INPUTS)))
         model.season = size

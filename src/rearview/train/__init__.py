@@ -1,10 +1,10 @@
 """One training loop for every model and task: optimisers, schedules, early stopping, checkpoint and resume."""
 
 from rearview.train.contract import SelectingTask, Source, Task, TrainingError
+from rearview.train.evaluation import evaluate
 from rearview.train.history import Epoch, History
 from rearview.train.loop import fit
-from rearview.train.measure import evaluate
-from rearview.train.progress import Line, Progress, Silent, followed
+from rearview.train.progress import Line, Progress, Silent, follower
 from rearview.train.settings import Settings
 
 __all__ = [
@@ -20,5 +20,5 @@ __all__ = [
     "TrainingError",
     "evaluate",
     "fit",
-    "followed",
+    "follower",
 ]

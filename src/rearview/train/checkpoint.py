@@ -1,37 +1,227 @@
-"""Checkpoints: one safetensors file, written whole or not at all, read without running any code.
+"""The state of a run, and the checkpoint that holds it: one safetensors file, written whole or not at all.
 
-Tensors lie in the file under their names, everything else as JSON in its header with a checksum over both. safetensors
-refuses memory that several names share, so a shared tensor is stored once and its other names stand in the header.
+Tensors lie in the file under their names, everything else as JSON in its header with a checksum over both; reading it
+runs no code. safetensors refuses memory that several names share, so a shared tensor is stored once and its other names
+stand in the header.
 """
 
 import json
+import math
 import zlib
 from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from rearview.core.errors import InputError
+from rearview.core.errors import InputError, SettingsError
 from rearview.core.files import write_atomically
+from rearview.train import optimisation, parallel
+from rearview.train.evaluation import Pool
+from rearview.train.history import Ended, Epoch
+from rearview.train.settings import Settings
 
 FORMAT = 1
 """Version of the layout; a file of a newer one is refused."""
 _KEY = "rearview.train"
+_FREE_SETTINGS = frozenset({"checkpoint_every"})
+"""Settings that may differ on resuming, because they don't change what comes out."""
+
+Facts = dict[str, Any]
+"""What JSON holds."""
 
 
-def write(path: Path, tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> None:
-    """Put tensors and facts (anything JSON holds) at `path`; whoever reads it sees the old file or the new one."""
-    from safetensors.torch import save
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """The best validation loss so far and the epochs since."""
 
-    own, aliases = _once(tensors)
+    best: float = math.inf
+    waited: int = 0
+
+    def after(self, loss: float, settings: Settings) -> "Patience":
+        """Patience after an epoch with this validation loss; `waited` is 0 exactly where it improved."""
+        bar = self.best - settings.minimum_delta
+        improved = loss < bar or (settings.ties_improve and loss == bar)
+        return Patience(loss, 0) if improved else Patience(self.best, self.waited + 1)
+
+    def spent(self, settings: Settings) -> bool:
+        """Whether it is time to stop."""
+        return settings.patience is not None and self.waited >= settings.patience
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """The result of the epochs so far; replaced as a whole, so that an interrupt never finds half of it."""
+
+    epochs: tuple[Epoch, ...] = ()
+    best: dict[str, Tensor] | None = None
+    """Weights and buffers of the best epoch; None without validation."""
+    best_epoch: int | None = None
+    patience: Patience = field(default_factory=Patience)
+    ended: Ended | None = None
+
+    def after(self, epoch: Epoch, model: nn.Module, settings: Settings) -> "Standing":
+        """The standing once `epoch` is over, with the model as it is now."""
+        best, best_epoch, patience = self.best, self.best_epoch, self.patience
+        if epoch.validation_loss is not None:
+            patience = patience.after(epoch.validation_loss, settings)
+            if not patience.waited:
+                best, best_epoch = clone_weights(model), epoch.number
+        ended: Ended | None = None
+        if epoch.number >= settings.epochs:
+            ended = "epochs"
+        elif patience.spent(settings):
+            ended = "patience"
+        return Standing((*self.epochs, epoch), best, best_epoch, patience, ended)
+
+
+def clone_weights(model: nn.Module) -> dict[str, Tensor]:
+    """A copy of weights and buffers, on their device; names that share a tensor share its copy."""
+    copies: dict[tuple[object, ...], Tensor] = {}
+    weights: dict[str, Tensor] = {}
+    for name, tensor in model.state_dict().items():
+        key = _identity(tensor)
+        if key not in copies:
+            copies[key] = tensor.detach().clone()
+        weights[name] = copies[key]
+    return weights
+
+
+def _identity(tensor: Tensor) -> tuple[object, ...]:
+    """Equal for two tensors exactly where they are the same cells in memory; an empty tensor is its own."""
+    if not tensor.numel():
+        return (id(tensor),)
+    return (tensor.device, tensor.data_ptr(), tensor.dtype, tensor.shape, tensor.stride())
+
+
+def fingerprint(model: nn.Module, settings: Settings, train: Tensor, validation: Tensor | None) -> Facts:
+    """Whose run it is: settings, names and shapes of the model, count and identity of the windows."""
+
+    def windows(index: Tensor) -> list[int]:
+        return [len(index), zlib.crc32(index.cpu().contiguous().numpy().data)]
+
+    facts = {
+        "settings": {name: value for name, value in settings.to_dict().items() if name not in _FREE_SETTINGS},
+        "model": {name: [list(value.shape), str(value.dtype)] for name, value in model.state_dict().items()},
+        "processes": [parallel.size()],
+        "training windows": windows(train),
+        "validation windows": None if validation is None else windows(validation),
+    }
+    # Through JSON and back, so that it compares equal with one that was read from a file.
+    return dict(json.loads(json.dumps(facts)))
+
+
+def _refuse_other_run(path: Path, saved: Facts, wanted: Facts) -> None:
+    if saved == wanted:
+        return
+    old, new = saved["settings"], wanted["settings"]
+    differing = [name for name in new if old.get(name) != new[name]]
+    if differing:
+        was = ", ".join(f"{name}={old.get(name)!r}" for name in differing)
+        asks = ", ".join(f"{name}={new[name]!r}" for name in differing)
+        difference = f"was written with {was}, but this run asks for {asks}"
+    elif saved["model"] != wanted["model"]:
+        names = [*wanted["model"], *saved["model"]]
+        name = next(name for name in names if saved["model"].get(name) != wanted["model"].get(name))
+        difference = f"belongs to another model: their {name} differs in shape or is missing in one"
+    else:
+        kind = next(kind for kind in wanted if saved.get(kind) != wanted[kind])
+        counts = [(facts[kind] or [0])[0] for facts in (saved, wanted)]
+        other = "others" if counts[0] == counts[1] else f"{counts[1]:,}"
+        difference = f"was written with {counts[0]:,} {kind}, but this run has {other}"
+    raise SettingsError(
+        f"The checkpoint {path} {difference}; resume with what it was written with, or delete the file to start afresh."
+    )
+
+
+@dataclass(slots=True)
+class Snapshot:
+    """Everything a run needs to go on as if it had never stopped, beside model, optimiser and pool."""
+
+    standing: Standing
+    position: int
+    """Updates done in the epoch under way."""
+    seconds: float
+    """Wall time of the run so far."""
+    epoch_seconds: float
+    """Wall time of the epoch under way."""
+
+
+def save(
+    path: Path, run: Facts, snapshot: Snapshot, model: nn.Module, optimiser: torch.optim.Optimizer, pool: Pool
+) -> None:
+    """Write a checkpoint of the run: weights, best weights, moments, random states, sums of the epoch under way."""
+    standing = snapshot.standing
+    random = {"cpu": torch.get_rng_state()}
+    if pool.total.device.type == "cuda":
+        random["cuda"] = torch.cuda.get_rng_state(pool.total.device)
+    parts = {
+        "model": model.state_dict(),
+        "best": standing.best or {},
+        "optimiser": optimisation.moments(model, optimiser),
+        "random": random,
+        "pool": {"total": pool.total, "number": pool.number},
+    }
+    facts = {
+        "run": run,
+        "epochs": [asdict(epoch) for epoch in standing.epochs],
+        "best_epoch": standing.best_epoch,
+        "waited": standing.patience.waited,
+        "ended": standing.ended,
+        "position": snapshot.position,
+        "seconds": snapshot.seconds,
+        "epoch_seconds": snapshot.epoch_seconds,
+    }
+    write(path, {f"{part}/{name}": tensor for part, named in parts.items() for name, tensor in named.items()}, facts)
+
+
+def load(path: Path, run: Facts, model: nn.Module, optimiser: torch.optim.Optimizer, pool: Pool) -> Snapshot:
+    """Put model, optimiser, random states and pool back as they were saved; another run's checkpoint is refused."""
+    tensors, facts = read(path)
+    _refuse_other_run(path, facts["run"], run)
+
+    def part(prefix: str) -> dict[str, Tensor]:
+        return {name.removeprefix(f"{prefix}/"): t for name, t in tensors.items() if name.startswith(f"{prefix}/")}
+
+    device = pool.total.device
+    model.load_state_dict(part("model"))
+    optimisation.restore_moments(model, optimiser, part("optimiser"))
+    sums, random = part("pool"), part("random")
+    pool.total.copy_(sums["total"])
+    pool.number.copy_(sums["number"])
+    torch.set_rng_state(random["cpu"])
+    if device.type == "cuda" and "cuda" in random:
+        torch.cuda.set_rng_state(random["cuda"], device)
+    epochs = tuple(Epoch(**epoch) for epoch in facts["epochs"])
+    best = {name: tensor.to(device) for name, tensor in part("best").items()}
+    best_epoch: int | None = facts["best_epoch"]
+    least = None if best_epoch is None else epochs[best_epoch - 1].validation_loss
+    patience = Patience() if least is None else Patience(least, facts["waited"])
+    standing = Standing(epochs, best or None, best_epoch, patience, facts["ended"])
+    return Snapshot(standing, facts["position"], facts["seconds"], facts["epoch_seconds"])
+
+
+def write(path: Path, tensors: Mapping[str, Tensor], facts: Facts) -> None:
+    """Put tensors and facts at `path`; whoever reads it sees the old file or the new one."""
+    from safetensors.torch import save as serialise
+
+    own: dict[str, Tensor] = {}
+    aliases: dict[str, str] = {}
+    owners: dict[tuple[object, ...], str] = {}
+    for name, tensor in tensors.items():
+        owner = owners.setdefault(_identity(tensor), name)
+        if owner == name:
+            own[name] = tensor.detach().to("cpu", copy=True, memory_format=torch.contiguous_format)
+        else:
+            aliases[name] = owner
     body = json.dumps({"aliases": aliases, "facts": facts})
     header = {"format": FORMAT, "checksum": _checksum(own, body), "body": body}
-    write_atomically(path, save(own, metadata={_KEY: json.dumps(header)}))
+    write_atomically(path, serialise(own, metadata={_KEY: json.dumps(header)}))
 
 
-def read(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+def read(path: Path) -> tuple[dict[str, Tensor], Facts]:
     """The tensors (on the CPU) and facts that `write` put there; a damaged or newer file is refused."""
     from safetensors import SafetensorError, safe_open
 
@@ -51,32 +241,11 @@ def read(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     if header.get("checksum") != _checksum(own, header.get("body", "")):
         raise _damaged(path, "its checksum does not match its contents")
     body = json.loads(header["body"])
-    return {**own, **{name: own[first] for name, first in body["aliases"].items()}}, body["facts"]
+    return {**own, **{name: own[owner] for name, owner in body["aliases"].items()}}, body["facts"]
 
 
 def _damaged(path: Path, why: str) -> InputError:
     return InputError(f"The checkpoint {path} is damaged ({why}); delete the file to start afresh.")
-
-
-def _once(tensors: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """Each distinct tensor under its first name, in memory of its own, and the first name of every other name."""
-    own: dict[str, Tensor] = {}
-    aliases: dict[str, str] = {}
-    first: dict[tuple[Any, ...], str] = {}
-    for name, tensor in tensors.items():
-        owner = first.setdefault(identity(tensor), name)
-        if owner == name:
-            own[name] = tensor.detach().to("cpu", copy=True, memory_format=torch.contiguous_format)
-        else:
-            aliases[name] = owner
-    return own, aliases
-
-
-def identity(tensor: Tensor) -> tuple[Any, ...]:
-    """Equal for two tensors exactly where they are the same cells in memory; an empty tensor is its own."""
-    if not tensor.numel():
-        return (id(tensor),)
-    return (tensor.device, tensor.data_ptr(), tensor.dtype, tensor.shape, tensor.stride())
 
 
 def _checksum(tensors: Mapping[str, Tensor], body: str) -> int:

@@ -8,8 +8,9 @@ weights, bit for bit, of the run that was not.
 import math
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Generic
 
@@ -19,17 +20,16 @@ from jaxtyping import Int
 from torch import Tensor, nn
 
 from rearview.core.errors import InputError, RearviewWarning, SettingsError
-from rearview.train import memory, optimise, parallel, precision, state
+from rearview.train import checkpoint as checkpoints
+from rearview.train import memory, optimisation, parallel
 from rearview.train.contract import Batch, Diverged, Source, Task, TrainingError
+from rearview.train.evaluation import Evaluation, device_of
 from rearview.train.history import Epoch, History
-from rearview.train.measure import device_of
+from rearview.train.optimisation import rate
 from rearview.train.progress import Line, Progress, Silent
-from rearview.train.schedules import rate
 from rearview.train.settings import Settings
-from rearview.train.state import Saved, Standing
 from rearview.train.step import Step
 from rearview.train.updates import Updates
-from rearview.train.validation import Validation
 
 
 def fit(
@@ -60,8 +60,8 @@ def fit(
     parallel.begin(device_of(model))
     shown = Silent() if parallel.rank() else progress or Line()
     run = _Run(model, task, source, train, validation, settings, checkpoint, shown)
-    exactness = precision.products(run.device, settings.tf32)
-    with _own_generators(run.device, settings.seed + parallel.rank()), memory.kept(run.device), exactness:
+    products = float32_products(run.device, settings.tf32)
+    with _own_generators(run.device, settings.seed + parallel.rank()), memory.keep_blocks(run.device), products:
         if resume and checkpoint is not None and checkpoint.exists():
             run.restore(checkpoint)
         return run.run()
@@ -96,15 +96,19 @@ class _Run(Generic[Batch]):
         self.progress = progress
         self.device = device_of(model)
         self.train = train.cpu()
-        self.validation = None if validation is None else Validation(model, task, source, validation, settings)
+        self.validation = None
+        if validation is not None:
+            at_once = settings.validation_batch or 4 * settings.batch
+            self.validation = Evaluation(model, task, source, validation, at_once, settings.precision)
         self.visited, self.updates = _plan(len(train), settings)
-        self.optimiser = optimise.build(model, settings)
+        self.optimiser = optimisation.build(model, settings)
         self.step = Step(model, task, source, self.optimiser, settings)
         self.update = Updates(self.step, self.visited)
-        self.identity = state.fingerprint(model, settings, train, validation) if checkpoint else {}
+        self.identity: checkpoints.Facts = {}
         if checkpoint:
+            self.identity = checkpoints.fingerprint(model, settings, train, validation)
             _make_folder(checkpoint)
-        self.standing = Standing()
+        self.standing = checkpoints.Standing()
         # The epoch under way and its updates done: one tuple, so that an interrupt never finds a new one beside an old.
         self.place = (1, 0)
         # Moved into the past by what earlier sessions of a resumed run took.
@@ -112,7 +116,7 @@ class _Run(Generic[Batch]):
 
     def restore(self, path: Path) -> None:
         """Go back to where the checkpoint was written."""
-        saved = state.load(path, self.identity, self.model, self.optimiser, self.step.pool)
+        saved = checkpoints.load(path, self.identity, self.model, self.optimiser, self.step.pool)
         self.standing = saved.standing
         self.place = (len(saved.standing.epochs) + 1, saved.position)
         self.started -= saved.seconds
@@ -140,7 +144,7 @@ class _Run(Generic[Batch]):
         return self._history()
 
     def _train(self) -> None:
-        parallel.alike(self.model)
+        parallel.broadcast(self.model)
         self.model.train()
         self.optimiser.zero_grad()
         while self.standing.ended is None:
@@ -161,15 +165,18 @@ class _Run(Generic[Batch]):
                 self._save(update + 1)
 
     def _close(self, epoch: int) -> None:
-        parallel.add_up(self.step.pool.tensors)
-        parallel.alike(self.model)
+        parallel.sum_up(self.step.pool.tensors)
+        parallel.broadcast(self.model)
         if self.step.pool.empty:
             raise InputError(
                 f"None of the {self.visited:,} training windows of epoch {epoch} holds an observed cell, so there is "
                 "nothing to learn from; use windows with observed values."
             )
         train_loss = self._finite(epoch, "training", self.step.pool.mean())
-        validation_loss = self._validate(epoch)
+        validation_loss = None
+        if self.validation is not None:
+            loss = self.validation(capture=self.update.captured, at_once=self.step.room.fewer)
+            validation_loss = self._finite(epoch, "validation", loss)
         now = time.perf_counter()
         last = rate(self.settings, epoch, self.updates - 1, self.updates)
         record = Epoch(epoch, train_loss, validation_loss, last.learning_rate, now - self.epoch_started)
@@ -178,12 +185,6 @@ class _Run(Generic[Batch]):
         self.step.pool.clear()
         self._save(0)
         self.progress.epoch(record)
-
-    def _validate(self, epoch: int) -> float | None:
-        if self.validation is None:
-            return None
-        found = self.validation(capture=self.update.captured, at_once=self.step.room.fewer)
-        return self._finite(epoch, "validation", found)
 
     def _finite(self, epoch: int, kind: str, loss: float) -> float:
         if math.isfinite(loss):
@@ -216,9 +217,9 @@ class _Run(Generic[Batch]):
         if self.checkpoint is None or parallel.rank():
             return
         now = time.perf_counter()
-        saved = Saved(self.standing, position, now - self.started, now - self.epoch_started)
+        snapshot = checkpoints.Snapshot(self.standing, position, now - self.started, now - self.epoch_started)
         try:
-            state.save(self.checkpoint, self.identity, saved, self.model, self.optimiser, self.step.pool)
+            checkpoints.save(self.checkpoint, self.identity, snapshot, self.model, self.optimiser, self.step.pool)
         except OSError as problem:
             # A full disk must not cost the hours of training that a checkpoint is there to protect.
             warnings.warn(
@@ -235,9 +236,7 @@ class _Run(Generic[Batch]):
 
     def _history(self) -> History:
         steps, windows = self._steps_and_windows()
-        parts: list[Updates[Batch] | Validation[Batch]] = [self.update]
-        if self.validation is not None:
-            parts.append(self.validation)
+        parts = (self.update,) if self.validation is None else (self.update, self.validation)
         return History(
             epochs=self.standing.epochs,
             best_epoch=self.standing.best_epoch,
@@ -274,14 +273,8 @@ def _check_windows(kind: str, index: Tensor) -> None:
             f"shape {tuple(index.shape)}."
         )
     if not len(index):
-        raise InputError(
-            f"There are no {kind} windows; "
-            + (
-                "give at least one."
-                if kind == "training"
-                else "give at least one, or None to train without validation."
-            )
-        )
+        rather = "" if kind == "training" else ", or None to train without validation"
+        raise InputError(f"There are no {kind} windows; give at least one{rather}.")
 
 
 def _make_folder(path: Path) -> None:
@@ -295,7 +288,7 @@ def _make_folder(path: Path) -> None:
 
 @contextmanager
 def _own_generators(device: torch.device, seed: int) -> Iterator[None]:
-    """Torch's generators seeded for the run, and the caller's put back after it."""
+    """Seed torch's generators for the run, and put the caller's states back after it."""
     cuda = device.type == "cuda"
     with torch.random.fork_rng(devices=[device] if cuda else []):
         torch.default_generator.manual_seed(seed)
@@ -303,3 +296,27 @@ def _own_generators(device: torch.device, seed: int) -> Iterator[None]:
             with torch.cuda.device(device):
                 torch.cuda.manual_seed(seed)
         yield
+
+
+@contextmanager
+def float32_products(device: torch.device, tf32: bool) -> Iterator[None]:
+    """Multiply float32 matrices on a GPU's tensor cores within, if `tf32`, else exactly; as before at the end.
+
+    On a CPU nothing changes: there the same switch would make results depend on the processor.
+    """
+    if device.type != "cuda":
+        yield
+        return
+    put: Callable[[str], None] = torch.set_float32_matmul_precision
+    try:
+        before, wanted = torch.get_float32_matmul_precision(), "high" if tf32 else "highest"
+    except RuntimeError:
+        # From 2.9 on torch has a second switch, and once that is used it refuses to read the first.
+        matmul = torch.backends.cuda.matmul
+        put = partial(setattr, matmul, "fp32_precision")
+        before, wanted = matmul.fp32_precision, "tf32" if tf32 else "ieee"
+    put(wanted)
+    try:
+        yield
+    finally:
+        put(before)

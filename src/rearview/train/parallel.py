@@ -52,7 +52,7 @@ def share(index: Tensor) -> Tensor:
     return index if size() == 1 else index[rank() :: size()]
 
 
-def summed(parameters: list[Tensor], cells: Tensor) -> Tensor:
+def sum_gradients(parameters: list[Tensor], cells: Tensor) -> Tensor:
     """Sum gradients over all processes in place, and hand back the sum of their cells."""
     if size() == 1:
         return cells
@@ -66,7 +66,7 @@ def summed(parameters: list[Tensor], cells: Tensor) -> Tensor:
     return cells
 
 
-def alike(model: nn.Module) -> None:
+def broadcast(model: nn.Module) -> None:
     """Give every process the first one's weights and statistics."""
     if size() == 1:
         return
@@ -74,7 +74,7 @@ def alike(model: nn.Module) -> None:
         distributed.broadcast(tensor.data, src=0)
 
 
-def add_up(tensors: tuple[Tensor, ...]) -> None:
+def sum_up(tensors: tuple[Tensor, ...]) -> None:
     """Sum what each process has added up, in place."""
     if size() > 1:
         for tensor in tensors:

@@ -45,8 +45,8 @@ class Silent:
     def end(self) -> None: ...
 
 
-def followed(progress: "Progress | bool | None") -> Progress:
-    """Who is told: True means a line on the terminal, False and None nobody; what can't follow a run is refused."""
+def follower(progress: "Progress | bool | None") -> Progress:
+    """What follows a run: True is a line on the terminal, False and None nothing; what can't follow one is refused."""
     if progress is None or isinstance(progress, bool):
         return Line() if progress else Silent()
     if not isinstance(progress, Progress):

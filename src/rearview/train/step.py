@@ -4,17 +4,17 @@ Nothing in here waits for the device: no value is read, no branch depends on one
 shapes. So a full update can be captured in a CUDA graph.
 """
 
-from typing import Generic
+from types import FunctionType
+from typing import Any, Generic
 
 import torch
 from jaxtyping import Int, Num
 from torch import Tensor, nn
 
 from rearview.train import parallel
-from rearview.train.compiling import Compiled
 from rearview.train.contract import Batch, Source, Task
-from rearview.train.measure import Pool, autocast, device_of
-from rearview.train.microbatch import Room, TooMuch
+from rearview.train.evaluation import Pool, autocast, device_of
+from rearview.train.memory import Room, TooMuch
 from rearview.train.settings import Settings
 
 
@@ -31,7 +31,7 @@ class Step(Generic[Batch]):
     ) -> None:
         self.model = model
         # For full batches alone: a smaller last one, or a larger one of validation, would be compiled a second time.
-        self.compiled = Compiled(model) if settings.compile else None
+        self.compiled = CompiledModel(model) if settings.compile else None
         self.task = task
         self.source = source
         self.optimiser = optimiser
@@ -68,23 +68,7 @@ class Step(Generic[Batch]):
             self._backward_in_parts(parallel.share(index))
         else:
             total, number = self._forward(index)
-            torch.autograd.backward(total / _at_least_one(number))
-
-    def _forward(self, index: Int[Tensor, " part"]) -> tuple[Tensor, Tensor]:
-        with self.room.watched(len(index)):
-            total, number = self._loss(index)
-        self.pool.add(total, number)
-        return total, number
-
-    def _loss(self, index: Int[Tensor, " part"]) -> tuple[Tensor, Tensor]:
-        windows = self.source.batch(index)
-        with autocast(self.device, self.settings.precision):
-            return self.task.loss(self._runner(len(index)), windows)
-
-    def _runner(self, windows: int) -> nn.Module:
-        if self.compiled is None or self.room.pending or windows != self.room.at_once:
-            return self.model
-        return self.compiled
+            torch.autograd.backward(total / _divisor(number))
 
     def _backward_in_parts(self, index: Int[Tensor, " window"]) -> None:
         # How many cells there are is known after the last part only, so gradients of sums are gathered first.
@@ -93,11 +77,52 @@ class Step(Generic[Batch]):
             total, number = self._forward(part)
             torch.autograd.backward(total)
             cells = cells + number
-        cells = parallel.summed(self.parameters, cells)
+        cells = parallel.sum_gradients(self.parameters, cells)
         gradients = [parameter.grad for parameter in self.parameters if parameter.grad is not None]
-        torch._foreach_div_(gradients, _at_least_one(cells))
+        torch._foreach_div_(gradients, _divisor(cells))
+
+    def _forward(self, index: Int[Tensor, " part"]) -> tuple[Tensor, Tensor]:
+        with self.room.watch(len(index)):
+            total, number = self._loss(index)
+        self.pool.add(total, number)
+        return total, number
+
+    def _loss(self, index: Int[Tensor, " part"]) -> tuple[Tensor, Tensor]:
+        compiled = None if self.room.pending or len(index) != self.room.at_once else self.compiled
+        windows = self.source.batch(index)
+        with autocast(self.device, self.settings.precision):
+            return self.task.loss(self.model if compiled is None else compiled, windows)
 
 
-def _at_least_one(number: Num[Tensor, ""]) -> Num[Tensor, ""]:
-    """The number of cells as a divisor: a batch without an observed cell has a sum of 0 and pulls at nothing."""
-    return torch.where(number > 0, number, 1)
+def _divisor(cells: Num[Tensor, ""]) -> Num[Tensor, ""]:
+    """The number of cells, at least 1: a batch without an observed cell has a sum of 0 and pulls at nothing."""
+    return torch.where(cells > 0, cells, 1)
+
+
+class CompiledModel(nn.Module):
+    """Gives what `model` gives; the first call compiles it, for the shapes of that call.
+
+    torch keeps what it compiled with the code of a function, which all models of a class have in common, and gives up
+    on code that was compiled for many: the ninth network of a process would run plainly, and nothing would say so. Here
+    every model gets code of its own, and what was compiled goes with it.
+    """
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+        def run(*arguments: object, **named: object) -> object:
+            return model(*arguments, **named)
+
+        own = FunctionType(run.__code__.replace(), run.__globals__, closure=run.__closure__)
+        self._run = torch.compile(own, dynamic=False)
+
+    def forward(self, *arguments: object, **named: object) -> object:
+        return self._run(*arguments, **named)
+
+    def __getattr__(self, name: str) -> Any:
+        """What a task may read from the model."""
+        try:
+            return super().__getattr__(name)
+        except AttributeError:
+            return getattr(self.model, name)

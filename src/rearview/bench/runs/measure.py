@@ -18,7 +18,7 @@ from rearview.data.windows import Source
 from rearview.models.contract import Model
 from rearview.tasks.forecast import Forecast
 from rearview.train import History, TrainingError
-from rearview.train.measure import autocast, evaluating
+from rearview.train.evaluation import autocast, evaluation_mode
 from rearview.train.settings import Precision
 
 _WARM_UPS, _REPEATS = 5, 30
@@ -98,7 +98,7 @@ def latency_of_zeros(network: Model) -> float:
     """The same of a window of zeros, for networks that are fed values alone."""
     device = next((weight.device for weight in network.parameters()), torch.device("cpu"))
     window = torch.zeros(1, network.shape.channels, network.shape.lookback, device=device)
-    with evaluating(network):
+    with evaluation_mode(network):
         return _median_ms(lambda: network(window), device)
 
 

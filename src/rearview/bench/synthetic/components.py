@@ -35,7 +35,7 @@ from rearview.data.windows import Batch
 from rearview.models.caps_net import Network
 from rearview.models.contract import Model
 from rearview.tasks.forecast import Forecast
-from rearview.train.measure import evaluating
+from rearview.train.evaluation import evaluation_mode
 
 ALL = "all"
 LOOKED_AT = 64
@@ -101,7 +101,7 @@ def make(asked: Asked, columns: Mapping[str, Any], started: float) -> Outcome:
         network, Forecast(size.horizon), source, size.training(asked.seed, asked.device),
         stretch=size.stretch, measure=lambda: {"mse": _error(network, tested)}, seconds=asked.seconds, keep=asked.keep,
     )  # fmt: skip
-    with evaluating(network):
+    with evaluation_mode(network):
         silenced = {path: _without(network, tested, path) for path in paths} if len(paths) > 1 else {}
     arrays = looked_at(network, tested, paths)
     shares = arrays["by_age"].sum(1) / arrays["by_age"].sum()
@@ -125,7 +125,7 @@ def looked_at(network: Model, tested: Batch, paths: tuple[PathName, ...]) -> dic
     Over layers, heads and windows; `paths` names the rows. `past`, `future` and `said` are the first window.
     """
     past = tested.past[:LOOKED_AT]
-    with evaluating(network):
+    with evaluation_mode(network):
         said = network(past[:1])
         found = network.weights(past)
     ahead = tested.future.shape[-1]

@@ -29,7 +29,7 @@ from rearview.bench.synthetic.training import teach
 from rearview.data.synthetic.flipflop import READ, SYMBOLS, WRITE, Strings, last_writes, strings
 from rearview.embed import Learned
 from rearview.models.stack import BlockSettings, Stack
-from rearview.train.measure import autocast, evaluating
+from rearview.train.evaluation import autocast, evaluation_mode
 
 SPARSE, DENSE = 0.98, 0.1
 BINS = 20
@@ -180,7 +180,7 @@ def looked_at(network: Reader, text: Strings) -> dict[str, Any]:
     `shares` [layer, head, kind, bin] are histograms that sum to 1 over the weights of a kind, `means` [layer, head,
     kind] their means; kinds as in `KINDS`. The weights of a kind of which there is none are not a number.
     """
-    with evaluating(network):
+    with evaluation_mode(network):
         weights = torch.cat([network.read_weights(part) for part in text.split(AT_ONCE)], dim=1).float()
     instructions = text[:, 0::2]
     right = functional.one_hot(last_writes(instructions)[:, -1], instructions.shape[1]).bool()

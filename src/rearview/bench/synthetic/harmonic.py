@@ -29,7 +29,7 @@ from rearview.core.errors import SettingsError
 from rearview.data.synthetic.harmonic import LENGTH, REGIMES, Signals, linear_floor, signals
 from rearview.embed import Learned
 from rearview.models.stack import Block, BlockSettings, Stack
-from rearview.train.measure import autocast, evaluating
+from rearview.train.evaluation import autocast, evaluation_mode
 
 DRAWN = 112
 """Rows and columns of an operator that are kept for its figure, evenly spaced."""
@@ -160,7 +160,7 @@ def looked_at(network: Restorer, tested: Signals) -> tuple[dict[str, Any], float
     signal each.
     """
     first = [int((tested.regime == number).nonzero()[0]) for number in range(len(REGIMES))]
-    with evaluating(network):
+    with evaluation_mode(network):
         restored = network(tested.noisy[first])
         found = [network.operators(part).float() for part in tested.noisy[:LOOKED_AT].split(4)]
         operators = network.operators(tested.noisy[first[:1]])[:, 0].float()

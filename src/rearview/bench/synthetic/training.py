@@ -14,7 +14,7 @@ from torch import nn
 
 from rearview import train
 from rearview.train.contract import Batch, Source, Task
-from rearview.train.measure import evaluating
+from rearview.train.evaluation import evaluation_mode
 
 Measure = Callable[[], Mapping[str, float]]
 Keep = Callable[["Seen"], None]
@@ -53,7 +53,7 @@ class _Watch(train.Silent):
         self.late = False
 
     def epoch(self, epoch: train.Epoch) -> None:
-        with evaluating(self.network):
+        with evaluation_mode(self.network):
             values = dict(self.measure())
         now = time.perf_counter()
         seen = Seen(epoch.number * self.stretch, now - self.started, epoch.train_loss, values)

@@ -106,7 +106,7 @@ def fit(
         made.training,
         checkpoint=checkpoint,
         resume=resume,
-        progress=train.followed(progress),
+        progress=train.follower(progress),
     )
     return Fitted(
         request=request,

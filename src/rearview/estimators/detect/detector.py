@@ -113,7 +113,7 @@ class Detector(Parameters):
             device=device,
         )
         device_named(device)
-        train.followed(progress)
+        train.follower(progress)
         self.reading = options("Detector", reading, READING)
         self.progress = progress
         self._fitted: Fitted | None = None

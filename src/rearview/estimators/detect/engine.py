@@ -158,7 +158,7 @@ def fit(
             made.training,
             checkpoint=checkpoint,
             resume=resume,
-            progress=train.followed(progress),
+            progress=train.follower(progress),
         )
     del source  # the rows once more on the device, which scoring has its own copy of
     words = f"the last {HELD_OUT:.0%} of the rows, held out from training"

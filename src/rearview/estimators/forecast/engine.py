@@ -183,7 +183,7 @@ def fit(
             made.training,
             checkpoint=checkpoint,
             resume=resume,
-            progress=train.followed(progress),
+            progress=train.follower(progress),
         )
     fitted = Fitted(
         request=request,

@@ -106,7 +106,7 @@ class Forecaster(Parameters):
             device=device,
         )
         device_named(device)
-        train.followed(progress)
+        train.follower(progress)
         self.reading = options("Forecaster", reading, READING)
         self.alias = alias
         self.progress = progress
