@@ -24,8 +24,8 @@ from torch.nn import functional
 
 from _rows import Row, append, origin, show
 from rearview import attention
-from rearview.attention import _prime_mixing as prime_mixing
 from rearview.attention.contract import Attention, Given, Projected, Site
+from rearview.attention.prime import mixing as prime_mixing
 from rearview.attention.softmax import joined
 
 Run = Callable[[], Tensor]

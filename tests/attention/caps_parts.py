@@ -9,7 +9,7 @@ from torch.nn import functional
 
 from rearview import attention
 from rearview.attention import Site, caps
-from rearview.attention._caps_paths import EPS, Signals
+from rearview.attention.caps.paths import EPS, Signals
 from rearview.attention.contract import Given
 
 BATCH, GROUPS, HEADS, HEAD_WIDTH, VALUE_WIDTH, WIDTH = 2, 3, 5, 7, 11, 13

@@ -27,9 +27,9 @@ from torch.testing import assert_close
 
 from rearview import attention, models
 from rearview.attention import Site, caps
-from rearview.attention._caps_paths import EPS, PATHS, Signals, released, scores, stable
-from rearview.attention._caps_recurrence import mixed, sequential, whole
-from rearview.attention._rotary import Rotary
+from rearview.attention.caps.paths import EPS, PATHS, Signals, released, scores, stable
+from rearview.attention.caps.recurrence import mixed, sequential, whole
+from rearview.attention.shared.rotary import Rotary
 from rearview.core.errors import SettingsError
 
 LENGTHS = [1, 2, 13, 42, 65, 193]
@@ -66,8 +66,8 @@ def test_long_form_is_the_short_one_with_gradients(tokens: int, held: int, monke
     """Row by row and path by path, everything computed again in backward."""
     parts = head(tokens, batch=3)
     short = with_gradients(fast(*parts), parts)
-    monkeypatch.setattr(caps, "LONG", 1)
-    monkeypatch.setattr(caps, "HELD", held)
+    monkeypatch.setattr(caps.layer, "LONG", 1)
+    monkeypatch.setattr(caps.layer, "HELD", held)
     assert_close(with_gradients(fast(*parts), parts), short, rtol=EXACT, atol=EXACT)
     with torch.no_grad():
         assert_close(fast(*parts), short[0], rtol=EXACT, atol=EXACT)
@@ -93,7 +93,7 @@ def test_chunks_are_the_recurrence(tokens: int) -> None:
 def test_gradients_are_those_of_the_function(monkeypatch) -> None:
     parts = head(19, heads=1, width=2, values=3)
     assert torch.autograd.gradcheck(fast, parts)
-    monkeypatch.setattr(caps, "LONG", 1)
+    monkeypatch.setattr(caps.layer, "LONG", 1)
     assert torch.autograd.gradcheck(fast, parts, fast_mode=True)
 
 
@@ -259,7 +259,7 @@ def test_a_clock_never_stands_still() -> None:
     layer = layer_of()
     with torch.no_grad():
         layer.signals.weight[-HEADS:] = 0
-    assert layer._signals(caps.Given(tokens_of())).delta.unique().tolist() == pytest.approx([math.log(2) + EPS])
+    assert layer._signals(caps.layer.Given(tokens_of())).delta.unique().tolist() == pytest.approx([math.log(2) + EPS])
 
 
 @pytest.mark.parametrize("settings", SETTINGS, ids=str)

@@ -12,7 +12,7 @@ from torch.testing import assert_close
 
 from rearview import attention
 from rearview.attention import Site, caps
-from rearview.attention._caps_paths import PATHS
+from rearview.attention.caps.paths import PATHS
 from rearview.attention.contract import Attention, Given
 
 FOLDER = Path(__file__).parents[1] / "golden"

@@ -7,7 +7,7 @@ from kernel_parts import DEVICE, compiled_errors, errors, needs_a_device, needs_
 from torch import Tensor
 from torch.nn import functional
 
-from rearview.attention._caps_recurrence import mixed, sequential
+from rearview.attention.caps.recurrence import mixed, sequential
 
 ROWS = 2
 pytestmark = needs_kernels
@@ -61,7 +61,7 @@ def test_a_layer_on_a_device_is_the_layer(long: bool, monkeypatch) -> None:
     """With padding, short and long form, against the layer in float64, which has no kernel."""
     from rearview.attention import caps
 
-    monkeypatch.setattr(caps, "LONG", 1 if long else 1 << 20)
+    monkeypatch.setattr(caps.layer, "LONG", 1 if long else 1 << 20)
     layer, x = layer_of(77).cuda(), tokens_of(77).cuda()
     mask = torch.rand(x.shape[:3], generator=torch.Generator().manual_seed(1)) < 0.7
     exact = layer(x, mask=mask.cuda())

@@ -13,8 +13,8 @@ from torch.testing import assert_close
 
 from rearview import attention
 from rearview.attention import Site, caps
-from rearview.attention._caps_paths import EPS, PATHS, Signals, averaging, released, scores, stable
-from rearview.attention._caps_recurrence import mixed, states, whole
+from rearview.attention.caps.paths import EPS, PATHS, Signals, averaging, released, scores, stable
+from rearview.attention.caps.recurrence import mixed, states, whole
 
 LONGEST = 100_000
 EVERY = [{**each, "rotation": "none"} if each.get("numerics") == "released" else each for each in SETTINGS]
@@ -211,8 +211,8 @@ def test_long_padded_rows_are_short_ones(monkeypatch) -> None:
     layer, x = layer_of(), tokens_of()
     mask = torch.rand(BATCH, GROUPS, 17, generator=torch.Generator().manual_seed(2)) < 0.6
     short = layer(x, mask=mask)
-    monkeypatch.setattr(caps, "LONG", 1)
-    monkeypatch.setattr(caps, "HELD", 17 * 7 * 4)
+    monkeypatch.setattr(caps.layer, "LONG", 1)
+    monkeypatch.setattr(caps.layer, "HELD", 17 * 7 * 4)
     assert_close(layer(x, mask=mask), short, rtol=EXACT, atol=EXACT)
 
 

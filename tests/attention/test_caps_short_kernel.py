@@ -11,10 +11,10 @@ from kernel_parts import DEVICE, compiled_errors, errors, needs_a_device, needs_
 from torch import Tensor
 from torch.nn import functional
 
-from rearview.attention._caps_paths import EPS, PATHS, PathName, Signals
-from rearview.attention._rotary import Rotary
 from rearview.attention.caps import fast
+from rearview.attention.caps.paths import EPS, PATHS, PathName, Signals
 from rearview.attention.contract import Site
+from rearview.attention.shared.rotary import Rotary
 
 ROWS, HEADS = 2, 3
 CLOSE = 1e-5
@@ -149,9 +149,9 @@ def test_a_path_silenced_later_is_silent_in_the_kernel_too(silenced: PathName, c
     ids=str,
 )
 def test_what_it_does_not_know_is_left_to_the_general_form(settings, given, calls, monkeypatch) -> None:
-    from rearview.attention import _caps_recurrence
+    from rearview.attention.caps import recurrence
 
-    monkeypatch.setattr(_caps_recurrence, "available", lambda device: False)
+    monkeypatch.setattr(recurrence, "available", lambda device: False)
     layer, x = layer_of(13, **settings).to(DEVICE), tokens_of(13).to(DEVICE)
     at = torch.arange(13, device=DEVICE)
     arguments = {

@@ -9,9 +9,10 @@ from torch import Tensor
 from torch.testing import assert_close
 
 from rearview import attention
-from rearview.attention import Site, _prime_mixing, gat
-from rearview.attention import _prime_features as pairs
-from rearview.attention._graph import edge_list, random_pairs
+from rearview.attention import Site, gat
+from rearview.attention.prime import features as pairs
+from rearview.attention.shared import execution
+from rearview.attention.shared.graph import edge_list, random_pairs
 from rearview.core.errors import SettingsError
 
 TOKENS, LOOKBACK = 5, 11
@@ -70,7 +71,7 @@ def test_blocks_of_edges_are_one_sum(monkeypatch: pytest.MonkeyPatch) -> None:
         whole = layer(x)
         expected = torch.autograd.grad(whole.square().sum(), [x, *layer.parameters()])
         with monkeypatch.context() as patch:
-            patch.setattr(_prime_mixing, "budget", lambda device: 400)
+            patch.setattr(execution, "budget", lambda device: 400)
             assert len(layer._spans(x.flatten(0, 1), layer.edges)) > 3
             parts = layer(x)
             found = torch.autograd.grad(parts.square().sum(), [x, *layer.parameters()])

@@ -4,7 +4,8 @@ import pytest
 import torch
 from kernel_parts import needs_kernels
 
-from rearview.attention import _fused, kernels
+from rearview.attention import kernels
+from rearview.attention.shared import fused
 
 pytestmark = needs_kernels
 
@@ -20,12 +21,12 @@ pytestmark = needs_kernels
     ],
 )
 def test_smaller_chips_get_half_of_a_short_axis(tokens, width, dtype, large, small, monkeypatch):
-    from rearview.attention.kernels import _tiles
+    from rearview.attention.kernels import tiles
 
     part = torch.empty(1, 1, tokens, width, dtype=dtype)
     for roomy, fits in ((True, large), (False, small)):
-        monkeypatch.setattr(_tiles, "roomy", lambda device, answer=roomy: answer)
-        assert _fused.short(part, part) is fits
+        monkeypatch.setattr(tiles, "roomy", lambda device, answer=roomy: answer)
+        assert fused.short(part, part) is fits
 
 
 @pytest.mark.parametrize(
@@ -55,4 +56,4 @@ def test_what_32_bits_can_not_count_is_left_to_torch(monkeypatch):
     monkeypatch.setattr(kernels, "available", lambda device: True)
     for tokens, fits in ((1 << 20, True), (1 << 21, False)):
         part = torch.empty(1, tokens, 8, 128, device="meta").transpose(1, 2)
-        assert _fused.own_kernels_run(part, part, part) is fits
+        assert fused.own_kernels_run(part, part, part) is fits

@@ -8,7 +8,7 @@ from torch.testing import assert_close
 
 from rearview import attention, models
 from rearview.attention import Site, linear_rope
-from rearview.attention._rotary import Rotary
+from rearview.attention.shared.rotary import Rotary
 from rearview.core.errors import SettingsError
 
 BATCH, GROUPS, HEADS, HEAD_WIDTH, VALUE_WIDTH, WIDTH = 1, 2, 3, 5, 7, 11

@@ -15,7 +15,7 @@ from torch.testing import assert_close
 
 from rearview import attention
 from rearview.attention import Site, linear, mica
-from rearview.attention._mica_memory import excluded, sum_of_others
+from rearview.attention.mica.memory import excluded, sum_of_others
 from rearview.core.errors import SettingsError
 
 BATCH, GROUPS, TOKENS, WIDTH, HEADS, KEYS, VALUES = 2, 3, 7, 13, 5, 7, 11
@@ -193,7 +193,7 @@ def test_excluding_a_channel_is_its_not_being_there(gate: str, weighting: str) -
         others = [other for other in range(GROUPS) if other != channel]
         phi_q, _, _ = including._features(q, k, None)
         _, phi_k, logs = including._features(q[:, others], k[:, others], None)
-        seen = mica.included(phi_q[:, [channel] * 2], phi_k, v[:, others], logs)
+        seen = mica.layer.included(phi_q[:, [channel] * 2], phi_k, v[:, others], logs)
         same(across[:, channel], seen[:, 0])
 
 
@@ -214,7 +214,7 @@ def test_one_channel_has_linear_attention_as_its_memory() -> None:
     x = tokens_for(made)
     q, k, v = made.local.heads(x)
     plain = linear.Layer(made.site, linear.Settings())
-    same(made._across(q, k, v, None), plain.mix(q, k, v, mica.Given(x))[0])
+    same(made._across(q, k, v, None), plain.mix(q, k, v, mica.layer.Given(x))[0])
 
 
 def test_weights_that_are_equal_are_uniform_weights() -> None:
@@ -264,7 +264,7 @@ def complement(q: Tensor, k: Tensor, v: Tensor, logs: Tensor) -> Tensor:
     out = []
     for channel in range(q.shape[1]):
         others = [other for other in range(q.shape[1]) if other != channel]
-        seen = mica.included(q[:, [channel] * len(others)], k[:, others], v[:, others], logs[:, others])
+        seen = mica.layer.included(q[:, [channel] * len(others)], k[:, others], v[:, others], logs[:, others])
         out.append(seen[:, 0])
     return torch.stack(out, dim=1)
 

@@ -9,9 +9,9 @@ from kernel_parts import DEVICE, compiled_errors, errors, needs_a_device, needs_
 from torch import Tensor, nn
 
 from rearview import attention
-from rearview.attention._mica_memory import included
 from rearview.attention.contract import Site
 from rearview.attention.linear import features
+from rearview.attention.mica.memory import included
 
 BATCH, GROUPS, HEADS, KEY, VALUE, SCALE = 2, 5, 3, 7, 11, 0.4
 EXACT = 5e-6

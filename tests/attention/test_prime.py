@@ -13,10 +13,11 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from rearview import attention, models
-from rearview.attention import _prime_features as pairs
-from rearview.attention import _prime_mixing as mixing
 from rearview.attention import prime
-from rearview.attention._graph import edge_list
+from rearview.attention.prime import features as pairs
+from rearview.attention.prime import mixing
+from rearview.attention.shared import execution
+from rearview.attention.shared.graph import edge_list
 from rearview.core.errors import SettingsError
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -63,7 +64,7 @@ def by_reference(layer: prime.Layer, x: Tensor) -> Tensor:
 @pytest.mark.parametrize("tokens", [1, 2, 13, 42, 65])
 @pytest.mark.parametrize("settings", [{}, {"primer": "sparse", "sparsity": 0.4}, {"features": "random"}])
 def test_fast_form_is_the_reference_with_gradients(tokens: int, settings: dict[str, Any], monkeypatch) -> None:
-    monkeypatch.setattr(mixing, "budget", lambda device: 3 * BATCH * HEADS * tokens * HEAD_WIDTH)
+    monkeypatch.setattr(execution, "budget", lambda device: 3 * BATCH * HEADS * tokens * HEAD_WIDTH)
     layer = layer_of(tokens, **settings)
     x = tokens_of(layer).requires_grad_()
     fast, slow = layer(x), by_reference(layer, x)
@@ -160,7 +161,7 @@ def test_graph_of_all_edges_is_the_dense_form(free: bool) -> None:
 
 
 def test_graph_attends_along_edges_and_loops_only(monkeypatch) -> None:
-    monkeypatch.setattr(mixing, "budget", lambda device: 4 * BATCH * HEADS * HEAD_WIDTH)
+    monkeypatch.setattr(execution, "budget", lambda device: 4 * BATCH * HEADS * HEAD_WIDTH)
     layer = layer_of(primer="graph", edges=[(0, 1), (2, 5), (5, 2)])
     x = tokens_of(layer)
     weights = layer.weights(x)
@@ -194,7 +195,7 @@ class LargestTensor(TorchDispatchMode):
 
 
 def test_no_tensor_of_batch_pairs_and_width_is_ever_held(monkeypatch) -> None:
-    monkeypatch.setattr(mixing, "budget", lambda device: 1 << 14)
+    monkeypatch.setattr(execution, "budget", lambda device: 1 << 14)
     layer, batch = layer_of(tokens=41), 8
     x = torch.randn(batch, 1, 41, WIDTH, dtype=torch.float64, requires_grad=True)
     with LargestTensor() as largest:

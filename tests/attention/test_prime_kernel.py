@@ -6,8 +6,8 @@ from kernel_parts import DEVICE, compiled_errors, errors, needs_a_device, needs_
 from torch import Tensor
 
 from rearview import attention
-from rearview.attention import _prime_mixing as mixing
 from rearview.attention import prime
+from rearview.attention.prime import mixing
 
 BATCH, HEADS, SCALE = 3, 2, 0.37
 pytestmark = needs_kernels

@@ -11,8 +11,8 @@ from torch.testing import assert_close
 
 from rearview import attention, models
 from rearview.attention import rbca
-from rearview.attention._rbca_bias import spread
 from rearview.attention.contract import Site
+from rearview.attention.rbca.biases import spread
 from rearview.core.errors import SettingsError
 
 BATCH, GROUPS, HEADS, WIDTH, HEAD_WIDTH = 2, 3, 5, 13, 7

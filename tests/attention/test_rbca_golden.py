@@ -13,8 +13,8 @@ from torch.testing import assert_close
 
 from rearview import models
 from rearview.attention import rbca
-from rearview.attention._fused_bias import toeplitz
 from rearview.attention.contract import Site
+from rearview.attention.rbca.biased_attention import toeplitz
 
 FOLDER = Path(__file__).parents[1] / "golden"
 EXACT = {"rtol": 1e-9, "atol": 1e-9}

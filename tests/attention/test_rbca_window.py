@@ -14,9 +14,10 @@ from torch import Tensor
 from torch.testing import assert_close
 
 from rearview import attention
-from rearview.attention import _fused_bias, rbca
-from rearview.attention._rbca_bias import BIASES, DROPPED, LOGIT_RANGE, butterworth, reach
+from rearview.attention import rbca
 from rearview.attention.contract import Site
+from rearview.attention.rbca import biased_attention
+from rearview.attention.rbca.biases import BIASES, DROPPED, LOGIT_RANGE, butterworth, reach
 
 BATCH, GROUPS, HEADS, WIDTH, HEAD_WIDTH = 2, 3, 5, 13, 7
 EXACT = {"rtol": 1e-10, "atol": 1e-11}
@@ -240,7 +241,7 @@ def test_times_of_a_site_are_the_distance(settings: dict[str, Any]) -> None:
 @pytest.mark.parametrize("heads", [1, HEADS])
 def test_the_bias_gradient_by_blocks_is_that_of_the_plain_form(monkeypatch: Any, rows: int, heads: int) -> None:
     """Blocks that split rows, queries, both or nothing; head widths that differ between keys and values."""
-    monkeypatch.setattr(_fused_bias, "SHORT", 0)
+    monkeypatch.setattr(biased_attention, "SHORT", 0)
     torch.manual_seed(61)
     q, k = (torch.randn(4, HEADS, tokens, 7, dtype=torch.float64, requires_grad=True) for tokens in (11, 17))
     v = torch.randn(4, HEADS, 17, 3, dtype=torch.float64, requires_grad=True)
@@ -253,8 +254,8 @@ def test_the_bias_gradient_by_blocks_is_that_of_the_plain_form(monkeypatch: Any,
     theirs = torch.autograd.grad(plain, wanted, pull)
     blocks = (1, 17 * HEADS * 3, 2 * 11 * 17 * HEADS, 1 << 20)
     for block, ordered in itertools.product(blocks, (False, True)):
-        monkeypatch.setattr(_fused_bias, "BLOCK", block)
-        ours = _fused_bias.attend(q, k, v, bias, 0.3, ordered)
+        monkeypatch.setattr(biased_attention, "BLOCK", block)
+        ours = biased_attention.attend(q, k, v, bias, 0.3, ordered)
         assert type(ours.grad_fn).__name__ == "_AttendBackward"
         assert_close(ours, plain, **EXACT)
         assert_close(torch.autograd.grad(ours, wanted, pull), theirs, **EXACT)

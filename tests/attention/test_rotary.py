@@ -11,7 +11,7 @@ from torch.testing import assert_close
 
 from rearview import attention
 from rearview.attention import Site, caps
-from rearview.attention._rotary import Rotary, frequencies, turned
+from rearview.attention.shared.rotary import Rotary, frequencies, turned
 from rearview.attention.softmax import Layer
 from rearview.core.errors import SettingsError
 

@@ -131,21 +131,21 @@ def test_every_seed_and_every_head_drops_other_weights():
 
 
 def test_a_dropping_layer_takes_the_short_kernel_and_a_new_seed_every_time(monkeypatch):
-    from rearview.attention import _fused
+    from rearview.attention.shared import fused
 
-    monkeypatch.setattr(_fused.kernels, "available", lambda device: True)
+    monkeypatch.setattr(fused.kernels, "available", lambda device: True)
     monkeypatch.setattr(functional, "scaled_dot_product_attention", None)
     torch.manual_seed(23)
     parts = short_parts(42)
-    calls = [_fused.attend(*parts, None, 0.4, dropout=rate) for rate in (0.5, 0.5, 0.0, 0.0)]
+    calls = [fused.attend(*parts, None, 0.4, dropout=rate) for rate in (0.5, 0.5, 0.0, 0.0)]
     assert not torch.equal(calls[0], calls[1])
     assert torch.equal(calls[2], calls[3])
 
 
 def dropping(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-    from rearview.attention import _fused
+    from rearview.attention.shared import fused
 
-    return _fused.attend(q, k, v, None, 0.4, dropout=0.5)
+    return fused.attend(q, k, v, None, 0.4, dropout=0.5)
 
 
 def stepped_once(call: Any, parts: list[Tensor]) -> tuple[Tensor, Tensor]:
@@ -214,13 +214,13 @@ def test_a_compiled_dropping_kernel_is_the_eager_one(causal, unchecked):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 @pytest.mark.parametrize("tf32", [False, True])
 def test_the_largest_tiles_that_are_sent_there_fit(tokens, width, dtype, tf32):
-    from rearview.attention import _fused
     from rearview.attention.kernels.short import attend_short, spacious, weigh_short
+    from rearview.attention.shared import fused
 
     torch.backends.cuda.matmul.allow_tf32 = tf32
     torch.manual_seed(37)
     leaves = [torch.randn(2, HEADS, tokens, width, device="cuda", dtype=dtype).requires_grad_() for _ in range(3)]
-    if not _fused.short(leaves[0], leaves[2]):
+    if not fused.short(leaves[0], leaves[2]):
         assert (tokens, width, dtype) == (128, 128, torch.float32)
         return
     if spacious(leaves[0], leaves[2]):

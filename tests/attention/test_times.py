@@ -9,7 +9,7 @@ from torch.testing import assert_close
 
 from rearview import attention
 from rearview.attention import Site
-from rearview.attention._rotary import turned
+from rearview.attention.shared.rotary import turned
 from rearview.core.errors import SettingsError
 
 CHANNELS, TIMES, WIDTH, HEADS = 3, 5, 14, 2

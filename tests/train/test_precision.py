@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-from rearview.attention._precision import tf32_allowed
+from rearview.attention.shared.execution import tf32_allowed
 from rearview.train.loop import float32_products
 
 CUDA, MATMUL = torch.device("cuda"), torch.backends.cuda.matmul

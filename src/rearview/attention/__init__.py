@@ -28,7 +28,11 @@ def _refuse(name: str, module: ModuleType) -> None:
 
 
 _SHELF = Shelf(
-    "rearview.attention", "attention", needs=("Settings", "Layer"), aside=("contract", "kernels"), refuse=_refuse
+    "rearview.attention",
+    "attention",
+    needs=("Settings", "Layer"),
+    aside=("contract", "kernels", "shared"),
+    refuse=_refuse,
 )
 _CONTRACT = ("Attention", "Claims", "Projected", "Site")
 

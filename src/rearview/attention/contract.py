@@ -303,7 +303,7 @@ def _turn(site: Site) -> nn.Module | None:
         return None
     if not 0 < site.turned <= site.per_head:
         raise SettingsError(f"Site.turned is {site.turned}, but a head has {site.per_head} channels to turn.")
-    from rearview.attention._rotary import Leading
+    from rearview.attention.shared.rotary import Leading
 
     return Leading(site)
 

@@ -27,12 +27,11 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
-from rearview.attention import _prime_features as pairs
 from rearview.attention import prime
-from rearview.attention._graph import Edges, edge_list, softmax_by_query, spread
-from rearview.attention._prime_mixing import spans
-from rearview.attention._recompute import again
 from rearview.attention.contract import Carry, Claims, Given, Heads, Projected, Site, Tokens, additive
+from rearview.attention.prime import features as pairs
+from rearview.attention.shared.execution import block_spans, recompute
+from rearview.attention.shared.graph import Edges, edge_list, softmax_by_query, spread
 from rearview.embed.dropout import dropout
 
 Views = Callable[[int, int], Tensor]
@@ -117,7 +116,7 @@ class Layer(Projected):
         wide = torch.promote_types(v.dtype, torch.float32)
         out = torch.zeros_like(rows, dtype=wide)
         for a, b in self._spans(rows, edges):
-            part = again(self._messages, rows, x, weights[..., a:b], edges[:, a:b], views, a, b)
+            part = recompute(self._messages, rows, x, weights[..., a:b], edges[:, a:b], views, a, b)
             out = out.index_add(2, edges[0, a:b], part.to(wide))
         return out.to(v.dtype).view(v.shape), given.carry
 
@@ -143,7 +142,7 @@ class Layer(Projected):
         """The weights of all edges."""
         rows = [part.flatten(0, 1) for part in (q, k, given.x)]
         at = self._spans(rows[0], edges)
-        logits = torch.cat([again(self._scores, *rows, edges[:, a:b], views, a, b) for a, b in at], dim=-1)
+        logits = torch.cat([recompute(self._scores, *rows, edges[:, a:b], views, a, b) for a, b in at], dim=-1)
         for added in (given.bias, None if given.mask is None else additive(given.mask, q.dtype)):
             if added is not None:
                 whole = added.to(q.dtype).expand(*q.shape[:3], q.shape[3], q.shape[3])
@@ -184,7 +183,7 @@ class Layer(Projected):
         return self.edges[:, kept], lambda a, b: made[a:b]
 
     def _spans(self, rows: Tensor, edges: Edges) -> list[tuple[int, int]]:
-        return spans(edges.shape[1], rows.shape[0] * max(sum(self.widths[1:]), self.site.width), rows.device)
+        return block_spans(edges.shape[1], rows.shape[0] * max(sum(self.widths[1:]), self.site.width), rows.device)
 
 
 def _looking_back(edges: Edges, site: Site) -> Int[Tensor, "2 _"]:

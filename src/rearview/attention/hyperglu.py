@@ -31,8 +31,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
-from rearview.attention._rectify import rectified, shown
 from rearview.attention.contract import Carry, Claims, Given, Heads, Projected, Site, Tokens
+from rearview.attention.shared.rectifier import rectified, shown
 from rearview.core.errors import SettingsError
 from rearview.embed.dropout import dropout
 

@@ -15,10 +15,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from rearview.attention._caps_maps import Bare, need_one_time_axis
-from rearview.attention._rotary import Layout, Rotary
+from rearview.attention.caps.maps import Bare, need_one_time_axis
 from rearview.attention.contract import Carry, Claims, Given, Heads, Site
 from rearview.attention.linear import chunked
+from rearview.attention.shared.rotary import Layout, Rotary
 from rearview.core.errors import SettingsError
 
 ROTATIONS = ("fixed", "learned", "released")

@@ -6,7 +6,7 @@ Residual attention scores (RealFormer; PatchTST and Powerformer have them on): S
 We carry queries and keys instead of scores, S_l = [Q_1 .. Q_l] [K_1 .. K_l]^T / sqrt(d_h): the same numbers, but the
 score matrix is never held, so every layer runs fused. A bias given to a layer is its own, added once and not carried.
 
-With `rotary`, q_t and k_j are turned by angles that grow with time first (Attn+RoPE in CAPS's tables; `_rotary` has the
+With `rotary`, q_t and k_j are turned by angles that grow with time first (Attn+RoPE in CAPS's tables; `rotary` has the
 formula), so that scores depend on how far apart two tokens are. Carried queries and keys stay as they were turned.
 """
 
@@ -17,9 +17,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from rearview.attention._fused import attend, by_row
-from rearview.attention._rotary import Rotary
 from rearview.attention.contract import Carry, Claims, Given, Heads, Projected, Site, additive, causal_bias, gated
+from rearview.attention.shared.fused import attend, by_row
+from rearview.attention.shared.rotary import Rotary
 from rearview.core.errors import SettingsError
 from rearview.embed.dropout import dropout
 

@@ -13,8 +13,8 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from rearview import attention
-from rearview.attention._fused import attend
 from rearview.attention.contract import Attention, Mask, Site, Tokens, Weights
+from rearview.attention.shared.fused import attend
 from rearview.core.errors import SettingsError
 from rearview.embed import Dropout
 from rearview.models._joining import joined

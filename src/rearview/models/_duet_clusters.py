@@ -31,7 +31,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
-from rearview.attention._precision import full_precision
+from rearview.attention.shared.execution import full_precision
 from rearview.core.errors import SettingsError
 from rearview.models.contract import Past
 from rearview.models.dlinear import Average, ChannelLinear

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from rearview.attention._watched import watched
+from rearview.attention.shared.execution import has_hooks
 from rearview.embed import Dropout
 from rearview.models import kernels
 
@@ -76,14 +76,14 @@ def _held(norm: nn.LayerNorm, x: Tensor, branch: Tensor | None = None) -> bool:
 
 def _replaced(drop: Dropout, other: nn.Module | None) -> bool:
     """Whether a kernel may stand for these two: in training, and where nobody waits for their calls."""
-    return drop.training and drop.rate < 1 and not watched(drop) and (other is None or not watched(other))
+    return drop.training and drop.rate < 1 and not has_hooks(drop) and (other is None or not has_hooks(other))
 
 
 def _product(x: Tensor, layer: nn.Module | None) -> tuple[Tensor, Tensor | None]:
     """What a layer makes of x, and the bias that is still to be added: that of a plain linear map."""
     if layer is None:
         return x, None
-    if type(layer) is not nn.Linear or watched(layer):
+    if type(layer) is not nn.Linear or has_hooks(layer):
         return layer(x), None
     return functional.linear(x, layer.weight), layer.bias
 

@@ -26,7 +26,7 @@ from typing import Any
 from torch import nn
 
 from rearview.attention import Spec
-from rearview.attention._caps_maps import SPREAD, start
+from rearview.attention.caps.maps import SPREAD, start
 from rearview.attention.contract import Projected, Site, Tokens
 from rearview.core.errors import SettingsError
 from rearview.embed import Dual, Normalise

@@ -20,9 +20,9 @@ import torch
 from torch import Tensor
 
 from rearview.attention import Spec, split
-from rearview.attention._graph import edge_list, random_pairs
 from rearview.attention.contract import Tokens
 from rearview.attention.prime import Features
+from rearview.attention.shared.graph import edge_list, random_pairs
 from rearview.core.errors import SettingsError
 from rearview.embed.normalise import Kind
 from rearview.models._inverted import Inverted

@@ -14,8 +14,8 @@ import torch
 from torch import Tensor, nn
 
 from rearview import attention
-from rearview.attention._watched import watched
 from rearview.attention.contract import Attention, Carry, Mask, Site, Tokens, Weights
+from rearview.attention.shared.execution import has_hooks
 from rearview.core.errors import RearviewWarning, SettingsError
 from rearview.embed import Dropout
 from rearview.models._joining import joined, normalised, widened
@@ -162,7 +162,7 @@ class FeedForward(nn.Sequential):
 
     def onto(self, x: Tokens, seen: Tokens, norm: nn.Module | None = None, mask: Mask | None = None) -> Tokens:
         """norm(x + self(seen)), without the norm if there is none."""
-        if watched(self):
+        if has_hooks(self):
             summed = x + self(seen)
             return summed if norm is None else norm(summed, mask)
         *widening, dropped, narrow, last = self

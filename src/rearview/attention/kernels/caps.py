@@ -1,4 +1,4 @@
-"""Linear attention whose memory fades channel by channel: what `_caps_recurrence` computes, in parallel on a GPU.
+"""Linear attention whose memory fades channel by channel: `attention.caps.recurrence`, in parallel on a GPU.
 
     S_t = diag(exp(a_t)) S_(t-1) + k_t v_t^T,   o_t = S_t^T q_t,   a_t <= 0
 

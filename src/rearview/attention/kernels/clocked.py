@@ -16,8 +16,8 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.library import triton_op, wrap_triton
 
-from rearview.attention.kernels import Wrap, _clocked, plain
-from rearview.attention.kernels._tiles import like, packed
+from rearview.attention.kernels import Wrap, clocked_programs, plain
+from rearview.attention.kernels.tiles import like, packed
 
 LONGEST = 128
 WIDEST = 32
@@ -92,7 +92,7 @@ def _run_forward(
 ) -> Tensor:  # fmt: skip
     pointers, strides, counts = _common(q, k, v, p, g, clock, table)
     out, sizes = like(v), _Sizes.of(q, v)
-    wrap(_clocked.forward)[(q.shape[0], triton.cdiv(q.shape[1], sizes.heads))](
+    wrap(clocked_programs.forward)[(q.shape[0], triton.cdiv(q.shape[1], sizes.heads))](
         *pointers, out, *strides, *out.stride()[:3], *counts, **_paths(p, g, table, clocked), **sizes.options()
     )
     return out
@@ -108,7 +108,7 @@ def _run_backward(
     made = [torch.empty_like(part) if part is not None else notes.new_empty(0, 0, 0, 0) for part in (q, k, v, p, g)]
     dclock, sizes = torch.empty_like(clock), _Sizes.of(q, v)
     steps = [stride for part in made for stride in part.stride()[:3]]
-    wrap(_clocked.backward)[(rows, triton.cdiv(heads, sizes.heads))](
+    wrap(clocked_programs.backward)[(rows, triton.cdiv(heads, sizes.heads))](
         *pointers, pull, notes, *made, dclock, *strides, *pull.stride()[:3], *steps, *dclock.stride(), *counts,
         **_paths(p, g, table, clocked), **sizes.options(),
     )  # fmt: skip

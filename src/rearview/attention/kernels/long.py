@@ -17,8 +17,8 @@ from torch.autograd.function import once_differentiable
 from torch.library import triton_op, wrap_triton
 from torch.nn import functional
 
-from rearview.attention.kernels import _blocks
-from rearview.attention.kernels._tiles import block, like, packed, precision, roomy
+from rearview.attention.kernels import long_programs
+from rearview.attention.kernels.tiles import block, like, packed, precision, roomy
 
 WIDEST = 128
 LOG2E = 1.4426950408889634
@@ -75,7 +75,7 @@ class _Eager(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, *inputs: Any) -> Tensor:
-        made = _run_forward(_blocks.forward, *inputs)
+        made = _run_forward(long_programs.forward, *inputs)
         _remember(ctx, inputs, made)
         return made[0]
 
@@ -159,7 +159,7 @@ def _run_backward(
     return dq, dk, dv, _by_age(sums.sum(0), tokens)
 
 
-_KERNELS = _blocks.pull_queries, _blocks.pull_keys, _blocks.pull_ages
+_KERNELS = long_programs.pull_queries, long_programs.pull_keys, long_programs.pull_ages
 
 
 def _by_age(sums: Tensor, tokens: int) -> Tensor:
@@ -192,7 +192,7 @@ def long_attention(
     back: int, scale: float, causal: bool, kind: str,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     """`attend_long` as an operator that torch.compile can see into, with the logarithms of the rows' sums."""
-    return _run_forward(wrap_triton(_blocks.forward), q, k, v, fading, real, back, scale, causal, kind)
+    return _run_forward(wrap_triton(long_programs.forward), q, k, v, fading, real, back, scale, causal, kind)
 
 
 @triton_op("rearview::long_attention_backward", mutates_args={})

@@ -17,8 +17,8 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.library import triton_op, wrap_triton
 
-from rearview.attention.kernels import Wrap, _memory, plain, short
-from rearview.attention.kernels._tiles import packed, precision, roomy
+from rearview.attention.kernels import Wrap, memory_programs, plain, short
+from rearview.attention.kernels.tiles import packed, precision, roomy
 
 ROWS = 64
 """Tokens of a tile, fewer where a head is wider than COLUMNS."""
@@ -72,7 +72,7 @@ def remembered(wrap: Wrap, k: Tensor, v: Tensor) -> Tensor:
     """M and z of keys and values [batch, group, head, token, width], as [batch, head, value_width + 1, key_width]."""
     grid, sizes = _summing(k, v)
     sums = _parts(grid, k, v)
-    wrap(_memory.remember)[grid](k, v, sums, *_strides(k, v), len(k), *_counts(k, v), **sizes)
+    wrap(memory_programs.remember)[grid](k, v, sums, *_strides(k, v), len(k), *_counts(k, v), **sizes)
     return _total(sums)
 
 
@@ -137,7 +137,7 @@ def _run_forward(
     memory, out = remembered(wrap, k, v), torch.empty_like(local)
     grid, sizes = _rowwise(q, v, local, out)
     strides = *_strides(q, local, out), *share.stride()
-    wrap(_memory.join)[grid](
+    wrap(memory_programs.join)[grid](
         q, local, memory, share, out, *strides, *_counts(q, v), ALIKE=len(share) == 1, **sizes
     )  # fmt: skip
     return out, local, memory
@@ -158,12 +158,12 @@ def _run_backward(
     shape = (grid[1], batch, heads, v.shape[4]) if alike else (batch, groups, tokens, heads)
     dshare = torch.empty(shape, dtype=torch.float32, device=q.device)
     strides = *_strides(q, g, local), *share.stride()
-    wrap(_memory.pull_memory)[grid](
+    wrap(memory_programs.pull_memory)[grid](
         q, g, local, memory, share, sums, dshare, *strides, batch, *_counts(q, v), ALIKE=alike, **sizes
     )  # fmt: skip
     grid, sizes = _rowwise(q, v, k, g, dq, dk, dv)
     strides = *_strides(q, k, v, g, dq, dk, dv), *share.stride()
-    wrap(_memory.pull)[grid](
+    wrap(memory_programs.pull)[grid](
         q, k, v, g, memory, _total(sums), share, dq, dk, dv, *strides, *_counts(q, v), ALIKE=alike, **sizes
     )  # fmt: skip
     return dq, dk, dv, dshare.sum((0, 1, 3))[None] if alike else dshare.sum((0, 2))

@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.library import triton_op, wrap_triton
 
-from rearview.attention.kernels._tiles import block, packed, precision, roomy
+from rearview.attention.kernels.tiles import block, packed, precision, roomy
 
 LONGEST = 128
 """Beyond so many tokens M and the sum of its gradient no longer fit beside the tiles; on smaller chips, beyond half."""

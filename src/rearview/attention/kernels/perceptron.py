@@ -17,10 +17,10 @@ from torch import Tensor
 from torch.library import triton_op, wrap_triton
 
 from rearview.attention.kernels import Wrap, plain
-from rearview.attention.kernels._memory import EPS, features
-from rearview.attention.kernels._tiles import block, precision, roomy, single, tile
 from rearview.attention.kernels.memory import remembered
+from rearview.attention.kernels.memory_programs import EPS, features
 from rearview.attention.kernels.short import normal
+from rearview.attention.kernels.tiles import block, precision, roomy, single, tile
 
 ROWS = 64
 """Tokens of a tile; double where a channel has more."""

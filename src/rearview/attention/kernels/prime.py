@@ -23,7 +23,7 @@ from torch.autograd.function import once_differentiable
 from torch.library import triton_op, wrap_triton
 
 from rearview.attention.kernels import Wrap, plain
-from rearview.attention.kernels._tiles import single
+from rearview.attention.kernels.tiles import single
 
 WIDEST = 128
 """The widest heads that a program can hold."""

@@ -22,8 +22,8 @@ from torch.autograd.function import once_differentiable
 from torch.library import triton_op, wrap_triton
 
 from rearview.attention.kernels import Wrap, plain
-from rearview.attention.kernels._blocks import gated, gated_pull
-from rearview.attention.kernels._tiles import block, like, packed, precision, put, roomy, single, tile
+from rearview.attention.kernels.long_programs import gated, gated_pull
+from rearview.attention.kernels.tiles import block, like, packed, precision, put, roomy, single, tile
 
 LONGEST = 128
 """The longest axis; on smaller chips, half of it."""

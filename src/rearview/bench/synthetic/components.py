@@ -25,8 +25,8 @@ from torch import Tensor, nn
 
 from rearview import models
 from rearview.attention import Spec
-from rearview.attention._caps_paths import PATHS, PathName
 from rearview.attention.caps import Layer as PathAttention
+from rearview.attention.caps.paths import PATHS, PathName
 from rearview.bench.synthetic.row import ComponentsRow
 from rearview.bench.synthetic.study import Asked, Outcome, Size, Study, facts, first_weights, seeded
 from rearview.bench.synthetic.training import teach

@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from rearview.attention._prime_features import standardised
+from rearview.attention.prime.features import standardised
 
 _CELLS_AT_ONCE = 2**24
 """Correlations held at a time: all pairs at all lags would not fit for hundreds of channels."""

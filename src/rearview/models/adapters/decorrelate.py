@@ -14,8 +14,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from rearview.attention._precision import full_precision
 from rearview.attention.contract import Weights
+from rearview.attention.shared.execution import full_precision
 from rearview.models.adapters.contract import Around, refuse_classes, refuse_mixing, refuse_one_channel
 from rearview.models.contract import Axes, Marks, Model, Past, Real, Steps, Token
 

@@ -23,7 +23,7 @@ def run(x: Tensor, *others: Tensor) -> bool:
     """
     if torch.compiler.is_compiling() or not available(x.device) or torch._C._are_functorch_transforms_active():
         return False
-    from rearview.attention.kernels._tiles import KNOWN
+    from rearview.attention.kernels.tiles import KNOWN
 
     known = all(part.dtype in KNOWN and 0 < part.numel() < REACH for part in (x, *others))
     return known and all(other.device == x.device for other in others) and pay(x)

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from rearview.attention._caps_recurrence import mixed, whole
+from rearview.attention.caps.recurrence import mixed, whole
 from rearview.attention.linear import chunked
 
 PathName = Literal["riemann", "prefix", "clock"]

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from rearview.attention._fused import drop_seed, long_fits, own_kernels_run, short
 from rearview.attention.contract import Heads, Mask
+from rearview.attention.shared.fused import drop_seed, long_fits, own_kernels_run, short
 
 ScoreNorm = Literal["none", "l2", "mean"]
 
@@ -58,8 +58,8 @@ def by_kernel(
     """
     if not own_kernels_run(q, k, v):
         return None
-    from rearview.attention.kernels._tiles import packed
     from rearview.attention.kernels.short import spacious, weigh_short
+    from rearview.attention.kernels.tiles import packed
 
     heads = v.shape
     rows, real = (q.flatten(1, 2), k.flatten(1, 2), v.flatten(0, 1)), None if mask is None else mask.flatten(0, 1)

@@ -9,7 +9,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional
 
-from rearview.attention._mica_gates import ABSENT, LogWeights
+from rearview.attention.mica.gates import ABSENT, LogWeights
 
 EPS = 1e-6
 LEAST = 1e-12  # the least sum of weights that eps is scaled by: 0 / 0 stays 0 where all weights that are left underflow

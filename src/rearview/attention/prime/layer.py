@@ -1,24 +1,4 @@
-"""Prime attention: every pair of tokens has its own view of key and value (dynamic relational priming).
-
-    k~_j = k_j * F_ij,   v~_j = v_j * F_ij                                                        (eq. 11, 12)
-    x'_i = sum_j softmax_j( q_i . k~_j / sqrt(d_h) ) v~_j                                         (eq. 10)
-    F_ij = 1 + MLP( W f_ij + e_ij )                                      f: features (eq. 13), e: a free term per pair
-
-q, k, v [token, d_h] of one head; F [query, key, d_h], the same for keys and values; F = 1 is softmax attention.
-
-Where we differ from the paper, or fill in what it leaves open (the sum of eq. 10 runs over j, not i as printed):
-- F starts at 1 exactly (the MLP's last map starts at 0), since the paper asks for a start near the identity.
-- Features are averaged over training windows and fixed (`prepare`), the reading that fits the paper's memory counts;
-  `per_window=True` recomputes them for every window, the reading that fits its notation.
-- e_ij, free and 0 at the start, gives the "independent parameters" of Theorem 5.1; `free=False` leaves it out.
-- The self pair is primed too (eq. 14 leaves it out, eq. 10 does not). Pairs with a calendar token have F = 1.
-- `sparsity` is the share of pairs without a primer, as figure 2 draws it (its caption says the opposite).
-- On a graph the softmax runs over neighbours (eq. 33) with the scores of eq. 10, so that the complete graph is the
-  dense form; loops are always included. GAT's own scores are another host's matter.
-
-Features need tokens that are channels. Where tokens are something else (patches, time steps), a pair has only its free
-term, drawn at random for `features="random"`.
-"""
+"""Prime attention as a layer: settings, the reference form in the paper's symbols, and the form that runs."""
 
 import math
 from collections.abc import Mapping
@@ -30,11 +10,11 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
-from rearview.attention import _prime_features as pairs
-from rearview.attention import _prime_mixing as mixing
-from rearview.attention._graph import edge_list, spread
-from rearview.attention._lent_bias import lent_bias
 from rearview.attention.contract import Carry, Claims, Given, Heads, Projected, Site, additive, causal_bias, gated
+from rearview.attention.prime import features as pairs
+from rearview.attention.prime import mixing
+from rearview.attention.rbca import lend_decay
+from rearview.attention.shared.graph import edge_list, spread
 from rearview.core.errors import SettingsError
 
 Features = Literal["full", "lead_lag", "instantaneous", "random"]
@@ -167,7 +147,7 @@ class Layer(Projected):
         shape = (primed, primed) if self.edges is None else (self.edges.shape[1],)
         self.count = primed
         self.primer = Primer(shape, site.heads, max(site.per_head, site.per_value), feature_width, settings)
-        self.decay = lent_bias("prime", site, settings.bias)
+        self.decay = lend_decay("prime", site, settings.bias)
         self.claims = Claims(
             causal=site.causal or self.decay is not None,
             needs_time_order=self.decay is not None,

@@ -8,11 +8,11 @@ residual scores beside a beta, a bias that learns and a gate that somebody hooke
 import torch
 from torch import Tensor, nn
 
-from rearview.attention._fused import REACH, drop_seed, learned, own_kernels_run, short
-from rearview.attention._mica_gates import Beta, Perceptron
-from rearview.attention._mica_memory import Queries, Values
-from rearview.attention._watched import watched
 from rearview.attention.contract import Carry, Given, Projected
+from rearview.attention.mica.gates import Beta, Perceptron
+from rearview.attention.mica.memory import Queries, Values
+from rearview.attention.shared.execution import has_hooks
+from rearview.attention.shared.fused import REACH, drop_seed, learned, own_kernels_run, short
 from rearview.attention.softmax import Layer as Softmax
 from rearview.attention.softmax import joined
 
@@ -24,7 +24,7 @@ def together(
     plain = type(local) is Softmax and local.rotary is None and given.mask is None
     if not plain or not own_kernels_run(q, k, v) or not short(q, v) or not all(_reached(part) for part in (q, k, v)):
         return None
-    if any(watched(part) for part in gate.modules()):
+    if any(has_hooks(part) for part in gate.modules()):
         return None
     bias = given.bias
     if bias is not None:

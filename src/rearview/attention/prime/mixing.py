@@ -12,29 +12,16 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from rearview.attention._graph import softmax_by_query
-from rearview.attention._recompute import again
 from rearview.attention.kernels import available
+from rearview.attention.shared import execution
+from rearview.attention.shared.execution import block_spans, recompute
+from rearview.attention.shared.graph import softmax_by_query
 from rearview.embed import dropout
 
 Rows = Callable[[int, int], Tensor]
 """F of edges a to b: [edge, head, width]."""
 FreeRows = Callable[[int, int, Tensor | None], Tensor]
 """F of queries a to b [query, key, head, width], or with a leading batch axis, given their free terms."""
-
-
-def budget(device: torch.device) -> int:
-    """Numbers of k_j * F_ij held at a time: what fits a CPU's cache, or keeps a GPU busy."""
-    return 1 << 19 if device.type == "cpu" else 1 << 25
-
-
-def spans(count: int, each: int, device: torch.device) -> list[tuple[int, int]]:
-    """From where to where to work at a time, on queries or edges of so many numbers each."""
-    if torch.compiler.is_compiling():
-        # A compiler would unroll the blocks, and an exported layer is to take a batch of any size.
-        return [(0, count)]
-    block = max(1, budget(device) // max(1, each))
-    return [(a, min(a + block, count)) for a in range(0, count, block)]
 
 
 PRIMERS_HELD = 1 << 24
@@ -64,7 +51,7 @@ def dense(
     frees = None if free is None else (*free.split(block), *[free[:0]] * (queries // block + 1))
     seeds = _seeds(queries // block + 1, q.device) if rate > 0 and kernel_fits(q, k, v) else None
     draws = rate > 0 and seeds is None
-    call: Callable[..., Tensor] = partial(again, _primed_rows, random=draws) if twice else _primed_rows
+    call: Callable[..., Tensor] = partial(recompute, _primed_rows, random=draws) if twice else _primed_rows
     parts = []
     for n, rows in enumerate(q.split(block, dim=2)):
         at = n * block, n * block + rows.shape[2]
@@ -116,7 +103,7 @@ def _block(q: Tensor, k: Tensor, v: Tensor, windows: int) -> tuple[int, bool]:
     if torch.compiler.is_compiling():
         # A compiler finds its own way through memory, in a graph that must not depend on the size of a batch.
         return queries, False
-    block = max(1, budget(q.device) // max(1, batch * per_query))
+    block = max(1, execution.budget(q.device) // max(1, batch * per_query))
     return block, queries > 8 * block
 
 
@@ -127,7 +114,7 @@ def _seeds(count: int, device: torch.device) -> Tensor:
 def scores(q: Tensor, k: Tensor, primers: FreeRows, scale: float) -> Float[Tensor, "batch head query key"]:
     """The primed scores of all pairs, block by block."""
     each = q.shape[0] * q.shape[1] * k.shape[2] * q.shape[3]
-    at = spans(q.shape[2], each, q.device)
+    at = block_spans(q.shape[2], each, q.device)
     return torch.cat([_scores(q[:, :, a:b], k, primers(a, b, None), scale) for a, b in at], dim=2)
 
 
@@ -172,7 +159,7 @@ def on_edges(
     wide = torch.promote_types(v.dtype, torch.float32)
     out = torch.zeros(*q.shape[:3], v.shape[-1], dtype=wide, device=v.device)
     for a, b in _spans(q, v, edges):
-        part = again(_edge_values, v, weights[..., a:b], edges[1, a:b], primers, a, b)
+        part = recompute(_edge_values, v, weights[..., a:b], edges[1, a:b], primers, a, b)
         out = out.index_add(2, edges[0, a:b], part.to(wide))
     return out.to(v.dtype)
 
@@ -182,7 +169,7 @@ def edge_weights(
 ) -> Float[Tensor, "batch head edge"]:
     """softmax over the edges of each query."""
     at = _spans(q, k, edges)
-    logits = torch.cat([again(_edge_scores, q, k, edges[:, a:b], primers, a, b, scale) for a, b in at], dim=-1)
+    logits = torch.cat([recompute(_edge_scores, q, k, edges[:, a:b], primers, a, b, scale) for a, b in at], dim=-1)
     if bias is not None:
         logits = logits + bias[..., edges[0], edges[1]]
     return softmax_by_query(logits, edges[0], q.shape[2])
@@ -190,7 +177,7 @@ def edge_weights(
 
 def _spans(q: Tensor, other: Tensor, edges: Tensor) -> list[tuple[int, int]]:
     each = q.shape[0] * q.shape[1] * max(q.shape[-1], other.shape[-1])
-    return spans(edges.shape[1], each, q.device)
+    return block_spans(edges.shape[1], each, q.device)
 
 
 def _edge_scores(q: Tensor, k: Tensor, edges: Tensor, primers: Rows, a: int, b: int, scale: float) -> Tensor:

@@ -5,7 +5,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from rearview.attention._precision import tf32_allowed
+from rearview.attention.shared.execution import tf32_allowed
 
 KNOWN = (torch.float32, torch.bfloat16, torch.float16)
 """The types that the kernels take."""

@@ -6,7 +6,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from rearview.attention import kernels
-from rearview.attention._precision import tf32_allowed
+from rearview.attention.shared.execution import tf32_allowed
 from rearview.embed.dropout import dropout as drop
 
 REACH = 1 << 31
@@ -74,7 +74,7 @@ def own_kernels_run(q: Tensor, k: Tensor, v: Tensor) -> bool:
     """Whether kernels of our own can take these: on a GPU, of a type and size they know, as many keys as queries."""
     if not kernels.available(q.device):
         return False
-    from rearview.attention.kernels._tiles import KNOWN
+    from rearview.attention.kernels.tiles import KNOWN
 
     if q.dtype not in KNOWN or not q.dtype == k.dtype == v.dtype:
         return False
@@ -104,8 +104,8 @@ def learned(bias: Tensor | None) -> bool:
 
 def short(q: Tensor, v: Tensor) -> bool:
     """Whether axis and heads are small enough for the kernel that holds all scores of a head."""
-    from rearview.attention.kernels._tiles import roomy
     from rearview.attention.kernels.short import CRAMPED, LONGEST, WIDEST
+    from rearview.attention.kernels.tiles import roomy
 
     tokens, width = q.shape[-2], max(q.shape[-1], v.shape[-1])
     share = 1 if roomy(q.device) else 2

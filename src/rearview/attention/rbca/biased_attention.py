@@ -24,7 +24,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
-from rearview.attention import _fused
+from rearview.attention.shared import fused
 
 BLOCK = 1 << 18
 """Scores held at a time in the backward pass: 1 MiB of float32, which a cache keeps."""
@@ -64,7 +64,7 @@ def attend(q: Flat, k: Flat, v: Flat, bias: Tensor, scale: float, ordered: bool 
     bias = bias.to(q.dtype)
     if bias.requires_grad and torch.is_grad_enabled() and bias.device.type == "cpu" and k.shape[2] >= SHORT:
         return _Attend.apply(q, k, v, bias, scale, ordered)  # type: ignore[no-untyped-call]
-    return _fused.attend(q, k, v, bias, scale)
+    return fused.attend(q, k, v, bias, scale)
 
 
 def by_age(
@@ -78,7 +78,7 @@ def by_age(
 ) -> Flat:
     """Attention with profile[age] added to the scores, to keys of ages 0 to `back` or all; `real` as in `banded`."""
     tokens = v.shape[2]
-    if _fused.long_fits(q, k, v) and (_fused.learned(profile) or not _fused.short(q, v)):
+    if fused.long_fits(q, k, v) and (fused.learned(profile) or not fused.short(q, v)):
         from rearview.attention.kernels.long import attend_long
 
         fading = profile.expand(q.shape[1], -1)
@@ -141,7 +141,7 @@ class _Attend(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor, bias: Tensor, scale: float, ordered: bool) -> Tensor:
-        out = _fused.attend(q, k, v, bias, scale)
+        out = fused.attend(q, k, v, bias, scale)
         ctx.save_for_backward(q, k, v, bias, out)
         ctx.scale, ctx.ordered = scale, ordered
         return out

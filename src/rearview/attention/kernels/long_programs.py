@@ -8,7 +8,7 @@ Hidden pairs are -inf: too young or too old, beyond the end, or padding.
 import triton
 import triton.language as tl
 
-from rearview.attention.kernels._tiles import put, single, tile
+from rearview.attention.kernels.tiles import put, single, tile
 
 
 @triton.jit

@@ -1,0 +1,1 @@
+"""Parts that several mechanisms use: fused attention, rectified weights, rotary positions, graphs, execution."""
