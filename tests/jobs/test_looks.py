@@ -13,7 +13,7 @@ from samples import SMALL, forecaster, long, wide
 from rearview.commands.forecast import attention_maps as looking
 from rearview.commands.forecast.attention_maps import MAPS, SIDE, VIEWS, looks, weight_count
 from rearview.estimators.forecast.attention_maps import Maps
-from rearview.report.common.attention_maps import Look
+from rearview.report.forecast.views import Look
 
 
 def looked(model: str, frame: Any = None, **asked: Any) -> tuple[Maps, tuple[Look, ...]]:

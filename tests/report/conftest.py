@@ -9,7 +9,17 @@ import pytest
 from numpy.typing import NDArray
 
 from rearview.data.panel import Finding
-from rearview.report import Curve, DataFacts, Forecast, Prediction, Score, SeriesView, StepErrors, Summary, Window
+from rearview.report import (
+    Curve,
+    DataFacts,
+    Forecast,
+    ForecastSummary,
+    Prediction,
+    Score,
+    SeriesView,
+    StepErrors,
+    Window,
+)
 
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -44,7 +54,7 @@ def _predictions(
 
 
 @pytest.fixture(scope="session")
-def seven() -> Summary:
+def seven() -> ForecastSummary:
     """Seven hourly columns, three models, five backtest windows, all sections filled."""
     draw = np.random.default_rng(7)
     past, ahead, count = 400, 48, 5
@@ -70,7 +80,7 @@ def seven() -> Summary:
         forecast = Forecast(hours[past:], _predictions(truth[past:], draw, (80.0, 95.0)))
         views.append(SeriesView(name, hours[:past], values, forecast, tuple(windows)))
     steps = np.arange(1, ahead + 1)
-    return Summary(
+    return ForecastSummary(
         title="Forecast of load data.csv, 48 steps of 1 hour",
         verdict="patchtst beats the seasonal naive forecast: its error is 31 % lower, and lower in every column.",
         command=COMMAND,
@@ -126,7 +136,7 @@ def seven() -> Summary:
 
 
 @pytest.fixture(scope="session")
-def odd() -> Summary:
+def odd() -> ForecastSummary:
     """300 series of unequal length in integer time: odd names, gaps, one window or none, no intervals, flat lines."""
     draw = np.random.default_rng(11)
     ahead = 7
@@ -147,7 +157,7 @@ def odd() -> Summary:
         forecast = Forecast(np.arange(1000 + past, 1000 + past + ahead), {"<b>net</b>": Prediction(mean, unbounded)})
         views.append(SeriesView(name, stamps, values, forecast, windows))
     nan = float("nan")
-    return Summary(
+    return ForecastSummary(
         title="Forecast of <odd> & 'strange'.csv",
         verdict="No verdict: <script>alert(1)</script> the baselines could not be scored.",
         command="rearview forecast \"<odd> & 'strange'.csv\" --horizon 7 </script>",

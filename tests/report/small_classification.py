@@ -3,7 +3,7 @@
 import numpy as np
 
 from rearview.report import Curve
-from rearview.report.classify import classification_page as page
+from rearview.report.classify import page
 from rearview.tasks.confusion import Confusion
 
 LABELS = np.array(["up", "down", "<b>odd</b>"])

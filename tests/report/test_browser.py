@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from rearview.report import Summary, write
+from rearview.report import ForecastSummary, write
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 DRIVER = shutil.which("chromedriver")
@@ -31,7 +31,7 @@ FLAGS = (
 
 
 @pytest.fixture(scope="module")
-def pages(seven: Summary, odd: Summary, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+def pages(seven: ForecastSummary, odd: ForecastSummary, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("pages")
     return {name: write(folder / f"{name}.html", summary) for name, summary in (("seven", seven), ("odd", odd))}
 
@@ -124,10 +124,9 @@ def test_a_table_that_goes_on_to_the_right_has_a_shadow_there(driver: Any, tmp_p
     import small_results
 
     from rearview.commands.report import read, summarise
-    from rearview.report.results import results_page
 
     told = summarise(read([str(path) for path in small_results.write(tmp_path)]), "rearview report study.csv")
-    path = results_page.write(tmp_path / "results.html", told)
+    path = write(tmp_path / "results.html", told)
     narrow = Opened(driver, path, 420)
     assert (
         narrow.run("const box = document.querySelector('#short .scroll'); return box.scrollWidth - box.clientWidth") > 8
@@ -140,7 +139,7 @@ def test_a_table_that_goes_on_to_the_right_has_a_shadow_there(driver: Any, tmp_p
 
 
 @pytest.mark.parametrize("width", [1400, 400])
-def test_another_column_is_drawn_when_picked(driver: Any, pages: dict[str, Path], seven: Summary, width: int):
+def test_another_column_is_drawn_when_picked(driver: Any, pages: dict[str, Path], seven: ForecastSummary, width: int):
     page = Opened(driver, pages["seven"], width)
     for plot in ("forecast-plot", "backtest-plot"):
         assert page.traces(plot) > 2
@@ -157,7 +156,7 @@ def test_another_column_is_drawn_when_picked(driver: Any, pages: dict[str, Path]
     page.check()
 
 
-def test_model_window_measure_and_history_redraw(driver: Any, pages: dict[str, Path], seven: Summary):
+def test_model_window_measure_and_history_redraw(driver: Any, pages: dict[str, Path], seven: ForecastSummary):
     page = Opened(driver, pages["seven"], 1400)
     everything = page.traces("backtest-plot")
     page.select("window", "1")
@@ -179,7 +178,7 @@ def test_model_window_measure_and_history_redraw(driver: Any, pages: dict[str, P
     page.check()
 
 
-def test_the_values_stand_in_a_table_and_in_a_csv(driver: Any, pages: dict[str, Path], seven: Summary):
+def test_the_values_stand_in_a_table_and_in_a_csv(driver: Any, pages: dict[str, Path], seven: ForecastSummary):
     page = Opened(driver, pages["seven"], 1400)
     page.run("document.querySelector('#forecast-values summary').click()")
     page.run(
@@ -198,7 +197,7 @@ def test_the_values_stand_in_a_table_and_in_a_csv(driver: Any, pages: dict[str, 
 
 
 @pytest.mark.parametrize("width", [1400, 400])
-def test_odd_names_and_values_are_drawn(driver: Any, pages: dict[str, Path], odd: Summary, width: int):
+def test_odd_names_and_values_are_drawn(driver: Any, pages: dict[str, Path], odd: ForecastSummary, width: int):
     page = Opened(driver, pages["odd"], width)
     for text, place in (("onerror", 1), ("zurich", 2), ("quoted", 3), ("very long", 4), ("shop 299", 299)):
         page.pick(text)
@@ -208,7 +207,7 @@ def test_odd_names_and_values_are_drawn(driver: Any, pages: dict[str, Path], odd
     page.check()
 
 
-def test_the_picker_is_worked_by_keys_and_buttons(driver: Any, pages: dict[str, Path], odd: Summary):
+def test_the_picker_is_worked_by_keys_and_buttons(driver: Any, pages: dict[str, Path], odd: ForecastSummary):
     from selenium.webdriver.common.keys import Keys
 
     page = Opened(driver, pages["odd"], 1400)
@@ -229,7 +228,7 @@ def test_the_picker_is_worked_by_keys_and_buttons(driver: Any, pages: dict[str, 
     page.check()
 
 
-def test_the_command_is_copied_or_selected(driver: Any, pages: dict[str, Path], odd: Summary):
+def test_the_command_is_copied_or_selected(driver: Any, pages: dict[str, Path], odd: ForecastSummary):
     page = Opened(driver, pages["odd"], 1400)
     page.field("copy").click()
     said = "return document.getElementById('copied').textContent"
@@ -258,10 +257,8 @@ def test_dark_pages_draw_with_dark_colours(driver: Any, pages: dict[str, Path]):
 def test_cases_of_another_class_are_drawn_when_picked(driver: Any, tmp_path: Path, width: int):
     from small_classification import summary
 
-    from rearview.report.classify import classification_page
-
     told = summary()
-    page = Opened(driver, classification_page.write(tmp_path / "classes.html", told), width)
+    page = Opened(driver, write(tmp_path / "classes.html", told), width)
     assert page.drawn("examples-plot", "channel 2") == pytest.approx(told.examples[0].values[1], rel=1e-5)
     page.select("label", "down")
     first = next(example for example in told.examples if example.label == "down")
@@ -278,10 +275,9 @@ def test_results_of_another_data_set_are_drawn_when_picked(driver: Any, tmp_path
     import small_results
 
     from rearview.commands.report import read, summarise
-    from rearview.report.results import results_page
 
     told = summarise(read([str(path) for path in small_results.write(tmp_path)]), "rearview report study.csv")
-    page = Opened(driver, results_page.write(tmp_path / "results.html", told), width)
+    page = Opened(driver, write(tmp_path / "results.html", told), width)
     seen = "return [...document.querySelectorAll('.board')].filter((board) => !board.hidden).length"
     assert page.run(seen) == 4
     assert page.traces("cost-plot") == 1 + 6  # the front of those that none beats, then the candidates
@@ -320,7 +316,6 @@ def test_a_long_leaderboard_is_opened_whole_and_outliers_stay_in_the_figure(driv
 
     from rearview.bench.rows import result_file as store
     from rearview.commands.report import read, summarise
-    from rearview.report.results import results_page
 
     path = tmp_path / "many.csv"
     for place in range(40):
@@ -329,7 +324,7 @@ def test_a_long_leaderboard_is_opened_whole_and_outliers_stay_in_the_figure(driv
         settings = f'{{"width":{8 + place}}}'
         mse = 9.0 if place == 39 else 0.4 + place / 1000
         store.append(path, small_results.row(model=model, attention=attention, settings=settings, mse=mse))
-    page = Opened(driver, results_page.write(tmp_path / "many.html", summarise(read([str(path)]), "")), width)
+    page = Opened(driver, write(tmp_path / "many.html", summarise(read([str(path)]), "")), width)
     rows = "return [...document.querySelectorAll('tr[data-tag]')].filter((row) => !row.hidden).length"
     assert page.run(rows) == 20
     page.run("document.querySelector('.more').click()")
@@ -347,12 +342,11 @@ def test_a_protocol_shows_the_measure_that_decides_under_it_until_one_is_picked(
 
     from rearview.bench.rows import result_file as store
     from rearview.commands.report import read, summarise
-    from rearview.report.results import results_page
 
     for one in small_results.detected():
         store.append(tmp_path / "detected.csv", one)
     told = summarise(read([str(tmp_path / "detected.csv")]), "")
-    page = Opened(driver, results_page.write(tmp_path / "detected.html", told), 1280)
+    page = Opened(driver, write(tmp_path / "detected.html", told), 1280)
     shown = "return [document.getElementById('metric').value, "
     shown += "document.querySelector('.board:not([hidden]) tbody tr').cells[0].textContent]"
     assert page.run(shown) == ["auc_pr", "itransformer + toa"]

@@ -9,7 +9,9 @@ import pytest
 from small_classification import LABELS, summary
 
 from rearview.core.errors import InputError
-from rearview.report.classify import classification_page as page
+from rearview.report import write
+from rearview.report.classify import page
+from rearview.report.common.page import render
 from rearview.tasks.confusion import Confusion
 
 
@@ -18,24 +20,24 @@ def payload(text):
 
 
 def test_the_tables_hold_the_scores():
-    text = page.render(summary())
+    text = render(summary())
     cells = [int(cell or 0) for cell in re.findall(r"--share:[\d.]+\">(\d*)</td>", text)]
     assert cells == [5, 1, 0, 0, 3, 0, 1, 0, 0]
     assert "80.0 %" in text
-    assert 'title="share of the cases of this class that were taken for it"' in text
+    assert 'title="share of the cases of this class that were predicted as it"' in text
     assert "down <small>1 time</small>" in text
     assert "best at epoch 2" in text
 
 
 def test_names_are_text():
-    text = page.render(summary())
+    text = render(summary())
     assert "<b>odd</b>" not in text
     assert "&lt;b&gt;odd&lt;/b&gt;" in text
     assert payload(text)["examples"][-1]["label"] == "<b>odd</b>"
 
 
 def test_long_and_many_channelled_cases_are_thinned_and_it_is_told():
-    text = page.render(summary(steps=2500, channels=14))
+    text = render(summary(steps=2500, channels=14))
     example = payload(text)["examples"][0]
     assert len(example["channels"]) == page.MOST_CHANNELS
     assert len(example["channels"][0]) <= page.MOST_STEPS
@@ -46,14 +48,14 @@ def test_long_and_many_channelled_cases_are_thinned_and_it_is_told():
 
 def test_a_page_has_a_budget():
     data, notes = page.encode(summary(), budget=130)
-    assert len(json.loads(data)["examples"]) == 2
+    assert len(data["examples"]) == 2
     assert "draws 2 of 10 chosen cases" in notes[0]
 
 
 def test_missing_values_leave_gaps():
     gaps = page.Example("line 1", "up", "up", 1.0, np.array([[1.0, np.nan, 3.0]]))
     data, _ = page.encode(summary(examples=[gaps]))
-    assert json.loads(data)["examples"][0]["channels"] == [[1, None, 3]]
+    assert data["examples"][0]["channels"] == [[1, None, 3]]
 
 
 def test_a_page_without_a_case_is_refused():
@@ -62,18 +64,18 @@ def test_a_page_without_a_case_is_refused():
 
 
 def test_writing_gives_one_file(tmp_path):
-    path = page.write(tmp_path / "deep" / "report.html", summary())
+    path = write(tmp_path / "deep" / "report.html", summary())
     assert path.read_text(encoding="utf-8").startswith("<!doctype html>")
 
 
 def test_no_class_is_called_the_hardest_where_all_cases_were_told_right():
-    assert "<b>&lt;b&gt;odd&lt;/b&gt;</b> <span>0.0 % of its cases told right</span>" in page.render(summary())
-    right = page.render(replace(summary(), confusion=Confusion.of(LABELS, LABELS, LABELS)))
-    assert "<dt>Hardest class</dt><dd><b>none</b> <span>all cases were told right</span>" in right
+    assert "<b>&lt;b&gt;odd&lt;/b&gt;</b> <span>0.0 % of its cases predicted right</span>" in render(summary())
+    right = render(replace(summary(), confusion=Confusion.of(LABELS, LABELS, LABELS)))
+    assert "<dt>Hardest class</dt><dd><b>none</b> <span>all cases were predicted right</span>" in right
 
 
 def test_a_table_of_many_classes_is_set_close():
     labels = np.array([f"word {number}" for number in range(page.MANY_CLASSES + 1)])
     few, many = (replace(summary(), confusion=Confusion.of(some, some, some)) for some in (labels[:-1], labels))
-    assert '<table class="confusion">' in page.render(few)
-    assert '<table class="confusion many">' in page.render(many)
+    assert '<table class="confusion">' in render(few)
+    assert '<table class="confusion many">' in render(many)

@@ -1,6 +1,5 @@
 """The page of a detection: what it says, what it leaves off, and nothing in a name that a browser would run."""
 
-import json
 from dataclasses import replace
 
 import numpy as np
@@ -9,11 +8,12 @@ from detections import ODD, entity, summary
 
 from rearview.core.errors import InputError
 from rearview.report import DetectionSummary
-from rearview.report.detect.detection_page import MOST_ROWS, encode, render
+from rearview.report.common.page import render
+from rearview.report.detect.page import MOST_ROWS, encode
 
 
 def data(page: DetectionSummary) -> dict:
-    return json.loads(encode(page)[0])
+    return encode(page)[0]
 
 
 def test_the_page_holds_segments_measures_and_notes() -> None:
@@ -30,7 +30,7 @@ def test_names_are_text_wherever_they_stand() -> None:
     page = render(summary())
     assert ODD not in page
     assert "<b>valve" not in page
-    assert json.loads(encode(summary())[0])["channels"][0] == ODD
+    assert data(summary())["channels"][0] == ODD
 
 
 def test_what_there_is_nothing_of_is_hidden_or_said() -> None:
@@ -56,13 +56,12 @@ def test_a_long_series_keeps_its_peaks_and_the_ends_of_its_segments() -> None:
 
 def test_a_page_of_too_many_numbers_draws_fewer_channels_then_fewer_series() -> None:
     page = summary(*(entity(f"pump {n}", rows=100 + n, channels=20) for n in range(10)))
-    text, notes = encode(page, budget=8_000)
-    drawn = json.loads(text)["entities"]
-    assert all(len(one["values"]) == 6 for one in drawn)
-    assert all("19" in one["values"] for one in drawn)  # the largest share
+    drawn, notes = encode(page, budget=8_000)
+    assert all(len(one["values"]) == 6 for one in drawn["entities"])
+    assert all("19" in one["values"] for one in drawn["entities"])  # the largest share
     assert "6 channels" in notes[0]
-    text, notes = encode(page, budget=1_000)
-    assert len(json.loads(text)["entities"]) < 10
+    drawn, notes = encode(page, budget=1_000)
+    assert len(drawn["entities"]) < 10
     assert "series" in notes[0]
 
 

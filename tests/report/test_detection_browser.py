@@ -12,9 +12,8 @@ from small_classification import summary as classification
 from test_synthetic_page import line
 from test_synthetic_page import summary as study
 
-from rearview.report import Summary, write, write_detection
-from rearview.report.classify.classification_page import write as write_classification
-from rearview.report.results import synthetic_page
+from rearview.report import ForecastSummary, write
+from rearview.report.results import study as synthetic_page
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 DRIVER = shutil.which("chromedriver")
@@ -43,7 +42,7 @@ def driver() -> Iterator[Any]:
 @pytest.mark.parametrize("width", [1280, 390])
 def test_a_segment_is_shown_when_its_row_is_pressed(driver: Any, tmp_path: Path, width: int) -> None:
     pumps = (entity("first", 300), entity("second", 400))
-    page = write_detection(tmp_path / "report.html", summary(*pumps))
+    page = write(tmp_path / "report.html", summary(*pumps))
     driver.set_window_size(width, 900)
     driver.get(page.as_uri())
 
@@ -88,14 +87,14 @@ TOUCHED = """[...document.querySelectorAll('.plot .xtitle')].filter((title) => {
 @pytest.mark.parametrize("width", [1280, 390])
 @pytest.mark.parametrize("kind", ["detection", "forecast", "classification"])
 def test_what_is_pressed_is_large_enough_and_no_axis_title_touches_a_tick(
-    driver: Any, tmp_path: Path, seven: Summary, kind: str, width: int
+    driver: Any, tmp_path: Path, seven: ForecastSummary, kind: str, width: int
 ) -> None:
     if kind == "detection":
-        page = write_detection(tmp_path / "report.html", summary(entity("pump", 300), measures=MEASURES))
+        page = write(tmp_path / "report.html", summary(entity("pump", 300), measures=MEASURES))
     elif kind == "forecast":
         page = write(tmp_path / "report.html", seven)
     else:
-        page = write_classification(tmp_path / "report.html", classification())
+        page = write(tmp_path / "report.html", classification())
     driver.set_window_size(width, 900)
     driver.get(page.as_uri())
     assert driver.execute_script(f"return {LOW}") == []
@@ -105,7 +104,7 @@ def test_what_is_pressed_is_large_enough_and_no_axis_title_touches_a_tick(
 
 @pytest.mark.parametrize("width", [1280, 390])
 def test_nothing_is_cut_on_a_narrow_screen(driver: Any, tmp_path: Path, width: int) -> None:
-    page = write_detection(tmp_path / "report.html", summary(entity("pump", 300), measures=MEASURES, settings=SETTINGS))
+    page = write(tmp_path / "report.html", summary(entity("pump", 300), measures=MEASURES, settings=SETTINGS))
     driver.set_window_size(width, 900)
     driver.get(page.as_uri())
     start = driver.find_element("css selector", "#segments th[scope='row']")
@@ -124,9 +123,7 @@ def test_lines_of_a_study_are_told_apart_in_every_view(driver: Any, tmp_path: Pa
         synthetic_page.View("some", (line("new", 3.0, 4.0), arms[1])),
         synthetic_page.View("others", tuple(line(f"other {number}", 1.0, 2.0) for number in range(3))),
     )
-    page = synthetic_page.write(
-        tmp_path / "study.html", study(synthetic_page.Figure("Curve", "", "lines", views, "x", "y"))
-    )
+    page = write(tmp_path / "study.html", study(synthetic_page.Figure("Curve", "", "lines", views, "x", "y")))
     driver.get(page.as_uri())
     plot = "document.getElementById('figure-1-plot').data.map((one) => [one.name, one.line.color, one.line.dash])"
     looks = []

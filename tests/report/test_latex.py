@@ -11,7 +11,7 @@ import small_results
 from rearview.commands.report import read, summarise
 from rearview.report.common import latex
 from rearview.report.common.tables import Cell, Table
-from rearview.report.results import table_files
+from rearview.report.results import files
 
 NASTY = r"100% R&D_net #1 {a}$x^2~\y <b> [c] *d* e--f---g | ±1 −2 – 3×4…"
 
@@ -98,7 +98,7 @@ def test_a_long_head_above_numbers_is_stacked():
 @pytest.mark.slow
 def test_a_report_compiles_and_fits_the_page(tmp_path: Path):
     summary = summarise(read([str(path) for path in small_results.write(tmp_path)]), "rearview report study.csv")
-    said = compiled(tmp_path, table_files.latex(summary))
+    said = compiled(tmp_path, files.latex(summary))
     wide = [float(points) for points in re.findall(r"Overfull \\hbox \(([\d.]+)pt too wide\)", said)]
     assert max(wide, default=0.0) < 10
     assert "Float too large" not in said

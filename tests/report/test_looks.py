@@ -1,7 +1,6 @@
 """Maps of attention weights on the page: one byte a cell, names kept once, drawn as picked."""
 
 import base64
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,10 +10,11 @@ import pytest
 from test_browser import BROWSER, DRIVER, Opened, driver  # noqa: F401
 
 from rearview.core.errors import InputError
-from rearview.report import Summary, write
-from rearview.report.common import payload
-from rearview.report.common.attention_maps import AgeCurve, Look, Names, WeightMap
+from rearview.report import ForecastSummary, write
 from rearview.report.common.page import render
+from rearview.report.common.payload import dump
+from rearview.report.forecast.page import LEVELS, encode
+from rearview.report.forecast.views import AgeCurve, Look, Names, WeightMap
 
 ODD = ("<b>load</b>", "wind & sun", "a long name of a column that no axis has room for", "</script>")
 
@@ -35,19 +35,19 @@ def look(name: str, seed: int, *, signed: bool = False) -> Look:
 
 
 @pytest.fixture
-def summary(seven: Summary) -> Summary:
+def summary(seven: ForecastSummary) -> ForecastSummary:
     return replace(seven, looks=(look("HUFL", 1), look("</script>", 2, signed=True), look("OT", 0)))
 
 
-def test_cells_come_back_within_half_a_level(summary: Summary):
-    looks = json.loads(payload.encode(summary)[0])["looks"]
+def test_cells_come_back_within_half_a_level(summary: ForecastSummary):
+    looks = encode(summary)[0]["looks"]
     assert [view["name"] for view in looks["views"]] == ["HUFL", "</script>", "OT"]
     for view, told in zip(looks["views"], summary.looks, strict=True):
         for found, one in zip(view["maps"], told.maps, strict=True):
             low, high = found["scale"]
             levels = np.frombuffer(base64.b64decode(found["cells"]), np.uint8).reshape(one.weights.shape)
             np.testing.assert_allclose(
-                low + levels / payload.LEVELS * (high - low), one.weights, atol=(high - low) / payload.LEVELS / 2 + 1e-9
+                low + levels / LEVELS * (high - low), one.weights, atol=(high - low) / LEVELS / 2 + 1e-9
             )
             np.testing.assert_allclose(found["span"], [one.weights.min(), one.weights.max()], rtol=0.01)
             assert tuple(looks["axes"][found["rows"]]["cells"]) == one.queries.cells
@@ -55,16 +55,16 @@ def test_cells_come_back_within_half_a_level(summary: Summary):
     assert len(looks["axes"]) == 2
 
 
-def test_maps_with_both_signs_have_0_in_the_middle(summary: Summary):
-    views = json.loads(payload.encode(summary)[0])["looks"]["views"]
+def test_maps_with_both_signs_have_0_in_the_middle(summary: ForecastSummary):
+    views = encode(summary)[0]["looks"]["views"]
     assert views[0]["maps"][1]["scale"][0] == 0
     low, high = views[1]["maps"][1]["scale"]
     assert low == -high < 0
 
 
-def test_networks_are_named_where_there_are_several(seven: Summary):
+def test_networks_are_named_where_there_are_several(seven: ForecastSummary):
     two = (look("OT", 1), replace(look("OT", 1), model="other"))
-    views = json.loads(payload.encode(replace(seven, looks=two))[0])["looks"]["views"]
+    views = encode(replace(seven, looks=two))[0]["looks"]["views"]
     assert [view["name"] for view in views] == ["net: OT", "other: OT"]
 
 
@@ -73,11 +73,11 @@ def test_a_map_needs_a_name_for_every_row_and_column():
         WeightMap("layer 1", np.zeros((2, 3)), Names(("a", "b")), Names(("a", "b")))
 
 
-def test_the_section_is_there_when_there_is_something_to_see(summary: Summary, seven: Summary):
+def test_the_section_is_there_when_there_is_something_to_see(summary: ForecastSummary, seven: ForecastSummary):
     shown = '<section id="looks" aria-labelledby="looks-title">'
     assert shown in render(summary)
     assert shown not in render(seven)
-    assert len(payload.encode(summary)[0]) - len(payload.encode(seven)[0]) < 10_000
+    assert len(dump(encode(summary)[0])) - len(dump(encode(seven)[0])) < 10_000
 
 
 @pytest.mark.slow
@@ -86,7 +86,7 @@ def test_the_section_is_there_when_there_is_something_to_see(summary: Summary, s
 @pytest.mark.parametrize("width", [1280, 420])
 def test_the_picked_map_is_drawn_large(
     driver: Any,  # noqa: F811
-    summary: Summary,
+    summary: ForecastSummary,
     tmp_path: Path,
     width: int,
     scheme: str,

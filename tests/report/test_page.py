@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from rearview.report import Summary, write
+from rearview.report import ForecastSummary, write
 from rearview.report.common.page import render
 
 
@@ -43,12 +43,12 @@ class Page(HTMLParser):
 
 
 @pytest.fixture(scope="module")
-def plain(seven: Summary) -> str:
+def plain(seven: ForecastSummary) -> str:
     return render(seven)
 
 
 @pytest.fixture(scope="module")
-def strange(odd: Summary) -> str:
+def strange(odd: ForecastSummary) -> str:
     return render(odd)
 
 
@@ -89,14 +89,14 @@ def test_names_from_the_data_add_no_tags(plain: str, strange: str):
     assert len(Page(strange).scripts) == 3
 
 
-def test_text_from_the_data_is_shown_as_it_is(odd: Summary, strange: str):
+def test_text_from_the_data_is_shown_as_it_is(odd: ForecastSummary, strange: str):
     text = Page(strange).text
     shown = [odd.title, odd.verdict, odd.command, odd.device, odd.data.source, odd.findings[0].what]
     shown += [odd.findings[0].message, "<Model>", "<name>", "<value>", "<reason>"]
     assert [piece for piece in shown if piece not in text] == []
 
 
-def test_the_data_parses_back(odd: Summary, strange: str):
+def test_the_data_parses_back(odd: ForecastSummary, strange: str):
     data = json.loads(Page(strange).scripts[0])
     assert [each["id"] for each in data["series"]] == [view.id for view in odd.series]
     assert data["time"] == {"integer": True, "name": "t <i>", "step": "1"}
@@ -114,7 +114,7 @@ def test_every_control_has_a_label_and_every_table_a_caption(plain: str):
     assert len(ids) == len(set(ids))
 
 
-def test_the_same_summary_gives_the_same_page(seven: Summary, plain: str):
+def test_the_same_summary_gives_the_same_page(seven: ForecastSummary, plain: str):
     assert render(seven) == plain
 
 
@@ -123,7 +123,7 @@ def test_the_page_is_little_more_than_the_plotting_library(plain: str, strange: 
         assert len(page.scripts[0]) + len(page.scripts[2]) < 600_000
 
 
-def test_empty_sections_are_hidden(seven: Summary):
+def test_empty_sections_are_hidden(seven: ForecastSummary):
     bare = replace(
         seven,
         series=tuple(replace(view, backtest=()) for view in seven.series),
@@ -140,7 +140,7 @@ def test_empty_sections_are_hidden(seven: Summary):
     assert "notes" not in {attributes.get("id") for _, attributes in tags}
 
 
-def test_write_makes_folders_and_replaces_what_was_there(seven: Summary, plain: str, tmp_path: Path):
+def test_write_makes_folders_and_replaces_what_was_there(seven: ForecastSummary, plain: str, tmp_path: Path):
     path = tmp_path / "out" / "report.html"
     assert write(path, seven) == path
     path.write_text("old")
@@ -149,7 +149,7 @@ def test_write_makes_folders_and_replaces_what_was_there(seven: Summary, plain: 
     assert os.listdir(path.parent) == ["report.html"]
 
 
-def test_a_failed_write_leaves_the_old_page(seven: Summary, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_failed_write_leaves_the_old_page(seven: ForecastSummary, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     path = tmp_path / "report.html"
     path.write_text("old")
 
@@ -163,7 +163,7 @@ def test_a_failed_write_leaves_the_old_page(seven: Summary, tmp_path: Path, monk
     assert os.listdir(tmp_path) == ["report.html"]
 
 
-def test_a_name_that_is_no_unicode_text_is_written(seven: Summary, tmp_path: Path):
+def test_a_name_that_is_no_unicode_text_is_written(seven: ForecastSummary, tmp_path: Path):
     view = replace(seven.series[0], id="lone \ud83d surrogate")
     path = write(tmp_path / "report.html", replace(seven, series=(view,), title="lone \ud83d surrogate"))
     page = Page(path.read_text(encoding="utf-8"))

@@ -15,8 +15,10 @@ from rearview.commands.report import read, summarise
 from rearview.core.errors import InputError
 from rearview.report.common import text
 from rearview.report.common.latex import tex
-from rearview.report.results import paper_tables, results_page, table_files
-from rearview.report.results.results_page import ResultsSummary
+from rearview.report.common.page import render
+from rearview.report.results import files as table_files
+from rearview.report.results import papers
+from rearview.report.results.page import ResultsSummary, encode
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +33,7 @@ def summary(files: tuple[Path, Path]) -> ResultsSummary:
 
 @pytest.fixture(scope="module")
 def page(summary: ResultsSummary) -> str:
-    return results_page.render(summary)
+    return render(summary)
 
 
 def test_the_page_has_every_section(page: str):
@@ -69,7 +71,7 @@ def test_what_failed_of_other_tasks_is_listed_beside_it_and_counted_nowhere(dete
     assert broken.boards == detected.boards
     assert broken.besides == detected.besides
     assert broken.data.failed == 1
-    told = section(results_page.render(broken), "failed")
+    told = section(render(broken), "failed")
     cells = [re.sub("<[^>]+>", "", cell) for cell in re.findall("<t[hd].*?</t[hd]>", told.partition("<tbody>")[2])]
     assert cells == ["itransformer + toa(kind=softmax)", "SMAP", text.ABSENT, "0", "clean", problem]
     assert "it was made before" not in told
@@ -88,7 +90,7 @@ def test_cells_that_were_not_run_are_listed(page: str):
 def test_runs_of_no_paper_leave_out_what_papers_ask(tmp_path: Path):
     path = tmp_path / "own.csv"
     store.append(path, small_results.row(dataset="Ours"))
-    page = results_page.render(summarise(read([str(path)]), ""))
+    page = render(summarise(read([str(path)]), ""))
     assert '<section id="missing" aria-labelledby="missing-title" hidden>' in page
     assert '<section id="papers" aria-labelledby="papers-title" hidden>' in page
 
@@ -115,7 +117,7 @@ def test_the_marks_of_a_leaderboard_are_explained(tmp_path: Path):
     trainings = [{"batch": batch, "epochs": epochs, "patience": 3} for batch, epochs in ((128, 100), (32, 10))]
     for training, mse in zip(trainings, (0.4, 0.5), strict=True):
         store.append(path, small_results.row(training=json.dumps(training), mse=mse))
-    told = section(results_page.render(summarise(read([str(path)]), "")), "leaderboards")
+    told = section(render(summarise(read([str(path)]), "")), "leaderboards")
     marked = re.search(r"patchtst \+ softmax, settings ([0-9a-f]{4})</abbr>", told)
     assert marked
     assert f"<li>patchtst + softmax, settings {marked[1]}: training epochs=100, training batch=128</li>" in told
@@ -127,7 +129,7 @@ def test_budgets_tell_what_was_searched(tmp_path: Path):
     path = tmp_path / "searched.csv"
     budget = json.dumps({"candidates": [{"alpha": 0.5}, {"alpha": 1.0}], "chosen_by": "validation loss"})
     store.append(path, small_results.row(attention="rbca", budget=budget))
-    told = section(results_page.render(summarise(read([str(path)]), "")), "leaderboards")
+    told = section(render(summarise(read([str(path)]), "")), "leaderboards")
     assert "<td>1 × 2 × 100</td>" in told
     assert "Budget: seeds × settings tried × epochs." in told
 
@@ -148,7 +150,7 @@ def test_every_comparison_stands_in_short(page: str, summary: ResultsSummary):
 def test_ours_and_printed_are_tallied_by_table(page: str, summary: ResultsSummary):
     told = section(page, "papers")
     mine = [one for one in summary.besides if (one.table, one.protocol) == ("rbca:T1", "clean")]
-    counts = [sum(one.verdict == verdict for one in mine) for verdict in paper_tables.VERDICTS]
+    counts = [sum(one.verdict == verdict for one in mine) for verdict in papers.VERDICTS]
     short = sum(bool(one.shortfall) for one in mine)
     cells = "".join(f"<td>{count}</td>" for count in (len(mine), *counts, short))
     assert re.search(rf'rbca:T1</th><td class="words">clean</td>{cells}<td>\d+\.\d %</td>', told)
@@ -188,9 +190,7 @@ def test_mechanisms_with_fewer_seeds_are_ranked_and_told(tmp_path: Path):
     store.append(path, small_results.row(attention="toa", horizon=192))
     told = summarise(read([str(path)]), "")
     assert "their budgets differ (seeds 1 to 2)" in told.verdict
-    assert "Budgets differ (seeds 1 to 2), so ranks tell of budgets, too." in section(
-        results_page.render(told), "ranks"
-    )
+    assert "Budgets differ (seeds 1 to 2), so ranks tell of budgets, too." in section(render(told), "ranks")
 
 
 def test_a_smaller_budget_stands_beside_its_verdict(tmp_path: Path):
@@ -198,7 +198,7 @@ def test_a_smaller_budget_stands_beside_its_verdict(tmp_path: Path):
     for epochs in (100, 30):
         training = json.dumps({"batch": 128, "epochs": epochs, "patience": 100})
         store.append(path, small_results.row(training=training, epochs=epochs, mse=0.5, mae=0.5))
-    page = results_page.render(summarise(read([str(path)]), ""))
+    page = render(summarise(read([str(path)]), ""))
     told = section(page, "papers")
     assert '<td class="words">worse <small>(smaller budget)</small></td>' in told
     assert '<td class="words">worse</td>' in told
@@ -214,17 +214,17 @@ def test_times_of_runs_that_shared_a_device_are_marked(tmp_path: Path):
     for name, moment in moments.items():
         store.append(path, small_results.row(attention=name, created=f"2026-01-02T{moment}+00:00"))
     found = summarise(read([str(path)]), "")
-    page = results_page.render(found)
+    page = render(found)
     boards = section(page, "leaderboards")
     assert boards.count("<td>1 min 0 s\u00a0*</td><td>2.00 ms\u00a0*</td>") == 2
     assert boards.count("<td>1 min 0 s</td><td>2.00 ms</td>") == 1
     assert "* Other runs shared the device: the time includes waiting." in boards
     assert any(note.startswith("2 of 3 runs ran at the same time as others") for note in found.notes)
-    company = {entry["attention"]: entry["company"] for entry in json.loads(results_page.encode(found))["entries"]}
+    company = {entry["attention"]: entry["company"] for entry in encode(found)["entries"]}
     assert company == {"softmax": True, "rbca": True, "toa": False}
     quiet = tmp_path / "quiet.csv"
     store.append(quiet, small_results.row())
-    assert "includes waiting" not in results_page.render(summarise(read([str(quiet)]), ""))
+    assert "includes waiting" not in render(summarise(read([str(quiet)]), ""))
 
 
 def test_what_was_left_out_or_mixed_is_told(summary: ResultsSummary, page: str):
@@ -287,7 +287,7 @@ def test_runs_that_diverged_are_told(tmp_path: Path):
         store.append(path, small_results.row(seed=seed, mse=mse))
     told = summarise(read([str(path)]), "")
     assert any("1 run came to an end without a finite number" in note for note in told.notes)
-    assert "<td>1 of 2 × 100</td>" in results_page.render(told)
+    assert "<td>1 of 2 × 100</td>" in render(told)
     assert "nothing else was run beside it" in told.verdict
 
 
@@ -300,7 +300,7 @@ def detected(tmp_path_factory: pytest.TempPathFactory) -> ResultsSummary:
 
 
 def test_the_point_adjusted_f1_is_called_so_and_stands_beside_what_guessing_gets(detected: ResultsSummary):
-    page = results_page.render(detected)
+    page = render(detected)
     told = section(page, "papers")
     assert re.search(r"SMAP <small>Adjusted F1</small></td><td>0\.6684</td><td>1</td><td>0\.9390</td><td>0\.668<", told)
     assert ">F1<" not in told
@@ -312,7 +312,7 @@ def test_the_point_adjusted_f1_is_called_so_and_stands_beside_what_guessing_gets
     assert heads[-1] == "Printed Adjusted F1"
     assert "<b>0.9390" not in board  # guesses lead nothing
     assert "0.8390" in board
-    payload = json.loads(results_page.encode(detected))
+    payload = encode(detected)
     assert "adjusted_f1_by_chance" not in payload["entries"][0]["scores"]
     for text_of in (table_files.markdown(detected), table_files.latex(detected)):
         assert "Adjusted F1 by chance: the point-adjusted F1 of as many flags thrown at random." in text_of
@@ -328,7 +328,7 @@ def test_detection_is_ranked_by_the_measure_of_its_protocol_and_headings_name_it
     }
     clean, tslib = detected.boards
     assert [board.entries[0].attention for board in (clean, tslib)] == ["toa", "softmax"]
-    page = results_page.render(detected)
+    page = render(detected)
     for name in ("short", "ablations"):
         assert "Detection, clean, by AUC-PR: mechanisms in itransformer" in section(page, name)
         assert "Detection, published:tslib, by Adjusted F1: mechanisms in itransformer" in section(page, name)
@@ -339,7 +339,7 @@ def test_detection_is_ranked_by_the_measure_of_its_protocol_and_headings_name_it
         "Adjusted F1 by chance",
         "F1",
     ]
-    assert json.loads(results_page.encode(detected))["tasks"]["detection"]["decides"] == {
+    assert encode(detected)["tasks"]["detection"]["decides"] == {
         "clean": "auc_pr", "published:tslib": "adjusted_f1"
     }  # fmt: skip
 
@@ -358,12 +358,12 @@ def test_protocols_are_compared_by_one_measure(detected: ResultsSummary):
     assert {(one.metric, tuple(one.scores)) for one in detected.sided} == {
         ("adjusted_f1", ("clean", "published:tslib"))
     }  # fmt: skip
-    told = section(results_page.render(detected), "protocols")
+    told = section(render(detected), "protocols")
     assert '<td class="words">Adjusted F1</td><td>0.6684</td><td>0.6684 <small>0.0 %</small></td>' in told
 
 
 def test_cells_of_other_tasks_that_were_not_run_are_listed_by_arm(detected: ResultsSummary, page: str):
-    told = section(results_page.render(detected), "missing")
+    told = section(render(detected), "missing")
     assert "<summary>toa:T5: 73 cells</summary>" in told
     assert "<li>itransformer + softmax; itransformer + toa(kind=relu): PSM, MSL, SMD, SWaT</li>" in told
     assert "toa:T7" not in told  # there are no rows of forecasting

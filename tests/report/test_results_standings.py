@@ -13,8 +13,9 @@ from rearview.bench.rows import result_file as store
 from rearview.bench.rows.row import as_json
 from rearview.bench.runs.run_spec import mechanism
 from rearview.commands.report import read, summarise
-from rearview.report.results import results_page, table_files
-from rearview.report.results.results_page import ResultsSummary
+from rearview.report.common.page import render
+from rearview.report.results import files
+from rearview.report.results.page import ResultsSummary, encode
 
 
 def summarised(path: Path, rows: list[small_results.Row]) -> ResultsSummary:
@@ -44,7 +45,7 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> ResultsSummary:
 def test_a_page_leads_with_our_question_and_not_with_the_settings_of_one_mechanism(asked: ResultsSummary):
     assert asked.verdict.startswith("Forecasting: patchtst + prime has the best average rank by MSE, 1.00 of 7 ")
     assert "mechanisms in patchtst, over 4 blocks under clean, on equal budgets" in asked.verdict
-    page = results_page.render(asked)
+    page = render(asked)
     leads = re.findall(r'<tr><th scope="row">([^<]*)</th>', section(page, "short"))
     assert leads == [
         "Forecasting, clean, by MSE: mechanisms in patchtst, rearview:mechanisms",
@@ -56,11 +57,11 @@ def test_a_page_leads_with_our_question_and_not_with_the_settings_of_one_mechani
 
 
 def test_every_standing_names_its_question_and_its_blocks(asked: ResultsSummary):
-    page = results_page.render(asked)
+    page = render(asked)
     blocks = "Over 4 blocks: ETTh1 96, ETTh1 336, ETTh2 96, ETTh2 336."
     assert f"<p>Softmax and all five mechanisms in the same PatchTST, same budget. {blocks} " in section(page, "ranks")
     assert f"negative is better. {blocks}" in section(page, "ablations")
-    assert f"rearview:mechanisms. {blocks}" in table_files.markdown(asked)
+    assert f"rearview:mechanisms. {blocks}" in files.markdown(asked)
 
 
 def test_what_is_declared_in_original_units_is_ranked_bolded_and_ordered_by_its_absolute_error(tmp_path: Path):
@@ -72,7 +73,7 @@ def test_what_is_declared_in_original_units_is_ranked_bolded_and_ordered_by_its_
     ]
     found = summarised(tmp_path / "units.csv", rows)
     assert found.verdict.startswith("Forecasting: patchtst + softmax leads 2 mechanisms in patchtst by MAE in original")
-    page = results_page.render(found)
+    page = render(found)
     board = section(page, "leaderboards")
     assert "protocol published:mica; 2,785 test windows, errors in original units." in board
     heads = re.findall(r'<th scope="col"[^>]*>([^<]*)</th>', board)
@@ -80,5 +81,5 @@ def test_what_is_declared_in_original_units_is_ranked_bolded_and_ordered_by_its_
     assert heads[-1] == "Printed MAE"
     assert re.search(r"patchtst \+ softmax</th><td>96</td><td><b>2\.000</b></td>", board)
     assert board.index("patchtst + softmax</th>") < board.index("patchtst + mica</th>")
-    assert json.loads(results_page.encode(found))["tasks"]["forecasting"]["decides"] == {"published:mica": "mae"}
-    assert "protocol published:mica, errors in original units: mean" in table_files.markdown(found)
+    assert encode(found)["tasks"]["forecasting"]["decides"] == {"published:mica": "mae"}
+    assert "protocol published:mica, errors in original units: mean" in files.markdown(found)

@@ -10,11 +10,11 @@ from rearview.bench.analysis.leaderboard import Score
 from rearview.bench.analysis.standings import Sided
 from rearview.bench.rows import tasks
 from rearview.report.common import text
-from rearview.report.common.tables import Cell, Table, measured
+from rearview.report.common.tables import Cell, Table, score_cells
 from rearview.report.results import lanes
 from rearview.report.results.critical_difference import diagram
-from rearview.report.results.paper_tables import sides
-from rearview.report.results.result_tables import candidate
+from rearview.report.results.papers import sides
+from rearview.report.results.tables import candidate
 
 
 @pytest.mark.parametrize(
@@ -58,13 +58,13 @@ def test_changes_have_a_sign_unless_they_round_to_nothing(percent: float, shown:
 
 
 def test_best_and_second_follow_the_digits_shown():
-    cells = measured([0.30001, 0.30002, 0.4, float("nan")], [0.001, None, None, None], lower_is_better=True)
+    cells = score_cells([0.30001, 0.30002, 0.4, float("nan")], [0.001, None, None, None], lower_is_better=True)
     assert [(cell.text, cell.mark) for cell in cells] == [
         ("0.3000", "best"), ("0.3000", "best"), ("0.4000", "second"), ("–", "")
     ]  # fmt: skip
     assert cells[0].beside == "±0.0010"
-    assert [cell.mark for cell in measured([1.0, 2.0], [None, None], lower_is_better=False)] == ["second", "best"]
-    assert [cell.mark for cell in measured([1.0], [None], lower_is_better=True)] == [""]
+    assert [cell.mark for cell in score_cells([1.0, 2.0], [None, None], lower_is_better=False)] == ["second", "best"]
+    assert [cell.mark for cell in score_cells([1.0], [None], lower_is_better=True)] == [""]
 
 
 def test_odd_words_are_safe_in_every_form():

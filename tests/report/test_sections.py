@@ -6,8 +6,10 @@ from dataclasses import replace
 import pytest
 
 from rearview.data.panel import Finding
-from rearview.report import Score, Summary
-from rearview.report.common import sections, text
+from rearview.report import ForecastSummary, Score
+from rearview.report.common import text
+from rearview.report.common.page import render
+from rearview.report.forecast.page import score_table
 
 
 @pytest.mark.parametrize(
@@ -47,7 +49,7 @@ def test_memory_shares_counts_and_settings_in_words():
         "100.0 %",
         "–",
     ]
-    assert (text.counted(1, "step"), text.counted(2000, "step"), text.counted(1, "series", "series")) == (
+    assert (text.count(1, "step"), text.count(2000, "step"), text.count(1, "series", "series")) == (
         "1 step",
         "2,000 steps",
         "1 series",
@@ -56,85 +58,101 @@ def test_memory_shares_counts_and_settings_in_words():
     assert shown == ["none", "yes", "0.0001", "0.9, 0.999", "none", "rbca", "336"]
 
 
+def _part(opening: str, summary: ForecastSummary) -> str:
+    """The page from an opening tag to the end of the section."""
+    return render(summary).split(opening)[1].split("\n</div>" if "findings" in opening else "</section>")[0]
+
+
+def _headline(summary: ForecastSummary) -> str:
+    return _part('<dl class="headline">', summary)
+
+
 def _row(table: str, model: str) -> str:
     return next(row for row in table.split("<tr") if f">{model}" in row)
 
 
-def test_the_best_of_each_measure_is_bold(seven: Summary):
-    table = sections.score_table(seven)
+def test_the_best_of_each_measure_is_bold(seven: ForecastSummary):
+    table = score_table(seven.scores)
     best = _row(table, "patchtst")
     assert all(f"<b>{figure}</b>" in best for figure in ("0.4213", "0.4411", "0.7122", "8.312", "0.8012", "0.1533"))
     assert "<b>" not in _row(table, "seasonal_naive")
 
 
-def test_coverage_is_best_near_its_level_and_stands_beside_it(seven: Summary):
-    table = sections.score_table(seven)
+def test_coverage_is_best_near_its_level_and_stands_beside_it(seven: ForecastSummary):
+    table = score_table(seven.scores)
     assert "78.4 % <small>−1.6</small>" in _row(table, "patchtst")
     assert "<b>94.3 %</b> <small>−0.7</small>" in _row(table, "patchtst")
     assert "<b>80.3 %</b> <small>+0.3</small>" in _row(table, "dlinear")
     assert "<td>–</td><td>–</td>" in _row(table, "seasonal_naive")
 
 
-def test_equal_figures_are_both_bold(seven: Summary):
+def test_equal_figures_are_both_bold(seven: ForecastSummary):
     twin = replace(seven.scores[0], model="twin")
-    table = sections.score_table(replace(seven, scores=(seven.scores[0], twin)))
+    table = score_table((seven.scores[0], twin))
     assert _row(table, "patchtst").count("<b>") == _row(table, "twin").count("<b>") == 8
 
 
-def test_a_measure_nobody_has_gets_no_column(seven: Summary):
+def test_a_measure_nobody_has_gets_no_column(seven: ForecastSummary):
     scores = tuple(replace(score, pinball=math.nan, coverage={}) for score in seven.scores)
-    table = sections.score_table(replace(seven, scores=scores))
+    table = score_table(scores)
     assert "Pinball" not in table
     assert "coverage</abbr>" not in table
 
 
-def test_without_scores_the_page_says_so(seven: Summary, odd: Summary):
-    assert "No backtest was run" in sections.score_table(replace(seven, scores=()))
-    assert "No measure could be computed" in sections.score_table(odd)
+def test_without_scores_the_page_says_so(seven: ForecastSummary, odd: ForecastSummary):
+    assert "No backtest was run" in score_table(())
+    assert "No measure could be computed" in score_table(odd.scores)
 
 
-def test_the_headline_compares_with_seasonal_naive(seven: Summary):
-    assert "31 % below seasonal_naive" in sections.headline(seven)
-    assert "94.3 %" in sections.headline(seven)
+def test_the_headline_compares_with_seasonal_naive(seven: ForecastSummary):
+    assert "31 % below seasonal_naive" in _headline(seven)
+    assert "94.3 %" in _headline(seven)
     worse = replace(seven.scores[0], mae=0.7)
-    assert "9 % above seasonal_naive" in sections.headline(replace(seven, scores=(worse, *seven.scores[1:])))
-    assert "15 % below dlinear" in sections.headline(replace(seven, scores=seven.scores[:2]))
+    assert "9 % above seasonal_naive" in _part(
+        '<dl class="headline">', replace(seven, scores=(worse, *seven.scores[1:]))
+    )
+    assert "15 % below dlinear" in _headline(replace(seven, scores=seven.scores[:2]))
     level = Score("net", 1, 0.6411, 1, 1, 1)
-    assert "level with seasonal_naive" in sections.headline(replace(seven, scores=(level, seven.scores[2])))
-    assert "in the backtest" in sections.headline(replace(seven, scores=seven.scores[:1]))
+    assert "level with seasonal_naive" in _part(
+        '<dl class="headline">', replace(seven, scores=(level, seven.scores[2]))
+    )
+    assert "in the backtest" in _headline(replace(seven, scores=seven.scores[:1]))
 
 
-def test_no_line_ends_within_a_flag():
-    told = sections.notes(["Say --id-col <b> or a--b."])
+def test_no_line_ends_within_a_flag(seven: ForecastSummary):
+    told = render(replace(seven, notes=("Say --id-col <b> or a--b.",)))
     assert 'Say <span class="flag">--id-col</span> &lt;b&gt; or a--b.' in told
 
 
-def test_findings_go_from_warning_to_inferred(seven: Summary):
-    found = sections.findings(seven)
+def test_findings_go_from_warning_to_inferred(seven: ForecastSummary):
+    found = _part('<div class="findings">', seven)
     assert found.index("Warnings") < found.index("Repaired") < found.index("Inferred")
-    assert sections.findings(replace(seven, findings=())) == '<p class="quiet">Nothing was inferred or repaired.</p>'
+    assert (
+        _part('<div class="findings">', replace(seven, findings=()))
+        == '<p class="quiet">Nothing was inferred or repaired.</p></div>'
+    )
 
 
-def test_a_count_is_told_once(seven: Summary):
+def test_a_count_is_told_once(seven: ForecastSummary):
     told = Finding("repaired", "gaps", 1204, "1,204 steps are absent.")
     untold = Finding("repaired", "gaps", 1204, "Some steps are absent.")
-    assert "count" not in sections.findings(replace(seven, findings=(told,)))
-    assert '<span class="count">1,204</span>' in sections.findings(replace(seven, findings=(untold,)))
+    assert "count" not in _part('<div class="findings">', replace(seven, findings=(told,)))
+    assert '<span class="count">1,204</span>' in _part('<div class="findings">', replace(seven, findings=(untold,)))
 
 
-def test_training_says_how_it_ended(seven: Summary):
-    shown = sections.training(seven)
+def test_training_says_how_it_ended(seven: ForecastSummary):
+    shown = _part('<h2 id="training-title">', seven)
     assert "23 epochs, best at epoch 13; stopped early" in shown
     assert "20 epochs, best at epoch 20; all epochs were run." in shown
 
 
-def test_settings_have_values_and_reasons(seven: Summary):
-    shown = sections.settings(seven)
+def test_settings_have_values_and_reasons(seven: ForecastSummary):
+    shown = _part('<div class="columns">', seven)
     assert "<dt>lookback</dt><dd>336</dd>" in shown
     assert '<dd class="why">14 times the daily season' in shown
     assert "<dt>width</dt><dd>128</dd></div>" in shown
 
 
-def test_the_name_of_a_setting_may_break_after_an_underscore(seven: Summary):
-    shown = sections.settings(replace(seven, settings={"a": {"windows_per_<b>": (1, "")}}))
+def test_the_name_of_a_setting_may_break_after_an_underscore(seven: ForecastSummary):
+    shown = _part('<div class="columns">', replace(seven, settings={"a": {"windows_per_<b>": (1, "")}}))
     assert "<dt>windows_<wbr>per_<wbr>&lt;b&gt;</dt>" in shown

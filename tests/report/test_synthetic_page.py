@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from rearview.core.errors import InputError
+from rearview.report.common.page import render
 from rearview.report.common.tables import Cell, Table
-from rearview.report.results import synthetic_page as page
+from rearview.report.results import study as page
 
 
 def line(name, *values):
@@ -41,7 +42,7 @@ def test_figures_hold_their_numbers():
     )
     views = page.View("one", map=np.eye(2)), page.View("two", map=-np.eye(2))
     operator = page.Figure("Operator", "Signs.", "map", views, "key", "query", every=6)
-    text = page.render(summary(lines, operator))
+    text = render(summary(lines, operator))
     first, second = payload(text)
     assert first["views"][0]["series"] == [{"name": "<b>a</b>", "x": [0, 1, 2], "y": [1, None, 3]}]
     assert [view["map"] for view in second["views"]] == [[[1, 0], [0, 1]], [[-1, 0], [0, -1]]]
@@ -54,7 +55,7 @@ def test_figures_hold_their_numbers():
 
 def test_bars_have_a_key_at_every_width():
     bars = page.Figure("Bars", "", "bars", (page.View("one", (line("a", 1.0),)),), "x", "y")
-    assert '<ul class="key shown" id="figure-1-key"' in page.render(summary(bars))
+    assert '<ul class="key shown" id="figure-1-key"' in render(summary(bars))
 
 
 def test_a_figure_with_nothing_to_show_is_refused():

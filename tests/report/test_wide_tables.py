@@ -9,7 +9,7 @@ from test_browser import BROWSER, DRIVER, Opened, driver  # noqa: F401
 
 from rearview.bench.rows import result_file as store
 from rearview.commands.report import read, summarise
-from rearview.report.results import results_page
+from rearview.report import write
 
 pytestmark = [
     pytest.mark.slow,
@@ -26,9 +26,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     files = [*small_results.write(folder), folder / "detected.csv"]
     for row in small_results.detected():
         store.append(files[-1], row)
-    return results_page.write(
-        folder / "results.html", summarise(read([str(file) for file in files]), "rearview report")
-    )
+    return write(folder / "results.html", summarise(read([str(file) for file in files]), "rearview report"))
 
 
 def opened(driver: Any, path: Path, width: int) -> Opened:  # noqa: F811

@@ -208,7 +208,7 @@ def _cost_lines(name: str, sizes: Sizes) -> list[str]:
     from rearview import models
     from rearview.bench.papers.catalogue import spoken
     from rearview.models.costs import cost
-    from rearview.report.common.text import counted
+    from rearview.report.common.text import count
 
     if name in models.borrowed() and name not in models.borrowed(installed=True):
         return [
@@ -224,11 +224,11 @@ def _cost_lines(name: str, sizes: Sizes) -> list[str]:
         attention=sizes.attention,
         **sizes.settings,
     )
-    size = f"{counted(sizes.channels, 'channel')}, {counted(sizes.lookback, 'step')} of look-back"
+    size = f"{count(sizes.channels, 'channel')}, {count(sizes.lookback, 'step')} of look-back"
     attention = {"name": sizes.attention} if isinstance(sizes.attention, str) else sizes.attention
     given = ", ".join(spoken(spec) for spec in (attention, sizes.settings) if spec)
     built = f", built with {given}" if given else ""
-    ahead = f"{counted(sizes.steps, 'step')} ahead"
+    ahead = f"{count(sizes.steps, 'step')} ahead"
     return [f"cost for {size} and {ahead}{built}:", *(f"  {line}" for line in found.lines())]
 
 

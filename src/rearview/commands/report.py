@@ -19,10 +19,11 @@ from rearview.bench.rows import tasks
 from rearview.bench.rows.tasks import FORECASTING, StrangeFileError, Task
 from rearview.core.errors import InputError
 from rearview.data.panel import Finding
+from rearview.report import write
 from rearview.report.common import text
-from rearview.report.results import results_page, table_files
-from rearview.report.results.result_tables import candidate
-from rearview.report.results.results_page import ResultFacts, ResultsSummary
+from rearview.report.results import files as table_files
+from rearview.report.results.page import ResultFacts, ResultsSummary
+from rearview.report.results.tables import candidate
 
 PAGE = "report.html"
 
@@ -45,7 +46,7 @@ def report_command(patterns: Sequence[str], out: Path, command: str) -> int:
     check_folder(out, "report")
     found = read(patterns)
     summary = summarise(found, _without(found.strange, command))
-    paths = [results_page.write(out / PAGE, summary), *table_files.write(out, summary)]
+    paths = [write(out / PAGE, summary), *table_files.write(out, summary)]
     for finding in summary.findings:
         if finding.kind == "warning":
             sys.stderr.write(f"{finding.message}\n")
@@ -181,7 +182,7 @@ def _again(found: Found, counted: Sequence[Any], broken: Sequence[Any]) -> list[
 
 def _made_again(count: int) -> str:
     were = "was" if count == 1 else "were"
-    return f"{text.counted(count, 'run')} {were} made more than once; the latest counts."
+    return f"{text.count(count, 'run')} {were} made more than once; the latest counts."
 
 
 def _furthest(task: Task, again: Repeats) -> str:
@@ -206,7 +207,7 @@ def _notes(made: Sequence[Board], counted: Sequence[Any], crowded: Set[Any]) -> 
     lost = sum(len(entry.rows) - (entry.score.count if entry.score else 0) for entry in entries)
     if lost:
         notes.append(
-            f"{text.counted(lost, 'run')} came to an end without a finite number; the means leave them out, and the "
+            f"{text.count(lost, 'run')} came to an end without a finite number; the means leave them out, and the "
             "column of budgets says where."
         )
     devices = sorted({row.device for row in counted})
@@ -214,12 +215,12 @@ def _notes(made: Sequence[Board], counted: Sequence[Any], crowded: Set[Any]) -> 
         notes.append(f"Times and memory were measured on different devices ({', '.join(devices)}) and don't compare.")
     if waited := sum(row in crowded for row in counted):
         notes.append(
-            f"{waited:,} of {text.counted(len(counted), 'run')} ran at the same time as others on a device of the same "
+            f"{waited:,} of {text.count(len(counted), 'run')} ran at the same time as others on a device of the same "
             "name: their training times and latencies, marked *, include waiting and say nothing of speed."
         )
     dirty = sum(row.commit.endswith("-dirty") for row in counted)
     if dirty:
-        notes.append(f"{text.counted(dirty, 'run')} of {len(counted):,} were made by code with uncommitted changes.")
+        notes.append(f"{text.count(dirty, 'run')} of {len(counted):,} were made by code with uncommitted changes.")
     return tuple(notes)
 
 
@@ -254,7 +255,7 @@ def _unranked(made: Sequence[Board]) -> str:
     if all(len(board.entries) == 1 for board in first):
         name = candidate(entries[0].name).text
         return f"{task}: {name} on {made[0].title}; nothing else was run beside it, so there is nothing to compare."
-    who = f"{text.counted(len({entry.name for entry in entries}), 'candidate')} on {text.counted(len(first), 'block')}"
+    who = f"{text.count(len({entry.name for entry in entries}), 'candidate')} on {text.count(len(first), 'block')}"
     return (
         f"{task}: {who}, not ranked: they differ in more than their attention, and no group of them shares several "
         "blocks on equal budgets with each network's softmax in it; the leaderboards show them block by block."

@@ -1,33 +1,27 @@
-"""One page about a finished run: `write` puts all that a `Summary` holds into one HTML file that needs nothing else."""
+"""HTML pages about finished runs: `write` puts a summary into one file that needs nothing else."""
 
+from rearview.report.classify.page import CaseFacts, ClassificationSummary, Example
 from rearview.report.common.page import write
-from rearview.report.common.summary import (
-    Curve,
-    DataFacts,
-    Forecast,
-    Prediction,
-    Score,
-    SeriesView,
-    StepErrors,
-    Summary,
-    Window,
-)
-from rearview.report.detect.detection_page import DetectionSummary, EntityView, SegmentView
-from rearview.report.detect.detection_page import write as write_detection
+from rearview.report.common.summary import Curve, DataFacts
+from rearview.report.detect.page import DetectionSummary, EntityView, SegmentView
+from rearview.report.forecast.page import ForecastSummary
+from rearview.report.forecast.views import Forecast, Prediction, Score, SeriesView, StepErrors, Window
 
 __all__ = [
+    "CaseFacts",
+    "ClassificationSummary",
     "Curve",
     "DataFacts",
     "DetectionSummary",
     "EntityView",
+    "Example",
     "Forecast",
+    "ForecastSummary",
     "Prediction",
     "Score",
     "SegmentView",
     "SeriesView",
     "StepErrors",
-    "Summary",
     "Window",
     "write",
-    "write_detection",
 ]

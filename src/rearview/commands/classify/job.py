@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import rearview
+from rearview import report
 from rearview.commands import benchmark_sets
 from rearview.commands.forecast.files import csv
 from rearview.commands.forecast.page import attention_setting, curve, device_words
@@ -28,7 +29,6 @@ from rearview.data.io.table import listing
 from rearview.data.panel import Finding
 from rearview.estimators.classify.classifier import Classifier, had, unknown_classes
 from rearview.estimators.forecast.engine import device_named
-from rearview.report.classify import classification_page as page
 from rearview.tasks.confusion import Confusion, commonest_accuracy
 from rearview.tasks.plan import Choice
 from rearview.train import Progress
@@ -206,7 +206,7 @@ def write(outcome: Outcome, folder: Path, command: str) -> list[Path]:
     folder.mkdir(parents=True, exist_ok=True)
     write_atomically(folder / "predictions.csv", csv(_predictions(outcome)))
     outcome.classifier.save(folder / "model")
-    page.write(folder / "report.html", _summary(outcome, command))
+    report.write(folder / "report.html", _summary(outcome, command))
     write_atomically(folder / "run.json", json.dumps(_run(outcome, command), indent=1) + "\n")
     if not outcome.interrupted:
         shutil.rmtree(folder / "checkpoints", ignore_errors=True)
@@ -233,9 +233,9 @@ def _predictions(outcome: Outcome) -> dict[str, Any]:
     return columns
 
 
-def _summary(outcome: Outcome, command: str) -> page.ClassificationSummary:
+def _summary(outcome: Outcome, command: str) -> report.ClassificationSummary:
     fitted = outcome.classifier.fitted_
-    return page.ClassificationSummary(
+    return report.ClassificationSummary(
         title=f"Classification of {outcome.job.test}",
         verdict=outcome.verdict,
         command=command,
@@ -267,11 +267,11 @@ def _settings(outcome: Outcome) -> dict[str, dict[str, tuple[object, str]]]:
     }
 
 
-def _facts(outcome: Outcome) -> page.CaseFacts:
+def _facts(outcome: Outcome) -> report.CaseFacts:
     lengths = np.concatenate([outcome.train.lengths, outcome.test.lengths])
     both = (*outcome.train.series, *outcome.test.series)
     shortest, longest = int(lengths.min()), int(lengths.max())
-    return page.CaseFacts(
+    return report.CaseFacts(
         train=outcome.job.train,
         test=outcome.job.test,
         trained=outcome.classifier.fitted_.cases["train"],
@@ -283,7 +283,7 @@ def _facts(outcome: Outcome) -> page.CaseFacts:
     )
 
 
-def _examples(outcome: Outcome) -> list[page.Example]:
+def _examples(outcome: Outcome) -> list[report.Example]:
     """Of each class the cases told right and wrong with the greatest certainty."""
     sure = outcome.probabilities.max(axis=1)
     said, truth = outcome.said, outcome.truth
@@ -293,7 +293,7 @@ def _examples(outcome: Outcome) -> list[page.Example]:
             members = np.flatnonzero((truth == label) & ((said == truth) == right))
             chosen += members[np.argsort(-sure[members], kind="stable")][:EXAMPLES].tolist()
     return [
-        page.Example(
+        report.Example(
             name=outcome.test.names[case],
             label=str(truth[case]),
             said=str(said[case]),

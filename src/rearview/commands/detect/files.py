@@ -73,7 +73,7 @@ def write(outcome: Outcome, folder: Path, command: str) -> list[Path]:
     if outcome.fresh:
         outcome.detector.save(folder / "model")
         written.append(folder / "model")
-    report.write_detection(folder / "report.html", summary(outcome, command))
+    report.write(folder / "report.html", summary(outcome, command))
     write_atomically(folder / "run.json", json.dumps(_run(outcome, command), indent=1) + "\n")
     written += [folder / "report.html", folder / "run.json"]
     if not outcome.interrupted:

@@ -19,7 +19,7 @@ from rearview.data.panel import Panel
 from rearview.estimators.forecast.attention_maps import Labels, Maps
 from rearview.estimators.forecast.forecaster import Forecaster
 from rearview.models.contract import Model
-from rearview.report.common.attention_maps import AgeCurve, Look, Names, WeightMap
+from rearview.report.forecast.views import AgeCurve, Look, Names, WeightMap
 
 VIEWS = 4
 """Windows of a network that a reader can choose from."""

@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 MOST_HISTORY = 1000
 
 
-def summary(outcome: Outcome, command: str) -> report.Summary:
+def summary(outcome: Outcome, command: str) -> report.ForecastSummary:
     """What the page shows."""
     panel = outcome.panel
     seen = [looks(r.name, r.forecaster, panel, outcome.job.future) for r in outcome.chosen if r.forecaster is not None]
-    return report.Summary(
+    return report.ForecastSummary(
         title=f"Forecast of {outcome.job.file}",
         verdict=outcome.verdict,
         command=command,

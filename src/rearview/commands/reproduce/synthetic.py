@@ -12,9 +12,10 @@ from rearview.bench.synthetic.study import Study
 from rearview.commands.output_folder import check_folder
 from rearview.commands.reproduce.synthetic_figures import figures, named
 from rearview.core.errors import InputError, heard
+from rearview.report import write
 from rearview.report.common import text
 from rearview.report.common.tables import Cell, Table
-from rearview.report.results import synthetic_page as page
+from rearview.report.results.study import StudyFacts, StudySummary
 
 
 def synthetic_command(
@@ -53,7 +54,7 @@ def synthetic_command(
         )
     table = table_of(study, runs)
     sys.stdout.write("\n".join([*_aligned(table), "", verdict(study, runs), ""]))
-    written = page.write(out / f"{name}.html", summary(study, runs, table, command, warned))
+    written = write(out / f"{name}.html", summary(study, runs, table, command, warned))
     grown = [path for path, size in _tables(out, name).items() if size != before[path]]
     sys.stdout.write(f"Written to {out}: {', '.join(path.name for path in [*grown, written])}\n")
     return 0
@@ -89,9 +90,7 @@ def verdict(study: Study, runs: Sequence[Kept]) -> str:
     return _VERDICTS[study.name]([run.row for run in runs])
 
 
-def summary(
-    study: Study, runs: Sequence[Kept], table: Table, command: str, warned: Sequence[str] = ()
-) -> page.StudySummary:
+def summary(study: Study, runs: Sequence[Kept], table: Table, command: str, warned: Sequence[str] = ()) -> StudySummary:
     """Everything on the study's page; `warned` is what rearview warned of while runs were made."""
     rows = [run.row for run in runs]
     first = rows[0]
@@ -108,13 +107,13 @@ def summary(
         words: {name: (value, "") for name, value in json.loads(facts).items()}
         for words, facts in (("Data and network", first.settings), ("Training", first.training))
     }
-    return page.StudySummary(
+    return StudySummary(
         title=study.title,
         verdict=verdict(study, runs),
         command=command,
         device=first.device,
         seconds=sum(row.total_seconds for row in rows),
-        data=page.StudyFacts(told),
+        data=StudyFacts(told),
         settings=settings,
         notes=(*notes, *warned),
         tiles=tuple(_tiles(study, rows)),

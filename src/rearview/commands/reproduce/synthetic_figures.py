@@ -8,7 +8,7 @@ import numpy as np
 from rearview.bench.synthetic import Kept
 from rearview.bench.synthetic.flipflop import KINDS
 from rearview.data.synthetic.harmonic import REGIMES, tones
-from rearview.report.results.synthetic_page import Figure, Series, View
+from rearview.report.results.study import Figure, Series, View
 
 
 def figures(study: str, runs: Sequence[Kept]) -> tuple[Figure, ...]:

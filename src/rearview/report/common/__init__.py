@@ -1,1 +1,1 @@
-"""Parts of every page: shell, payload, sections, tables, numbers as text."""
+"""Parts of every page: summary, shell, payload, tables, numbers as text."""

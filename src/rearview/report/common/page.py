@@ -1,4 +1,4 @@
-"""The page: shell, style, scripts and data put into one HTML file that asks nothing of the network.
+"""The page: shell, style, scripts and data in one HTML file that needs no network. All text from the data is escaped.
 
 A content security policy in the page names the hash of each script, so that a browser runs these scripts alone and
 fetches nothing, whatever a series is called.
@@ -6,115 +6,141 @@ fetches nothing, whatever a series is called.
 
 import base64
 import hashlib
+import re
+from collections.abc import Iterable, Mapping
 from html import escape
 from importlib import resources
 from pathlib import Path
 from string import Template
 
 from rearview.core.files import write_atomically
-from rearview.report.common import payload, sections
-from rearview.report.common.summary import Facts, Summary
+from rearview.data.panel import Finding, Kind
+from rearview.report.common import payload, text
+from rearview.report.common.summary import Curve, Summary, Tile
 
-SCRIPTS = (
-    "figures.js",
-    "plots.js",
-    "choice.js",
-    "charts.js",
-    "looks.js",
-    "values.js",
-    "picker.js",
-    "copy.js",
-    "report.js",
-)
+KINDS: tuple[tuple[Kind, str], ...] = (("warning", "Warnings"), ("repaired", "Repaired"), ("inferred", "Inferred"))
+ENDINGS = {
+    "epochs": "all epochs were run",
+    "patience": "stopped early, as validation no longer improved",
+    "interrupted": "interrupted; the best weights so far were kept",
+}
+_FLAG = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
 
 
 def write(path: Path, summary: Summary) -> Path:
-    """Writes the page to `path` (folders are made as needed) and returns it; no half-written page can be seen."""
-    return put(path, render(summary))
-
-
-def put(path: Path, page: str) -> Path:
-    """Writes a rendered page, whole or not at all."""
-    write_atomically(path, page.encode("utf-8", errors="xmlcharrefreplace"))
+    """Write the page to `path`, whole or not at all, and return it; folders are made as needed."""
+    write_atomically(path, render(summary).encode("utf-8", errors="xmlcharrefreplace"))
     return path
 
 
 def render(summary: Summary) -> str:
     """The page as text; the same summary gives the same page."""
-    data, left_off = payload.encode(summary)
-    body = filled(
-        "forecast.html",
-        noun="Column" if summary.is_wide else "Series",
-        scores=sections.score_table(summary),
-        training=sections.training(summary),
-        no_backtest=hidden(not any(view.backtest for view in summary.series)),
-        no_errors=hidden(not summary.error_by_step),
-        no_training=hidden(not summary.curves),
-        no_looks=hidden(not summary.looks),
-    )
-    return shell(
-        summary,
-        headline=sections.headline(summary),
-        body=body,
-        notes=(*summary.notes, *left_off),
-        data=data,
-        scripts=SCRIPTS,
-        skip="forecast",
-    )
-
-
-def shell(
-    facts: Facts, *, headline: str, body: str, notes: tuple[str, ...], data: str, scripts: tuple[str, ...], skip: str
-) -> str:
-    """What pages of every kind share, around the body of one: headline, data, settings, notes, the command."""
     from plotly.offline import get_plotlyjs
 
-    plotly = _inlined(get_plotlyjs())
-    script = _inlined("\n".join(_part(name) for name in scripts))
-    return filled(
+    content = summary.content()
+    plotly = _inline(get_plotlyjs())
+    script = _inline("\n".join(_asset(name) for name in content.scripts))
+    digests = [base64.b64encode(hashlib.sha256(each.encode("utf-8")).digest()).decode() for each in (plotly, script)]
+    allowed = " ".join(f"'sha256-{digest}'" for digest in digests)
+    return _fill(
         "shell.html",
-        title=escape(facts.title),
-        verdict=sections.said(facts.verdict),
-        version=escape(facts.version),
-        created=escape(facts.created),
-        device=escape(facts.device),
-        command=escape(facts.command),
-        policy=_policy(plotly, script),
-        style=_part("report.css"),
-        headline=headline,
-        body=body,
-        facts=sections.data_facts(facts),
-        findings=sections.findings(facts),
-        settings=sections.settings(facts),
-        notes=sections.notes(notes),
-        no_settings=hidden(not facts.settings),
-        data=data,
-        plotly=plotly,
-        script=script,
-        skip=skip,
+        {
+            "title": escape(summary.title),
+            "verdict": _sentence(summary.verdict),
+            "version": escape(summary.version),
+            "created": escape(summary.created),
+            "device": escape(summary.device),
+            "command": escape(summary.command),
+            "policy": f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data: blob:; "
+            "base-uri 'none'",
+            "style": _asset("report.css"),
+            "headline": _headline(content.tiles),
+            "body": _fill(content.template, {"training": _training(summary.curves), **content.parts}),
+            "facts": _definitions("facts", summary.data.lines()),
+            "findings": _findings(summary.findings),
+            "settings": _settings(summary.settings),
+            "notes": _notes((*summary.notes, *content.left_off)),
+            "no_settings": not summary.settings,
+            "data": payload.dump(content.data),
+            "plotly": plotly,
+            "script": script,
+            "skip": content.skip,
+        },
     )
 
 
-def filled(template: str, **parts: str) -> str:
-    """A template of this folder with its places filled."""
-    return Template(_part(template)).substitute(parts)
+def _fill(template: str, parts: Mapping[str, str | bool]) -> str:
+    words = {name: part if isinstance(part, str) else " hidden" if part else "" for name, part in parts.items()}
+    return Template(_asset(template)).substitute(words)
 
 
-def hidden(absent: bool) -> str:
-    """The attribute of a section that has nothing to show."""
-    return " hidden" if absent else ""
+def _asset(name: str) -> str:
+    return resources.files("rearview.report").joinpath("assets", name).read_text(encoding="utf-8")
 
 
-def _part(name: str) -> str:
-    return resources.files("rearview.report").joinpath(name).read_text(encoding="utf-8")
-
-
-def _inlined(script: str) -> str:
+def _inline(script: str) -> str:
     """A script as the HTML parser will hand it on: nothing in it ends the element, and line ends are plain."""
     return script.replace("</script", "<\\/script").replace("\r\n", "\n").replace("\r", "\n")
 
 
-def _policy(*scripts: str) -> str:
-    digests = (base64.b64encode(hashlib.sha256(each.encode("utf-8")).digest()).decode("ascii") for each in scripts)
-    allowed = " ".join(f"'sha256-{digest}'" for digest in digests)
-    return f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data: blob:; base-uri 'none'"
+def _sentence(words: str) -> str:
+    """A sentence, escaped; no line ends within a flag such as --model."""
+    return _FLAG.sub(r'<span class="flag">\g<0></span>', escape(words))
+
+
+def _headline(tiles: Iterable[Tile]) -> str:
+    cells = (
+        f"<div><dt>{escape(name)}</dt><dd><b>{escape(value)}</b> <span>{escape(note)}</span></dd></div>"
+        for name, value, note in tiles
+    )
+    return f'<dl class="headline">{"".join(cells)}</dl>'
+
+
+def _definitions(kind: str, lines: Iterable[tuple[str, str]]) -> str:
+    cells = (f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>" for name, value in lines)
+    return f'<dl class="{kind}">{"".join(cells)}</dl>'
+
+
+def _training(curves: Mapping[str, Curve]) -> str:
+    """One line for each trained model: epochs, best epoch, why it ended."""
+    lines = []
+    for model, curve in curves.items():
+        best = f", best at epoch {curve.best_epoch}" if curve.best_epoch else ""
+        words = f"{text.count(len(curve.train), 'epoch')}{best}; {ENDINGS.get(curve.ended, curve.ended)}."
+        lines.append(f"<li><b>{escape(model)}</b>: {escape(words)}</li>")
+    return f'<ul class="plain">{"".join(lines)}</ul>'
+
+
+def _findings(findings: Iterable[Finding]) -> str:
+    """Warnings about the data, then what was repaired and inferred."""
+    items: dict[str, list[str]] = {kind: [] for kind, _ in KINDS}
+    for one in findings:
+        repeated = f"{one.count:,}" in one.message or str(one.count) in one.message
+        count = f'<span class="count">{one.count:,}</span> ' if one.count and not repeated else ""
+        what = f'<span class="what">{escape(one.what)}</span>'
+        items[one.kind].append(f'<li class="{one.kind}">{what} {count}{_sentence(one.message)}</li>')
+    parts = [f"<h3>{title}</h3><ul>{''.join(items[kind])}</ul>" for kind, title in KINDS if items[kind]]
+    return "".join(parts) or '<p class="quiet">Nothing was inferred or repaired.</p>'
+
+
+def _settings(sections: Mapping[str, Mapping[str, tuple[object, str]]]) -> str:
+    """Every setting with its value and why it was chosen."""
+    groups = []
+    for section, settings in sections.items():
+        rows = []
+        for name, (value, reason) in settings.items():
+            why = f'<dd class="why">{escape(reason)}</dd>' if reason else ""
+            # A line may end after an underscore before it does so within a word.
+            words = escape(name).replace("_", "_<wbr>")
+            rows.append(f"<div><dt>{words}</dt><dd>{escape(text.setting(value))}</dd>{why}</div>")
+        groups.append(f'<div class="group"><h3>{escape(section)}</h3><dl class="settings">{"".join(rows)}</dl></div>')
+    return "".join(groups)
+
+
+def _notes(sentences: Iterable[str]) -> str:
+    items = "".join(f"<li>{_sentence(sentence)}</li>" for sentence in sentences)
+    if not items:
+        return ""
+    return (
+        f'<section id="notes" aria-labelledby="notes-title"><h2 id="notes-title">Notes</h2><ul>{items}</ul></section>'
+    )

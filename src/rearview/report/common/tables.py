@@ -1,4 +1,4 @@
-"""A table once, as HTML, Markdown and LaTeX: the same cells, the same marks for best and second."""
+"""Tables: one set of cells, with marks for best and second, as HTML, Markdown and LaTeX."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ Mark = Literal["", "best", "second"]
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """What stands in a table: a text, something smaller beside it, and whether it leads its column."""
+    """One cell: a text, something smaller beside it, and whether it leads its column."""
 
     text: str
     beside: str = ""
@@ -29,26 +29,24 @@ class Table:
     heads: tuple[str, ...]
     rows: tuple[tuple[Cell, ...], ...]
     words: frozenset[int] = frozenset()
-    """Columns of words, which are set to the left and may break; the first one is always so."""
+    """Columns of words, which are set to the left and may break, as the first one always may."""
     sentences: frozenset[int] = frozenset()
     """Those of them that need room."""
     tags: tuple[str, ...] = ()
-    """A word for each row that a page's script picks rows by; none: no row is picked."""
+    """A word for each row by which a page's script picks rows; empty: it picks none."""
 
     def html(self) -> str:
-        """The table in a box that scrolls sideways where the page is narrow."""
-        head = "".join(
-            f'<th scope="col"{self._class(place)}>{escape(name)}</th>' for place, name in enumerate(self.heads)
-        )
+        """The table for a page, in a box that scrolls sideways."""
+        kinds = [
+            "" if place not in self.words else "words long" if place in self.sentences else "words"
+            for place in range(len(self.heads))
+        ]
         tags = [f' data-tag="{escape(tag)}"' for tag in self.tags] or [""] * len(self.rows)
         body = "".join(
-            f'<tr{tag}><th scope="row">{_html_name(row[0])}</th>{self._cells(row)}</tr>'
+            f'<tr{tag}><th scope="row">{_html_name(row[0])}</th>{_html_cells(row[1:], kinds[1:])}</tr>'
             for tag, row in zip(tags, self.rows, strict=True)
         )
-        return (
-            f'<div class="scroll" role="region" aria-label="{escape(self.caption)}" tabindex="0"><table class="named">'
-            f"<caption>{escape(self.caption)}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
-        )
+        return html_table(self.caption, self.heads, body, self.caption, kind="named", kinds=kinds)
 
     def markdown(self) -> str:
         """A table of GitHub's Markdown, best bold, second underlined."""
@@ -63,58 +61,66 @@ class Table:
         rows = [[_tex_cell(cell, place in words) for place, cell in enumerate(row)] for row in self.rows]
         return latex.table(self.caption, self.heads, rows, words)
 
-    def _cells(self, row: tuple[Cell, ...]) -> str:
-        return "".join(f"<td{self._class(place)}>{_html_cell(cell)}</td>" for place, cell in enumerate(row) if place)
 
-    def _class(self, place: int) -> str:
-        if place not in self.words:
-            return ""
-        return ' class="words long"' if place in self.sentences else ' class="words"'
+def html_table(
+    label: str,
+    heads: Sequence[str | tuple[str, str]],
+    body: str,
+    caption: str = "",
+    *,
+    kind: str = "",
+    kinds: Sequence[str] = (),
+) -> str:
+    """Rows of HTML below heads, in a box that scrolls sideways where the page is narrow.
 
-
-def measured(means: Sequence[float], stds: Sequence[float | None], *, lower_is_better: bool) -> list[Cell]:
-    """A column of numbers with their spreads; NaN for what is absent. Equal to the last digit shown is equal."""
-    shown = text.column(means)
-    known = sorted(
-        {mean: word for mean, word in zip(means, shown, strict=True) if mean == mean}.items(),
-        reverse=not lower_is_better,
+    A head may have a meaning, shown under the pointer; `kind` and `kinds` are classes of the table and its columns.
+    """
+    cells = []
+    for place, head in enumerate(heads):
+        name, meaning = (head, "") if isinstance(head, str) else head
+        words = f'<abbr title="{escape(meaning)}">{escape(name)}</abbr>' if meaning else escape(name)
+        cells.append(f'<th scope="col"{_class(kinds[place] if kinds else "")}>{words}</th>')
+    return (
+        f'<div class="scroll" role="region" aria-label="{escape(label)}" tabindex="0"><table{_class(kind)}>'
+        f"{f'<caption>{escape(caption)}</caption>' if caption else ''}<thead><tr>{''.join(cells)}</tr></thead>"
+        f"<tbody>{body}</tbody></table></div>"
     )
-    order = list(dict.fromkeys(word for _, word in known))
-    marks: dict[str, Mark] = {}
-    if len(order) > 1:
-        marks = {order[1]: "second", order[0]: "best"}
-    return [
-        Cell(word, _spread(std, word), marks.get(word, "") if mean == mean else "")
-        for mean, std, word in zip(means, stds, shown, strict=True)
-    ]
 
 
-def _spread(std: float | None, beside: str) -> str:
-    """A standard deviation to as many decimals as the mean that it stands beside."""
-    if std is None or beside == text.ABSENT:
-        return ""
-    if "e" in beside:
-        return f"±{std:.1e}"
-    return f"±{std:,.{len(beside.partition('.')[2])}f}"
+def score_cells(means: Sequence[float], stds: Sequence[float | None], *, lower_is_better: bool) -> list[Cell]:
+    """A column of numbers with their spreads; NaN for what is absent. Equal to the last digit shown is equal."""
+    numbers = text.column(means)
+    known = {mean: number for mean, number in zip(means, numbers, strict=True) if mean == mean}
+    order = list(dict.fromkeys(number for _, number in sorted(known.items(), reverse=not lower_is_better)))
+    marks: dict[str, Mark] = {order[1]: "second", order[0]: "best"} if len(order) > 1 else {}
+    cells = []
+    for mean, std, number in zip(means, stds, numbers, strict=True):
+        # A standard deviation has as many decimals as the mean that it stands beside.
+        form = ".1e" if "e" in number else f",.{len(number.partition('.')[2])}f"
+        spread = "" if std is None or number == text.ABSENT else f"±{std:{form}}"
+        cells.append(Cell(number, spread, marks.get(number, "") if mean == mean else ""))
+    return cells
 
 
-def _breakable(name: str) -> str:
-    """A name that may go on in the next line within its settings."""
-    words = escape(name)
-    for mark in "(=_":
-        words = words.replace(mark, f"{mark}<wbr>")
-    return words
+def _class(names: str) -> str:
+    return f' class="{names}"' if names else ""
 
 
 def _html_name(cell: Cell) -> str:
-    name = _breakable(cell.text)
+    name = escape(cell.text)
+    for mark in "(=_":  # a name may go on in the next line within its settings
+        name = name.replace(mark, f"{mark}<wbr>")
     return f'<abbr title="{escape(cell.whole)}">{name}</abbr>' if cell.whole else name
 
 
-def _html_cell(cell: Cell) -> str:
-    inner = escape(cell.text)
-    inner = {"best": f"<b>{inner}</b>", "second": f"<u>{inner}</u>", "": inner}[cell.mark]
-    return f"{inner} <small>{escape(cell.beside)}</small>" if cell.beside else inner
+def _html_cells(cells: Sequence[Cell], kinds: Sequence[str]) -> str:
+    parts = []
+    for cell, kind in zip(cells, kinds, strict=True):
+        inner = escape(cell.text)
+        inner = {"best": f"<b>{inner}</b>", "second": f"<u>{inner}</u>", "": inner}[cell.mark]
+        beside = f" <small>{escape(cell.beside)}</small>" if cell.beside else ""
+        parts.append(f"<td{_class(kind)}>{inner}{beside}</td>")
+    return "".join(parts)
 
 
 def _markdown(words: str) -> str:

@@ -1,4 +1,4 @@
-"""Numbers and words as a person reads them; everything here returns plain text, not HTML."""
+"""Numbers and words as a person reads them, as plain text."""
 
 import math
 from collections.abc import Sequence
@@ -48,9 +48,8 @@ def duration(seconds: float) -> str:
     return f"{minutes // 60} h {minutes % 60} min"
 
 
-def memory(count: int) -> str:
+def memory(size: float) -> str:
     """Bytes in the unit that keeps the figure short."""
-    size = float(count)
     for unit in ("bytes", "KiB", "MiB"):
         if size < 1024:
             return f"{size:,.0f} {unit}" if unit == "bytes" else f"{size:.1f} {unit}"
@@ -58,9 +57,9 @@ def memory(count: int) -> str:
     return f"{size:,.1f} GiB"
 
 
-def counted(count: int, one: str, many: str | None = None) -> str:
+def count(number: int, one: str, many: str | None = None) -> str:
     """'1 epoch', '2,000 epochs'; 'series' is its own plural."""
-    return f"{count:,} {one if count == 1 else many or one + 's'}"
+    return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 
 def setting(value: object) -> str:

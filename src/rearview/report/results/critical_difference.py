@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from html import escape
 
 from rearview.bench.analysis.statistics import Judgement
-from rearview.report.results.result_tables import candidate
+from rearview.report.results.tables import candidate
 
 AXIS = 340
 """Width of the axis; the names on either side take what they need."""

@@ -7,9 +7,8 @@ from pathlib import Path
 from rearview.core.files import write_atomically
 from rearview.report.common.latex import PACKAGES, tex
 from rearview.report.common.tables import Table
-from rearview.report.results import paper_tables
-from rearview.report.results import result_tables as tables
-from rearview.report.results.results_page import ResultsSummary
+from rearview.report.results import papers, tables
+from rearview.report.results.page import ResultsSummary
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,19 +53,19 @@ def latex(summary: ResultsSummary) -> str:
 
 
 def _chapters(summary: ResultsSummary) -> list[tuple[str, Sequence[Table | Habits]]]:
-    sides = [paper_tables.sides(summary.sided)] if summary.sided else []
+    sides = [papers.sides(summary.sided)] if summary.sided else []
     chapters: list[tuple[str, Sequence[Table | Habits]]] = [
         ("Results by data set", tables.by_dataset(summary.boards)),
         *((f"Ranks, {standing.title}", [tables.ranks(standing)]) for standing in summary.tested),
         ("Ablations", [tables.ablation(*found) for found in summary.ablations]),
         ("Beside the papers", _papers(summary)),
         ("Protocols", [*sides, *(Habits(title, habits) for title, habits in summary.habits)]),
-        ("Failed runs", [paper_tables.failures(summary.failures)] if summary.failures else []),
-        ("Cells run and not run", [paper_tables.covered(summary.coverage)] if summary.coverage else []),
+        ("Failed runs", [papers.failures(summary.failures)] if summary.failures else []),
+        ("Cells run and not run", [papers.covered(summary.coverage)] if summary.coverage else []),
     ]
     return [(heading, found) for heading, found in chapters if found]
 
 
 def _papers(summary: ResultsSummary) -> list[Table]:
     besides = summary.besides
-    return [paper_tables.tally(besides), paper_tables.papers(besides)] if besides else []
+    return [papers.tally(besides), papers.papers(besides)] if besides else []

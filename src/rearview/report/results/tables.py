@@ -15,7 +15,7 @@ from rearview.bench.analysis.standings import Contrast, Standing
 from rearview.bench.papers.coverage import Beside
 from rearview.bench.rows.tasks import METRICS, Task
 from rearview.report.common import text
-from rearview.report.common.tables import Cell, Table, measured
+from rearview.report.common.tables import Cell, Table, score_cells
 
 MOST_NAMED = 3
 _OUTSIDE_BRACKETS = re.compile(r", (?![^()\[\]]*[)\]])")
@@ -75,7 +75,7 @@ def by_dataset(boards: Sequence[Board]) -> list[Table]:
     found = []
     for (task, protocol, dataset), group in groupby(boards, key=lambda b: (b.task, b.protocol, b.dataset)):
         same = list(group)
-        entries = {(entry.name, entry.lookback) for board in same for entry in board.entries}
+        entries = dict.fromkeys((entry.name, entry.lookback) for board in same for entry in board.entries)
         order = sorted(entries, key=lambda who: _place(same, who))
         columns: list[Sequence[Cell]] = [[Cell(f"{name} (L={lookback})") for name, lookback in order]]
         heads = ["Candidate"]
@@ -164,7 +164,7 @@ def significance(standing: Standing) -> str:
     said = [f"{standing.question}.", _over(standing)] if standing.question else [_over(standing)]
     if found.too_few:
         said.append(
-            f"{text.counted(found.blocks, 'block')} can't settle it: with {len(found.names)} candidates at least "
+            f"{text.count(found.blocks, 'block')} can't settle it: with {len(found.names)} candidates at least "
             f"{found.needed} are needed before any difference could be significant at {found.alpha:g}."
         )
     elif found.significant:
@@ -221,7 +221,7 @@ def _compared(board: Board) -> str:
 def _measured(entries: Sequence[Entry | None], metric: str, task: Task) -> list[Cell]:
     scores = [entry.scores.get(metric) if entry else None for entry in entries]
     means = [score.mean if score else math.nan for score in scores]
-    found = measured(means, [score.std if score else None for score in scores], lower_is_better=task.lower_is_better)
+    found = score_cells(means, [score.std if score else None for score in scores], lower_is_better=task.lower_is_better)
     # Guesses are no candidates: the best of them leads nothing.
     return [replace(cell, mark="") for cell in found] if metric in task.chance.values() else found
 
@@ -285,7 +285,7 @@ def _interval(interval: Any) -> str:
 
 
 def _over(standing: Standing) -> str:
-    return f"Over {text.counted(len(standing.blocks), 'block')}: {_listed(standing.blocks)}."
+    return f"Over {text.count(len(standing.blocks), 'block')}: {_listed(standing.blocks)}."
 
 
 def _p(value: float) -> str:

@@ -1,11 +1,9 @@
 """The page about result rows: leaderboards, significance, cost, the papers' numbers, what failed or was not run."""
 
 import base64
-import json
 from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from html import escape
-from pathlib import Path
 from typing import Any
 
 from rearview.bench.analysis.leaderboard import Board, Entry
@@ -14,12 +12,9 @@ from rearview.bench.papers.compare import SHARE
 from rearview.bench.papers.coverage import Beside, Coverage
 from rearview.bench.rows.tasks import METRICS
 from rearview.core.errors import InputError
-from rearview.report.common import sections, text
-from rearview.report.common.page import filled, hidden, put, shell
-from rearview.report.common.payload import script_safe
-from rearview.report.common.summary import Facts
-from rearview.report.results import lanes, paper_tables
-from rearview.report.results import result_tables as tables
+from rearview.report.common import text
+from rearview.report.common.summary import Content, Summary, Tile
+from rearview.report.results import lanes, papers, tables
 from rearview.report.results.critical_difference import diagram
 
 SCRIPTS = ("figures.js", "plots.js", "results.js", "copy.js")
@@ -62,7 +57,7 @@ class ResultFacts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class ResultsSummary(Facts):
+class ResultsSummary(Summary):
     """Everything on the page about result rows."""
 
     data: ResultFacts
@@ -81,6 +76,48 @@ class ResultsSummary(Facts):
         if not self.boards:
             raise InputError("A report on results needs at least one finished run, but the summary has none.")
 
+    def content(self) -> Content:
+        return Content(
+            template="results.html",
+            parts={
+                "rule": escape(f"{RULE} {HEADLINE}"),
+                "short": tables.leaders(self.standings).html(),
+                "leaderboards": "".join(_board(board, self) for board in self.boards),
+                "ranks": "".join(map(_standing, self.tested)),
+                "ablations": "".join(_ablation(*found) for found in self.ablations),
+                "papers": _papers(self.besides) if self.besides else "",
+                "protocols": _protocols(self),
+                "failed": papers.failures(self.failures).html(),
+                "missing": _missing(self.coverage),
+                "rows": "".join(_download(name, content) for name, content in self.files),
+                "no_short": len(self.standings) < 2,
+                "no_ranks": not self.tested,
+                "no_ablations": not self.ablations,
+                "no_papers": not self.besides,
+                "no_failed": not self.failures,
+                "no_missing": not any(one.by_protocol for one in self.coverage),
+            },
+            tiles=self._tiles(),
+            scripts=SCRIPTS,
+            data=encode(self),
+            skip="leaderboards",
+        )
+
+    def _tiles(self) -> list[Tile]:
+        facts = self.data
+        tiles = [
+            ("Finished runs", f"{facts.runs:,}", f"{facts.failed:,} failed" if facts.failed else "none failed"),
+            ("Candidates", f"{len({entry.name for entry in self.entries}):,}", "networks with their attention"),
+            ("Blocks", f"{len(self.boards):,}", "of protocol, data set and horizon"),
+        ]
+        if judged := [one for one in self.besides if one.verdict in ("reproduced", "better", "worse")]:
+            count = sum(one.verdict == "reproduced" for one in judged)
+            short = sum(bool(one.shortfall) for one in judged)
+            less = f", {short:,} of them with a smaller budget" if short else ""
+            note = f"printed numbers that a run stands beside{less}"
+            tiles.append(("Reproduced", f"{count:,} of {len(judged):,}", note))
+        return tiles
+
     @property
     def entries(self) -> list[Entry]:
         return [entry for board in self.boards for entry in board.entries]
@@ -97,50 +134,13 @@ class ResultsSummary(Facts):
     @property
     def habits(self) -> list[tuple[str, list[str]]]:
         """What every protocol that numbers were made under is, and its habits in their task."""
-        return paper_tables.habits(dict.fromkeys((board.protocol, board.task.name) for board in self.boards))
+        return papers.habits(dict.fromkeys((board.protocol, board.task.name) for board in self.boards))
 
 
-def write(path: Path, summary: ResultsSummary) -> Path:
-    """Writes the page to `path` (folders are made as needed) and returns it; no half-written page can be seen."""
-    return put(path, render(summary))
-
-
-def render(summary: ResultsSummary) -> str:
-    """The page as text; the same summary gives the same page."""
-    body = filled(
-        "results.html",
-        rule=escape(f"{RULE} {HEADLINE}"),
-        short=tables.leaders(summary.standings).html(),
-        leaderboards="".join(_board(board, summary) for board in summary.boards),
-        ranks="".join(map(_standing, summary.tested)),
-        ablations="".join(_ablation(*found) for found in summary.ablations),
-        papers=_papers(summary.besides) if summary.besides else "",
-        protocols=_protocols(summary),
-        failed=paper_tables.failures(summary.failures).html(),
-        missing=_missing(summary.coverage),
-        rows="".join(_download(name, content) for name, content in summary.files),
-        no_short=hidden(len(summary.standings) < 2),
-        no_ranks=hidden(not summary.tested),
-        no_ablations=hidden(not summary.ablations),
-        no_papers=hidden(not summary.besides),
-        no_failed=hidden(not summary.failures),
-        no_missing=hidden(not any(one.by_protocol for one in summary.coverage)),
-    )
-    return shell(
-        summary,
-        headline=sections.tiled(_tiles(summary)),
-        body=body,
-        notes=summary.notes,
-        data=encode(summary),
-        scripts=SCRIPTS,
-        skip="leaderboards",
-    )
-
-
-def encode(summary: ResultsSummary) -> str:
-    """The page's data as JSON text."""
+def encode(summary: ResultsSummary) -> dict[str, object]:
+    """What the page's scripts read: measures by task, costs, and every entry of the leaderboards."""
     tasks = dict.fromkeys(board.task for board in summary.boards)
-    payload = {
+    return {
         "tasks": {
             task.name: {
                 "metrics": {metric: METRICS[metric] for metric in task.metrics},
@@ -153,7 +153,6 @@ def encode(summary: ResultsSummary) -> str:
         "times": TIMES,
         "entries": [_entry(entry, summary.company) for entry in summary.entries],
     }
-    return script_safe(json.dumps(payload, separators=(",", ":"), allow_nan=False))
 
 
 def _entry(entry: Entry, company: Set[Any]) -> dict[str, Any]:
@@ -175,21 +174,6 @@ def _entry(entry: Entry, company: Set[Any]) -> dict[str, Any]:
         "device": " and ".join(dict.fromkeys(row.device for row in entry.rows)),
         "company": tables.had_company(entry, company),
     }
-
-
-def _tiles(summary: ResultsSummary) -> list[sections.Tile]:
-    facts = summary.data
-    tiles = [
-        ("Finished runs", f"{facts.runs:,}", f"{facts.failed:,} failed" if facts.failed else "none failed"),
-        ("Candidates", f"{len({entry.name for entry in summary.entries}):,}", "networks with their attention"),
-        ("Blocks", f"{len(summary.boards):,}", "of protocol, data set and horizon"),
-    ]
-    if judged := [one for one in summary.besides if one.verdict in ("reproduced", "better", "worse")]:
-        share = sum(one.verdict == "reproduced" for one in judged)
-        short = sum(bool(one.shortfall) for one in judged)
-        less = f", {short:,} of them with a smaller budget" if short else ""
-        tiles.append(("Reproduced", f"{share:,} of {len(judged):,}", f"printed numbers that a run stands beside{less}"))
-    return tiles
 
 
 def _board(board: Board, summary: ResultsSummary) -> str:
@@ -230,11 +214,11 @@ def _contrasted(standing: Standing, one: Contrast) -> lanes.Lane:
 
 def _papers(besides: Sequence[Beside]) -> str:
     drawn = lanes.figure(_distances(besides), "Differences between ours and the printed numbers", band=100 * SHARE)
-    every = paper_tables.papers(besides).html()
+    every = papers.papers(besides).html()
     return (
         f'<p class="quiet">Each dot is a printed number: how far ours is from it, the shaded part at most '
         f"{100 * SHARE:g} %. A faint one was trained for less than the paper's, a hollow one lies beyond the edge.</p>"
-        f"{drawn}{paper_tables.tally(besides).html()}"
+        f"{drawn}{papers.tally(besides).html()}"
         f"<details><summary>Every number</summary>{every}</details>"
     )
 
@@ -246,14 +230,14 @@ def _distances(besides: Sequence[Beside]) -> list[lanes.Lane]:
         if one.difference is not None:
             where = one.number.dataset if one.number.horizon is None else f"{one.number.dataset} {one.number.horizon}"
             words = (
-                f"{one.label}, {where}, {paper_tables.measure(one)}: {one.ours.mean:.4g}, printed "
+                f"{one.label}, {where}, {papers.measure(one)}: {one.ours.mean:.4g}, printed "
                 f"{one.number.value:g}, {text.change(one.difference)}, {one.verdict} under {one.protocol}"
                 f"{f', by chance {one.chance.mean:.4g}' if one.chance else ''}"
                 f"{f', smaller budget: {one.shortfall}' if one.shortfall else ''}"
             )
             kind = f"{one.verdict.replace(' ', '-')}{' faint' if one.shortfall else ''}"
             marks.setdefault(one.table, []).append(lanes.Mark(one.difference, kind, words))
-    return [lanes.Lane(table, tuple(found), text.counted(len(found), "number")) for table, found in marks.items()]
+    return [lanes.Lane(table, tuple(found), text.count(len(found), "number")) for table, found in marks.items()]
 
 
 def _listed(title: str, lines: Sequence[str]) -> str:
@@ -265,7 +249,7 @@ def _listed(title: str, lines: Sequence[str]) -> str:
 
 
 def _protocols(summary: ResultsSummary) -> str:
-    differing = paper_tables.sides(summary.sided).html() if summary.sided else ""
+    differing = papers.sides(summary.sided).html() if summary.sided else ""
     told = "".join(_listed(title, habits) for title, habits in summary.habits)
     alone = "" if differing else '<p class="quiet">No run was made under more than one protocol.</p>'
     return f"{differing}{alone}{told}"
@@ -273,13 +257,12 @@ def _protocols(summary: ResultsSummary) -> str:
 
 def _missing(found: Sequence[Coverage]) -> str:
     lists = "".join(
-        _listed(f"{one.experiment.name}: {text.counted(len(one.missing), 'cell')}", paper_tables.absent(one))
-        for one in found
+        _listed(f"{one.experiment.name}: {text.count(len(one.missing), 'cell')}", papers.absent(one)) for one in found
     )
     begun = [one for one in found if one.by_protocol]
     untouched = ", ".join(one.experiment.name for one in found if not one.by_protocol)
     told = f'<p class="quiet">Nothing was run of {escape(untouched)}.</p>' if untouched else ""
-    return f'{paper_tables.covered(begun).html()}{told}<h3>The cells</h3><div class="columns">{lists}</div>'
+    return f'{papers.covered(begun).html()}{told}<h3>The cells</h3><div class="columns">{lists}</div>'
 
 
 def _download(name: str, content: bytes) -> str:

@@ -1,20 +1,14 @@
 """The page of a synthetic study: its table, and figures of lines, bars or maps, each with a view to choose."""
 
-import json
-from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
-from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from rearview.core.errors import InputError
-from rearview.report.common import sections
-from rearview.report.common.page import filled, put, shell
-from rearview.report.common.payload import rounded, script_safe
-from rearview.report.common.summary import Facts, Values
+from rearview.report.common.payload import round_digits
+from rearview.report.common.summary import Content, Summary, Tile, Values
 from rearview.report.common.tables import Table
 
 SCRIPTS = ("figures.js", "plots.js", "synthetic.js", "copy.js")
@@ -37,7 +31,7 @@ class View:
 
     name: str
     series: tuple[Series, ...] = ()
-    map: NDArray[Any] | None = None
+    map: Values | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -76,39 +70,27 @@ class StudyFacts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class StudySummary(Facts):
+class StudySummary(Summary):
     """Everything on the page of a study."""
 
-    tiles: tuple[sections.Tile, ...]
+    tiles: tuple[Tile, ...]
     table: Table
     figures: tuple[Figure, ...]
 
-
-def write(path: Path, summary: StudySummary) -> Path:
-    """Writes the page to `path` (folders are made as needed) and returns it; no half-written page can be seen."""
-    return put(path, render(summary))
-
-
-def render(summary: StudySummary) -> str:
-    """The page as text; the same summary gives the same page."""
-    figures = "\n".join(_section(number, figure) for number, figure in enumerate(summary.figures, start=1))
-    return shell(
-        summary,
-        headline=sections.tiled([*summary.tiles, sections.run_time(summary)]),
-        body=filled("synthetic.html", table=summary.table.html(), figures=figures),
-        notes=summary.notes,
-        data=encode(summary.figures),
-        scripts=SCRIPTS,
-        skip="results",
-    )
+    def content(self) -> Content:
+        figures = "\n".join(_section(number, figure) for number, figure in enumerate(self.figures, start=1))
+        return Content(
+            template="synthetic.html",
+            parts={"table": self.table.html(), "figures": figures},
+            tiles=[*self.tiles, self.run_time],
+            scripts=SCRIPTS,
+            data=[encode(figure) for figure in self.figures],
+            skip="results",
+        )
 
 
-def encode(figures: Sequence[Figure]) -> str:
-    """The page's data as JSON text that is safe inside a script element."""
-    return script_safe(json.dumps([_figure(each) for each in figures], separators=(",", ":"), allow_nan=False))
-
-
-def _figure(figure: Figure) -> dict[str, Any]:
+def encode(figure: Figure) -> dict[str, object]:
+    """A figure as plain data for JSON."""
     return {
         "title": figure.title,
         "kind": figure.kind,
@@ -120,10 +102,13 @@ def _figure(figure: Figure) -> dict[str, Any]:
     }
 
 
-def _view(view: View) -> dict[str, Any]:
+def _view(view: View) -> dict[str, object]:
     if view.map is not None:
-        return {"name": view.name, "map": [rounded(row, DIGITS) for row in np.asarray(view.map)]}
-    series = [{"name": one.name, "x": rounded(one.x, DIGITS + 2), "y": rounded(one.y, DIGITS)} for one in view.series]
+        return {"name": view.name, "map": [round_digits(row, DIGITS) for row in np.asarray(view.map)]}
+    series = [
+        {"name": one.name, "x": round_digits(one.x, DIGITS + 2), "y": round_digits(one.y, DIGITS)}
+        for one in view.series
+    ]
     return {"name": view.name, "series": series}
 
 

@@ -16,7 +16,7 @@ from rearview.bench.papers.published import Number
 from rearview.bench.rows.tasks import METRICS
 from rearview.report.common import text
 from rearview.report.common.tables import Cell, Table
-from rearview.report.results.result_tables import by_chance, candidate
+from rearview.report.results.tables import by_chance, candidate
 
 VERDICTS = ("reproduced", "better", "worse", "not comparable")
 

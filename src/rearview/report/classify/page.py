@@ -1,0 +1,179 @@
+"""The page of a classification: the confusion of classes, scores of each class, and example cases."""
+
+from dataclasses import dataclass
+from html import escape
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rearview.core.errors import InputError
+from rearview.report.common import text
+from rearview.report.common.payload import BUDGET, encode_curves, round_digits
+from rearview.report.common.summary import Content, Summary, Tile
+from rearview.report.common.tables import html_table
+from rearview.tasks.confusion import Confusion
+
+SCRIPTS = ("figures.js", "plots.js", "classes.js", "copy.js")
+MOST_STEPS = 1_000
+"""Steps drawn of a case; a longer one is thinned evenly."""
+MOST_CHANNELS = 12
+MANY_CLASSES = 16
+"""Classes from which the cells of the confusion table are set close, so that it fits a screen."""
+STRONG = 0.55
+"""Share from which a cell is so dark that its number is set light."""
+
+
+@dataclass(frozen=True, slots=True)
+class CaseFacts:
+    """What was read, in numbers."""
+
+    train: str
+    test: str
+    trained: int
+    validated: int
+    tested: int
+    channels: int
+    lengths: str
+    """Steps of a case, in words."""
+    missing_share: float
+    """From 0 to 1, over all cells of both files."""
+
+    def lines(self) -> list[tuple[str, str]]:
+        return [
+            ("Training file", self.train),
+            ("Test file", self.test),
+            ("Cases to train on", f"{self.trained:,}"),
+            ("Cases to validate by", f"{self.validated:,}"),
+            ("Test cases", f"{self.tested:,}"),
+            ("Channels", f"{self.channels:,}"),
+            ("Steps", self.lengths),
+            ("Missing cells", text.percent(self.missing_share) if self.missing_share else "none"),
+        ]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Example:
+    """A test case to look at."""
+
+    name: str
+    label: str
+    said: str
+    share: float
+    """The probability that the network gives to its answer."""
+    values: NDArray[np.float64]
+    """[channel, time] in original units, NaN where a value is missing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ClassificationSummary(Summary):
+    """Everything on the page of a classification."""
+
+    confusion: Confusion
+    commonest: float
+    """The accuracy of always predicting the commonest training class."""
+    examples: tuple[Example, ...]
+
+    def __post_init__(self) -> None:
+        if not self.examples:
+            raise InputError("A classification report needs at least one case to show, but the summary has none.")
+
+    def content(self) -> Content:
+        data, left_off = encode(self)
+        return Content(
+            template="classification.html",
+            parts={"confusion": _confusion_table(self.confusion), "classes": _class_table(self.confusion)},
+            tiles=self._tiles(),
+            scripts=SCRIPTS,
+            data=data,
+            left_off=left_off,
+            skip="confusion",
+        )
+
+    def _tiles(self) -> list[Tile]:
+        confusion = self.confusion
+        worst = min((one for one in confusion.by_class() if one.cases), key=lambda one: one.recall)
+        hardest = (worst.label, f"{text.percent(worst.recall)} of its cases predicted right")
+        return [
+            (
+                "Accuracy",
+                text.percent(confusion.accuracy),
+                f"of {text.count(int(confusion.counts.sum()), 'test case')}",
+            ),
+            ("Macro F1", f"{confusion.macro_f1:.3f}", "mean over classes"),
+            ("Commonest training class", text.percent(self.commonest), "accuracy of always predicting it"),
+            ("Hardest class", *(("none", "all cases were predicted right") if worst.recall == 1 else hardest)),
+            self.run_time,
+        ]
+
+
+def encode(summary: ClassificationSummary, budget: int = BUDGET) -> tuple[dict[str, object], tuple[str, ...]]:
+    """(the data of the page, sentences about what was left off to keep the page small)."""
+    notes = []
+    steps = max(example.values.shape[1] for example in summary.examples)
+    channels = len(summary.examples[0].values)
+    if steps > MOST_STEPS:
+        notes.append(f"Long cases are drawn at about {MOST_STEPS:,} of their steps, evenly spaced.")
+    if channels > MOST_CHANNELS:
+        notes.append(f"Of {channels} channels the first {MOST_CHANNELS} are drawn.")
+    fit = max(1, budget // (min(steps, MOST_STEPS) * min(channels, MOST_CHANNELS)))
+    if fit < len(summary.examples):
+        notes.append(f"To stay small, the page draws {fit} of {len(summary.examples)} chosen cases.")
+    examples = []
+    for example in summary.examples[:fit]:
+        every = -(-example.values.shape[1] // MOST_STEPS)
+        examples.append(
+            {
+                "name": example.name,
+                "label": example.label,
+                "said": example.said,
+                "share": round(example.share, 4),
+                "every": every,
+                "channels": [round_digits(channel[::every]) for channel in example.values[:MOST_CHANNELS]],
+            }
+        )
+    return {"examples": examples, "curves": encode_curves(summary.curves)}, tuple(notes)
+
+
+def _confusion_table(confusion: Confusion) -> str:
+    """True classes down, predicted ones across, each cell shaded by its share of its row."""
+    names = [escape(str(label)) for label in confusion.labels]
+    head = "".join(f'<th scope="col" title="{name}">{name}</th>' for name in names)
+    rows = []
+    for name, counts in zip(names, confusion.counts.tolist(), strict=True):
+        shares = [count / max(1, sum(counts)) for count in counts]
+        cells = "".join(
+            f'<td class="{"strong" if share >= STRONG else ""}" style="--share:{share:.3f}">{count or ""}</td>'
+            for count, share in zip(counts, shares, strict=True)
+        )
+        rows.append(f'<tr><th scope="row">{name}</th>{cells}</tr>')
+    words = "True classes down, predicted classes across; the darker a cell, the larger its share of its row."
+    return (
+        f'<p class="subject" id="confusion-key">{words}</p>'
+        '<div class="scroll" role="region" aria-label="Confusion table" aria-describedby="confusion-key" tabindex="0">'
+        f'<table class="confusion{" many" if len(names) > MANY_CLASSES else ""}">'
+        f'<thead><tr><th scope="col">true class</th>{head}</tr></thead>'
+        f"<tbody>{''.join(rows)}</tbody></table></div>"
+    )
+
+
+def _class_table(confusion: Confusion) -> str:
+    heads = (
+        "Class",
+        ("Precision", "share of the cases predicted as this class that are of it"),
+        ("Recall", "share of the cases of this class that were predicted as it"),
+        ("F1", "harmonic mean of precision and recall"),
+        ("Cases", "test cases of this class"),
+        ("Most often taken for", "the commonest wrong answer to cases of this class"),
+    )
+    rows = []
+    for row, one in enumerate(confusion.by_class()):
+        wrong = confusion.counts[row].copy()
+        wrong[row] = 0
+        other = int(wrong.argmax())
+        times = text.count(int(wrong[other]), "time")
+        mistaken = f"{escape(str(confusion.labels[other]))} <small>{times}</small>" if wrong.any() else text.ABSENT
+        rows.append(
+            f'<tr><th scope="row">{escape(one.label)}</th><td>{one.precision:.3f}</td><td>{one.recall:.3f}</td>'
+            f"<td>{one.f1:.3f}</td><td>{one.cases:,}</td><td>{mistaken}</td></tr>"
+        )
+    return html_table("Scores of each class", heads, "".join(rows))

@@ -1,0 +1,216 @@
+"""The page of a detection: the series with its anomalies, the score with its threshold, the channels behind them.
+
+A page has a budget of numbers: long series are drawn at fewer rows (the highest score of each stretch and every end of
+a segment stay), then fewer channels of each series, then fewer series; the page says what was left off.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from html import escape
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rearview.core.errors import InputError
+from rearview.report.common import text
+from rearview.report.common.payload import BUDGET, Axes, encode_curves, round_digits
+from rearview.report.common.summary import Content, DataFacts, Stamps, Summary, Tile, Values
+from rearview.report.common.tables import html_table
+
+SCRIPTS = ("figures.js", "plots.js", "picker.js", "copy.js", "detection.js")
+MOST_ROWS = 4_000
+"""Rows of a series that are drawn."""
+FEWEST_CHANNELS = 3
+MOST_SEGMENTS = 300
+"""Segments in the table."""
+
+Rows = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentView:
+    """One segment, by rows of its series."""
+
+    first: int
+    last: int
+    peak: int
+    score: float
+    shares: tuple[tuple[int, float], ...]
+    """Channels and their shares of the error, the largest first."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class EntityView:
+    """One series and its anomalies."""
+
+    id: str
+    stamps: Stamps
+    values: Values
+    """[row, channel] in original units, NaN where a cell is missing."""
+    score: Values
+    """[row]."""
+    threshold: float
+    segments: tuple[SegmentView, ...]
+    shares: Values
+    """[channel]: of the error of all rows, or of the flagged ones where there are any."""
+    labels: tuple[tuple[int, int], ...] = ()
+    """First and last rows of the anomalies that a person marked."""
+
+    def check(self) -> None:
+        """Refuse arrays that do not belong together."""
+        rows = len(self.stamps)
+        if self.values.shape != (rows, len(self.shares)) or self.score.shape != (rows,):
+            raise InputError(
+                f"In a report, series {self.id!r} must have a score and a value of every channel for each of its "
+                f"{rows} stamps, but the shapes are {self.score.shape} and {self.values.shape}."
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class DetectionSummary(Summary):
+    """Everything on the page of a detection."""
+
+    data: DataFacts
+    channels: tuple[str, ...]
+    entities: tuple[EntityView, ...]
+    measures: Mapping[str, tuple[float, str]] = field(default_factory=dict)
+    """Name -> (value, what it is), where there are labels."""
+
+    def __post_init__(self) -> None:
+        if not self.entities:
+            raise InputError("A report needs at least one series to show, but the summary has none.")
+        for entity in self.entities:
+            entity.check()
+
+    def content(self) -> Content:
+        data, left_off = encode(self)
+        return Content(
+            template="detection.html",
+            parts={
+                "segments": _segment_table(self),
+                "measures": _measure_table(self.measures),
+                "no_measures": not self.measures,
+                "no_training": not self.curves,
+            },
+            tiles=self._tiles(),
+            scripts=SCRIPTS,
+            data=data,
+            left_off=left_off,
+            skip="anomalies",
+        )
+
+    def _tiles(self) -> list[Tile]:
+        rows = sum(len(entity.stamps) for entity in self.entities)
+        flagged = sum(int((entity.score > entity.threshold).sum()) for entity in self.entities)
+        segments = sum(len(entity.segments) for entity in self.entities)
+        tiles = [
+            ("Anomalies", f"{segments:,}", f"in {text.count(rows, 'row')}"),
+            ("Rows above the threshold", f"{flagged:,}", text.percent(flagged / max(1, rows))),
+        ]
+        if "AUC-PR" in self.measures and math.isfinite(self.measures["AUC-PR"][0]):
+            tiles.append(("AUC-PR", text.number(self.measures["AUC-PR"][0]), "against the labels"))
+        return [*tiles, self.run_time]
+
+
+def encode(summary: DetectionSummary, budget: int = BUDGET) -> tuple[dict[str, object], tuple[str, ...]]:
+    """(the data of the page, sentences about what was left off to stay within the budget)."""
+    rows = [_rows_to_draw(entity) for entity in summary.entities]
+    count, channels, notes = _fit([len(drawn) for drawn in rows], len(summary.channels), budget)
+    if any(len(drawn) < len(entity.stamps) for drawn, entity in zip(rows, summary.entities, strict=True)):
+        thinned = f"Long series are drawn at about {MOST_ROWS:,} rows, their peaks kept; nothing else is thinned."
+        notes = (thinned, *notes)
+    axes = Axes()
+    return {
+        "time": {"integer": summary.entities[0].stamps.dtype.kind != "M", "name": summary.data.time_name},
+        "channels": list(summary.channels),
+        "entities": [_encode_entity(summary.entities[e], rows[e], channels, axes) for e in range(count)],
+        "curves": encode_curves(summary.curves),
+        "axes": axes.rows,
+    }, notes
+
+
+def _rows_to_draw(entity: EntityView) -> Rows:
+    """All rows of a short series; else the highest score of each stretch, and the ends of segments."""
+    rows = len(entity.stamps)
+    if rows <= MOST_ROWS:
+        return np.arange(rows)
+    known = np.where(np.isfinite(entity.score), entity.score, -np.inf)
+    edges = np.linspace(0, rows, MOST_ROWS // 2 + 1).astype(np.int64)
+    peaks = [a + int(known[a:b].argmax()) for a, b in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True)]
+    ends = [row for part in entity.segments for row in (part.first, part.peak, part.last)]
+    ends += [row for label in entity.labels for row in label]
+    return np.unique(np.concatenate([edges[:-1], peaks, [*ends, rows - 1]]).astype(np.int64))
+
+
+def _fit(rows: list[int], channels: int, budget: int) -> tuple[int, int, tuple[str, ...]]:
+    """(series, channels of each, sentences about the rest)."""
+    fitting = max(FEWEST_CHANNELS, budget // max(1, sum(rows)) - 1)
+    if fitting >= channels:
+        return len(rows), channels, ()
+    note = f"To stay small, the page draws the {fitting} channels with the largest errors of each series"
+    count = int(np.searchsorted(np.cumsum(rows) * (1 + fitting), budget, side="right"))
+    count = min(len(rows), max(1, count))
+    if count < len(rows):
+        note += f", and the first {count:,} of {len(rows):,} series"
+    return count, fitting, (f"{note}; tables and files hold all of them.",)
+
+
+def _encode_entity(entity: EntityView, rows: Rows, channels: int, axes: Axes) -> dict[str, object]:
+    largest = np.argsort(-entity.shares, kind="stable")[:channels].tolist()
+
+    def at(row: int) -> int:
+        return int(np.searchsorted(rows, row))
+
+    return {
+        "id": entity.id,
+        "at": axes.add(entity.stamps[rows]),
+        "score": round_digits(entity.score[rows]),
+        "threshold": round_digits(np.array([entity.threshold]))[0],
+        "shares": round_digits(entity.shares),
+        "values": {str(channel): round_digits(entity.values[rows, channel]) for channel in largest},
+        "segments": [
+            {"first": at(s.first), "last": at(s.last), "peak": at(s.peak), "shares": [list(pair) for pair in s.shares]}
+            for s in entity.segments
+        ],
+        "labels": [[at(first), at(last)] for first, last in entity.labels],
+    }
+
+
+def _segment_table(summary: DetectionSummary) -> str:
+    """Segments, the highest score first; each row's button shows it in the charts."""
+    segments = [
+        (e, number, part) for e, entity in enumerate(summary.entities) for number, part in enumerate(entity.segments)
+    ]
+    if not segments:
+        return '<p class="quiet">No row scores above the threshold.</p>'
+    segments.sort(key=lambda each: -each[2].score / (summary.entities[each[0]].threshold or 1))
+    several = len(summary.entities) > 1
+    rows = []
+    for e, number, part in segments[:MOST_SEGMENTS]:
+        entity = summary.entities[e]
+        start, end, peak = (
+            escape(str(entity.stamps[row]).replace("T", " ").removesuffix(".000000"))
+            for row in (part.first, part.last, part.peak)
+        )
+        button = f'<button type="button" class="link" data-entity="{e}" data-segment="{number}">{start}</button>'
+        name = f"{escape(entity.id)}</th><td>{button}</td>" if several else f"{button}</th>"
+        times = f"{part.score / entity.threshold:.1f} times the threshold" if entity.threshold > 0 else ""
+        channels = ", ".join(f"{summary.channels[c]} {100 * share:.0f} %" for c, share in part.shares)
+        rows.append(
+            f'<tr><th scope="row">{name}<td>{end}</td><td>{part.last - part.first + 1:,}</td><td>{peak}</td>'
+            f'<td title="{times}">{text.number(part.score)}</td><td class="words">{escape(channels)}</td></tr>'
+        )
+    heads = (*(("Series",) if several else ()), "Start", "End", "Rows", "Peak", "Score", "Channels")
+    more = f" The {MOST_SEGMENTS} highest of {len(segments):,}." if len(segments) > MOST_SEGMENTS else ""
+    caption = f"Highest above the threshold first; press one to see it above.{more}"
+    return html_table("Anomalies", heads, "".join(rows), caption, kinds=[*[""] * (len(heads) - 1), "words"])
+
+
+def _measure_table(measures: Mapping[str, tuple[float, str]]) -> str:
+    rows = "".join(
+        f'<tr><th scope="row">{escape(name)}</th><td>{text.number(value)}</td>'
+        f'<td class="words">{escape(meaning)}</td></tr>'
+        for name, (value, meaning) in measures.items()
+    )
+    return html_table("Measures against the labels", ("Measure", "Value", "What it is"), rows, kinds=("", "", "words"))

@@ -1,0 +1,311 @@
+"""The page of a forecast: the forecast and its backtest by series, scores, errors by step, training, attention maps.
+
+A series that moves by 5 around a billion keeps more than six digits of its numbers. A page has a budget of numbers;
+when the backtest windows would exceed it, older ones are left off, and the page says so. A cell of a map of attention
+weights is one byte between the lowest and the highest number of its colours: more than a colour shows.
+"""
+
+import base64
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from html import escape
+
+import numpy as np
+
+from rearview.core.errors import InputError
+from rearview.report.common import text
+from rearview.report.common.payload import BUDGET, DIGITS, Axes, encode_curves, round_digits, stamp_numbers
+from rearview.report.common.summary import Content, DataFacts, Summary, Tile
+from rearview.report.common.tables import html_table
+from rearview.report.forecast.views import (
+    Look,
+    Names,
+    Prediction,
+    Score,
+    SeriesView,
+    StepErrors,
+    WeightMap,
+    check_lengths,
+)
+
+SCRIPTS = (
+    "figures.js", "plots.js", "choice.js", "charts.js", "looks.js", "values.js", "picker.js", "copy.js", "report.js",
+)  # fmt: skip
+MEASURES: tuple[tuple[str, str, Callable[[Score], float]], ...] = (
+    ("MSE", "mean squared error", lambda score: score.mse),
+    ("MAE", "mean absolute error", lambda score: score.mae),
+    ("MASE", "absolute error over the naive error in training", lambda score: score.mase),
+    ("sMAPE", "symmetric percentage error", lambda score: score.smape),
+    ("RMSSE", "root squared error over the naive error in training", lambda score: score.rmsse),
+    ("Pinball", "quantile loss of the intervals", lambda score: score.pinball),
+)
+LEVELS = 254
+"""Of a cell, counted from 0: an even number, so that 0 stands in the middle of a map that has both signs."""
+ROUNDING = 1e-6
+"""A share of the largest weight; what is below 0 by less is the rounding of a 0."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ForecastSummary(Summary):
+    """Everything on the page of a forecast."""
+
+    data: DataFacts
+    series: tuple[SeriesView, ...]
+    scores: tuple[Score, ...] = ()
+    error_by_step: Mapping[str, StepErrors] = field(default_factory=dict)
+    looks: tuple[Look, ...] = ()
+    """Where networks with attention look, one entry for each window that can be chosen."""
+
+    def __post_init__(self) -> None:
+        if not self.series:
+            raise InputError("A report needs at least one series to show, but the summary has none.")
+        for view in self.series:
+            view.check()
+        for model, errors in self.error_by_step.items():
+            check_lengths(f"the errors by step of model {model!r} (MAE beside MSE)", errors.mae, errors.mse)
+        kinds = {stamps.dtype.kind for view in self.series for stamps in view.all_stamps() if len(stamps)}
+        if not kinds <= {"M"} and not kinds <= {"i", "u"}:
+            raise InputError(
+                "The stamps of a report must be all datetime64 or all integers, "
+                f"but they are of the numpy kinds {', '.join(sorted(kinds))}; give every series the same kind."
+            )
+
+    @property
+    def is_wide(self) -> bool:
+        """Whether each view is a column of one wide series."""
+        return self.data.series == 1 and self.data.columns > 1
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """Every model on the page: in the order of the score table, then of the first series."""
+        names = [score.model for score in self.scores]
+        names += [name for view in self.series for models in view.predictions() for name in models]
+        names += [*self.error_by_step, *self.curves]
+        return tuple(dict.fromkeys(names))
+
+    @property
+    def lead(self) -> Score | None:
+        """The model of the headline: the lowest backtest MAE among those that are not baselines."""
+        rows = [score for score in self.scores if not score.is_baseline] or list(self.scores)
+        return min(rows, key=lambda score: (math.isnan(score.mae), score.mae), default=None)
+
+    def content(self) -> Content:
+        data, left_off = encode(self)
+        return Content(
+            template="forecast.html",
+            parts={
+                "noun": "Column" if self.is_wide else "Series",
+                "scores": score_table(self.scores),
+                "no_backtest": not any(view.backtest for view in self.series),
+                "no_errors": not self.error_by_step,
+                "no_training": not self.curves,
+                "no_looks": not self.looks,
+            },
+            tiles=[*_accuracy(self.lead, self.scores), self._extent(), self.run_time],
+            scripts=SCRIPTS,
+            data=data,
+            left_off=left_off,
+            skip="forecast",
+        )
+
+    def _extent(self) -> Tile:
+        steps = max(len(view.forecast.stamps) for view in self.series)
+        views = text.count(len(self.series), *(("column", "columns") if self.is_wide else ("series", "series")))
+        return "Forecast", text.count(steps, "step"), f"{self.data.step}, for {views}"
+
+
+def _accuracy(lead: Score | None, scores: Sequence[Score]) -> Iterable[Tile]:
+    """The errors of the leading model, its MAE against seasonal-naive, or the best baseline where that has no row."""
+    if lead is None or not math.isfinite(lead.mae):
+        return
+    note = "in the backtest"
+    if others := [each for each in scores if each.is_baseline and each.model != lead.model and each.mae > 0]:
+        other = min(others, key=lambda each: (each.model != "seasonal_naive", each.mae))
+        change = round(100 * (lead.mae / other.mae - 1))
+        way = f"{abs(change)} % {'below' if change < 0 else 'above'}" if change else "level with"
+        note = f"{way} {other.model}"
+    yield f"MAE of {lead.model}", text.number(lead.mae), note
+    if math.isfinite(lead.mase):
+        yield "MASE", text.number(lead.mase), "naive in training is 1"
+    if lead.coverage:
+        level = max(lead.coverage)
+        yield "Coverage", text.percent(lead.coverage[level]), f"of its {level:g} % interval"
+
+
+def score_table(scores: Sequence[Score]) -> str:
+    """Models beside baselines, best in bold, coverage beside its nominal level; a sentence when nothing was scored."""
+    if not scores:
+        return '<p class="quiet">No backtest was run, so there is nothing to score.</p>'
+    heads: list[tuple[str, str]] = []
+    columns: list[list[str]] = []
+    for name, meaning, measure in MEASURES:
+        values = [measure(score) for score in scores]
+        if any(map(math.isfinite, values)):
+            words = text.column(values)
+            best = words[min(range(len(values)), key=lambda row: (not math.isfinite(values[row]), values[row]))]
+            heads.append((name, meaning))
+            columns.append([_cell(each, each == best) for each in words])
+    for level in sorted({level for score in scores for level in score.coverage}):
+        shares = [score.coverage.get(level, math.nan) for score in scores]
+        if any(map(math.isfinite, shares)):
+            off = [round(abs(100 * share - level), 1) if math.isfinite(share) else math.inf for share in shares]
+            beside = [
+                f"{100 * share - level:+.1f}".replace("-", "−") if math.isfinite(share) else "" for share in shares
+            ]
+            heads.append(
+                (
+                    f"{level:g} % coverage",
+                    f"share of actual values inside the {level:g} % interval, and how far that is from {level:g}",
+                )
+            )
+            columns.append(
+                [
+                    _cell(text.percent(share), far == min(off), note)
+                    for share, far, note in zip(shares, off, beside, strict=True)
+                ]
+            )
+    if not columns:
+        return '<p class="quiet">No measure could be computed.</p>'
+    rows = []
+    for row, score in enumerate(scores):
+        kind, word = (" class=baseline", "<small>baseline</small>") if score.is_baseline else ("", "")
+        cells = "".join(column[row] for column in columns)
+        rows.append(f'<tr{kind}><th scope="row">{escape(score.model)}{word}</th>{cells}</tr>')
+    caption = (
+        "Backtest scores over all series and windows. Lower is better; coverage is best near its level. Best in bold."
+    )
+    return html_table("Backtest scores", ["Model", *heads], "".join(rows), caption)
+
+
+def _cell(value: str, best: bool, beside: str = "") -> str:
+    inner = f"<b>{value}</b>" if best else value
+    return f"<td>{inner}{f' <small>{beside}</small>' if beside else ''}</td>"
+
+
+def encode(summary: ForecastSummary, budget: int = BUDGET) -> tuple[dict[str, object], tuple[str, ...]]:
+    """(the data of the page, sentences about what was left off to stay within the budget)."""
+    views, windows, notes = _fit(summary.series, budget)
+    axes = Axes()
+    models = summary.models
+    lead = summary.lead
+    integer = summary.series[0].forecast.stamps.dtype.kind != "M"
+    return {
+        "models": list(models),
+        "baselines": [score.model for score in summary.scores if score.is_baseline],
+        "lead": lead.model if lead else models[0] if models else None,
+        "time": {"integer": integer, "name": summary.data.time_name, "step": summary.data.step},
+        "series": [_encode_series(view, windows, axes) for view in views],
+        "steps": {
+            model: {"mae": round_digits(errors.mae), "mse": round_digits(errors.mse)}
+            for model, errors in summary.error_by_step.items()
+        },
+        "curves": encode_curves(summary.curves),
+        "looks": _encode_looks(summary.looks),
+        "axes": axes.rows,
+    }, notes
+
+
+def _fit(series: tuple[SeriesView, ...], budget: int) -> tuple[tuple[SeriesView, ...], int, tuple[str, ...]]:
+    """(series, backtest windows of each, sentences about the rest): the newest windows, then fewer series."""
+    plain = [len(view.values) + _count(view.forecast.models) for view in series]
+    newest = [[len(window.actual) + _count(window.models) for window in view.backtest[::-1]] for view in series]
+    most = max(len(cells) for cells in newest)
+    for windows in range(most, -1, -1):
+        if sum(plain) + sum(sum(cells[:windows]) for cells in newest) > budget:
+            continue
+        if windows == most:
+            return series, windows, ()
+        left = f"To stay small, the page draws the newest {windows} of {most} backtest windows of each series; "
+        return series, windows, (left + "the scores count all of them.",)
+    fit = max(1, int(np.searchsorted(np.cumsum(plain), budget, side="right")))
+    left = f"To stay small, the page draws the first {fit:,} of {len(series):,} series and no backtest windows; "
+    return series[:fit], 0, (left + "the scores count all of them.",)
+
+
+def _count(models: Mapping[str, Prediction]) -> int:
+    return sum(len(each.mean) * (1 + 2 * len(each.intervals)) for each in models.values())
+
+
+def _encode_series(view: SeriesView, windows: int, axes: Axes) -> dict[str, object]:
+    digits = _digits(view)
+    return {
+        "id": view.id,
+        "at": axes.add(view.stamps),
+        "y": round_digits(view.values, digits),
+        "forecast": {"at": axes.add(view.forecast.stamps), "models": _encode_models(view.forecast.models, digits)},
+        "windows": [
+            {
+                "cutoff": int(stamp_numbers(np.asarray([window.cutoff]))[0]),
+                "at": axes.add(window.stamps),
+                "y": round_digits(window.actual, digits),
+                "models": _encode_models(window.models, digits),
+            }
+            # Not [-windows:], which would keep every window when none fit.
+            for window in view.backtest[max(len(view.backtest) - windows, 0) :]
+        ],
+    }
+
+
+def _encode_models(models: Mapping[str, Prediction], digits: int) -> dict[str, object]:
+    return {
+        name: {
+            "mean": round_digits(prediction.mean, digits),
+            "intervals": [
+                [level, round_digits(low, digits), round_digits(high, digits)]
+                for level, (low, high) in sorted(prediction.intervals.items())
+            ],
+        }
+        for name, prediction in models.items()
+    }
+
+
+def _digits(view: SeriesView) -> int:
+    """Six, and more where a series moves little about a high level."""
+    means = [prediction.mean for models in view.predictions() for prediction in models.values()]
+    values = np.concatenate([np.asarray(each, dtype=np.float64) for each in (view.values, *means)])
+    values = values[np.isfinite(values)]
+    spread = float(np.ptp(values)) if len(values) else 0.0
+    if spread <= 0 or not math.isfinite(spread):
+        return DIGITS
+    level = float(np.max(np.abs(values)))
+    return min(DIGITS + max(0, math.floor(math.log10(level / spread))), 15)
+
+
+def _encode_looks(looks: Sequence[Look]) -> dict[str, object]:
+    """Every view with its maps and curves; names of rows and columns that maps share are stored once."""
+    names: dict[Names, int] = {}
+    several = len({look.model for look in looks}) > 1
+    views = [
+        {
+            "name": f"{look.model}: {look.name}" if several else look.name,
+            "about": look.about,
+            "maps": [
+                {
+                    **_encode_map(one),
+                    "rows": names.setdefault(one.queries, len(names)),
+                    "columns": names.setdefault(one.keys, len(names)),
+                }
+                for one in look.maps
+            ],
+            "ages": [
+                {"name": one.name, "x": round_digits(one.ages), "y": round_digits(one.weights)} for one in look.ages
+            ],
+        }
+        for look in looks
+    ]
+    return {"views": views, "axes": [{"cells": each.cells, "runs": each.runs} for each in names]}
+
+
+def _encode_map(one: WeightMap) -> dict[str, object]:
+    """A map's name, its least and largest number, and its cells on a scale from 0, or from as far below it as above."""
+    weights = np.nan_to_num(np.asarray(one.weights, dtype=np.float64))
+    high = float(np.abs(weights).max()) or 1.0
+    low = -high if weights.min() < -ROUNDING * high else 0.0
+    levels = np.rint((np.clip(weights, low, high) - low) / (high - low) * LEVELS).astype(np.uint8)
+    return {
+        "name": one.name,
+        "span": round_digits(np.array([max(weights.min(), low), weights.max()]), 3),
+        "scale": [low, high],
+        "cells": base64.b64encode(levels.tobytes()).decode("ascii"),
+    }

@@ -1,0 +1,162 @@
+"""What the page of a forecast draws, as plain Python and numpy: series, backtest windows, scores, attention maps."""
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from rearview.core.errors import InputError
+from rearview.report.common.summary import Stamps, Values
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Prediction:
+    """What one model predicts for some steps, in original units."""
+
+    mean: Values
+    intervals: Mapping[float, tuple[Values, Values]] = field(default_factory=dict)
+    """Level in percent -> (low, high); a bound that is not finite is not drawn."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Forecast:
+    """The steps after the last row of a series."""
+
+    stamps: Stamps
+    models: Mapping[str, Prediction]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Window:
+    """One backtest window: what the models predicted at a cutoff, beside what happened."""
+
+    cutoff: np.generic
+    """The last stamp the models had seen."""
+    stamps: Stamps
+    actual: Values
+    models: Mapping[str, Prediction]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SeriesView:
+    """One line of the data: a series of a long file, or a target column of a wide one."""
+
+    id: str
+    stamps: Stamps
+    """datetime64 as it is to be shown (wall time of the caller's zone), or integers."""
+    values: Values
+    """The newest rows in original units, NaN where a cell is missing."""
+    forecast: Forecast
+    backtest: tuple[Window, ...] = ()
+
+    def check(self) -> None:
+        """Refuse arrays that do not belong together."""
+        name = f"series {self.id!r}"
+        check_lengths(f"the history of {name}", self.stamps, self.values)
+        parts = [(f"the forecast of {name}", self.forecast.stamps, self.forecast.models)]
+        for number, window in enumerate(self.backtest, start=1):
+            where = f"backtest window {number} of {name}"
+            check_lengths(f"the actual values in {where}", window.stamps, window.actual)
+            parts.append((where, window.stamps, window.models))
+        for where, stamps, models in parts:
+            for model, prediction in models.items():
+                check_lengths(f"{where} by {model!r}", stamps, prediction.mean)
+                for level, bounds in prediction.intervals.items():
+                    for bound in bounds:
+                        check_lengths(f"the {level:g} % interval in {where} by {model!r}", stamps, bound)
+
+    def all_stamps(self) -> Iterator[Stamps]:
+        """Every array of stamps: history, forecast, backtest windows and their cutoffs."""
+        yield self.stamps
+        yield self.forecast.stamps
+        for window in self.backtest:
+            yield window.stamps
+            yield np.asarray([window.cutoff])
+
+    def predictions(self) -> Iterator[Mapping[str, Prediction]]:
+        """Predictions by model: the forecast first, then every backtest window."""
+        yield self.forecast.models
+        for window in self.backtest:
+            yield window.models
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """One row of the score table; NaN where a measure could not be computed."""
+
+    model: str
+    mse: float
+    mae: float
+    mase: float
+    smape: float
+    rmsse: float
+    pinball: float = math.nan
+    coverage: Mapping[float, float] = field(default_factory=dict)
+    """Level in percent -> share of actual values inside the interval, from 0 to 1."""
+    is_baseline: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StepErrors:
+    """[horizon]: a model's backtest error at each step ahead."""
+
+    mae: Values
+    mse: Values
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """Names of the rows or columns of a map."""
+
+    cells: tuple[str, ...]
+    runs: tuple[tuple[int, str], ...] = ()
+    """Where each column's cells begin, on an axis that has several cells of several columns."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WeightMap:
+    """One head's weights, or the mean of several: [query, key]."""
+
+    name: str
+    weights: Values
+    queries: Names
+    keys: Names
+
+    def __post_init__(self) -> None:
+        rows, columns = len(self.queries.cells), len(self.keys.cells)
+        if self.weights.shape != (rows, columns):
+            raise InputError(
+                f"The map {self.name!r} is of shape {self.weights.shape}, but has names for {rows} rows and "
+                f"{columns} columns; give every row and column one."
+            )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AgeCurve:
+    """Mean weight by how many steps a key is before its query; negative: after it."""
+
+    name: str
+    ages: Values
+    weights: Values
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Look:
+    """Where one network looks in the last window of one series or column."""
+
+    model: str
+    name: str
+    about: str
+    """What was left out, in sentences."""
+    maps: tuple[WeightMap, ...]
+    ages: tuple[AgeCurve, ...] = ()
+
+
+def check_lengths(what: str, stamps: Stamps, values: Values) -> None:
+    """Refuse values that are not one for each stamp."""
+    if stamps.shape != values.shape or stamps.ndim != 1:
+        raise InputError(
+            f"In a report, {what} must hold one value for each stamp, "
+            f"but the shapes are {values.shape} and {stamps.shape}; pass one-dimensional arrays of equal length."
+        )
