@@ -77,7 +77,7 @@ def test_of_choices_as_good_as_the_best_the_smallest_is_taken(script: ModuleType
 
 def test_every_choice_is_one_that_the_estimators_know(script: ModuleType) -> None:
     from rearview import models
-    from rearview.embed.normalise import KINDS
+    from rearview.embed.normalisation import KINDS
 
     known = set(models.settings_of("patchtst").__dataclass_fields__)
     assert len(script.NETWORKS) == 8

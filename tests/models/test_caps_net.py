@@ -11,7 +11,7 @@ from torch.testing import assert_close
 
 from rearview import models
 from rearview.core.errors import SettingsError
-from rearview.models.caps_net import nearest
+from rearview.models.step_hosts.caps_net import nearest
 
 MUST = ["softmax", "rbca", "caps", "toa", "prime", "linear_rope"]
 

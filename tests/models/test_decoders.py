@@ -10,8 +10,8 @@ from torch.testing import assert_close
 
 from rearview import models
 from rearview.core.errors import SettingsError
-from rearview.models._decoder import Cross
-from rearview.models._two_stage import Merge
+from rearview.models.blocks.decoder import Cross
+from rearview.models.patch_hosts.crossformer import Merge
 
 WIDE = {"width": 40, "heads": 5}
 

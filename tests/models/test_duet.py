@@ -12,7 +12,7 @@ from torch.testing import assert_close
 
 from rearview import models
 from rearview.core.errors import SettingsError
-from rearview.models._duet_clusters import ChannelGate, Experts, Router, _unevenness, amplitudes, logistic_like
+from rearview.models.channel_hosts.duet import ChannelGate, Experts, Router, _unevenness, amplitudes, logistic_like
 from rearview.tasks.forecast import Forecast
 
 MECHANISMS = [

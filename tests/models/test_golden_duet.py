@@ -8,7 +8,7 @@ from test_golden import Golden, same
 from torch import Tensor
 
 from rearview import models
-from rearview.models import _duet_clusters
+from rearview.models.channel_hosts import duet as module
 
 
 @pytest.fixture
@@ -41,9 +41,9 @@ def duet(golden: Golden, monkeypatch: pytest.MonkeyPatch, noise: str, sample: st
     written = authors.load(authors_duet.duet(authors.data(model), config["e_layers"], config["num_experts"]), stored)
     assert set(stored) - written == {"cluster.mean", "cluster.std"}, "a standard normal's, which have no place in ours"
     keep, drop = golden.tensor(f"mid/{noise}/gumbel_noise").unbind(-1)
-    monkeypatch.setattr(_duet_clusters, "logistic_like", lambda x: (keep - drop).to(x))
+    monkeypatch.setattr(module, "logistic_like", lambda x: (keep - drop).to(x))
     router = golden.tensor("mid/train/router_noise")
-    monkeypatch.setattr(_duet_clusters, "normal_like", lambda x: router.reshape(x.shape))
+    monkeypatch.setattr(module, "normal_like", lambda x: router.reshape(x.shape))
     return model.eval()
 
 

@@ -13,7 +13,7 @@ from test_golden import Golden, same
 from torch import Tensor
 
 from rearview import models
-from rearview.models.powerformer import POWER_LAW
+from rearview.models.patch_hosts.powerformer import POWER_LAW
 
 RELEASED = 1e-5
 """What a float32 inside the released code costs."""

@@ -15,8 +15,8 @@ from torch.testing import assert_close
 from rearview import attention
 from rearview.embed import Dropout
 from rearview.models import kernels
-from rearview.models._joining import joined, normalised, widened
-from rearview.models.stack import Block, BlockSettings, norm
+from rearview.models.blocks.residual import joined, normalised, widened
+from rearview.models.blocks.stack import Block, BlockSettings, norm
 
 BATCH, GROUPS, TOKENS, WIDTH, FEED_FORWARD = 5, 3, 7, 22, 13
 PAY = kernels.pay

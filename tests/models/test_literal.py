@@ -15,7 +15,7 @@ from torch.testing import assert_close
 
 from rearview.attention.contract import Site
 from rearview.models import Model
-from rearview.models.stack import BlockSettings, Stack
+from rearview.models.blocks.stack import BlockSettings, Stack
 
 BATCH, GROUPS, TOKENS, WIDTH, HEADS, DEPTH, EPS = 5, 3, 7, 26, 13, 3, 1e-5
 EXACT = {"rtol": 1e-9, "atol": 1e-9}

@@ -13,7 +13,7 @@ from torch.testing import assert_close
 from rearview import models
 from rearview.core.errors import InputError, SettingsError
 from rearview.embed.positions import RelativeBias, buckets
-from rearview.models import moment
+from rearview.models.patch_hosts import moment
 
 BATCH, CHANNELS, LOOKBACK, STEPS, PATCH = 2, 3, 55, 7, 5
 SIZES = {"width": 22, "heads": 2, "head_width": 13, "depth": 3, "feed_forward": 17}

@@ -10,7 +10,7 @@ from torch.testing import assert_close
 from rearview import attention, models
 from rearview.attention.contract import Site
 from rearview.core.errors import RearviewWarning, SettingsError
-from rearview.models.stack import Block, BlockSettings, Stack, TokenBatchNorm, norm
+from rearview.models.blocks.stack import Block, BlockSettings, Stack, TokenBatchNorm, norm
 
 BATCH, GROUPS, TOKENS, WIDTH, HEADS, FEED_FORWARD = 5, 3, 7, 26, 13, 19
 SITE = Site(groups=GROUPS, tokens=TOKENS, width=WIDTH, heads=HEADS)

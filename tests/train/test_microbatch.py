@@ -9,7 +9,7 @@ from toys import TRAIN, VALIDATION, Squares, Table, network, same_weights
 
 from rearview import models, train
 from rearview.core.errors import SettingsError
-from rearview.models.stack import Feeding, TokenBatchNorm
+from rearview.models.blocks.stack import Feeding, TokenBatchNorm
 from rearview.train import memory, optimisation
 from rearview.train.step import Step
 

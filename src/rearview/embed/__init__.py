@@ -2,9 +2,9 @@
 
 from rearview.embed.dropout import Dropout, dropout
 from rearview.embed.dual import Dual
-from rearview.embed.normalise import Normalise
+from rearview.embed.normalisation import Normalise
 from rearview.embed.positions import Learned, RelativeBias, Sinusoidal, sinusoids
-from rearview.embed.tokenise import Patches, Points, Variates
+from rearview.embed.tokenisers import Patches, Points, Variates
 
 __all__ = [
     "Dropout",

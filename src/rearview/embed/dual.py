@@ -20,7 +20,7 @@ from torch.nn import functional
 
 from rearview.core.errors import SettingsError
 from rearview.embed.dropout import channel_dropout
-from rearview.embed.tokenise import built_for
+from rearview.embed.tokenisers import built_for
 
 SPREAD = 0.02
 STILL = 1e-6

@@ -41,7 +41,8 @@ _SHELF = Shelf(
     "rearview.models",
     "model",
     needs=("Settings", "Network"),
-    aside=("adapters", "baselines", "contract", "costs", "encoder", "heads", "kernels", "pairs", "stack"),
+    aside=("adapters", "baselines", "blocks", "contract", "costs", "kernels", "pairs"),
+    families=("attention_free", "channel_hosts", "patch_hosts", "step_hosts"),
     refuse=_refuse,
 )
 _BASELINES = Shelf("rearview.models.baselines", "model", needs=("Settings", "Network", "PACKAGE"))

@@ -33,8 +33,8 @@ from torch.autograd.graph import saved_tensors_hooks
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from rearview.models.adapters.contract import Around
+from rearview.models.blocks.stack import Feeding
 from rearview.models.contract import Model, Shape
-from rearview.models.stack import Feeding
 from rearview.train.settings import Settings
 
 GIB = 1 << 30

@@ -32,8 +32,8 @@ from rearview.bench.synthetic.study import Asked, Outcome, Size, Study, facts, f
 from rearview.bench.synthetic.training import teach
 from rearview.data.synthetic.components import PARTS, Part, Recipe, windows
 from rearview.data.windows import Batch
-from rearview.models.caps_net import Network
 from rearview.models.contract import Model
+from rearview.models.step_hosts.caps_net import Network
 from rearview.tasks.forecast import Forecast
 from rearview.train.evaluation import evaluation_mode
 

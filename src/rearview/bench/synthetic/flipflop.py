@@ -28,7 +28,7 @@ from rearview.bench.synthetic.study import Asked, Outcome, Size, Study, facts, f
 from rearview.bench.synthetic.training import teach
 from rearview.data.synthetic.flipflop import READ, SYMBOLS, WRITE, Strings, last_writes, strings
 from rearview.embed import Learned
-from rearview.models.stack import BlockSettings, Stack
+from rearview.models.blocks.stack import BlockSettings, Stack
 from rearview.train.evaluation import autocast, evaluation_mode
 
 SPARSE, DENSE = 0.98, 0.1

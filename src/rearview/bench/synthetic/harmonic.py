@@ -28,7 +28,7 @@ from rearview.bench.synthetic.training import teach
 from rearview.core.errors import SettingsError
 from rearview.data.synthetic.harmonic import LENGTH, REGIMES, Signals, linear_floor, signals
 from rearview.embed import Learned
-from rearview.models.stack import Block, BlockSettings, Stack
+from rearview.models.blocks.stack import Block, BlockSettings, Stack
 from rearview.train.evaluation import autocast, evaluation_mode
 
 DRAWN = 112

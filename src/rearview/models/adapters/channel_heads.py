@@ -15,8 +15,8 @@ from torch import nn
 
 from rearview.core.errors import SettingsError
 from rearview.models.adapters.contract import Around, refuse_classes, refuse_mixing, refuse_one_channel
+from rearview.models.attention_free.dlinear import ChannelLinear
 from rearview.models.contract import Marks, Model, Past, Real, Steps
-from rearview.models.dlinear import ChannelLinear
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,8 +21,8 @@ from torch import Tensor, nn
 
 from rearview.core.errors import SettingsError
 from rearview.embed import Normalise
-from rearview.embed.normalise import Kind
-from rearview.embed.tokenise import built_for
+from rearview.embed.normalisation import Kind
+from rearview.embed.tokenisers import built_for
 from rearview.models.baselines._package import require
 from rearview.models.contract import Marks, Model, Past, Real, Shape, Steps, refuse_marks
 

@@ -8,7 +8,7 @@ inside the network is ours. Of calendar features it reads those of the look-back
 from dataclasses import dataclass
 from typing import Any
 
-from rearview.embed.normalise import Kind
+from rearview.embed.normalisation import Kind
 from rearview.models.baselines._neuralforecast import PACKAGE as PACKAGE
 from rearview.models.baselines._neuralforecast import Borrowed
 from rearview.models.contract import ModelClaims, Shape

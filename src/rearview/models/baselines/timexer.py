@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rearview.core.errors import SettingsError
-from rearview.embed.normalise import Kind
+from rearview.embed.normalisation import Kind
 from rearview.models.baselines._neuralforecast import PACKAGE as PACKAGE
 from rearview.models.baselines._neuralforecast import Borrowed
 from rearview.models.contract import ModelClaims, Shape

@@ -10,9 +10,9 @@ layer's mask once, which is `residual_mask="once"`.
 from typing import Any
 
 from rearview.attention import Spec
-from rearview.models import patchtst
 from rearview.models.contract import Shape
-from rearview.models.patchtst import Settings as Settings
+from rearview.models.patch_hosts import patchtst
+from rearview.models.patch_hosts.patchtst import Settings as Settings
 
 POWER_LAW = {"name": "rbca", "bias": "power_law", "alpha": 0.5, "residual_mask": "accumulate"}
 """The attention of Powerformer's main results."""

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from rearview.attention import Spec
 from rearview.attention.contract import Tokens
 from rearview.embed import Normalise
-from rearview.embed.normalise import Kind
-from rearview.models._patched import Patched
+from rearview.embed.normalisation import Kind
+from rearview.models.blocks.stack import Activation, BlockSettings, Stack
 from rearview.models.contract import Shape, Steps
-from rearview.models.stack import Activation, BlockSettings, Stack
+from rearview.models.patch_hosts._host import PatchHost
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class Settings:
     """Instance normalisation: revin, last or none."""
 
 
-class Network(Patched):
+class Network(PatchHost):
     """The library's PatchTST with any attention that mixes patches."""
 
     name = "patchtst_tslib"

@@ -30,12 +30,12 @@ from rearview.attention.caps.maps import SPREAD, start
 from rearview.attention.contract import Projected, Site, Tokens
 from rearview.core.errors import SettingsError
 from rearview.embed import Dual, Normalise
-from rearview.embed.normalise import Kind
-from rearview.models._tokens import channel_groups, step_tokens
+from rearview.embed.normalisation import Kind
+from rearview.models.blocks.encoder import Read, Stacked
+from rearview.models.blocks.heads import Classes
+from rearview.models.blocks.stack import Block, BlockSettings, Stack
+from rearview.models.blocks.tokens import channel_groups, step_tokens
 from rearview.models.contract import Axes, Marks, ModelClaims, Past, Real, Shape, Steps
-from rearview.models.encoder import Read, Stacked
-from rearview.models.heads import Classes
-from rearview.models.stack import Block, BlockSettings, Stack
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,8 @@ from torch import Tensor, nn
 
 from rearview.core.errors import SettingsError
 from rearview.embed import Dropout
-from rearview.embed.normalise import Kind
-from rearview.models._mixed import Mixed
+from rearview.embed.normalisation import Kind
+from rearview.models.attention_free._mixer import Mixer
 from rearview.models.contract import ModelClaims, Past, Shape, refuse_marks
 
 
@@ -32,7 +32,7 @@ class Settings:
     """Instance normalisation: none (the library's form), last or revin."""
 
 
-class Network(Mixed):
+class Network(Mixer):
     """Mixing by perceptrons, without attention."""
 
     claims = ModelClaims(

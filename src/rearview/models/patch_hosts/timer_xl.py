@@ -30,12 +30,12 @@ from rearview.attention import Spec, split
 from rearview.attention.contract import Mask, Site, Tokens
 from rearview.core.errors import SettingsError
 from rearview.embed import Normalise, Patches
-from rearview.embed.normalise import Kind
-from rearview.models._tokens import patch_tokens
+from rearview.embed.normalisation import Kind
+from rearview.models.blocks.encoder import Encoder
+from rearview.models.blocks.heads import Classes
+from rearview.models.blocks.stack import Block, BlockSettings, Stack
+from rearview.models.blocks.tokens import patch_tokens
 from rearview.models.contract import Axes, Logits, Marks, ModelClaims, Past, Real, Shape, Steps, Token, refuse_marks
-from rearview.models.encoder import Encoder
-from rearview.models.heads import Classes
-from rearview.models.stack import Block, BlockSettings, Stack
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,11 +17,11 @@ from dataclasses import dataclass
 
 from rearview.attention import Spec
 from rearview.embed import Normalise
-from rearview.embed.normalise import Kind
-from rearview.models._patched import Patched, Positions
+from rearview.embed.normalisation import Kind
+from rearview.models.blocks.heads import Pool
+from rearview.models.blocks.stack import BlockSettings, Stack
 from rearview.models.contract import Shape
-from rearview.models.heads import Pool
-from rearview.models.stack import BlockSettings, Stack
+from rearview.models.patch_hosts._host import PatchHost, Positions
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class Settings:
     """For classes: "mean" averages the patches of a channel; "none" reads each at its own place, as the original."""
 
 
-class Network(Patched):
+class Network(PatchHost):
     """PatchTST with any attention that mixes patches."""
 
     name = "patchtst"

@@ -3,12 +3,12 @@
 from torch import nn
 
 from rearview.embed import Normalise
-from rearview.embed.normalise import Kind
+from rearview.embed.normalisation import Kind
+from rearview.models.blocks.heads import Classes
 from rearview.models.contract import Logits, Marks, Model, Past, Real, Shape, Steps
-from rearview.models.heads import Classes
 
 
-class Mixed(Model):
+class Mixer(Model):
     """normalise -> blocks -> Linear(lookback -> steps), shared by all channels -> denormalise.
 
     Asked for classes, all mixed values go to the classes instead, padding blanked.

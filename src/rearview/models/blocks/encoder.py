@@ -7,10 +7,10 @@ from torch import Tensor, nn
 
 from rearview.attention.contract import Mask, Tokens, Weights
 from rearview.embed import Normalise
-from rearview.embed.normalise import Inverse
+from rearview.embed.normalisation import Inverse
+from rearview.models.blocks.heads import Classes
+from rearview.models.blocks.stack import Bias, Stack
 from rearview.models.contract import Axes, Logits, Marks, Model, Past, Real, Steps
-from rearview.models.heads import Classes
-from rearview.models.stack import Bias, Stack
 
 
 class Read(NamedTuple):

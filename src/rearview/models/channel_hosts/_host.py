@@ -6,14 +6,14 @@ from torch import nn
 
 from rearview.attention.contract import Site, Tokens
 from rearview.embed import Dropout, Normalise, Variates
-from rearview.embed.normalise import Kind
-from rearview.models._tokens import channel_tokens
+from rearview.embed.normalisation import Kind
+from rearview.models.blocks.encoder import Encoder
+from rearview.models.blocks.heads import Classes
+from rearview.models.blocks.tokens import channel_tokens
 from rearview.models.contract import Axes, Marks, ModelClaims, Past, Shape, Steps, Token
-from rearview.models.encoder import Encoder
-from rearview.models.heads import Classes
 
 
-class Inverted(Encoder):
+class ChannelHost(Encoder):
     """normalise -> a token for each channel and mark -> dropout -> stack -> Linear(width -> steps), marks cut off.
 
     A subclass adds the stack, at `site`, and then the head, `readout`.

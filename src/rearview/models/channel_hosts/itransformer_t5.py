@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 from rearview.attention import Spec
 from rearview.attention.contract import Tokens
-from rearview.embed.normalise import Kind
-from rearview.models._inverted import Inverted
-from rearview.models._t5 import t5_stack
+from rearview.embed.normalisation import Kind
+from rearview.models.blocks.stack import t5_stack
+from rearview.models.channel_hosts._host import ChannelHost
 from rearview.models.contract import Shape, Steps
 
 
@@ -40,7 +40,7 @@ class Settings:
     """Instance normalisation: revin, last or none."""
 
 
-class Network(Inverted):
+class Network(ChannelHost):
     """iTransformer-T5 with any attention that does not need tokens in time order."""
 
     host = "iTransformer-T5"

@@ -18,8 +18,8 @@ from rearview.attention.contract import Attention, Carry, Mask, Site, Tokens, We
 from rearview.attention.shared.execution import has_hooks
 from rearview.core.errors import RearviewWarning, SettingsError
 from rearview.embed import Dropout
-from rearview.models._joining import joined, normalised, widened
-from rearview.models._parts import in_parts
+from rearview.models.blocks.recomputation import in_parts
+from rearview.models.blocks.residual import joined, normalised, widened
 
 Bias = Tensor | list[Tensor] | None
 """What is added to scores: the same in every layer, or one in each."""
@@ -351,3 +351,33 @@ class Stack(nn.Module):
         if bias is None:
             return [None] * len(self.blocks)
         return bias if isinstance(bias, list) else [bias] * len(self.blocks)
+
+
+def t5_stack(
+    site: Site, depth: int, feed_forward: int, dropout: float, spec: attention.Spec, *, gated: bool = False
+) -> Stack:
+    """The encoder of T5 (Raffel et al., 2020) with any attention: pre-norm, RMS norms, no biases.
+
+        x = x + drop(attend(rms(x)));   x = x + drop(W2 drop(relu(W1 rms(x))));   at the end rms(x)
+        gated (T5 1.1, flan-T5):   W2 drop(gelu(W1 rms(x)) * V rms(x)), with the tanh form of gelu
+
+    Feed-forward maps start at variance 1 / inputs, as T5's do. T5 does not scale its scores. Ours are always scaled:
+    queries sqrt(d_h) times as large are the same function, and weights trained without the scale are written so.
+    """
+    settings = BlockSettings(
+        feed_forward,
+        norm="rms",
+        norm_eps=1e-6,
+        bias=False,
+        order="pre",
+        activation="gelu_tanh" if gated else "relu",
+        gated=gated,
+        dropout=dropout,
+    )
+    stack = Stack(site, depth, settings, spec, final_norm="rms")
+    for block in stack.blocks:
+        assert isinstance(block, Block)
+        for part in block.feed_forward.modules():
+            if isinstance(part, nn.Linear):
+                nn.init.normal_(part.weight, std=part.in_features**-0.5)
+    return stack

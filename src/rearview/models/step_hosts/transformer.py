@@ -29,14 +29,14 @@ from rearview.attention import Spec, split
 from rearview.attention.contract import Mask, Site, Tokens, Weights
 from rearview.core.errors import SettingsError
 from rearview.embed import Dropout, Normalise, Points, Sinusoidal
-from rearview.embed.normalise import Kind
-from rearview.embed.tokenise import built_for
-from rearview.models._decoder import Decoder
-from rearview.models._tokens import step_tokens
+from rearview.embed.normalisation import Kind
+from rearview.embed.tokenisers import built_for
+from rearview.models.blocks.decoder import Decoder
+from rearview.models.blocks.encoder import Encoder, Read
+from rearview.models.blocks.heads import Classes
+from rearview.models.blocks.stack import BlockSettings, Stack
+from rearview.models.blocks.tokens import step_tokens
 from rearview.models.contract import Axes, Logits, Marks, ModelClaims, Past, Real, Shape, Steps, Token
-from rearview.models.encoder import Encoder, Read
-from rearview.models.heads import Classes
-from rearview.models.stack import BlockSettings, Stack
 
 
 @dataclass(frozen=True, slots=True)

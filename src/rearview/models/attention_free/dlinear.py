@@ -13,7 +13,7 @@ from torch.nn import functional
 
 from rearview.core.errors import SettingsError
 from rearview.embed import Normalise
-from rearview.embed.normalise import Kind
+from rearview.embed.normalisation import Kind
 from rearview.models.contract import Marks, Model, ModelClaims, Past, Real, Shape, Steps, refuse_marks
 
 

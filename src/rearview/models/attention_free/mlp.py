@@ -12,8 +12,8 @@ from torch import nn
 
 from rearview.core.errors import SettingsError
 from rearview.embed import Dropout
-from rearview.embed.normalise import Kind
-from rearview.models._mixed import Mixed
+from rearview.embed.normalisation import Kind
+from rearview.models.attention_free._mixer import Mixer
 from rearview.models.contract import ModelClaims, Past, Shape, refuse_marks
 
 
@@ -31,7 +31,7 @@ class Settings:
     """Instance normalisation: revin, last or none."""
 
 
-class Network(Mixed):
+class Network(Mixer):
     """Perceptrons along time, each added to what it was given."""
 
     claims = ModelClaims(attention=False, reconstructs=True, classifies=True)

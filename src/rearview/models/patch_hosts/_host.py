@@ -8,15 +8,15 @@ from torch import nn
 from rearview.attention.contract import Mask, Site, Tokens
 from rearview.core.errors import RearviewWarning
 from rearview.embed import Dropout, Learned, Normalise, Patches, Sinusoidal
-from rearview.models._tokens import channel_groups, patch_tokens
+from rearview.models.blocks.encoder import Encoder
+from rearview.models.blocks.heads import Classes, Pool
+from rearview.models.blocks.tokens import channel_groups, patch_tokens
 from rearview.models.contract import Axes, Marks, ModelClaims, Past, Real, Shape, Steps, refuse_marks
-from rearview.models.encoder import Encoder
-from rearview.models.heads import Classes, Pool
 
 Positions = Literal["learned", "sinusoidal", "standardised"]
 
 
-class Patched(Encoder):
+class PatchHost(Encoder):
     """normalise -> patches -> + positions -> dropout -> stack -> flatten -> one linear map shared by all channels.
 
     A subclass adds the stack, at `site`, and then the head, `readout`.

@@ -24,10 +24,10 @@ from rearview.attention.contract import Tokens
 from rearview.attention.prime import Features
 from rearview.attention.shared.graph import edge_list, random_pairs
 from rearview.core.errors import SettingsError
-from rearview.embed.normalise import Kind
-from rearview.models._inverted import Inverted
+from rearview.embed.normalisation import Kind
+from rearview.models.blocks.stack import Activation, Bias, Block, BlockSettings, Stack
+from rearview.models.channel_hosts._host import ChannelHost
 from rearview.models.contract import Shape
-from rearview.models.stack import Activation, Bias, Block, BlockSettings, Stack
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ _OF_THE_EDGES = ("primed", "features", "free")
 """Settings that are those of gat's own attention."""
 
 
-class Network(Inverted):
+class Network(ChannelHost):
     """Graph attention over channels; `attention=None` is GATv2's, and other mechanisms keep to the graph."""
 
     host = "gat"

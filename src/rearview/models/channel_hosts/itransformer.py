@@ -11,10 +11,10 @@ ahead (`future` > 0), which the official network does not use, their tokens are 
 from dataclasses import dataclass
 
 from rearview.attention import Spec
-from rearview.embed.normalise import Kind
-from rearview.models._inverted import Inverted
+from rearview.embed.normalisation import Kind
+from rearview.models.blocks.stack import Activation, BlockSettings, Stack
+from rearview.models.channel_hosts._host import ChannelHost
 from rearview.models.contract import Shape
-from rearview.models.stack import Activation, BlockSettings, Stack
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Settings:
     """Instance normalisation: revin, last or none."""
 
 
-class Network(Inverted):
+class Network(ChannelHost):
     """iTransformer with any attention that does not need tokens in time order."""
 
     host = "iTransformer"

@@ -17,8 +17,8 @@ from rearview.attention.contract import Attention, Mask, Site, Tokens, Weights
 from rearview.attention.shared.fused import attend
 from rearview.core.errors import SettingsError
 from rearview.embed import Dropout
-from rearview.models._joining import joined
-from rearview.models.stack import Block, BlockSettings, mechanisms, norm
+from rearview.models.blocks.residual import joined
+from rearview.models.blocks.stack import Block, BlockSettings, mechanisms, norm
 
 Memory = Float[Tensor, "batch group key width"]
 Remembered = Bool[Tensor, "batch group key"]

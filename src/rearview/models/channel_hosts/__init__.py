@@ -1,0 +1,1 @@
+"""Networks whose tokens are channels."""

@@ -1,0 +1,1 @@
+"""Networks whose tokens are patches: pieces of one channel's look-back."""
