@@ -33,8 +33,7 @@ def sweep(parts: Sequence[Part], asked: argparse.Namespace) -> None:
     from rearview.bench.papers import catalogue
     from rearview.bench.runs import labelled_sweep
     from rearview.bench.runs.sweep import Plan
-    from rearview.data.cases import archive
-    from rearview.data.datasets import detection_sets
+    from rearview.data.datasets import archives, detection_sets
 
     until = time.monotonic() + asked.seconds
     for place in range(asked.seeds):
@@ -42,7 +41,7 @@ def sweep(parts: Sequence[Part], asked: argparse.Namespace) -> None:
             table = catalogue.get("rearview", part.table)
             names = dict.fromkeys(cell.dataset for cell in table.labelled)
             marked = detection_sets.available(asked.data_dir)
-            there = marked if table.task == "detection" else archive.available(names, asked.data_dir)
+            there = marked if table.task == "detection" else archives.available(names, asked.data_dir)
             cells = [
                 cell
                 for cell in table.labelled

@@ -27,9 +27,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from _rows import append, origin, show
-from rearview.data.cases import archive
 from rearview.data.cases.case_set import Cases, Labels
-from rearview.data.datasets import detection_sets
+from rearview.data.datasets import archives, detection_sets
 from rearview.data.io import ts
 from rearview.data.panel import Panel
 from rearview.estimators.classify.classifier import Classifier
@@ -108,7 +107,7 @@ class Task:
 def cross_validation(asked: argparse.Namespace) -> Iterator[Trial]:
     """Every network on every fold of every set."""
     for name in CASES:
-        cases = ts.read(archive.find(name, asked.data_dir).train)
+        cases = ts.read(archives.find(name, asked.data_dir).train)
         assert cases.labels is not None
         fold_of = folds(cases.labels, asked.seed)
         for chosen, fold in itertools.product(NETWORKS, range(FOLDS)):

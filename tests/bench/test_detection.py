@@ -12,7 +12,7 @@ from rearview.bench.rows.result_file import read
 from rearview.bench.runs import detection
 from rearview.bench.runs.detection import detect
 from rearview.core.errors import InputError, SettingsError
-from rearview.data.datasets import triples
+from rearview.data.datasets import labelled_arrays
 from rearview.estimators.detect import tslib
 from rearview.tasks.alarms import adjusted
 
@@ -53,7 +53,7 @@ def test_the_threshold_is_that_of_the_published_code() -> None:
 
 
 def test_joined_entities_are_one_series_of_the_same_values(folder: Path) -> None:
-    whole = triples.read(folder / "pumps.npz").test
+    whole = labelled_arrays.read(folder / "pumps.npz").test
     one = tslib.joined(whole)
     assert (one.series, one.offsets.tolist()) == (1, [0, 300])
     apart = np.concatenate([whole.original(slice(a, b), s) for s, (a, b) in enumerate(whole.bounds())])
@@ -75,7 +75,7 @@ def test_the_published_protocol_counts_rows_once_a_window_and_adjusts_them(folde
     assert row.threshold_rule == "percentile 95 of train and test"
     assert row.auc_pr is None
     assert row.adjusted_recall >= row.recall
-    whole = triples.read(folder / "pumps.npz")
+    whole = labelled_arrays.read(folder / "pumps.npz")
     which = tslib.strided(300, LOOKBACK, 1)
     truth = tslib.labels_of(whole.labels, which, LOOKBACK)
     assert truth.sum() == row.anomalous

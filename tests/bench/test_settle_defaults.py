@@ -7,7 +7,8 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from rearview.data.datasets import triples
+from rearview.data.datasets import labelled_arrays
+from rearview.data.datasets.labelled_arrays import LabelledArrays
 
 
 @pytest.fixture
@@ -25,7 +26,7 @@ def test_folds_are_equal_and_hold_every_class(script: ModuleType) -> None:
 
 
 @pytest.fixture(scope="module")
-def rows() -> triples.Triple:
+def rows() -> LabelledArrays:
     random = np.random.default_rng(0)
     arrays = {
         "train": random.normal(size=(7400, 3)).cumsum(axis=0) * [1, 100, 0],
@@ -34,10 +35,10 @@ def rows() -> triples.Triple:
         "machine": np.array(["long", "short"]),
         "machine_lengths": np.array([[7000, 1], [400, 1]]),
     }
-    return triples.triple(arrays, Path("x.npz"))
+    return labelled_arrays.from_arrays(arrays, Path("x.npz"))
 
 
-def test_anomalies_stand_where_they_are_said_to_and_nowhere_else(script: ModuleType, rows: triples.Triple) -> None:
+def test_anomalies_stand_where_they_are_said_to_and_nowhere_else(script: ModuleType, rows: LabelledArrays) -> None:
     learned, judged, kinds = script.injected(rows.train, seed=0)
     assert learned.ids == judged.ids == ("long",)
     assert len(learned.values) == 5250

@@ -71,10 +71,10 @@ def test_validation_cases_do_not_reach_the_statistics():
     request = Request(settings=SETTINGS, training={"epochs": 1})
     first = fit(as_cases(X, y), request)
     assert first.cases == {"train": 24, "validation": 6}
-    from rearview.data.cases.stratified_split import held_out
+    from rearview.data.cases.case_set import hold_out
 
     codes = np.unique(y, return_inverse=True)[1]
-    _, held = held_out(codes, 0.2, request.seed)
+    _, held = hold_out(codes, 0.2, request.seed)
     X = X.copy()
     X[held] += 100
     again = fit(as_cases(X, y), request)

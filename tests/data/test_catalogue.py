@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from rearview.core.errors import InputError, SettingsError
-from rearview.data import no_time_column
-from rearview.data.datasets import catalogue, gift
+from rearview.data.datasets import catalogue, readers
 from rearview.data.datasets.borders import Borders
 from rearview.data.datasets.catalogue import Dataset
 from rearview.data.step import Step
@@ -23,37 +22,6 @@ RULES = {
     "solar": "solar",
     "pems": "pems",
 }
-SHAPES = {
-    "ETTh1": (17420, 7),
-    "ETTh2": (17420, 7),
-    "ETTm1": (69680, 7),
-    "ETTm2": (69680, 7),
-    "Weather": (52696, 21),
-    "Weather-repaired": (52704, 21),
-    "Electricity": (26304, 321),
-    "Traffic": (17544, 862),
-    "Solar": (52560, 137),
-    "Exchange": (7588, 8),
-    "ILI": (966, 7),
-    "PEMS03": (26208, 358),
-    "PEMS04": (16992, 307),
-    "PEMS07": (28224, 883),
-    "PEMS08": (17856, 170),
-}
-GIFT = {
-    "ETT1_H": (17420, 7),
-    "ETT1_D": (725, 7),
-    "ETT1_W": (103, 7),
-    "ETT2_H": (17420, 7),
-    "ETT2_D": (725, 7),
-    "ETT2_W": (103, 7),
-    "JENA_WEATHER_H": (8784, 21),
-    "JENA_WEATHER_D": (366, 21),
-    "M_DENSE_H": (17520, 30),
-    "M_DENSE_D": (730, 30),
-    "COVID_DEATHS_D": (212, 266),
-}
-
 SMALL = Dataset("Small", ("small.csv",), rows=5, channels=2, step=Step(1, "h"), rule="custom", source="our own desk")
 SMALL_CSV = "date,a,OT\n" + "".join(
     f"2020-01-01 0{hour}:00:00,{hour},{-9999 if hour == 2 else 7}\n" for hour in range(5)
@@ -66,9 +34,17 @@ def shelf(monkeypatch):
     monkeypatch.setattr(catalogue, "_SHELF", dict(catalogue._SHELF))
 
 
-def test_every_set_of_the_field_stands_with_its_shape():
-    published = [catalogue.get(name) for name in catalogue.names() if not catalogue.get(name).make]
-    assert {found.name: (found.rows, found.channels) for found in published} == {**SHAPES, **GIFT}
+PUBLISHED = [catalogue.get(name) for name in catalogue.names() if not catalogue.get(name).make]
+
+
+def test_every_published_set_says_where_its_file_comes_from_and_leaves_rows_to_test():
+    assert len(PUBLISHED) == 26
+    for dataset in PUBLISHED:
+        assert dataset.files
+        assert "GitHub" in dataset.source or "Hugging Face" in dataset.source
+        assert all(len(known) == 64 for known in dataset.sha256)
+        first, last = catalogue.borders(dataset, lookback=min(dataset.horizons)).test
+        assert last - first >= 2 * min(dataset.horizons)
 
 
 @pytest.mark.parametrize(
@@ -104,9 +80,7 @@ def test_horizons_and_calendar_follow_the_field():
     assert catalogue.get("ETTm1").horizons == (96, 192, 336, 720)
     assert catalogue.get("ILI").horizons == (24, 36, 48, 60)
     assert catalogue.get("PEMS07").horizons == (12, 24, 48, 96)
-    assert {name for name in SHAPES if catalogue.get(name).calendar is None} == {
-        "Solar", "PEMS03", "PEMS04", "PEMS07", "PEMS08"
-    }  # fmt: skip
+    assert all(catalogue.get(name).calendar is None for name in ("Solar", "PEMS03", "ETT1_H"))
     assert {catalogue.get(name).calendar for name in ("ETTm1", "Weather", "ILI")} == {"h"}
 
 
@@ -275,11 +249,11 @@ def test_an_array_gives_its_first_feature_with_gaps_filled_and_masked(tmp_path):
 def test_text_that_is_not_numbers_is_refused(tmp_path, content, message):
     (tmp_path / "sunny.txt").write_bytes(content)
     with pytest.raises(InputError, match=message):
-        no_time_column.text(tmp_path / "sunny.txt", Step(10, "min"), start="2006-01-01")
+        readers.number_text(tmp_path / "sunny.txt", Step(10, "min"), start="2006-01-01")
 
 
 def test_arrays_that_are_not_pems_are_refused(tmp_path):
-    read = partial(no_time_column.array, step=Step(5, "min"), start="2018-01-01")
+    read = partial(readers.npz_feature, step=Step(5, "min"), start="2018-01-01")
     (tmp_path / "junk.npz").write_bytes(b"PK junk")
     np.savez(tmp_path / "flat.npz", data=np.ones((5, 2)))
     np.savez(tmp_path / "named.npz", speed=np.ones((5, 2, 1)))
@@ -291,7 +265,7 @@ def test_arrays_that_are_not_pems_are_refused(tmp_path):
 @pytest.mark.parametrize("name", ["ETTh1", "ETTh2", "ETTm1", "Weather", "ILI"])
 def test_real_files_are_the_published_ones(real_data, name):
     panel = catalogue.load(name, real_data)
-    assert panel.values.shape == SHAPES[name]
+    assert panel.values.shape == (catalogue.get(name).rows, catalogue.get(name).channels)
     assert panel.step == catalogue.get(name).step
     assert not [finding for finding in panel.findings if finding.what == "checksum"]
 
@@ -325,7 +299,7 @@ def test_days_are_means_of_their_hours(tmp_path):
     days = [f"2020-01-{1 + hour // 24:02d} {hour % 24:02d}:00:00" for hour in hours]
     lines = [f"{day},{hour},{'' if hour == 30 else 2 * hour}" for day, hour in zip(days, hours, strict=True)]
     (tmp_path / "hourly.csv").write_text("date,a,b\n" + "\n".join(lines) + "\n")
-    panel = gift.averaged(tmp_path / "hourly.csv", Step(1, "D"), hours=24)
+    panel = readers.gathered("hourly.csv", 24)(tmp_path / "hourly.csv", Step(1, "D"))
     means = panel.original(slice(None), 0)
     without = np.delete(2 * hours[24:48], 6).mean()
     np.testing.assert_allclose(means, [[11.5, 23], [35.5, without], [59.5, 119]], rtol=1e-6)
@@ -337,7 +311,7 @@ def test_hours_of_ett_are_sums_of_their_quarters(tmp_path):
     quarters = np.arange(4 * 3 + 2)
     lines = [f"2020-01-01 {at // 4:02d}:{15 * (at % 4):02d}:00,{at},{'' if at == 5 else at}" for at in quarters]
     (tmp_path / "ETTm1.csv").write_text("date,a,b\n" + "\n".join(lines) + "\n")
-    panel = gift.reader("ETTm1.csv", 1)(tmp_path / "ETTm1.csv", Step(1, "h"))
+    panel = readers.gathered("ETTm1.csv", 1)(tmp_path / "ETTm1.csv", Step(1, "h"))
     # The hour with a gap is four times the mean of the three quarters that are there.
     np.testing.assert_allclose(panel.original(slice(None), 0), [[6, 6], [22, 4 * 17 / 3], [38, 38]], rtol=1e-6)
     assert str(panel.step) == str(Step(1, "h"))

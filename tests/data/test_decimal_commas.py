@@ -7,21 +7,15 @@ import pandas as pd
 import pytest
 
 from rearview.core.errors import InputError
-from rearview.data.io import files
 from rearview.data.panel_reader import load
+
+pytestmark = pytest.mark.usefixtures("library")
 
 
 def written(folder: Path, content: bytes, name: str = "table.csv") -> Path:
     path = folder / name
     path.write_bytes(content)
     return path
-
-
-@pytest.fixture(params=["polars", "pandas"], autouse=True)
-def library(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Files are read with polars, and as on a machine that has no polars."""
-    if request.param == "pandas":
-        monkeypatch.setattr(files, "_installed", lambda package: package != "polars")
 
 
 @pytest.mark.parametrize("separator", [";", "\t", "|"])

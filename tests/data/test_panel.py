@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rearview.core.errors import InputError, SettingsError
+from rearview.data.infer.column_reader import sentinel_cells
 from rearview.data.panel import Panel
-from rearview.data.panel_array import Columns, sentinel_cells
+from rearview.data.panel_array import Columns
 from rearview.data.panel_checks import check_horizon, check_length, check_targets
 from rearview.data.panel_reader import load
 from rearview.data.step import Step

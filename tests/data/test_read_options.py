@@ -9,7 +9,7 @@ import pytest
 
 from rearview.core.errors import SettingsError
 from rearview.data import ReadOptions, Step, load
-from rearview.data.io import csv_dialect, files
+from rearview.data.io import csv, files
 from rearview.data.io.files import column_names, open_table
 from rearview.data.panel_reader import open_source, read_panel
 from rearview.data.read_options import ReadKeywords
@@ -58,7 +58,7 @@ def test_an_open_table_is_parsed_and_looked_at_once(tmp_path: Path, monkeypatch:
     def refuse(*_: object) -> None:
         raise AssertionError("the file was read again")
 
-    for module, name in ((csv_dialect, "text"), (files, "_polars_csv"), (files, "_pandas_csv")):
+    for module, name in ((files, "sniff"), (csv, "_read_with_polars"), (csv, "_read_with_pandas")):
         monkeypatch.setattr(module, name, refuse)
     assert column_names(table) == ("store", "day", "sold")
     for _ in range(2):

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from test_window import panel_of
+from random_panels import panel_of
 
 from rearview.data.scale import BLOCK, Scaler
 

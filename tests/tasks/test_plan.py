@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_window import panel_of
+from random_panels import panel_of
 
 from rearview import models, train
 from rearview.data.panel import Panel

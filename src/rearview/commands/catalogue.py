@@ -278,8 +278,7 @@ def _archive_sets() -> list[str]:
 
 
 def _list_datasets(data_dir: Path | None) -> int:
-    from rearview.data.cases import archive
-    from rearview.data.datasets import catalogue, detection_sets
+    from rearview.data.datasets import archives, catalogue, detection_sets
 
     folder = data_dir or os.environ.get("REARVIEW_DATA") or "data"
     here = catalogue.available(data_dir)
@@ -288,7 +287,7 @@ def _list_datasets(data_dir: Path | None) -> int:
     marked = [detection_sets.get(name) for name in detection_sets.names()]
     marked_here = detection_sets.available(data_dir)
     classes = _archive_sets()
-    classes_here = archive.available(classes, data_dir)
+    classes_here = archives.available(classes, data_dir)
     width = max(len(name) for name in (*catalogue.names(), *detection_sets.names(), *classes))
     shown = ["Forecasting, rows x channels:"]
     shown += [_found(row.name, width, f"{row.rows:>6} x {row.channels:<4}", row.name in here) for row in rows]
@@ -330,12 +329,12 @@ def _dataset_lines(dataset: Any) -> list[str]:
 
 
 def _archive_lines(name: str) -> list[str]:
-    from rearview.data.cases import archive
+    from rearview.data.datasets import archives
 
     return [
         f"{name}: cases with classes, for classification",
         f"files: {name}_TRAIN.ts and {name}_TEST.ts",
-        f"where the world gets it: {archive.SOURCE}",
+        f"where the world gets it: {archives.SOURCE}",
     ]
 
 

@@ -11,18 +11,14 @@ import numpy as np
 from rearview.core.errors import InputError
 from rearview.data.infer.column_reader import Reading
 from rearview.data.infer.layout import ID_NAME, LONG_TIME_NAME, TEXT_COLUMNS, Roles, assign
-from rearview.data.infer.row_order import Rows, Source, aligned, as_they_stand, regular
-from rearview.data.infer.series_ids import JOIN, series_of
+from rearview.data.infer.number_text import TextColumn
+from rearview.data.infer.row_order import JOIN, Rows, Source, aligned, as_they_stand, regular, series_of
 from rearview.data.infer.timestamps import Times, kind_of, read_times, unix_unit
 from rearview.data.io.files import open_table
-from rearview.data.io.numbers import TextColumn
 from rearview.data.io.table import Table, listing
 from rearview.data.panel import Finding, Layout, Panel
-from rearview.data.panel_array import Columns
-from rearview.data.read_options import ReadKeywords, ReadOptions
-
-ONE_SERIES = "series"
-"""What the one series of a wide table, or of a long one taken together, is called."""
+from rearview.data.panel_array import ONE_SERIES, Columns
+from rearview.data.read_options import Fill, ReadKeywords, ReadOptions
 
 
 def load(source: object, **options: Unpack[ReadKeywords]) -> Panel:
@@ -138,7 +134,7 @@ def _time_findings(times: Times, column: str) -> list[Finding]:
     return [Finding("inferred", "timezone", 0, words)]
 
 
-def _panel(reading: Reading, rows: Rows, layout: Layout, ids: tuple[str, ...], fill: str) -> Panel:
+def _panel(reading: Reading, rows: Rows, layout: Layout, ids: tuple[str, ...], fill: Fill) -> Panel:
     """The panel of the columns that are read, without findings."""
     roles = reading.roles
     spread = len(ids) if layout.together else 1

@@ -25,10 +25,9 @@ from rearview.bench.runs import measure, provenance
 from rearview.bench.runs.run_spec import mechanism
 from rearview.core.errors import SettingsError
 from rearview.core.settings import settings_from
-from rearview.data.cases import archive
 from rearview.data.cases.case_set import Cases, Labels
 from rearview.data.cases.padding import ChannelScaler, Source, source
-from rearview.data.datasets import catalogue
+from rearview.data.datasets import archives, catalogue
 from rearview.data.io import ts
 from rearview.estimators.classify import engine
 from rearview.estimators.classify.spec import Request
@@ -78,7 +77,7 @@ def classify(
         raise SettingsError(f"There is no protocol {protocol!r} for classification; known: {', '.join(PROTOCOLS)}.")
     place = None if results is None else Path(results)
     kept = [] if place is None else files.kept(place, ClassificationRow)
-    pair = archive.find(dataset, data_dir)
+    pair = archives.find(dataset, data_dir)
     asked = _ask(model, attention, seed, protocol, settings, training, device_named(device))
     configuration = {
         "dataset": pair.name,

@@ -32,7 +32,7 @@ from rearview.core.errors import RearviewWarning, SettingsError
 from rearview.core.settings import settings_from
 from rearview.data.datasets import detection_sets
 from rearview.data.datasets.detection_sets import LabelledSet
-from rearview.data.datasets.triples import Triple
+from rearview.data.datasets.labelled_arrays import LabelledArrays
 from rearview.data.scale import Scaler
 from rearview.estimators.detect import engine, tslib
 from rearview.estimators.detect.scoring import source_of
@@ -145,7 +145,7 @@ def settled(
 
 
 @lru_cache(maxsize=1)
-def _read(name: str, data_dir: str | None) -> Triple:
+def _read(name: str, data_dir: str | None) -> LabelledArrays:
     """A set as it stands on disk; the runs of a sweep, one after another on one set, read it once."""
     triple = detection_sets.load(detection_sets.get(name), data_dir)
     for finding in triple.train.findings:
@@ -154,7 +154,7 @@ def _read(name: str, data_dir: str | None) -> Triple:
     return triple
 
 
-def _checksum(triple: Triple) -> str:
+def _checksum(triple: LabelledArrays) -> str:
     digest = hashlib.sha256(triple.labels.tobytes())
     for panel in (triple.train, triple.test):
         digest.update(provenance.values_checksum(panel).encode())
@@ -226,7 +226,7 @@ def _configuration(found: LabelledSet, request: Request, protocol: str, values_s
     }
 
 
-def _clean(triple: Triple, request: Request, found: LabelledSet, progress: train.Progress) -> dict[str, Any]:
+def _clean(triple: LabelledArrays, request: Request, found: LabelledSet, progress: train.Progress) -> dict[str, Any]:
     # Rows compare networks by their errors on every channel; a rule for some of them would make it another measure.
     fitted = engine.fit(triple.train, request, progress=progress, hold_constants=False)
     if fitted.interrupted:
@@ -253,7 +253,9 @@ def _measures(judged: Assessment) -> dict[str, Any]:
     }
 
 
-def _published(triple: Triple, request: Request, found: LabelledSet, progress: train.Progress) -> dict[str, Any]:
+def _published(
+    triple: LabelledArrays, request: Request, found: LabelledSet, progress: train.Progress
+) -> dict[str, Any]:
     learned, tested = tslib.joined(triple.train), tslib.joined(triple.test)
     scaler = Scaler.fit(learned)
     beside = Scaler(scaler.mean + learned.centre - tested.centre, scaler.std)

@@ -10,9 +10,11 @@ from numpy.typing import NDArray
 
 from rearview.commands.forecast.verdict import counted
 from rearview.core.errors import InputError, UsageError
-from rearview.data.datasets import triples
-from rearview.data.io.files import column_names, listed, present
+from rearview.data.datasets import labelled_arrays
+from rearview.data.datasets.labelled_arrays import LabelledArrays
+from rearview.data.io.files import column_names, present
 from rearview.data.panel import Panel
+from rearview.data.read_options import names_in
 from rearview.estimators.detect.detector import Detector, chosen, unlabelled
 
 LABEL_NAMES = ("label", "labels", "anomaly", "is_anomaly")
@@ -63,7 +65,7 @@ def read_rows(job: Job, say: Callable[[str], None]) -> Rows:
         panel, labels = _read_new(job, detector)
         return Rows(detector, panel, labels, None)
     file, detector = Path(job.file), _made(job)
-    if triples.is_triple(file):
+    if labelled_arrays.is_array_file(file):
         whole = _triple(job, file)
         return _settled(job, Rows(detector, detector.read(whole.test)[0], whole.labels, detector.read(whole.train)[0]))
     learned, marks = (None, None) if job.fit is None else detector.read(job.fit, **_dropped(job, job.fit))
@@ -125,14 +127,14 @@ def _made(job: Job, *, itself: bool = False) -> Detector:
     )
 
 
-def _triple(job: Job, file: Path) -> triples.Triple:
+def _triple(job: Job, file: Path) -> LabelledArrays:
     """The arrays of a file; what has no meaning for them is refused, not passed over."""
     if job.fit is not None or job.labels is not None:
         raise UsageError(f"{file.name} brings its own training rows and labels; leave out --fit and --labels.")
     unused = [name for name in job.reading if name not in ("channels", "drop")]
     if unused:
         raise UsageError(f"{file.name} holds arrays without stamps or ids; leave out --{unused[0].replace('_', '-')}.")
-    whole = triples.read(file)
+    whole = labelled_arrays.read(file)
     unknown = [name for name in job.reading.get("drop", ()) if name not in whole.test.columns]
     if unknown:
         raise InputError(
@@ -143,8 +145,8 @@ def _triple(job: Job, file: Path) -> triples.Triple:
 
 def _read_new(job: Job, detector: Detector) -> tuple[Panel, NDArray[np.float64] | None]:
     file = Path(job.file)
-    if triples.is_triple(file):
-        whole = triples.read(file)
+    if labelled_arrays.is_array_file(file):
+        whole = labelled_arrays.read(file)
         return detector.read_new(whole.test)[0], whole.labels
     panel, labels = detector.read_new(job.file, job.labels)
     _check_labels(job, detector, panel, labels)
@@ -152,7 +154,7 @@ def _read_new(job: Job, detector: Detector) -> tuple[Panel, NDArray[np.float64] 
 
 
 def _check_labels(job: Job, detector: Detector, panel: Panel, labels: NDArray[np.float64] | None) -> None:
-    if job.labels is not None and job.labels in listed(detector.reading.get("drop", ())):
+    if job.labels is not None and job.labels in names_in(detector.reading.get("drop", ())):
         raise InputError(
             f"{job.file}: the detector leaves out the column {job.labels!r} (--drop) and can take no labels from it; "
             f"train with --labels {job.labels} in place of --drop: labels are never looked at, only compared with."

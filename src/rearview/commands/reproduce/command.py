@@ -295,12 +295,11 @@ def _reachable(experiment: Any, chosen: Chosen, data_dir: Path | None) -> tuple[
 
 def _data(experiment: Any, data_dir: Path | None) -> tuple[set[str], set[str]]:
     """The data sets that an experiment may ask for, and those of them that are there, in lower case."""
-    from rearview.data.cases import archive
-    from rearview.data.datasets import catalogue, detection_sets
+    from rearview.data.datasets import archives, catalogue, detection_sets
 
     if experiment.task == "classification":
         known: Iterable[str] = {cell.dataset for cell in experiment.runs}
-        here = archive.available(known, data_dir)
+        here = archives.available(known, data_dir)
     elif experiment.task == "detection":
         known, here = detection_sets.names(), detection_sets.available(data_dir)
     else:
@@ -310,11 +309,10 @@ def _data(experiment: Any, data_dir: Path | None) -> tuple[set[str], set[str]]:
 
 def _origin(experiment: Any, dataset: str) -> str:
     """Where the world gets a data set."""
-    from rearview.data.cases import archive
-    from rearview.data.datasets import catalogue, detection_sets
+    from rearview.data.datasets import archives, catalogue, detection_sets
 
     if experiment.task == "classification":
-        return archive.SOURCE
+        return archives.SOURCE
     return detection_sets.get(dataset).source if experiment.task == "detection" else catalogue.get(dataset).source
 
 

@@ -9,9 +9,9 @@ import numpy as np
 
 from rearview.core.errors import InputError
 from rearview.data.cases.case_set import Cases, Labels, check_labels, is_missing, label_array
+from rearview.data.infer.number_text import DoubtfulColumn, TextColumn, numeric_column
 from rearview.data.infer.timestamps import kind_of, read_times
 from rearview.data.io.files import column_names, open_table
-from rearview.data.io.numbers import DoubtfulColumn, TextColumn, numeric_column
 from rearview.data.io.table import Table, listing
 
 ID_NAMES = ("unique_id", "id", "case", "case_id")

@@ -1,38 +1,33 @@
 """The detection data sets by name: which files, which shape, where the world gets them.
 
-They are found as those of `data.datasets.catalogue` are. A file of another shape is refused, because a cut of a
-benchmark set must not carry its name: SMD19 holds 19 of SMD's 28 machines and is a set of its own.
+They are looked for in the data folder. A file of another shape is refused, because a cut of a benchmark set must not
+carry its name: SMD19 holds 19 of SMD's 28 machines and is a set of its own.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 from rearview.core.errors import InputError, SettingsError, did_you_mean
-from rearview.data.datasets import catalogue, triples
-from rearview.data.datasets.triples import Triple
+from rearview.data.datasets.data_folder import compare_checksum, files_in, locate
+from rearview.data.datasets.labelled_arrays import PARTS, LabelledArrays, from_arrays, is_array_file, read
+from rearview.data.io.arrays import read_number_table
 
-Reader = Callable[[Path], Triple]
 
-
-def psm(path: Path) -> Triple:
+def psm(path: Path) -> LabelledArrays:
     """PSM's three tables, whose first columns are stamps; an archive is read as one."""
-    if triples.is_triple(path):
-        return triples.read(path)
-    train, test, labels = (_table(path.with_name(f"{part}.csv")) for part in triples.PARTS)
-    return triples.triple({"train": train[:, 1:], "test": test[:, 1:], "test_label": labels[:, 1]}, path)
+    if is_array_file(path):
+        return read(path)
+    train, test, labels = (read_number_table(path.with_name(f"{part}.csv")) for part in PARTS)
+    return from_arrays({"train": train[:, 1:], "test": test[:, 1:], "test_label": labels[:, 1]}, path)
 
 
-def swat(path: Path) -> Triple:
+def swat(path: Path) -> LabelledArrays:
     """SWaT's two tables in the field's form, whose last columns are labels; an archive is read as one."""
-    if triples.is_triple(path):
-        return triples.read(path)
-    train, test = _table(path.with_name("swat_train2.csv")), _table(path)
-    return triples.triple({"train": train[:, :-1], "test": test[:, :-1], "test_label": test[:, -1]}, path)
+    if is_array_file(path):
+        return read(path)
+    train, test = read_number_table(path.with_name("swat_train2.csv")), read_number_table(path)
+    return from_arrays({"train": train[:, :-1], "test": test[:, :-1], "test_label": test[:, -1]}, path)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +48,7 @@ class LabelledSet:
     epochs: int = 3
     """How long the field's scripts train."""
     sha256: tuple[str, ...] = ()
-    read: Reader = triples.read
+    read: Callable[[Path], LabelledArrays] = read
 
 
 def names() -> tuple[str, ...]:
@@ -70,119 +65,49 @@ def get(name: str) -> LabelledSet:
     raise SettingsError(f"There is no detection data set {name!r}; there are {', '.join(names())}.{near}")
 
 
-def find(dataset: LabelledSet, data_dir: Path | str | None = None) -> Path:
-    """The file of a data set; a missing one is refused with the places looked at and where the world gets it."""
-    return catalogue.locate(dataset.name, dataset.files, dataset.source, data_dir)
-
-
 def available(data_dir: Path | str | None = None) -> tuple[str, ...]:
     """The data sets whose file is there."""
-    return tuple(dataset.name for dataset in _SHELF if _there(dataset, data_dir))
+    there = files_in(data_dir)
+    return tuple(dataset.name for dataset in _SHELF if any(file.casefold() in there for file in dataset.files))
 
 
-def load(dataset: LabelledSet, data_dir: Path | str | None = None) -> Triple:
-    """The rows and labels of a data set, their shape compared with what is known of it."""
-    path = find(dataset, data_dir)
-    found = dataset.read(path)
-    shapes = (len(found.train.values), len(found.test.values), len(found.train.columns))
+def load(dataset: LabelledSet, data_dir: Path | str | None = None) -> LabelledArrays:
+    """The rows and labels of a data set; a missing file and one of another shape are refused."""
+    path = locate(dataset.name, dataset.files, dataset.source, data_dir)
+    arrays = dataset.read(path)
+    shape = (len(arrays.train.values), len(arrays.test.values), len(arrays.train.columns))
     known = (dataset.train_rows, dataset.test_rows, dataset.channels)
-    if shapes != known:
+    if shape != known:
         raise InputError(
-            f"{path} has {shapes[0]:,} training rows and {shapes[1]:,} test rows of {shapes[2]} channels, but "
+            f"{path} has {shape[0]:,} training rows and {shape[1]:,} test rows of {shape[2]} channels, but "
             f"{dataset.name} has {known[0]:,} and {known[1]:,} of {known[2]}; a part of a data set can't go by its "
             f"name: get the whole from {dataset.source}, or give the file itself."
         )
-    warned = catalogue.compared(path, dataset.name, dataset.sha256)
-    return replace(found, train=replace(found.train, findings=(*found.train.findings, *warned)))
-
-
-def _there(dataset: LabelledSet, data_dir: Path | str | None) -> bool:
-    try:
-        find(dataset, data_dir)
-    except InputError:
-        return False
-    return True
-
-
-def _table(path: Path) -> NDArray[np.float64]:
-    """The numbers of a CSV file with a header; stamps and empty cells are NaN."""
-    try:
-        cells: NDArray[Any] = np.genfromtxt(path, delimiter=",", skip_header=1, dtype=np.float64)
-    except (OSError, ValueError) as problem:
-        raise InputError(f"{path} can't be read as a table of numbers: {problem}") from problem
-    return cells
+    warnings = compare_checksum(path, dataset.name, dataset.sha256)
+    return replace(arrays, train=replace(arrays.train, findings=(*arrays.train.findings, *warnings)))
 
 
 _TSLIB = "the data folder linked in the README of thuml/Time-Series-Library on GitHub"
 _OMNI = "NetManAIOps/OmniAnomaly on GitHub"
+_SMD = f"{_TSLIB} (SMD), or the ServerMachineDataset folder of {_OMNI}"
+_SMD19 = f"19 of the 28 machines of the ServerMachineDataset folder of {_OMNI}: a cut of SMD, not SMD"
+_SMD19_SHA = "69ce48935a8735111b34804cff74ac7ebb1f1d14b82c304425ffab42b0de20c6"
+_SMAP_SHA = "33507e1c1a1672ba538d00dcc7dbd3131f2fa59a4acce04d69728f5ba731e53f"
+_ASD_SHA = "2d3b50ed506b8537bbe6bc47236f4e21cb6cc9f4d345e82afdc664fc9391d3ee"
+_TELEMANOM = f"{_TSLIB} ({{}}), or khundman/telemanom on GitHub"
+_PSM = f"{_TSLIB} (PSM: train.csv, test.csv, test_label.csv)"
+_SWAT = f"{_TSLIB} (SWaT: swat_train2.csv, swat2.csv)"
+_ASD = "the data/processed folder of tuananhphamds/MST-VAE on GitHub"
 
+# Name, files, training rows, test rows, channels, source.
 _SHELF = (
+    LabelledSet("SMD", ("SMD.npz", "SMD_test.npy"), 708_405, 708_420, 38, _SMD, ratio=0.5, step=100, epochs=10),
+    LabelledSet("SMD19", ("SMD19.npz",), 450_219, 450_232, 38, _SMD19, 0.5, 100, 10, sha256=(_SMD19_SHA,)),
     LabelledSet(
-        "SMD",
-        ("SMD.npz", "SMD_test.npy"),
-        708_405,
-        708_420,
-        38,
-        f"{_TSLIB} (SMD), or the ServerMachineDataset folder of {_OMNI}",
-        ratio=0.5,
-        step=100,
-        epochs=10,
+        "SMAP", ("SMAP.npz", "SMAP_test.npy"), 135_183, 427_617, 25, _TELEMANOM.format("SMAP"), sha256=(_SMAP_SHA,)
     ),
-    LabelledSet(
-        "SMD19",
-        ("SMD19.npz",),
-        450_219,
-        450_232,
-        38,
-        f"19 of the 28 machines of the ServerMachineDataset folder of {_OMNI}: a cut of SMD, not SMD",
-        ratio=0.5,
-        step=100,
-        epochs=10,
-        sha256=("69ce48935a8735111b34804cff74ac7ebb1f1d14b82c304425ffab42b0de20c6",),
-    ),
-    LabelledSet(
-        "SMAP",
-        ("SMAP.npz", "SMAP_test.npy"),
-        135_183,
-        427_617,
-        25,
-        f"{_TSLIB} (SMAP), or khundman/telemanom on GitHub",
-        sha256=("33507e1c1a1672ba538d00dcc7dbd3131f2fa59a4acce04d69728f5ba731e53f",),
-    ),
-    LabelledSet(
-        "MSL",
-        ("MSL.npz", "MSL_test.npy"),
-        58_317,
-        73_729,
-        55,
-        f"{_TSLIB} (MSL), or khundman/telemanom on GitHub",
-        epochs=10,
-    ),
-    LabelledSet(
-        "PSM",
-        ("PSM.npz", "test.csv"),
-        132_481,
-        87_841,
-        25,
-        f"{_TSLIB} (PSM: train.csv, test.csv, test_label.csv)",
-        read=psm,
-    ),
-    LabelledSet(
-        "SWaT",
-        ("SWaT.npz", "swat2.csv"),
-        495_000,
-        449_919,
-        51,
-        f"{_TSLIB} (SWaT: swat_train2.csv, swat2.csv)",
-        read=swat,
-    ),
-    LabelledSet(
-        "ASD",
-        ("ASD.npz",),
-        102_331,
-        51_840,
-        19,
-        "the data/processed folder of tuananhphamds/MST-VAE on GitHub",
-        sha256=("2d3b50ed506b8537bbe6bc47236f4e21cb6cc9f4d345e82afdc664fc9391d3ee",),
-    ),
+    LabelledSet("MSL", ("MSL.npz", "MSL_test.npy"), 58_317, 73_729, 55, _TELEMANOM.format("MSL"), epochs=10),
+    LabelledSet("PSM", ("PSM.npz", "test.csv"), 132_481, 87_841, 25, _PSM, read=psm),
+    LabelledSet("SWaT", ("SWaT.npz", "swat2.csv"), 495_000, 449_919, 51, _SWAT, read=swat),
+    LabelledSet("ASD", ("ASD.npz",), 102_331, 51_840, 19, _ASD, sha256=(_ASD_SHA,)),
 )

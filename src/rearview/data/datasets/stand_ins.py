@@ -19,8 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rearview.core.errors import SettingsError
-from rearview.data.no_time_column import panel
-from rearview.data.panel import Finding, Panel
+from rearview.data.panel import Finding, Layout, Panel
+from rearview.data.panel_array import panel_of_cells
 from rearview.data.step import MICROSECONDS, Step
 
 Floats = NDArray[np.float64]
@@ -90,19 +90,20 @@ SETS = {
 def make(rows: int, channels: int, step: Step, *, of: str) -> Panel:
     """The panel of a stand-in of the set `of`."""
     kind, start = SETS[of]
-    said = Finding(
-        "inferred",
-        "generated",
-        0,
-        f"These are {channels:,} generated series of the width of {of}; scores on them say nothing of {of}.",
+    message = f"These are {channels:,} generated series of the width of {of}; scores on them say nothing of {of}."
+    return panel_of_cells(
+        cells(rows, channels, step, kind, start),
+        step.grid(np.datetime64(start, "us"), rows),
+        step,
+        Layout("wide", "date", source=f"a stand-in of {of}"),
+        findings=(Finding("inferred", "generated", 0, message),),
     )
-    return panel(cells(rows, channels, step, kind, start), step, start, source=f"a stand-in of {of}", said=said)
 
 
 def cells(rows: int, channels: int, step: Step, kind: Kind, start: str) -> Floats:
     """[row, channel] of a stand-in."""
     if rows < 1:
-        raise SettingsError(f"A stand-in of {rows} rows is none; it has at least 1.")
+        raise SettingsError(f"rows is {rows}; a stand-in has at least 1.")
     hours = _hours(rows, step, start)
     apart = step.count * MICROSECONDS[step.unit] / MICROSECONDS["h"]
     own = _Channels(kind, channels, apart)

@@ -4,17 +4,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rearview.core.errors import InputError
 from rearview.data.infer.layout import Roles
+from rearview.data.infer.number_text import DoubtfulColumn, Notation, TextColumn, notation, numeric_column
 from rearview.data.infer.row_order import Indices, Rows
 from rearview.data.infer.timestamps import kind_of
-from rearview.data.io.numbers import DoubtfulColumn, Notation, TextColumn, notation, numeric_column
 from rearview.data.io.table import Table, listing
 from rearview.data.panel import Finding, Kind
-from rearview.data.panel_array import Column, sentinel_cells
 from rearview.data.read_options import ReadOptions, Sentinels
 
+LIKELY_SENTINELS = (-999.0, -9999.0, -99999.0, -999999.0, -9999999.0)
 _NAMED = 5
 
 
@@ -60,7 +61,7 @@ class Reading:
         )
         return cls(table, kept, () if options.row_by_row else options.sentinels, left_out)
 
-    def column(self, name: str, rows: Rows) -> Column:
+    def column(self, name: str, rows: Rows) -> NDArray[np.float64]:
         """A column in the order of `rows`, missing cells and sentinels NaN."""
         column = np.asarray(rows.arrange(numeric_column(self.table, name)))
         missing = int(np.isnan(column).sum())
@@ -208,3 +209,27 @@ def _was(names: Sequence[str]) -> str:
 
 def _it(names: Sequence[str]) -> str:
     return "it is" if len(names) == 1 else "they are"
+
+
+def sentinel_cells(
+    column: NDArray[np.float64], bounds: NDArray[np.int64], sentinels: Sentinels
+) -> NDArray[np.bool_] | None:
+    """True on cells that stand for missing; None when there are none.
+
+    With "auto" a cell counts when it is one of `LIKELY_SENTINELS` and lies below all other values of its series by at
+    least half of their range: a column that really reaches -999 keeps it.
+    """
+    if sentinels != "auto":
+        cells = np.isin(column, np.asarray(sentinels, dtype=np.float64))
+        return cells if cells.any() else None
+    if not np.any(column <= LIKELY_SENTINELS[0]):
+        return None
+    likely = np.isin(column, LIKELY_SENTINELS)
+    apart = likely | np.isnan(column)
+    lowest = np.minimum.reduceat(np.where(apart, np.inf, column), bounds[:-1])
+    highest = np.maximum.reduceat(np.where(apart, -np.inf, column), bounds[:-1])
+    with np.errstate(invalid="ignore"):
+        # A series of nothing but sentinels has no range (inf - inf is NaN), and the comparison leaves it alone.
+        limit = np.repeat(lowest - (highest - lowest) / 2, np.diff(bounds))
+        cells = likely & (column < limit) & np.repeat(np.isfinite(lowest), np.diff(bounds))
+    return cells if cells.any() else None

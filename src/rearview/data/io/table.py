@@ -4,9 +4,10 @@ Everything behind this file sees narwhals series only and never asks whether pan
 are fetched one by one so that a file much larger than a column is never in memory twice.
 """
 
+import importlib.util
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from rearview.core.errors import InputError, did_you_mean
 
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 Backend = Literal["pandas", "polars", "pyarrow", "file"]
+Frame: TypeAlias = "nw.DataFrame[Any]"
+TableColumn: TypeAlias = "nw.Series[Any]"
 INDEX_NAME = "date"
 """What a pandas index of stamps without a name is called as a column."""
 
@@ -28,7 +31,7 @@ class Table:
     source: str
     """How messages call the data: the file, or "the frame"."""
     backend: Backend
-    fetch: "Callable[[str], nw.Series[Any]]"
+    fetch: Callable[[str], TableColumn]
     place: Callable[[int], str]
     """'line 7' or 'row 5' for a row, counted from 0, of the table."""
     time_index: str | None = None
@@ -40,13 +43,13 @@ class Table:
     comma_groups: bool = False
     """A cell such as 1,234.5 of a text file shows that its commas stand between thousands."""
     guessed_encoding: str | None = None
-    """The encoding that a text file was taken to have, where it does not show it."""
+    """The encoding that was assumed for a text file that does not show one."""
     numeric: frozenset[str] = frozenset()
     """Columns of a text file that were read as numbers, not as they are written."""
     index_levels: frozenset[str] = frozenset()
     """Levels of a pandas index that were left out."""
     reopen: "Callable[[Collection[str], Collection[str]], Table] | None" = None
-    """The same data with other text columns and index names (see `open_table`), without another look at a dialect."""
+    """Opens the same data with other text columns and index names (see `open_table`)."""
     parsed: "dict[str, NDArray[np.float64]]" = field(default_factory=dict, repr=False, compare=False)
     """Columns of text as numbers, kept for the next panel that is read from this table."""
 
@@ -62,12 +65,11 @@ class Table:
         return f"{self.source}, {self.place(int(row))}"
 
     def check_names(self, names: Sequence[str], role: str) -> None:
-        """Refuses a name that is no column, with the nearest one that is."""
+        """Refuse a name that is no column, with the nearest one that is."""
         for name in names:
             if name not in self.names:
-                near = did_you_mean(name, self.names)
                 raise InputError(
-                    f"{self.source} has no column {name!r}, which {role} names.{near} "
+                    f"{self.source} has no column {name!r}, which {role} names.{did_you_mean(name, self.names)} "
                     f"Its columns are {listing(self.names)}."
                 )
 
@@ -81,7 +83,7 @@ def listing(names: Sequence[object], most: int = 8) -> str:
 
 
 def check_unique(names: Sequence[str], source: str) -> None:
-    """Refuses two columns of one name."""
+    """Refuse two columns of one name."""
     seen: dict[str, int] = {}
     for position, name in enumerate(names, start=1):
         if name in seen:
@@ -92,7 +94,12 @@ def check_unique(names: Sequence[str], source: str) -> None:
         seen[name] = position
 
 
-def from_frame(frame: Any, *, index_names: Collection[str] = ()) -> Table:
+def has_polars() -> bool:
+    """Whether polars is installed; pandas or pyarrow read files elsewhere."""
+    return importlib.util.find_spec("polars") is not None
+
+
+def from_frame(given: Any, *, index_names: Collection[str] = ()) -> Table:
     """The table of a pandas, polars, arrow or other frame that narwhals takes; a lazy frame is collected.
 
     A pandas series is a frame of one column, called y where it has no name. Levels of a pandas index become columns
@@ -100,12 +107,12 @@ def from_frame(frame: Any, *, index_names: Collection[str] = ()) -> Table:
     """
     import narwhals as nw
 
-    source, time_index, left_out = "the frame", None, frozenset[str]()
-    given = frame
+    source, time_index, index_levels = "the frame", None, frozenset[str]()
+    frame = given
     if hasattr(frame, "index") and hasattr(frame, "to_frame") and not hasattr(frame, "columns"):
         frame = frame.to_frame("y" if frame.name is None else str(frame.name))
     if hasattr(frame, "index") and hasattr(frame, "columns"):
-        frame, time_index, left_out = _flat_pandas(frame, source, index_names)
+        frame, time_index, index_levels = _flatten_pandas(frame, source, index_names)
     elif hasattr(frame, "column_names"):
         check_unique([str(name) for name in frame.column_names], source)
     try:
@@ -120,26 +127,20 @@ def from_frame(frame: Any, *, index_names: Collection[str] = ()) -> Table:
     names = tuple(taken.columns)
     if not names or len(taken) == 0:
         raise InputError(f"{source} is empty: it has {len(taken)} rows and {len(names)} columns.")
+    library = taken.implementation
     return Table(
         names,
         source,
-        _backend(taken),
+        "polars" if library.is_polars() else "pandas" if library.is_pandas_like() else "pyarrow",
         taken.get_column,
         "row {}".format,
         time_index,
-        index_levels=left_out,
+        index_levels=index_levels,
         reopen=lambda _, index_names: from_frame(given, index_names=index_names),
     )
 
 
-def _backend(frame: "nw.DataFrame[Any]") -> Backend:
-    kind = frame.implementation
-    if kind.is_polars():
-        return "polars"
-    return "pandas" if kind.is_pandas_like() else "pyarrow"
-
-
-def _flat_pandas(frame: Any, source: str, index_names: Collection[str]) -> tuple[Any, str | None, frozenset[str]]:
+def _flatten_pandas(frame: Any, source: str, index_names: Collection[str]) -> tuple[Any, str | None, frozenset[str]]:
     """A pandas frame with text for column names, stamps for periods, and columns for an index of stamps or ids.
 
     Beside it: the column that was an index of stamps, and the index levels that became no column.
@@ -148,22 +149,21 @@ def _flat_pandas(frame: Any, source: str, index_names: Collection[str]) -> tuple
         raise InputError(f"{source} has column names of {frame.columns.nlevels} levels; flatten them to one level.")
     names = [str(name) for name in frame.columns]
     check_unique(names, source)
-    added: dict[str, Any] = {}
-    time_index, left_out = None, set()
+    added, left_out, time_index = {}, set(), None
     for number in range(frame.index.nlevels):
         level = frame.index.get_level_values(number)
         stamps = level.dtype.kind == "M" or _is_period(level.dtype)
-        called = str(level.name) if level.name is not None else (INDEX_NAME if stamps else "")
-        if called and called not in names and (stamps or called in index_names):
-            added[called] = level.to_timestamp() if _is_period(level.dtype) else level
-            time_index = called if stamps else time_index
-        elif called and called not in names:
-            left_out.add(called)
-    added |= {
-        name: frame[name].dt.to_timestamp()
-        for name, dtype in zip(frame.columns, frame.dtypes, strict=True)
-        if _is_period(dtype)
-    }
+        name = str(level.name) if level.name is not None else (INDEX_NAME if stamps else "")
+        if not name or name in names:
+            continue
+        if stamps or name in index_names:
+            added[name] = level.to_timestamp() if _is_period(level.dtype) else level
+            time_index = name if stamps else time_index
+        else:
+            left_out.add(name)
+    for name, dtype in zip(frame.columns, frame.dtypes, strict=True):
+        if _is_period(dtype):
+            added[name] = frame[name].dt.to_timestamp()
     if any(not isinstance(name, str) for name in frame.columns):
         frame = frame.set_axis(names, axis=1)
     return (frame.assign(**added) if added else frame), time_index, frozenset(left_out)

@@ -14,9 +14,8 @@ from rearview import models, train
 from rearview.attention import Spec
 from rearview.core.errors import InputError
 from rearview.core.settings import settings_from
-from rearview.data.cases.case_set import Cases, Labels, Series
+from rearview.data.cases.case_set import LEAST, Cases, Labels, Series, hold_out
 from rearview.data.cases.padding import FURTHEST, ChannelScaler, Source, source
-from rearview.data.cases.stratified_split import LEAST, held_out
 from rearview.data.panel import Finding
 from rearview.estimators.classify.plan import Plan, plan
 from rearview.estimators.classify.spec import Request
@@ -126,7 +125,7 @@ def _made(cases: Cases, request: Request) -> _Made:
     classes, codes = coded(cases)
     learned, held = np.arange(len(cases)), np.arange(0)
     if request.validation:
-        learned, held = held_out(codes, request.validation, request.seed)
+        learned, held = hold_out(codes, request.validation, request.seed)
     chosen = plan(request, int(cases.lengths.max()), len(learned), len(held))
     # Statistics of the cases that train, not of those that pick the epoch.
     scaler = ChannelScaler.fit(cases.take(learned))

@@ -18,10 +18,11 @@ from numpy.typing import NDArray
 
 from rearview import train
 from rearview.core.errors import InputError, SettingsError, did_you_mean
-from rearview.data.io.files import column_names, listed, present
+from rearview.data.io.files import column_names, present
 from rearview.data.io.table import listing
 from rearview.data.panel import Finding, Panel
 from rearview.data.panel_reader import load as read
+from rearview.data.read_options import names_in
 from rearview.estimators.detect import frames, storage
 from rearview.estimators.detect import labels as labelling
 from rearview.estimators.detect.engine import Detection, Fitted, detect, fit
@@ -222,10 +223,10 @@ class Detector(Parameters):
     def _looked_at(self, panel: Panel, label_col: str | None, frame: Any) -> tuple[Panel, NDArray[np.float64] | None]:
         """The channels of the panel of a frame that are looked at, and its labels."""
         panel, truth = labelling.apart(panel, label_col or self.reading.get("label_col"))
-        dropped, wanted = listed(self.reading.get("drop", ())), self.reading.get("channels")
+        dropped, wanted = names_in(self.reading.get("drop", ())), self.reading.get("channels")
         panel = chosen(panel, [name for name in panel.columns if name not in dropped])
         if wanted is not None:
-            panel = chosen(panel, listed(wanted), frame)
+            panel = chosen(panel, names_in(wanted), frame)
         if not panel.columns:
             raise InputError(f"{panel.layout.source} has no column of numbers to look at beside time and labels.")
         if panel.observed is not None and not panel.observed.any():

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 
 from rearview.core.errors import InputError
 from rearview.data.infer.layout import ID_NAME, LONG_TIME_NAME, TEXT_COLUMNS
-from rearview.data.infer.series_ids import JOIN, series_of
+from rearview.data.infer.number_text import numeric_column
+from rearview.data.infer.row_order import JOIN, series_of
 from rearview.data.infer.timestamps import read_times, show
 from rearview.data.io.files import open_table
-from rearview.data.io.numbers import numeric_column
 from rearview.data.io.table import Table
 from rearview.data.panel import Panel
 from rearview.data.panel_reader import load

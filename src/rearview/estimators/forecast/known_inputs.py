@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rearview.core.errors import InputError, SettingsError
-from rearview.data.infer.series_ids import JOIN
+from rearview.data.infer.row_order import JOIN
 from rearview.data.infer.timestamps import show
 from rearview.data.panel import Panel
 from rearview.data.panel_reader import load

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from rearview.core.errors import InputError, SettingsError
-from rearview.data.datasets import detection_sets, triples
+from rearview.data.datasets import detection_sets, labelled_arrays
 
 SHAPES = {
     "SMD": (708405, 708420, 38),
@@ -35,7 +35,7 @@ def test_entities_lie_apart_and_keep_their_values(tmp_path: Path) -> None:
     held = arrays()
     held["test"][4, 1] = np.nan
     np.savez(tmp_path / "x.npz", **held)
-    found = triples.read(tmp_path / "x.npz")
+    found = labelled_arrays.read(tmp_path / "x.npz")
     assert found.train.ids == found.test.ids == ("a", "b")
     assert found.train.offsets.tolist() == [0, 5, 11]
     assert found.test.offsets.tolist() == [0, 3, 7]
@@ -48,14 +48,14 @@ def test_entities_lie_apart_and_keep_their_values(tmp_path: Path) -> None:
 
 def test_three_files_are_one_triple(tmp_path: Path) -> None:
     held = arrays(machine=None, machine_lengths=None)
-    for part in triples.PARTS:
+    for part in labelled_arrays.PARTS:
         np.save(tmp_path / f"pump_{part}.npy", held[part])
-    found = triples.read(tmp_path / "pump_test.npy")
+    found = labelled_arrays.read(tmp_path / "pump_test.npy")
     assert found.train.series == 1
     assert found.train.layout.form == "wide"
     (tmp_path / "pump_test_label.npy").unlink()
     with pytest.raises(InputError, match=r"pump_test_label\.npy is missing"):
-        triples.read(tmp_path / "pump_train.npy")
+        labelled_arrays.read(tmp_path / "pump_train.npy")
 
 
 @pytest.mark.parametrize(
@@ -73,18 +73,18 @@ def test_three_files_are_one_triple(tmp_path: Path) -> None:
 def test_what_does_not_belong_together_is_refused(changed: dict, words: str, tmp_path: Path) -> None:
     np.savez(tmp_path / "x.npz", **arrays(**changed))
     with pytest.raises(InputError, match=words):
-        triples.read(tmp_path / "x.npz")
+        labelled_arrays.read(tmp_path / "x.npz")
 
 
 def test_what_is_no_archive_is_refused(tmp_path: Path) -> None:
     (tmp_path / "x.npz").write_text("no archive")
     with pytest.raises(InputError, match=r"can't be read as an \.npz archive"):
-        triples.read(tmp_path / "x.npz")
+        labelled_arrays.read(tmp_path / "x.npz")
     with pytest.raises(InputError, match="does not exist"):
-        triples.read(tmp_path / "y.npz")
+        labelled_arrays.read(tmp_path / "y.npz")
     np.save(tmp_path / "odd.npy", np.zeros(3))
     with pytest.raises(InputError, match=r"NAME_train\.npy"):
-        triples.read(tmp_path / "odd.npy")
+        labelled_arrays.read(tmp_path / "odd.npy")
 
 
 def test_every_set_of_the_field_stands_with_its_shape() -> None:
@@ -138,11 +138,11 @@ def test_the_real_sets_have_the_shapes_and_rates_of_their_papers(real_data: Path
 def test_arrays_that_would_be_taken_wrong_are_refused(tmp_path: Path, changed: dict, sentence: str) -> None:
     np.savez(tmp_path / "x.npz", **arrays(**changed))
     with pytest.raises(InputError, match=sentence):
-        triples.read(tmp_path / "x.npz")
+        labelled_arrays.read(tmp_path / "x.npz")
 
 
 def test_a_file_that_is_no_archive_is_not_said_to_be_a_pickle(tmp_path: Path) -> None:
     (tmp_path / "x.npz").write_text("hello")
     with pytest.raises(InputError, match="it is none, or holds objects") as refused:
-        triples.read(tmp_path / "x.npz")
+        labelled_arrays.read(tmp_path / "x.npz")
     assert "allow_pickle" not in str(refused.value)

@@ -16,7 +16,6 @@ import pytest
 
 from rearview.core.errors import InputError
 from rearview.data.infer.timestamps import localise, wall
-from rearview.data.io import files
 from rearview.data.panel import Layout, Panel
 from rearview.data.panel_reader import load
 from rearview.data.step import Step
@@ -36,14 +35,6 @@ def written(folder: Path, content: bytes, name: str = "table.csv") -> Path:
     path = folder / name
     path.write_bytes(content)
     return path
-
-
-@pytest.fixture(params=["polars", "pandas"])
-def library(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Files are read with polars, and as on a machine that has no polars."""
-    if request.param == "pandas":
-        monkeypatch.setattr(files, "_installed", lambda package: package != "polars")
-    return str(request.param)
 
 
 DRESSES = {

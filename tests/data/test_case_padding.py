@@ -5,9 +5,8 @@ import pytest
 import torch
 
 from rearview.core.errors import InputError, SettingsError
-from rearview.data.cases.case_set import as_cases
+from rearview.data.cases.case_set import as_cases, hold_out
 from rearview.data.cases.padding import ChannelScaler, filled, source
-from rearview.data.cases.stratified_split import held_out
 
 
 def test_statistics_are_those_of_the_observed_steps():
@@ -78,13 +77,13 @@ def test_an_unknown_way_of_filling_is_refused():
 @pytest.mark.parametrize("seed", [0, 1])
 def test_each_class_gives_its_share(seed):
     codes = np.repeat([0, 1, 2, 3, 4], [50, 10, 4, 2, 1])
-    learned, held = held_out(codes, 0.2, seed)
+    learned, held = hold_out(codes, 0.2, seed)
     assert np.bincount(codes[held], minlength=5).tolist() == [10, 2, 1, 0, 0]
     assert sorted([*learned, *held]) == list(range(len(codes)))
-    again = held_out(codes, 0.2, seed)
+    again = hold_out(codes, 0.2, seed)
     assert again[1].tolist() == held.tolist()
 
 
 def test_another_seed_holds_out_others():
     codes = np.repeat([0, 1], 50)
-    assert held_out(codes, 0.2, 0)[1].tolist() != held_out(codes, 0.2, 1)[1].tolist()
+    assert hold_out(codes, 0.2, 0)[1].tolist() != hold_out(codes, 0.2, 1)[1].tolist()

@@ -7,28 +7,26 @@ behind it. The same three arrays may be three `.npy` files: NAME_train.npy, NAME
 Such files have no stamps; rows are counted from 0 in each entity.
 """
 
-import zipfile
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rearview.core.errors import InputError
-from rearview.data.io.numbers import LARGEST
-from rearview.data.no_time_column import filled
+from rearview.data.infer.number_text import LARGEST
+from rearview.data.io.arrays import Array, read_npy, read_npz
 from rearview.data.panel import Layout, Panel
+from rearview.data.panel_array import ONE_SERIES, panel_of_cells
 from rearview.data.step import Step
 
 PARTS = ("train", "test", "test_label")
-ID, TIME = "entity", "row"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Triple:
+class LabelledArrays:
     """One detection data set."""
 
     train: Panel
@@ -37,19 +35,27 @@ class Triple:
     """[test row]: 1 for an anomaly, 0 for an ordinary row."""
 
 
-def is_triple(path: Path) -> bool:
+def is_array_file(path: Path) -> bool:
     """Whether a file is one of these, by its name."""
     return path.suffix.casefold() in (".npz", ".npy")
 
 
-def read(path: Path) -> Triple:
-    """The triple of an `.npz` file, or of an `.npy` file and its two siblings."""
-    arrays = _archive(path) if path.suffix.casefold() == ".npz" else _siblings(path)
-    return triple(arrays, path)
+def read(path: Path) -> LabelledArrays:
+    """The data set in an `.npz` file, or in an `.npy` file and its two siblings."""
+    if path.suffix.casefold() == ".npz":
+        return from_arrays(read_npz(path), path)
+    stem = next((path.stem.removesuffix(f"_{part}") for part in reversed(PARTS) if path.stem.endswith(f"_{part}")), "")
+    if not stem:
+        raise InputError(f"{path} is not one of NAME_train.npy, NAME_test.npy and NAME_test_label.npy; name it so.")
+    files = {part: path.with_name(f"{stem}_{part}.npy") for part in PARTS}
+    for file in files.values():
+        if not file.exists():
+            raise InputError(f"{file} is missing beside {path.name}; put the three files into one folder.")
+    return from_arrays({part: read_npy(file) for part, file in files.items()}, path)
 
 
-def triple(arrays: Mapping[str, NDArray[Any]], path: Path) -> Triple:
-    """Arrays as a triple; what does not belong together is refused."""
+def from_arrays(arrays: Mapping[str, Array], path: Path) -> LabelledArrays:
+    """The data set in some arrays; what does not belong together is refused."""
     missing = [part for part in PARTS if part not in arrays]
     if missing:
         raise InputError(
@@ -65,38 +71,20 @@ def triple(arrays: Mapping[str, NDArray[Any]], path: Path) -> Triple:
     if len(labels) != len(test):
         raise InputError(f"{path}: there are {len(labels):,} labels for {len(test):,} test rows; give one a row.")
     names, lengths = _entities(arrays, len(train), len(test), path)
-    return Triple(_panel(train, lengths[:, 0], names, path), _panel(test, lengths[:, 1], names, path), labels)
+    several = len(names) > 1
+    layout = Layout(
+        "long" if several else "wide", "row", "entity" if several else None, time_kind="integer", source=str(path)
+    )
+
+    def panel(cells: NDArray[np.float64], rows: NDArray[np.int64]) -> Panel:
+        stamps = np.concatenate([np.arange(length) for length in rows.tolist()]).astype(np.int64)
+        columns = tuple(f"channel {number}" for number in range(cells.shape[1]))
+        return panel_of_cells(cells, stamps, Step(1, "int"), layout, lengths=rows, ids=names, columns=columns)
+
+    return LabelledArrays(panel(train, lengths[:, 0]), panel(test, lengths[:, 1]), labels)
 
 
-def _archive(path: Path) -> dict[str, NDArray[Any]]:
-    try:
-        with np.load(path, allow_pickle=False) as archive:
-            return {name: archive[name] for name in archive.files}
-    except FileNotFoundError:
-        raise InputError(f"{path} does not exist; check the name.") from None
-    except (ValueError, OSError, EOFError, AttributeError, zipfile.BadZipFile) as problem:
-        # numpy takes what is no archive for a pickle and tells how to load that, which nobody should.
-        why = "it is none, or holds objects" if "pickle" in str(problem) else problem
-        raise InputError(f"{path} can't be read as an .npz archive of numbers: {why}") from problem
-
-
-def _siblings(path: Path) -> dict[str, NDArray[Any]]:
-    stem = next((path.stem.removesuffix(f"_{part}") for part in reversed(PARTS) if path.stem.endswith(f"_{part}")), "")
-    if not stem:
-        raise InputError(f"{path} is not one of NAME_train.npy, NAME_test.npy and NAME_test_label.npy; name it so.")
-    arrays = {}
-    for part in PARTS:
-        file = path.with_name(f"{stem}_{part}.npy")
-        try:
-            arrays[part] = np.load(file, allow_pickle=False)
-        except FileNotFoundError:
-            raise InputError(f"{file} is missing beside {path.name}; put the three files into one folder.") from None
-        except (ValueError, OSError, EOFError) as problem:
-            raise InputError(f"{file} can't be read as an array of numbers: {problem}") from problem
-    return arrays
-
-
-def _numbers(array: NDArray[Any], part: str, path: Path) -> NDArray[np.float64]:
+def _numbers(array: Array, part: str, path: Path) -> NDArray[np.float64]:
     if array.ndim != 2 or not array.size or array.dtype.kind not in "fiub":
         raise InputError(
             f"{path}: {part} must be numbers [row, channel], but it is {array.dtype} of shape {array.shape}."
@@ -110,7 +98,7 @@ def _numbers(array: NDArray[Any], part: str, path: Path) -> NDArray[np.float64]:
     return cells
 
 
-def _labels(array: NDArray[Any], path: Path) -> NDArray[np.float64]:
+def _labels(array: Array, path: Path) -> NDArray[np.float64]:
     flat = array.reshape(-1) if array.ndim == 2 and array.shape[1] == 1 else array
     if flat.ndim != 1 or flat.dtype.kind not in "fiub":
         raise InputError(f"{path}: test_label must be one number a row, but it is {array.dtype} {array.shape}.")
@@ -122,12 +110,12 @@ def _labels(array: NDArray[Any], path: Path) -> NDArray[np.float64]:
 
 
 def _entities(
-    arrays: Mapping[str, NDArray[Any]], train: int, test: int, path: Path
+    arrays: Mapping[str, Array], train: int, test: int, path: Path
 ) -> tuple[tuple[str, ...], NDArray[np.int64]]:
     """Names and (train, test) lengths of the entities; one entity where the arrays name none."""
     key = next((name.removesuffix("_lengths") for name in arrays if name.endswith("_lengths")), None)
     if key is None:
-        return ("series",), np.array([[train, test]], dtype=np.int64)
+        return (ONE_SERIES,), np.array([[train, test]], dtype=np.int64)
     given = arrays[f"{key}_lengths"]
     if given.dtype.kind not in "iu":
         raise InputError(f"{path}: {key}_lengths must be whole numbers of rows, but it is {given.dtype}.")
@@ -145,39 +133,3 @@ def _entities(
         empty = names[int(np.argwhere(lengths < 1)[0, 0])]
         raise InputError(f"{path}: {key}_lengths leaves {empty!r} without training or test rows; leave it out.")
     return names, lengths
-
-
-def _panel(cells: NDArray[np.float64], lengths: NDArray[np.int64], names: tuple[str, ...], path: Path) -> Panel:
-    """Entities one after another, each centred on its own mean, missing cells filled with the last value before."""
-    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-    observed = ~np.isnan(cells)
-    values = np.empty(cells.shape, dtype=np.float32)
-    centre = np.zeros((len(names), cells.shape[1]))
-    first = np.empty(centre.shape, dtype=np.int64)
-    for s, (a, b) in enumerate(zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True)):
-        seen = observed[a:b]
-        centre[s] = np.where(seen, cells[a:b], 0.0).sum(axis=0) / np.maximum(seen.sum(axis=0), 1)
-        values[a:b] = filled((cells[a:b] - centre[s]).astype(np.float32), seen)
-        first[s] = a + np.where(seen.any(axis=0), seen.argmax(axis=0), b - a)
-    columns = tuple(f"channel {number}" for number in range(cells.shape[1]))
-    several = len(names) > 1
-    return Panel(
-        values=values,
-        centre=centre,
-        observed=None if observed.all() else observed,
-        offsets=offsets,
-        first=first,
-        stamps=np.concatenate([np.arange(length) for length in lengths.tolist()]).astype(np.int64),
-        ids=names,
-        columns=columns,
-        targets=len(columns),
-        known=0,
-        step=Step(1, "int"),
-        layout=Layout(
-            "long" if several else "wide",
-            time_col=TIME,
-            id_col=ID if several else None,
-            time_kind="integer",
-            source=str(path),
-        ),
-    )

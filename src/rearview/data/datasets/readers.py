@@ -1,0 +1,112 @@
+"""How published files become panels: CSV as it stands or repaired, numbers alone, and rows gathered as by GIFT-Eval.
+
+Solar's text and PEMS's arrays have no time column. Their stamps are made up from the start and the step that the
+literature reports; a finding says so, and the field's own code feeds no calendar features for these sets.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rearview.core.errors import InputError
+from rearview.data.io.arrays import read_npz, read_number_text
+from rearview.data.panel import Finding, Layout, Panel
+from rearview.data.panel_array import fill_forward, panel_of_cells
+from rearview.data.panel_reader import load
+from rearview.data.step import Step
+
+Reader = Callable[[Path, Step], Panel]
+
+
+def as_published(path: Path, step: Step) -> Panel:
+    """Every row of a CSV file as it stands: nothing sorted, dropped, filled or taken for a sentinel."""
+    return load(path, freq=step, row_by_row=True)
+
+
+def repaired(path: Path, step: Step) -> Panel:
+    """A CSV file put on a regular grid: sentinels are missing, repeated rows dropped, gaps filled."""
+    return load(path, freq=step)
+
+
+def number_text(path: Path, step: Step, *, start: str) -> Panel:
+    """Comma-separated numbers, one row a step, no header; gzip is read too."""
+    return _with_made_up_stamps(path, read_number_text(path), step, start)
+
+
+def npz_feature(path: Path, step: Step, *, start: str, key: str = "data", feature: int = 0) -> Panel:
+    """One feature of an .npz file that holds an array [time, sensor, feature] under `key`."""
+    arrays = read_npz(path)
+    if key not in arrays:
+        raise InputError(f"{path} has no array {key!r}; it holds {', '.join(arrays) or 'nothing'}")
+    array = arrays[key]
+    if array.ndim != 3 or array.shape[2] <= feature:
+        raise InputError(
+            f"array {key!r} of {path} has the shape {array.shape}, but [time, sensor, feature] was expected "
+            f"with at least {feature + 1} features"
+        )
+    return _with_made_up_stamps(path, array[:, :, feature].astype(np.float64), step, start)
+
+
+def _with_made_up_stamps(path: Path, cells: NDArray[np.float64], step: Step, start: str) -> Panel:
+    if not cells.size:
+        raise InputError(f"{path} is empty; get the file again")
+    infinite = np.argwhere(np.isinf(cells))
+    if len(infinite):
+        row, column = infinite[0]
+        raise InputError(f"{path} holds an infinite value in row {row + 1}, column {column + 1}; get the file again")
+    message = (
+        f"{path.name} has no dates; stamps were made up, one a step ({step.words()}) from {start} on, the start "
+        "reported for this data set."
+    )
+    findings = [Finding("inferred", "stamps", 0, message)]
+    missing = int(np.isnan(cells).sum())
+    if missing:
+        message = f"{missing:,} missing cells were filled with the last value seen."
+        findings.append(Finding("repaired", "missing", missing, message))
+    stamps = step.grid(np.datetime64(start, "us"), len(cells))
+    return panel_of_cells(cells, stamps, step, Layout("wide", "date", source=str(path)), findings=tuple(findings))
+
+
+def gathered(file: str, hours: int) -> Reader:
+    """How a GIFT-Eval set that MICA is judged on is read: the file as it stands, or rows gathered to `hours` hours.
+
+    ETT is summed over quarter hours, the others are averaged over hours, whole stretches from the first row on;
+    GIFT-Eval's own files may have been made in another way, and a finding says so. The errors that MICA prints on the
+    ETT sets are those of sums: a seasonal naive forecast has 5.98 on sums of four rows of ETTm1, where they print 5.3
+    to 6.3, and 1.60 on ETTh1.
+    """
+    if file.startswith("ETTm"):
+        return partial(_gather, of=Step(15, "min"), rows=4 * hours, how="summed")
+    return repaired if hours == 1 or file == "covid_deaths.csv" else partial(_gather, of=Step(1, "h"), rows=hours)
+
+
+def _gather(path: Path, step: Step, *, of: Step, rows: int, how: Literal["averaged", "summed"] = "averaged") -> Panel:
+    """Means or sums over some rows at a time of a CSV file of step `of`; a last, incomplete stretch is left out."""
+    panel = repaired(path, of)
+    count = len(panel.values) // rows
+    cells = panel.values[: count * rows].reshape(count, rows, -1).astype(np.float64)
+    seen = np.ones_like(cells, dtype=bool)
+    if panel.observed is not None:
+        seen = panel.observed[: count * rows].reshape(cells.shape)
+    number = seen.sum(axis=1)
+    observed = number > 0
+    # A sum with gaps is that of as many rows of its mean: it must not be small because rows are missing.
+    times = rows if how == "summed" else 1
+    values = np.where(seen, cells, 0).sum(axis=1) / np.maximum(number, 1) * times
+    message = f"{path.name} was {how} over {rows} rows at a time; GIFT-Eval's own file may differ."
+    return replace(
+        panel,
+        values=fill_forward(values.astype(np.float32), observed),
+        centre=panel.centre * times,
+        observed=None if observed.all() else observed,
+        offsets=np.array([0, count], np.int64),
+        first=np.where(observed.any(axis=0), observed.argmax(axis=0), count).astype(np.int64)[None],
+        stamps=panel.stamps[: count * rows : rows],
+        step=step,
+        findings=(*panel.findings, Finding("inferred", how, 0, message)),
+    )

@@ -1,0 +1,50 @@
+"""Files of numbers alone: .npz archives, .npy arrays and comma-separated text without a header."""
+
+import zipfile
+from pathlib import Path
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rearview.core.errors import InputError
+
+Array: TypeAlias = NDArray[np.generic]
+
+
+def read_npz(path: Path) -> dict[str, Array]:
+    """Every array of an .npz archive by name."""
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            return {name: archive[name] for name in archive.files}
+    except FileNotFoundError:
+        raise InputError(f"{path} does not exist; check the name.") from None
+    except (ValueError, OSError, EOFError, AttributeError, zipfile.BadZipFile) as problem:
+        # numpy takes what is no archive for a pickle and tells how to load that, which nobody should.
+        why = "it is none, or holds objects" if "pickle" in str(problem) else problem
+        raise InputError(f"{path} can't be read as an .npz archive of numbers: {why}") from problem
+
+
+def read_npy(path: Path) -> Array:
+    """The array of an .npy file, which must exist."""
+    try:
+        array: Array = np.load(path, allow_pickle=False)
+    except (ValueError, EOFError, OSError) as problem:
+        raise InputError(f"{path} can't be read as an array of numbers: {problem}") from problem
+    return array
+
+
+def read_number_text(path: Path) -> NDArray[np.float64]:
+    """[row, column] of comma-separated numbers without a header; gzip is read too."""
+    try:
+        return np.loadtxt(path, delimiter=",", dtype=np.float64, ndmin=2)
+    except (ValueError, OSError, EOFError) as problem:
+        raise InputError(f"{path} can't be read as comma-separated numbers: {problem}") from problem
+
+
+def read_number_table(path: Path) -> NDArray[np.float64]:
+    """[row, column] of a CSV file with a header; stamps and empty cells are NaN."""
+    try:
+        return np.genfromtxt(path, delimiter=",", skip_header=1, dtype=np.float64)
+    except (OSError, ValueError) as problem:
+        raise InputError(f"{path} can't be read as a table of numbers: {problem}") from problem

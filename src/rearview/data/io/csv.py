@@ -1,0 +1,336 @@
+"""CSV files: how a text table is packed, encoded and separated, and the table of its columns.
+
+`sniff` looks at the first part of a file only. It knows Excel's habits (byte order marks, semicolons with decimal
+commas, UTF-16) and refuses what is no table with the name of what it seems to be. polars reads the cells where it is
+installed, pandas elsewhere; both get the same names and types. A column is read as numbers when its first records are
+numbers; when a later cell is not, the column is kept as text, so that the cell can be named.
+"""
+
+import csv
+import gzip
+import io
+import re
+import warnings
+import zlib
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from rearview.core.errors import InputError
+from rearview.data.io.table import Frame, Table, check_unique, has_polars
+
+_SAMPLE_BYTES = 1 << 18
+_SAMPLE_RECORDS = 200
+_SEPARATORS = (",", ";", "\t", "|")
+_UTF8_MARK = b"\xef\xbb\xbf"
+_UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
+_GZIP = b"\x1f\x8b"
+_FOREIGN = {
+    b"PK\x03\x04": "a zip archive or an Excel workbook",
+    b"\xd0\xcf\x11\xe0": "an old Excel workbook",
+    b"ARROW1": "an arrow (feather) file",
+    b"%PDF": "a PDF document",
+    b"\x89HDF": "an HDF5 file",
+    b"SQLite format": "an SQLite database",
+    b"\x28\xb5\x2f\xfd": "a zstd archive",
+}
+_CONTROL = bytes([*range(1, 9), *range(14, 27), 28, 29, 30, 31])
+_DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+(?:[eE][+-]?\d+)?")
+_DECIMAL_POINT = re.compile(r"[+-]?\d+\.\d+(?:[eE][+-]?\d+)?")
+_POINTS_BETWEEN_THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}(?:\.\d{3})+(?P<decimals>,\d+)?")
+_COMMAS_BETWEEN_THOUSANDS = r"^\s*[+-]?[1-9]\d{0,2}(?:,\d{3})+\.\d+\s*$"
+"""A number whose point shows what its commas are, in the syntax of every library's regular expressions."""
+_STAMP_AS_NAME = re.compile(r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}([T ].*)?")
+_REMEDY = "save the data as CSV or parquet"
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """A text table: where its bytes are and how they are divided into cells."""
+
+    path: Path
+    content: bytes | None
+    """The text as UTF-8, where the file itself is packed or encoded otherwise; None where it can be read as it lies."""
+    separator: str
+    decimal_comma: bool
+    names: tuple[str, ...]
+    sample: tuple[tuple[str, ...], ...]
+    """The first records after the header."""
+    guessed_encoding: str | None
+    """The encoding that was assumed because the file does not show one."""
+
+    def records(self) -> Iterator[tuple[int, list[str]]]:
+        """Every record with the line on which it starts, as a person counts: the header is line 1."""
+        raw: io.BufferedReader | io.BytesIO = self.path.open("rb") if self.content is None else io.BytesIO(self.content)
+        with io.TextIOWrapper(raw, encoding="utf-8-sig", errors="replace", newline="") as stream:
+            reader = csv.reader(stream, delimiter=self.separator)
+            line = 1
+            for record in reader:
+                yield line, record
+                line = reader.line_num + 1
+
+    def line_of(self, row: int) -> int:
+        """The line on which a row starts."""
+        line = 1
+        for number, (line, _) in enumerate(self.records()):  # noqa: B007
+            if number == row + 1:
+                break
+        return line
+
+    def is_numeric(self, position: int) -> bool:
+        """Whether every sampled cell of a column is empty or a number without marks between thousands."""
+        cells = [record[position] for record in self.sample if position < len(record) and record[position]]
+        if self.decimal_comma:
+            if any("." in cell for cell in cells):
+                return False
+            cells = [cell.replace(",", ".") for cell in cells]
+        try:
+            np.array(cells, dtype=np.str_).astype(np.float64)
+        except ValueError:
+            return False
+        return True
+
+
+def sniff(path: Path) -> Dialect:
+    """How the text table in a file is to be read; refused when it is none."""
+    content, guessed = _unpack(path), None
+    if content is None:
+        with path.open("rb") as file:
+            start = file.read(_SAMPLE_BYTES)
+    else:
+        start = content[:_SAMPLE_BYTES]
+    whole = len(start) < _SAMPLE_BYTES
+    _refuse_foreign(path, start)
+    if start.startswith(_UTF16_MARKS):
+        content = _recode(path, content, "utf-16")
+    elif not _is_utf8(start):
+        try:
+            content, guessed = _recode(path, content, "cp1252"), "Windows-1252"
+        except InputError:
+            # A few bytes mean nothing in Windows-1252; all of them mean something in Latin-1.
+            content, guessed = _recode(path, content, "latin-1"), "Latin-1"
+    elif (stripped := start.removeprefix(_UTF8_MARK).lstrip(b"\r\n")) != start.removeprefix(_UTF8_MARK):
+        if not stripped:
+            raise InputError(f"{path} is empty: it has blank lines only.")
+        content = (path.read_bytes() if content is None else content).removeprefix(_UTF8_MARK).lstrip(b"\r\n")
+    start = start if content is None else content[:_SAMPLE_BYTES]
+    if b"\r" in start and b"\n" not in start:
+        # How old Macs end lines, and Excel still does on demand.
+        content = (path.read_bytes() if content is None else content).replace(b"\r", b"\n")
+        start = content[:_SAMPLE_BYTES]
+    lines = start.removeprefix(_UTF8_MARK).decode("utf-8", errors="replace")
+    if not whole:
+        lines = lines[: lines.rfind("\n") + 1]
+    separator = _separator(lines)
+    header, *records = _sample(lines, separator)
+    sample = tuple(tuple(record) for record in records if record)
+    names = _names(path, header)
+    if not sample:
+        raise InputError(f"{path} has a header but no rows.")
+    return Dialect(path, content, separator, separator != "," and _has_decimal_comma(sample), names, sample, guessed)
+
+
+def _unpack(path: Path) -> bytes | None:
+    """The bytes inside a gzip file; None for a file that is not packed."""
+    with path.open("rb") as file:
+        if file.read(2) != _GZIP:
+            return None
+    try:
+        content = gzip.decompress(path.read_bytes())
+    except (OSError, EOFError, zlib.error) as error:
+        raise InputError(f"{path} is a damaged gzip file ({error}); pack it again.") from error
+    if not content:
+        raise InputError(f"{path} is empty: the gzip file holds no bytes.")
+    return content
+
+
+def _refuse_foreign(path: Path, start: bytes) -> None:
+    for mark, kind in _FOREIGN.items():
+        if start.startswith(mark):
+            raise InputError(f"{path} is {kind}, not a text table; {_REMEDY}.")
+    if b"\x00" in start and not start.startswith(_UTF16_MARKS):
+        raise InputError(f"{path} is not a text table (it holds zero bytes); {_REMEDY}.")
+    if len(start) - len(start.translate(None, _CONTROL)) > len(start) // 50:
+        raise InputError(f"{path} is not a text table (it holds control characters); {_REMEDY}.")
+
+
+def _is_utf8(start: bytes) -> bool:
+    try:
+        start.decode("utf-8")
+    except UnicodeDecodeError as error:
+        # The sample may end inside a character of up to four bytes.
+        return error.start > len(start) - 4 and len(start) == _SAMPLE_BYTES
+    return True
+
+
+def _recode(path: Path, content: bytes | None, encoding: str) -> bytes:
+    """The whole text as UTF-8 without blank lines in front."""
+    raw = path.read_bytes() if content is None else content
+    try:
+        return raw.decode(encoding).lstrip("\ufeff\r\n").encode("utf-8")
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path} is not a text table ({error.reason}); {_REMEDY}.") from error
+
+
+def _sample(lines: str, separator: str) -> list[list[str]]:
+    """The header and the first records."""
+    reader = csv.reader(io.StringIO(lines, newline=""), delimiter=separator)
+    return [record for _, record in zip(range(_SAMPLE_RECORDS + 1), reader, strict=False)]
+
+
+def _separator(lines: str) -> str:
+    """The separator that gives most records as many fields as the header, and the header most fields."""
+    best, best_score = ",", (0.0, 1)
+    for separator in _SEPARATORS:
+        widths = [len(record) for record in _sample(lines, separator) if record]
+        if not widths or widths[0] < 2:
+            continue
+        score = (sum(width == widths[0] for width in widths) / len(widths), widths[0])
+        if score > best_score:
+            best, best_score = separator, score
+    return best
+
+
+def _names(path: Path, header: list[str]) -> tuple[str, ...]:
+    """The column names without spaces around them; a column without a name is called by its position."""
+    if any(_STAMP_AS_NAME.fullmatch(name.strip()) for name in header):
+        raise InputError(
+            f"{path}, line 1 holds a stamp where column names are expected; add a header line such as date,value."
+        )
+    names = [name.strip() or f"column {number}" for number, name in enumerate(header, start=1)]
+    check_unique(names, str(path))
+    return tuple(names)
+
+
+def _has_decimal_comma(sample: tuple[tuple[str, ...], ...]) -> bool:
+    """Whether all decimals have commas; a cell such as 1.234,5 or 1,234.5 shows what the points of others are."""
+    cells = [cell.strip() for record in sample for cell in record]
+    if any(re.match(_COMMAS_BETWEEN_THOUSANDS, cell) for cell in cells):
+        return False
+    points = [cell for cell in cells if _DECIMAL_POINT.fullmatch(cell)]
+    grouped = [match for match in map(_POINTS_BETWEEN_THOUSANDS.fullmatch, cells) if match is not None]
+    if any(match["decimals"] for match in grouped):
+        return all(map(_POINTS_BETWEEN_THOUSANDS.fullmatch, points))
+    return any(map(_DECIMAL_COMMA.fullmatch, cells)) and not points
+
+
+def read_csv(dialect: Dialect, text_columns: Collection[str]) -> Table:
+    """The table in a text file; `text_columns` (in lower case) are kept as they are written."""
+    import narwhals as nw
+
+    numeric = {
+        name
+        for position, name in enumerate(dialect.names)
+        if name.casefold() not in text_columns and dialect.is_numeric(position)
+    }
+    frame = _read_with_polars(dialect, numeric) if has_polars() else _read_with_pandas(dialect, numeric)
+    blank = np.ones(len(frame), dtype=bool)
+    for name in frame.columns:
+        if not blank.any():
+            break
+        blank &= frame[name].is_null().to_numpy()
+    rows = np.flatnonzero(~blank) if blank.any() else None
+    if rows is not None:
+        frame = frame[rows.tolist()]
+    if len(frame) == 0:
+        raise InputError(f"{dialect.path} has a header but no rows.")
+    comma_groups = False
+    if not dialect.decimal_comma and dialect.separator != ",":
+        # The cell that shows what commas mean may stand far behind the sample.
+        texts = (column.drop_nulls() for column in frame.iter_columns() if column.dtype == nw.String)
+        comma_groups = any(column.str.contains(_COMMAS_BETWEEN_THOUSANDS).any() for column in texts)
+    return Table(
+        tuple(frame.columns),
+        str(dialect.path),
+        "file",
+        frame.get_column,
+        lambda row: f"line {dialect.line_of(row if rows is None else int(rows[row]))}",
+        separator=dialect.separator,
+        decimal_comma=dialect.decimal_comma,
+        comma_groups=comma_groups,
+        guessed_encoding=dialect.guessed_encoding,
+        numeric=frozenset(numeric),
+        reopen=lambda text_columns, _: read_csv(dialect, text_columns),
+    )
+
+
+def _read_with_polars(dialect: Dialect, numeric: Collection[str]) -> Frame:
+    import narwhals as nw
+    import polars as pl
+
+    def read(numbers: Collection[str]) -> pl.DataFrame:
+        return pl.read_csv(
+            dialect.path if dialect.content is None else dialect.content,
+            new_columns=list(dialect.names),
+            schema_overrides=[pl.Float64 if name in numbers else pl.String for name in dialect.names],
+            infer_schema=False,
+            separator=dialect.separator,
+            encoding="utf8-lossy",
+            glob=False,
+        )
+
+    def as_numbers(column: pl.Series) -> pl.Series:
+        """A column of text as numbers, where every cell is one without marks between thousands; else as it is."""
+        cells = column
+        if dialect.decimal_comma:
+            if column.str.contains(".", literal=True).any():
+                return column
+            cells = column.str.replace(",", ".", literal=True)
+        numbers = cells.cast(pl.Float64, strict=False)
+        return numbers if numbers.null_count() == column.null_count() else column
+
+    try:
+        # polars takes 1.234 for 1.234 even where decimals have commas, so there every cell is looked at as text first.
+        frame = read(() if dialect.decimal_comma else numeric)
+    except pl.exceptions.NoDataError as error:
+        raise InputError(f"{dialect.path} has a header but no rows.") from error
+    except pl.exceptions.ComputeError as error:
+        _refuse_ragged(dialect, error)
+        try:
+            frame = read(())
+        except pl.exceptions.ComputeError as second:
+            raise InputError(f"{dialect.path} can't be read as a table: {str(second).splitlines()[0]}.") from second
+    texts = [frame[name] for name in numeric if frame[name].dtype == pl.String]
+    return nw.from_native(frame.with_columns(as_numbers(column) for column in texts), eager_only=True)
+
+
+def _read_with_pandas(dialect: Dialect, numeric: Collection[str]) -> Frame:
+    import narwhals as nw
+    import pandas as pd
+
+    with warnings.catch_warnings():
+        # pandas only warns when every row is longer than the header, and drops the surplus.
+        warnings.simplefilter("error", pd.errors.ParserWarning)
+        try:
+            frame = pd.read_csv(
+                dialect.path if dialect.content is None else io.BytesIO(dialect.content),
+                header=None,
+                skiprows=1,
+                names=list(dialect.names),
+                index_col=False,
+                dtype={name: str for name in dialect.names if name not in numeric},
+                sep=dialect.separator,
+                decimal="," if dialect.decimal_comma else ".",
+                encoding="utf-8-sig",
+                encoding_errors="replace",
+                keep_default_na=False,
+                na_values=[""],
+                skip_blank_lines=False,
+                low_memory=False,
+            )
+        except (pd.errors.ParserError, pd.errors.ParserWarning) as error:
+            _refuse_ragged(dialect, error)
+            raise InputError(f"{dialect.path} can't be read as a table: {error}.") from error
+    return nw.from_native(frame, eager_only=True)
+
+
+def _refuse_ragged(dialect: Dialect, error: Exception) -> None:
+    """Refuse the first record that has more fields than the header."""
+    for line, record in dialect.records():
+        if len(record) > len(dialect.names):
+            raise InputError(
+                f"{dialect.path}, line {line} has {len(record)} fields, but the header names {len(dialect.names)} "
+                "columns; remove the surplus, or quote a cell that contains the separator."
+            ) from error
