@@ -24,9 +24,9 @@ from torch.nn import functional
 
 from _rows import Row, append, origin, show
 from rearview import attention
-from rearview.attention.contract import Attention, Given, Projected, Site
-from rearview.attention.prime import mixing as prime_mixing
-from rearview.attention.softmax import joined
+from rearview.attention.contract import Attention, Inputs, Projected, Site
+from rearview.attention.prime.layer import attend_pairs
+from rearview.attention.softmax import join_carried
 
 Run = Callable[[], Tensor]
 Size = tuple[int, int, int, int]
@@ -75,8 +75,8 @@ def toa_literal(layer: Any, x: Tensor, q: Tensor, k: Tensor, v: Tensor) -> Tenso
 
 def caps_literal(layer: Any, x: Tensor, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     """The per-pair formula: weights [token, token, channel] of three paths, summed."""
-    signals = layer._signals(Given(x))
-    q, k = layer._turned(q, k, Given(x), signals)
+    signals = layer._signals(Inputs(x))
+    q, k = layer._turned(q, k, Inputs(x), signals)
     p, decay = signals.p + torch.log(signals.delta), -functional.softplus(signals.g) * signals.delta
     tokens = q.shape[-2]
     seen = torch.ones(tokens, tokens, dtype=torch.bool, device=q.device).tril()[..., None]
@@ -108,7 +108,7 @@ class PrimersAtHand(nn.Module):
 
     def mix(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         parts = (part.flatten(0, 1) for part in (q, k, v))
-        return prime_mixing.attended(*parts, self.primer, None, q.shape[-1] ** -0.5).view(v.shape)
+        return attend_pairs(*parts, self.primer, None, q.shape[-1] ** -0.5).view(v.shape)
 
 
 def mica_literal(layer: Any, x: Tensor, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
@@ -202,7 +202,7 @@ def measure(case: Case, device: str, rounds: int) -> Row:
     fits = 4 * max(case.literal_numbers, 3 * batch * case.groups * heads * tokens * tokens)
     if case.literal is not None and fits < (TOO_MUCH if device == "cuda" else LITTLE):
         forms["literal"] = stepped(lambda: case.literal(layer, x, q, k, v))  # type: ignore[misc]
-    forms["fused softmax"] = fused_softmax(case, layer, [*joined(q, k, earlier), v], cotangent)
+    forms["fused softmax"] = fused_softmax(case, layer, [*join_carried(q, k, earlier), v], cotangent)
     found = {form: _timed(step, device, rounds) for form, step in forms.items()}
     row: Row = {
         "mechanism": case.name,
@@ -240,7 +240,7 @@ def fused_softmax(case: Case, layer: Any, parts: list[Tensor], cotangent: Tensor
 def handed_on(layer: Any, x: Tensor, q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, ...]:
     """What a layer before would have handed on."""
     with torch.no_grad():
-        return layer.mix(q.roll(1, 0), k.roll(1, 0), v, Given(x, carry=()))[1]
+        return layer.mix(q.roll(1, 0), k.roll(1, 0), v, Inputs(x, carry=()))[1]
 
 
 def mixed(
@@ -250,8 +250,8 @@ def mixed(
     if isinstance(layer, PrimersAtHand):
         return layer.mix(q, k, v)
     if isinstance(layer, Projected):
-        return layer.mix(q, k, v, Given(x, carry=carry))[0]
-    local, _ = layer.local.mix(q, k, v, Given(x))  # type: ignore[union-attr, operator]
+        return layer.mix(q, k, v, Inputs(x, carry=carry))[0]
+    local, _ = layer.local.mix(q, k, v, Inputs(x))  # type: ignore[union-attr, operator]
     return layer.combine(local, layer._across(q, k, v, None), x)  # type: ignore[operator]
 
 

@@ -10,7 +10,7 @@ from torch.nn import functional
 from rearview import attention
 from rearview.attention import Site, caps
 from rearview.attention.caps.paths import EPS, Signals
-from rearview.attention.contract import Given
+from rearview.attention.contract import Inputs
 
 BATCH, GROUPS, HEADS, HEAD_WIDTH, VALUE_WIDTH, WIDTH = 2, 3, 5, 7, 11, 13
 SUBSETS = [paths for n in (1, 2, 3) for paths in itertools.combinations(caps.PATHS, n)]
@@ -64,7 +64,7 @@ def by_reference(layer: caps.Layer, x: Tensor) -> Tensor:
     """The layer's output by the paper's equations, row by row and head by head."""
     settings = layer.settings
     q, k, v = layer.heads(x)
-    found = layer._signals(Given(x))
+    found = layer._signals(Inputs(x))
     blank = torch.zeros_like(q)
     p, g = (blank if part is None else part for part in (found.p, found.g))
     rows = []

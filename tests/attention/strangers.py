@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from rearview.attention import softmax
-from rearview.attention.contract import Claims, Given, Projected, Site, additive, causal_bias
+from rearview.attention.contract import Claims, Inputs, Projected, Site, additive, causal_bias
 from rearview.core.errors import SettingsError
 
 
@@ -44,17 +44,17 @@ class RunningMean(Projected):
             takes_bias=False,
         )
 
-    def mix(self, q: Tensor, k: Tensor, v: Tensor, given: Given) -> tuple[Tensor, Any]:
-        real = self._real(given)
+    def mix(self, q: Tensor, k: Tensor, v: Tensor, inputs: Inputs) -> tuple[Tensor, Any]:
+        real = self._real(inputs)
         held = v * real[:, :, None, :, None]
         local = held.cumsum(3) / real.cumsum(2).clamp(min=1)[:, :, None, :, None]
         everywhere = real.sum(1, keepdim=True).cumsum(2).clamp(min=1)
         cross = held.sum(1, keepdim=True).cumsum(3) / everywhere[:, :, None, :, None]
         loudness = self.loudness[:, None, None, None]
-        return self.share * loudness * local + (1 - self.share) * cross, given.carry
+        return self.share * loudness * local + (1 - self.share) * cross, inputs.carry
 
-    def operator(self, q: Tensor, k: Tensor, given: Given) -> dict[str, Tensor]:
-        real, (tokens, heads) = self._real(given), (q.shape[3], q.shape[2])
+    def operator(self, q: Tensor, k: Tensor, inputs: Inputs) -> dict[str, Tensor]:
+        real, (tokens, heads) = self._real(inputs), (q.shape[3], q.shape[2])
         seen = real[:, :, None, :] * torch.ones(tokens, tokens, dtype=q.dtype).tril()
         local = self.share * self.loudness[:, None, None] * seen / seen.sum(-1, keepdim=True).clamp(min=1)
         of_all = seen.transpose(1, 2)
@@ -64,11 +64,11 @@ class RunningMean(Projected):
             "cross": cross[:, None, None].expand(-1, q.shape[1], heads, -1, -1, -1),
         }
 
-    def _real(self, given: Given) -> Tensor:
-        if given.bias is not None:
+    def _real(self, inputs: Inputs) -> Tensor:
+        if inputs.bias is not None:
             raise SettingsError("running_mean has no scores to add a bias to; use softmax.")
-        x = given.x
-        return torch.ones(x.shape[:3], dtype=x.dtype) if given.mask is None else given.mask.to(x.dtype)
+        x = inputs.x
+        return torch.ones(x.shape[:3], dtype=x.dtype) if inputs.mask is None else inputs.mask.to(x.dtype)
 
 
 class Primed(Projected):
@@ -83,17 +83,17 @@ class Primed(Projected):
     def primers(self) -> Tensor:
         return self.of_values
 
-    def mix(self, q: Tensor, k: Tensor, v: Tensor, given: Given) -> tuple[Tensor, Any]:
+    def mix(self, q: Tensor, k: Tensor, v: Tensor, inputs: Inputs) -> tuple[Tensor, Any]:
         tokens = q.shape[3]
-        weights = self.operator(q, k, given)
-        return torch.einsum("bghqk,qkhe,bghke->bghqe", weights, self.of_values[:tokens, :tokens], v), given.carry
+        weights = self.operator(q, k, inputs)
+        return torch.einsum("bghqk,qkhe,bghke->bghqe", weights, self.of_values[:tokens, :tokens], v), inputs.carry
 
-    def operator(self, q: Tensor, k: Tensor, given: Given) -> Tensor:
+    def operator(self, q: Tensor, k: Tensor, inputs: Inputs) -> Tensor:
         tokens = q.shape[3]
         primed = torch.einsum("bghqe,qkhe,bghke->bghqk", q, self.of_keys[:tokens, :tokens], k)
         scores = primed * self.site.per_head**-0.5
-        scores = scores if given.mask is None else scores + additive(given.mask, q.dtype)
-        scores = scores if given.bias is None else scores + given.bias
+        scores = scores if inputs.mask is None else scores + additive(inputs.mask, q.dtype)
+        scores = scores if inputs.bias is None else scores + inputs.bias
         return (scores + causal_bias(tokens, q) if self.site.causal else scores).softmax(-1)
 
 

@@ -259,7 +259,7 @@ def test_a_clock_never_stands_still() -> None:
     layer = layer_of()
     with torch.no_grad():
         layer.signals.weight[-HEADS:] = 0
-    assert layer._signals(caps.layer.Given(tokens_of())).delta.unique().tolist() == pytest.approx([math.log(2) + EPS])
+    assert layer._signals(caps.layer.Inputs(tokens_of())).delta.unique().tolist() == pytest.approx([math.log(2) + EPS])
 
 
 @pytest.mark.parametrize("settings", SETTINGS, ids=str)

@@ -13,7 +13,7 @@ from torch.testing import assert_close
 from rearview import attention
 from rearview.attention import Site, caps
 from rearview.attention.caps.paths import PATHS
-from rearview.attention.contract import Attention, Given
+from rearview.attention.contract import Attention, Inputs
 
 FOLDER = Path(__file__).parents[1] / "golden"
 TOLERANCE = 1e-9
@@ -92,7 +92,7 @@ def test_queries_and_keys_of_each_path_are_the_authors(name: str) -> None:
     golden = Golden(name)
     layer = golden.caps(numerics="released", normaliser="softmax" if name == "softmax" else "linear")
     q, k, v = layer.heads(golden.tokens)
-    given = Given(golden.tokens)
+    given = Inputs(golden.tokens)
     found = layer._signals(given)
     q, k = layer._turned(q, k, given, found)
     assert off(q, golden.heads("mid/q_rot")) < TOLERANCE
@@ -127,7 +127,7 @@ def test_the_released_prefix_path_dies_and_the_stable_one_does_not() -> None:
     theirs = golden.heads("mid/path2_diag_weight")
     for numerics, expected in (("released", theirs), ("stable", torch.ones_like(theirs))):
         layer = golden.caps(numerics=numerics)
-        found = layer._signals(Given(golden.tokens))
+        found = layer._signals(Inputs(golden.tokens))
         ones = torch.ones_like(theirs)
         path = layer.form("prefix", ones, ones, found)
         assert off(path.q * path.k, expected) < TOLERANCE

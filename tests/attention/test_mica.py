@@ -214,7 +214,7 @@ def test_one_channel_has_linear_attention_as_its_memory() -> None:
     x = tokens_for(made)
     q, k, v = made.local.heads(x)
     plain = linear.Layer(made.site, linear.Settings())
-    same(made._across(q, k, v, None), plain.mix(q, k, v, mica.layer.Given(x))[0])
+    same(made._across(q, k, v, None), plain.mix(q, k, v, mica.layer.Inputs(x))[0])
 
 
 def test_weights_that_are_equal_are_uniform_weights() -> None:

@@ -90,7 +90,7 @@ def test_residual_scores_reach_the_local_path(golden: Golden) -> None:
     same(carried, golden.rows("output"))
     assert len(handed_on) == 2
     same(layer(x, bias=golden.rows("input_prev")), golden.rows("output"))
-    found = layer.local.operator(*layer.local.heads(x)[:2], mica.layer.Given(x, carry=golden.carry()))
+    found = layer.local.operator(*layer.local.heads(x)[:2], mica.layer.Inputs(x, carry=golden.carry()))
     same(found, golden.rows("mid/attn_weights"))
 
 
@@ -105,7 +105,7 @@ def test_memory_weights_and_both_paths(golden: Golden) -> None:
     same(memory[:, None, :, :, :-1], torch.from_numpy(golden.arrays["mid/M"]))
     same(memory[:, None, :, :, -1:], torch.from_numpy(golden.arrays["mid/z"]))
     same(layer._across(q, k, v, None), torch.from_numpy(golden.arrays["mid/A_global"]))
-    local, _ = layer.local.mix(q, k, v, mica.layer.Given(x, carry=golden.carry()))
+    local, _ = layer.local.mix(q, k, v, mica.layer.Inputs(x, carry=golden.carry()))
     same(local, torch.from_numpy(golden.arrays["mid/A_local"]))
 
 

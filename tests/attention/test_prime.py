@@ -15,7 +15,6 @@ from torch.utils._pytree import tree_leaves
 from rearview import attention, models
 from rearview.attention import prime
 from rearview.attention.prime import features as pairs
-from rearview.attention.prime import mixing
 from rearview.attention.shared import execution
 from rearview.attention.shared.graph import edge_list
 from rearview.core.errors import SettingsError
@@ -356,7 +355,7 @@ def test_sums_along_edges_are_rounded_once() -> None:
 
     def summed(dtype: torch.dtype, values: Tensor) -> Tensor:
         given = (q.to(dtype), k.to(dtype), values, edges, lambda a, b: primers[a:b].to(dtype))
-        return mixing.on_edges(*given, None, 0.5)
+        return prime.layer.mix_edges(*given, None, 0.5)
 
     exact, found = summed(torch.float64, v.double()), summed(torch.float32, v)
     assert found.dtype == torch.bfloat16

@@ -6,8 +6,7 @@ from kernel_parts import DEVICE, compiled_errors, errors, needs_a_device, needs_
 from torch import Tensor
 
 from rearview import attention
-from rearview.attention import prime
-from rearview.attention.prime import mixing
+from rearview.attention import kernels, prime
 
 BATCH, HEADS, SCALE = 3, 2, 0.37
 pytestmark = needs_kernels
@@ -30,7 +29,7 @@ def kernel(q: Tensor, k: Tensor, v: Tensor, primer: Tensor, bias: Tensor | None 
 
 
 def formula(q: Tensor, k: Tensor, v: Tensor, primer: Tensor, bias: Tensor | None = None) -> Tensor:
-    return mixing.attended(q, k, v, primer, bias, SCALE)
+    return prime.layer.attend_pairs(q, k, v, primer, bias, SCALE)
 
 
 @pytest.mark.parametrize("windows", [None, BATCH])
@@ -90,12 +89,12 @@ def layer_of(tokens: int, **changes: float) -> prime.Layer:
 
 @pytest.mark.parametrize("dropout", [0.0, 0.4])
 def test_blocks_of_queries_are_the_whole(dropout: float, monkeypatch) -> None:
-    monkeypatch.setattr(mixing, "available", lambda device: True)
+    monkeypatch.setattr(kernels, "available", lambda device: True)
     layer = layer_of(13, dropout=dropout)
     x = torch.randn(BATCH, 2, 13, 10, device=DEVICE)
     found = []
     for held in (1 << 24, 4 * 13 * 10):
-        monkeypatch.setattr(mixing, "PRIMERS_HELD", held)
+        monkeypatch.setattr(prime.layer, "PRIMERS_HELD", held)
         torch.manual_seed(5)
         y = layer(x)
         found.append([y, *torch.autograd.grad(y.square().sum(), list(layer.parameters()))])
@@ -107,8 +106,8 @@ def test_blocks_of_queries_are_the_whole(dropout: float, monkeypatch) -> None:
 
 def test_blocks_drop_the_same_weights_when_they_are_computed_again(monkeypatch) -> None:
     """One step along a gradient of dropped weights changes the loss as the gradient says."""
-    monkeypatch.setattr(mixing, "available", lambda device: True)
-    monkeypatch.setattr(mixing, "PRIMERS_HELD", 4 * 13 * 10)
+    monkeypatch.setattr(kernels, "available", lambda device: True)
+    monkeypatch.setattr(prime.layer, "PRIMERS_HELD", 4 * 13 * 10)
     layer = layer_of(13, dropout=0.4)
     x = torch.randn(BATCH, 2, 13, 10, device=DEVICE)
     parameters = list(layer.parameters())

@@ -150,6 +150,41 @@ def test_a_layer_with_methods_to_write_is_refused_when_it_is_registered() -> Non
     assert "half" not in attention.names()
 
 
+class Doubling(attention.Attention):
+    """A mechanism with maps of its own, which overrides the public methods and not `attend` and `weigh`."""
+
+    def __init__(self, site: attention.Site, settings: Any) -> None:
+        super().__init__(site)
+        self.claims = attention.Claims(takes_bias=False)
+
+    def forward(self, x, *, mask=None, bias=None, ages=None, carry=None):
+        return 2 * x if carry is None else (2 * x, carry)
+
+    def weights(self, x, *, mask=None, bias=None, ages=None, carry=None):
+        return 2 * torch.eye(x.shape[2]).expand(*x.shape[:2], 1, -1, -1)
+
+    def values(self, x):
+        return x[:, :, None]
+
+    def project(self, heads):
+        return heads[:, :, 0]
+
+
+def test_a_layer_may_override_forward_and_weights_alone() -> None:
+    attention.register("doubling", module("doubling", Doubling))
+    layer, x = attention.create("doubling", SITE), torch.randn(2, 3, 7, 10)
+    assert torch.equal(layer(x), 2 * x)
+    assert torch.equal(layer.project(layer.weights(x) @ layer.values(x)), 2 * x)
+
+
+def test_a_layer_that_defines_neither_form_is_refused() -> None:
+    class Silent(Doubling):
+        forward = attention.Attention.forward
+
+    with pytest.raises(SettingsError, match="'silent' must define attend, or forward itself"):
+        attention.register("silent", module("silent", Silent))
+
+
 def test_a_layer_without_claims_is_told_how_to_make_them() -> None:
     class Silent(Primed):
         def __init__(self, site: attention.Site, settings: Any) -> None:

@@ -50,7 +50,7 @@ def test_the_fused_form_is_the_definition(tokens: int, kind: str) -> None:
     whole = bias
     if "causal" in kind:
         whole = causal_bias(tokens, q).expand(BATCH, GROUPS, HEADS, -1, -1) + (0 if bias is None else bias)
-    fused = softmax.fused(q, k, v, bias, site(tokens, causal="causal" in kind), training=False)
+    fused = softmax.attend_heads(q, k, v, bias, site(tokens, causal="causal" in kind), training=False)
     agree(with_gradients(fused, [q, k, v]), with_gradients(by_definition(q, k, v, whole), [q, k, v]))
 
 

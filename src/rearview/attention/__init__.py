@@ -17,6 +17,7 @@ from rearview.core.settings import Description, describe_part, settings_from
 if TYPE_CHECKING:
     from rearview.attention.contract import Attention as Attention
     from rearview.attention.contract import Claims as Claims
+    from rearview.attention.contract import Inputs as Inputs
     from rearview.attention.contract import Projected as Projected
     from rearview.attention.contract import Site as Site
 
@@ -24,17 +25,21 @@ if TYPE_CHECKING:
 def _refuse(name: str, module: ModuleType) -> None:
     from rearview.attention.contract import Attention
 
-    refuse_unfinished(f"The Layer of the attention {name!r}", module.Layer, Attention)
+    what = f"The Layer of the attention {name!r}"
+    refuse_unfinished(what, module.Layer, Attention)
+    for method, instead in (("attend", "forward"), ("weigh", "weights")):
+        if all(getattr(module.Layer, one) is getattr(Attention, one) for one in (method, instead)):
+            raise SettingsError(f"{what} must define {method}, or {instead} itself; docs/plugin.md shows how.")
 
 
 _SHELF = Shelf(
     "rearview.attention",
     "attention",
     needs=("Settings", "Layer"),
-    aside=("contract", "kernels", "shared"),
+    aside=("contract", "kernels", "shared", "site"),
     refuse=_refuse,
 )
-_CONTRACT = ("Attention", "Claims", "Projected", "Site")
+_CONTRACT = ("Attention", "Claims", "Inputs", "Projected", "Site")
 
 Spec = str | Mapping[str, Any] | None
 
@@ -91,6 +96,7 @@ __all__ = [
     "Attention",
     "Claims",
     "Description",
+    "Inputs",
     "Projected",
     "Site",
     "Spec",

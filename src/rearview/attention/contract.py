@@ -13,8 +13,8 @@
 Mechanisms that claim it also take `gate`, broadcastable to [batch, group, head, token, token]: 0 or 1 for every pair,
 learned by way of its gradient (DUET's clusters of channels); see `gated`.
 
-A mechanism is one file: `Settings` (a frozen dataclass), `Layer` (a subclass of `Attention`), and, above them, the
-paper's equations as a plain `reference`.
+Inside, a layer gets all of them as one `Inputs`. A mechanism is one module or package: `Settings` (a frozen dataclass),
+`Layer` (a subclass of `Attention`), and, above it, the paper's equations as a plain `reference`.
 """
 
 import math
@@ -23,80 +23,28 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor, nn
 
+from rearview.attention.shared.rotary import Leading
+from rearview.attention.site import Carry, Heads, Mask, Site, Tokens, Weights
 from rearview.core.errors import SettingsError
 
-Tokens = Float[Tensor, "batch group token width"]
-Heads = Float[Tensor, "batch group head token head_width"]
-Mask = Bool[Tensor, "batch group token"]
-Carry = tuple[Tensor, ...]
-Weights = Tensor | dict[str, Tensor]
-
-
-@dataclass(frozen=True, slots=True)
-class Site:
-    """Where in a network a mechanism stands: everything about the place that is known when the network is built."""
-
-    groups: int
-    """Rows kept apart unless the mechanism says otherwise: PatchTST's channels."""
-    tokens: int
-    """The longest axis it will mix along; shorter ones are accepted."""
-    width: int
-    heads: int
-    time_ordered: bool = True
-    """Whether token order is time order. iTransformer's tokens are channels: False."""
-    causal: bool = False
-    """Whether a token may look at earlier ones only; those of its own time are among them where `times` are given."""
-    causal_unless: str | None = None
-    """The network's setting under which it is not causal, for sentences such as "give the network causal=False"."""
-    head_width: int | None = None
-    """Width of a head's queries and keys; None: width / heads."""
-    value_width: int | None = None
-    """Width of a head's values; None: as its queries and keys."""
-    lookback: int | None = None
-    """Time steps of the window the tokens were made from."""
-    variates: int | None = None
-    """Where tokens are channels: how many of the first ones are (calendar tokens follow); None: all, or none in time
-    order."""
-    times: tuple[int, ...] | None = None
-    """The time index of each token where order is not simply 0, 1, 2 ... (Timer-XL's channel x patch tokens)."""
-    turned: int = 0
-    """How many leading channels of a head's queries and keys the network turns by token index (Timer-XL's rotary)."""
-    layer: int = 0
-    layers: int = 1
-    dropout: float = 0.0
-    """Dropout on the attention weights."""
-    projection_bias: bool = True
-    """Whether query, key, value and output maps have a bias."""
-    host: str = "this model"
-    """The network's name, for sentences such as "iTransformer's tokens are channels"."""
-
-    def __post_init__(self) -> None:
-        for name in ("groups", "tokens", "width", "heads", "layers"):
-            if getattr(self, name) < 1:
-                raise SettingsError(f"Site.{name} is {getattr(self, name)}; it must be at least 1.")
-        for name in ("head_width", "value_width"):
-            if getattr(self, name) is not None and getattr(self, name) < 1:
-                raise SettingsError(f"Site.{name} is {getattr(self, name)}; it must be at least 1, or None.")
-        if self.head_width is None and self.width % self.heads:
-            raise SettingsError(
-                f"width {self.width} can't be shared evenly by {self.heads} heads; "
-                f"choose a multiple of {self.heads}, another number of heads, or give head_width."
-            )
-        if not 0 <= self.dropout < 1:
-            raise SettingsError(f"Attention dropout is {self.dropout}; it must lie in [0, 1).")
-
-    @property
-    def per_head(self) -> int:
-        """The width of one head's queries and keys."""
-        return self.head_width or self.width // self.heads
-
-    @property
-    def per_value(self) -> int:
-        """The width of one head's values."""
-        return self.value_width or self.per_head
+__all__ = [
+    "Attention",
+    "Carry",
+    "Claims",
+    "Heads",
+    "Inputs",
+    "Mask",
+    "Projected",
+    "Site",
+    "Tokens",
+    "Weights",
+    "additive",
+    "causal_bias",
+    "gated",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,8 +77,41 @@ class Claims:
     """The setting at which the layer is softmax attention."""
 
 
+class Inputs(NamedTuple):
+    """The arguments of one call of a layer as one value: the tokens, and what may come with them."""
+
+    x: Tensor
+    """The tokens [batch, group, token, width]."""
+    mask: Tensor | None = None
+    """[batch, group, token], True on real tokens."""
+    bias: Tensor | None = None
+    """Added to the scaled scores, broadcastable to [batch, group, head, token, token]."""
+    ages: Tensor | None = None
+    """Real time gaps instead of token distance, broadcastable to [batch, group, token, token]."""
+    carry: Carry | None = None
+    """What earlier layers handed on, `()` in the first; None where nothing is carried."""
+    windows: Tensor | None = None
+    """The windows that the tokens were made from [batch, channel, time], for a layer that claims to read them."""
+    gate: Tensor | None = None
+    """0 or 1 for every pair, broadcastable to [batch, group, head, token, token]; see `gated`."""
+
+    def score_bias(self, dtype: torch.dtype) -> Tensor | None:
+        """All that the caller adds to the scores: the bias, and -inf on padded keys; None for nothing."""
+        if self.mask is None:
+            return self.bias
+        padding = additive(self.mask, dtype)
+        return padding if self.bias is None else padding + self.bias
+
+    def zero_padding(self, part: Tensor) -> Tensor:
+        """Keys or values [batch, group, head, token, width] with padded tokens at 0, so that nothing is read there."""
+        return part if self.mask is None else part * self.mask[:, :, None, :, None]
+
+
 class Attention(nn.Module, ABC):
-    """Base of every mechanism. Subclasses mix tokens in `forward` and own up to how in `weights`."""
+    """Base of every mechanism. A subclass defines `attend` and `weigh`, which take the arguments as one `Inputs`.
+
+    It may override `forward` and `weights` instead, with the arguments one by one.
+    """
 
     claims: Claims
 
@@ -138,7 +119,6 @@ class Attention(nn.Module, ABC):
         super().__init__()
         self.site = site
 
-    @abstractmethod
     def forward(
         self,
         x: Tokens,
@@ -147,10 +127,14 @@ class Attention(nn.Module, ABC):
         bias: Tensor | None = None,
         ages: Tensor | None = None,
         carry: Carry | None = None,
+        windows: Tensor | None = None,
+        gate: Tensor | None = None,
     ) -> Tokens | tuple[Tokens, Carry]:
-        """Mix the tokens; with `carry`, hand on what the next layer needs."""
+        """Mix the tokens; with `carry`, return what the next layer needs as well."""
+        mixed, handed_on = self.attend(self._admit(Inputs(x, mask, bias, ages, carry, windows, gate)))
+        y = self.project(mixed)
+        return y if handed_on is None else (y, handed_on)
 
-    @abstractmethod
     def weights(
         self,
         x: Tokens,
@@ -159,11 +143,22 @@ class Attention(nn.Module, ABC):
         bias: Tensor | None = None,
         ages: Tensor | None = None,
         carry: Carry | None = None,
+        windows: Tensor | None = None,
+        gate: Tensor | None = None,
     ) -> Weights:
         """The effective mixing operator [batch, group, head, query, key], or a dict of operators that add up.
 
         Applied to `values(x)` and handed to `project` it reproduces the layer's output.
         """
+        return self.weigh(self._admit(Inputs(x, mask, bias, ages, carry, windows, gate)))
+
+    def attend(self, inputs: Inputs) -> tuple[Heads, Carry | None]:
+        """The mixed values of all heads, and what the next layer needs (None without `inputs.carry`)."""
+        raise NotImplementedError
+
+    def weigh(self, inputs: Inputs) -> Weights:
+        """The effective operator that `attend` applies to the values."""
+        raise NotImplementedError
 
     @abstractmethod
     def values(self, x: Tokens) -> Heads:
@@ -181,7 +176,7 @@ class Attention(nn.Module, ABC):
         return None
 
     def use(self, shared: nn.Module) -> None:
-        """Give up the own copy of the common part for the one that the stack owns."""
+        """Replace the layer's own copy of the common part by the one that the stack owns."""
 
     def check(self, x: Tensor) -> None:
         """Refuse tokens that this layer was not built for."""
@@ -196,31 +191,25 @@ class Attention(nn.Module, ABC):
                 f"and got {x.shape[2]} of width {x.shape[3]}."
             )
 
-
-class Given(NamedTuple):
-    """What comes with the queries, keys and values: the tokens they were made from and the layer's arguments."""
-
-    x: Tensor
-    mask: Tensor | None = None
-    bias: Tensor | None = None
-    ages: Tensor | None = None
-    carry: Carry | None = None
-    windows: Tensor | None = None
-    gate: Tensor | None = None
+    def _admit(self, inputs: Inputs) -> Inputs:
+        """The inputs as the layer takes them; a gate that it has no use for is refused."""
+        if inputs.gate is not None and not self.claims.takes_gate:
+            raise SettingsError("This layer has no pairs that a gate could act on; use softmax, toa or prime.")
+        return inputs
 
 
 class Projected(Attention):
     """A mechanism with the usual maps: queries, keys and values from one product, heads merged by another.
 
-    Subclasses say how heads are mixed (`mix`) and own up to it (`operator`). Because both take queries, keys and
-    values, a mechanism that needs another one inside (MICA's local part) can hand over its own.
+    Subclasses define how heads are mixed (`mix`) and the operator that does it (`operator`). Because both take queries,
+    keys and values, a mechanism that needs another one inside (MICA's local part) can hand over its own.
     """
 
     def __init__(self, site: Site) -> None:
         super().__init__(site)
         self.widths = [site.heads * site.per_head, site.heads * site.per_head, site.heads * site.per_value]
         self.qkv = nn.Linear(site.width, sum(self.widths), bias=site.projection_bias)
-        self.turn = _turn(site)
+        self.turn = Leading(site) if site.turned else None
         self.later: Tensor | None
         self.register_buffer("later", None, persistent=False)
         if site.causal and site.times is not None:
@@ -231,45 +220,19 @@ class Projected(Attention):
         self.out = nn.Linear(self.widths[2], site.width, bias=site.projection_bias)
 
     @abstractmethod
-    def mix(self, q: Tensor, k: Tensor, v: Tensor, given: Given) -> tuple[Heads, Carry | None]:
-        """The mixed values, and what the next layer needs (None without `given.carry`)."""
+    def mix(self, q: Tensor, k: Tensor, v: Tensor, inputs: Inputs) -> tuple[Heads, Carry | None]:
+        """The mixed values, and what the next layer needs (None without `inputs.carry`)."""
 
     @abstractmethod
-    def operator(self, q: Tensor, k: Tensor, given: Given) -> Weights:
+    def operator(self, q: Tensor, k: Tensor, inputs: Inputs) -> Weights:
         """The effective operator that `mix` applies to the values."""
 
-    def forward(
-        self,
-        x: Tokens,
-        *,
-        mask: Mask | None = None,
-        bias: Tensor | None = None,
-        ages: Tensor | None = None,
-        carry: Carry | None = None,
-        windows: Tensor | None = None,
-        gate: Tensor | None = None,
-    ) -> Tokens | tuple[Tokens, Carry]:
-        self._refuse_gate(gate)
-        bias = self._hide_later(x, bias)
-        mixed, handed_on = self.mix(*self.heads(x), Given(x, mask, bias, ages, carry, windows, gate))
-        y = self.project(mixed)
-        return y if handed_on is None else (y, handed_on)
+    def attend(self, inputs: Inputs) -> tuple[Heads, Carry | None]:
+        return self.mix(*self.heads(inputs.x), inputs)
 
-    def weights(
-        self,
-        x: Tokens,
-        *,
-        mask: Mask | None = None,
-        bias: Tensor | None = None,
-        ages: Tensor | None = None,
-        carry: Carry | None = None,
-        windows: Tensor | None = None,
-        gate: Tensor | None = None,
-    ) -> Weights:
-        self._refuse_gate(gate)
-        bias = self._hide_later(x, bias)
-        q, k, _ = self.heads(x)
-        return self.operator(q, k, Given(x, mask, bias, ages, carry, windows, gate))
+    def weigh(self, inputs: Inputs) -> Weights:
+        q, k, _ = self.heads(inputs.x)
+        return self.operator(q, k, inputs)
 
     def heads(self, x: Tokens) -> tuple[Tensor, Tensor, Tensor]:
         """Queries, keys and values [batch, group, head, token, width of a head]."""
@@ -284,28 +247,15 @@ class Projected(Attention):
     def project(self, heads: Heads) -> Tokens:
         return self.out(heads.transpose(2, 3).flatten(3))
 
-    def _hide_later(self, x: Tokens, bias: Tensor | None) -> Tensor | None:
-        """The bias with -inf on keys of a later time, where times are what orders the tokens."""
+    def _admit(self, inputs: Inputs) -> Inputs:
+        """With -inf in the bias on keys of a later time, where times are what orders the tokens."""
+        inputs = super()._admit(inputs)
         if self.later is None:
-            return bias
+            return inputs
+        x, bias = inputs.x, inputs.bias
         later = self.later[: x.shape[2], : x.shape[2]]
         bias = torch.zeros(later.shape, dtype=x.dtype, device=x.device) if bias is None else bias
-        return bias.masked_fill(later, -torch.inf)
-
-    def _refuse_gate(self, gate: Tensor | None) -> None:
-        if gate is not None and not self.claims.takes_gate:
-            raise SettingsError("This layer has no pairs that a gate could act on; use softmax, toa or prime.")
-
-
-def _turn(site: Site) -> nn.Module | None:
-    """The rotation that a network asks of every mechanism in it."""
-    if not site.turned:
-        return None
-    if not 0 < site.turned <= site.per_head:
-        raise SettingsError(f"Site.turned is {site.turned}, but a head has {site.per_head} channels to turn.")
-    from rearview.attention.shared.rotary import Leading
-
-    return Leading(site)
+        return inputs._replace(bias=bias.masked_fill(later, -torch.inf))
 
 
 HIDDEN = -math.log(1e10)

@@ -23,19 +23,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from rearview.attention.contract import (
-    Carry,
-    Claims,
-    Given,
-    Heads,
-    Projected,
-    Site,
-    Tokens,
-    additive,
-    causal_bias,
-    gated,
-)
-from rearview.attention.softmax import fused, joined
+from rearview.attention.contract import Carry, Claims, Heads, Inputs, Projected, Site, Tokens
+from rearview.attention.softmax import attend_heads, join_carried, weigh_pairs
 from rearview.core.errors import SettingsError
 from rearview.embed.dropout import dropout
 
@@ -89,8 +78,8 @@ class Layer(Projected):
         super().__init__(replace(site, head_width=2 * width, value_width=site.per_value))
         self.site = replace(site, causal=self.site.causal)
         self.settings = settings
-        given = settings.lambda_init
-        self.lambda_init = 0.8 - 0.6 * math.exp(-0.3 * site.layer) if given is None else given
+        by_layer = 0.8 - 0.6 * math.exp(-0.3 * site.layer)
+        self.lambda_init = by_layer if settings.lambda_init is None else settings.lambda_init
         self.one_map = replace(self.site, head_width=width, value_width=site.per_value)
         self.vectors = nn.Parameter(torch.empty(2, 2, width).normal_(std=VECTOR_SCALE))
         self.gain = nn.Parameter(torch.ones(site.per_value))
@@ -103,52 +92,40 @@ class Layer(Projected):
         first, second = wide.prod(1).sum(-1).exp()
         return first - second + self.lambda_init
 
-    def mix(self, q: Tensor, k: Tensor, v: Tensor, given: Given) -> tuple[Heads, Carry | None]:
-        q, k, handed_on = self._maps(q, k, given)
-        if given.gate is None:
-            bias = self._bias(given, v)
-            first, second = (fused(q[i], k[i], v, bias, self.one_map, self.training) for i in range(2))
+    def mix(self, q: Tensor, k: Tensor, v: Tensor, inputs: Inputs) -> tuple[Heads, Carry | None]:
+        q, k, handed_on = self._maps(q, k, inputs)
+        if inputs.gate is None:
+            bias = self._bias(inputs, v)
+            first, second = (attend_heads(q[i], k[i], v, bias, self.one_map, self.training) for i in range(2))
         else:
             # No fused kernel multiplies scores by a gate that learns.
-            first, second = dropout(self._weights(q, k, given), self.site.dropout, self.training) @ v
+            first, second = dropout(self._weights(q, k, inputs), self.site.dropout, self.training) @ v
         mixed = first - self.strength.to(v.dtype) * second
         return mixed * _inverse_root_mean_square(mixed), handed_on
 
-    def operator(self, q: Tensor, k: Tensor, given: Given) -> Float[Tensor, "batch group head query key"]:
-        q, k, _ = self._maps(q, k, given)
-        first, second = self._weights(q, k, given)
+    def operator(self, q: Tensor, k: Tensor, inputs: Inputs) -> Float[Tensor, "batch group head query key"]:
+        q, k, _ = self._maps(q, k, inputs)
+        first, second = self._weights(q, k, inputs)
         weights = first - self.strength.to(first.dtype) * second
-        return weights * _inverse_root_mean_square(weights @ self.values(given.x))
+        return weights * _inverse_root_mean_square(weights @ self.values(inputs.x))
 
-    def _weights(self, q: Tensor, k: Tensor, given: Given) -> Float[Tensor, "2 batch group head query key"]:
+    def _weights(self, q: Tensor, k: Tensor, inputs: Inputs) -> Float[Tensor, "2 batch group head query key"]:
         """Both maps."""
-        scale = self.one_map.per_head**-0.5
-        scores = q @ k.transpose(-1, -2) * scale
-        if given.gate is not None:
-            scores = gated(scores, given.gate, scale)
-        bias = self._bias(given, scores)
-        if bias is not None:
-            scores = scores + bias
-        if self.site.causal:
-            scores = scores + causal_bias(scores.shape[-1], scores)
-        return scores.softmax(-1)
+        return weigh_pairs(q, k, self._bias(inputs, q), inputs.gate, self.one_map)
 
     def project(self, heads: Heads) -> Tokens:
         return super().project(heads * (self.gain * (1 - self.lambda_init)))
 
-    def _maps(self, q: Tensor, k: Tensor, given: Given) -> tuple[Tensor, Tensor, Carry | None]:
+    def _maps(self, q: Tensor, k: Tensor, inputs: Inputs) -> tuple[Tensor, Tensor, Carry | None]:
         """Queries and keys [2, batch, group, head, token, width] of the two maps, and what the next layer gets."""
         # Behind batch and group: what is handed on has its windows first, and of each map both flatten as they lie.
         q, k = (part.unflatten(-1, (2, -1)).movedim(-2, 2) for part in (q, k))
-        q, k = joined(q, k, given.carry)
-        return q.movedim(2, 0), k.movedim(2, 0), None if given.carry is None else (q, k)
+        q, k = join_carried(q, k, inputs.carry)
+        return q.movedim(2, 0), k.movedim(2, 0), None if inputs.carry is None else (q, k)
 
-    def _bias(self, given: Given, like: Tensor) -> Tensor | None:
-        bias = None if given.bias is None else given.bias.to(like.dtype)
-        if given.mask is None:
-            return bias
-        padding = additive(given.mask, like.dtype)
-        return padding if bias is None else padding + bias
+    def _bias(self, inputs: Inputs, like: Tensor) -> Tensor | None:
+        bias = inputs.score_bias(like.dtype)
+        return None if bias is None else bias.to(like.dtype)
 
 
 def _inverse_root_mean_square(heads: Heads) -> Float[Tensor, "batch group head token 1"]:

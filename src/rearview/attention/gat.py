@@ -28,7 +28,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from rearview.attention import prime
-from rearview.attention.contract import Carry, Claims, Given, Heads, Projected, Site, Tokens, additive
+from rearview.attention.contract import Carry, Claims, Heads, Inputs, Projected, Site, Tokens, additive
 from rearview.attention.prime import features as pairs
 from rearview.attention.shared.execution import block_spans, recompute
 from rearview.attention.shared.graph import Edges, edge_list, softmax_by_query, spread
@@ -108,22 +108,22 @@ class Layer(Projected):
             query, key = self.edges.clamp(max=self.channels - 1)
             self.primer.features.copy_(found.to(self.primer.features)[query, key])
 
-    def mix(self, q: Tensor, k: Tensor, v: Tensor, given: Given) -> tuple[Heads, Carry | None]:
+    def mix(self, q: Tensor, k: Tensor, v: Tensor, inputs: Inputs) -> tuple[Heads, Carry | None]:
         edges, views = self._within(q.shape[3])
-        weights = dropout(self._along(q, k, given, edges, views), self.site.dropout, self.training)
-        rows, x = v.flatten(0, 1), given.x.flatten(0, 1)
+        weights = dropout(self._along(q, k, inputs, edges, views), self.site.dropout, self.training)
+        rows, x = v.flatten(0, 1), inputs.x.flatten(0, 1)
         # In float32, where sums under autocast would end: a sum is of one type, and rounded once.
         wide = torch.promote_types(v.dtype, torch.float32)
         out = torch.zeros_like(rows, dtype=wide)
         for a, b in self._spans(rows, edges):
             part = recompute(self._messages, rows, x, weights[..., a:b], edges[:, a:b], views, a, b)
             out = out.index_add(2, edges[0, a:b], part.to(wide))
-        return out.to(v.dtype).view(v.shape), given.carry
+        return out.to(v.dtype).view(v.shape), inputs.carry
 
-    def operator(self, q: Tensor, k: Tensor, given: Given) -> Float[Tensor, "batch group head query key"]:
+    def operator(self, q: Tensor, k: Tensor, inputs: Inputs) -> Float[Tensor, "batch group head query key"]:
         """Where edges are primed it is applied to each edge's own values, W (h_j * F_ij); `modulators` has F."""
         edges, views = self._within(q.shape[3])
-        return spread(self._along(q, k, given, edges, views), edges, q.shape[3]).unflatten(0, q.shape[:2])
+        return spread(self._along(q, k, inputs, edges, views), edges, q.shape[3]).unflatten(0, q.shape[:2])
 
     def project(self, heads: Heads) -> Tokens:
         return super().project(functional.elu(heads))
@@ -137,13 +137,13 @@ class Layer(Projected):
         return whole.index_put((self.edges[0], self.edges[1]), self._views(0, self.edges.shape[1]))
 
     def _along(
-        self, q: Tensor, k: Tensor, given: Given, edges: Edges, views: Views | None
+        self, q: Tensor, k: Tensor, inputs: Inputs, edges: Edges, views: Views | None
     ) -> Float[Tensor, "row head edge"]:
         """The weights of all edges."""
-        rows = [part.flatten(0, 1) for part in (q, k, given.x)]
+        rows = [part.flatten(0, 1) for part in (q, k, inputs.x)]
         at = self._spans(rows[0], edges)
         logits = torch.cat([recompute(self._scores, *rows, edges[:, a:b], views, a, b) for a, b in at], dim=-1)
-        for added in (given.bias, None if given.mask is None else additive(given.mask, q.dtype)):
+        for added in (inputs.bias, None if inputs.mask is None else additive(inputs.mask, q.dtype)):
             if added is not None:
                 whole = added.to(q.dtype).expand(*q.shape[:3], q.shape[3], q.shape[3])
                 logits = logits + whole[..., edges[0], edges[1]].flatten(0, 1)

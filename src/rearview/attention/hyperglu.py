@@ -31,7 +31,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
-from rearview.attention.contract import Carry, Claims, Given, Heads, Projected, Site, Tokens
+from rearview.attention.contract import Carry, Claims, Heads, Inputs, Projected, Site, Tokens
 from rearview.attention.shared.rectifier import rectified, shown
 from rearview.core.errors import SettingsError
 from rearview.embed.dropout import dropout
@@ -119,74 +119,69 @@ class Layer(Projected):
         gate = self.query_gate(x).sigmoid().unflatten(-1, (self.site.heads, -1)).transpose(2, 3)
         return q * gate, k, v
 
-    def mix(self, q: Tensor, k: Tensor, v: Tensor, given: Given) -> tuple[Heads, Carry | None]:
+    def mix(self, q: Tensor, k: Tensor, v: Tensor, inputs: Inputs) -> tuple[Heads, Carry | None]:
         if self.site.causal:
-            return self._by_age(q, k, given, self.training) @ _real(v, given), given.carry
-        diagonal, spread, gather, gates = self._mixers(given)
-        q, k = self._branches(q, k, given)
-        v = _real(v, given)
+            return self._by_age(q, k, inputs, self.training) @ inputs.zero_padding(v), inputs.carry
+        diagonal, spread, gather, gates = self._mixers(inputs)
+        q, k = self._branches(q, k, inputs)
+        v = inputs.zero_padding(v)
         chosen = q @ torch.einsum("sbghnd,shnr->sbghdr", k, spread[:READOUT]) * gates[:READOUT]
         bank = gather[:, None, None].expand(*gates.shape[:-1], -1)
         keys = torch.cat([k * diagonal[:READOUT], bank[:READOUT]], dim=-1)
         scores = torch.cat([q, chosen], dim=-1) @ keys.transpose(-1, -2)
-        weights = dropout(self._activated(scores, given), self.site.dropout, self.training)
+        weights = dropout(self._activated(scores, inputs), self.site.dropout, self.training)
         read = weights @ torch.cat([v * diagonal[READOUT], bank[READOUT]], dim=-1)
         direct, low = read[..., : v.shape[-1]], read[..., v.shape[-1] :] * gates[READOUT]
-        return direct + low @ torch.einsum("bghne,hnr->bghre", v, spread[READOUT]), given.carry
+        return direct + low @ torch.einsum("bghne,hnr->bghre", v, spread[READOUT]), inputs.carry
 
-    def operator(self, q: Tensor, k: Tensor, given: Given) -> Float[Tensor, "batch group head query key"]:
+    def operator(self, q: Tensor, k: Tensor, inputs: Inputs) -> Float[Tensor, "batch group head query key"]:
         if self.site.causal:
-            return self._by_age(q, k, given, training=False)
-        scores = self._spread_scores(self._scores(q, k, given), given)
-        weights = self._read(self._activated(scores, given), given)
-        return weights if given.mask is None else weights * given.mask[:, :, None, None, :]
+            return self._by_age(q, k, inputs, training=False)
+        scores = self._spread_scores(self._scores(q, k, inputs), inputs)
+        weights = self._read(self._activated(scores, inputs), inputs)
+        return weights if inputs.mask is None else weights * inputs.mask[:, :, None, None, :]
 
-    def _by_age(self, q: Tensor, k: Tensor, given: Given, training: bool) -> Tensor:
+    def _by_age(self, q: Tensor, k: Tensor, inputs: Inputs, training: bool) -> Tensor:
         """The operator of a causal place, where slots are ages."""
-        scores = self._spread_scores(lagged(self._scores(q, k, given)), given)
+        scores = self._spread_scores(lagged(self._scores(q, k, inputs)), inputs)
         tokens = scores.shape[-1]
         pairs = torch.ones(tokens, tokens, dtype=torch.bool, device=q.device).tril()
-        if given.mask is not None:
-            pairs = lagged(given.mask[:, :, None, None, :].expand(*given.mask.shape[:2], 1, tokens, tokens))
-        bias = None if given.bias is None else lagged(given.bias.broadcast_to(scores.shape[1:]))
-        weights = self._activated(scores, given._replace(mask=None, bias=bias), pairs)
-        weights = self._read(dropout(weights, self.site.dropout, training), given)
+        if inputs.mask is not None:
+            pairs = lagged(inputs.mask[:, :, None, None, :].expand(*inputs.mask.shape[:2], 1, tokens, tokens))
+        bias = None if inputs.bias is None else lagged(inputs.bias.broadcast_to(scores.shape[1:]))
+        weights = self._activated(scores, inputs._replace(mask=None, bias=bias), pairs)
+        weights = self._read(dropout(weights, self.site.dropout, training), inputs)
         return lagged(weights * pairs)
 
-    def _scores(self, q: Tensor, k: Tensor, given: Given) -> Tensor:
-        q, k = self._branches(q, k, given)
+    def _scores(self, q: Tensor, k: Tensor, inputs: Inputs) -> Tensor:
+        q, k = self._branches(q, k, inputs)
         return q @ k.transpose(-1, -2)
 
-    def _branches(self, q: Tensor, k: Tensor, given: Given) -> tuple[Tensor, Tensor]:
+    def _branches(self, q: Tensor, k: Tensor, inputs: Inputs) -> tuple[Tensor, Tensor]:
         """Scaled queries and real keys [2, batch, group, head, token, width] of gate and scale."""
         q, k = (part.unflatten(-1, (2, -1)).movedim(-2, 0) for part in (q, k))
-        return q * self.scale, _real(k, given)
+        return q * self.scale, inputs.zero_padding(k)
 
-    def _mixers(self, given: Given) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    def _mixers(self, inputs: Inputs) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """1 + p, A, B [3, ...] for the tokens at hand, and s [3, batch, group, head, token, rank]."""
-        tokens = given.x.shape[2]
-        gates = self.rank_gate(given.x).sigmoid().unflatten(-1, (3, self.site.heads, -1)).movedim((3, 4), (0, 3))
+        tokens = inputs.x.shape[2]
+        gates = self.rank_gate(inputs.x).sigmoid().unflatten(-1, (3, self.site.heads, -1)).movedim((3, 4), (0, 3))
         diagonal = 1 + self.diagonal[:, None, None, :, :tokens, None]
         spread, gather = self.spread[:, :, :tokens], self.gather[:, :, :tokens]
         return diagonal.to(gates.dtype), spread.to(gates.dtype), gather.to(gates.dtype), gates
 
-    def _spread_scores(self, z: Tensor, given: Given) -> Tensor:
+    def _spread_scores(self, z: Tensor, inputs: Inputs) -> Tensor:
         """z R = z (1 + p) + ((z A) * s) B^T for gate and scale."""
-        diagonal, spread, gather, gates = (part[:READOUT] for part in self._mixers(given))
+        diagonal, spread, gather, gates = (part[:READOUT] for part in self._mixers(inputs))
         low = torch.einsum("sbghtn,shnr->sbghtr", z, spread) * gates
         return z * diagonal.transpose(-1, -2) + torch.einsum("sbghtr,shnr->sbghtn", low, gather)
 
-    def _read(self, a: Tensor, given: Given) -> Tensor:
+    def _read(self, a: Tensor, inputs: Inputs) -> Tensor:
         """a R^T = a (1 + p) + ((a B) * s) A^T for the readout."""
-        diagonal, spread, gather, gates = (part[READOUT] for part in self._mixers(given))
+        diagonal, spread, gather, gates = (part[READOUT] for part in self._mixers(inputs))
         low = torch.einsum("bghtn,hnr->bghtr", a, gather) * gates
         return a * diagonal.transpose(-1, -2) + torch.einsum("bghtr,hnr->bghtn", low, spread)
 
-    def _activated(self, scores: Tensor, given: Given, earlier: Tensor | None = None) -> Tensor:
-        pairs = shown(given.mask, given.bias, earlier)
-        return rectified(scores[GATE], given.bias, pairs, "l2") * functional.softplus(scores[SCALE])
-
-
-def _real(part: Tensor, given: Given) -> Tensor:
-    """Keys or values with padding at 0, so that no mixture takes anything from it."""
-    return part if given.mask is None else part * given.mask[:, :, None, :, None]
+    def _activated(self, scores: Tensor, inputs: Inputs, earlier: Tensor | None = None) -> Tensor:
+        pairs = shown(inputs.mask, inputs.bias, earlier)
+        return rectified(scores[GATE], inputs.bias, pairs, "l2") * functional.softplus(scores[SCALE])

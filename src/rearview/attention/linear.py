@@ -15,7 +15,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional
 
-from rearview.attention.contract import Carry, Claims, Given, Heads, Projected, Site
+from rearview.attention.contract import Carry, Claims, Heads, Inputs, Projected, Site
 from rearview.core.errors import SettingsError
 
 CHUNK = 64
@@ -83,20 +83,20 @@ class Layer(Projected):
         self.settings = settings
         self.claims = Claims(causal=site.causal, linear_in_tokens=True, takes_bias=False)
 
-    def mix(self, q: Tensor, k: Tensor, v: Tensor, given: Given) -> tuple[Heads, Carry | None]:
-        q, k = self._features(q, k, given)
+    def mix(self, q: Tensor, k: Tensor, v: Tensor, inputs: Inputs) -> tuple[Heads, Carry | None]:
+        q, k = self._features(q, k, inputs)
         top, bottom = chunked(q, k, v) if self.site.causal else whole(q, k, v)
-        return top / (bottom + self.settings.eps), given.carry
+        return top / (bottom + self.settings.eps), inputs.carry
 
-    def operator(self, q: Tensor, k: Tensor, given: Given) -> Float[Tensor, "batch group head query key"]:
-        q, k = self._features(q, k, given)
+    def operator(self, q: Tensor, k: Tensor, inputs: Inputs) -> Float[Tensor, "batch group head query key"]:
+        q, k = self._features(q, k, inputs)
         w = q @ k.transpose(-1, -2)
         if self.site.causal:
             w = w.tril()
         return w / (w.sum(-1, keepdim=True) + self.settings.eps)
 
-    def _features(self, q: Tensor, k: Tensor, given: Given) -> tuple[Tensor, Tensor]:
-        if given.bias is not None:
+    def _features(self, q: Tensor, k: Tensor, inputs: Inputs) -> tuple[Tensor, Tensor]:
+        if inputs.bias is not None:
             raise SettingsError("linear attention has no scores to add a bias to; use softmax or rbca.")
         q, k = features(q), features(k)
-        return q, k if given.mask is None else k * given.mask[:, :, None, :, None]
+        return q, inputs.zero_padding(k)

@@ -16,7 +16,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from rearview.attention.caps.maps import Bare, need_one_time_axis
-from rearview.attention.contract import Carry, Claims, Given, Heads, Site
+from rearview.attention.contract import Carry, Claims, Heads, Inputs, Site
 from rearview.attention.linear import chunked
 from rearview.attention.shared.rotary import Layout, Rotary
 from rearview.core.errors import SettingsError
@@ -56,16 +56,16 @@ class Layer(Bare):
         self.rotary = Rotary(site, settings.rotation)
         self.claims = Claims(causal=True, needs_time_order=True, linear_in_tokens=True, takes_bias=False)
 
-    def mix(self, q: Tensor, k: Tensor, v: Tensor, given: Given) -> tuple[Heads, Carry | None]:
-        q, k = self._turned(q, k, given)
-        return chunked(q, k, v)[0], given.carry
+    def mix(self, q: Tensor, k: Tensor, v: Tensor, inputs: Inputs) -> tuple[Heads, Carry | None]:
+        q, k = self._turned(q, k, inputs)
+        return chunked(q, k, v)[0], inputs.carry
 
-    def operator(self, q: Tensor, k: Tensor, given: Given) -> Float[Tensor, "batch group head query key"]:
-        q, k = self._turned(q, k, given)
+    def operator(self, q: Tensor, k: Tensor, inputs: Inputs) -> Float[Tensor, "batch group head query key"]:
+        q, k = self._turned(q, k, inputs)
         return (q @ k.transpose(-1, -2)).tril()
 
-    def _turned(self, q: Tensor, k: Tensor, given: Given) -> tuple[Tensor, Tensor]:
-        if given.bias is not None:
+    def _turned(self, q: Tensor, k: Tensor, inputs: Inputs) -> tuple[Tensor, Tensor]:
+        if inputs.bias is not None:
             raise SettingsError("linear_rope has no scores to add a bias to; use softmax with rotary=True, or rbca.")
-        q, k = self.rotary(q, k, given.ages)
-        return q, k if given.mask is None else k * given.mask[:, :, None, :, None]
+        q, k = self.rotary(q, k, inputs.ages)
+        return q, inputs.zero_padding(k)

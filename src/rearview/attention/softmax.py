@@ -17,7 +17,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from rearview.attention.contract import Carry, Claims, Given, Heads, Projected, Site, additive, causal_bias, gated
+from rearview.attention.contract import Carry, Claims, Heads, Inputs, Projected, Site, causal_bias, gated
 from rearview.attention.shared.fused import attend, by_row
 from rearview.attention.shared.rotary import Rotary
 from rearview.core.errors import SettingsError
@@ -69,52 +69,49 @@ class Layer(Projected):
             reduces_to_softmax_at="rotary=False" if settings.rotary else "always",
         )
 
-    def mix(self, q: Tensor, k: Tensor, v: Tensor, given: Given) -> tuple[Heads, Carry | None]:
-        q, k = self._queries_and_keys(q, k, given)
-        if given.gate is None:
-            mixed = fused(q, k, v, self._bias(given), self.site, self.training)
+    def mix(self, q: Tensor, k: Tensor, v: Tensor, inputs: Inputs) -> tuple[Heads, Carry | None]:
+        q, k = self._queries_and_keys(q, k, inputs)
+        if inputs.gate is None:
+            mixed = attend_heads(q, k, v, inputs.score_bias(inputs.x.dtype), self.site, self.training)
         else:
             # No fused kernel multiplies scores by a gate that learns.
-            mixed = dropout(self._weights(q, k, given), self.site.dropout, self.training) @ v
-        return mixed, None if given.carry is None else (q, k)
+            mixed = dropout(self._weights(q, k, inputs), self.site.dropout, self.training) @ v
+        return mixed, None if inputs.carry is None else (q, k)
 
-    def operator(self, q: Tensor, k: Tensor, given: Given) -> Float[Tensor, "batch group head query key"]:
-        q, k = self._queries_and_keys(q, k, given)
-        return self._weights(q, k, given)
+    def operator(self, q: Tensor, k: Tensor, inputs: Inputs) -> Float[Tensor, "batch group head query key"]:
+        return self._weights(*self._queries_and_keys(q, k, inputs), inputs)
 
-    def _weights(self, q: Tensor, k: Tensor, given: Given) -> Float[Tensor, "batch group head query key"]:
-        scale = self.site.per_head**-0.5
-        scores = q @ k.transpose(-1, -2) * scale
-        if given.gate is not None:
-            scores = gated(scores, given.gate, scale)
-        added = self._bias(given)
-        if self.site.causal:
-            scores = scores + causal_bias(q.shape[-2], q)
-        return (scores if added is None else scores + added).softmax(-1)
+    def _weights(self, q: Tensor, k: Tensor, inputs: Inputs) -> Float[Tensor, "batch group head query key"]:
+        return weigh_pairs(q, k, inputs.score_bias(inputs.x.dtype), inputs.gate, self.site)
 
-    def _queries_and_keys(self, q: Tensor, k: Tensor, given: Given) -> tuple[Tensor, Tensor]:
+    def _queries_and_keys(self, q: Tensor, k: Tensor, inputs: Inputs) -> tuple[Tensor, Tensor]:
         if self.rotary is not None:
-            q, k = self.rotary(q, k, given.ages)
-        return joined(q, k, given.carry)
-
-    def _bias(self, given: Given) -> Tensor | None:
-        if given.mask is None:
-            return given.bias
-        padding = additive(given.mask, given.x.dtype)
-        return padding if given.bias is None else padding + given.bias
+            q, k = self.rotary(q, k, inputs.ages)
+        return join_carried(q, k, inputs.carry)
 
 
-def fused(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, site: Site, training: bool) -> Heads:
+def attend_heads(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, site: Site, training: bool) -> Heads:
     """softmax(Q K^T / sqrt(d_h) + bias) V, fused; queries and keys may be wider than the values."""
-    batch, group, heads, tokens, width = v.shape
-    bias = None if bias is None else by_row(bias, batch, group)
-    dropout = site.dropout if training else 0.0
-    q, k, v = q.flatten(0, 1), k.flatten(0, 1), v.flatten(0, 1)
-    out = attend(q, k, v, bias, site.per_head**-0.5, causal=site.causal, dropout=dropout)
-    return out.view(batch, group, heads, tokens, width)
+    bias = None if bias is None else by_row(bias, *v.shape[:2])
+    rows = q.flatten(0, 1), k.flatten(0, 1), v.flatten(0, 1)
+    rate = site.dropout if training else 0.0
+    return attend(*rows, bias, site.per_head**-0.5, causal=site.causal, dropout=rate).view(v.shape)
 
 
-def joined(q: Tensor, k: Tensor, carry: Carry | None) -> tuple[Tensor, Tensor]:
+def weigh_pairs(
+    q: Tensor, k: Tensor, bias: Tensor | None, gate: Tensor | None, site: Site
+) -> Float[Tensor, "*_ query key"]:
+    """softmax(Q K^T / sqrt(d_h) + bias), every weight of it; a gate multiplies the scores before the bias joins."""
+    scale = site.per_head**-0.5
+    scores = q @ k.transpose(-1, -2) * scale
+    if gate is not None:
+        scores = gated(scores, gate, scale)
+    if site.causal:
+        scores = scores + causal_bias(scores.shape[-1], scores)
+    return (scores if bias is None else scores + bias).softmax(-1)
+
+
+def join_carried(q: Tensor, k: Tensor, carry: Carry | None) -> tuple[Tensor, Tensor]:
     """Queries and keys beside those that earlier layers handed on."""
     if not carry:
         return q, k

@@ -24,7 +24,7 @@ from rearview.attention.caps.paths import (
     stable,
 )
 from rearview.attention.caps.recurrence import kernel_fits
-from rearview.attention.contract import Carry, Claims, Given, Heads, Site, Tokens, Weights, additive, causal_bias
+from rearview.attention.contract import Carry, Claims, Heads, Inputs, Site, Tokens, Weights, additive, causal_bias
 from rearview.attention.shared.execution import full_precision, recompute
 from rearview.attention.shared.fused import own_kernels_run
 from rearview.attention.shared.rotary import Layout, Rotary, frequencies
@@ -193,27 +193,27 @@ class Layer(Bare):
         self.rotary = None if settings.rotation == "none" else Rotary(site, settings.rotation)
         self.claims = Claims(causal=causal, needs_time_order=True, linear_in_tokens=not softmax, takes_bias=softmax)
 
-    def mix(self, q: Tensor, k: Tensor, v: Tensor, given: Given) -> tuple[Heads, Carry | None]:
-        if self._in_one_kernel(q, k, v, given):
-            return self._by_kernel(q, k, v, given.x), given.carry
-        found = self._signals(given)
+    def mix(self, q: Tensor, k: Tensor, v: Tensor, inputs: Inputs) -> tuple[Heads, Carry | None]:
+        if self._in_one_kernel(q, k, v, inputs):
+            return self._by_kernel(q, k, v, inputs.x), inputs.carry
+        found = self._signals(inputs)
         # Sums of exponentials, and what is divided by them, need the digits of float32 whatever the layer runs in.
         with full_precision(v.device):
-            q, k = self._turned(q, k, given, found)
+            q, k = self._turned(q, k, inputs, found)
             if self.settings.normaliser == "softmax":
-                weights = functional.dropout(self._softmax(q, k, given, found), self.site.dropout, self.training)
+                weights = functional.dropout(self._softmax(q, k, inputs, found), self.site.dropout, self.training)
                 out = weights @ _wide(v)
             else:
                 out = fast(q, k, _wide(v), found, self.settings.paths, self.form)
-        return out.to(v.dtype), given.carry
+        return out.to(v.dtype), inputs.carry
 
-    def operator(self, q: Tensor, k: Tensor, given: Given) -> Weights:
-        found = self._signals(given)
+    def operator(self, q: Tensor, k: Tensor, inputs: Inputs) -> Weights:
+        found = self._signals(inputs)
         with full_precision(q.device):
             dtype = q.dtype
-            q, k = self._turned(q, k, given, found)
+            q, k = self._turned(q, k, inputs, found)
             if self.settings.normaliser == "softmax":
-                return self._softmax(q, k, given, found).to(dtype)
+                return self._softmax(q, k, inputs, found).to(dtype)
             return {path: scores(self.form(path, q, k, found)).tril().to(dtype) for path in self.settings.paths}
 
     def _raw(self, x: Tokens) -> tuple[Tensor | None, Tensor | None, Tensor]:
@@ -226,17 +226,17 @@ class Layer(Bare):
         assert clock is not None
         return p, g, clock
 
-    def _signals(self, given: Given) -> Signals:
-        p, g, clock = self._raw(given.x)
-        real = None if given.mask is None else given.mask[:, :, None, :, None]
+    def _signals(self, inputs: Inputs) -> Signals:
+        p, g, clock = self._raw(inputs.x)
+        real = None if inputs.mask is None else inputs.mask[:, :, None, :, None]
         p, g = (None if part is None else _wide(part) for part in (p, g))
         return Signals(functional.softplus(_wide(clock)) + EPS, p, g, real)
 
-    def _in_one_kernel(self, q: Tensor, k: Tensor, v: Tensor, given: Given) -> bool:
+    def _in_one_kernel(self, q: Tensor, k: Tensor, v: Tensor, inputs: Inputs) -> bool:
         """Whether one kernel does everything here: it knows no padding, no other times and no turns that learn."""
         plain = self.settings.normaliser == "linear" and self.settings.numerics == "stable"
         turns = self.rotary is None or self.rotary.table is not None
-        alone = given.mask is None and given.bias is None and given.ages is None
+        alone = inputs.mask is None and inputs.bias is None and inputs.ages is None
         if not (plain and turns and alone and own_kernels_run(q, k, v)):
             return False
         from rearview.attention.kernels.clocked import LONGEST, WIDEST
@@ -257,27 +257,27 @@ class Layer(Bare):
         rows = q.flatten(0, 1), k.flatten(0, 1), v.flatten(0, 1)
         return attend_clocked(*rows, p, g, clock.flatten(0, 1).squeeze(-1), table, "clock" in paths).view(v.shape)
 
-    def _turned(self, q: Tensor, k: Tensor, given: Given, found: Signals) -> tuple[Tensor, Tensor]:
-        if given.bias is not None and not self.claims.takes_bias:
+    def _turned(self, q: Tensor, k: Tensor, inputs: Inputs, found: Signals) -> tuple[Tensor, Tensor]:
+        if inputs.bias is not None and not self.claims.takes_bias:
             raise SettingsError(
                 "caps with normaliser='linear' has no scores to add a bias to; use normaliser='softmax', or rbca."
             )
         q, k = _wide(q), _wide(k)
         if self.rotary is not None:
-            q, k = self.rotary(q, k, given.ages)
+            q, k = self.rotary(q, k, inputs.ages)
         return q, padded(k, found, 0.0)
 
     def _softmax(
-        self, q: Tensor, k: Tensor, given: Given, found: Signals
+        self, q: Tensor, k: Tensor, inputs: Inputs, found: Signals
     ) -> Float[Tensor, "batch group head query key"]:
         path = side_by_side([self.form(path, q, k, found) for path in self.settings.paths])
         both_ways = self.settings.numerics == "released"
         width = path.q.shape[-1] if both_ways else self.site.per_head
         alpha = scores(path) * width**-0.5
-        if given.bias is not None:
-            alpha = alpha + given.bias
-        if given.mask is not None:
-            alpha = alpha + additive(given.mask, alpha.dtype)
+        if inputs.bias is not None:
+            alpha = alpha + inputs.bias
+        if inputs.mask is not None:
+            alpha = alpha + additive(inputs.mask, alpha.dtype)
         if not both_ways:
             alpha = alpha + causal_bias(alpha.shape[-1], alpha)
         return alpha.softmax(-1)

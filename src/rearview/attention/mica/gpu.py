@@ -8,31 +8,31 @@ residual scores beside a beta, a bias that learns and a gate that somebody hooke
 import torch
 from torch import Tensor, nn
 
-from rearview.attention.contract import Carry, Given, Projected
+from rearview.attention.contract import Carry, Inputs, Projected
 from rearview.attention.mica.gates import Beta, Perceptron
 from rearview.attention.mica.memory import Queries, Values
 from rearview.attention.shared.execution import has_hooks
 from rearview.attention.shared.fused import REACH, drop_seed, learned, own_kernels_run, short
 from rearview.attention.softmax import Layer as Softmax
-from rearview.attention.softmax import joined
+from rearview.attention.softmax import join_carried
 
 
 def together(
-    q: Queries, k: Queries, v: Values, local: Projected, gate: nn.Module, given: Given
+    q: Queries, k: Queries, v: Values, local: Projected, gate: nn.Module, inputs: Inputs
 ) -> tuple[Values, Carry | None] | None:
     """What the gate makes of both paths, and what the next layer needs; None where no kernel does it."""
-    plain = type(local) is Softmax and local.rotary is None and given.mask is None
+    plain = type(local) is Softmax and local.rotary is None and inputs.mask is None
     if not plain or not own_kernels_run(q, k, v) or not short(q, v) or not all(_reached(part) for part in (q, k, v)):
         return None
     if any(has_hooks(part) for part in gate.modules()):
         return None
-    bias = given.bias
+    bias = inputs.bias
     if bias is not None:
         if learned(bias) or any(size > 1 for size in bias.shape[:-3]):
             return None
         bias = bias.reshape(-1, *bias.shape[-2:])
     scale = local.site.per_head**-0.5
-    if isinstance(gate, Beta) and given.carry is None:
+    if isinstance(gate, Beta) and inputs.carry is None:
         from rearview.attention.kernels.memory import fits, mix_with_memory
 
         if not fits(q, v):
@@ -42,9 +42,9 @@ def together(
     wanted = local.training or torch.is_grad_enabled()
     if wanted or not isinstance(gate, Perceptron):
         return None
-    scored = joined(q, k, given.carry)
+    scored = join_carried(q, k, inputs.carry)
     mixed = _by_perceptron(q, k, v, scored, bias, gate, scale)
-    return None if mixed is None else (mixed, None if given.carry is None else scored)
+    return None if mixed is None else (mixed, None if inputs.carry is None else scored)
 
 
 def _reached(part: Tensor) -> bool:

@@ -11,7 +11,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from rearview import attention
-from rearview.attention.contract import Attention, Carry, Claims, Given, Heads, Mask, Projected, Site, Tokens
+from rearview.attention.contract import Attention, Carry, Claims, Heads, Inputs, Mask, Projected, Site, Tokens
 from rearview.attention.linear import features
 from rearview.attention.mica.gates import Beta, Dynamic, Fixed, GateName, LogWeights, Perceptron, Static, WeightingName
 from rearview.attention.mica.gpu import together
@@ -203,42 +203,22 @@ class Layer(Attention):
         self.bound_to_channels = settings.gate in PER_CHANNEL or isinstance(self.weighting, Static | Fixed)
         self.claims = self._claims()
 
-    def forward(
-        self,
-        x: Tokens,
-        *,
-        mask: Mask | None = None,
-        bias: Tensor | None = None,
-        ages: Tensor | None = None,
-        carry: Carry | None = None,
-        windows: Tensor | None = None,
-    ) -> Tokens | tuple[Tokens, Carry]:
-        self.check(x)
-        mixed, handed_on = self._mixed(*self.local.heads(x), Given(x, mask, bias, ages, carry, windows))
-        y = self.project(mixed)
-        return y if handed_on is None else (y, handed_on)
+    def attend(self, inputs: Inputs) -> tuple[Heads, Carry | None]:
+        self.check(inputs.x)
+        return self._mixed(*self.local.heads(inputs.x), inputs)
 
-    def weights(
-        self,
-        x: Tokens,
-        *,
-        mask: Mask | None = None,
-        bias: Tensor | None = None,
-        ages: Tensor | None = None,
-        carry: Carry | None = None,
-        windows: Tensor | None = None,
-    ) -> dict[str, Tensor]:
+    def weigh(self, inputs: Inputs) -> dict[str, Tensor]:
         """`local` [batch, group, head, query, key] and `cross` [batch, group, head, query, group, key].
 
         Under a beta they hold the gate and add up; under an MLP they are what it is given, and `combine` runs it.
         Over prime, `local` goes with `local.primers()`, as prime's own weights do.
         """
-        self.check(x)
-        q, k, _ = self.local.heads(x)
-        found = self.local.operator(q, k, Given(x, mask, bias, ages, carry, windows))
+        self.check(inputs.x)
+        q, k, _ = self.local.heads(inputs.x)
+        found = self.local.operator(q, k, inputs)
         local = torch.stack(list(found.values())).sum(0) if isinstance(found, dict) else found
         with full_precision(q.device):
-            phi_q, phi_k, logs = self._features(q, k, mask)
+            phi_q, phi_k, logs = self._features(q, k, inputs.mask)
             cross = operator(phi_q, phi_k, logs, self.settings.exclude_self)
         gate = self._gate()
         if isinstance(gate, Beta):
@@ -290,14 +270,14 @@ class Layer(Attention):
         assert gate is not None
         return gate
 
-    def _mixed(self, q: Queries, k: Queries, v: Values, given: Given) -> tuple[Values, Carry | None]:
+    def _mixed(self, q: Queries, k: Queries, v: Values, inputs: Inputs) -> tuple[Values, Carry | None]:
         """A_mixed, and what the next layer needs."""
         if self.weighting is None and not self.settings.exclude_self:
-            found = together(q, k, v, self.local, self._gate(), given)
+            found = together(q, k, v, self.local, self._gate(), inputs)
             if found is not None:
                 return found
-        local, handed_on = self.local.mix(q, k, v, given)
-        across = self._across(q, k, v, given.mask)
+        local, handed_on = self.local.mix(q, k, v, inputs)
+        across = self._across(q, k, v, inputs.mask)
         return self._gate()(across, local, q).to(v.dtype), handed_on
 
     def _across(self, q: Queries, k: Queries, v: Values, mask: Mask | None) -> Values:

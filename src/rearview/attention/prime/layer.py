@@ -1,21 +1,35 @@
-"""Prime attention as a layer: settings, the reference form in the paper's symbols, and the form that runs."""
+"""Prime attention as a layer: settings, the reference form in the paper's symbols, and the form that runs.
+
+k_j * F_ij has [batch, query, key, width] numbers, which are never held for all pairs at once. Dense primers work on
+blocks of queries small enough for the cache, and graphs on blocks of edges; with more than one block, each is computed
+again in the backward pass. On a GPU a kernel of ours holds no pair at all (`kernels/prime.py`), and blocks are for the
+primers' own sake.
+"""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
-from rearview.attention.contract import Carry, Claims, Given, Heads, Projected, Site, additive, causal_bias, gated
+from rearview.attention import kernels
+from rearview.attention.contract import Carry, Claims, Heads, Inputs, Projected, Site, causal_bias, gated
 from rearview.attention.prime import features as pairs
-from rearview.attention.prime import mixing
 from rearview.attention.rbca import lend_decay
-from rearview.attention.shared.graph import edge_list, spread
+from rearview.attention.shared import execution
+from rearview.attention.shared.execution import block_spans, recompute
+from rearview.attention.shared.graph import edge_list, softmax_by_query, spread
 from rearview.core.errors import SettingsError
+from rearview.embed import dropout
+
+EdgePrimers = Callable[[int, int], Tensor]
+"""F of edges a to b: [edge, head, width]."""
+PRIMERS_HELD = 1 << 24
+"""Primers made at a time where a kernel applies them; what their making leaves for backward is some 6 times as much."""
 
 Features = Literal["full", "lead_lag", "instantaneous", "random"]
 
@@ -113,19 +127,22 @@ class Primer(nn.Module):
         if free is not None:
             s = free[: b - a, :keys]
         if self.expand is not None:
-            given = self.features[cut] if features is None else features[(..., *cut, slice(None))]
-            expanded = self.expand(given)
+            expanded = self.expand(self.features[cut] if features is None else features[(..., *cut, slice(None))])
             s = expanded if s is None else expanded + s
         if s is None:
             s = torch.zeros(*self.features[cut].shape[:-1], self.hidden.in_features, device=self.hidden.weight.device)
             s = s.to(self.hidden.weight.dtype)
         hidden = functional.gelu(functional.linear(s, self.hidden.weight, self.hidden.bias))
-        made = functional.linear(hidden, self.out.weight, self.out.bias)
-        return made.unflatten(-1, (self.heads, -1))
+        return functional.linear(hidden, self.out.weight, self.out.bias).unflatten(-1, (self.heads, -1))
 
 
 class Layer(Projected):
     """Multi-head attention with a primer for every pair of tokens."""
+
+    edges: Tensor | None
+    """[2, edge], query above key, where attention runs along a graph."""
+    primed: Tensor | None
+    """[query, key], True on pairs that have a primer; None: all."""
 
     def __init__(self, site: Site, settings: Settings) -> None:
         super().__init__(site)
@@ -136,16 +153,17 @@ class Layer(Projected):
                 f"prime: per_window=True needs tokens that are channels, and {site.host}'s are not; "
                 "use per_window=False or iTransformer."
             )
-        primed = self.channels or site.tokens
+        self.count = count = self.channels or site.tokens
+        edges = None if settings.edges is None else edge_list("prime", settings.edges, count, site.tokens)
+        self.register_buffer("edges", edges)
+        primed = None
+        if settings.primer == "sparse":
+            primed = torch.ones(count * count, dtype=torch.bool)
+            primed[torch.randperm(count * count)[: round(settings.sparsity * count * count)]] = False
+            primed = primed.view(count, count)
+        self.register_buffer("primed", primed)
+        shape = (count, count) if edges is None else (edges.shape[1],)
         feature_width = pairs.width(settings.features, site.lookback or 0) if self.channels else 0
-        self.edges: Tensor | None
-        self.primed: Tensor | None
-        self.register_buffer(
-            "edges", None if settings.edges is None else edge_list("prime", settings.edges, primed, site.tokens)
-        )
-        self.register_buffer("primed", _drawn(primed, settings.sparsity) if settings.primer == "sparse" else None)
-        shape = (primed, primed) if self.edges is None else (self.edges.shape[1],)
-        self.count = primed
         self.primer = Primer(shape, site.heads, max(site.per_head, site.per_value), feature_width, settings)
         self.decay = lend_decay("prime", site, settings.bias)
         self.claims = Claims(
@@ -163,10 +181,11 @@ class Layer(Projected):
             return
         pairs.check("prime", windows, kind, self.channels, self.site.lookback)
         with torch.no_grad():
-            found = pairs.features(windows, kind).to(self.primer.features)
+            features = pairs.features(windows, kind).to(self.primer.features)
             if self.edges is not None:
-                found = self._along_edges(found)
-            self.primer.features.copy_(found)
+                query, key = self.edges.clamp(max=self.count - 1)
+                features = features[query, key]
+            self.primer.features.copy_(features)
 
     def primers(
         self, windows: Float[Tensor, "window channel time"] | None = None
@@ -176,50 +195,85 @@ class Layer(Projected):
         if self.edges is None:
             features = None if windows is None else self._features_of(windows)
             return self._rows(0, tokens, tokens, features)[..., : self.site.per_value]
-        made = 1 + self._edge_change(0, self.edges.shape[1])[..., : self.site.per_value]
-        whole = torch.ones(tokens, tokens, *made.shape[1:], dtype=made.dtype, device=made.device)
-        return whole.index_put((self.edges[0], self.edges[1]), made)
+        along = self._along_edges(0, self.edges.shape[1])[..., : self.site.per_value]
+        whole = torch.ones(tokens, tokens, *along.shape[1:], dtype=along.dtype, device=along.device)
+        return whole.index_put((self.edges[0], self.edges[1]), along)
 
-    def mix(self, q: Tensor, k: Tensor, v: Tensor, given: Given) -> tuple[Heads, Carry | None]:
-        batch, group, _, tokens, _ = q.shape
+    def mix(self, q: Tensor, k: Tensor, v: Tensor, inputs: Inputs) -> tuple[Heads, Carry | None]:
         rate = self.site.dropout if self.training else 0.0
-        bias = self._bias(given, q)
-        q, k, v = q.flatten(0, 1), k.flatten(0, 1), v.flatten(0, 1)
-        scale = self.site.per_head**-0.5
+        bias = self._bias(inputs, q)
+        rows = q.flatten(0, 1), k.flatten(0, 1), v.flatten(0, 1)
         if self.edges is None:
-            features = self._window_features(given)
-            of_rows, windows = self._primers_of(tokens, features), 1 if features is None else len(features)
-            if given.gate is not None:
-                # Gated scores are the scores and a difference, which goes where any bias goes.
-                scores = mixing.scores(q, k, of_rows, scale)
-                change = self._gated(scores, given) - scores
-                bias = change if bias is None else bias + change
-            out = mixing.dense(q, k, v, of_rows, bias, scale, rate, self.primer.free, windows)
+            out = self._mix_pairs(*rows, bias, rate, inputs)
         else:
-            edges, rows = self._edges_within(tokens)
-            out = mixing.on_edges(q, k, v, edges, rows, bias, scale, rate)
-        return out.unflatten(0, (batch, group)), given.carry
+            out = mix_edges(*rows, *self._edges_within(q.shape[3]), bias, self.site.per_head**-0.5, rate)
+        return out.unflatten(0, q.shape[:2]), inputs.carry
 
-    def operator(self, q: Tensor, k: Tensor, given: Given) -> Float[Tensor, "batch group head query key"]:
-        batch, group, heads, tokens, _ = q.shape
+    def operator(self, q: Tensor, k: Tensor, inputs: Inputs) -> Float[Tensor, "batch group head query key"]:
+        leading, tokens = q.shape[:2], q.shape[3]
         q, k = q.flatten(0, 1), k.flatten(0, 1)
-        bias, scale = self._bias(given, q), self.site.per_head**-0.5
+        bias = self._bias(inputs, q)
         if self.edges is None:
-            features = self._window_features(given)
-            logits = self._gated(mixing.scores(q, k, self._primers_of(tokens, features), scale), given)
-            return (logits if bias is None else logits + bias).softmax(-1).view(batch, group, heads, tokens, tokens)
-        edges, rows = self._edges_within(tokens)
-        along = mixing.edge_weights(q, k, edges, rows, bias, scale)
-        return spread(along, edges, tokens).view(batch, group, heads, tokens, tokens)
+            logits = self._gated(self._scores(q, k, self._window_features(inputs)), inputs)
+            return (logits if bias is None else logits + bias).softmax(-1).unflatten(0, leading)
+        edges, primers = self._edges_within(tokens)
+        along = weigh_edges(q, k, edges, primers, bias, self.site.per_head**-0.5)
+        return spread(along, edges, tokens).unflatten(0, leading)
 
-    def _gated(self, scores: Float[Tensor, "row head query key"], given: Given) -> Tensor:
-        if given.gate is None:
+    def _mix_pairs(
+        self, q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, rate: float, inputs: Inputs
+    ) -> Float[Tensor, "row head query value_width"]:
+        """sum_j softmax_j(q_i . (k_j F_ij) / sqrt(d_h) + bias_ij) (v_j F_ij), in blocks of queries."""
+        features = self._window_features(inputs)
+        if inputs.gate is not None:
+            # Gated scores are the scores and a difference, which goes where any bias goes.
+            scores = self._scores(q, k, features)
+            change = self._gated(scores, inputs) - scores
+            bias = change if bias is None else bias + change
+        queries, (block, twice) = q.shape[2], _block(q, k, v, 1 if features is None else len(features))
+        if queries <= block:
+            return self._attend_rows(q, k, v, 0, features, None, bias, None, rate)
+        blocks, free = queries // block + 1, self.primer.free
+        # Cut once: a slice taken in each block would leave a gradient of full size behind every time.
+        biases = None if bias is None else bias.split(block, dim=-2)
+        frees = None if free is None else (*free.split(block), *[free[:0]] * blocks)
+        seeds = _seeds(blocks, q.device) if rate > 0 and kernel_fits(q, k, v) else None
+        parts = []
+        for n, rows in enumerate(q.split(block, dim=2)):
+            own = (None if part is None else part[n] for part in (frees, biases, seeds))
+            call = (rows, k, v, n * block, features, *own, rate)
+            draws = rate > 0 and seeds is None
+            parts.append(recompute(self._attend_rows, *call, random=draws) if twice else self._attend_rows(*call))
+        return torch.cat(parts, dim=2)
+
+    def _attend_rows(
+        self,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        first: int,
+        features: Tensor | None,
+        free: Tensor | None,
+        bias: Tensor | None,
+        seed: Tensor | None,
+        rate: float,
+    ) -> Tensor:
+        """The same for the queries from `first` on, with their free terms, bias and seed."""
+        primers = self._rows(first, first + q.shape[2], k.shape[2], features, free)
+        return attend_pairs(q, k, v, primers, bias, self.site.per_head**-0.5, rate, seed)
+
+    def _scores(self, q: Tensor, k: Tensor, features: Tensor | None) -> Float[Tensor, "row head query key"]:
+        """The primed scores of all pairs, block by block."""
+        tokens, scale = k.shape[2], self.site.per_head**-0.5
+        at = block_spans(q.shape[2], q.shape[0] * q.shape[1] * tokens * q.shape[3], q.device)
+        blocks = [_scores(q[:, :, a:b], k, self._rows(a, b, tokens, features), scale) for a, b in at]
+        return torch.cat(blocks, dim=2)
+
+    def _gated(self, scores: Float[Tensor, "row head query key"], inputs: Inputs) -> Tensor:
+        if inputs.gate is None:
             return scores
-        gate = given.gate.expand(*given.x.shape[:2], *scores.shape[1:]).flatten(0, 1)
+        gate = inputs.gate.expand(*inputs.x.shape[:2], *scores.shape[1:]).flatten(0, 1)
         return gated(scores, gate, self.site.per_head**-0.5)
-
-    def _primers_of(self, tokens: int, features: Tensor | None) -> mixing.FreeRows:
-        return lambda a, b, free: self._rows(a, b, tokens, features, free)
 
     def _rows(self, a: int, b: int, tokens: int, features: Tensor | None = None, free: Tensor | None = None) -> Tensor:
         """F of queries a to b and all keys; 1 for calendar tokens and pairs without a primer."""
@@ -231,60 +285,144 @@ class Layer(Projected):
             change = functional.pad(change, (0, 0, 0, 0, 0, tokens - keys, 0, b - last))
         return 1 + change
 
-    def _edge_change(self, a: int, b: int, features: Tensor | None = None) -> Tensor:
-        """F - 1 of some edges; 0 where one end is a calendar token."""
+    def _along_edges(self, a: int, b: int) -> Tensor:
+        """F of edges a to b; 1 where one end is a calendar token."""
         assert self.edges is not None
-        change = self.primer.change(a, b, None, features)
         inside = (self.edges[:, a:b] < self.count).all(0)
-        return change * inside[:, None, None]
+        return 1 + self.primer.change(a, b, None) * inside[:, None, None]
 
-    def _edges_within(self, tokens: int) -> tuple[Tensor, mixing.Rows]:
+    def _edges_within(self, tokens: int) -> tuple[Tensor, EdgePrimers]:
         """The edges among the first tokens, and F along them."""
         assert self.edges is not None
         if tokens == self.site.tokens:
-            return self.edges, lambda a, b: 1 + self._edge_change(a, b)
-        keep = torch.nonzero((self.edges < tokens).all(0))[:, 0]
-        made = 1 + self._edge_change(0, self.edges.shape[1])[keep]
-        return self.edges[:, keep], lambda a, b: made[a:b]
+            return self.edges, self._along_edges
+        kept = torch.nonzero((self.edges < tokens).all(0))[:, 0]
+        along = self._along_edges(0, self.edges.shape[1])[kept]
+        return self.edges[:, kept], lambda a, b: along[a:b]
 
-    def _along_edges(self, found: Tensor) -> Tensor:
-        assert self.edges is not None
-        inside = self.edges.clamp(max=self.count - 1)
-        return found[inside[0], inside[1]]
-
-    def _window_features(self, given: Given) -> Tensor | None:
+    def _window_features(self, inputs: Inputs) -> Tensor | None:
+        """The features of each row's window; None where they are the same for all windows."""
         if not self.settings.per_window:
             return None
-        if given.windows is None:
+        if inputs.windows is None:
             raise SettingsError(
                 f"prime: per_window=True needs each batch's windows, which {self.site.host} did not hand over; "
                 "use per_window=False."
             )
-        return self._features_of(given.windows).repeat_interleave(given.x.shape[1], dim=0)
+        return self._features_of(inputs.windows).repeat_interleave(inputs.x.shape[1], dim=0)
 
     def _features_of(self, windows: Tensor) -> Tensor:
         pairs.check("prime", windows, self.settings.features, self.channels, self.site.lookback)
         return pairs.features_each(windows, self.settings.features)
 
-    def _bias(self, given: Given, like: Tensor) -> Tensor | None:
+    def _bias(self, inputs: Inputs, like: Tensor) -> Tensor | None:
         """All that is added to the scores: [batch * group, head, query, key], or None."""
-        tokens = given.x.shape[2]
-        parts = [] if given.bias is None else [given.bias]
-        if given.mask is not None:
-            parts.append(additive(given.mask, like.dtype))
+        tokens, total, own = inputs.x.shape[2], inputs.score_bias(like.dtype), None
         if self.decay is not None:
-            parts.append(self.decay(tokens, like, given.ages))
+            own = self.decay(tokens, like, inputs.ages)
         elif self.site.causal:
-            parts.append(causal_bias(tokens, like))
-        if not parts:
+            own = causal_bias(tokens, like)
+        if own is not None:
+            total = own if total is None else total + own
+        if total is None:
             return None
-        total = parts[0] + sum(parts[1:])
-        return total.to(like.dtype).expand(*given.x.shape[:2], self.site.heads, tokens, tokens).flatten(0, 1)
+        return total.to(like.dtype).expand(*inputs.x.shape[:2], self.site.heads, tokens, tokens).flatten(0, 1)
 
 
-def _drawn(count: int, sparsity: float) -> Tensor:
-    """Which pairs have a primer: all but a share, drawn at random."""
-    without = torch.randperm(count * count)[: round(sparsity * count * count)]
-    primed = torch.ones(count * count, dtype=torch.bool)
-    primed[without] = False
-    return primed.view(count, count)
+def attend_pairs(
+    q: Float[Tensor, "row head query key_width"],
+    k: Float[Tensor, "row head key key_width"],
+    v: Float[Tensor, "row head key value_width"],
+    primers: Float[Tensor, "*window query key head width"],
+    bias: Tensor | None,
+    scale: float,
+    rate: float = 0.0,
+    seed: Tensor | None = None,
+) -> Float[Tensor, "row head query value_width"]:
+    """Eq. 10 with F at hand, weights dropped at `rate`; a seed says which ones the kernel drops."""
+    if kernel_fits(q, k, v):
+        from rearview.attention.kernels.prime import attend_primed
+
+        seed = _seeds(1, q.device)[0] if rate > 0 and seed is None else seed
+        return attend_primed(q, k, v, primers, bias, scale, seed, rate)
+    logits = _scores(q, k, primers, scale)
+    weights = (logits if bias is None else logits + bias).softmax(-1)
+    weights = dropout(weights, rate, rate > 0)
+    # Products of a row and a matrix for every query are slower than their elements summed, here and in the scores.
+    values = v[:, :, None] * primers.movedim(-2, -4)[..., : v.shape[-1]]
+    return (weights[..., None] * values).sum(-2)
+
+
+def _scores(q: Tensor, k: Tensor, primers: Tensor, scale: float) -> Tensor:
+    keys = k[:, :, None] * primers.movedim(-2, -4)[..., : k.shape[-1]]
+    return (keys * q[..., None, :]).sum(-1) * scale
+
+
+def kernel_fits(q: Tensor, k: Tensor, v: Tensor) -> bool:
+    """Whether the kernel can run on these."""
+    if not kernels.available(q.device) or min(*q.shape, *k.shape, *v.shape) == 0:
+        return False
+    from rearview.attention.kernels.prime import WIDEST
+
+    known = all(part.dtype in (torch.float32, torch.bfloat16, torch.float16) for part in (q, k, v))
+    return known and max(q.shape[-1], v.shape[-1]) <= WIDEST
+
+
+def _block(q: Tensor, k: Tensor, v: Tensor, windows: int) -> tuple[int, bool]:
+    """Queries worked on at a time, and whether so much is left for backward that blocks are computed twice."""
+    batch, heads, queries, width = q.shape
+    per_query = heads * k.shape[2] * max(width, v.shape[-1])
+    if kernel_fits(q, k, v):
+        return max(1, PRIMERS_HELD // (windows * per_query)), True
+    if torch.compiler.is_compiling():
+        # A compiler finds its own way through memory, in a graph that must not depend on the size of a batch.
+        return queries, False
+    block = max(1, execution.budget(q.device) // max(1, batch * per_query))
+    return block, queries > 8 * block
+
+
+def _seeds(count: int, device: torch.device) -> Tensor:
+    return torch.randint(1 << 31, (count, 1), device=device)
+
+
+def mix_edges(
+    q: Float[Tensor, "row head query key_width"],
+    k: Float[Tensor, "row head key key_width"],
+    v: Float[Tensor, "row head key value_width"],
+    edges: Int[Tensor, "2 edge"],
+    primers: EdgePrimers,
+    bias: Tensor | None,
+    scale: float,
+    rate: float = 0.0,
+) -> Float[Tensor, "row head query value_width"]:
+    """Eq. 10 with the sum over j running along edges (i, j) only: cost and memory grow with the edges."""
+
+    def values(v: Tensor, weights: Tensor, a: int, b: int) -> Tensor:
+        return weights[..., None] * v[:, :, edges[1, a:b]] * primers(a, b).transpose(0, 1)[..., : v.shape[-1]]
+
+    weights = dropout(weigh_edges(q, k, edges, primers, bias, scale), rate, rate > 0)
+    # In float32, where sums under autocast would end: a sum is of one type, and rounded once.
+    wide = torch.promote_types(v.dtype, torch.float32)
+    out = torch.zeros(*q.shape[:3], v.shape[-1], dtype=wide, device=v.device)
+    for a, b in _edge_spans(q, v, edges):
+        out = out.index_add(2, edges[0, a:b], recompute(values, v, weights[..., a:b], a, b).to(wide))
+    return out.to(v.dtype)
+
+
+def weigh_edges(
+    q: Tensor, k: Tensor, edges: Tensor, primers: EdgePrimers, bias: Tensor | None, scale: float
+) -> Float[Tensor, "row head edge"]:
+    """softmax over the edges of each query."""
+
+    def scores(q: Tensor, k: Tensor, a: int, b: int) -> Tensor:
+        primer = primers(a, b).transpose(0, 1)[..., : k.shape[-1]]
+        return (q[:, :, edges[0, a:b]] * k[:, :, edges[1, a:b]] * primer).sum(-1) * scale
+
+    logits = torch.cat([recompute(scores, q, k, a, b) for a, b in _edge_spans(q, k, edges)], dim=-1)
+    if bias is not None:
+        logits = logits + bias[..., edges[0], edges[1]]
+    return softmax_by_query(logits, edges[0], q.shape[2])
+
+
+def _edge_spans(q: Tensor, other: Tensor, edges: Tensor) -> list[tuple[int, int]]:
+    return block_spans(edges.shape[1], q.shape[0] * q.shape[1] * max(q.shape[-1], other.shape[-1]), q.device)

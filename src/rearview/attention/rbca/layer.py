@@ -12,11 +12,11 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from rearview import attention
-from rearview.attention.contract import Carry, Claims, Given, Heads, Projected, Site
+from rearview.attention.contract import Carry, Claims, Heads, Inputs, Projected, Site
 from rearview.attention.rbca.biased_attention import attend, by_age, hide, toeplitz
 from rearview.attention.rbca.biases import BIASES, STUDY, Number, Rate, Window, butterworth, reach, spread
 from rearview.attention.shared.fused import by_row
-from rearview.attention.softmax import joined
+from rearview.attention.softmax import join_carried
 from rearview.core.errors import SettingsError, did_you_mean
 from rearview.core.settings import settings_from
 
@@ -295,40 +295,40 @@ class Layer(Projected):
             reduces_to_softmax_at='bias="causal", in a causal place',
         )
 
-    def mix(self, q: Tensor, k: Tensor, v: Tensor, given: Given) -> tuple[Heads, Carry | None]:
-        q, k = joined(q, k, given.carry)
-        fading = self._fading(q, given)
+    def mix(self, q: Tensor, k: Tensor, v: Tensor, inputs: Inputs) -> tuple[Heads, Carry | None]:
+        q, k = join_carried(q, k, inputs.carry)
+        fading = self._fading(q, inputs)
         rows = q.flatten(0, 1), k.flatten(0, 1), v.flatten(0, 1)
         scale = self.site.per_head**-0.5
-        if self._by_age(given) and given.bias is None:
-            real = None if given.mask is None else given.mask.flatten(0, 1)
+        if self._by_age(inputs) and inputs.bias is None:
+            real = None if inputs.mask is None else inputs.mask.flatten(0, 1)
             mixed = by_age(*rows, profile=fading, back=self.decay.window.back, real=real, scale=scale)
         else:
-            bias = by_row(self._bias(fading, q, given), q.shape[0], q.shape[1])
+            bias = by_row(self._bias(fading, q, inputs), q.shape[0], q.shape[1])
             mixed = attend(*rows, bias=bias, scale=scale, ordered=self.site.times is None)
         handed_on = (q, k, fading) if self.settings.residual_mask == "accumulate" else (q, k)
-        return mixed.view(v.shape), None if given.carry is None else handed_on
+        return mixed.view(v.shape), None if inputs.carry is None else handed_on
 
-    def operator(self, q: Tensor, k: Tensor, given: Given) -> Float[Tensor, "batch group head query key"]:
-        q, k = joined(q, k, given.carry)
+    def operator(self, q: Tensor, k: Tensor, inputs: Inputs) -> Float[Tensor, "batch group head query key"]:
+        q, k = join_carried(q, k, inputs.carry)
         scores = q @ k.transpose(-1, -2) * self.site.per_head**-0.5
-        return (scores + self._bias(self._fading(q, given), q, given).to(q.dtype)).softmax(-1)
+        return (scores + self._bias(self._fading(q, inputs), q, inputs).to(q.dtype)).softmax(-1)
 
-    def _fading(self, q: Tensor, given: Given) -> Tensor:
+    def _fading(self, q: Tensor, inputs: Inputs) -> Tensor:
         """The mask of this layer, with those that earlier layers handed on; by age where distance is in tokens."""
         tokens = q.shape[-2]
-        own = self.decay.profile(tokens, q) if self._by_age(given) else self.decay.pairs(tokens, q, given.ages)
-        earlier = given.carry[2:] if given.carry and self.settings.residual_mask == "accumulate" else ()
+        own = self.decay.profile(tokens, q) if self._by_age(inputs) else self.decay.pairs(tokens, q, inputs.ages)
+        earlier = inputs.carry[2:] if inputs.carry and self.settings.residual_mask == "accumulate" else ()
         return sum(earlier, own)
 
-    def _by_age(self, given: Given) -> bool:
-        return given.ages is None and self.site.times is None
+    def _by_age(self, inputs: Inputs) -> bool:
+        return inputs.ages is None and self.site.times is None
 
-    def _bias(self, fading: Tensor, q: Tensor, given: Given) -> Tensor:
+    def _bias(self, fading: Tensor, q: Tensor, inputs: Inputs) -> Tensor:
         """All that is added to the scores, broadcastable to [batch, group, head, token, token]."""
-        bias = toeplitz(fading, q.shape[-2], q.shape[-2]) if self._by_age(given) else fading
-        bias = bias if given.mask is None else hide(bias, given.mask)
-        return bias if given.bias is None else bias + given.bias
+        bias = toeplitz(fading, q.shape[-2], q.shape[-2]) if self._by_age(inputs) else fading
+        bias = bias if inputs.mask is None else hide(bias, inputs.mask)
+        return bias if inputs.bias is None else bias + inputs.bias
 
 
 def _wide(like: Tensor) -> torch.dtype:

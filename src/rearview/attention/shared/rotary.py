@@ -23,7 +23,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
-from rearview.attention.contract import Heads, Site
+from rearview.attention.site import Heads, Site
 from rearview.core.errors import SettingsError
 
 Layout = Literal["fixed", "learned", "released"]
@@ -121,6 +121,8 @@ class Leading(nn.Module):
 
     def __init__(self, site: Site) -> None:
         super().__init__()
+        if not 0 < site.turned <= site.per_head:
+            raise SettingsError(f"Site.turned is {site.turned}, but a head has {site.per_head} channels to turn.")
         self.rotary = Rotary(replace(site, head_width=site.turned, times=None))
 
     def forward(self, q: Heads, k: Heads) -> tuple[Heads, Heads]:

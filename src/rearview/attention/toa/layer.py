@@ -9,11 +9,11 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
-from rearview.attention.contract import Carry, Claims, Given, Heads, Projected, Site, additive, gated
+from rearview.attention.contract import Carry, Claims, Heads, Inputs, Projected, Site, additive, gated
 from rearview.attention.rbca import lend_decay
 from rearview.attention.shared.fused import own_kernels_run
 from rearview.attention.shared.rectifier import ScoreNorm, by_kernel, rectified, shown
-from rearview.attention.softmax import fused, joined
+from rearview.attention.softmax import attend_heads, join_carried
 from rearview.core.errors import SettingsError
 from rearview.embed.dropout import dropout
 
@@ -177,21 +177,21 @@ class Layer(Projected):
             reduces_to_softmax_at="kind softmax, M1 = M2 = 0",
         )
 
-    def mix(self, q: Tensor, k: Tensor, v: Tensor, given: Given) -> tuple[Heads, Carry | None]:
-        q, k, handed_on = self._branches(q, k, given)
+    def mix(self, q: Tensor, k: Tensor, v: Tensor, inputs: Inputs) -> tuple[Heads, Carry | None]:
+        q, k, handed_on = self._branches(q, k, inputs)
         before, after = self.offsets(v.shape[-2], v, self.settings.sor and self.training)
-        k, v = _real(k, given), _real(v, given)
+        k, v = inputs.zero_padding(k), inputs.zero_padding(v)
         k, v = mixed(before.transpose(-1, -2), k), mixed(after, v)
-        return self._attended(q, k, v, given), handed_on
+        return self._attended(q, k, v, inputs), handed_on
 
-    def operator(self, q: Tensor, k: Tensor, given: Given) -> Float[Tensor, "batch group head query key"]:
-        q, k, _ = self._branches(q, k, given)
+    def operator(self, q: Tensor, k: Tensor, inputs: Inputs) -> Float[Tensor, "batch group head query key"]:
+        q, k, _ = self._branches(q, k, inputs)
         before, after = self.offsets(q.shape[-2], q, regularise=False)
-        k = _real(k, given)
+        k = inputs.zero_padding(k)
         scores = q @ mixed(before.transpose(-1, -2), k).transpose(-1, -2)
-        weights = self._weights(scores, given)
+        weights = self._weights(scores, inputs)
         weights = weights + weights @ after
-        return weights if given.mask is None else weights * given.mask[:, :, None, None, :]
+        return weights if inputs.mask is None else weights * inputs.mask[:, :, None, None, :]
 
     def offsets(self, tokens: int, like: Tensor, regularise: bool) -> tuple[Tensor, Tensor]:
         """M1 [branch, head, token, token] and M2 [head, token, token] as they are used for this many tokens."""
@@ -216,52 +216,52 @@ class Layer(Projected):
         heads = self.site.heads
         return torch.rand(self.branches, heads, 1, 1, device=device), torch.rand(heads, 1, 1, device=device)
 
-    def _branches(self, q: Tensor, k: Tensor, given: Given) -> tuple[Tensor, Tensor, Carry | None]:
+    def _branches(self, q: Tensor, k: Tensor, inputs: Inputs) -> tuple[Tensor, Tensor, Carry | None]:
         """Queries and keys [branch, batch, group, head, token, width], and what the next layer gets."""
         # Behind batch and group: what is handed on has its windows first, and of each branch both flatten as they lie.
         q, k = (part.unflatten(-1, (self.branches, -1)).movedim(-2, 2) for part in (q, k))
-        handed_on = given.carry
-        if self.settings.carry_scores and given.carry is not None:
-            q, k = handed_on = joined(q, k, given.carry)
+        handed_on = inputs.carry
+        if self.settings.carry_scores and inputs.carry is not None:
+            q, k = handed_on = join_carried(q, k, inputs.carry)
         return q.movedim(2, 0), k.movedim(2, 0), handed_on
 
-    def _attended(self, q: Tensor, k: Tensor, v: Tensor, given: Given) -> Heads:
+    def _attended(self, q: Tensor, k: Tensor, v: Tensor, inputs: Inputs) -> Heads:
         """Attention to mixed keys and values, by a fused kernel where there is one."""
-        if given.gate is not None:
-            weights = self._weights(q @ k.transpose(-1, -2), given)
+        if inputs.gate is not None:
+            weights = self._weights(q @ k.transpose(-1, -2), inputs)
             return dropout(weights, self._dropout(), self.training) @ v
         if self.settings.kind == "softmax":
-            return fused(self._to_fused(q[0]), k[0], v, self._bias(given, q), self.place, self.training)
-        known = given.bias is None and self.causal == self.place.causal and self.settings.score_norm == "none"
+            return attend_heads(self._to_fused(q[0]), k[0], v, self._bias(inputs, q), self.place, self.training)
+        known = inputs.bias is None and self.causal == self.place.causal and self.settings.score_norm == "none"
         kind = self.settings.kind
-        found = by_kernel(q, k, v, given.mask, self.scale, self.causal, kind, self._dropout()) if known else None
+        found = by_kernel(q, k, v, inputs.mask, self.scale, self.causal, kind, self._dropout()) if known else None
         if found is not None:
             return found
-        weights = self._rectified(q @ k.transpose(-1, -2), given)
+        weights = self._rectified(q @ k.transpose(-1, -2), inputs)
         return dropout(weights, self._dropout(), self.training) @ v
 
     def _dropout(self) -> float:
         return self.site.dropout if self.training else 0.0
 
-    def _weights(self, scores: Float[Tensor, "branch batch group head query key"], given: Given) -> Tensor:
+    def _weights(self, scores: Float[Tensor, "branch batch group head query key"], inputs: Inputs) -> Tensor:
         """The weights before S2; a gate acts on the softmax kind's scores, after S1, and on the others' weights."""
         if self.settings.kind == "softmax":
-            return self._softmax(scores[0], given)
-        weights = self._rectified(scores, given)
-        return weights if given.gate is None else weights * given.gate
+            return self._softmax(scores[0], inputs)
+        weights = self._rectified(scores, inputs)
+        return weights if inputs.gate is None else weights * inputs.gate
 
-    def _rectified(self, scores: Float[Tensor, "branch batch group head query key"], given: Given) -> Tensor:
+    def _rectified(self, scores: Float[Tensor, "branch batch group head query key"], inputs: Inputs) -> Tensor:
         scores = scores * self.scale
         earlier = None if self.earlier is None else self.earlier[: scores.shape[-2], : scores.shape[-1]]
-        pairs = shown(given.mask, given.bias, earlier)
-        weights = rectified(scores[0], given.bias, pairs, self.settings.score_norm)
+        pairs = shown(inputs.mask, inputs.bias, earlier)
+        weights = rectified(scores[0], inputs.bias, pairs, self.settings.score_norm)
         return weights if self.branches == 1 else weights * functional.softplus(scores[1])
 
-    def _softmax(self, scores: Tensor, given: Given) -> Tensor:
+    def _softmax(self, scores: Tensor, inputs: Inputs) -> Tensor:
         scores = scores * self.scale
-        if given.gate is not None:
-            scores = gated(scores, given.gate, self.scale)
-        bias = self._bias(given, scores)
+        if inputs.gate is not None:
+            scores = gated(scores, inputs.gate, self.scale)
+        bias = self._bias(inputs, scores)
         if bias is not None:
             scores = scores + bias
         if self.earlier is not None:
@@ -272,14 +272,14 @@ class Layer(Projected):
         """Queries for the fused kernel, which divides by sqrt(d_h) whatever the scale is here."""
         return q if self.settings.score_scale is None else q * (self.scale * self.site.per_head**0.5)
 
-    def _bias(self, given: Given, like: Tensor) -> Tensor | None:
+    def _bias(self, inputs: Inputs, like: Tensor) -> Tensor | None:
         """All that is added to the softmax kind's scores, bar the causal mask that the fused kernel knows."""
-        tokens = given.x.shape[2]
-        parts = [] if given.bias is None else [given.bias.to(like.dtype)]
-        if given.mask is not None:
-            parts.append(additive(given.mask, like.dtype))
+        tokens = inputs.x.shape[2]
+        parts = [] if inputs.bias is None else [inputs.bias.to(like.dtype)]
+        if inputs.mask is not None:
+            parts.append(additive(inputs.mask, like.dtype))
         if self.decay is not None:
-            parts.append(self.decay(tokens, like, given.ages))
+            parts.append(self.decay(tokens, like, inputs.ages))
         if self.earlier is not None and not self.place.causal:
             later = ~self.earlier[:tokens, :tokens]
             parts.append(torch.zeros_like(later, dtype=like.dtype).masked_fill_(later, -torch.inf))
@@ -287,8 +287,3 @@ class Layer(Projected):
         for part in parts:
             total = part if total is None else total + part
         return total
-
-
-def _real(part: Tensor, given: Given) -> Tensor:
-    """Keys or values with padding at 0, so that no mixture takes anything from it."""
-    return part if given.mask is None else part * given.mask[:, :, None, :, None]
