@@ -1,0 +1,36 @@
+"""Noise: normal, heavy-tailed, of a size that changes with time."""
+
+import math
+
+import torch
+from torch import Tensor
+
+from rearview.data.synthetic.prior.draws import Draw, filter_by, standardise
+
+
+def make_innovations(draw: Draw) -> Tensor:
+    """Shocks of a process: normal, or with tails like a t distribution with three degrees of freedom, or in bursts."""
+    normal = draw.noise()
+    kind = draw.uniform()
+    heavy = torch.where(kind < 0.2, normal / _mean_square(draw, 3).sqrt(), normal)
+    return torch.where(kind > 0.85, normal * _volatility(draw), heavy)
+
+
+def make_noise(draw: Draw, season: Tensor) -> Tensor:
+    """Noise of observation, of size about 1; in some series it grows and falls with the season, or comes in bursts."""
+    noise = make_innovations(draw)
+    by_season = torch.exp(draw.uniform(0.2, 1.0) * season)
+    return torch.where(draw.chance(0.2), noise * by_season, noise)
+
+
+def _mean_square(draw: Draw, degrees: int) -> Tensor:
+    total = torch.zeros(draw.count, draw.length, device=draw.device)
+    for _ in range(degrees):
+        total += draw.noise().square()
+    return total / degrees
+
+
+def _volatility(draw: Draw) -> Tensor:
+    """exp of a slow autoregression: quiet and loud stretches."""
+    rate = 1 - draw.log_uniform(0.005, 0.1)
+    return torch.exp(0.8 * standardise(filter_by(rate**draw.time, draw.noise())) - math.log(1.4))
