@@ -24,11 +24,12 @@ from rearview.models.blocks.residual import joined, normalised, widened
 Bias = Tensor | list[Tensor] | None
 """What is added to scores: the same in every layer, or one in each."""
 Norm = Literal["batch", "layer", "rms"]
-Activation = Literal["gelu", "relu", "gelu_tanh"]
+Activation = Literal["gelu", "relu", "gelu_tanh", "silu"]
 ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {
     "gelu": nn.GELU,
     "relu": nn.ReLU,
     "gelu_tanh": partial(nn.GELU, approximate="tanh"),
+    "silu": nn.SiLU,
 }
 
 

@@ -1,0 +1,248 @@
+"""Glance: a forecaster of series it was never trained on. One look back, quantiles of what comes next.
+
+    z-scores over the observed steps -> asinh -> patches (values, which of them are there) -> MLP
+    -> [tokens of the past, one empty token for each patch ahead]
+    -> depth x [attention, RMS norm; gated feed-forward, RMS norm] (pre-norm), queries and keys turned by position
+    -> tokens ahead -> Linear(width -> patch x quantiles) -> sinh -> back to the series' own scale, quantiles sorted
+
+Forecasts are equivariant to scale and shift. Missing values and the time before a series began are masked: by step
+inside a patch, by token where a patch holds no value. With several lengths of patch, a series is read at the finest
+whose context holds all that was observed, so that short series are not read too coarsely. Horizons beyond one pass are
+rolled out: medians are read as observed, and the spread that was forecast so far is added to what comes after.
+
+The attention is one setting, as everywhere. Channels stay apart unless it mixes groups (MICA).
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+from torch.nn import functional
+
+from rearview.attention import Spec
+from rearview.attention.contract import Site, Tokens, Weights
+from rearview.core.errors import SettingsError
+from rearview.models.blocks.stack import BlockSettings, Stack
+from rearview.models.blocks.tokens import channel_groups
+from rearview.models.contract import Axes, Marks, Model, ModelClaims, Past, Real, Shape, Steps, Token, refuse_marks
+
+QUANTILES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Settings of Glance; the defaults are those of the weights that come with the package."""
+
+    width: int = 256
+    """Width of a token."""
+    heads: int = 8
+    """Attention heads."""
+    depth: int = 6
+    """Blocks."""
+    feed_forward: int = 704
+    """Width inside the gated feed-forward part."""
+    patches: tuple[int, ...] = (16,)
+    """Steps of a token at each grain, the finest first."""
+    context: int = 128
+    """Tokens of the past; older steps are cut off."""
+    ahead: int = 48
+    """Tokens ahead in one pass; more are rolled out."""
+    quantiles: tuple[float, ...] = QUANTILES
+    """Quantiles to forecast, the median among them."""
+    answer: Literal["median", "quantiles"] = "median"
+    """What the steps asked for are: medians, or for each step all quantiles."""
+    dropout: float = 0.0
+    """Dropout on attention's output and the feed-forward part."""
+
+    def __post_init__(self) -> None:
+        rising = list(self.patches) == sorted(set(self.patches))
+        if not self.patches or not rising or any(patch < 1 for patch in self.patches):
+            raise SettingsError(f"patches is {self.patches}; give patch lengths of at least 1, the finest first.")
+        for name in ("context", "ahead"):
+            if getattr(self, name) < 1:
+                raise SettingsError(f"{name} is {getattr(self, name)}; it must be at least 1.")
+        ordered = list(self.quantiles) == sorted(set(self.quantiles))
+        if not ordered or 0.5 not in self.quantiles or not all(0 < q < 1 for q in self.quantiles):
+            raise SettingsError(f"quantiles is {self.quantiles}; give rising numbers between 0 and 1, 0.5 among them.")
+
+
+class Grain(nn.Module):
+    """Into tokens and back at one length of patch."""
+
+    def __init__(self, patch: int, width: int, quantiles: int) -> None:
+        super().__init__()
+        self.patch = patch
+        self.quantiles = quantiles
+        self.widen = nn.Linear(2 * patch, width)
+        self.embed = nn.Linear(width, width)
+        self.head = nn.Linear(width, patch * quantiles)
+
+    def tokens(self, z: Tensor, observed: Tensor) -> Tokens:
+        """[batch, group, time] -> [batch, group, token, width]; what is missing is 0 and marked."""
+        parts = torch.cat([z.unflatten(-1, (-1, self.patch)), observed.unflatten(-1, (-1, self.patch)).to(z.dtype)], -1)
+        return self.embed(functional.silu(self.widen(parts)))
+
+    def steps(self, tokens: Tokens) -> Tensor:
+        """[batch, group, token, width] -> [batch, group, step, quantile]."""
+        return self.head(tokens).unflatten(-1, (self.patch, self.quantiles)).flatten(2, 3)
+
+
+class Network(Model):
+    """Glance with any attention that mixes patches."""
+
+    claims = ModelClaims()
+
+    def __init__(self, shape: Shape, settings: Settings, attention: Spec = None) -> None:
+        super().__init__(shape)
+        refuse_marks(shape, "glance")
+        if shape.asks != "steps":
+            raise SettingsError(f"glance forecasts and can't be asked for {shape.asks}; use patchtst.")
+        count = len(settings.quantiles) if settings.answer == "quantiles" else 1
+        if shape.steps % count:
+            raise SettingsError(f"steps is {shape.steps}; of {count} quantiles each, it must be a multiple of {count}.")
+        self.settings = settings
+        self.horizon = shape.steps // count
+        self.median = settings.quantiles.index(0.5)
+        self.grains = nn.ModuleList(Grain(patch, settings.width, len(settings.quantiles)) for patch in settings.patches)
+        self.empty = nn.Parameter(0.02 * torch.randn(settings.width))
+        site = Site(
+            groups=shape.channels,
+            tokens=settings.context + settings.ahead,
+            width=settings.width,
+            heads=settings.heads,
+            turned=settings.width // settings.heads,
+            projection_bias=False,
+            host="glance",
+        )
+        block = BlockSettings(
+            settings.feed_forward,
+            norm="rms",
+            bias=False,
+            order="pre",
+            activation="silu",
+            gated=True,
+            dropout=settings.dropout,
+        )
+        self.stack = Stack(site, settings.depth, block, attention, final_norm="rms")
+
+    def forward(
+        self,
+        past: Past,
+        past_marks: Marks | None = None,
+        future_marks: Marks | None = None,
+        *,
+        mask: Real | None = None,
+    ) -> Steps:
+        observed = None if mask is None else mask[:, None].expand(past.shape)
+        found = self.forecast(past, observed, self.horizon)
+        return found.flatten(2) if self.settings.answer == "quantiles" else found[..., self.median]
+
+    def forecast(
+        self,
+        past: Float[Tensor, "batch channel time"],
+        observed: Bool[Tensor, "batch channel time"] | None,
+        horizon: int,
+    ) -> Float[Tensor, "batch channel {horizon} quantile"]:
+        """Quantiles of the steps ahead in the units of the series, never crossing."""
+        observed = torch.ones_like(past, dtype=torch.bool) if observed is None else observed
+        grain = self.choose_grain(past.shape[-1], horizon)
+        parts: list[Tensor] = []
+        done = 0
+        while done < horizon:
+            steps = min(horizon - done, self.settings.ahead * grain.patch)
+            quantiles = self.look(past, observed, steps, grain).sort(-1).values
+            if parts:
+                # What is read as observed was itself uncertain: its last spread goes on beside the new one.
+                medians = quantiles[..., self.median : self.median + 1]
+                before = parts[-1][..., -1:, :] - parts[-1][..., -1:, self.median : self.median + 1]
+                spread = quantiles - medians
+                quantiles = medians + torch.sign(spread) * _root(spread.square() + before.square())
+            parts.append(quantiles)
+            past = torch.cat([past, quantiles[..., self.median]], -1)
+            observed = functional.pad(observed, (0, steps), value=True)
+            done += steps
+        return torch.cat(parts, 2)
+
+    def choose_grain(self, length: int, horizon: int) -> Grain:
+        """The finest grain whose context holds the whole past and whose pass reaches the horizon; else the coarsest."""
+        for grain in self.grains:
+            assert isinstance(grain, Grain)
+            if length <= self.settings.context * grain.patch and horizon <= self.settings.ahead * grain.patch:
+                return grain
+        assert isinstance(grain, Grain)
+        return grain
+
+    def look(self, past: Tensor, observed: Tensor, steps: int, grain: Grain) -> Tensor:
+        """One pass: [batch, channel, steps, quantile] in the units of the series, not sorted yet."""
+        z, observed, centre, scale = standardise(*self.fit_context(past, observed, grain))
+        return torch.sinh(self.read(z, observed, -(-steps // grain.patch), grain))[..., :steps, :] * scale + centre
+
+    def read(self, z: Tensor, observed: Tensor, ahead: int, grain: Grain) -> Tensor:
+        """asinh of z-scores of the past -> quantiles of the same for `ahead` patches: the network proper."""
+        x, mask = self.tokenise(z, observed, ahead, grain)
+        tokens = self.stack(x, mask)[:, :, -ahead:]
+        return grain.steps(tokens).float()
+
+    def tokenise(self, z: Tensor, observed: Tensor, ahead: int, grain: Grain) -> tuple[Tensor, Tensor]:
+        """Tokens of the past and empty ones ahead, and which of them are there."""
+        x = grain.tokens(z, observed)
+        empty = self.empty.expand(*x.shape[:2], ahead, -1).to(x.dtype)
+        seen = observed.unflatten(-1, (-1, grain.patch)).any(-1)
+        return torch.cat([x, empty], 2), functional.pad(seen, (0, ahead), value=True)
+
+    def fit_context(self, past: Tensor, observed: Tensor, grain: Grain) -> tuple[Tensor, Tensor]:
+        """The newest steps that fill whole patches; a short past is filled up in front and marked as missing."""
+        room = self.settings.context * grain.patch
+        past, observed = past[..., -room:], observed[..., -room:]
+        lacking = -past.shape[-1] % grain.patch
+        return functional.pad(past, (lacking, 0)), functional.pad(observed, (lacking, 0), value=False)
+
+    def weights(
+        self,
+        past: Past,
+        past_marks: Marks | None = None,
+        future_marks: Marks | None = None,
+        *,
+        mask: Real | None = None,
+    ) -> list[Weights]:
+        grain = self.choose_grain(past.shape[-1], self.horizon)
+        observed = torch.ones_like(past, dtype=torch.bool) if mask is None else mask[:, None].expand(past.shape)
+        z, seen, _, _ = standardise(*self.fit_context(past, observed, grain))
+        return self.stack.weights(*self.tokenise(z, seen, self._tokens_ahead(grain), grain))
+
+    def axes(self) -> list[Axes]:
+        grain = self.choose_grain(self.shape.lookback, self.horizon)
+        back = min(self.settings.context, -(-self.shape.lookback // grain.patch))
+        starts = range(-back * grain.patch, self._tokens_ahead(grain) * grain.patch, grain.patch)
+        first, last = -self.shape.lookback, self.horizon
+        tokens = tuple(Token(steps=(max(first, start), min(last, start + grain.patch))) for start in starts)
+        return [Axes(channel_groups(self.shape), tokens)] * len(self.stack.blocks)
+
+    def prepare(self, windows: Past) -> None:
+        self.stack.prepare(windows)
+
+    def _tokens_ahead(self, grain: Grain) -> int:
+        return min(self.settings.ahead, -(-self.horizon // grain.patch))
+
+
+def standardise(past: Tensor, observed: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """asinh of z-scores over the observed steps (0 elsewhere), what is observed, and each series' centre and scale.
+
+    Sums are taken in float64: a level of 1e12 must not drown what varies around it.
+    """
+    wide = torch.where(observed, past, 0).double()
+    count = observed.sum(-1, keepdim=True).clamp(min=1)
+    centre = wide.sum(-1, keepdim=True) / count
+    centred = torch.where(observed, wide - centre, 0)
+    scale = _root(centred.square().sum(-1, keepdim=True) / count)
+    # A constant series has no scale of its own; any positive one forecasts the constant.
+    scale = torch.where(scale > 1e-12 * centre.abs(), scale, 1e-12 * centre.abs() + 1e-30)
+    z = torch.asinh(centred / scale).to(past.dtype)
+    return z, observed, centre[..., None].to(past.dtype), scale[..., None].to(past.dtype)
+
+
+def _root(x: Tensor) -> Tensor:
+    """The square root, whose gradient at 0 is 0."""
+    return torch.where(x > 0, x.clamp(min=1e-300 if x.dtype == torch.float64 else 1e-37).sqrt(), 0.0)

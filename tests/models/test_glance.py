@@ -1,0 +1,122 @@
+"""Glance: equivariance, quantiles in order, masks, grains, roll-outs."""
+
+import pytest
+import torch
+
+from rearview import models
+from rearview.core.errors import SettingsError
+from rearview.models.patch_hosts.glance import Network, Settings
+
+SMALL = {"width": 16, "heads": 2, "depth": 2, "feed_forward": 24, "context": 12, "ahead": 5}
+
+
+def small(lookback: int = 37, steps: int = 11, **settings: object) -> Network:
+    torch.manual_seed(0)
+    network = models.create("glance", channels=3, lookback=lookback, steps=steps, **{**SMALL, **settings})  # type: ignore[arg-type]
+    assert isinstance(network, Network)
+    return network.eval()
+
+
+@pytest.mark.parametrize(("factor", "shift"), [(1.0, 1e4), (1e-6, 0.0), (1e9, -1e12), (3e-3, 7.0)])
+def test_scale_and_shift_of_the_past_are_those_of_the_forecast(factor: float, shift: float) -> None:
+    network, past = small().double(), torch.randn(2, 3, 37, dtype=torch.float64)
+    with torch.no_grad():
+        plain, moved = network(past), network(factor * past + shift)
+    torch.testing.assert_close((moved - shift) / factor, plain, atol=1e-4, rtol=1e-4)
+
+
+def test_quantiles_never_cross_within_and_beyond_one_pass() -> None:
+    network = small(patches=(2, 4))
+    with torch.no_grad():
+        quantiles = network.forecast(torch.randn(2, 3, 37), None, 53)
+    assert quantiles.shape == (2, 3, 53, 9)
+    assert (quantiles.diff(dim=-1) >= 0).all()
+
+
+def test_a_roll_out_is_at_least_as_wide_as_the_pass_before() -> None:
+    network = small(patches=(4,))
+    with torch.no_grad():
+        quantiles = network.forecast(torch.randn(2, 3, 37), None, 45)
+    width = quantiles[..., -1] - quantiles[..., 0]
+    assert (width[..., 20:40] >= width[..., 19:20] - 1e-5).all()
+
+
+def test_values_before_the_series_began_change_nothing() -> None:
+    network, past = small(), torch.randn(2, 3, 37)
+    mask = torch.arange(37) >= 12
+    other = past.clone()
+    other[..., :12] = 1e3 * torch.randn(2, 3, 12)
+    with torch.no_grad():
+        assert torch.equal(network(past, mask=mask.expand(2, -1)), network(other, mask=mask.expand(2, -1)))
+
+
+def test_padding_in_front_changes_nothing() -> None:
+    network, past = small(patches=(4,)), torch.randn(2, 3, 24)
+    padded = torch.cat([torch.zeros(2, 3, 12), past], -1)
+    observed = (torch.arange(36) >= 12).expand(2, 3, -1)
+    with torch.no_grad():
+        short, long = network.forecast(past, None, 11), network.forecast(padded, observed, 11)
+    torch.testing.assert_close(short, long, atol=1e-5, rtol=1e-5)
+
+
+def test_missing_values_inside_the_past_are_not_read() -> None:
+    network, past = small(), torch.randn(2, 3, 37)
+    observed = torch.ones(2, 3, 37, dtype=torch.bool)
+    observed[:, 1, 20:24] = False
+    other = past.clone()
+    other[:, 1, 20:24] = torch.nan
+    with torch.no_grad():
+        first, second = network.forecast(past, observed, 11), network.forecast(other, observed, 11)
+    assert torch.equal(first, second)
+    assert first.isfinite().all()
+
+
+def test_a_constant_series_is_forecast_as_it_is() -> None:
+    network = small()
+    with torch.no_grad():
+        quantiles = network.forecast(torch.full((1, 3, 37), 5e6), None, 11)
+    torch.testing.assert_close(quantiles, torch.full_like(quantiles, 5e6))
+
+
+def test_short_series_are_read_at_the_finest_grain() -> None:
+    network = small(patches=(2, 4, 8))
+    assert network.choose_grain(24, 10).patch == 2
+    assert network.choose_grain(25, 10).patch == 4
+    assert network.choose_grain(24, 11).patch == 4
+    assert network.choose_grain(500, 500).patch == 8
+
+
+def test_a_past_longer_than_the_context_is_cut_to_its_newest_steps() -> None:
+    network, past = small(patches=(2,)), torch.randn(2, 3, 60)
+    with torch.no_grad():
+        torch.testing.assert_close(network.forecast(past, None, 7), network.forecast(past[..., -24:], None, 7))
+
+
+def test_quantiles_can_be_asked_for_as_steps() -> None:
+    network = small(steps=11 * 9, answer="quantiles")
+    past = torch.randn(2, 3, 37)
+    with torch.no_grad():
+        flat = network(past)
+        torch.testing.assert_close(flat.view(2, 3, 11, 9), network.forecast(past, None, 11))
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ({"patches": ()}, "patches is"),
+        ({"patches": (8, 4)}, "the finest first"),
+        ({"context": 0}, "context is 0"),
+        ({"quantiles": (0.1, 0.9)}, "0.5 among them"),
+        ({"quantiles": (0.5, 0.1)}, "rising numbers"),
+    ],
+)
+def test_settings_that_make_no_sense_are_refused(given: dict[str, object], sentence: str) -> None:
+    with pytest.raises(SettingsError, match=sentence):
+        Settings(**given)  # type: ignore[arg-type]
+
+
+def test_what_it_cannot_answer_is_refused() -> None:
+    with pytest.raises(SettingsError, match="glance forecasts"):
+        models.create("glance", channels=3, lookback=37, asks="window")
+    with pytest.raises(SettingsError, match="multiple of 9"):
+        small(steps=11, answer="quantiles")

@@ -1,0 +1,68 @@
+"""Training of the zero-shot network: it learns, and a run in parts equals a run at one go."""
+
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from rearview.core.errors import SettingsError
+from rearview.pretrained.training import Plan, Trainer
+
+SIZES: dict[str, object] = {
+    "width": 16, "heads": 2, "depth": 1, "feed_forward": 24, "context": 16, "ahead": 4, "patches": (2, 4),
+}  # fmt: skip
+PLAN = Plan(updates=24, batch=16, pool=32, settings=SIZES, ahead=((2, 4), (3,)), warm_up=4, device="cpu", compile=False)
+
+
+def weights(trainer: Trainer) -> dict[str, torch.Tensor]:
+    return trainer.network.state_dict()
+
+
+def validation_loss(trainer: Trainer) -> float:
+    other = Trainer(replace(trainer.plan, seed=77))
+    with torch.no_grad():
+        batches = [(cell, *batch) for cell in trainer.cells for batch in other.batches(cell)]
+        return sum(trainer.loss(values, observed, cell).item() for cell, values, observed in batches) / len(batches)
+
+
+def test_the_loss_falls_on_series_that_were_not_trained_on() -> None:
+    trainer = Trainer(replace(PLAN, updates=150))
+    before = validation_loss(trainer)
+    trainer.run()
+    after = validation_loss(trainer)
+    assert math.isfinite(before)
+    assert after < 0.9 * before
+
+
+def test_a_run_in_parts_equals_a_run_at_one_go(tmp_path: Path) -> None:
+    whole = Trainer(PLAN)
+    whole.run()
+    part = Trainer(PLAN)
+    part.run(seconds=0.01)
+    assert 0 < part.step_count < PLAN.updates
+    part.save(tmp_path)
+    rest = Trainer.load(tmp_path, PLAN)
+    rest.run()
+    assert rest.step_count == whole.step_count >= PLAN.updates
+    for name, weight in weights(whole).items():
+        assert torch.equal(weight, weights(rest)[name]), name
+
+
+def test_another_plan_is_refused(tmp_path: Path) -> None:
+    Trainer(PLAN).save(tmp_path)
+    with pytest.raises(SettingsError, match="another plan"):
+        Trainer.load(tmp_path, replace(PLAN, batch=8))
+
+
+def test_missing_steps_ahead_do_not_count() -> None:
+    trainer = Trainer(PLAN)
+    cell = trainer.cells[0]
+    values, observed = next(trainer.batches(cell))
+    context = SIZES["context"] * 2  # type: ignore[operator]
+    spoilt, hidden = values.clone(), observed.clone()
+    hidden[:, context + 1] = False
+    spoilt[:, context + 1] = 1e6
+    assert torch.equal(trainer.loss(spoilt, hidden, cell), trainer.loss(values, hidden, cell))
+    assert not torch.equal(trainer.loss(spoilt, observed, cell), trainer.loss(values, observed, cell))
