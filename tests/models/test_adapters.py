@@ -15,9 +15,8 @@ from rearview import models
 from rearview.attention.mica import Layer as Mica
 from rearview.core.errors import SettingsError
 from rearview.models import adapters
-from rearview.models.adapters import _leaders
-from rearview.models.adapters._leaders import leading, shifted
-from rearview.models.adapters.lift import ComplexLinear
+from rearview.models.adapters import lift
+from rearview.models.adapters.lift import ComplexLinear, find_leaders, shift
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 TIGHT = {"rtol": 1e-9, "atol": 1e-9}
@@ -174,24 +173,24 @@ def test_leaders_are_those_of_the_authors(case):
         sizes = json.loads(str(golden["config"]))["cases"][case]
         named = {key.split("/")[0]: torch.from_numpy(golden[key]) for key in golden if key.endswith(f"/{case}")}
         z = torch.from_numpy(golden[f"mid/{case}/z"])
-    found = leading(named["input_x"], sizes["K"])
+    found = find_leaders(named["input_x"], sizes["K"])
     assert torch.equal(found.channels, named["output_lift_leader_ids"])
     assert torch.equal(found.lags, named["output_lift_shift"])
     assert_close(found.correlations.abs(), named["output_lift_r"].abs(), **TIGHT)
-    moved = shifted(z, named["input_y_hat"], found)
+    moved = shift(z, named["input_y_hat"], found)
     assert_close(moved, named["output_lift_shifted_leader_seq"], **TIGHT)
 
 
 def test_leaders_found_in_portions_are_the_same(monkeypatch):
     windows = torch.randn(2, 13, 29, dtype=torch.float64)
-    whole = leading(windows, 3)
-    monkeypatch.setattr(_leaders, "_CELLS_AT_ONCE", 5 * 2 * 13 * 29)
-    for ours, theirs in zip(leading(windows, 3), whole, strict=True):
+    whole = find_leaders(windows, 3)
+    monkeypatch.setattr(lift, "_CELLS_AT_ONCE", 5 * 2 * 13 * 29)
+    for ours, theirs in zip(find_leaders(windows, 3), whole, strict=True):
         assert_close(ours, theirs)
 
 
 def test_a_planted_leader_is_found():
-    found = leading(series()[..., :LOOKBACK], 1)
+    found = find_leaders(series()[..., :LOOKBACK], 1)
     assert (found.channels[:, 1, 0] == 0).float().mean() > 0.5
     lags = found.lags[:, 1, 0][found.channels[:, 1, 0] == 0]
     assert lags.mode().values == 3

@@ -18,7 +18,7 @@ from torch.testing import assert_close
 
 from rearview import models
 from rearview.core.errors import SettingsError
-from rearview.models.baselines import _package
+from rearview.models import baselines
 
 BATCH, CHANNELS, LOOKBACK, STEPS, MARKS = 2, 3, 35, 11, 5
 NEURAL = ["autoformer", "fedformer", "informer", "softs", "timemixer", "timesnet", "timexer"]
@@ -65,7 +65,7 @@ def test_they_are_described_without_their_package(name):
 
 @pytest.mark.parametrize("name", [*NEURAL, "autoets", "chronos2"])
 def test_a_missing_package_is_named_with_what_to_do(name, monkeypatch):
-    monkeypatch.setattr(_package, "find_spec", lambda _: None)
+    monkeypatch.setattr(baselines, "find_spec", lambda _: None)
     package = {"autoets": "statsforecast", "chronos2": "chronos-forecasting"}.get(name, "neuralforecast")
     words = rf"{name} is a network of {package}, which is not installed: pip install 'rearview\[baselines\]'\."
     with pytest.raises(SettingsError, match=words):

@@ -8,6 +8,8 @@ among `names()`. `adapters` stand around a network.
 """
 
 from collections.abc import Sequence
+from importlib import import_module
+from importlib.util import find_spec
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +20,8 @@ from rearview.core.settings import Description, describe_part, settings_from
 from rearview.models import adapters as _adapters
 
 if TYPE_CHECKING:
+    from rearview.models.blocks.stack import BlockSettings as BlockSettings
+    from rearview.models.blocks.stack import Stack as Stack
     from rearview.models.contract import Asks as Asks
     from rearview.models.contract import Axes as Axes
     from rearview.models.contract import Model as Model
@@ -52,7 +56,11 @@ KNOWN_INPUTS = (
 )  # fmt: skip
 """Our networks, then other packages', that have a place for inputs known in the future: those whose claims say
 `uses_marks`, written here too so that listing them imports none."""
-_CONTRACT = ("Axes", "Model", "ModelClaims", "Shape", "Token")
+_LAZY = {
+    **dict.fromkeys(("Axes", "Model", "ModelClaims", "Shape", "Token"), "rearview.models.contract"),
+    **dict.fromkeys(("BlockSettings", "Stack"), "rearview.models.blocks.stack"),
+}
+"""Names that are imported when they are first used, since their modules import torch."""
 _SIZES = ("width", "heads", "feed_forward", "router")
 """Settings of networks that no map can be built with below 1."""
 
@@ -64,8 +72,7 @@ def names() -> list[str]:
 
 def borrowed(*, installed: bool = False) -> list[str]:
     """Every network that another package keeps, or those whose package is installed here."""
-    found = _BASELINES.names()
-    return [name for name in found if _is_installed(name)] if installed else found
+    return [name for name in _BASELINES.names() if not installed or find_spec(_BASELINES.module(name).PACKAGE)]
 
 
 def summary(name: str) -> str:
@@ -88,10 +95,10 @@ def settings_of(name: str) -> type[Any]:
     return _module(name).Settings
 
 
-def attention_of(name: str, settings: Any, attention: Spec = None) -> Spec:
-    """The attention that a network of these settings is built with, where `attention` is asked for.
+def attention_of(name: str, settings: object, attention: Spec = None) -> Spec:
+    """The attention that a network of these settings is built with, where `attention` is given.
 
-    None asks for its own, and is what a network without attention has, which refuses any other.
+    None stands for the network's own. A network without attention has None and refuses any other.
     """
     network = _module(name).Network
     if network.claims.attention:
@@ -133,11 +140,14 @@ def create(
         steps = lookback if asks == "window" else 1
     shape = Shape(channels, lookback, steps, marks, future, asks, classes)
     _refuse_unanswerable(name, asks)
-    chosen = settings_from(module.Settings, name, settings)
-    _refuse_nothing(name, chosen)
-    settled = attention_of(name, chosen, attention)
-    inside = () if settled is None else (settled,)
-    return _adapters.wrap(module.Network(shape, chosen, *inside), name, adapters)
+    built = settings_from(module.Settings, name, settings)
+    for size in _SIZES:
+        value = getattr(built, size, None)
+        if value is not None and value < 1:
+            raise SettingsError(f"{name}: {size} is {value}; it must be at least 1.")
+    mechanism = attention_of(name, built, attention)
+    network = module.Network(shape, built) if mechanism is None else module.Network(shape, built, mechanism)
+    return _adapters.wrap(network, name, adapters)
 
 
 def _shelf(name: str) -> Shelf:
@@ -147,19 +157,6 @@ def _shelf(name: str) -> Shelf:
 
 def _module(name: str) -> ModuleType:
     return _shelf(name).module(name)
-
-
-def _is_installed(name: str) -> bool:
-    from importlib.util import find_spec
-
-    return find_spec(_BASELINES.module(name).PACKAGE) is not None
-
-
-def _refuse_nothing(name: str, settings: Any) -> None:
-    for size in _SIZES:
-        given = getattr(settings, size, None)
-        if given is not None and given < 1:
-            raise SettingsError(f"{name}: {size} is {given}; it must be at least 1.")
 
 
 def _refuse_unanswerable(name: str, asks: "Asks") -> None:
@@ -180,20 +177,20 @@ def describe(name: str) -> Description:
 
 
 def __getattr__(name: str) -> Any:
-    if name in _CONTRACT:
-        from rearview.models import contract
-
-        return getattr(contract, name)
+    if name in _LAZY:
+        return getattr(import_module(_LAZY[name]), name)
     raise AttributeError(f"module 'rearview.models' has no attribute {name!r}")
 
 
 __all__ = [
     "KNOWN_INPUTS",
     "Axes",
+    "BlockSettings",
     "Description",
     "Model",
     "ModelClaims",
     "Shape",
+    "Stack",
     "Token",
     "attention_of",
     "borrowed",

@@ -20,14 +20,18 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from rearview.attention import Spec
-from rearview.attention.contract import Weights
+from rearview.attention.contract import Attention, Weights
 from rearview.core.errors import SettingsError
 
 Past = Float[Tensor, "batch channel time"]
+Marks = Float[Tensor, "batch mark _"] | None
+"""Calendar features and known inputs of the look-back or of the steps ahead, where there are any."""
+RealSteps = Bool[Tensor, "batch time"]
+Real = RealSteps | None
+"""False where a window reaches back before its series began; None: nowhere."""
 Steps = Float[Tensor, "batch target steps"]
-Marks = Float[Tensor, "batch mark _"]
-Real = Bool[Tensor, "batch time"]
 Logits = Float[Tensor, "batch classes"]
+Answer = Steps | Logits
 Asks = Literal["steps", "window", "classes"]
 _LEAST = {"channels": 1, "lookback": 1, "steps": 1, "marks": 0, "future": 0, "classes": 0}
 """The sizes of a shape, and the least that each can be."""
@@ -127,6 +131,27 @@ def layer_names(axes: Sequence[Axes]) -> list[str]:
     return names
 
 
+def layer_weights(network: nn.Module, *arguments: object, **named: object) -> list[Weights]:
+    """Call the network with these arguments and return the operator of each attention layer that is called on the way.
+
+    A layer within another one (MICA's local part) is part of that one's operator.
+    """
+    layers = [part for part in network.modules() if isinstance(part, Attention)]
+    inner = {id(part) for layer in layers for part in layer.modules() if part is not layer}
+    weights: list[Weights] = []
+
+    def add(layer: Attention, given: tuple[Tensor], named: dict[str, Any]) -> None:
+        weights.append(layer.weights(*given, **named))
+
+    hooks = [layer.register_forward_pre_hook(add, with_kwargs=True) for layer in layers if id(layer) not in inner]
+    try:
+        network(*arguments, **named)
+    finally:
+        for hook in hooks:
+            hook.remove()
+    return weights
+
+
 class Model(nn.Module, ABC):
     """Base of every network."""
 
@@ -160,31 +185,19 @@ class Model(nn.Module, ABC):
         )
 
     @classmethod
-    def attention_of(cls, settings: Any, attention: Spec = None) -> Spec:
+    def attention_of(cls, settings: object, attention: Spec = None) -> Spec:
         """The attention that stands in the network where `attention` is asked for; None asks for its own."""
         return "softmax" if attention is None else attention
 
     @abstractmethod
-    def forward(
-        self,
-        past: Past,
-        past_marks: Marks | None = None,
-        future_marks: Marks | None = None,
-        *,
-        mask: Real | None = None,
-    ) -> Steps | Logits:
+    def forward(self, past: Past, past_marks: Marks = None, future_marks: Marks = None, *, mask: Real = None) -> Answer:
         """What was asked for; `mask` is False where a window reaches back before its series began."""
 
     def weights(
-        self,
-        past: Past,
-        past_marks: Marks | None = None,
-        future_marks: Marks | None = None,
-        *,
-        mask: Real | None = None,
+        self, past: Past, past_marks: Marks = None, future_marks: Marks = None, *, mask: Real = None
     ) -> list[Weights]:
-        """The effective mixing operator of each attention layer; a model without attention has none."""
-        return []
+        """The effective mixing operator of each attention layer, in order; a model without attention has none."""
+        return layer_weights(self, past, past_marks, future_marks, mask=mask)
 
     def axes(self) -> list[Axes]:
         """What the axes of `weights` stand for, one entry per attention layer; a model without attention has none."""

@@ -41,14 +41,7 @@ class Adapter(Around):
         for owner, name, layer in shared:
             setattr(owner, name, _copied(layer, network.shape.channels))
 
-    def forward(
-        self,
-        past: Past,
-        past_marks: Marks | None = None,
-        future_marks: Marks | None = None,
-        *,
-        mask: Real | None = None,
-    ) -> Steps:
+    def forward(self, past: Past, past_marks: Marks = None, future_marks: Marks = None, *, mask: Real = None) -> Steps:
         return self.network(past, past_marks, future_marks, mask=mask)
 
 

@@ -21,12 +21,7 @@ class Around(Model):
         self.claims = claims
 
     def weights(
-        self,
-        past: Past,
-        past_marks: Marks | None = None,
-        future_marks: Marks | None = None,
-        *,
-        mask: Real | None = None,
+        self, past: Past, past_marks: Marks = None, future_marks: Marks = None, *, mask: Real = None
     ) -> list[Weights]:
         return self.network.weights(past, past_marks, future_marks, mask=mask)
 

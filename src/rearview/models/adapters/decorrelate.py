@@ -40,24 +40,12 @@ class Adapter(Around):
         self.register_buffer("rotation", torch.eye(channels))
         self.register_buffer("mean", torch.zeros(channels, 1))
 
-    def forward(
-        self,
-        past: Past,
-        past_marks: Marks | None = None,
-        future_marks: Marks | None = None,
-        *,
-        mask: Real | None = None,
-    ) -> Steps:
+    def forward(self, past: Past, past_marks: Marks = None, future_marks: Marks = None, *, mask: Real = None) -> Steps:
         components = self.network(self._turned(past), past_marks, future_marks, mask=mask)
         return self._back(components.to(past.dtype))
 
     def weights(
-        self,
-        past: Past,
-        past_marks: Marks | None = None,
-        future_marks: Marks | None = None,
-        *,
-        mask: Real | None = None,
+        self, past: Past, past_marks: Marks = None, future_marks: Marks = None, *, mask: Real = None
     ) -> list[Weights]:
         return self.network.weights(self._turned(past), past_marks, future_marks, mask=mask)
 

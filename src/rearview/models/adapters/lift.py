@@ -17,19 +17,22 @@ window, so ask for a point forecast.
 """
 
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
+from rearview.attention.prime.features import standardised
 from rearview.core.errors import SettingsError
 from rearview.embed import Normalise
-from rearview.models.adapters._leaders import leading, shifted
 from rearview.models.adapters.contract import Around, refuse_one_channel
 from rearview.models.contract import Marks, Model, Past, Real, Steps
 
 _EPS = 1e-8
+_CELLS_AT_ONCE = 2**24
+"""Correlations held at a time: all pairs at all lags would not fit for hundreds of channels."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,14 +63,7 @@ class Adapter(Around):
         self.filters = Filters(self.leaders, settings.states, shape.channels, shape.lookback, shape.steps // 2 + 1)
         self.mix = ComplexLinear(3 * (shape.steps // 2 + 1), shape.steps // 2 + 1)
 
-    def forward(
-        self,
-        past: Past,
-        past_marks: Marks | None = None,
-        future_marks: Marks | None = None,
-        *,
-        mask: Real | None = None,
-    ) -> Steps:
+    def forward(self, past: Past, past_marks: Marks = None, future_marks: Marks = None, *, mask: Real = None) -> Steps:
         given = self.network(past, past_marks, future_marks, mask=mask)
         if given.shape[1] != past.shape[1]:
             raise SettingsError(
@@ -84,9 +80,9 @@ class Adapter(Around):
 
     def _refinement(self, past: Past, z: Past, ahead: Steps) -> Steps:
         with torch.no_grad():
-            found = leading(past, self.leaders)
-            moved = torch.fft.rfft(shifted(z, ahead, found))
-        evidence = functional.pad(found.correlations.abs(), (1, 0), value=1.0)
+            leaders = find_leaders(past, self.leaders)
+            moved = torch.fft.rfft(shift(z, ahead, leaders))
+        evidence = functional.pad(leaders.correlations.abs(), (1, 0), value=1.0)
         evidence = (evidence / self.temperature).softmax(-1)[..., 1:]
         up, apart, own = self.filters(z, evidence).split([self.leaders, self.leaders, 1], dim=2)
         spectrum = torch.fft.rfft(ahead)
@@ -150,3 +146,54 @@ class ComplexLinear(nn.Module):
         ]
         both = functional.linear(torch.cat([x.real, x.imag], dim=-1), torch.cat(rows), self.bias)
         return torch.complex(*both.to(x.real.dtype).chunk(2, dim=-1))
+
+
+class Leaders(NamedTuple):
+    """The leaders of each channel in each window, the strongest first.
+
+        R_ij(tau) = (1/L) irfft( rfft(z_i) * conj(rfft(z_j)) )[tau]        large where channel j leads channel i by tau
+
+    z are windows on their own standard scale; the correlation is circular. Only lags 1 .. L - 2 at which |R| is no
+    smaller than at both neighbours count. The leaders of a channel are those with the largest |R|; a channel can lead
+    itself.
+    """
+
+    channels: Int[Tensor, "window channel leader"]
+    lags: Int[Tensor, "window channel leader"]
+    """Steps by which a leader is ahead."""
+    correlations: Float[Tensor, "window channel leader"]
+    """Correlation at that lag; negative where the leader goes the other way."""
+
+
+def find_leaders(windows: Float[Tensor, "window channel time"], count: int) -> Leaders:
+    """The `count` strongest leaders of every channel."""
+    batch, channels, length = windows.shape
+    spectrum = torch.fft.rfft(standardised(windows))
+    # A compiler would unroll the portions, and an exported network is to take a batch of any size.
+    portion = channels
+    if not torch.compiler.is_compiling():
+        portion = max(1, _CELLS_AT_ONCE // max(1, batch * channels * length))
+    found = [_strongest(part, spectrum, length, count) for part in spectrum.split(portion, dim=1)]
+    return Leaders(*(torch.cat(parts, dim=1) for parts in zip(*found, strict=True)))
+
+
+def shift(windows: Tensor, ahead: Tensor, leaders: Leaders) -> Float[Tensor, "window channel leader steps"]:
+    """Each leader from its lag before the end of the window on, as far as `ahead` goes; turned over where it goes the
+    other way."""
+    length, steps = windows.shape[-1], ahead.shape[-1]
+    known = torch.cat([windows, ahead], dim=-1)
+    first = leaders.channels * known.shape[-1] + length - leaders.lags
+    places = first.unsqueeze(-1) + torch.arange(steps, device=known.device)
+    taken = known.flatten(1).gather(1, places.flatten(1)).view(places.shape)
+    return taken * leaders.correlations.sign().unsqueeze(-1)
+
+
+def _strongest(led: Tensor, leader: Tensor, length: int, count: int) -> Leaders:
+    crossed = torch.fft.irfft(led[:, :, None] * leader[:, None].conj(), n=length) / length
+    sizes = crossed.abs()
+    peaks = (sizes[..., 1:-1] >= sizes[..., :-2]) & (sizes[..., 1:-1] >= sizes[..., 2:])
+    strength, lag = (sizes[..., 1:-1] * peaks).max(-1)
+    channels = strength.topk(count, dim=-1).indices
+    lags = lag.gather(-1, channels) + 1
+    places = channels * length + lags
+    return Leaders(channels, lags, crossed.flatten(2).gather(-1, places))

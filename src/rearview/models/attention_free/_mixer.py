@@ -5,7 +5,7 @@ from torch import nn
 from rearview.embed import Normalise
 from rearview.embed.normalisation import Kind
 from rearview.models.blocks.heads import Classes
-from rearview.models.contract import Logits, Marks, Model, Past, Real, Shape, Steps
+from rearview.models.contract import Answer, Marks, Model, Past, Real, Shape
 
 
 class Mixer(Model):
@@ -24,14 +24,7 @@ class Mixer(Model):
         else:
             self.head = nn.Linear(shape.lookback, shape.steps)
 
-    def forward(
-        self,
-        past: Past,
-        past_marks: Marks | None = None,
-        future_marks: Marks | None = None,
-        *,
-        mask: Real | None = None,
-    ) -> Steps | Logits:
+    def forward(self, past: Past, past_marks: Marks = None, future_marks: Marks = None, *, mask: Real = None) -> Answer:
         x, denormalise = self.normalise(past, mask)
         x = self.blocks(x)
         if isinstance(self.head, Classes):

@@ -43,14 +43,7 @@ class Network(Model):
         self.rest = ChannelLinear(copies, shape.lookback, shape.steps)
         self.trend = ChannelLinear(copies, shape.lookback, shape.steps)
 
-    def forward(
-        self,
-        past: Past,
-        past_marks: Marks | None = None,
-        future_marks: Marks | None = None,
-        *,
-        mask: Real | None = None,
-    ) -> Steps:
+    def forward(self, past: Past, past_marks: Marks = None, future_marks: Marks = None, *, mask: Real = None) -> Steps:
         x, denormalise = self.normalise(past, mask)
         trend = self.average(x)
         return denormalise(self.rest(x - trend) + self.trend(trend))

@@ -36,13 +36,6 @@ class Network(Model):
         ahead = torch.arange(shape.steps) % settings.period
         self.register_buffer("source", shape.lookback - settings.period + ahead, persistent=False)
 
-    def forward(
-        self,
-        past: Past,
-        past_marks: Marks | None = None,
-        future_marks: Marks | None = None,
-        *,
-        mask: Real | None = None,
-    ) -> Steps:
+    def forward(self, past: Past, past_marks: Marks = None, future_marks: Marks = None, *, mask: Real = None) -> Steps:
         repeated = past[..., self.source]
         return repeated if mask is None else torch.where(mask[:, None, self.source], repeated, past[..., -1:])

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
+from typing import ClassVar, Literal, Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -23,7 +23,7 @@ from rearview.core.errors import SettingsError
 from rearview.embed import Normalise
 from rearview.embed.normalisation import Kind
 from rearview.embed.tokenisers import built_for
-from rearview.models.baselines._package import require
+from rearview.models.baselines import require
 from rearview.models.contract import Marks, Model, Past, Real, Shape, Steps, refuse_marks
 
 PACKAGE = "neuralforecast"
@@ -31,15 +31,6 @@ _SEEDED = ("PL_GLOBAL_SEED", "PL_SEED_WORKERS")
 """Environment variables that Lightning's seeding leaves behind."""
 _SAYS_SEEDS = "lightning_fabric.utilities.seed"
 """The logger that prints every seed."""
-
-
-@runtime_checkable
-class Named(Protocol):
-    """Settings that know neuralforecast's names for themselves."""
-
-    def arguments(self) -> dict[str, Any]:
-        """Arguments of neuralforecast's class."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,17 +58,25 @@ class DecoderSettings:
         if not 0 < self.label_share < 1:
             raise SettingsError(f"label_share is {self.label_share}; it must lie between 0 and 1.")
 
-    def arguments(self) -> dict[str, Any]:
-        """Arguments of neuralforecast's class."""
-        return {
-            "hidden_size": self.width,
-            "encoder_layers": self.depth,
-            "decoder_layers": self.decoder_depth,
-            "conv_hidden_size": self.feed_forward,
-            "dropout": self.dropout,
-            "activation": self.activation,
-            "decoder_input_size_multiplier": self.label_share,
-        }
+
+DECODER_ARGUMENTS = {
+    "width": "hidden_size",
+    "depth": "encoder_layers",
+    "decoder_depth": "decoder_layers",
+    "feed_forward": "conv_hidden_size",
+    "dropout": "dropout",
+    "activation": "activation",
+    "label_share": "decoder_input_size_multiplier",
+}
+"""neuralforecast's names of these settings."""
+
+
+@runtime_checkable
+class Normalised(Protocol):
+    """Settings that say how windows are normalised: a kind of ours, or whether the network does it by itself."""
+
+    @property
+    def normalise(self) -> Kind | bool: ...
 
 
 class Borrowed(Model):
@@ -89,8 +88,12 @@ class Borrowed(Model):
     """The name of the class in neuralforecast, whose module is called the same in lower case."""
     all_channels: ClassVar[bool] = False
     """Whether it reads all channels at once."""
+    arguments: ClassVar[dict[str, str]]
+    """neuralforecast's name of each setting that is an argument of the class."""
+    fixed: ClassVar[dict[str, object]] = {}
+    """Further arguments of the class."""
 
-    def __init__(self, shape: Shape, settings: Named, normalise: Kind) -> None:
+    def __init__(self, shape: Shape, settings: Normalised) -> None:
         super().__init__(shape)
         if not self.claims.uses_marks:
             refuse_marks(shape, self.name, "has no place for them in neuralforecast's form")
@@ -100,10 +103,13 @@ class Borrowed(Model):
                 f"ahead, and they are known for {shape.future}; leave them out, or use itransformer."
             )
         require(PACKAGE, self.name)
-        self.normalise = Normalise(normalise)
-        self.network = self._borrow(settings.arguments())
+        # A network that normalises by itself has a switch for it instead of a kind.
+        self.normalise = Normalise("none" if isinstance(settings.normalise, bool) else settings.normalise)
+        self.network = self._borrow(settings)
 
-    def _borrow(self, arguments: dict[str, Any]) -> nn.Module:
+    def _borrow(self, settings: Normalised) -> nn.Module:
+        arguments: dict[str, object] = {theirs: getattr(settings, ours) for ours, theirs in self.arguments.items()}
+        arguments.update(self.fixed)
         if self.all_channels:
             arguments["n_series"] = self.shape.channels
         if self.shape.marks:
@@ -119,14 +125,7 @@ class Borrowed(Model):
             except Exception as problem:  # neuralforecast raises bare ones
                 raise SettingsError(f"neuralforecast can't build {self.name} so: {problem}") from problem
 
-    def forward(
-        self,
-        past: Past,
-        past_marks: Marks | None = None,
-        future_marks: Marks | None = None,
-        *,
-        mask: Real | None = None,
-    ) -> Steps:
+    def forward(self, past: Past, past_marks: Marks = None, future_marks: Marks = None, *, mask: Real = None) -> Steps:
         x, denormalise = self.normalise(past, mask)
         marks = self._marks(past_marks, future_marks)
         if self.all_channels:
@@ -139,7 +138,7 @@ class Borrowed(Model):
     def _asked(self, windows: Tensor, marks: Tensor | None) -> Tensor:
         return self.network({"insample_y": windows, "futr_exog": marks, "hist_exog": None, "stat_exog": None})
 
-    def _marks(self, past_marks: Marks | None, future_marks: Marks | None) -> Tensor | None:
+    def _marks(self, past_marks: Marks, future_marks: Marks) -> Tensor | None:
         """Marks as neuralforecast has them: [batch, time, mark], the steps ahead after those of the look-back."""
         if not self.shape.marks:
             return None

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from rearview.core.errors import SettingsError
-from rearview.models.baselines._package import require
+from rearview.models.baselines import require
 from rearview.models.contract import Marks, Model, ModelClaims, Past, Real, Shape, Steps, refuse_marks
 
 PACKAGE = "statsforecast"
@@ -54,14 +54,7 @@ class Network(Model):
         self._fitted = self._repeated = 0
 
     @torch.no_grad()
-    def forward(
-        self,
-        past: Past,
-        past_marks: Marks | None = None,
-        future_marks: Marks | None = None,
-        *,
-        mask: Real | None = None,
-    ) -> Steps:
+    def forward(self, past: Past, past_marks: Marks = None, future_marks: Marks = None, *, mask: Real = None) -> Steps:
         windows = past.double().cpu().numpy()
         real = np.ones(windows[:, 0].shape, dtype=bool) if mask is None else mask.cpu().numpy()
         steps = [[self._ahead(series[kept]) for series in window] for window, kept in zip(windows, real, strict=True)]

@@ -15,7 +15,7 @@ import torch
 from torch import nn
 
 from rearview.core.errors import SettingsError
-from rearview.models.baselines._package import require
+from rearview.models.baselines import require
 from rearview.models.contract import Marks, Model, ModelClaims, Past, Real, Shape, Steps, refuse_marks
 
 PACKAGE = "chronos"
@@ -50,14 +50,7 @@ class Network(Model):
         self._median = list(self._pipeline.quantiles).index(0.5)
 
     @torch.no_grad()
-    def forward(
-        self,
-        past: Past,
-        past_marks: Marks | None = None,
-        future_marks: Marks | None = None,
-        *,
-        mask: Real | None = None,
-    ) -> Steps:
+    def forward(self, past: Past, past_marks: Marks = None, future_marks: Marks = None, *, mask: Real = None) -> Steps:
         windows = past if mask is None else past.masked_fill(~mask[:, None], torch.nan)
         if not self.together:
             windows = windows.flatten(0, 1).unsqueeze(1)

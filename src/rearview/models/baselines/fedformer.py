@@ -7,13 +7,13 @@ decoder; a state holds it once. The maps are complex and stay in single precisio
 """
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import nn
 
+from rearview.models.baselines._neuralforecast import DECODER_ARGUMENTS, Borrowed, DecoderSettings
 from rearview.models.baselines._neuralforecast import PACKAGE as PACKAGE
-from rearview.models.baselines._neuralforecast import Borrowed, DecoderSettings
 from rearview.models.contract import ModelClaims, Shape
 
 _DRAWN = ("index", "index_q", "index_kv")
@@ -31,11 +31,6 @@ class Settings(DecoderSettings):
     kernel: int = 25
     """Steps of the moving average that is the trend."""
 
-    def arguments(self) -> dict[str, Any]:
-        """Arguments of neuralforecast's class."""
-        own = {"modes": self.modes, "mode_select": self.select, "MovingAvg_window": self.kernel}
-        return DecoderSettings.arguments(self) | own
-
 
 class Network(Borrowed):
     """neuralforecast's FEDformer."""
@@ -43,9 +38,10 @@ class Network(Borrowed):
     claims = ModelClaims(attention=False, uses_marks=True, reads_ahead=True, scale_free=False)
     name = "fedformer"
     kind = "FEDformer"
+    arguments: ClassVar = {**DECODER_ARGUMENTS, "modes": "modes", "select": "mode_select", "kernel": "MovingAvg_window"}
 
     def __init__(self, shape: Shape, settings: Settings) -> None:
-        super().__init__(shape, settings, settings.normalise)
+        super().__init__(shape, settings)
         self._places: list[tuple[nn.Module, str]] = []
         for block in self.network.modules():
             for drawn in _DRAWN:

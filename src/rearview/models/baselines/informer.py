@@ -5,11 +5,11 @@ unless the seed is the same.
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import ClassVar
 
+from rearview.models.baselines._neuralforecast import DECODER_ARGUMENTS, Borrowed, DecoderSettings
 from rearview.models.baselines._neuralforecast import PACKAGE as PACKAGE
-from rearview.models.baselines._neuralforecast import Borrowed, DecoderSettings
-from rearview.models.contract import ModelClaims, Shape
+from rearview.models.contract import ModelClaims
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,11 +23,6 @@ class Settings(DecoderSettings):
     distil: bool = True
     """Whether the window is halved from block to block of the encoder."""
 
-    def arguments(self) -> dict[str, Any]:
-        """Arguments of neuralforecast's class."""
-        own = {"n_head": self.heads, "factor": self.factor, "distil": self.distil}
-        return DecoderSettings.arguments(self) | own
-
 
 class Network(Borrowed):
     """neuralforecast's Informer."""
@@ -35,6 +30,4 @@ class Network(Borrowed):
     claims = ModelClaims(attention=False, uses_marks=True, reads_ahead=True, scale_free=False)
     name = "informer"
     kind = "Informer"
-
-    def __init__(self, shape: Shape, settings: Settings) -> None:
-        super().__init__(shape, settings, settings.normalise)
+    arguments: ClassVar = {**DECODER_ARGUMENTS, "heads": "n_head", "factor": "factor", "distil": "distil"}

@@ -1,12 +1,12 @@
 """SOFTS (Han et al., 2024), neuralforecast's: channels as tokens that meet in one core each of them reads back."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import ClassVar
 
 from rearview.embed.normalisation import Kind
 from rearview.models.baselines._neuralforecast import PACKAGE as PACKAGE
 from rearview.models.baselines._neuralforecast import Borrowed
-from rearview.models.contract import ModelClaims, Shape
+from rearview.models.contract import ModelClaims
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,17 +26,6 @@ class Settings:
     normalise: Kind = "revin"
     """Instance normalisation: revin (the original), last or none."""
 
-    def arguments(self) -> dict[str, Any]:
-        """Arguments of neuralforecast's class."""
-        return {
-            "hidden_size": self.width,
-            "d_core": self.core,
-            "e_layers": self.depth,
-            "d_ff": self.feed_forward,
-            "dropout": self.dropout,
-            "use_norm": False,
-        }
-
 
 class Network(Borrowed):
     """neuralforecast's SOFTS."""
@@ -45,6 +34,7 @@ class Network(Borrowed):
     name = "softs"
     kind = "SOFTS"
     all_channels = True
-
-    def __init__(self, shape: Shape, settings: Settings) -> None:
-        super().__init__(shape, settings, settings.normalise)
+    arguments: ClassVar = {
+        "width": "hidden_size", "core": "d_core", "depth": "e_layers", "feed_forward": "d_ff", "dropout": "dropout",
+    }  # fmt: skip
+    fixed: ClassVar = {"use_norm": False}

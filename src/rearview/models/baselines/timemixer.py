@@ -1,7 +1,7 @@
 """TimeMixer (Wang et al., 2024), neuralforecast's: seasons and trends mixed across several scales of a window."""
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import ClassVar, Literal
 
 from rearview.core.errors import SettingsError
 from rearview.models.baselines._neuralforecast import PACKAGE as PACKAGE
@@ -38,23 +38,6 @@ class Settings:
     normalise: bool = True
     """Whether each scale of each window is normalised, with a learned affine map; the original's own."""
 
-    def arguments(self) -> dict[str, Any]:
-        """Arguments of neuralforecast's class."""
-        return {
-            "d_model": self.width,
-            "e_layers": self.depth,
-            "d_ff": self.feed_forward,
-            "dropout": self.dropout,
-            "decomp_method": self.decomposition,
-            "moving_avg": self.kernel,
-            "top_k": self.frequencies,
-            "channel_independence": int(self.each_channel),
-            "down_sampling_layers": self.scales,
-            "down_sampling_window": self.coarser,
-            "down_sampling_method": self.coarsen,
-            "use_norm": self.normalise,
-        }
-
 
 class Network(Borrowed):
     """neuralforecast's TimeMixer."""
@@ -63,6 +46,12 @@ class Network(Borrowed):
     name = "timemixer"
     kind = "TimeMixer"
     all_channels = True
+    arguments: ClassVar = {
+        "width": "d_model", "depth": "e_layers", "feed_forward": "d_ff", "dropout": "dropout",
+        "decomposition": "decomp_method", "kernel": "moving_avg", "frequencies": "top_k",
+        "each_channel": "channel_independence", "scales": "down_sampling_layers", "coarser": "down_sampling_window",
+        "coarsen": "down_sampling_method", "normalise": "use_norm",
+    }  # fmt: skip
 
     def __init__(self, shape: Shape, settings: Settings) -> None:
         if settings.scales < 1 or settings.coarser < 2:
@@ -76,4 +65,4 @@ class Network(Borrowed):
                 f"timemixer makes the look-back coarser {settings.scales} times by {settings.coarser}, and "
                 f"{shape.lookback} steps are no multiple of {whole}; use a look-back that is, or other scales."
             )
-        super().__init__(shape, settings, "none")
+        super().__init__(shape, settings)

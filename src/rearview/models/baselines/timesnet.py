@@ -6,12 +6,12 @@ inside the network is ours. Of calendar features it reads those of the look-back
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import ClassVar
 
 from rearview.embed.normalisation import Kind
 from rearview.models.baselines._neuralforecast import PACKAGE as PACKAGE
 from rearview.models.baselines._neuralforecast import Borrowed
-from rearview.models.contract import ModelClaims, Shape
+from rearview.models.contract import ModelClaims
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,17 +33,6 @@ class Settings:
     normalise: Kind = "revin"
     """Instance normalisation: revin, last or none."""
 
-    def arguments(self) -> dict[str, Any]:
-        """Arguments of neuralforecast's class."""
-        return {
-            "hidden_size": self.width,
-            "encoder_layers": self.depth,
-            "conv_hidden_size": self.feed_forward,
-            "top_k": self.periods,
-            "num_kernels": self.kernels,
-            "dropout": self.dropout,
-        }
-
 
 class Network(Borrowed):
     """neuralforecast's TimesNet."""
@@ -51,6 +40,7 @@ class Network(Borrowed):
     claims = ModelClaims(attention=False, mixes_channels=True, uses_marks=True)
     name = "timesnet"
     kind = "TimesNet"
-
-    def __init__(self, shape: Shape, settings: Settings) -> None:
-        super().__init__(shape, settings, settings.normalise)
+    arguments: ClassVar = {
+        "width": "hidden_size", "depth": "encoder_layers", "feed_forward": "conv_hidden_size", "periods": "top_k",
+        "kernels": "num_kernels", "dropout": "dropout",
+    }  # fmt: skip

@@ -4,7 +4,7 @@ A look-back that is no multiple of the patch is refused: the newest steps would 
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import ClassVar
 
 from rearview.core.errors import SettingsError
 from rearview.embed.normalisation import Kind
@@ -32,18 +32,6 @@ class Settings:
     normalise: Kind = "revin"
     """Instance normalisation: revin (the original), last or none."""
 
-    def arguments(self) -> dict[str, Any]:
-        """Arguments of neuralforecast's class."""
-        return {
-            "hidden_size": self.width,
-            "n_heads": self.heads,
-            "e_layers": self.depth,
-            "d_ff": self.feed_forward,
-            "patch_len": self.patch,
-            "dropout": self.dropout,
-            "use_norm": False,
-        }
-
 
 class Network(Borrowed):
     """neuralforecast's TimeXer."""
@@ -52,6 +40,11 @@ class Network(Borrowed):
     name = "timexer"
     kind = "TimeXer"
     all_channels = True
+    arguments: ClassVar = {
+        "width": "hidden_size", "heads": "n_heads", "depth": "e_layers", "feed_forward": "d_ff", "patch": "patch_len",
+        "dropout": "dropout",
+    }  # fmt: skip
+    fixed: ClassVar = {"use_norm": False}
 
     def __init__(self, shape: Shape, settings: Settings) -> None:
         left = shape.lookback % settings.patch
@@ -60,4 +53,4 @@ class Network(Borrowed):
                 f"timexer cuts the look-back into whole patches, and one of {shape.lookback} steps leaves the {left} "
                 f"newest out; use a patch that divides it."
             )
-        super().__init__(shape, settings, settings.normalise)
+        super().__init__(shape, settings)

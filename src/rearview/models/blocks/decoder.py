@@ -6,14 +6,12 @@ The chosen mechanism is the decoder's self-attention. Cross-attention is softmax
 ahead of every key has no tokens of its own kind to mix.
 """
 
-from typing import Any
-
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from rearview import attention
-from rearview.attention.contract import Attention, Mask, Site, Tokens, Weights
+from rearview.attention.contract import Attention, Mask, Site, Tokens
 from rearview.attention.shared.fused import attend
 from rearview.core.errors import SettingsError
 from rearview.embed import Dropout
@@ -87,14 +85,9 @@ class Decoder(nn.Module):
         mask: Mask | None = None,
         memory_mask: Remembered | None = None,
         windows: Tensor | None = None,
-        found: list[Weights] | None = None,
     ) -> Tokens:
-        """The decoded tokens; the operators of the self-attentions on the way are appended to `found`, if given."""
         for block in self.blocks:
             assert isinstance(block, DecoderBlock)
-            if found is not None:
-                given: dict[str, Any] = {"mask": mask, **block.reads(windows, None)}
-                found.append(block.attend.weights(block.attend_input(x, mask), **given))
             x, _ = block.attended(x, mask, windows=windows)
             x = block.fed(block.crossed(x, memory, mask, memory_mask), mask)
         return self.final(x, mask)

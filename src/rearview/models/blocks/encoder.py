@@ -5,12 +5,12 @@ from typing import NamedTuple
 
 from torch import Tensor, nn
 
-from rearview.attention.contract import Mask, Tokens, Weights
+from rearview.attention.contract import Mask, Tokens
 from rearview.embed import Normalise
 from rearview.embed.normalisation import Inverse
 from rearview.models.blocks.heads import Classes
 from rearview.models.blocks.stack import Bias, Stack
-from rearview.models.contract import Axes, Logits, Marks, Model, Past, Real, Steps
+from rearview.models.contract import Answer, Axes, Marks, Model, Past, Real, RealSteps, Steps
 
 
 class Read(NamedTuple):
@@ -35,7 +35,7 @@ class Stacked(Model):
     head: nn.Module
 
     @abstractmethod
-    def read(self, past: Past, past_marks: Marks | None, future_marks: Marks | None, mask: Real | None) -> Read:
+    def read(self, past: Past, past_marks: Marks, future_marks: Marks, mask: Real) -> Read:
         """What the stack is given."""
 
     @abstractmethod
@@ -46,30 +46,12 @@ class Stacked(Model):
     def token_axes(self) -> Axes:
         """What groups and tokens of the stack stand for."""
 
-    def forward(
-        self,
-        past: Past,
-        past_marks: Marks | None = None,
-        future_marks: Marks | None = None,
-        *,
-        mask: Real | None = None,
-    ) -> Steps | Logits:
+    def forward(self, past: Past, past_marks: Marks = None, future_marks: Marks = None, *, mask: Real = None) -> Answer:
         given = self.read(past, past_marks, future_marks, mask)
         tokens = self.stack(given.tokens, given.mask, given.bias, given.windows, given.gate)
         if isinstance(self.head, Classes):
             return self.head(tokens, given.mask)
         return given.denormalise(self.detokenise(tokens))
-
-    def weights(
-        self,
-        past: Past,
-        past_marks: Marks | None = None,
-        future_marks: Marks | None = None,
-        *,
-        mask: Real | None = None,
-    ) -> list[Weights]:
-        given = self.read(past, past_marks, future_marks, mask)
-        return self.stack.weights(given.tokens, given.mask, given.bias, given.windows, given.gate)
 
     def axes(self) -> list[Axes]:
         return [self.token_axes()] * len(self.stack.blocks)
@@ -84,10 +66,10 @@ class Encoder(Stacked):
     normalise: Normalise
 
     @abstractmethod
-    def tokenise(self, x: Past, past_marks: Marks | None, future_marks: Marks | None) -> Tokens:
+    def tokenise(self, x: Past, past_marks: Marks, future_marks: Marks) -> Tokens:
         """Tokens of a normalised window."""
 
-    def token_mask(self, mask: Real) -> Mask | None:
+    def token_mask(self, mask: RealSteps) -> Mask | None:
         """Which tokens are real, for a window that reaches back before its series began."""
         return None
 
@@ -95,7 +77,7 @@ class Encoder(Stacked):
         """What is added to the scores of all layers or of each, broadcastable to [batch, group, head, token, token]."""
         return None
 
-    def read(self, past: Past, past_marks: Marks | None, future_marks: Marks | None, mask: Real | None) -> Read:
+    def read(self, past: Past, past_marks: Marks, future_marks: Marks, mask: Real) -> Read:
         x, denormalise = self.normalise(past, mask)
         tokens = self.tokenise(x, past_marks, future_marks)
         real = None if mask is None else self.token_mask(mask)

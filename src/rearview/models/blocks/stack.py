@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -20,6 +20,7 @@ from rearview.core.errors import RearviewWarning, SettingsError
 from rearview.embed import Dropout
 from rearview.models.blocks.recomputation import in_parts
 from rearview.models.blocks.residual import joined, normalised, widened
+from rearview.models.contract import layer_weights
 
 Bias = Tensor | list[Tensor] | None
 """What is added to scores: the same in every layer, or one in each."""
@@ -324,23 +325,9 @@ class Stack(nn.Module):
             x = self.final(x, mask)
         return x
 
-    def weights(
-        self,
-        x: Tokens,
-        mask: Mask | None = None,
-        bias: Bias = None,
-        windows: Tensor | None = None,
-        gate: Tensor | None = None,
-    ) -> list[Weights]:
-        """The effective operator of every layer on its way."""
-        found: list[Weights] = []
-        carry: Carry | None = () if self.residual_scores else None
-        for block, added in zip(self.blocks, self._biases(bias), strict=True):
-            assert isinstance(block, Block)
-            given: dict[str, Any] = {"mask": mask, "bias": added, "carry": carry, **block.reads(windows, gate)}
-            found.append(block.attend.weights(block.attend_input(x, mask), **given))
-            x, carry = block(x, mask, added, carry, windows, gate)
-        return found
+    def weights(self, x: Tokens, *arguments: object, **named: object) -> list[Weights]:
+        """The effective operator of every layer on the way of a call with these arguments."""
+        return layer_weights(self, x, *arguments, **named)
 
     def prepare(self, windows: Tensor) -> None:
         """Hand training windows to every layer."""

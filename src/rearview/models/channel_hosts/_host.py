@@ -53,7 +53,7 @@ class ChannelHost(Encoder):
             return Classes(features, self.shape.classes, activate=True, dropout=self.drop.rate)
         return nn.Linear(self.width, self.shape.steps)
 
-    def tokenise(self, x: Past, past_marks: Marks | None, future_marks: Marks | None) -> Tokens:
+    def tokenise(self, x: Past, past_marks: Marks, future_marks: Marks) -> Tokens:
         return self.drop(self.variates(x, past_marks, future_marks))
 
     def token_axes(self) -> Axes:

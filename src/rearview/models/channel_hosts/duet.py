@@ -123,7 +123,7 @@ class Network(Stacked):
         else:
             self.head = nn.Linear(settings.width, shape.steps)
 
-    def read(self, past: Past, past_marks: Marks | None, future_marks: Marks | None, mask: Real | None) -> Read:
+    def read(self, past: Past, past_marks: Marks, future_marks: Marks, mask: Real) -> Read:
         x, denormalise = self.normalise(past, mask)
         # Filled, not multiplied: whatever stands there, a NaN too, must not reach router and gate.
         as_it_comes = past if mask is None else past.masked_fill(~mask[:, None], 0)

@@ -11,7 +11,7 @@ from rearview.embed import Dropout, Learned, Normalise, Patches, Sinusoidal
 from rearview.models.blocks.encoder import Encoder
 from rearview.models.blocks.heads import Classes, Pool
 from rearview.models.blocks.tokens import channel_groups, patch_tokens
-from rearview.models.contract import Axes, Marks, ModelClaims, Past, Real, Shape, Steps, refuse_marks
+from rearview.models.contract import Axes, Marks, ModelClaims, Past, RealSteps, Shape, Steps, refuse_marks
 
 Positions = Literal["learned", "sinusoidal", "standardised"]
 
@@ -80,13 +80,13 @@ class PatchHost(Encoder):
             return Classes(read, self.shape.classes, dropout=self.drop.rate, pool=pool)
         return nn.Linear(features, self.shape.steps)
 
-    def tokenise(self, x: Past, past_marks: Marks | None, future_marks: Marks | None) -> Tokens:
+    def tokenise(self, x: Past, past_marks: Marks, future_marks: Marks) -> Tokens:
         return self.drop(self.positions(self.patches(x)))
 
     def token_axes(self) -> Axes:
         return Axes(channel_groups(self.shape), patch_tokens(self.patches, self.shape.lookback))
 
-    def token_mask(self, mask: Real) -> Mask:
+    def token_mask(self, mask: RealSteps) -> Mask:
         real = self.patches.mask(mask)
         return real[:, None].expand(-1, self.shape.channels, -1)
 

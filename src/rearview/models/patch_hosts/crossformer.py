@@ -28,7 +28,7 @@ from torch.nn import functional
 
 from rearview import attention as shelf
 from rearview.attention import Spec
-from rearview.attention.contract import Attention, Mask, Site, Tokens, Weights
+from rearview.attention.contract import Attention, Mask, Site, Tokens
 from rearview.core.errors import SettingsError
 from rearview.embed import Dropout, Normalise, Patches, Sinusoidal
 from rearview.embed.normalisation import Kind
@@ -38,7 +38,18 @@ from rearview.models.blocks.heads import Classes
 from rearview.models.blocks.residual import joined
 from rearview.models.blocks.stack import Block, BlockSettings, Feeding, norm
 from rearview.models.blocks.tokens import channel_groups, merged_tokens, patch_tokens, segment_tokens
-from rearview.models.contract import Axes, Logits, Marks, ModelClaims, Past, Real, Shape, Steps, refuse_marks
+from rearview.models.contract import (
+    Answer,
+    Axes,
+    Marks,
+    ModelClaims,
+    Past,
+    Real,
+    RealSteps,
+    Shape,
+    Steps,
+    refuse_marks,
+)
 
 Scale = tuple[Tensor, Tensor | None]
 """Tokens [batch, channel, segment, width] and which of them are real; from scale to scale there are fewer segments."""
@@ -110,27 +121,20 @@ class Network(Encoder):
             )
             self.head = nn.ModuleList(nn.Linear(width, patch) for _ in self.stages_ahead)
 
-    def tokenise(self, x: Past, past_marks: Marks | None, future_marks: Marks | None) -> Tokens:
+    def tokenise(self, x: Past, past_marks: Marks, future_marks: Marks) -> Tokens:
         return self.norm(self.positions(self.patches(x)) + self.places)
 
     def token_axes(self) -> Axes:
         """Those of the first scale."""
         return Axes(channel_groups(self.shape), patch_tokens(self.patches, self.shape.lookback), "encoder")
 
-    def token_mask(self, mask: Real) -> Mask:
+    def token_mask(self, mask: RealSteps) -> Mask:
         return self.patches.mask(mask)[:, None].expand(-1, self.shape.channels, -1)
 
     def detokenise(self, tokens: Tokens) -> Steps:
         return self.head(tokens.flatten(2))
 
-    def forward(
-        self,
-        past: Past,
-        past_marks: Marks | None = None,
-        future_marks: Marks | None = None,
-        *,
-        mask: Real | None = None,
-    ) -> Steps | Logits:
+    def forward(self, past: Past, past_marks: Marks = None, future_marks: Marks = None, *, mask: Real = None) -> Answer:
         given = self.read(past, past_marks, future_marks, mask)
         scales = self._scales(given)
         if isinstance(self.head, Classes):
@@ -138,21 +142,6 @@ class Network(Encoder):
         if self.shape.asks == "window":
             return given.denormalise(self.detokenise(scales[-1][0]))
         return given.denormalise(self.decode(scales)[..., -self.shape.steps :])
-
-    def weights(
-        self,
-        past: Past,
-        past_marks: Marks | None = None,
-        future_marks: Marks | None = None,
-        *,
-        mask: Real | None = None,
-    ) -> list[Weights]:
-        """The operators of the time stages: the encoder's from scale to scale, then the decoder's."""
-        found: list[Weights] = []
-        scales = self._scales(self.read(past, past_marks, future_marks, mask), found)
-        if self.shape.asks == "steps":
-            self.decode(scales, found)
-        return found
 
     def axes(self) -> list[Axes]:
         """Those of the encoder's scales, then those of the decoder's segments."""
@@ -168,17 +157,17 @@ class Network(Encoder):
             assert isinstance(stage, TwoStage)
             stage.time.attend.prepare(windows)
 
-    def decode(self, scales: list[Scale], found: list[Weights] | None = None) -> Float[Tensor, "batch channel ahead"]:
-        """The forecast of whole segments, on the normalised scale; see `weights` for `found`."""
+    def decode(self, scales: list[Scale]) -> Float[Tensor, "batch channel ahead"]:
+        """The forecast of whole segments, on the normalised scale."""
         x: Tensor = self.places_ahead.expand(scales[0][0].shape[0], -1, -1, -1)
         assert isinstance(self.head, nn.ModuleList)
         forecasts = []
         for stage, look, head, (memory, real) in zip(self.stages_ahead, self.looks, self.head, scales, strict=True):
-            x = look(stage(x, None, found), memory, real)
+            x = look(stage(x), memory, real)
             forecasts.append(head(x))
         return torch.stack(forecasts).sum(0).flatten(2)
 
-    def _scales(self, given: Read, found: list[Weights] | None = None) -> list[Scale]:
+    def _scales(self, given: Read) -> list[Scale]:
         """Tokens and their mask, before the first scale and after each."""
         x, mask = given.tokens, given.mask
         scales = [(x, mask)]
@@ -186,7 +175,7 @@ class Network(Encoder):
             if merge is not None:
                 assert isinstance(merge, Merge)
                 x, mask = merge(x), None if mask is None else merge.mask(mask)
-            x = stage(x, mask, found)
+            x = stage(x, mask)
             scales.append((x, mask))
         return scales
 
@@ -237,10 +226,7 @@ class TwoStage(nn.Module):
         self.time = Block(attend, site.width, settings)
         self.channels = Routed(site.tokens, routers, site.width, site.heads, site.dropout, settings)
 
-    def forward(self, x: Tokens, mask: Mask | None = None, found: list[Weights] | None = None) -> Tokens:
-        """The mixed tokens; the operator of the time stage is appended to `found`, if given."""
-        if found is not None:
-            found.append(self.time.attend.weights(self.time.attend_input(x, mask), mask=mask))
+    def forward(self, x: Tokens, mask: Mask | None = None) -> Tokens:
         x, _ = self.time(x, mask)
         return self.channels.across(x.transpose(1, 2)).transpose(1, 2)
 

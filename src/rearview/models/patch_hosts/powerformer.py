@@ -7,8 +7,6 @@ of earlier layers are handed on with their scores, so that layer l fades by l ti
 layer's mask once, which is `residual_mask="once"`.
 """
 
-from typing import Any
-
 from rearview.attention import Spec
 from rearview.models.contract import Shape
 from rearview.models.patch_hosts import patchtst
@@ -28,5 +26,5 @@ class Network(patchtst.Network):
         super().__init__(shape, settings, self.attention_of(settings, attention))
 
     @classmethod
-    def attention_of(cls, settings: Any, attention: Spec = None) -> Spec:
+    def attention_of(cls, settings: object, attention: Spec = None) -> Spec:
         return POWER_LAW if attention is None else attention

@@ -27,7 +27,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from rearview.attention import Spec, split
-from rearview.attention.contract import Mask, Site, Tokens
+from rearview.attention.contract import Mask, Site, Tokens, Weights
 from rearview.core.errors import SettingsError
 from rearview.embed import Normalise, Patches
 from rearview.embed.normalisation import Kind
@@ -35,7 +35,19 @@ from rearview.models.blocks.encoder import Encoder
 from rearview.models.blocks.heads import Classes
 from rearview.models.blocks.stack import Block, BlockSettings, Stack
 from rearview.models.blocks.tokens import patch_tokens
-from rearview.models.contract import Axes, Logits, Marks, ModelClaims, Past, Real, Shape, Steps, Token, refuse_marks
+from rearview.models.contract import (
+    Answer,
+    Axes,
+    Marks,
+    ModelClaims,
+    Past,
+    Real,
+    RealSteps,
+    Shape,
+    Steps,
+    Token,
+    refuse_marks,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +114,7 @@ class Network(Encoder):
         else:
             self.head = nn.Linear(settings.width, self.patches.patch if shape.asks == "window" else self.ahead)
 
-    def tokenise(self, x: Past, past_marks: Marks | None, future_marks: Marks | None) -> Tokens:
+    def tokenise(self, x: Past, past_marks: Marks, future_marks: Marks) -> Tokens:
         return self.patches(x).flatten(1, 2)[:, None]
 
     def token_axes(self) -> Axes:
@@ -111,7 +123,7 @@ class Network(Encoder):
         by_channel = (Token("channel", index, each.steps) for index in range(self.shape.channels) for each in patches)
         return Axes((Token(),), tuple(by_channel))
 
-    def token_mask(self, mask: Real) -> Mask:
+    def token_mask(self, mask: RealSteps) -> Mask:
         return self.patches.mask(mask).repeat(1, self.shape.channels)[:, None]
 
     def score_bias(self, tokens: Tokens) -> list[Tensor]:
@@ -128,24 +140,23 @@ class Network(Encoder):
             return self.head(by_channel).flatten(2)[..., -self.shape.lookback :]
         return self.head(by_channel[:, :, -1])
 
-    def forward(
-        self,
-        past: Past,
-        past_marks: Marks | None = None,
-        future_marks: Marks | None = None,
-        *,
-        mask: Real | None = None,
-    ) -> Steps | Logits:
+    def forward(self, past: Past, past_marks: Marks = None, future_marks: Marks = None, *, mask: Real = None) -> Answer:
         out = super().forward(past, mask=mask)
         if self.shape.asks != "steps":
             return out
-        found = [out]
+        rounds = [out]
         for _ in range(self.ahead, self.shape.steps, self.ahead):
-            past = torch.cat([past, found[-1]], dim=-1)[..., -self.shape.lookback :]
+            past = torch.cat([past, rounds[-1]], dim=-1)[..., -self.shape.lookback :]
             if mask is not None:
                 mask = functional.pad(mask, (0, self.ahead), value=True)[..., -self.shape.lookback :]
-            found.append(super().forward(past, mask=mask))
-        return torch.cat(found, dim=-1)[..., : self.shape.steps]
+            rounds.append(super().forward(past, mask=mask))
+        return torch.cat(rounds, dim=-1)[..., : self.shape.steps]
+
+    def weights(
+        self, past: Past, past_marks: Marks = None, future_marks: Marks = None, *, mask: Real = None
+    ) -> list[Weights]:
+        """The operators of the first round."""
+        return super().weights(past, mask=mask)[: len(self.stack.blocks)]
 
     def _site(self, settings: Settings) -> Site:
         channels, tokens = self.shape.channels, self.patches.tokens

@@ -21,7 +21,6 @@ return it untouched.
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 from torch import nn
 
@@ -131,10 +130,10 @@ class Network(Stacked):
             self.head = Classes(features, shape.classes, dropout=settings.dropout)
 
     @classmethod
-    def attention_of(cls, settings: Any, attention: Spec = None) -> Spec:
+    def attention_of(cls, settings: object, attention: Spec = None) -> Spec:
         return "caps" if attention is None else attention
 
-    def read(self, past: Past, past_marks: Marks | None, future_marks: Marks | None, mask: Real | None) -> Read:
+    def read(self, past: Past, past_marks: Marks, future_marks: Marks, mask: Real) -> Read:
         x, _ = self.normalise(past, mask)
         tokens = self.dual(x, past_marks, future_marks, mask)
         real = None if mask is None else self.dual.mask(mask)[:, None].expand(-1, self.dual.targets, -1)

@@ -21,22 +21,32 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 import torch
-from jaxtyping import Float
-from torch import Tensor, nn
+from torch import nn
 from torch.nn import functional
 
 from rearview.attention import Spec, split
-from rearview.attention.contract import Mask, Site, Tokens, Weights
+from rearview.attention.contract import Mask, Site, Tokens
 from rearview.core.errors import SettingsError
 from rearview.embed import Dropout, Normalise, Points, Sinusoidal
 from rearview.embed.normalisation import Kind
 from rearview.embed.tokenisers import built_for
 from rearview.models.blocks.decoder import Decoder
-from rearview.models.blocks.encoder import Encoder, Read
+from rearview.models.blocks.encoder import Encoder
 from rearview.models.blocks.heads import Classes
 from rearview.models.blocks.stack import BlockSettings, Stack
 from rearview.models.blocks.tokens import step_tokens
-from rearview.models.contract import Axes, Logits, Marks, ModelClaims, Past, Real, Shape, Steps, Token
+from rearview.models.contract import (
+    Answer,
+    Axes,
+    Marks,
+    ModelClaims,
+    Past,
+    Real,
+    RealSteps,
+    Shape,
+    Steps,
+    Token,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +135,7 @@ class Network(Encoder):
             self.embed_start = Embedding(shape, steps, settings)
             self.decoder = Decoder(replace(site, tokens=steps, causal=causal), settings.decoder_depth, block, attention)
 
-    def tokenise(self, x: Past, past_marks: Marks | None, future_marks: Marks | None) -> Tokens:
+    def tokenise(self, x: Past, past_marks: Marks, future_marks: Marks) -> Tokens:
         if not self.shape.marks:
             return self.embed(x, None)
         return self.embed(x, built_for(self.shape.marks, self.shape.future, past_marks, future_marks)[0])
@@ -133,40 +143,23 @@ class Network(Encoder):
     def token_axes(self) -> Axes:
         return Axes((Token(),), step_tokens(-self.shape.lookback, 0), "encoder")
 
-    def token_mask(self, mask: Real) -> Mask:
+    def token_mask(self, mask: RealSteps) -> Mask:
         return mask[:, None]
 
     def detokenise(self, tokens: Tokens) -> Steps:
         return self.head(tokens[:, 0, -self.shape.steps :]).transpose(1, 2)
 
-    def forward(
-        self,
-        past: Past,
-        past_marks: Marks | None = None,
-        future_marks: Marks | None = None,
-        *,
-        mask: Real | None = None,
-    ) -> Steps | Logits:
+    def forward(self, past: Past, past_marks: Marks = None, future_marks: Marks = None, *, mask: Real = None) -> Answer:
         if self.decoder is None:
             return super().forward(past, past_marks, future_marks, mask=mask)
         given = self.read(past, past_marks, future_marks, mask)
-        decoded = self._decode(self.decoder, given, past_marks, future_marks)
-        return given.denormalise(self.detokenise(decoded))
-
-    def weights(
-        self,
-        past: Past,
-        past_marks: Marks | None = None,
-        future_marks: Marks | None = None,
-        *,
-        mask: Real | None = None,
-    ) -> list[Weights]:
-        """The operators of the encoder's layers, then those of the decoder's."""
-        found = super().weights(past, past_marks, future_marks, mask=mask)
-        if self.decoder is not None:
-            given = self.read(past, past_marks, future_marks, mask)
-            self._decode(self.decoder, given, past_marks, future_marks, found)
-        return found
+        memory = self.stack(given.tokens, given.mask, windows=given.windows)
+        start = functional.pad(given.windows, (0, self.shape.steps))[..., -self.label - self.shape.steps :]
+        tokens = self.embed_start(start, self._marks_ahead(past_marks, future_marks))
+        real = given.mask
+        if real is not None:
+            real = functional.pad(real, (0, self.shape.steps), value=True)[..., -tokens.shape[2] :]
+        return given.denormalise(self.detokenise(self.decoder(tokens, memory, real, given.mask, given.windows)))
 
     def axes(self) -> list[Axes]:
         """Those of the encoder's layers, then those of the decoder's."""
@@ -180,23 +173,7 @@ class Network(Encoder):
         if self.decoder is not None:
             self.decoder.prepare(windows)
 
-    def _decode(
-        self,
-        decoder: Decoder,
-        given: Read,
-        past_marks: Marks | None,
-        future_marks: Marks | None,
-        found: list[Weights] | None = None,
-    ) -> Float[Tensor, "batch 1 start width"]:
-        memory = self.stack(given.tokens, given.mask, windows=given.windows)
-        start = functional.pad(given.windows, (0, self.shape.steps))[..., -self.label - self.shape.steps :]
-        tokens = self.embed_start(start, self._marks_ahead(past_marks, future_marks))
-        mask = given.mask
-        if mask is not None:
-            mask = functional.pad(mask, (0, self.shape.steps), value=True)[..., -tokens.shape[2] :]
-        return decoder(tokens, memory, mask, given.mask, given.windows, found)
-
-    def _marks_ahead(self, past_marks: Marks | None, future_marks: Marks | None) -> Marks | None:
+    def _marks_ahead(self, past_marks: Marks, future_marks: Marks) -> Marks:
         """Marks of the decoder's steps: those observed, those known ahead, and 0 for what nobody knows.
 
         Where steps are asked for several times over (quantiles), each moment's marks stand at all of its steps.
