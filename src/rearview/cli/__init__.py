@@ -11,7 +11,7 @@ import cyclopts
 
 from rearview.cli import bench, catalogue, classify, detect, forecast, report
 from rearview.cli.parse import app, called
-from rearview.core.errors import RearviewError, UsageError, heard
+from rearview.core.errors import RearviewError, UsageError, collect_warnings
 
 __all__ = ["app", "bench", "catalogue", "classify", "detect", "forecast", "main", "report", "run"]
 
@@ -20,7 +20,7 @@ def _as_line(sentence: str) -> None:
     sys.stderr.write(f"{sentence}\n")
 
 
-@heard(_as_line)
+@collect_warnings(_as_line)
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code: 0, 1 for bad input, 2 for usage, 130 for Ctrl-C."""
     tokens = list(sys.argv[1:] if argv is None else argv)

@@ -5,7 +5,7 @@ from dataclasses import replace
 from functools import wraps
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
-from rearview.core.errors import heard
+from rearview.core.errors import collect_warnings
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -19,7 +19,7 @@ def warned(run: Callable[Given, Outcome]) -> Callable[Given, Outcome]:
 
     @wraps(run)
     def told(*args: Given.args, **kwargs: Given.kwargs) -> Outcome:
-        with heard() as sentences:
+        with collect_warnings() as sentences:
             outcome = run(*args, **kwargs)
         return replace(outcome, warnings=tuple(sentences))
 

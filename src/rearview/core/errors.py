@@ -31,11 +31,10 @@ class RearviewWarning(UserWarning):
 
 
 @contextmanager
-def heard(tell: Callable[[str], None] | None = None) -> Iterator[list[str]]:
-    """The sentences of rearview's own warnings, each once, listed as they come.
+def collect_warnings(tell: Callable[[str], None] | None = None) -> Iterator[list[str]]:
+    """Collect the sentences of rearview's own warnings, each once, in a list that grows as they come.
 
-    `tell` is handed each of them, and nobody else is; without it they are shown as ever. Warnings of other packages
-    always are.
+    With `tell`, each goes there instead of being shown; warnings of other packages are shown as usual.
     """
     sentences: list[str] = []
     with warnings.catch_warnings():

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import rearview
 from rearview.core.errors import InputError, RearviewError
@@ -20,6 +20,7 @@ from rearview.core.files import write_atomically
 if TYPE_CHECKING:
     from torch import Tensor
 
+T = TypeVar("T")
 _WEIGHTS = "weights-*.safetensors"
 
 
@@ -34,11 +35,11 @@ class Kind:
     format: int
     """The newest layout of the facts that can be read."""
 
-    def save(self, folder: Path, facts: Mapping[str, Any], tensors: "Mapping[str, Tensor]") -> None:
+    def save(self, folder: Path, facts: Mapping[str, object], tensors: "Mapping[str, Tensor]") -> None:
         """Write a model; what an earlier one left behind goes."""
-        from safetensors.torch import save as packed
+        from safetensors.torch import save as pack
 
-        content = packed({name: tensor.contiguous() for name, tensor in tensors.items()})
+        content = pack({name: tensor.contiguous() for name, tensor in tensors.items()})
         digest = hashlib.sha256(content).hexdigest()
         weights = f"weights-{digest[:16]}.safetensors"
         head = {"format": self.format, "version": rearview.__version__, "weights": weights, "sha256": digest}
@@ -52,8 +53,16 @@ class Kind:
 
     def load(self, folder: Path) -> "tuple[dict[str, Any], dict[str, Tensor]]":
         """The facts and tensors that `save` wrote; a missing, changed or newer model is refused."""
+        from safetensors.torch import load as unpack
+
         facts = self._facts(folder)
-        return facts, _tensors(folder, facts)
+        path = folder / Path(str(facts.get("weights"))).name
+        if not path.is_file():
+            raise InputError(f"{path} is missing; copy the whole folder, or save the model again.")
+        content = path.read_bytes()
+        if hashlib.sha256(content).hexdigest() != facts.get("sha256"):
+            raise InputError(f"{path} was changed after it was saved (its checksum differs); save the model again.")
+        return facts, unpack(content)
 
     def discard(self, folder: Path) -> None:
         """Remove a saved model and nothing else; the folder goes too when it is empty then."""
@@ -65,12 +74,11 @@ class Kind:
     def _facts(self, folder: Path) -> dict[str, Any]:
         path = folder / self.manifest
         if not path.is_file():
-            inside = [
-                str(found.parent)
-                for found in sorted((*folder.glob(f"*/{self.manifest}"), *folder.glob(f"*/*/{self.manifest}")))
-            ]
-            found = f"There is one in {' and in '.join(inside)}." if inside else "Give the folder that `save` wrote."
-            raise InputError(f"{folder} holds no saved {self.word}: {self.manifest} is missing. {found}")
+            below = sorted((*folder.glob(f"*/{self.manifest}"), *folder.glob(f"*/*/{self.manifest}")))
+            hint = "Give the folder that `save` wrote."
+            if below:
+                hint = f"There is one in {' and in '.join(str(other.parent) for other in below)}."
+            raise InputError(f"{folder} holds no saved {self.word}: {self.manifest} is missing. {hint}")
         try:
             facts: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
             version, written = int(facts["format"]), facts.get("version", "unknown")
@@ -81,15 +89,14 @@ class Kind:
                 f"{path} was written by rearview {written} in format {version}, but this version reads up to "
                 f"{self.format}; update rearview."
             )
-        claimed = facts.pop("checksum", None)
-        if claimed != checksum(facts):
+        if facts.pop("checksum", None) != checksum(facts):
             raise InputError(f"{path} was changed after it was saved (its checksum differs); save the model again.")
         return facts
 
 
 @contextmanager
-def understood(folder: Path, facts: Mapping[str, Any]) -> Iterator[None]:
-    """Facts that this version can't make sense of are refused in one sentence."""
+def refuse_unreadable(folder: Path, facts: Mapping[str, object]) -> Iterator[None]:
+    """Refuse facts that this version can't read, in one sentence, whatever they break inside."""
     try:
         yield
     except RearviewError:
@@ -103,24 +110,12 @@ def understood(folder: Path, facts: Mapping[str, Any]) -> Iterator[None]:
         ) from problem
 
 
-def checksum(facts: Mapping[str, Any]) -> str:
+def checksum(facts: Mapping[str, object]) -> str:
     """SHA-256 of facts, whatever the order in which they stand."""
     plain = json.loads(json.dumps(facts))
     return hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()
 
 
-def inside(prefix: str, items: Mapping[str, Any]) -> dict[str, Any]:
+def strip_prefix(prefix: str, items: Mapping[str, T]) -> dict[str, T]:
     """The items whose names begin with a prefix, without it."""
     return {name.removeprefix(prefix): item for name, item in items.items() if name.startswith(prefix)}
-
-
-def _tensors(folder: Path, facts: Mapping[str, Any]) -> "dict[str, Tensor]":
-    from safetensors.torch import load as unpacked
-
-    path = folder / Path(str(facts.get("weights"))).name
-    if not path.is_file():
-        raise InputError(f"{path} is missing; copy the whole folder, or save the model again.")
-    content = path.read_bytes()
-    if hashlib.sha256(content).hexdigest() != facts.get("sha256"):
-        raise InputError(f"{path} was changed after it was saved (its checksum differs); save the model again.")
-    return unpacked(content)

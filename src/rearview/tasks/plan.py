@@ -10,7 +10,7 @@ from numbers import Integral
 from typing import Any, Self
 
 from rearview import models
-from rearview.core.model_folder import inside
+from rearview.core.model_folder import strip_prefix
 from rearview.data.panel import Panel
 
 LONGEST_LOOKBACK = 1024
@@ -59,7 +59,7 @@ class Reasoned:
         """The plan that `to_dict` wrote."""
         choices = {name: Choice(**fact) for name, fact in facts.items()}
         given: dict[str, Any] = {name: choice for name, choice in choices.items() if "." not in name}
-        given |= {part: inside(f"{part}.", choices) for part in _PARTS}
+        given |= {part: strip_prefix(f"{part}.", choices) for part in _PARTS}
         return cls(**given)
 
 

@@ -16,7 +16,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from concurrent.futures.process import BrokenProcessPool
 from typing import Any, NamedTuple, TypeVar
 
-from rearview.core.errors import RearviewWarning, heard
+from rearview.core.errors import RearviewWarning, collect_warnings
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
@@ -51,7 +51,7 @@ class Done(NamedTuple):
 
 def done(work: Callable[[Task], Result], task: Task) -> Done:
     """Do a task in this process, whose warnings another one will tell."""
-    with heard(lambda sentence: None) as warned:
+    with collect_warnings(lambda sentence: None) as warned:
         return Done(work(task), warned)
 
 

@@ -11,7 +11,7 @@ from rearview.bench.synthetic import Kept
 from rearview.bench.synthetic.study import Study
 from rearview.commands.output_folder import check_folder
 from rearview.commands.reproduce.synthetic_figures import figures, named
-from rearview.core.errors import InputError, heard
+from rearview.core.errors import InputError, collect_warnings
 from rearview.report import write
 from rearview.report.common import text
 from rearview.report.common.tables import Cell, Table
@@ -40,7 +40,7 @@ def synthetic_command(
     warned: list[str] = []
     before = _tables(out, name)
     if not only_show:
-        with heard() as warned:
+        with collect_warnings() as warned:
             synthetic.run(
                 name, out=out, full=full, arms=arms, seeds=range(seeds), device=device, seconds=seconds,
                 workers=workers, changes=changes, say=_say,

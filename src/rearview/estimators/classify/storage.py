@@ -10,7 +10,7 @@ from torch import Tensor
 
 from rearview import models
 from rearview.core.errors import InputError
-from rearview.core.model_folder import Kind, inside, understood
+from rearview.core.model_folder import Kind, refuse_unreadable, strip_prefix
 from rearview.data.cases.padding import ChannelScaler
 from rearview.data.panel import Finding
 from rearview.estimators.classify.engine import Fitted
@@ -43,7 +43,7 @@ def save(folder: Path, fitted: Fitted, reading: dict[str, Any]) -> None:
 def load(folder: Path, device: str | None = None) -> tuple[Fitted, dict[str, Any]]:
     """What `save` wrote, on another device if one is named; a missing, changed or newer model is refused."""
     facts, tensors = KIND.load(folder)
-    with understood(folder, facts):
+    with refuse_unreadable(folder, facts):
         if device is not None:
             facts["request"]["device"] = device
         return _fitted(facts, tensors), facts["reading"]
@@ -56,7 +56,7 @@ def _fitted(facts: dict[str, Any], tensors: dict[str, Tensor]) -> Fitted:
     shape = {name: size for name, size in facts["shape"].items() if name != "steps"}
     settings = {name: choice.value for name, choice in plan.model.items()}
     network = models.create(request.model, attention=request.attention, **shape, **settings)
-    network.load_state_dict(inside("network.", tensors))
+    network.load_state_dict(strip_prefix("network.", tensors))
     return Fitted(
         request=request,
         plan=plan,

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rearview import models
-from rearview.core.model_folder import Kind, inside, understood
+from rearview.core.model_folder import Kind, refuse_unreadable, strip_prefix
 from rearview.data.panel import Finding
 from rearview.estimators.detect.calibration import Calibration
 from rearview.estimators.detect.engine import Fitted
@@ -57,7 +57,7 @@ def save(folder: Path, fitted: Fitted, reading: dict[str, Any]) -> None:
 def load(folder: Path, device: str | None = None) -> tuple[Fitted, dict[str, Any]]:
     """What `save` wrote, on another device if one is named; a missing, changed or newer model is refused."""
     facts, tensors = KIND.load(folder)
-    with understood(folder, facts):
+    with refuse_unreadable(folder, facts):
         if device is not None:
             facts["request"]["device"] = device
         return _fitted(facts, tensors), dict(facts["reading"])
@@ -67,7 +67,7 @@ def _fitted(facts: dict[str, Any], tensors: dict[str, Tensor]) -> Fitted:
     request, plan = Request(**facts["request"]), Plan.from_dict(facts["plan"])
     settings = {key: choice.value for key, choice in plan.model.items()}
     network = models.create(facts["name"], attention=request.attention, **facts["shape"], **settings)
-    network.load_state_dict(inside("network.", tensors))
+    network.load_state_dict(strip_prefix("network.", tensors))
     return Fitted(
         request=request,
         plan=plan,

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rearview import models
-from rearview.core.model_folder import Kind, inside, understood
+from rearview.core.model_folder import Kind, refuse_unreadable, strip_prefix
 from rearview.data.panel import Finding, Layout, Panel
 from rearview.data.step import Step
 from rearview.estimators.forecast.engine import Fitted, device_named
@@ -50,7 +50,7 @@ def save(folder: Path, fitted: Fitted, tail: Panel, reading: dict[str, Any]) -> 
 def load(folder: Path, device: str | None = None) -> tuple[Fitted, Panel, dict[str, Any]]:
     """What `save` wrote, on another device if one is named; a missing, changed or newer model is refused."""
     facts, tensors = KIND.load(folder)
-    with understood(folder, facts):
+    with refuse_unreadable(folder, facts):
         if device is not None:
             facts["request"]["device"] = device
         fitted = _fitted(facts, tensors)
@@ -67,7 +67,7 @@ def _fitted(facts: dict[str, Any], tensors: dict[str, Tensor]) -> Fitted:
         **facts["shape"],
         **{key: choice.value for key, choice in plan.model.items()},
     )
-    network.load_state_dict(inside("network.", tensors))
+    network.load_state_dict(strip_prefix("network.", tensors))
     residuals = None
     if "residuals.sorted" in tensors:
         residuals = Residuals(tensors["residuals.sorted"].numpy(), tensors["residuals.counts"].numpy())
