@@ -29,7 +29,7 @@ def test_scikit_learn_can_clone_it(estimator: Any) -> None:
     copy = base.clone(estimator)
     assert copy is not estimator
     assert copy.get_params() == estimator.get_params()
-    assert copy.request == estimator.request
+    assert copy.spec == estimator.spec
     assert copy.reading == estimator.reading
 
 
@@ -49,8 +49,8 @@ def test_a_setting_is_changed_by_name_and_the_fit_forgotten() -> None:
     assert forecaster.set_params() is forecaster
     assert len(forecaster.predict()) == 5
     assert forecaster.set_params(horizon=3, freq="h") is forecaster
-    assert forecaster.get_params()["horizon"] == forecaster.request.horizon == 3
-    assert forecaster.reading == {"freq": "h"}
+    assert forecaster.get_params()["horizon"] == forecaster.spec.horizon == 3
+    assert forecaster.reading.to_json() == {"freq": "h"}
     with pytest.raises(SettingsError, match="has not been fitted"):
         forecaster.predict()
 
@@ -61,7 +61,7 @@ def test_a_setting_that_is_refused_changes_nothing() -> None:
         forecaster.set_params(seed=3, horizon=0)
     with pytest.raises(SettingsError, match=r"Forecaster has no setting 'tim_col'\. Did you mean 'time_col'"):
         forecaster.set_params(seed=3, tim_col="when")
-    assert (forecaster.request.seed, forecaster.request.horizon) == (0, 5)
+    assert (forecaster.spec.seed, forecaster.spec.horizon) == (0, 5)
     assert forecaster.get_params()["seed"] == 0
 
 

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
-for folder in ("jobs", "data", "forecasting"):
+for folder in ("jobs", "data", "estimators/forecast"):
     sys.path.insert(0, str(Path(__file__).parents[1] / folder))
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "classifying"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "estimators/classify"))
 from small_sets import unequal, waves, write_ts
 
 from rearview.cli import main

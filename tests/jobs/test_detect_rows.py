@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "detecting"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "estimators/detect"))
 
 from runs import rows
 from sensors import SHIFT, SPIKE, broken, fleet, ordinary

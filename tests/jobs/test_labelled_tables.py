@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "classifying"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "estimators/classify"))
 from small_sets import waves, write_ts
 
 from rearview import models

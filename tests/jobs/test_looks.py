@@ -12,11 +12,11 @@ from samples import SMALL, forecaster, long, wide
 
 from rearview.commands.forecast import attention_maps as looking
 from rearview.commands.forecast.attention_maps import MAPS, SIDE, VIEWS, looks, weight_count
-from rearview.estimators.forecast.attention_maps import Maps
+from rearview.estimators.forecast.attention_maps import AttentionMaps
 from rearview.report.forecast.views import Look
 
 
-def looked(model: str, frame: Any = None, **asked: Any) -> tuple[Maps, tuple[Look, ...]]:
+def looked(model: str, frame: Any = None, **asked: Any) -> tuple[AttentionMaps, tuple[Look, ...]]:
     one = forecaster(model, **asked).fit(wide() if frame is None else frame)
     found, notes = looks(model, one, one.tail, None)
     assert notes == ()

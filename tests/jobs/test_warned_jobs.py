@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "classifying"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "estimators/classify"))
 from runs import TINY, forecast
 from small_sets import waves, write_ts
 

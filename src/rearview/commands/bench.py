@@ -107,9 +107,9 @@ def _check_first(cells: Sequence[Any], plan: Any) -> None:
     """Refuse what no run could begin with, a name or a file that is not there, before any row tells it."""
     from rearview.bench.rows.failed_row import settled
     from rearview.data.datasets import catalogue
-    from rearview.estimators.forecast.engine import device_named
+    from rearview.estimators.base import resolve_device
 
-    device_named(plan.device)
+    resolve_device(plan.device)
     for cell in cells:
         settled(plan.arguments(cell, plan.seeds[0]))
     for name in dict.fromkeys(cell.dataset for cell in cells):

@@ -5,11 +5,9 @@ import os
 from pathlib import Path
 
 from rearview.core.errors import InputError
-from rearview.estimators.classify import storage as classifiers
-from rearview.estimators.detect import storage as detectors
-from rearview.estimators.forecast import storage as forecasters
+from rearview.core.model_folder import CLASSIFIER, DETECTOR, FORECASTER
 
-KINDS = {"forecast": forecasters.KIND, "detect": detectors.KIND, "classify": classifiers.KIND}
+KINDS = {"forecast": FORECASTER, "detect": DETECTOR, "classify": CLASSIFIER}
 """Command -> the kind of model that its run saves."""
 _SAME = {"demo": "forecast"}
 """Commands whose runs are those of another."""

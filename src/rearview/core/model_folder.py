@@ -94,6 +94,11 @@ class Kind:
         return facts
 
 
+FORECASTER = Kind("forecaster", "forecaster.json", format=1)
+DETECTOR = Kind("detector", "detector.json", format=2)
+CLASSIFIER = Kind("classifier", "classifier.json", format=1)
+
+
 @contextmanager
 def refuse_unreadable(folder: Path, facts: Mapping[str, object]) -> Iterator[None]:
     """Refuse facts that this version can't read, in one sentence, whatever they break inside."""

@@ -4,7 +4,7 @@ A reconstruction is asked for the window itself, a one-step forecast for the row
 what should come out (`future`) and which of its cells were observed; only those count.
 """
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import torch
 from jaxtyping import Float
@@ -14,8 +14,6 @@ from rearview.tasks.penalty import penalised
 
 if TYPE_CHECKING:
     from rearview.data.windows import Batch
-
-Mode = Literal["reconstruct", "forecast"]
 
 
 class Detect:

@@ -1,4 +1,4 @@
-"""Defaults that need no knowledge: each chosen from the data's length, step and season, each with its reason.
+"""Defaults chosen from the data's length, step and season, each with its reason.
 
 What the user sets stands; what is left open is chosen here, and every choice can be printed as a sentence.
 """
@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields
 from numbers import Integral
-from typing import Any, Self
+from typing import Any, Generic, TypeVar
 
 from rearview import models
 from rearview.core.model_folder import strip_prefix
@@ -17,15 +17,23 @@ LONGEST_LOOKBACK = 1024
 SHORTEST_USEFUL = 16
 SHORTEST = 8
 """What is looked back on where rows are too few for anything useful."""
+LONGEST_TOKENS = 64
+"""Patches in a case, about: beyond that patches grow longer, because attention costs their square."""
+
+
+Value = TypeVar("Value", covariant=True)
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(Generic[Value]):
     """A value and why it is what it is."""
 
-    value: Any
+    value: Value
     reason: str
 
+
+Choices = Mapping[str, Choice[object]]
+"""Settings by name."""
 
 GIVEN = "as asked"
 HALF, TWICE = "half a patch", "twice the width"
@@ -34,51 +42,51 @@ FOLLOWING: Mapping[str, tuple[str, str, Callable[[int], int]]] = {
     "feed_forward": ("width", TWICE, lambda width: 2 * width),
 }
 """Sizes that are chosen by another: by which, the reason, and how."""
-_PARTS = ("model", "training")
-"""What a plan holds many choices of, by name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reasoned:
+class Plan:
     """Everything that is decided before training, each with its reason."""
 
-    lookback: Choice
-    model: Mapping[str, Choice]
+    lookback: Choice[int]
+    season: Choice[int] | None = None
+    """None where cases are classified."""
+    model: Choices
     """Settings of the network."""
-    training: Mapping[str, Choice]
+    training: Choices
     """Settings of the training loop."""
 
-    def to_dict(self) -> dict[str, Any]:
+    @property
+    def model_settings(self) -> dict[str, Any]:
+        """Settings of the network without their reasons."""
+        return {name: choice.value for name, choice in self.model.items()}
+
+    def sections(self) -> dict[str, dict[str, Choice[object]]]:
+        """Group the choices for printing: section -> name -> choice."""
+        data: dict[str, Choice[object]] = {"lookback": self.lookback}
+        if self.season is not None:
+            data["season"] = self.season
+        return {"data": data, "model": dict(self.model), "training": dict(self.training)}
+
+    def to_dict(self) -> dict[str, object]:
         """Plain data for JSON, one entry a choice."""
-        alone = {part.name: getattr(self, part.name) for part in fields(self) if part.name not in _PARTS}
-        grouped = {f"{part}.{name}": choice for part in _PARTS for name, choice in getattr(self, part).items()}
-        return {name: asdict(choice) for name, choice in {**alone, **grouped}.items()}
+        data, *parts = self.sections().items()
+        grouped = {f"{part}.{name}": choice for part, choices in parts for name, choice in choices.items()}
+        return {name: asdict(choice) for name, choice in {**data[1], **grouped}.items()}
 
     @classmethod
-    def from_dict(cls, facts: Mapping[str, Any]) -> Self:
+    def from_dict(cls, facts: Mapping[str, Mapping[str, Any]]) -> "Plan":
         """The plan that `to_dict` wrote."""
-        choices = {name: Choice(**fact) for name, fact in facts.items()}
-        given: dict[str, Any] = {name: choice for name, choice in choices.items() if "." not in name}
-        given |= {part: strip_prefix(f"{part}.", choices) for part in _PARTS}
-        return cls(**given)
+        choices: dict[str, Choice[Any]] = {name: Choice(**fact) for name, fact in facts.items()}
+        return cls(
+            lookback=choices["lookback"],
+            season=choices.get("season"),
+            model=strip_prefix("model.", choices),
+            training=strip_prefix("training.", choices),
+        )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plan(Reasoned):
-    """How rows will be forecast, or anomalies found."""
-
-    season: Choice
-
-    def sections(self) -> dict[str, dict[str, Choice]]:
-        """For printing: section -> name -> choice."""
-        return {
-            "data": {"lookback": self.lookback, "season": self.season},
-            "model": dict(self.model),
-            "training": dict(self.training),
-        }
-
-
-def choose_season(panel: Panel, given: int | None, longest: int) -> Choice:
+def choose_season(panel: Panel, given: int | None, longest: int) -> Choice[int]:
     """The period that naive forecasts and scaled errors use."""
     if given is not None:
         return Choice(given, GIVEN)
@@ -88,7 +96,7 @@ def choose_season(panel: Panel, given: int | None, longest: int) -> Choice:
     return Choice(season, f"usual for data {'in ' if panel.step.unit == 'int' else ''}{panel.step.words()}")
 
 
-def choose_lookback(panel: Panel, horizon: int, given: int | None, longest: int) -> Choice:
+def choose_lookback(panel: Panel, horizon: int, given: int | None, longest: int) -> Choice[int]:
     """Two of the longest seasons that fit or twice the horizon, within what leaves rows for training and checking."""
     if given is not None:
         return Choice(given, GIVEN)
@@ -103,7 +111,7 @@ def choose_lookback(panel: Panel, horizon: int, given: int | None, longest: int)
     return Choice(wanted, f"twice the horizon of {horizon}" if wanted == 2 * horizon else "the shortest that is useful")
 
 
-def _limited(room: int, horizon: int, longest: int) -> Choice:
+def _limited(room: int, horizon: int, longest: int) -> Choice[int]:
     """A look-back shorter than wanted: the longest there is, or what the rows leave."""
     if room >= LONGEST_LOOKBACK:
         return Choice(LONGEST_LOOKBACK, "the longest that is chosen")
@@ -113,14 +121,14 @@ def _limited(room: int, horizon: int, longest: int) -> Choice:
     return Choice(most, "the shortest that is chosen" if most == SHORTEST else f"what {longest} rows leave for it")
 
 
-def naive_lookback(season: Choice, lookback: Choice, horizon: int, longest: int) -> Choice:
+def naive_lookback(season: Choice[int], lookback: Choice[int], horizon: int, longest: int) -> Choice[int]:
     """What the seasonal naive forecast looks back on: a season, where one fits."""
     if lookback.value < season.value <= longest - horizon:
         return Choice(season.value, f"a season of {season.value} steps")
     return lookback
 
 
-def choose_model(panel: Panel, given: str | None) -> Choice:
+def choose_model(panel: Panel, given: str | None) -> Choice[str]:
     """PatchTST, or iTransformer where there are inputs, which PatchTST has no place for."""
     if given is not None:
         return Choice(given, GIVEN)
@@ -129,7 +137,7 @@ def choose_model(panel: Panel, given: str | None) -> Choice:
     return Choice("patchtst", "a strong general choice")
 
 
-def model_settings(name: str, lookback: int, season: int, samples: int, on_gpu: bool) -> dict[str, Choice]:
+def model_settings(name: str, lookback: int, season: int, samples: int, on_gpu: bool) -> dict[str, Choice[object]]:
     """Those settings of a network that the data decide; `samples`: training windows times channels."""
     if name == "seasonal_naive":
         if season > lookback:
@@ -138,10 +146,10 @@ def model_settings(name: str, lookback: int, season: int, samples: int, on_gpu: 
     if name == "dlinear":
         kernel = min(25, max(3, lookback // 2 * 2 - 1))
         return {"kernel": Choice(kernel, "the original's" if kernel == 25 else f"fits a look-back of {lookback}")}
-    known = {field.name for field in fields(models.settings_of(name))}
+    known = settings_names(name)
     width, heads = _width(samples, on_gpu)
     reason = f"{samples:,} training windows (times channels){'' if on_gpu else ' on a CPU'}"
-    sizes = {
+    sizes: dict[str, Choice[object]] = {
         "width": Choice(width, reason),
         "heads": Choice(heads, reason),
         "feed_forward": Choice(2 * width, TWICE),
@@ -154,14 +162,27 @@ def model_settings(name: str, lookback: int, season: int, samples: int, on_gpu: 
     return {setting: choice for setting, choice in sizes.items() if setting in known}
 
 
-def with_given(chosen: Mapping[str, Choice], given: Mapping[str, Any]) -> dict[str, Choice]:
+def settings_names(model: str) -> set[str]:
+    """The names of a network's settings."""
+    return {field.name for field in fields(models.settings_of(model))}
+
+
+def without_normalising(known: set[str], reason: str) -> dict[str, Choice[object]]:
+    """Settings that leave windows as they are, for networks that would normalise them."""
+    if "normalise" not in known:
+        return {}
+    affine = {"affine": Choice(False, "belongs to the normalisation that is off")} if "affine" in known else {}
+    return {"normalise": Choice("none", reason), **affine}
+
+
+def with_given(chosen: Choices, given: Mapping[str, object]) -> dict[str, Choice[object]]:
     """Choices with what the user set in their place; one that was chosen by another's size goes by the size set."""
-    found = dict(chosen) | {name: Choice(value, GIVEN) for name, value in given.items()}
+    merged = dict(chosen) | {name: Choice(value, GIVEN) for name, value in given.items()}
     for name, (by, reason, size) in FOLLOWING.items():
         value = given.get(by)
         if name in chosen and name not in given and chosen[name].reason == reason and isinstance(value, Integral):
-            found[name] = Choice(size(int(value)), reason)
-    return found
+            merged[name] = Choice(size(int(value)), reason)
+    return merged
 
 
 def _width(samples: int, on_gpu: bool) -> tuple[int, int]:
@@ -171,14 +192,14 @@ def _width(samples: int, on_gpu: bool) -> tuple[int, int]:
     return (128, 16) if on_gpu else (64, 8)
 
 
-def training_settings(windows: int, channels: int, validation: int, on_gpu: bool) -> dict[str, Choice]:
+def training_settings(windows: int, channels: int, validation: int, on_gpu: bool) -> dict[str, Choice[object]]:
     """How long and in which portions to train, from the number of training windows."""
     room = 2 ** max(3, min(8, round(math.log2(256 / channels))))
     batch = max(8, min(room, 2 ** math.floor(math.log2(max(8, windows / 8)))))
     steps = -(-windows // batch)
     most = 400 if on_gpu else 60
     patience = max(5, min(20, 100 // steps))
-    settings = {
+    settings: dict[str, Choice[object]] = {
         "batch": Choice(batch, f"{windows:,} training windows of {channels} channel{'s' if channels > 1 else ''}"),
         "learning_rate": Choice(1e-3, "usual for this size"),
         "schedule": Choice("cosine", "falls smoothly to zero"),
@@ -197,3 +218,38 @@ def training_settings(windows: int, channels: int, validation: int, on_gpu: bool
     if not validation:
         settings["patience"] = Choice(None, "no rows are held out for early stopping")
     return settings
+
+
+def classifier_settings(name: str, lookback: int) -> dict[str, Choice[object]]:
+    """Those settings of a network that cases of `lookback` steps decide."""
+    known = settings_names(name)
+    chosen = without_normalising(known, "level and spread of a case may tell its class")
+    sizes = {"width": 64, "heads": 8, "depth": 3, "feed_forward": 128, "dropout": 0.1}
+    chosen |= {key: Choice(value, "enough for cases by the hundred") for key, value in sizes.items() if key in known}
+    if "pool" in known:
+        chosen["pool"] = Choice("mean", "a class may show anywhere in a case")
+    if {"patch", "stride"} <= known:
+        patch = min(16, max(2, lookback // 6))
+        while lookback // (patch // 2) > LONGEST_TOKENS:
+            patch *= 2
+        chosen["patch"] = Choice(patch, f"{lookback} steps a case")
+        chosen["stride"] = Choice(max(1, patch // 2), HALF)
+    return chosen
+
+
+def classifier_training(learned: int, held: int) -> dict[str, Choice[object]]:
+    """How long and in which portions to train on `learned` cases, with `held` cases to pick the best epoch by."""
+    batch = 16 if learned < 1000 else 64
+    steps = -(-learned // batch)
+    epochs = max(20, min(100, round(2000 / steps)))
+    patience: Choice[int | None] = Choice(max(10, epochs // 4), "epochs without improvement")
+    return {
+        "optimiser": Choice("adamw", "usual"),
+        "learning_rate": Choice(1e-3, "usual for this size"),
+        "weight_decay": Choice(1e-2, "few cases are learned by heart otherwise"),
+        "batch": Choice(batch, f"{learned:,} cases to train on"),
+        "epochs": Choice(epochs, f"about {epochs * steps:,} updates of {steps} batches an epoch"),
+        "schedule": Choice("cosine", "falls smoothly to zero"),
+        "clip": Choice(1.0, "guards against rare large gradients"),
+        "patience": patience if held else Choice(None, "no cases are held out for early stopping"),
+    }

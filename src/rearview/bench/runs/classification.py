@@ -29,9 +29,9 @@ from rearview.data.cases.case_set import Cases, Labels
 from rearview.data.cases.padding import ChannelScaler, Source, source
 from rearview.data.datasets import archives, catalogue
 from rearview.data.io import ts
-from rearview.estimators.classify import engine
-from rearview.estimators.classify.spec import Request
-from rearview.estimators.forecast.engine import device_named
+from rearview.estimators.base import PREPARING, Session, create_network, resolve_device
+from rearview.estimators.classify import fit as fitting
+from rearview.estimators.classify.spec import ClassifySpec
 from rearview.models.contract import Model
 from rearview.tasks.classify import Classify
 from rearview.tasks.confusion import Confusion
@@ -78,7 +78,7 @@ def classify(
     place = None if results is None else Path(results)
     kept = [] if place is None else files.kept(place, ClassificationRow)
     pair = archives.find(dataset, data_dir)
-    asked = _ask(model, attention, seed, protocol, settings, training, device_named(device))
+    asked = _ask(model, attention, seed, protocol, settings, training, resolve_device(device))
     configuration = {
         "dataset": pair.name,
         "train_sha256": catalogue.checksum(pair.train),
@@ -206,7 +206,7 @@ class _Trial:
 
 def _clean(learned: Cases, tested: Cases, asked: _Asked, progress: train.Progress | None) -> _Trial:
     training = {key: value for key, value in asked.training.to_dict().items() if key != "seed"}
-    request = Request(
+    spec = ClassifySpec(
         model=asked.model,
         attention=asked.attention,
         settings=asked.settings,
@@ -214,24 +214,34 @@ def _clean(learned: Cases, tested: Cases, asked: _Asked, progress: train.Progres
         seed=asked.seed,
         device=asked.device,
     )
-    fitted = engine.fit(learned, request, progress=progress)
-    said = fitted.classes[engine.answer(fitted, tested).probabilities.argmax(1)]
+    fitted = fitting.fit(learned, spec, Session(progress=progress))
+    said = fitted.classes[fitting.predict(fitted, tested).probabilities.argmax(1)]
     assert tested.labels is not None
     return _Trial(fitted.network, fitted.history, tested.labels, said, fitted.classes, fitted.lookback, fitted.cases)
 
 
 def _as_tslib(learned: Cases, tested: Cases, asked: _Asked, progress: train.Progress | None) -> _Trial:
-    classes, codes = engine.coded(learned)
-    _, truth = engine.coded(tested)
+    classes, codes = fitting.code_classes(learned)
+    _, truth = fitting.code_classes(tested)
     length = int(max(learned.lengths.max(), tested.lengths.max()))
     parts = [
         source(cases, ChannelScaler.fit(cases), numbers, length, side="end", masked=False, device=asked.device)
         for cases, numbers in ((learned, codes), (tested, truth))
     ]
     both = Source(torch.cat([part.values for part in parts]), None, torch.cat([part.labels for part in parts]))
-    network = engine.network_for(both, asked.model, asked.attention, asked.settings, len(classes), asked.seed)
+    network = create_network(
+        asked.model,
+        seed=asked.seed,
+        device=both.values.device,
+        attention=asked.attention,
+        settings=asked.settings,
+        channels=both.values.shape[1],
+        lookback=both.values.shape[2],
+        asks="classes",
+        classes=len(classes),
+    )
     order = torch.arange(len(both))
-    engine.prepare(network, both, order[: len(learned)])
+    network.prepare(both.batch(order[: len(learned) : max(1, len(learned) // PREPARING)]).past)
     history = train.fit(
         network,
         Classify(tie_break=0.0),
@@ -241,6 +251,6 @@ def _as_tslib(learned: Cases, tested: Cases, asked: _Asked, progress: train.Prog
         asked.training,
         progress=progress or train.Silent(),
     )
-    said = engine.logits(network, parts[1]).argmax(-1).numpy()
+    said = fitting.logits(network, parts[1]).argmax(-1).numpy()
     cases = {"train": len(learned), "validation": len(tested)}
     return _Trial(network, history, truth, said, np.arange(len(classes)), length, cases)

@@ -34,13 +34,14 @@ from rearview.data.datasets import detection_sets
 from rearview.data.datasets.detection_sets import LabelledSet
 from rearview.data.datasets.labelled_arrays import LabelledArrays
 from rearview.data.scale import Scaler
-from rearview.estimators.detect import engine, tslib
+from rearview.estimators.base import Session, create_network, resolve_device
+from rearview.estimators.detect import fit as fitting
+from rearview.estimators.detect import tslib
 from rearview.estimators.detect.scoring import source_of
-from rearview.estimators.detect.spec import Request
-from rearview.estimators.forecast.engine import device_named
+from rearview.estimators.detect.spec import DetectSpec, Mode
 from rearview.models.contract import Model
 from rearview.tasks.assess import Assessment, assess
-from rearview.tasks.detect import Detect, Mode
+from rearview.tasks.detect import Detect
 
 PROTOCOLS = ("clean", "published:tslib")
 SIZES: Mapping[str, Any] = {"width": 128, "heads": 8, "depth": 3, "feed_forward": 128, "dropout": 0.1}
@@ -97,7 +98,7 @@ def detect(
     configuration = _configuration(found, request, protocol, _checksum(triple))
     if resume and (made := same(kept, configuration)):
         return made[-1]
-    chip = torch.device(device_named(device))
+    chip = torch.device(resolve_device(device))
     memory = measure.PeakMemory(chip)
     run = _clean if protocol == "clean" else _published
     row = DetectionRow(
@@ -175,7 +176,7 @@ def _request(
     settings: Mapping[str, Any] | None,
     training: Mapping[str, Any] | None,
     device: str,
-) -> Request:
+) -> DetectSpec:
     known = {field.name: field.default for field in fields(models.settings_of(model))}
     # What an estimator would choose by the device has to stand in the row, and be the same on every device.
     capped = {"windows_per_epoch": _MOST_WINDOWS if found.train_rows > _MOST_WINDOWS else None, "clip": _CLIP}
@@ -187,7 +188,7 @@ def _request(
         if models.claims(model).trains
         else {}
     )
-    return Request(
+    return DetectSpec(
         lookback=lookback,
         model=model,
         attention=attention,
@@ -202,7 +203,7 @@ def _request(
     )
 
 
-def _configuration(found: LabelledSet, request: Request, protocol: str, values_sha256: str) -> dict[str, Any]:
+def _configuration(found: LabelledSet, request: DetectSpec, protocol: str, values_sha256: str) -> dict[str, Any]:
     assert request.model is not None
     chosen = settings_from(models.settings_of(request.model), request.model, dict(request.settings))
     attention = models.attention_of(request.model, chosen, request.attention)
@@ -226,13 +227,13 @@ def _configuration(found: LabelledSet, request: Request, protocol: str, values_s
     }
 
 
-def _clean(triple: LabelledArrays, request: Request, found: LabelledSet, progress: train.Progress) -> dict[str, Any]:
+def _clean(triple: LabelledArrays, request: DetectSpec, found: LabelledSet, progress: train.Progress) -> dict[str, Any]:
     # Rows compare networks by their errors on every channel; a rule for some of them would make it another measure.
-    fitted = engine.fit(triple.train, request, progress=progress, hold_constants=False)
+    fitted = fitting.fit(triple.train, request, Session(progress=progress), hold_constants=False)
     if fitted.interrupted:
         raise KeyboardInterrupt
     started = time.perf_counter()
-    said = engine.detect(fitted, triple.test)
+    said = fitting.detect(fitted, triple.test)
     seconds = time.perf_counter() - started
     judged = assess(
         triple.labels == 1, said.scores.rows, said.flags, slack=request.lookback, offsets=triple.test.offsets
@@ -254,17 +255,26 @@ def _measures(judged: Assessment) -> dict[str, Any]:
 
 
 def _published(
-    triple: LabelledArrays, request: Request, found: LabelledSet, progress: train.Progress
+    triple: LabelledArrays, request: DetectSpec, found: LabelledSet, progress: train.Progress
 ) -> dict[str, Any]:
     learned, tested = tslib.joined(triple.train), tslib.joined(triple.test)
     scaler = Scaler.fit(learned)
     beside = Scaler(scaler.mean + learned.centre - tested.centre, scaler.std)
-    size, device = request.lookback, device_named(request.device)
+    size, device = request.lookback, resolve_device(request.device)
     rows = len(learned.values)
     windows = tslib.strided(rows, size, found.step)
     stopping = tslib.strided(rows, size, found.step, tslib.validation_begin(rows))
     source = source_of(learned, scaler, windows + stopping, size, "reconstruct", device)
-    network = _network(request, source.channels).to(device)
+    network = create_network(
+        request.model or "",
+        seed=request.seed,
+        device=device,
+        attention=request.attention,
+        settings=request.settings,
+        channels=source.channels,
+        lookback=size,
+        asks="window",
+    )
     order = torch.arange(len(windows) + len(stopping))
     network.prepare(source.pasts(order[: len(windows)][:: max(1, len(windows) // 256)]).past)
     chosen = settings_from(train.Settings, "Training", {**request.training, "seed": request.seed})
@@ -291,20 +301,6 @@ def _published(
         "adjusted_f1_by_chance": judged.by_chance,
         "score_seconds": seconds,
     }
-
-
-def _network(request: Request, channels: int) -> Model:
-    assert request.model is not None
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(request.seed)
-        return models.create(
-            request.model,
-            channels=channels,
-            lookback=request.lookback,
-            asks="window",
-            attention=request.attention,
-            **request.settings,
-        )
 
 
 def _trained(network: Model, history: train.History | None) -> dict[str, Any]:

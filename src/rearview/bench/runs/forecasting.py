@@ -26,7 +26,7 @@ from rearview.data.datasets import catalogue
 from rearview.data.panel import Panel
 from rearview.data.panel_checks import check_targets
 from rearview.data.windows import Source
-from rearview.estimators.forecast.engine import device_named
+from rearview.estimators.base import resolve_device
 from rearview.models.contract import Model
 from rearview.tasks import losses
 from rearview.tasks.forecast import Forecast
@@ -94,7 +94,7 @@ def run(
         budget=search.budget(candidates, tuning),
     )
     rows = [] if results is None else files.kept(results)
-    place = torch.device(device_named(device))
+    place = torch.device(resolve_device(device))
     parallel.begin(place)
     memory = measure.PeakMemory(place)
     panel = _read(asked, data_dir)

@@ -19,7 +19,7 @@ from rearview.core.errors import SettingsError
 from rearview.core.settings import settings_from
 from rearview.data.datasets import catalogue
 from rearview.data.datasets.catalogue import Dataset
-from rearview.estimators.forecast.spec import check_whole
+from rearview.estimators.options import check_whole
 from rearview.models import adapters as around
 from rearview.tasks import losses
 from rearview.train import parallel

@@ -115,12 +115,12 @@ def first_process(device: str) -> bool:
     """Whether this process is the one that speaks and writes: alone, or the first of those that torchrun started."""
     import torch
 
-    from rearview.estimators.forecast.engine import device_named
+    from rearview.estimators.base import resolve_device
     from rearview.train import parallel
 
     if "WORLD_SIZE" in os.environ:
         # Joined before the first run: one that fails before it trains must be told once, too.
-        parallel.begin(torch.device(device_named(device)))
+        parallel.begin(torch.device(resolve_device(device)))
     return parallel.rank() == 0
 
 

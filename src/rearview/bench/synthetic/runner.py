@@ -23,7 +23,7 @@ from rearview.bench.synthetic.study import Asked, Study
 from rearview.bench.synthetic.training import Seen
 from rearview.core.errors import InputError, SettingsError, did_you_mean
 from rearview.core.files import write_atomically
-from rearview.estimators.forecast.engine import device_named
+from rearview.estimators.base import resolve_device
 
 Say = Callable[[str], None]
 
@@ -84,7 +84,7 @@ def run(
     study = get(name)
     chosen = tuple(arms) or tuple(study.arms(full))
     orders = [
-        _Order(name, arm, full, dict(changes or {}), seed, device_named(device), out)
+        _Order(name, arm, full, dict(changes or {}), seed, resolve_device(device), out)
         for seed in seeds
         for arm in chosen
     ]

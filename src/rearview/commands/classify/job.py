@@ -27,8 +27,9 @@ from rearview.data.cases.long_table import label_column
 from rearview.data.io import ts
 from rearview.data.io.table import listing
 from rearview.data.panel import Finding
+from rearview.estimators.base import resolve_device
 from rearview.estimators.classify.classifier import Classifier, had, unknown_classes
-from rearview.estimators.forecast.engine import device_named
+from rearview.estimators.classify.fit import prepare
 from rearview.tasks.confusion import Confusion, commonest_accuracy
 from rearview.tasks.plan import Choice
 from rearview.train import Progress
@@ -126,7 +127,7 @@ def run(
     started = time.perf_counter()
     benchmark_sets.refuse(job.train, job.test)
     classifier = Classifier(**job.request, **job.reading, progress=progress)
-    device_named(classifier.device)
+    resolve_device(classifier.device)
     train = _cases(job.train, job)
     test = _cases(job.test, job, train.columns)
     if test.labels is None:
@@ -138,13 +139,13 @@ def run(
         )
     _check_classes(job, train, test)
     _check_values(test)
-    classifier.check(train)
+    prepare(train, classifier.spec)
     checkpoint = folder / "checkpoints" / f"{_fingerprint(job, train)}.safetensors"
     if job.resume and not checkpoint.exists():
         say("there is no checkpoint of this run to resume, so it starts afresh")
     say(f"training on {counted(len(train), 'case')} of {counted(train.channels, 'channel')}")
     classifier.fit(train, checkpoint=checkpoint, resume=job.resume)
-    answer = classifier.answer(test)
+    answer = classifier.likelihoods(test)
     return Outcome(
         job=job,
         train=train,
@@ -255,7 +256,7 @@ def _summary(outcome: Outcome, command: str) -> report.ClassificationSummary:
 def _settings(outcome: Outcome) -> dict[str, dict[str, tuple[object, str]]]:
     fitted = outcome.classifier.fitted_
     sections = fitted.plan.sections()
-    request = fitted.request
+    request = fitted.spec
     named = {
         "network": Choice(request.model, ""),
         **attention_setting(request.model, fitted.plan.model, request.attention),
@@ -318,7 +319,7 @@ def _run(outcome: Outcome, command: str) -> dict[str, Any]:
         "protocol": "clean",
         "train": outcome.job.train,
         "test": outcome.job.test,
-        "request": fitted.request.to_dict(),
+        "request": fitted.spec.to_dict(),
         "plan": fitted.plan.to_dict(),
         "cases": {**fitted.cases, "test": len(outcome.test)},
         "classes": [str(label) for label in found.labels],

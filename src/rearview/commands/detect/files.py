@@ -15,14 +15,15 @@ from rearview.commands.detect.job import Outcome, run
 from rearview.commands.detect.rows import Job
 from rearview.commands.forecast import page
 from rearview.commands.forecast.console import ended, new_console
-from rearview.commands.forecast.files import csv, file_layout, plain
+from rearview.commands.forecast.files import csv, plain
 from rearview.commands.output_folder import check_folder
 from rearview.core.files import write_atomically
 from rearview.data.infer.timestamps import wall
 from rearview.data.panel import Panel
 from rearview.estimators.detect import frames
-from rearview.estimators.detect.engine import Detection
+from rearview.estimators.detect.fit import Detection
 from rearview.estimators.detect.segments import shares
+from rearview.estimators.forecast.frames import file_layout
 from rearview.tasks.alarms import runs
 from rearview.train import Line
 
@@ -132,7 +133,7 @@ def _measures(outcome: Outcome) -> dict[str, tuple[float, str]]:
 
 def _settings(outcome: Outcome) -> dict[str, dict[str, tuple[object, str]]]:
     fitted = outcome.detector.fitted
-    request, plan = fitted.request, fitted.plan
+    request, plan = fitted.spec, fitted.plan
     asked: dict[str, tuple[object, str]] = {
         "model": (fitted.name, ""),
         "mode": (
@@ -172,7 +173,7 @@ def _run(outcome: Outcome, command: str) -> dict[str, Any]:
         "channels": list(panel.columns),
         "step": str(panel.step),
         "model": fitted.name,
-        "request": fitted.request.to_dict(),
+        "request": fitted.spec.to_dict(),
         "plan": {part: {k: asdict(c) for k, c in choices.items()} for part, choices in fitted.plan.sections().items()},
         "windows": fitted.windows,
         "parameters": sum(weight.numel() for weight in fitted.network.parameters()),

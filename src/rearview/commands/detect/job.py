@@ -16,8 +16,8 @@ from rearview.commands.warned import warned
 from rearview.core.errors import InputError, UsageError
 from rearview.data.infer.timestamps import show
 from rearview.data.panel import Finding, Panel
-from rearview.estimators.detect.detector import Detector, judged
-from rearview.estimators.detect.engine import Detection, check, detect
+from rearview.estimators.detect.detector import Detector, assess_detection
+from rearview.estimators.detect.fit import Detection, detect, prepare
 from rearview.tasks.alarms import Hits, hits
 from rearview.tasks.assess import Assessment
 from rearview.train import Progress
@@ -64,16 +64,16 @@ def run(
     detector = rows.detector
     detector.progress = progress
     if rows.learned is not None:
-        check(rows.learned, detector.request)
+        prepare(rows.learned, detector.spec)
         say(
             f"Learning what is ordinary from {counted(len(rows.learned.values), 'row')} of {rows.learned.layout.source}"
         )
-        name = f"detector-{fingerprint(rows.learned, detector.request)}.safetensors"
+        name = f"detector-{fingerprint(rows.learned, detector.spec)}.safetensors"
         detector.fit(rows.learned, checkpoint=folder / "checkpoints" / name, resume=job.resume)
         for finding in detector.fitted.findings:
             say(finding.message)
     found = detect(detector.fitted, rows.panel)
-    assessment, told = _compared(found, rows.labels, detector.request.lookback)
+    assessment, told = _compared(found, rows.labels, detector.spec.lookback)
     notes = [*rows.notes, *detector.fitted.notes, *found.notes, *_about_channels(job.file, rows), *told]
     return Outcome(
         job=job,
@@ -154,7 +154,7 @@ def _compared(found: Detection, labels: NDArray[np.float64] | None, slack: int) 
     if labels is None:
         return None, []
     try:
-        assessment = judged(found, labels, slack)
+        assessment = assess_detection(found, labels, slack)
     except InputError as problem:
         return None, [str(problem)]
     return assessment, _about_labels(assessment)

@@ -14,8 +14,7 @@ from rearview.data.datasets import labelled_arrays
 from rearview.data.datasets.labelled_arrays import LabelledArrays
 from rearview.data.io.files import column_names, present
 from rearview.data.panel import Panel
-from rearview.data.read_options import names_in
-from rearview.estimators.detect.detector import Detector, chosen, unlabelled
+from rearview.estimators.detect.detector import Detector, select_channels, unlabelled
 
 LABEL_NAMES = ("label", "labels", "anomaly", "is_anomaly")
 """What a column of labels is often called."""
@@ -154,7 +153,7 @@ def _read_new(job: Job, detector: Detector) -> tuple[Panel, NDArray[np.float64] 
 
 
 def _check_labels(job: Job, detector: Detector, panel: Panel, labels: NDArray[np.float64] | None) -> None:
-    if job.labels is not None and job.labels in names_in(detector.reading.get("drop", ())):
+    if job.labels is not None and job.labels in detector.reading.drop:
         raise InputError(
             f"{job.file}: the detector leaves out the column {job.labels!r} (--drop) and can take no labels from it; "
             f"train with --labels {job.labels} in place of --drop: labels are never looked at, only compared with."
@@ -178,7 +177,7 @@ def _same_channels(job: Job, learned: Panel, panel: Panel) -> Panel:
         says = f"has no column {which}" if missing else f"has a column {which}"
         labels = _pointed_at([*missing, *extra]) if job.labels is None else ""
         raise InputError(f"{job.fit} {says}; both files need the same channels: leave others out with --drop.{labels}")
-    return chosen(learned, panel.columns)
+    return select_channels(learned, panel.columns)
 
 
 def _pointed_at(names: Sequence[str]) -> str:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from rearview.attention.contract import Attention
 from rearview.data.panel import Panel
-from rearview.estimators.forecast.attention_maps import Labels, Maps
+from rearview.estimators.forecast.attention_maps import AttentionMaps, Labels
 from rearview.estimators.forecast.forecaster import Forecaster
 from rearview.models.contract import Model
 from rearview.report.forecast.views import AgeCurve, Look, Names, WeightMap
@@ -139,7 +139,7 @@ def weight_count(network: Model, windows: int) -> int:
     return windows * heads * parts
 
 
-def _looks(model: str, maps: Maps, panel: Panel) -> tuple[Look, ...]:
+def _looks(model: str, maps: AttentionMaps, panel: Panel) -> tuple[Look, ...]:
     groups = _groups(maps)
     places = [(series, group) for series in range(len(maps.series)) for group in range(len(groups))]
     there = panel.series * len(groups)
@@ -153,12 +153,12 @@ def _looks(model: str, maps: Maps, panel: Panel) -> tuple[Look, ...]:
     return tuple(found)
 
 
-def _groups(maps: Maps) -> tuple[str, ...]:
+def _groups(maps: AttentionMaps) -> tuple[str, ...]:
     """What is kept apart, which is the same in all layers."""
     return next(iter(maps.labels.values())).groups
 
 
-def _name(maps: Maps, panel: Panel, series: int, group: int) -> str:
+def _name(maps: AttentionMaps, panel: Panel, series: int, group: int) -> str:
     groups = _groups(maps)
     named = panel.layout.form == "long" and not panel.layout.together
     parts = [maps.series[series]] if named else []
@@ -167,7 +167,7 @@ def _name(maps: Maps, panel: Panel, series: int, group: int) -> str:
     return ", ".join(parts)
 
 
-def _window(maps: Maps, series: int, group: int) -> tuple[str, tuple[WeightMap, ...], tuple[AgeCurve, ...]]:
+def _window(maps: AttentionMaps, series: int, group: int) -> tuple[str, tuple[WeightMap, ...], tuple[AgeCurve, ...]]:
     """(words on tokens and on what is left out, maps, weight by age) of one window."""
     every = [
         layer for each, weights in maps.items() for layer in _layers(each, weights, maps.labels[each], series, group)

@@ -16,6 +16,7 @@ from rearview.core.errors import InputError
 from rearview.data.io.table import listing
 from rearview.data.panel import Panel
 from rearview.estimators.forecast.forecaster import Forecaster
+from rearview.tasks.plan import Choice
 from rearview.train import Line
 
 
@@ -83,9 +84,7 @@ def predict_command(
 ) -> int:
     """Forecast new rows with a saved model."""
     from rearview.core.files import write_atomically
-    from rearview.estimators.forecast import frames
-    from rearview.estimators.forecast.forecaster import flattened
-    from rearview.estimators.forecast.prediction import variables
+    from rearview.estimators.forecast.frames import file_layout, forecast_frame
 
     if out is not None:
         check_file(out)
@@ -100,8 +99,7 @@ def predict_command(
     said, stamps = forecaster.forecast(panel, future=future, level=level or None)
     for note in said.notes:
         sys.stderr.write(f"{note}\n")
-    layout = files.file_layout(panel.layout)
-    columns = frames.long_columns(layout, variables(panel), *flattened(stamps, said, panel), forecaster.name)
+    columns = forecast_frame(panel, said, stamps, forecaster.name, layout=file_layout(panel.layout))
     content = files.csv(columns)
     if out is None:
         sys.stdout.write(content.decode())
@@ -139,13 +137,13 @@ def new_console() -> Any:
 
 
 def _print_choices(console: Any, outcome: Outcome) -> None:
-    chosen = {"model": outcome.model} if outcome.model is not None else {}
+    chosen: dict[str, Choice[object]] = {"model": outcome.model} if outcome.model is not None else {}
     chosen["lookback"] = outcome.lookback
     for result in outcome.chosen:
         if result.forecaster is None:
             continue
         plan = result.forecaster.fitted.plan
-        chosen["season"] = plan.season
+        chosen |= plan.sections()["data"] | {"lookback": outcome.lookback}
         chosen |= {f"{result.name} {name}": choice for name, choice in (*plan.model.items(), *plan.training.items())}
     console.print()
     for name, choice in chosen.items():

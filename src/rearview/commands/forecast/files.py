@@ -4,7 +4,7 @@ import json
 import math
 import platform
 import shutil
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +15,10 @@ from rearview import report
 from rearview.commands.forecast.job import Outcome
 from rearview.commands.forecast.page import device, summary
 from rearview.core.files import write_atomically
+from rearview.core.model_folder import FORECASTER
 from rearview.data.panel import Layout
-from rearview.estimators.forecast import frames, storage
-from rearview.estimators.forecast.forecaster import backtest_columns, flattened
-from rearview.estimators.forecast.prediction import variables
+from rearview.estimators.forecast.frames import backtest_frame, file_layout, forecast_frame
+from rearview.estimators.frames import to_native
 
 
 def write(outcome: Outcome, folder: Path, command: str) -> list[Path]:
@@ -47,14 +47,9 @@ def _save_models(outcome: Outcome, folder: Path) -> None:
     places = {folder if single else folder / r.name: r.forecaster for r in outcome.chosen if r.forecaster is not None}
     for place, forecaster in places.items():
         forecaster.save(place)
-    for manifest in (*folder.glob(storage.KIND.manifest), *folder.glob(f"*/{storage.KIND.manifest}")):
+    for manifest in (*folder.glob(FORECASTER.manifest), *folder.glob(f"*/{FORECASTER.manifest}")):
         if manifest.parent not in places:
-            storage.KIND.discard(manifest.parent)
-
-
-def file_layout(layout: Layout) -> Layout:
-    """Files are always long, with the field's column names."""
-    return replace(layout, form="long", backend="file", id_col="unique_id", time_col="ds", target_col=None)
+            FORECASTER.discard(manifest.parent)
 
 
 def _forecast(outcome: Outcome) -> dict[str, Any]:
@@ -64,23 +59,22 @@ def _forecast(outcome: Outcome) -> dict[str, Any]:
     for result in outcome.chosen:
         if result.answer is None or result.stamps is None:
             continue
-        names = variables(panel)
-        columns |= frames.long_columns(layout, names, *flattened(result.stamps, result.answer, panel), result.name)
+        columns |= forecast_frame(panel, result.answer, result.stamps, result.name, layout=layout)
     return columns
 
 
 def _backtest(outcome: Outcome) -> dict[str, Any]:
     columns: dict[str, Any] = {}
-    panel = replace(outcome.panel, layout=file_layout(outcome.panel.layout))
+    layout = file_layout(outcome.panel.layout)
     for result in outcome.results:
         if result.backtest is not None:
-            columns |= backtest_columns(result.backtest, panel, result.name, always_long=True)
+            columns |= backtest_frame(result.backtest, layout, result.name)
     return columns
 
 
 def csv(columns: dict[str, Any]) -> bytes:
     """Columns as the content of a CSV file; what is missing is empty."""
-    frame = frames.native(columns, Layout(form="long", time_col="ds"))
+    frame = to_native(columns, Layout(form="long", time_col="ds"))
     text = frame.fill_nan(None).write_csv() if hasattr(frame, "write_csv") else frame.to_csv(index=False)
     return str(text).encode()
 
@@ -123,7 +117,7 @@ def _model(result: Any) -> dict[str, Any]:
     if fitted is None and result.backtest is not None:
         fitted = result.backtest.fitted
     if fitted is not None:
-        facts["request"] = fitted.request.to_dict()
+        facts["request"] = fitted.spec.to_dict()
         facts["plan"] = {
             section: {name: {"value": choice.value, "reason": choice.reason} for name, choice in choices.items()}
             for section, choices in fitted.plan.sections().items()

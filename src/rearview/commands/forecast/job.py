@@ -19,10 +19,10 @@ from rearview.data.panel import Finding, Panel
 from rearview.data.panel_checks import check_length
 from rearview.estimators.forecast.as_of import AsOf
 from rearview.estimators.forecast.backtest import Backtest, Scores
-from rearview.estimators.forecast.engine import check
+from rearview.estimators.forecast.fit import prepare
 from rearview.estimators.forecast.forecaster import Forecaster, stamps_ahead
-from rearview.estimators.forecast.known_inputs import known_ahead
-from rearview.estimators.forecast.prediction import Answer, variables
+from rearview.estimators.forecast.known_inputs import read_known
+from rearview.estimators.forecast.prediction import Forecasts, variables
 from rearview.tasks import plan as planning
 from rearview.tasks.plan import Choice
 from rearview.train import Progress
@@ -60,7 +60,7 @@ class ModelResult:
     backtest: Backtest | None
     scores: Scores | None
     forecaster: Forecaster | None
-    answer: Answer | None
+    answer: Forecasts | None
     stamps: NDArray[np.generic] | None
     """[series, step] of the forecast."""
 
@@ -72,8 +72,8 @@ class Outcome:
     job: Job
     panel: Panel
     results: tuple[ModelResult, ...]
-    lookback: Choice
-    model: Choice | None
+    lookback: Choice[int]
+    model: Choice[str] | None
     """The network that was chosen; None where the job names its networks."""
     verdict: str
     notes: tuple[str, ...]
@@ -113,7 +113,7 @@ def run(
     lookback, windows = _extent(panel, job)
     check_length(panel, lookback.value, job.horizon)
     # Read now, because a future that can't be used must not be found out after the training.
-    known_ahead(panel, stamps_ahead(panel, job.horizon), job.future, first.reading)
+    read_known(panel, stamps_ahead(panel, job.horizon), job.future, first.reading)
     known_at = AsOf.of(job.file, panel, first.reading) if windows else None
     asked = [_Task(job, panel, name, lookback, windows, known_at, folder, False, settings[name]) for name in names]
     baselines = [_baseline(asked[0], name) for name in BASELINES if name not in names]
@@ -167,7 +167,7 @@ def _settings_of_each(names: tuple[str, ...], given: Mapping[str, Any]) -> dict[
     return {name: {key: value for key, value in given.items() if key in known[name]} for name in names}
 
 
-def _extent(panel: Panel, job: Job) -> tuple[Choice, int]:
+def _extent(panel: Panel, job: Job) -> tuple[Choice[int], int]:
     """Look-back and number of backtest windows, chosen together so that both leave rows for training."""
     longest = int(panel.lengths.max())
     if job.windows is not None and job.windows < 0:
@@ -189,7 +189,7 @@ class _Task:
     job: Job
     panel: Panel
     name: str
-    lookback: Choice
+    lookback: Choice[int]
     windows: int
     known_at: AsOf | None
     folder: Path
@@ -198,7 +198,7 @@ class _Task:
 
     def check(self) -> None:
         """Refuse now what the training would refuse."""
-        check(self.panel, self._forecaster(None).request)
+        prepare(self.panel, self._forecaster(None).spec)
 
     def begun(self) -> bool:
         """Whether there is a checkpoint to resume it from."""
@@ -225,7 +225,7 @@ class _Task:
 
     def _stem(self) -> Path:
         """What the checkpoints of this network's part are called."""
-        asked = self._forecaster(None).request
+        asked = self._forecaster(None).spec
         return self.folder / "checkpoints" / f"{self.name}-{fingerprint(self.panel, asked, self.windows)}"
 
     def _backtest(self, forecaster: Forecaster, stem: Path, say: Callable[[str], None]) -> Backtest:

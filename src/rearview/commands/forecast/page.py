@@ -14,7 +14,7 @@ from rearview.commands.forecast.verdict import counted
 from rearview.data.infer.timestamps import wall
 from rearview.data.panel import Panel
 from rearview.estimators.forecast.backtest import Backtest
-from rearview.estimators.forecast.prediction import Answer, variables
+from rearview.estimators.forecast.prediction import Forecasts, variables
 from rearview.tasks.plan import GIVEN, Choice
 from rearview.train import History
 
@@ -79,7 +79,7 @@ def _series(outcome: Outcome, number: int, name: str) -> report.SeriesView:
     )
 
 
-def _prediction(answer: Answer, series: int, target: int) -> report.Prediction:
+def _prediction(answer: Forecasts, series: int, target: int) -> report.Prediction:
     bounds = {level: (low[series, target], high[series, target]) for level, (low, high) in answer.intervals.items()}
     return report.Prediction(answer.mean[series, target], bounds)
 
@@ -153,15 +153,16 @@ def _settings(outcome: Outcome) -> dict[str, dict[str, tuple[object, str]]]:
         if result.forecaster is None:
             continue
         plan = result.forecaster.fitted.plan
-        sections["forecast"]["season"] = (plan.season.value, plan.season.reason)
-        own = attention_setting(result.forecaster.fitted.name, plan.model, result.forecaster.request.attention)
+        if plan.season is not None:
+            sections["forecast"]["season"] = (plan.season.value, plan.season.reason)
+        own = attention_setting(result.forecaster.fitted.name, plan.model, result.forecaster.spec.attention)
         for part, choices in (("model", {**own, **plan.model}), ("training", plan.training)):
             if choices:
                 sections[f"{result.name}: {part}"] = {name: (c.value, c.reason) for name, c in choices.items()}
     return sections
 
 
-def attention_setting(model: str, chosen: Mapping[str, Choice], asked: Spec) -> dict[str, Choice]:
+def attention_setting(model: str, chosen: Mapping[str, Choice[object]], asked: Spec) -> dict[str, Choice[object]]:
     """The attention of a network as one of its settings; nothing where it has none."""
     made = models.settings_of(model)(**{name: choice.value for name, choice in chosen.items() if name != "adapters"})
     settled = models.attention_of(model, made, asked)

@@ -7,12 +7,10 @@ classifier.score(X_test, y_test)
 classifier.save("model/")
 """
 
-import inspect
-import logging
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,78 +21,51 @@ from rearview.data.cases.case_set import Cases, Labels, as_cases, is_ts
 from rearview.data.io.table import listing
 from rearview.data.panel import Finding
 from rearview.data.read_options import Fill
+from rearview.estimators import base
+from rearview.estimators.base import Estimator, Session
 from rearview.estimators.classify import storage
-from rearview.estimators.classify.engine import Answer, Fitted, answer, check, fit
-from rearview.estimators.classify.spec import Request
-from rearview.estimators.forecast.engine import device_named
+from rearview.estimators.classify.fit import Fitted, Likelihoods, fit, predict
+from rearview.estimators.classify.spec import CaseColumns, ClassifierOptions, ClassifySpec
+from rearview.estimators.options import Attention
 from rearview.tasks.confusion import Confusion
 
-_LOGGER = logging.getLogger("rearview")
-READING = ("id_col", "time_col")
-_BESIDE = (*READING, "progress")
-"""Settings of the classifier that are none of the request."""
+if TYPE_CHECKING:
+    from sklearn.utils import Tags
 
 
 class NotFittedError(SettingsError, AttributeError):
     """Something was asked of a classifier that has not learned yet; also an AttributeError, as scikit-learn has it."""
 
 
-class Classifier:
+class Classifier(Estimator[Fitted]):
     """Tells the classes of series apart with one trained network."""
 
     classes_: Labels
     """The classes, sorted; columns of `predict_proba` are in this order."""
     n_features_in_: int
     """Channels of a case; for a 2-D array, whose cases have one channel, its columns."""
+    # Settings, as given: nothing checked and nothing copied before `fit`, as scikit-learn has it.
+    model: str
+    attention: Attention
+    lookback: int | None
+    fill: Fill
+    validation: float
+    settings: Mapping[str, object] | None
+    training: Mapping[str, object] | None
+    seed: int
+    device: str
+    id_col: str | None
+    time_col: str | None
+    progress: train.Progress | bool | None
 
-    def __init__(
-        self,
-        model: str = "patchtst",
-        attention: str | Mapping[str, Any] | None = None,
-        *,
-        lookback: int | None = None,
-        fill: Fill = "linear",
-        validation: float = 0.2,
-        settings: Mapping[str, Any] | None = None,
-        training: Mapping[str, Any] | None = None,
-        seed: int = 0,
-        device: str = "auto",
-        id_col: str | None = None,
-        time_col: str | None = None,
-        progress: train.Progress | bool | None = None,
-    ) -> None:
-        """How to classify; everything left open is chosen from the cases, with a reason (`fitted_.plan`).
+    @base.takes(ClassifierOptions)
+    def __init__(self, options: ClassifierOptions) -> None:
+        """How to classify; everything left open is chosen from the cases, with a reason (`fitted_.plan`)."""
+        vars(self).update(self._given)
 
-        Args:
-            model: a network's name (`rearview.models.names()`), one that claims to classify.
-            attention: a mechanism's name, or a mapping with `name` and its settings; None: the network's own.
-            lookback: steps the network sees; None: the longest case of training. Longer cases are read by their last
-                steps, and a sentence says so.
-            fill: what stands where a value is missing: the "last" one, a "linear" bridge, the training "mean", "zero".
-            validation: share of each class held out of training to pick the best epoch; 0: none.
-            settings: settings of the network, such as {"width": 128}.
-            training: settings of the training loop, such as {"epochs": 50} (`rearview.train.Settings`).
-            seed: fixes every random draw; two runs of one seed on a CPU are equal bit for bit.
-            device: "auto", "cpu" or "cuda".
-            id_col: column of a long frame that names the case; default: unique_id, id, case or case_id.
-            time_col: column of a long frame with the time; default: ds, time, date, timestamp, step or t.
-            progress: who is told how training goes; True: a line on the terminal; default: nobody.
-        """
-        # As given, nothing checked and nothing copied: scikit-learn's clone compares what it finds here.
-        self.model = model
-        self.attention = attention
-        self.lookback = lookback
-        self.fill = fill
-        self.validation = validation
-        self.settings = settings
-        self.training = training
-        self.seed = seed
-        self.device = device
-        self.id_col = id_col
-        self.time_col = time_col
-        self.progress = progress
-
-    def fit(self, X: Any, y: Any = None, *, checkpoint: Path | str | None = None, resume: bool = False) -> "Classifier":
+    def fit(
+        self, X: object, y: object = None, *, checkpoint: Path | str | None = None, resume: bool = False
+    ) -> "Classifier":
         """Learn from cases and their classes; with `checkpoint` a run that was cut off is taken up by `resume=True`.
 
         `X` [case, channel, time] ([case, time]: one channel), a list of arrays [channel, time] of unequal length, or a
@@ -104,29 +75,26 @@ class Classifier:
         """
         if y is None and not isinstance(X, Cases) and not is_ts(X):
             raise SettingsError("fit requires y to be passed, but the target y is None: give a class for each case.")
-        request = self._request()
-        device_named(request.device)
+        spec = self.spec
+        base.resolve_device(spec.device)
         cases = self._cases(X, y)
         path = None if checkpoint is None else Path(checkpoint)
-        self.adopt(fit(cases, request, checkpoint=path, resume=resume, progress=self.progress))
-        self.n_features_in_ = _features(X, cases)
-        _tell(X, [finding.message for finding in self.findings if finding.kind == "warning"])
+        self.adopt(fit(cases, spec, Session(path, resume, self.progress)))
+        self.n_features_in_ = int(X.shape[1]) if isinstance(X, np.ndarray) and X.ndim == 2 else cases.channels
+        if not isinstance(X, Cases):  # whoever hands over cases looks at findings and notes himself
+            base.warn(finding.message for finding in self.findings if finding.kind == "warning")
         return self
 
-    def check(self, X: Any, y: Any = None) -> None:
-        """Refuse at once what `fit` would refuse, without training: settings, a pair that does not fit, the cases."""
-        check(self._cases(X, y), self._request())
-
-    def predict(self, X: Any) -> Labels:
+    def predict(self, X: object) -> Labels:
         """The likeliest class of each case."""
-        likely = self.answer(X).probabilities
+        likely = self.likelihoods(X).probabilities
         return self.classes_[likely.argmax(axis=1)]
 
-    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+    def predict_proba(self, X: object) -> NDArray[np.float64]:
         """[case, class]: how likely each class is, in the order of `classes_`."""
-        return self.answer(X).probabilities
+        return self.likelihoods(X).probabilities
 
-    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+    def score(self, X: object, y: object = None, sample_weight: object = None) -> float:
         """Share of cases told right; a class that training did not have is told wrong, and a sentence says so.
 
         Where it had none of them, `y` is refused: they are spelt otherwise, or of another type.
@@ -135,12 +103,13 @@ class Classifier:
         if cases.labels is None:
             raise SettingsError("score needs the true classes; give y.")
         _refuse_strangers(cases.labels, self.classes_)
-        said = answer(self.fitted_, cases)
-        _tell(X, [*unknown_classes(cases, self.classes_), *said.notes])
-        right = self.classes_[said.probabilities.argmax(axis=1)] == cases.labels
+        likelihoods = predict(self.fitted_, cases)
+        if not isinstance(X, Cases):
+            base.warn((*unknown_classes(cases, self.classes_), *likelihoods.notes))
+        right = self.classes_[likelihoods.probabilities.argmax(axis=1)] == cases.labels
         return float(np.average(right, weights=_weights(sample_weight, cases)))
 
-    def confusion(self, X: Any, y: Any = None) -> Confusion:
+    def confusion(self, X: object, y: object = None) -> Confusion:
         """How often each class was taken for each, with accuracy, macro F1 and the scores of every class."""
         cases = self.read(X, y)
         if cases.labels is None:
@@ -148,13 +117,14 @@ class Classifier:
         _refuse_strangers(cases.labels, self.classes_)
         return Confusion.of(cases.labels, self.predict(cases), self.classes_)
 
-    def answer(self, X: Any) -> Answer:
+    def likelihoods(self, X: object) -> Likelihoods:
         """Probabilities with the notes that go with them."""
-        said = answer(self.fitted_, self.read(X))
-        _tell(X, said.notes)
-        return said
+        likelihoods = predict(self.fitted_, self.read(X))
+        if not isinstance(X, Cases):
+            base.warn(likelihoods.notes)
+        return likelihoods
 
-    def read(self, X: Any, y: Any = None) -> Cases:
+    def read(self, X: object, y: object = None) -> Cases:
         """Cases as this classifier reads them: of a frame those columns that it was trained on."""
         return self._cases(X, y, self.fitted_.columns)
 
@@ -166,53 +136,50 @@ class Classifier:
 
     def save(self, folder: Path | str) -> None:
         """Write the fitted classifier to a folder: settings as JSON, numbers as safetensors."""
-        storage.save(Path(folder), self.fitted_, {name: getattr(self, name) for name in READING})
+        storage.save(Path(folder), self.fitted_, CaseColumns(id_col=self.id_col, time_col=self.time_col))
 
     @classmethod
     def load(cls, folder: Path | str, *, device: str | None = None) -> "Classifier":
         """The classifier that `save` wrote; a changed or newer one is refused."""
         fitted, reading = storage.load(Path(folder), device)
-        classifier = cls(**fitted.request.to_dict(), **reading)
+        classifier = cls(**fitted.spec.to_dict(), id_col=reading.id_col, time_col=reading.time_col)
         classifier.adopt(fitted)
         return classifier
 
     @property
     def fitted_(self) -> Fitted:
         """The trained network and how it was made."""
-        if not self.__sklearn_is_fitted__():
+        if self._fitted is None:
             raise _not_fitted()("This classifier has not been fitted; call fit(X, y) or load(folder) first.")
         return self._fitted
+
+    @property
+    def spec(self) -> ClassifySpec:
+        """The settings of network and training, checked."""
+        return ClassifySpec.pick(self)
 
     @property
     def findings(self) -> tuple[Finding, ...]:
         """What was repaired and warned of in training."""
         return self.fitted_.findings
 
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
+    def get_params(self, deep: bool = True) -> dict[str, object]:
         """Every setting by name, as scikit-learn asks for it."""
-        return {name: getattr(self, name) for name in _names()}
+        return {name: getattr(self, name) for name in self._given}
 
-    def set_params(self, **params: Any) -> "Classifier":
+    def set_params(self, **params: object) -> Self:
         """Change settings by name; they count from the next `fit` on."""
         for name, value in params.items():
-            if name not in _names():
-                near = did_you_mean(name, _names())
+            if name not in self._given:
+                near = did_you_mean(name, list(self._given))
                 raise SettingsError(f"Invalid parameter {name!r} for estimator {self!r}.{near}")
             setattr(self, name, value)
         return self
 
-    def __repr__(self) -> str:
-        changed = [
-            f"{name}={getattr(self, name)!r}"
-            for name, parameter in inspect.signature(Classifier).parameters.items()
-            if getattr(self, name, parameter.default) is not parameter.default
-        ]
-        return f"Classifier({', '.join(changed)})"
-
     def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "_fitted")
+        return self._fitted is not None
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> "Tags":
         """What scikit-learn wants to know; only it asks, so it is there to be imported."""
         from sklearn.utils import ClassifierTags, InputTags, Tags, TargetTags
 
@@ -223,19 +190,8 @@ class Classifier:
             input_tags=InputTags(three_d_array=True, allow_nan=True),
         )
 
-    def _cases(self, X: Any, y: Any, columns: tuple[str, ...] = ()) -> Cases:
+    def _cases(self, X: object, y: object, columns: tuple[str, ...] = ()) -> Cases:
         return as_cases(X, y, id_col=self.id_col, time_col=self.time_col, columns=columns)
-
-    def _request(self) -> Request:
-        asked = {name: value for name, value in self.get_params().items() if name not in _BESIDE}
-        return Request(**{**asked, "settings": dict(self.settings or {}), "training": dict(self.training or {})})
-
-
-def _tell(X: Any, sentences: Iterable[str]) -> None:
-    """Say what must be known, through logging; whoever hands over `Cases` looks at findings and notes himself."""
-    if not isinstance(X, Cases):
-        for sentence in sentences:
-            _LOGGER.warning(sentence)
 
 
 def had(labels: Labels, classes: Labels) -> NDArray[np.bool_]:
@@ -268,7 +224,7 @@ def unknown_classes(cases: Cases, classes: Labels) -> list[str]:
     ]
 
 
-def _weights(given: Any, cases: Cases) -> NDArray[np.float64] | None:
+def _weights(given: object, cases: Cases) -> NDArray[np.float64] | None:
     """A weight for each case; weights by which no mean exists are refused."""
     if given is None:
         return None
@@ -296,11 +252,3 @@ def _not_fitted() -> type[NotFittedError]:
     if theirs is None:
         return NotFittedError
     return type("NotFittedError", (NotFittedError, theirs.NotFittedError), {})
-
-
-def _names() -> list[str]:
-    return list(inspect.signature(Classifier).parameters)
-
-
-def _features(X: Any, cases: Cases) -> int:
-    return int(np.shape(X)[1]) if isinstance(X, np.ndarray) and X.ndim == 2 else cases.channels

@@ -1,50 +1,59 @@
-"""What is asked for: the part of a classification that a person decides, as plain data that can be saved."""
+"""The options of a classifier: how to tell cases apart, and how tables of cases are read."""
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from numbers import Integral, Real
-from typing import Any
+from typing import TYPE_CHECKING
 
 from rearview.core.errors import SettingsError
 from rearview.data.read_options import Fill, check_fill
+from rearview.estimators.options import NetworkSpec
+
+if TYPE_CHECKING:
+    from rearview.train import Progress
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+@dataclass(frozen=True)
+class ClassifySpec(NetworkSpec):
     """A classification as asked for; None leaves a choice to the plan."""
 
     model: str = "patchtst"
-    """A network's name."""
-    attention: str | Mapping[str, Any] | None = None
-    """A mechanism's name, or a mapping with `name` and its settings; None: the network's own."""
-    lookback: int | None = None
-    """Steps the network sees; None: the longest case of training."""
-    fill: Fill = "linear"
-    """What stands where a value is missing: the "last" one, a "linear" bridge, the training "mean" or "zero"."""
-    validation: float = 0.2
-    """Share of each class held out to pick the best epoch; 0: none, and every epoch is run."""
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    """Settings of the network; what is left out is chosen from the data."""
-    training: Mapping[str, Any] = field(default_factory=dict)
-    """Settings of the training loop; what is left out is chosen from the data."""
-    seed: int = 0
-    device: str = "auto"
-    """auto, cpu, cuda or a torch device."""
+    """A network that classifies (see `rearview list models`)."""
+    lookback: int | None = field(default=None, kw_only=True)
+    """Steps the network sees; default: the longest training case. Of longer cases the last steps count."""
+    fill: Fill = field(default="linear", kw_only=True)
+    """What stands where a value is missing: the last one, a linear bridge, the training mean or zero."""
+    validation: float = field(default=0.2, kw_only=True)
+    """Share of each class held out of training to pick the best epoch; 0: none, and every epoch is run."""
 
     def __post_init__(self) -> None:
         check_fill(self.fill)
-        lookback: Any = self.lookback
-        if lookback is not None and (isinstance(lookback, bool) or not isinstance(lookback, Integral) or lookback < 1):
+        lookback: object = self.lookback
+        if lookback is not None and (
+            isinstance(lookback, bool) or not isinstance(lookback, Integral) or int(lookback) < 1
+        ):
             raise SettingsError(f"lookback is {lookback!r}; it must be a whole number of steps, at least 1, or None.")
-        share: Any = self.validation
+        share: object = self.validation
         if isinstance(share, bool) or not isinstance(share, Real) or not 0 <= float(share) < 1:
             raise SettingsError(f"validation is {share!r}; it is the share of cases to hold out, from 0 up to 1.")
-        seed: Any = self.seed
-        if isinstance(seed, bool) or not isinstance(seed, Integral) or not 0 <= int(seed) < 2**63:
-            raise SettingsError(f"seed is {seed!r}; it must be a whole number from 0 up.")
-        if "seed" in self.training:
-            raise SettingsError("Give the seed as seed=..., not among the training settings.")
+        super().__post_init__()
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON."""
-        return asdict(self)
+
+@dataclass(frozen=True, kw_only=True)
+class CaseColumns:
+    """Which columns of a long table of cases are what."""
+
+    id_col: str | None = None
+    """Column of a long table that names the case; default: unique_id, id, case or case_id."""
+    time_col: str | None = None
+    """Column of a long table with the time; default: ds, time, date, timestamp, step or t."""
+
+
+@dataclass(frozen=True)
+class ClassifierOptions(CaseColumns, ClassifySpec):
+    """Everything that a classifier can be given."""
+
+    progress: "Progress | bool | None" = field(default=None, kw_only=True)
+    """Who is told how training goes; True: a line on the terminal; default: nobody."""
+
+    def __post_init__(self) -> None:
+        """Leave the checks to the spec."""

@@ -14,7 +14,7 @@ from rearview.data.panel import Panel
 from rearview.data.scale import Scaler
 from rearview.estimators.detect.constant_channels import Channels
 from rearview.estimators.detect.scoring import Scores, score
-from rearview.estimators.detect.spec import Request
+from rearview.estimators.detect.spec import DetectSpec
 from rearview.models.contract import Model
 from rearview.tasks import thresholds
 from rearview.tasks.plan import GIVEN
@@ -56,7 +56,7 @@ def calibrate(
     panel: Panel,
     scaler: Scaler,
     border: NDArray[np.int64],
-    request: Request,
+    spec: DetectSpec,
     words: str,
     constant: Channels | None = None,
 ) -> Calibration:
@@ -67,18 +67,18 @@ def calibrate(
     held = border < panel.lengths
     used = held if held.any() else ~held
     # A forecast of the first held-out rows looks back on rows before them; a window to give back lies among its own.
-    context = request.lookback if request.mode == "forecast" and held.any() else 0
+    context = spec.lookback if spec.mode == "forecast" and held.any() else 0
     begin = panel.offsets[:-1] + np.where(held, border - context, 0)
     part = panel.between(begin, np.where(used, panel.offsets[1:], begin))
     own = Scaler(scaler.mean[used], scaler.std[used])
     held_to = None if constant is None else constant[used]
-    errors = score(network, part, own, request.lookback, request.mode, request.step, held_to)
+    errors = score(network, part, own, spec.lookback, spec.mode, spec.step, held_to)
     for a, _ in part.bounds():
         errors[a : a + context] = np.nan
     series = np.flatnonzero(used)
-    usual, elsewhere = _usual(errors, part, series, panel.series, constant, balance=request.balance)
+    usual, elsewhere = _usual(errors, part, series, panel.series, constant, balance=spec.balance)
     rows = _weighed(errors, usual[series], part.lengths).rows
-    limits, pooled, drawn = _thresholds([rows[a:b] for a, b in part.bounds()], series, panel.series, request)
+    limits, pooled, drawn = _thresholds([rows[a:b] for a, b in part.bounds()], series, panel.series, spec)
     if held.any():
         return Calibration(usual, elsewhere, limits, pooled, f"{drawn}, on {words}")
     note = "Too short to hold rows out: the threshold rests on training rows and is likely too low."
@@ -127,16 +127,16 @@ def _weighed(errors: NDArray[np.float32], usual: NDArray[np.float64], lengths: N
 
 
 def _thresholds(
-    scored: list[NDArray[np.float64]], series: NDArray[np.int64], count: int, request: Request
+    scored: list[NDArray[np.float64]], series: NDArray[np.int64], count: int, spec: DetectSpec
 ) -> tuple[NDArray[np.float64], float, str]:
     """Thresholds [series], the one drawn from all scores together, and how they were drawn."""
-    rule = request.threshold
+    rule = spec.threshold
     if not isinstance(rule, str):
         return np.full(count, float(rule)), float(rule), GIVEN
-    options = {"quantile": request.quantile, "risk": request.risk}
+    options = {"quantile": spec.quantile, "risk": spec.risk}
     pooled, drawn = thresholds.choose(np.concatenate(scored), rule, **options)
     limits = np.full(count, pooled)
-    beyond = request.risk if rule == "pot" else 1 - request.quantile
+    beyond = spec.risk if rule == "pot" else 1 - spec.quantile
     for s, rows in zip(series.tolist(), scored, strict=True):
         if count > 1 and np.isfinite(rows).sum() * beyond >= ENOUGH:
             limits[s] = thresholds.choose(rows, rule, **options)[0]

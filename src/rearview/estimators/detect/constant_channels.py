@@ -36,20 +36,20 @@ def hold(errors: NDArray[np.float32], panel: Panel, scaler: Scaler, channels: Ch
         errors[a:b, which] = np.minimum(distance, largest)
 
 
-def told(panel: Panel, channels: Channels | None) -> tuple[Finding, ...]:
-    """A word on constant channels, where there are some."""
+def findings(panel: Panel, channels: Channels | None) -> tuple[Finding, ...]:
+    """A warning of constant channels, where there are some."""
     if channels is None or not channels.any():
         return ()
-    found = np.argwhere(channels)
-    series, column = found[0].tolist()
+    places = np.argwhere(channels)
+    series, column = places[0].tolist()
     of_series = f" of {panel.ids[series]}" if panel.series > 1 else ""
-    rest = f" and {len(found) - 1} more" if len(found) > 1 else ""
-    never = "never varies" if len(found) == 1 else "never vary"
+    rest = f" and {len(places) - 1} more" if len(places) > 1 else ""
+    never = "never varies" if len(places) == 1 else "never vary"
     message = (
         f"Channel {panel.columns[column]!r}{of_series}{rest} {never} in the rows to train on: no error while that "
         "holds, and any change later counts in its own units."
     )
-    return (Finding("warning", "flat_channels", len(found), message),)
+    return (Finding("warning", "flat_channels", len(places), message),)
 
 
 def _still(panel: Panel, rows: slice) -> NDArray[np.bool_]:

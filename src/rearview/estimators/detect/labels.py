@@ -11,9 +11,10 @@ from rearview.core.errors import InputError
 from rearview.data.infer.timestamps import show
 from rearview.data.io.files import open_table
 from rearview.data.panel import Panel
+from rearview.estimators.frames import Frame
 
 
-def apart(panel: Panel, column: str | None) -> tuple[Panel, NDArray[np.float64] | None]:
+def split_labels(panel: Panel, column: str | None) -> tuple[Panel, NDArray[np.float64] | None]:
     """The panel without its label column, and the labels [row]: 1, 0, or NaN where a row has none."""
     if column is None or column not in panel.columns:
         return panel, None
@@ -32,7 +33,7 @@ def apart(panel: Panel, column: str | None) -> tuple[Panel, NDArray[np.float64] 
     return rest, rounded
 
 
-def beside(frame: Any, labels: Any) -> tuple[Any, str]:
+def add_labels(frame: Frame, labels: object) -> tuple[Frame, str]:
     """The frame with an array of labels as one more column, and that column's name: the two are sorted as one."""
     if isinstance(frame, str | Path):
         raise InputError(
@@ -45,11 +46,11 @@ def beside(frame: Any, labels: Any) -> tuple[Any, str]:
     name = next(name for name in map("label {}".format, count(1)) if name not in table.names)
     whole = nw.from_native(frame)
     rows = whole.collect() if isinstance(whole, nw.LazyFrame) else whole
-    cells = given(_in_order(labels, frame, table.source), len(rows), table.source)
+    cells = check_labels(_in_order(labels, frame, table.source), len(rows), table.source)
     return rows.with_columns(nw.new_series(name, cells, backend=rows.implementation)).to_native(), name
 
 
-def _in_order(labels: Any, frame: Any, source: str) -> Any:
+def _in_order(labels: Any, frame: Frame, source: str) -> Any:
     """Labels in the order of the frame's rows: a pandas series of its index goes by it, anything else by position."""
     if not (hasattr(labels, "reindex") and hasattr(frame, "reindex")) or len(labels) != len(frame):
         return labels
@@ -64,7 +65,7 @@ def _in_order(labels: Any, frame: Any, source: str) -> Any:
     return labels.reindex(other)
 
 
-def given(labels: Any, rows: int, source: str) -> NDArray[np.float64]:
+def check_labels(labels: object, rows: int, source: str) -> NDArray[np.float64]:
     """Labels [row] of an array that stands beside the data."""
     try:
         cells = np.asarray(labels, dtype=np.float64)

@@ -1,49 +1,44 @@
-"""What is asked for: the part of a detection that a person decides, as plain data that can be saved."""
+"""The options of a detector: how to look for anomalies, and how its tables are read."""
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from numbers import Real
-from typing import Any
+from typing import TYPE_CHECKING, Literal
 
 from rearview.core.errors import SettingsError, did_you_mean
-from rearview.estimators.forecast.spec import check_seed, check_whole
-from rearview.tasks.detect import Mode
+from rearview.data.read_options import Names
+from rearview.estimators.options import NetworkSpec, TableKeywords, check_whole
 from rearview.tasks.thresholds import RULES, Rule
 
+if TYPE_CHECKING:
+    from rearview.train import Progress
+
+Mode = Literal["reconstruct", "forecast"]
 MODES: tuple[Mode, ...] = ("reconstruct", "forecast")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+@dataclass(frozen=True)
+class DetectSpec(NetworkSpec):
     """A detection as asked for; None leaves a choice to the plan."""
 
-    lookback: int = 100
-    """Rows of a window."""
     model: str | None = None
-    """A network's name; None: itransformer."""
-    attention: str | Mapping[str, Any] | None = None
-    """A mechanism's name, or a mapping with `name` and its settings; None: the network's own."""
-    mode: Mode = "reconstruct"
-    """Whether a row's score is the error of giving its window back, or of forecasting the row from those before it."""
-    threshold: Rule | float = "quantile"
-    """How the threshold comes out of held-out scores, or the threshold itself."""
-    quantile: float = 0.995
-    """For "quantile": the share of ordinary rows below the threshold."""
-    risk: float = 1e-3
-    """For "pot": the share of ordinary rows above the threshold."""
-    stride: int | None = None
-    """Rows from one scored window to the next when windows are given back; None: a quarter of a window."""
-    balance: bool = True
-    """Whether a channel's error is divided by what is usual for it, so that no noisy channel drowns the others."""
-    join: int = 3
+    """A network (see `rearview list models`); default: itransformer."""
+    lookback: int = field(default=100, kw_only=True)
+    """Rows of a window."""
+    mode: Mode = field(default="reconstruct", kw_only=True)
+    """Score a row by the error of giving its window back, or of forecasting it from the rows before it."""
+    threshold: Rule | float = field(default="quantile", kw_only=True)
+    """quantile or pot (peaks over threshold) of held-out training scores, robust where the training rows hold anomalies
+    themselves, or a number."""
+    quantile: float = field(default=0.995, kw_only=True)
+    """Share of ordinary rows below the threshold, for quantile."""
+    risk: float = field(default=1e-3, kw_only=True)
+    """Share of ordinary rows above the threshold, for pot."""
+    stride: int | None = field(default=None, kw_only=True)
+    """Rows from one scored window to the next; default: a quarter of a window."""
+    balance: bool = field(default=True, kw_only=True)
+    """Divide a channel's error by what is usual for it, so that no noisy channel drowns the others."""
+    join: int = field(default=3, kw_only=True)
     """Flagged rows no further apart than this belong to one segment."""
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    """Settings of the network; what is left out is chosen from the data."""
-    training: Mapping[str, Any] = field(default_factory=dict)
-    """Settings of the training loop; what is left out is chosen from the data."""
-    seed: int = 0
-    device: str = "auto"
-    """auto, cpu, cuda or a torch device."""
 
     def __post_init__(self) -> None:
         check_whole("lookback", self.lookback, "the number of rows of a window")
@@ -62,26 +57,37 @@ class Request:
                     f"stride is {self.stride}, longer than the window of {self.lookback}: rows between windows would "
                     f"have no score; use at most {self.lookback}."
                 )
-        check_seed(self.seed, self.training)
+        super().__post_init__()
 
     @property
     def step(self) -> int:
         """Rows from one scored window to the next."""
         return self.stride or max(1, self.lookback // 4)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON."""
-        return asdict(self)
-
     def _check_threshold(self) -> None:
-        given: Any = self.threshold
+        given: object = self.threshold
         if isinstance(given, str):
             if given not in RULES:
                 near = did_you_mean(given, RULES)
                 raise SettingsError(f"threshold is {given!r}; it can be one of {', '.join(RULES)}, or a number.{near}")
         elif isinstance(given, bool) or not isinstance(given, Real) or not 0 <= float(given) < float("inf"):
             raise SettingsError(f"threshold is {given!r}; it can be one of {', '.join(RULES)}, or a number from 0 up.")
-        for name in ("quantile", "risk"):
-            value: Any = getattr(self, name)
+        shares: dict[str, object] = {"quantile": self.quantile, "risk": self.risk}
+        for name, value in shares.items():
             if isinstance(value, bool) or not isinstance(value, Real) or not 0 < float(value) < 1:
                 raise SettingsError(f"{name} is {value!r}; it is a share of ordinary rows, between 0 and 1.")
+
+
+@dataclass(frozen=True)
+class DetectorOptions(TableKeywords, DetectSpec):
+    """Everything that a detector can be given."""
+
+    channels: Names | None = field(default=None, kw_only=True)
+    """Columns to look at; default: every column of numbers."""
+    label_col: str | None = field(default=None, kw_only=True)
+    """A column of labels, which is never looked at, only compared with."""
+    progress: "Progress | bool | None" = field(default=None, kw_only=True)
+    """Who is told how training goes; True: a line on the terminal; default: nobody."""
+
+    def __post_init__(self) -> None:
+        """Leave the checks to the spec."""

@@ -5,24 +5,27 @@ gaps were bridged would rest on values that nobody had at that date.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rearview.core.errors import InputError
-from rearview.data.infer.layout import ID_NAME, LONG_TIME_NAME, TEXT_COLUMNS
+from rearview.data.infer.layout import ID_NAME
 from rearview.data.infer.number_text import numeric_column
 from rearview.data.infer.row_order import JOIN, series_of
 from rearview.data.infer.timestamps import read_times, show
-from rearview.data.io.files import open_table
 from rearview.data.io.table import Table
 from rearview.data.panel import Panel
-from rearview.data.panel_reader import load
+from rearview.data.panel_reader import open_source, read_panel
+from rearview.data.read_options import ReadOptions
 
 if TYPE_CHECKING:
     import narwhals as nw
+
+Array = NDArray[np.float64]
+Places = slice | NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,61 +35,57 @@ class AsOf:
     panel: Panel
     """All rows of the series that are forecast."""
     rows: "nw.DataFrame[Any]"
-    options: Mapping[str, Any]
-    """How `load` reads the rows as it read the panel."""
-    targets: NDArray[np.float64]
+    options: ReadOptions
+    """How the rows are read as the panel was."""
+    targets: Array
     """[row, target] of the panel: the values before they were rounded to float32, NaN where there is none."""
+    views: dict[np.generic, Panel] = field(default_factory=dict)
+    """What was read before, by date."""
 
     @classmethod
-    def of(cls, source: Any, panel: Panel, reading: Mapping[str, Any]) -> "AsOf":
-        """From the file or frame that the panel was read from with the options `reading`."""
+    def of(cls, source: object, panel: Panel, options: ReadOptions) -> "AsOf":
+        """From the file, frame or open table that the panel was read from with these options."""
         layout = panel.layout
-        ids = _ids(panel, reading)
-        names = (*ids, layout.time_col)
-        table = open_table(
-            source,
-            text_columns=TEXT_COLUMNS | {name.casefold() for name in names},
-            index_names=(*names, ID_NAME, LONG_TIME_NAME),
-        )
-        numeric = [name for name in table.names if name not in names and _used(name, panel)]
-        given = tuple(name for name in _names(reading.get("known")) if name in numeric)
-        options = {
-            "id_col": ids or None,
-            "time_col": layout.time_col,
-            "target": (layout.target_col,) if layout.form == "long" else panel.target_names,
-            "known": given,
-            "together": layout.together,
-            "freq": panel.step,
-            **{name: reading[name] for name in ("sentinels", "fill") if name in reading},
-        }
+        ids = (options.id_col or (ID_NAME,)) if layout.form == "long" else ()
+        table = open_source(source, options)
+        numeric = [name for name in table.names if name not in (*ids, layout.time_col) and _used(name, panel)]
         stamps = read_times(table, layout.time_col, panel.step).values
         cells = {name: numeric_column(table, name) for name in numeric}
         series = {name: table.fetch(name).to_list() for name in ids}
+        again = ReadOptions(
+            id_col=ids,
+            time_col=layout.time_col,
+            target=(layout.target_col or "",) if layout.form == "long" else panel.target_names,
+            known=tuple(name for name in options.known if name in numeric),
+            together=layout.together,
+            freq=panel.step,
+            sentinels=options.sentinels,
+            fill=options.fill,
+        )
         frame = _frame({**series, layout.time_col: stamps, **cells})
-        return cls(panel, frame, options, _targets(panel, _series(table, panel, ids), stamps, cells))
+        return cls(panel, frame, again, _targets(panel, _series(table, panel, ids), stamps, cells))
+
+    def of_columns(self, panel: Panel) -> "AsOf":
+        """The same for fewer columns; what was read before is shared."""
+        return self if panel is self.panel else replace(self, panel=panel)
 
     def __call__(self, date: np.generic) -> Panel:
         """The panel of the rows up to a date."""
+        if date not in self.views:
+            self.views[date] = self._read(date)
+        return replace(self.views[date].like(self.panel), layout=self.panel.layout, findings=()).until(date)
+
+    def _read(self, date: np.generic) -> Panel:
         import narwhals as nw
 
-        layout = self.panel.layout
-        known = nw.col(layout.time_col) <= date.item()
+        known = nw.col(self.panel.layout.time_col) <= date.item()
         numeric = [name for name, dtype in self.rows.schema.items() if dtype == nw.Float64]
         blanked = self.rows.with_columns(nw.when(known).then(nw.col(name)).alias(name) for name in numeric)
-        panel = load(blanked.to_native(), **self.options).like(self.panel)
-        return replace(panel, layout=layout, findings=()).until(date)
+        return read_panel(blanked.to_native(), self.options)
 
-    def original(self, rows: slice, series: int) -> NDArray[np.float64]:
+    def original(self, rows: slice, series: int) -> Array:
         """The targets of some rows of the panel as they came, [row, target]; NaN where they are missing."""
         return self.targets[rows]
-
-
-def _names(names: Any) -> tuple[str, ...]:
-    return () if names is None else (names,) if isinstance(names, str) else tuple(names)
-
-
-def _ids(panel: Panel, reading: Mapping[str, Any]) -> tuple[str, ...]:
-    return (_names(reading.get("id_col")) or (ID_NAME,)) if panel.layout.form == "long" else ()
 
 
 def _used(name: str, panel: Panel) -> bool:
@@ -108,7 +107,7 @@ def _frame(columns: dict[str, Any]) -> "nw.DataFrame[Any]":
     return nw.from_native(pl.DataFrame(columns), eager_only=True)
 
 
-def _series(table: Table, panel: Panel, ids: tuple[str, ...]) -> Iterator[tuple[str, slice | NDArray[np.int64]]]:
+def _series(table: Table, panel: Panel, ids: tuple[str, ...]) -> Iterator[tuple[str, Places]]:
     """Every series of a table by name, with its rows."""
     if not ids:
         yield panel.ids[0], slice(None)
@@ -120,11 +119,8 @@ def _series(table: Table, panel: Panel, ids: tuple[str, ...]) -> Iterator[tuple[
 
 
 def _targets(
-    panel: Panel,
-    series: Iterable[tuple[str, slice | NDArray[np.int64]]],
-    stamps: NDArray[np.generic],
-    cells: Mapping[str, NDArray[np.float64]],
-) -> NDArray[np.float64]:
+    panel: Panel, series: Iterable[tuple[str, Places]], stamps: NDArray[np.generic], cells: Mapping[str, Array]
+) -> Array:
     """[row, target]: the cells of a table at their rows of the panel."""
     out = np.full((len(panel.values), panel.targets), np.nan)
     bounds: dict[str, tuple[int, int]] = dict(zip(panel.ids, panel.bounds(), strict=True))
@@ -137,21 +133,16 @@ def _targets(
             placed = {panel.layout.target_col or "": columns[name]} if name in columns else {}
         if begin == end or not placed:
             continue
-        rows = begin + _places(panel, panel.stamps[begin:end], stamps[taken])
+        grid, when = panel.stamps[begin:end], stamps[taken]
+        places = np.minimum(np.searchsorted(grid, when), len(grid) - 1)
+        strange = grid[places] != when
+        if strange.any():
+            raise InputError(
+                f"{panel.layout.source} has a row at {show(when[strange.argmax()])}, where the panel that was read "
+                "from it has none; read the panel again if the rows have changed since."
+            )
         for source, column in placed.items():
-            out[rows, column] = cells[source][taken]
+            out[begin + places, column] = cells[source][taken]
     if panel.observed is not None:
         out[~panel.observed[:, : panel.targets]] = np.nan
     return out
-
-
-def _places(panel: Panel, grid: NDArray[np.generic], stamps: NDArray[np.generic]) -> NDArray[np.int64]:
-    """Where stamps stand on the grid of a series; one that is not there is refused, not put beside its place."""
-    places = np.minimum(np.searchsorted(grid, stamps), len(grid) - 1)
-    strange = grid[places] != stamps
-    if strange.any():
-        raise InputError(
-            f"{panel.layout.source} has a row at {show(stamps[strange.argmax()])}, where the panel that was read from "
-            "it has none; read the panel again if the rows have changed since."
-        )
-    return places

@@ -1,11 +1,10 @@
-"""Where a fitted network looks: attention weights of the last windows, with column names and time stamps to their axes.
+"""Attention weights of a fitted network on the last windows, with column names and time stamps to their axes.
 
 A network counts channels, marks and steps (`Model.axes`); what they are called and when they were is known here.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
@@ -16,13 +15,16 @@ from rearview.data import calendar
 from rearview.data.infer.timestamps import show, wall
 from rearview.data.panel import Panel
 from rearview.data.windows import ends
-from rearview.estimators.forecast.engine import Fitted
+from rearview.estimators.forecast.fit import Fitted
 from rearview.estimators.forecast.prediction import Array, with_future
-from rearview.estimators.forecast.transform import applied
+from rearview.estimators.forecast.transform import transform_panel
 from rearview.models.contract import Axes, Token, layer_names
 
 ALL = "all columns"
 PADDING = "before the first row"
+
+Weights = NDArray[np.float32] | dict[str, NDArray[np.float32]]
+"""The operator of a layer, or its parts, which add up."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -52,7 +54,7 @@ class Labels:
         return [stamp if of == ALL else f"{of}, {stamp}" for of, stamp in named]
 
 
-class Maps(dict[str, Any]):
+class AttentionMaps(dict[str, Weights]):
     """ "layer 1" and on, or "encoder 1" to "decoder 1" and on: arrays [series, group, head, query, key], or a mapping
     of parts that add up.
 
@@ -60,25 +62,23 @@ class Maps(dict[str, Any]):
     has no labels.
     """
 
-    def __init__(self, weights: Mapping[str, Any], series: tuple[str, ...], labels: Mapping[str, Labels]) -> None:
+    def __init__(self, weights: Mapping[str, Weights], series: tuple[str, ...], labels: Mapping[str, Labels]) -> None:
         super().__init__(weights)
         self.series = series
         self.labels = dict(labels)
 
 
-def chosen(panel: Panel, series: Sequence[str] | None) -> Panel:
-    """The panel with these series alone; None: with all."""
-    if series is None:
-        return panel
+def select_series(panel: Panel, series: Sequence[str]) -> Panel:
+    """The panel with these series alone; one that it does not have is refused."""
     for name in series:
         if name not in panel.ids:
             raise InputError(f"There is no series {name!r}.{did_you_mean(name, list(panel.ids))}")
     return panel.only(series)
 
 
-def look(fitted: Fitted, panel: Panel, known: Array | None) -> Maps:
+def explain_windows(fitted: Fitted, panel: Panel, known: Array | None) -> AttentionMaps:
     """The weights of every layer for the last window of each series; `known` is the future of known inputs."""
-    moved = applied(panel, fitted.request)
+    moved = transform_panel(panel, fitted.spec)
     which = ends(moved)
     index = torch.arange(len(which))
     batch = with_future(fitted, moved, which, index, fitted.source(moved, which).pasts(index), known)
@@ -89,15 +89,12 @@ def look(fitted: Fitted, panel: Panel, known: Array | None) -> Maps:
     axes = fitted.network.axes()
     names = layer_names(axes) or [f"layer {number}" for number in range(1, len(layers) + 1)]
     arrays = {name: _arrays(weights) for name, weights in zip(names, layers, strict=True)}
-    return Maps(arrays, panel.ids, dict(zip(names, _labels(fitted, panel, axes), strict=False)))
+    columns, clock = _Names.of(fitted), _Clock.of(fitted, panel)
+    labels = [_label_axes(each, columns, clock) for each in axes]
+    return AttentionMaps(arrays, panel.ids, dict(zip(names, labels, strict=False)))
 
 
-def _labels(fitted: Fitted, panel: Panel, axes: list[Axes]) -> list[Labels]:
-    names, clock = _Names.of(fitted), _Clock.of(fitted, panel)
-    return [_of_layer(each, names, clock) for each in axes]
-
-
-def _of_layer(axes: Axes, names: "_Names", clock: "_Clock") -> Labels:
+def _label_axes(axes: Axes, names: "_Names", clock: "_Clock") -> Labels:
     columns = tuple(names.name(token) for token in axes.tokens)
     groups = tuple(names.name(token) for token in axes.groups)
     counted = [token.steps for token in axes.tokens if token.steps is not None]
@@ -147,7 +144,7 @@ class _Clock:
     def of(cls, fitted: Fitted, panel: Panel) -> "_Clock":
         lookback, last = fitted.lookback, panel.offsets[1:]
         rows = np.maximum(last[:, None] + np.arange(-lookback, 0), panel.offsets[:-1, None])
-        ahead = panel.ahead(last - 1, fitted.request.horizon)
+        ahead = panel.ahead(last - 1, fitted.spec.horizon)
         when = np.concatenate([panel.stamps[rows], ahead], axis=1)
         local = wall(when.ravel(), panel.layout).reshape(when.shape)
         return cls(local, lookback, -np.minimum(panel.lengths, lookback), max(1, len(fitted.task.quantiles)))
@@ -161,7 +158,7 @@ class _Clock:
         return self.when[:, steps + self.lookback]
 
 
-def _arrays(weights: Any) -> Any:
-    if isinstance(weights, dict):
-        return {part: _arrays(tensor) for part, tensor in weights.items()}
+def _arrays(weights: torch.Tensor | Mapping[str, torch.Tensor]) -> Weights:
+    if isinstance(weights, Mapping):
+        return {part: tensor.float().cpu().numpy() for part, tensor in weights.items()}
     return weights.float().cpu().numpy()

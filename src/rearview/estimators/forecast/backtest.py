@@ -17,17 +17,16 @@ from rearview.data.io.table import listing
 from rearview.data.panel import Panel
 from rearview.data.panel_checks import TooShort, check_length
 from rearview.data.windows import Windows, ends
-from rearview.estimators.forecast.engine import Fitted
-from rearview.estimators.forecast.prediction import answer, variables
-from rearview.estimators.forecast.spec import check_whole
+from rearview.estimators.forecast.fit import Fitted
+from rearview.estimators.forecast.prediction import Array, Bounds, predict, variables
+from rearview.estimators.options import check_whole
 from rearview.tasks import metrics
 
-Array = NDArray[np.float64]
 ROUNDING = 2.0**-19
 """What float32 may round off between a value and its forecast, as a share of the mean deviation: 16 of its steps."""
 
 
-class Known(Protocol):
+class History(Protocol):
     """What was known of a panel when (see `AsOf`)."""
 
     def __call__(self, date: np.generic) -> Panel:
@@ -66,7 +65,7 @@ class Backtest:
     """[window, variable, step], NaN where nothing was observed."""
     mean: Array
     """[window, variable, step], NaN where a series had not begun or had ended."""
-    intervals: dict[float, tuple[Array, Array]]
+    intervals: Bounds
     absolute: Array
     """[variable]: the seasonal naive forecast's mean absolute error before the first cutoff."""
     squared: Array
@@ -138,7 +137,7 @@ def backtest(
     refit: bool = False,
     levels: tuple[float, ...] = (),
     lookback: int | None = None,
-    known_at: Known | None = None,
+    known_at: History | None = None,
 ) -> Backtest:
     """Run a backtest; `fit(rows up to the cutoff, window)` trains a network.
 
@@ -171,15 +170,15 @@ def backtest(
         which = _windows_at(panel, date)
         place_of = {name: s for s, name in enumerate(seen.ids)}
         last = ends(seen).take(np.array([place_of[panel.ids[s]] for s in which.series]))
-        said = answer(fitted, readable(seen, fitted), last, levels, _known_ahead(panel, which, horizon))
-        notes |= dict.fromkeys(said.notes)
+        forecasts = predict(fitted, select_columns(seen, fitted), last, levels, _known_ahead(panel, which, horizon))
+        notes |= dict.fromkeys(forecasts.notes)
         place = which.series[:, None] * panel.targets + np.arange(panel.targets)
-        mean[w, place] = said.mean
-        for level, bounds in said.intervals.items():
+        mean[w, place] = forecasts.mean
+        for level, bounds in forecasts.intervals.items():
             for whole, part in zip(intervals[level], bounds, strict=True):
                 whole[w, place] = part
         y[w, place] = _actual(panel, original, which, horizon)
-    season = int(fitted.plan.season.value)
+    season = 1 if fitted.plan.season is None else fitted.plan.season.value
     return Backtest(
         names=names,
         cutoffs=dates,
@@ -195,7 +194,7 @@ def backtest(
     )
 
 
-def readable(panel: Panel, fitted: Fitted) -> Panel:
+def select_columns(panel: Panel, fitted: Fitted) -> Panel:
     """The columns of a panel that a network reads, in its order; a missing one is refused by name."""
     if panel.columns == fitted.columns:
         return panel

@@ -1,7 +1,4 @@
-"""The future of known inputs, found by series and stamp in the caller's frame."""
-
-from collections.abc import Mapping
-from typing import Any
+"""The future of known inputs, read from the caller's frame by series and stamp."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,13 +7,14 @@ from rearview.core.errors import InputError, SettingsError
 from rearview.data.infer.row_order import JOIN
 from rearview.data.infer.timestamps import show
 from rearview.data.panel import Panel
-from rearview.data.panel_reader import load
+from rearview.data.panel_reader import read_panel
+from rearview.data.read_options import ReadOptions
 
 Array = NDArray[np.float64]
 
 
-def known_ahead(
-    panel: Panel, stamps: NDArray[np.generic], future: Any, reading: Mapping[str, Any]
+def read_known(
+    panel: Panel, stamps: NDArray[np.generic], future: object, options: ReadOptions
 ) -> NDArray[np.float64] | None:
     """[series, column, step]: the known inputs of a panel at the stamps [series, step] to forecast, original units."""
     names = panel.known_names
@@ -31,7 +29,21 @@ def known_ahead(
             f"The model was trained with {', '.join(_columns(panel))} known in the future; give their next "
             f"{stamps.shape[1]} steps as future=... (command line: --future FILE)."
         )
-    given = _read(future, panel, reading)
+    layout = panel.layout
+    long = layout.form == "long"
+    # Nothing but what is asked for is inferred: a sentinel among a few rows of future can't be told from a value.
+    given = read_panel(
+        future,
+        ReadOptions(
+            id_col=(options.id_col or (layout.id_col or "",)) if long else (),
+            time_col=layout.time_col,
+            target=(),
+            known=_columns(panel),
+            together=long and layout.together,
+            freq=panel.step,
+            sentinels=(),
+        ),
+    )
     out = np.empty((panel.series, len(names), stamps.shape[1]))
     for s, name in enumerate(panel.ids):
         out[s] = _series_ahead(given, name, names, stamps[s])
@@ -46,15 +58,6 @@ def _columns(panel: Panel) -> tuple[str, ...]:
     return tuple(name.removesuffix(f"{JOIN}{panel.columns[0]}") for name in panel.known_names[:: panel.targets])
 
 
-def _read(future: Any, panel: Panel, reading: Mapping[str, Any]) -> Panel:
-    layout = panel.layout
-    options: dict[str, Any] = {"time_col": layout.time_col, "target": (), "known": _columns(panel), "freq": panel.step}
-    if layout.form == "long":
-        options |= {"id_col": reading.get("id_col") or layout.id_col, "together": layout.together}
-    # Nothing but what is asked for is inferred: a sentinel among a few rows of future can't be told from a value.
-    return load(future, **options, sentinels=None)
-
-
 def _series_ahead(given: Panel, name: str, names: tuple[str, ...], stamps: NDArray[np.generic]) -> Array:
     source = given.layout.source
     of_series = "" if given.series == 1 else f" of series {name!r}"
@@ -66,11 +69,11 @@ def _series_ahead(given: Panel, name: str, names: tuple[str, ...], stamps: NDArr
     series = given.ids.index(name) if name in given.ids else 0
     a, b = given.bounds()[series]
     rows = np.searchsorted(given.stamps[a:b], stamps)
-    found = rows < b - a
-    found[found] = given.stamps[a:b][rows[found]] == stamps[found]
-    if not found.all():
+    there = rows < b - a
+    there[there] = given.stamps[a:b][rows[there]] == stamps[there]
+    if not there.all():
         raise InputError(
-            f"{source} has no row for {show(stamps[~found][0])}{of_series}; the known inputs are needed from "
+            f"{source} has no row for {show(stamps[~there][0])}{of_series}; the known inputs are needed from "
             f"{show(stamps[0])} to {show(stamps[-1])}."
         )
     cells = given.original(slice(a, b), series)[rows][:, [given.columns.index(column) for column in names]]

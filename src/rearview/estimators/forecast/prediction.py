@@ -1,4 +1,4 @@
-"""Forecasts of a fitted network for some windows of a panel, in original units."""
+"""Forecasts of a fitted network after some windows of a panel, in original units."""
 
 from dataclasses import dataclass
 
@@ -12,40 +12,41 @@ from rearview.data.io.table import listing
 from rearview.data.panel import Finding, Panel
 from rearview.data.scale import Scaler
 from rearview.data.windows import Batch, Windows
-from rearview.estimators.forecast.engine import Fitted, outputs
-from rearview.estimators.forecast.transform import applied, undone
+from rearview.estimators.forecast.fit import Fitted, outputs
+from rearview.estimators.forecast.transform import transform_panel, undo_transform
 from rearview.tasks.conformal import Residuals, needed
 
 Array = NDArray[np.float64]
+Bounds = dict[float, tuple[Array, Array]]
+"""Level in percent -> (low, high)."""
 MOST_CELLS = 1 << 22  # cells of past that go through the network at once
 FAR = 1_000
 """Standard deviations from the rows of training at which a value is more likely in other units than real."""
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """What a network says about the steps after each window."""
+class Forecasts:
+    """The steps after each window."""
 
     series: NDArray[np.int64]
     """[window]."""
     mean: Array
     """[window, target, step]; NaN where nothing was observed before a window, so that there is nothing to go by."""
-    intervals: dict[float, tuple[Array, Array]]
-    """Level in percent -> (low, high), each [window, target, step]."""
+    intervals: Bounds
+    """Each [window, target, step]."""
     notes: tuple[str, ...]
     findings: tuple[Finding, ...] = ()
     """What is odd about the rows that were forecast from; the notes hold it too."""
 
 
-def answer(
+def predict(
     fitted: Fitted, panel: Panel, which: Windows, levels: tuple[float, ...], known: Array | None = None
-) -> Answer:
+) -> Forecasts:
     """Forecast from the rows before each window's start.
 
     `known` [window, column, step], in original units, holds the future of known inputs.
     """
-    request = fitted.request
-    panel = applied(panel, request)
+    panel = transform_panel(panel, fitted.spec)
     source = fitted.source(panel, which)
     portion = max(1, MOST_CELLS // (source.channels * fitted.lookback))
     batches = [
@@ -61,13 +62,13 @@ def answer(
     blind = panel.first[which.series, : fitted.targets] >= which.starts[:, None]
 
     def original(scaled: NDArray[np.float32]) -> Array:
-        cells = undone(scaled.astype(np.float64) * spread + level_of, request)
+        cells = undo_transform(scaled.astype(np.float64) * spread + level_of, fitted.spec)
         cells[blind] = np.nan
         return cells
 
     intervals, notes = _intervals(fitted, yhat, scale, levels)
     findings = tuple(_about_past(fitted, panel, which, scaler, blind))
-    return Answer(
+    return Forecasts(
         series=which.series,
         mean=original(_point(fitted, yhat)),
         intervals={level: (original(low), original(high)) for level, (low, high) in intervals.items()},
@@ -180,7 +181,7 @@ def _quantile_bounds(
     try:
         low, high = fitted.task.quantiles.index(tail), fitted.task.quantiles.index(round(1 - tail, 9))
     except ValueError:
-        trained = ", ".join(f"{known:g}" for known in fitted.request.level)
+        trained = ", ".join(f"{known:g}" for known in fitted.spec.levels)
         raise SettingsError(
             f"This quantile model was trained for the levels {trained}; ask for one of them, or fit for {level:g} too."
         ) from None
@@ -196,7 +197,7 @@ def with_future(
     known: Array | None,
 ) -> Batch:
     """The batch with the marks of its future, whose rows the panel need not have."""
-    horizon = fitted.request.horizon
+    horizon = fitted.spec.horizon
     parts = []
     windows = index.numpy()
     if fitted.calendar is not None:

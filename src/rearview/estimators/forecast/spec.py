@@ -1,50 +1,45 @@
-"""What is asked for: the part of a forecast that a person decides, as plain data that can be saved."""
+"""The options of a forecaster: what to forecast, and how its tables are read."""
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
-from numbers import Integral, Real
-from typing import Any, Literal
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from numbers import Real
+from typing import TYPE_CHECKING, Literal
 
 from rearview.core.errors import SettingsError
+from rearview.data.read_options import Names
+from rearview.estimators.options import NetworkSpec, TableKeywords, check_whole
 from rearview.tasks import losses
+
+if TYPE_CHECKING:
+    from rearview.train import Progress
 
 Intervals = Literal["conformal", "quantile", "none"]
 Transform = Literal["none", "log1p"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+@dataclass(frozen=True)
+class ForecastSpec(NetworkSpec):
     """A forecast as asked for; None leaves a choice to the plan."""
 
-    horizon: int
+    horizon: int = field(kw_only=True)
     """Steps to forecast."""
-    lookback: int | None = None
-    """Steps the model sees; None: from the data's length, step and season."""
-    model: str | None = None
-    """A network's name; None: patchtst, or itransformer where there are inputs."""
-    attention: str | Mapping[str, Any] | None = None
-    """A mechanism's name, or a mapping with `name` and its settings; None: the network's own."""
-    season: int | None = None
-    """Steps of a season, for naive forecasts and scaled errors; None: from the step."""
-    loss: losses.Spec = "mse"
-    """What a point forecast minimises: a loss's name, or a mapping with `name` and its settings."""
-    intervals: Intervals = "conformal"
-    """Where intervals come from: held-out residuals, quantiles the model learns, or nowhere."""
-    level: tuple[float, ...] = (80.0, 95.0)
-    """Levels in percent; a quantile model can give only those it was trained for."""
-    transform: Transform = "none"
-    """Applied to the targets before anything else and undone at the end."""
-    nonnegative: bool = False
-    """Forecasts and bounds below 0 become 0."""
-    calendar: bool = True
-    """Calendar features for networks that have a place for them."""
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    """Settings of the network; what is left out is chosen from the data."""
-    training: Mapping[str, Any] = field(default_factory=dict)
-    """Settings of the training loop; what is left out is chosen from the data."""
-    seed: int = 0
-    device: str = "auto"
-    """auto, cpu, cuda or a torch device."""
+    lookback: int | None = field(default=None, kw_only=True)
+    """Steps the model sees; default: from the data's length, step and season."""
+    season: int | None = field(default=None, kw_only=True)
+    """Steps of a season, for naive forecasts and scaled errors; default: from the step."""
+    loss: losses.Spec = field(default="mse", kw_only=True)
+    """What a point forecast minimises: mse, mae, huber or fredf, by name or as a mapping with `name` and its
+    settings."""
+    intervals: Intervals = field(default="conformal", kw_only=True)
+    """Where intervals come from: held-out residuals (conformal), learned quantiles (quantile), or nowhere (none)."""
+    level: Sequence[float] | float = field(default=(80.0, 95.0), kw_only=True)
+    """Levels of the intervals in percent."""
+    transform: Transform = field(default="none", kw_only=True)
+    """log1p trains on the logarithm of 1 + y."""
+    nonnegative: bool = field(default=False, kw_only=True)
+    """Cut forecasts and bounds off at 0."""
+    calendar: bool = field(default=True, kw_only=True)
+    """Calendar features, for networks that have a place for them."""
 
     def __post_init__(self) -> None:
         meanings = {
@@ -57,45 +52,51 @@ class Request:
             if value is not None or name == "horizon":
                 check_whole(name, value, meaning)
                 object.__setattr__(self, name, int(value))
-        check_seed(self.seed, self.training)
-        object.__setattr__(self, "seed", int(self.seed))
+        super().__post_init__()
         choices = {"intervals": ("conformal", "quantile", "none"), "transform": ("none", "log1p")}
         for name, known in choices.items():
             if getattr(self, name) not in known:
                 raise SettingsError(f"{name} is {getattr(self, name)!r}; it can be one of {', '.join(known)}.")
         object.__setattr__(self, "loss", losses.chosen(self.loss))
-        for level in self.level:
-            check_level(level)
+        object.__setattr__(self, "level", read_levels(self.level))
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON."""
-        plain = asdict(self)
-        plain["level"] = list(self.level)
-        return plain
+    @property
+    def levels(self) -> tuple[float, ...]:
+        """Levels of the intervals in percent, ascending."""
+        return read_levels(self.level)
 
-    @staticmethod
-    def from_dict(facts: Mapping[str, Any]) -> "Request":
-        """The request that `to_dict` wrote."""
-        return Request(**{**facts, "level": tuple(facts["level"])})
-
-
-def check_whole(name: str, value: Any, meaning: str) -> None:
-    """Refuse what is not a whole number of at least 1."""
-    if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < 1:
-        raise SettingsError(f"{name} is {value!r}; it is {meaning} and must be a whole number of at least 1.")
+    @property
+    def quantiles(self) -> tuple[float, ...]:
+        """What a quantile network learns: the median and both ends of every interval."""
+        if self.intervals != "quantile":
+            return ()
+        tails = {round((1 - level / 100) / 2, 9) for level in self.levels}
+        return tuple(sorted({0.5, *tails, *(round(1 - tail, 9) for tail in tails)}))
 
 
-def check_seed(seed: Any, training: Mapping[str, Any]) -> None:
-    """Refuse a seed that is no whole number from 0 up, and one that hides among the training settings."""
-    if isinstance(seed, bool) or not isinstance(seed, Integral) or not 0 <= int(seed) < 2**63:
-        raise SettingsError(f"seed is {seed!r}; it must be a whole number from 0 up.")
-    if "seed" in training:
-        raise SettingsError("Give the seed as seed=..., not among the training settings.")
+@dataclass(frozen=True)
+class ForecasterOptions(TableKeywords, ForecastSpec):
+    """Everything that a forecaster can be given."""
+
+    target: Names | None = field(default=None, kw_only=True)
+    target_col: str | None = field(default=None, kw_only=True)
+    known: Names | None = field(default=None, kw_only=True)
+    together: bool | None = field(default=None, kw_only=True)
+    alias: str | None = field(default=None, kw_only=True)
+    """The column name of the forecasts; default: the network's name."""
+    progress: "Progress | bool | None" = field(default=None, kw_only=True)
+    """Who is told how training goes; True: a line on the terminal; default: nobody."""
+
+    def __post_init__(self) -> None:
+        """Leave the checks to the spec."""
 
 
-def check_level(level: Any) -> None:
-    """Refuse a level that is no percentage between 0 and 100."""
-    if isinstance(level, bool) or not isinstance(level, Real) or not 0 < float(level) < 100:
-        raise SettingsError(f"level is {level!r}; give percentages between 0 and 100, such as 80 or 95.")
-    if float(level) < 1:
-        raise SettingsError(f"level is {level!r}; levels are percentages: did you mean {100 * float(level):g}?")
+def read_levels(level: object) -> tuple[float, ...]:
+    """Return one level or several, in percent, ascending; what is no percentage between 0 and 100 is refused."""
+    several = tuple(level) if isinstance(level, Iterable) and not isinstance(level, str) else (level,)
+    for one in several:
+        if isinstance(one, bool) or not isinstance(one, Real) or not 0 < float(one) < 100:
+            raise SettingsError(f"level is {one!r}; give percentages between 0 and 100, such as 80 or 95.")
+        if float(one) < 1:
+            raise SettingsError(f"level is {one!r}; levels are percentages: did you mean {100 * float(one):g}?")
+    return tuple(sorted({float(one) for one in several}))

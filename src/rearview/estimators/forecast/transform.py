@@ -9,12 +9,12 @@ from rearview.core.errors import InputError
 from rearview.data.infer.timestamps import show
 from rearview.data.panel import Panel
 from rearview.data.panel_checks import apart
-from rearview.estimators.forecast.spec import Request
+from rearview.estimators.forecast.spec import ForecastSpec
 
 
-def applied(panel: Panel, request: Request) -> Panel:
+def transform_panel(panel: Panel, spec: ForecastSpec) -> Panel:
     """The panel with its targets on the scale the model works on."""
-    if request.transform == "none":
+    if spec.transform == "none":
         return panel
     values, centre = panel.values.copy(), panel.centre.copy()
     for s, (a, b) in enumerate(panel.bounds()):
@@ -30,13 +30,13 @@ def applied(panel: Panel, request: Request) -> Panel:
     return replace(panel, values=values, centre=centre)
 
 
-def undone(values: NDArray[np.float64], request: Request) -> NDArray[np.float64]:
+def undo_transform(values: NDArray[np.float64], spec: ForecastSpec) -> NDArray[np.float64]:
     """Forecasts or bounds back in original units."""
-    if request.transform == "log1p":
+    if spec.transform == "log1p":
         # The logarithm's way back explodes before float64 does; a forecast that large says so as infinity.
         with np.errstate(over="ignore"):
             values = np.expm1(values)
-    return np.maximum(values, 0) if request.nonnegative else values
+    return np.maximum(values, 0) if spec.nonnegative else values
 
 
 def _check_domain(cells: NDArray[np.float64], panel: Panel, series: int, column: int) -> None:

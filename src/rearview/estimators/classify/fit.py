@@ -1,39 +1,42 @@
-"""Fit one network to cases: hold out, scale, pad, train; and answer about others."""
+"""Fit one network to cases: hold out, scale, pad, train; and predict the classes of others."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rearview import models, train
-from rearview.attention import Spec
+from rearview import train
 from rearview.core.errors import InputError
-from rearview.core.settings import settings_from
 from rearview.data.cases.case_set import LEAST, Cases, Labels, Series, hold_out
 from rearview.data.cases.padding import FURTHEST, ChannelScaler, Source, source
 from rearview.data.panel import Finding
-from rearview.estimators.classify.plan import Plan, plan
-from rearview.estimators.classify.spec import Request
-from rearview.estimators.forecast.engine import Trained, device_named
+from rearview.estimators.base import (
+    NO_CHECKPOINT,
+    FittedNetwork,
+    Session,
+    create_network,
+    resolve_device,
+    train_network,
+    training_settings,
+)
+from rearview.estimators.classify.spec import ClassifySpec
 from rearview.models.contract import Model
+from rearview.tasks import plan as planning
 from rearview.tasks.classify import Classify
+from rearview.tasks.plan import GIVEN, Choice, Plan
 
 FEW_HELD = 10
 """Held-out cases below which the epoch they pick is a matter of luck, which a sentence says."""
-ANSWER_BATCH = 256
-PREPARING_CASES = 256
+PREDICTED_AT_ONCE = 256
 
 
 @dataclass(frozen=True, slots=True)
-class Fitted(Trained):
+class Fitted(FittedNetwork):
     """A trained network and everything needed to use it on other cases."""
 
-    request: Request
+    spec: ClassifySpec
     plan: Plan
     network: Model
     classes: Labels
@@ -52,8 +55,8 @@ class Fitted(Trained):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """What a network says about some cases."""
+class Likelihoods:
+    """How likely each class is for some cases."""
 
     probabilities: NDArray[np.float64]
     """[case, class]; rows sum to 1."""
@@ -62,9 +65,11 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Made:
-    """A network before it is trained, and the cases to train it on."""
+class Prepared:
+    """A planned network with its first weights, and the cases to train it on; it is trained once."""
 
+    spec: ClassifySpec
+    cases: Cases
     plan: Plan
     network: Model
     data: Source
@@ -72,81 +77,68 @@ class _Made:
     codes: NDArray[np.int64]
     """[case]: the place of its class."""
     scaler: ChannelScaler
-    training: train.Settings
+    training: train.Settings | None
     learned: NDArray[np.int64]
     """Cases that train."""
     held: NDArray[np.int64]
     """Cases that pick the epoch."""
 
-
-def check(cases: Cases, request: Request) -> None:
-    """Refuse at once what `fit` would refuse: a network, settings, a pair that does not fit, cases of one class."""
-    _made(cases, request)
-
-
-def fit(
-    cases: Cases,
-    request: Request,
-    *,
-    checkpoint: Path | None = None,
-    resume: bool = False,
-    progress: train.Progress | bool | None = None,
-) -> Fitted:
-    """Train a network to tell the classes of the cases apart; with a checkpoint the run can be resumed."""
-    made = _made(cases, request)
-    order = torch.from_numpy(made.learned)
-    prepare(made.network, made.data, order)
-    history = train.fit(
-        made.network,
-        Classify(),
-        made.data,
-        order,
-        torch.from_numpy(made.held) if len(made.held) else None,
-        made.training,
-        checkpoint=checkpoint,
-        resume=resume,
-        progress=train.follower(progress),
-    )
-    return Fitted(
-        request=request,
-        plan=made.plan,
-        network=made.network.eval(),
-        classes=made.classes,
-        scaler=made.scaler,
-        history=history,
-        findings=tuple(_findings(cases, made.codes, made.classes, request, made.held)),
-        cases={"train": len(made.learned), "validation": len(made.held)},
-        columns=cases.columns,
-    )
+    def train(self, session: Session = NO_CHECKPOINT) -> Fitted:
+        """Train the network to tell the classes apart."""
+        learned, held = torch.from_numpy(self.learned), torch.from_numpy(self.held)
+        history = train_network(self.network, Classify(), self.data, learned, held, self.training, session)
+        assert history is not None  # networks that classify are trained
+        return Fitted(
+            spec=self.spec,
+            plan=self.plan,
+            network=self.network.eval(),
+            classes=self.classes,
+            scaler=self.scaler,
+            history=history,
+            findings=tuple(_findings(self.cases, self.codes, self.classes, self.spec, self.held)),
+            cases={"train": len(learned), "validation": len(held)},
+            columns=self.cases.columns,
+        )
 
 
-def _made(cases: Cases, request: Request) -> _Made:
-    """Hold out, scale, plan, and make the network."""
-    classes, codes = coded(cases)
+def fit(cases: Cases, spec: ClassifySpec, session: Session = NO_CHECKPOINT) -> Fitted:
+    """Train a network to tell the classes of the cases apart."""
+    return prepare(cases, spec).train(session)
+
+
+def prepare(cases: Cases, spec: ClassifySpec) -> Prepared:
+    """Hold out, scale, plan, and create the network; what can't be trained is refused."""
+    classes, codes = code_classes(cases)
     learned, held = np.arange(len(cases)), np.arange(0)
-    if request.validation:
-        learned, held = hold_out(codes, request.validation, request.seed)
-    chosen = plan(request, int(cases.lengths.max()), len(learned), len(held))
+    if spec.validation:
+        learned, held = hold_out(codes, spec.validation, spec.seed)
+    lookback = Choice(int(cases.lengths.max()), "the longest case to train on")
+    if spec.lookback is not None:
+        lookback = Choice(int(spec.lookback), GIVEN)
+    plan = Plan(
+        lookback=lookback,
+        model=planning.with_given(planning.classifier_settings(spec.model, lookback.value), spec.settings),
+        training=planning.with_given(planning.classifier_training(len(learned), len(held)), spec.training),
+    )
     # Statistics of the cases that train, not of those that pick the epoch.
     scaler = ChannelScaler.fit(cases.take(learned))
-    device = device_named(request.device)
-    data = source(cases, scaler, codes, int(chosen.lookback.value), fill=request.fill, device=device)
-    training = {name: choice.value for name, choice in chosen.training.items()}
-    settings = {name: choice.value for name, choice in chosen.model.items()}
-    return _Made(
-        plan=chosen,
-        network=network_for(data, request.model, request.attention, settings, len(classes), request.seed),
-        data=data,
-        classes=classes,
-        codes=codes,
-        scaler=scaler,
-        training=settings_from(train.Settings, "Training", {**training, "seed": request.seed}),
-        learned=learned,
-        held=held,
+    data = source(cases, scaler, codes, lookback.value, fill=spec.fill, device=resolve_device(spec.device))
+    network = create_network(
+        spec.model,
+        seed=spec.seed,
+        device=data.values.device,
+        attention=spec.attention,
+        settings=plan.model_settings,
+        channels=cases.channels,
+        lookback=lookback.value,
+        asks="classes",
+        classes=len(classes),
     )
+    training = training_settings(spec.model, plan, spec.seed)
+    return Prepared(spec, cases, plan, network, data, classes, codes, scaler, training, learned, held)
 
 
-def coded(cases: Cases) -> tuple[Labels, NDArray[np.int64]]:
+def code_classes(cases: Cases) -> tuple[Labels, NDArray[np.int64]]:
     """The classes, sorted, and the code of each case; a set of one class is refused."""
     if cases.labels is None:
         raise InputError(f"The cases of {cases.source} have no class, so there is nothing to learn; give y.")
@@ -159,39 +151,16 @@ def coded(cases: Cases) -> tuple[Labels, NDArray[np.int64]]:
     return classes, codes.astype(np.int64)
 
 
-def network_for(
-    data: Source, name: str, attention: Spec, settings: Mapping[str, Any], classes: int, seed: int
-) -> Model:
-    """A network with its first weights, on the device of the data."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        network = models.create(
-            name,
-            channels=data.values.shape[1],
-            lookback=data.values.shape[2],
-            asks="classes",
-            classes=classes,
-            attention=attention,
-            **settings,
-        )
-    return network.to(data.values.device)
-
-
-def prepare(network: Model, data: Source, learned: Tensor) -> None:
-    """Let a network draw what it needs of the training cases before it trains on them."""
-    network.prepare(data.batch(learned[:: max(1, len(learned) // PREPARING_CASES)]).past)
-
-
 def logits(network: Model, data: Source) -> Tensor:
     """[case, class], on the CPU."""
     task, parts = Classify(), []
     with torch.inference_mode():
-        for index in torch.split(torch.arange(len(data)), ANSWER_BATCH):
+        for index in torch.split(torch.arange(len(data)), PREDICTED_AT_ONCE):
             parts.append(task.logits(network, data.batch(index)).cpu())
     return torch.cat(parts)
 
 
-def answer(fitted: Fitted, cases: Cases) -> Answer:
+def predict(fitted: Fitted, cases: Cases) -> Likelihoods:
     """How likely each class is for each case."""
     if cases.channels != fitted.channels:
         raise InputError(
@@ -199,9 +168,9 @@ def answer(fitted: Fitted, cases: Cases) -> Answer:
             "bring the same channels in the same order."
         )
     nothing = np.zeros(len(cases), dtype=np.int64)
-    data = source(cases, fitted.scaler, nothing, fitted.lookback, fill=fitted.request.fill, device=fitted.device)
+    data = source(cases, fitted.scaler, nothing, fitted.lookback, fill=fitted.spec.fill, device=fitted.device)
     likely = torch.softmax(logits(fitted.network, data).double(), dim=-1)
-    return Answer(likely.numpy(), tuple(_notes(fitted, cases)))
+    return Likelihoods(likely.numpy(), tuple(_notes(fitted, cases)))
 
 
 def _notes(fitted: Fitted, cases: Cases) -> list[str]:
@@ -238,39 +207,39 @@ def _is_far(one: Series, scaler: ChannelScaler) -> bool:
 
 
 def _findings(
-    cases: Cases, codes: NDArray[np.int64], classes: Labels, request: Request, held: NDArray[np.int64]
+    cases: Cases, codes: NDArray[np.int64], classes: Labels, spec: ClassifySpec, held: NDArray[np.int64]
 ) -> list[Finding]:
-    found = []
+    findings = []
     lengths = cases.lengths
     if lengths.min() < lengths.max():
         message = (
             f"The cases have {lengths.min()} to {lengths.max()} steps: shorter ones are padded at the front and the "
             "padding is masked."
         )
-        found.append(Finding("repaired", "unequal_lengths", int((lengths < lengths.max()).sum()), message))
+        findings.append(Finding("repaired", "unequal_lengths", int((lengths < lengths.max()).sum()), message))
     if cases.missing:
         values = "1 missing value is" if cases.missing == 1 else f"{cases.missing:,} missing values are"
-        message = f"{values} filled (fill={request.fill!r})."
-        found.append(Finding("repaired", "missing_values", cases.missing, message))
+        message = f"{values} filled (fill={spec.fill!r})."
+        findings.append(Finding("repaired", "missing_values", cases.missing, message))
     empty = sum(int(np.isnan(one).all(axis=1).any()) for one in cases.series)
     if empty:
         which = "1 case has" if empty == 1 else f"{empty} cases have"
         message = f"{which} a channel without any value; the training mean stands there."
-        found.append(Finding("warning", "empty_channel", empty, message))
-    found += _overshadowed(cases)
+        findings.append(Finding("warning", "empty_channel", empty, message))
+    findings += _overshadowed(cases)
     counts = np.bincount(codes)
     tiny = [str(label) for label, count in zip(classes.tolist(), counts, strict=True) if count <= LEAST]
-    if tiny and request.validation:
+    if tiny and spec.validation:
         message = (
             f"Class {', '.join(tiny[:5])} has {LEAST} cases or fewer: all of them train, and none is left to "
             "validate by."
         )
-        found.append(Finding("warning", "tiny_classes", len(tiny), message))
+        findings.append(Finding("warning", "tiny_classes", len(tiny), message))
     if 0 < len(held) < FEW_HELD:
         few = "1 case is" if len(held) == 1 else f"{len(held)} cases are"
         message = f"Only {few} held out to pick the best epoch by: the pick is uncertain."
-        found.append(Finding("warning", "few_validation_cases", len(held), message))
-    return found
+        findings.append(Finding("warning", "few_validation_cases", len(held), message))
+    return findings
 
 
 def _overshadowed(cases: Cases) -> list[Finding]:

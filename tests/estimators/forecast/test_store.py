@@ -15,8 +15,7 @@ from samples import forecaster, long, numbers, wide
 import rearview
 from rearview import Forecaster
 from rearview.core.errors import InputError, SettingsError
-from rearview.core.model_folder import checksum
-from rearview.estimators.forecast import storage
+from rearview.core.model_folder import FORECASTER, checksum
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +35,7 @@ def weights(folder: Path) -> Path:
 
 def change(folder: Path, **facts: Any) -> None:
     """Facts changed in the JSON by someone who knows how its checksum is made."""
-    path = folder / storage.KIND.manifest
+    path = folder / FORECASTER.manifest
     content = {**json.loads(path.read_text()), **facts}
     content.pop("checksum")
     path.write_text(json.dumps({**content, "checksum": checksum(content)}))
@@ -59,7 +58,7 @@ def test_predictions_are_equal_bit_for_bit(model: str, asked: dict[str, Any], tm
     assert loaded.predict().equals(fitted.predict())
     later = pd.concat([wide(), wide(9, start="2024-03-07 16:00")])
     assert loaded.predict(later).equals(fitted.predict(later))
-    assert loaded.request == fitted.request
+    assert loaded.spec == fitted.spec
     assert loaded.reading == fitted.reading
     assert loaded.fitted.plan == fitted.fitted.plan
     assert loaded.fitted.history == fitted.fitted.history
@@ -85,7 +84,7 @@ def test_every_layout_comes_back(kind: str, tmp_path: Path) -> None:
 
 def test_the_folder_holds_json_and_safetensors_alone(saved: Path) -> None:
     assert sorted(path.suffix for path in saved.iterdir()) == [".json", ".safetensors"]
-    facts = json.loads((saved / storage.KIND.manifest).read_text())
+    facts = json.loads((saved / FORECASTER.manifest).read_text())
     assert facts["version"] == rearview.__version__
     assert facts["columns"] == ["load", "wind"]
     assert facts["step"] == "h"
@@ -115,28 +114,28 @@ def test_changed_weights_are_refused(saved: Path) -> None:
 
 
 def test_a_changed_setting_is_refused(saved: Path) -> None:
-    path = saved / storage.KIND.manifest
+    path = saved / FORECASTER.manifest
     path.write_text(path.read_text().replace('"horizon": 5', '"horizon": 6'))
     with pytest.raises(InputError, match=r"forecaster\.json was changed after it was saved"):
         Forecaster.load(saved)
 
 
 def test_a_newer_format_is_refused_before_anything_is_read_from_it(saved: Path) -> None:
-    newer = {"format": storage.KIND.format + 1, "version": "9.9", "other": "things"}
-    (saved / storage.KIND.manifest).write_text(json.dumps(newer))
+    newer = {"format": FORECASTER.format + 1, "version": "9.9", "other": "things"}
+    (saved / FORECASTER.manifest).write_text(json.dumps(newer))
     with pytest.raises(InputError, match=r"written by rearview 9\.9 in format 2.*reads up to 1; update rearview"):
         Forecaster.load(saved)
 
 
 @pytest.mark.parametrize("content", ["", "[]", "null", "{", '{"format": "x"}', "{}", "\x00\x01"])
 def test_a_damaged_manifest_is_refused(saved: Path, content: str) -> None:
-    (saved / storage.KIND.manifest).write_text(content)
+    (saved / FORECASTER.manifest).write_text(content)
     with pytest.raises(InputError, match=r"forecaster\.json is damaged .*save the model again"):
         Forecaster.load(saved)
 
 
 def test_a_manifest_that_is_no_text_is_refused(saved: Path) -> None:
-    (saved / storage.KIND.manifest).write_bytes(b"\xff\xfe\x00{")
+    (saved / FORECASTER.manifest).write_bytes(b"\xff\xfe\x00{")
     with pytest.raises(InputError, match="damaged"):
         Forecaster.load(saved)
 
@@ -149,7 +148,7 @@ def test_half_a_folder_is_refused(saved: Path) -> None:
     weights(saved).unlink()
     with pytest.raises(InputError, match=r"is missing; copy the whole folder"):
         Forecaster.load(saved)
-    (saved / storage.KIND.manifest).unlink()
+    (saved / FORECASTER.manifest).unlink()
     with pytest.raises(InputError, match="holds no saved forecaster"):
         Forecaster.load(saved)
 
@@ -224,6 +223,6 @@ def test_a_copied_folder_works(saved: Path, original: Forecaster, tmp_path: Path
 
 
 def test_the_device_of_the_saving_machine_need_not_exist_here(saved: Path) -> None:
-    facts = json.loads((saved / storage.KIND.manifest).read_text())
+    facts = json.loads((saved / FORECASTER.manifest).read_text())
     change(saved, request={**facts["request"], "device": "cuda:7"})
     assert np.isfinite(numbers(Forecaster.load(saved, device="cpu").predict())).all()

@@ -9,8 +9,9 @@ from sensors import LOOKBACK, broken, detector, fleet, ordinary
 
 from rearview import Detector
 from rearview.data import load
-from rearview.estimators.detect import constant_channels, engine
-from rearview.estimators.detect.spec import Request
+from rearview.estimators.detect import constant_channels
+from rearview.estimators.detect.fit import fit
+from rearview.estimators.detect.spec import DetectSpec
 
 VALVE = "score-valve"
 
@@ -89,8 +90,8 @@ def test_constants_survive_being_saved(fitted: Detector, tmp_path: Path) -> None
 
 def test_a_run_that_compares_networks_leaves_constants_to_them() -> None:
     panel, _ = detector().read(ordinary().assign(valve=1.0))
-    request = Request(lookback=LOOKBACK, model="dlinear", training={"epochs": 1}, device="cpu")
-    held, left = (engine.fit(panel, request, hold_constants=hold) for hold in (True, False))
+    spec = DetectSpec(lookback=LOOKBACK, model="dlinear", training={"epochs": 1}, device="cpu")
+    held, left = (fit(panel, spec, hold_constants=hold) for hold in (True, False))
     assert held.errors(panel)[:, -1].max() == 0
     assert left.errors(panel)[:, -1].max() > 0
     assert not left.findings

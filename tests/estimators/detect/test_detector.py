@@ -177,7 +177,7 @@ def test_a_saved_detector_says_the_same(fitted: Detector, tmp_path: Path) -> Non
     loaded = Detector.load(tmp_path / "model")
     pd.testing.assert_frame_equal(loaded.score(broken()), fitted.score(broken()))
     pd.testing.assert_frame_equal(loaded.predict(broken()).segments, fitted.predict(broken()).segments)
-    assert loaded.request == fitted.request
+    assert loaded.spec == fitted.spec
     assert loaded.fitted.plan == fitted.fitted.plan
     assert loaded.reading == fitted.reading
     with pytest.raises(InputError, match="holds no saved detector"):

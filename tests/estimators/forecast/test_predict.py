@@ -397,4 +397,4 @@ def test_an_input_without_any_value_is_told(caplog: pytest.LogCaptureFixture) ->
 def test_numpy_numbers_are_numbers(tmp_path: Any) -> None:
     model = forecaster("dlinear", horizon=np.int64(5), lookback=np.int32(24), level=np.array([80]), seed=np.int64(1))
     model.fit(wide()).save(tmp_path / "model")
-    assert model.request.horizon == 5
+    assert model.spec.horizon == 5

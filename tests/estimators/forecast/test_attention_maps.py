@@ -8,14 +8,14 @@ import pytest
 from samples import HORIZON, SMALL, forecaster, long, wide
 
 from rearview.core.errors import InputError
-from rearview.estimators.forecast.attention_maps import Labels, Maps
+from rearview.estimators.forecast.attention_maps import AttentionMaps, Labels
 
 STEP = np.timedelta64(1, "h")
 LAST = np.datetime64("2024-03-07T15:00")
 """The last row of `wide()`."""
 
 
-def explained(model: str, frame: Any = None, **asked: Any) -> tuple[Maps, Labels]:
+def explained(model: str, frame: Any = None, **asked: Any) -> tuple[AttentionMaps, Labels]:
     maps = forecaster(model, **asked).fit(wide() if frame is None else frame).explain()
     assert isinstance(maps, dict)
     assert list(maps.labels) == list(maps)

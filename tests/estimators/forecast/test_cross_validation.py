@@ -10,6 +10,7 @@ from samples import HORIZON, as_kind, forecaster, long, numbers, to_pandas, wide
 from rearview.core.errors import InputError, SettingsError
 from rearview.data.panel import Panel
 from rearview.data.panel_reader import load
+from rearview.data.read_options import ReadOptions
 from rearview.estimators.forecast import backtest as backtesting
 from rearview.estimators.forecast.as_of import AsOf
 
@@ -234,7 +235,7 @@ class TestAsOf:
         frame.loc[20:25, "load"] = np.nan
         panel = load(as_kind(frame, kind), **reading)
         date = panel.stamps[60]
-        known = AsOf.of(as_kind(frame, kind), panel, reading)(date)
+        known = AsOf.of(as_kind(frame, kind), panel, ReadOptions.of(**reading))(date)
         self.same(known, load(as_kind(frame[frame["date"] <= pd.Timestamp(date)], kind), **reading))
         assert known.layout == panel.layout
 
@@ -244,7 +245,7 @@ class TestAsOf:
         reading = {"known": list(inputs[:1])}
         panel = load(frame, **reading)
         date = panel.stamps[60]
-        known = AsOf.of(frame, panel, reading)(date)
+        known = AsOf.of(frame, panel, ReadOptions.of(**reading))(date)
         before = frame[frame["ds"] <= pd.Timestamp(date)]
         expected = load(before, **reading)
         assert set(known.ids) == set(expected.ids) == {"3", "1"}
@@ -257,7 +258,7 @@ class TestAsOf:
     def test_together_keeps_the_columns_of_series_that_had_not_begun(self) -> None:
         frame = long({"old": 80, "new": 10}, ("heat",))
         panel = load(frame, together=True)
-        known = AsOf.of(frame, panel, {"together": True})(panel.stamps[40])
+        known = AsOf.of(frame, panel, ReadOptions(together=True))(panel.stamps[40])
         assert known.columns == panel.columns
         assert len(known.values) == 41
         assert known.observed is not None
@@ -273,7 +274,7 @@ class TestAsOf:
         days = pd.date_range("2024-01-02", periods=80, freq="D")
         frame.assign(date=days.strftime("%d/%m/%Y")).to_csv(path, index=False, **options)
         panel = load(path)
-        known = AsOf.of(path, panel, {})(panel.stamps[8])
+        known = AsOf.of(path, panel, ReadOptions())(panel.stamps[8])
         assert known.stamps.tolist() == panel.stamps[:9].tolist()
         np.testing.assert_allclose(known.original(slice(0, 9), 0), panel.original(slice(0, 9), 0), rtol=1e-6)
 
@@ -282,7 +283,7 @@ class TestAsOf:
         frame = long({"b": 80, "a": 50}).sample(frac=1, random_state=0)
         frame = frame.assign(y=(frame["y"] / 7).mask(frame["y"].rank() < 9)).dropna()
         panel = load(frame, together=together)
-        known = AsOf.of(frame, panel, {"together": together})
+        known = AsOf.of(frame, panel, ReadOptions(together=together))
         for s, (begin, end) in enumerate(panel.bounds()):
             rows = slice(begin, end)
             for column, name in enumerate(panel.target_names if together else (panel.ids[s],)):
@@ -295,7 +296,7 @@ class TestAsOf:
         frame.to_csv(tmp_path / "days.csv", index=False)
         for source in (frame, tmp_path / "days.csv"):
             panel = load(source)
-            known = AsOf.of(source, panel, {})
+            known = AsOf.of(source, panel, ReadOptions())
             np.testing.assert_array_equal(known.original(slice(None), 0)[:, 0], frame["y"])
             assert np.array_equal(known(panel.stamps[150]).stamps, panel.stamps[:151])
 
@@ -306,7 +307,7 @@ class TestAsOf:
         panel = load(frame, together=together)
         moved = frame.assign(ds=frame["ds"] + pd.Timedelta(hours=hours))
         with pytest.raises(InputError, match=r"^frame has a row at 20.* where the panel .* has none; read .* again"):
-            AsOf.of(moved, panel, {"together": together})
+            AsOf.of(moved, panel, ReadOptions(together=together))
 
 
 def test_what_happened_is_told_as_it_came_and_rounding_is_no_miss(tmp_path: Any) -> None:
@@ -322,7 +323,7 @@ def test_what_happened_is_told_as_it_came_and_rounding_is_no_miss(tmp_path: Any)
         np.testing.assert_array_equal(back["sales-y"], values[-14:])
         np.testing.assert_array_equal(back["clock-y"], frame["clock"][-14:])
         panel = model.read(source)
-        result = model.backtest(panel, 2, known_at=AsOf.of(source, panel, {}))
+        result = model.backtest(panel, 2, known_at=AsOf.of(source, panel, ReadOptions()))
         assert not np.array_equal(result.y, result.mean)
         assert result.scores().coverage == {80.0: 1.0, 95.0: 1.0}
         assert (result.rounding < 0.02).all()

@@ -1,8 +1,6 @@
 """Fit one network to a panel of ordinary rows: plan, hold out, scale, train, draw the threshold; then use it."""
 
-from dataclasses import dataclass, fields
-from pathlib import Path
-from typing import Any
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -10,18 +8,25 @@ from numpy.typing import NDArray
 
 from rearview import models, train
 from rearview.core.errors import InputError, SettingsError
-from rearview.core.settings import settings_from
 from rearview.data.io.table import listing
 from rearview.data.panel import Finding, Panel
 from rearview.data.scale import Scaler
-from rearview.data.windows import Source, Windows, windows
+from rearview.data.windows import Windows, windows
+from rearview.estimators.base import (
+    NO_CHECKPOINT,
+    FittedNetwork,
+    Session,
+    create_network,
+    resolve_device,
+    thin_validation,
+    train_network,
+    training_settings,
+)
 from rearview.estimators.detect import constant_channels
 from rearview.estimators.detect.calibration import Calibration, calibrate
-from rearview.estimators.detect.measurable import measurable
-from rearview.estimators.detect.scoring import Scores, score, source_of
+from rearview.estimators.detect.scoring import LARGEST, Scores, score, source_of
 from rearview.estimators.detect.segments import Segment, segments
-from rearview.estimators.detect.spec import Request
-from rearview.estimators.forecast.engine import Trained, device_named, thinned
+from rearview.estimators.detect.spec import DetectSpec
 from rearview.models.contract import Model
 from rearview.tasks import plan as planning
 from rearview.tasks.detect import Detect
@@ -29,13 +34,15 @@ from rearview.tasks.plan import Choice, Plan
 
 HELD_OUT = 0.2
 """The last share of each series that stops the training and draws the threshold."""
+REACH = LARGEST**0.5
+"""Standard deviations from the mean of the training rows beyond which a cell is left out."""
 
 
 @dataclass(frozen=True, slots=True)
-class Fitted(Trained):
+class Fitted(FittedNetwork):
     """A trained network and everything needed to use it on new rows."""
 
-    request: Request
+    spec: DetectSpec
     plan: Plan
     name: str
     network: Model
@@ -57,9 +64,7 @@ class Fitted(Trained):
     def errors(self, panel: Panel) -> NDArray[np.float32]:
         """[row, channel]: squared errors on the scaled axis."""
         scaler = Scaler.known(panel, self.ids, self.mean, self.std)
-        return score(
-            self.network, panel, scaler, self.lookback, self.request.mode, self.request.step, self._constant(panel)
-        )
+        return score(self.network, panel, scaler, self.lookback, self.spec.mode, self.spec.step, self._constant(panel))
 
     def place(self, panel: Panel) -> list[int | None]:
         """[series]: where each series of a panel stands among those of training; None: it was not seen there."""
@@ -99,23 +104,24 @@ class Detection:
 def detect(fitted: Fitted, panel: Panel) -> Detection:
     """Scores, flags and segments of the rows of a panel."""
     place = fitted.place(panel)
-    found = fitted.calibration.scores(fitted.errors(panel), panel, place)
+    scores = fitted.calibration.scores(fitted.errors(panel), panel, place)
     limits = fitted.calibration.limits(place)
-    flags = found.rows > np.repeat(limits, panel.lengths)
-    stretches = segments(flags, found.rows, found.channels, panel.offsets, fitted.request.join)
-    return Detection(panel, found, limits, flags, stretches, _told(fitted, panel, found))
+    flags = scores.rows > np.repeat(limits, panel.lengths)
+    stretches = segments(flags, scores.rows, scores.channels, panel.offsets, fitted.spec.join)
+    return Detection(panel, scores, limits, flags, stretches, _notes(fitted, panel, scores))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Made:
-    """A network before it is trained, and how."""
+class Prepared:
+    """A planned network with its first weights, and the rows to train it on; it is trained once."""
 
+    spec: DetectSpec
     panel: Panel
     plan: Plan
     name: str
     network: Model
-    learned: int
-    """Windows that train; those of the held-out rows follow."""
+    learned: Windows
+    held: Windows
     border: NDArray[np.int64]
     """[series]: rows that train."""
     scaler: Scaler
@@ -123,110 +129,94 @@ class _Made:
     """None where there is nothing to train."""
     findings: tuple[Finding, ...]
 
+    def train(self, session: Session = NO_CHECKPOINT, *, hold_constants: bool = True) -> Fitted:
+        """Train the network and draw its threshold (see `fit`)."""
+        spec, panel, learned = self.spec, self.panel, len(self.learned)
+        device = resolve_device(spec.device)
+        source = source_of(panel, self.scaler, self.learned + self.held, spec.lookback, spec.mode, device)
+        order = torch.arange(len(source))
+        stopping, notes = thin_validation(order[learned:], self.plan, learned)
+        history = train_network(self.network, Detect(), source, order[:learned], stopping, self.training, session)
+        del source  # the rows once more on the device, which scoring has its own copy of
+        words = f"the last {HELD_OUT:.0%} of the rows, held out from training"
+        constant = constant_channels.find(panel, self.border) if hold_constants else None
+        calibration = calibrate(self.network.eval(), panel, self.scaler, self.border, spec, words, constant)
+        return Fitted(
+            spec=spec,
+            plan=self.plan,
+            name=self.name,
+            network=self.network,
+            ids=panel.ids,
+            columns=panel.columns,
+            mean=self.scaler.mean + panel.centre,
+            std=self.scaler.std,
+            constant=constant,
+            calibration=calibration,
+            step=str(panel.step),
+            history=history,
+            notes=(*calibration.notes, *notes),
+            findings=(*self.findings, *constant_channels.findings(panel, constant)),
+            windows={"train": learned, "validation": len(stopping)},
+        )
 
-def check(panel: Panel, request: Request) -> None:
-    """Refuse at once what `fit` would refuse: a network, settings, a pair that does not fit, too few rows."""
-    _made(panel, request)
 
-
-def fit(
-    panel: Panel,
-    request: Request,
-    *,
-    checkpoint: Path | None = None,
-    resume: bool = False,
-    progress: train.Progress | bool | None = None,
-    hold_constants: bool = True,
-) -> Fitted:
-    """Train a network on the rows of a panel and draw its threshold; with a checkpoint the run can be resumed.
+def fit(panel: Panel, spec: DetectSpec, session: Session = NO_CHECKPOINT, *, hold_constants: bool = True) -> Fitted:
+    """Train a network on the rows of a panel and draw its threshold.
 
     Without `hold_constants` a channel that never varies is scored by the network's error, as all others are.
     """
-    made, source = _made(panel, request)
-    panel, network, learned = made.panel, made.network, made.learned
-    order = torch.arange(len(source))
-    stopping, told = thinned(order[learned:], made.plan, learned)
-    history = None
-    if made.training is not None:
-        network.prepare(source.pasts(order[:learned][:: max(1, learned // 256)]).past)
-        history = train.fit(
-            network,
-            Detect(),
-            source,
-            order[:learned],
-            stopping if len(stopping) else None,
-            made.training,
-            checkpoint=checkpoint,
-            resume=resume,
-            progress=train.follower(progress),
-        )
-    del source  # the rows once more on the device, which scoring has its own copy of
-    words = f"the last {HELD_OUT:.0%} of the rows, held out from training"
-    constant = constant_channels.find(panel, made.border) if hold_constants else None
-    calibration = calibrate(network.eval(), panel, made.scaler, made.border, request, words, constant)
-    return Fitted(
-        request=request,
-        plan=made.plan,
-        name=made.name,
-        network=network,
-        ids=panel.ids,
-        columns=panel.columns,
-        mean=made.scaler.mean + panel.centre,
-        std=made.scaler.std,
-        constant=constant,
-        calibration=calibration,
-        step=str(panel.step),
-        history=history,
-        notes=(*calibration.notes, *told),
-        findings=(*made.findings, *constant_channels.told(panel, constant)),
-        windows={"train": learned, "validation": len(stopping)},
-    )
+    return prepare(panel, spec).train(session, hold_constants=hold_constants)
 
 
-def _made(panel: Panel, request: Request) -> tuple[_Made, Source]:
-    """Hold out, scale, plan, and make the network; and the windows to train it on."""
-    name = _model(request)
-    panel, silent = _with_values(panel)
-    _check_rows(panel, request)
-    ahead = 0 if request.mode == "reconstruct" else 1
-    border = _borders(panel, request.lookback + ahead)
-    scaler = Scaler.fit(panel, border)
-    panel, left_out = measurable(panel, scaler)
-    learned = _observed(panel, windows(panel, request.lookback, ahead, None, border), request, ahead)
-    held = _observed(panel, _after(panel, border, request.lookback, ahead), request, ahead)
-    if not len(learned):
-        raise InputError(
-            f"{panel.layout.source}: no window of the rows to train on holds an observed value; bring more history."
-        )
-    device = device_named(request.device)
-    source = source_of(panel, scaler, learned + held, request.lookback, request.mode, device)
-    plan = _plan(panel, request, name, len(learned), len(held), on_gpu=device.startswith("cuda"))
-    chosen = {key: choice.value for key, choice in plan.training.items()}
-    training = {**chosen, "seed": request.seed} if models.claims(name).trains else None
-    made = _Made(
-        panel=panel,
-        plan=plan,
-        name=name,
-        network=_network(name, plan, source, request).to(device),
-        learned=len(learned),
-        border=border,
-        scaler=scaler,
-        training=None if training is None else settings_from(train.Settings, "Training", training),
-        findings=(*silent, *left_out),
-    )
-    return made, source
-
-
-def _model(request: Request) -> str:
-    name = request.model or "itransformer"
+def prepare(panel: Panel, spec: DetectSpec) -> Prepared:
+    """Hold out, scale, plan, and create the network; what can't be trained is refused."""
+    name = spec.model or "itransformer"
     claims = models.claims(name)
-    if request.mode == "reconstruct" and not claims.reconstructs:
+    if spec.mode == "reconstruct" and not claims.reconstructs:
         able = ", ".join(other for other in models.names() if models.claims(other).reconstructs)
         raise SettingsError(
             f"{name} forecasts and can't give a window back; score rows by its forecasts with mode='forecast' "
             f"(--mode forecast), or use one of {able}."
         )
-    return name
+    panel, silent = _with_values(panel)
+    _check_rows(panel, spec)
+    ahead = 0 if spec.mode == "reconstruct" else 1
+    border = _borders(panel, spec.lookback + ahead)
+    scaler = Scaler.fit(panel, border)
+    panel, left_out = _without_extremes(panel, scaler)
+    learned = _observed(panel, windows(panel, spec.lookback, ahead, None, border), spec, ahead)
+    held = _observed(panel, _after(panel, border, spec.lookback, ahead), spec, ahead)
+    if not len(learned):
+        raise InputError(
+            f"{panel.layout.source}: no window of the rows to train on holds an observed value; bring more history."
+        )
+    device = resolve_device(spec.device)
+    on_gpu, channels = device.startswith("cuda"), len(panel.columns)
+    season = planning.choose_season(panel, None, int(panel.lengths.max()))
+    samples = len(learned) * (1 if claims.mixes_channels else channels)
+    settings = planning.model_settings(name, spec.lookback, season.value, samples, on_gpu)
+    if "normalise" not in spec.settings:
+        why = "a window's level and spread are evidence, not to be divided out"
+        settings |= planning.without_normalising(planning.settings_names(name), why)
+    loop = planning.training_settings(len(learned), channels, len(held), on_gpu)
+    plan = Plan(
+        lookback=Choice(spec.lookback, "rows of a window"),
+        season=season,
+        model=planning.with_given(settings, spec.settings),
+        training=planning.with_given(loop, spec.training) if claims.trains else {},
+    )
+    network = create_network(
+        name,
+        seed=spec.seed,
+        device=device,
+        attention=spec.attention,
+        settings=plan.model_settings,
+        channels=channels,
+        lookback=spec.lookback,
+        **({"asks": "window"} if spec.mode == "reconstruct" else {"steps": 1}),
+    )
+    training = training_settings(name, plan, spec.seed)
+    return Prepared(spec, panel, plan, name, network, learned, held, border, scaler, training, (*silent, *left_out))
 
 
 def _with_values(panel: Panel) -> tuple[Panel, tuple[Finding, ...]]:
@@ -252,8 +242,33 @@ def _unseen(panel: Panel) -> NDArray[np.bool_]:
     return np.asarray(panel.first >= panel.offsets[1:, None])
 
 
-def _check_rows(panel: Panel, request: Request) -> None:
-    needed = request.lookback + (request.mode == "forecast")
+def _without_extremes(panel: Panel, scaler: Scaler) -> tuple[Panel, tuple[Finding, ...]]:
+    """The panel with cells beyond measure taken for missing, and a warning of them.
+
+    The error of such a cell is the largest there is, whatever a network says. Among the rows held out from training it
+    would end the training and be all that is usual for its channel, so that it hid itself and every other anomaly.
+    """
+    mean = scaler.mean.astype(np.float32)
+    reach = np.minimum(REACH * scaler.std, np.finfo(np.float32).max).astype(np.float32)
+    far = np.concatenate([np.abs(panel.values[a:b] - mean[s]) > reach[s] for s, (a, b) in enumerate(panel.bounds())])
+    if panel.observed is not None:
+        far &= panel.observed
+    if not far.any():
+        return panel, ()
+    row, column = np.argwhere(far)[0].tolist()
+    count = int(far.sum())
+    rest = f", and {count - 1} more" if count > 1 else ""
+    message = (
+        f"Channel {panel.columns[column]!r} at {panel.stamps[row]}{rest}: more than {REACH:g} standard deviations from "
+        "the mean; left out of training and of the threshold, and scored as the worst there is."
+    )
+    values = np.where(far, np.repeat(mean, panel.lengths, axis=0), panel.values)
+    observed = ~far if panel.observed is None else panel.observed & ~far
+    return replace(panel, values=values, observed=observed), (Finding("warning", "beyond_measure", count, message),)
+
+
+def _check_rows(panel: Panel, spec: DetectSpec) -> None:
+    needed = spec.lookback + (spec.mode == "forecast")
     longest = int(panel.lengths.max())
     if longest < needed:
         raise InputError(
@@ -281,53 +296,22 @@ def _borders(panel: Panel, needed: int) -> NDArray[np.int64]:
 def _after(panel: Panel, border: NDArray[np.int64], lookback: int, ahead: int) -> Windows:
     """The windows of the held-out rows: whole ones, or those whose next row is held out."""
     first = border + lookback if ahead == 0 else border
-    found = windows(panel, lookback, ahead, first)
-    return found.take(np.flatnonzero(border[found.series] < panel.lengths[found.series]))
+    after = windows(panel, lookback, ahead, first)
+    return after.take(np.flatnonzero(border[after.series] < panel.lengths[after.series]))
 
 
-def _observed(panel: Panel, which: Windows, request: Request, ahead: int) -> Windows:
+def _observed(panel: Panel, which: Windows, spec: DetectSpec, ahead: int) -> Windows:
     """The windows that hold at least one observed cell of what is asked for."""
     if panel.observed is None:
         return which
     some = np.concatenate([[0], np.cumsum(panel.observed.any(axis=1))])
     if ahead:
         return which.take(np.flatnonzero(some[which.starts + 1] > some[which.starts]))
-    begin = np.maximum(which.starts - request.lookback, panel.offsets[which.series])
+    begin = np.maximum(which.starts - spec.lookback, panel.offsets[which.series])
     return which.take(np.flatnonzero(some[which.starts] > some[begin]))
 
 
-def _plan(panel: Panel, request: Request, name: str, learned: int, held: int, *, on_gpu: bool) -> Plan:
-    season = planning.choose_season(panel, None, int(panel.lengths.max()))
-    claims = models.claims(name)
-    samples = learned * (1 if claims.mixes_channels else len(panel.columns))
-    chosen = planning.model_settings(name, request.lookback, season.value, samples, on_gpu)
-    known = {field.name for field in fields(models.settings_of(name))}
-    if "normalise" in known - set(request.settings):
-        chosen["normalise"] = Choice("none", "a window's level and spread are evidence, not to be divided out")
-        if "affine" in known:
-            chosen["affine"] = Choice(False, "belongs to the normalisation that is off")
-    chosen = planning.with_given(chosen, request.settings)
-    training: dict[str, Choice] = {}
-    if claims.trains:
-        training = planning.training_settings(learned, len(panel.columns), held, on_gpu)
-        training = planning.with_given(training, request.training)
-        if not held and "patience" not in request.training:
-            training["patience"] = Choice(None, "no rows are held out for early stopping")
-    lookback = Choice(request.lookback, "rows of a window")
-    return Plan(lookback=lookback, season=season, model=chosen, training=training)
-
-
-def _network(name: str, plan: Plan, source: Source, request: Request) -> Model:
-    arguments: dict[str, Any] = {key: choice.value for key, choice in plan.model.items()}
-    asked: dict[str, Any] = {"asks": "window"} if request.mode == "reconstruct" else {"steps": 1}
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(request.seed)
-        return models.create(
-            name, channels=source.channels, lookback=request.lookback, attention=request.attention, **asked, **arguments
-        )
-
-
-def _told(fitted: Fitted, panel: Panel, found: Scores) -> tuple[str, ...]:
+def _notes(fitted: Fitted, panel: Panel, scores: Scores) -> tuple[str, ...]:
     notes = []
     silent = _silent(panel)
     places = zip(panel.ids, fitted.place(panel), strict=True)
@@ -340,11 +324,11 @@ def _told(fitted: Fitted, panel: Panel, found: Scores) -> tuple[str, ...]:
             f"{'it is scaled by its' if one else 'they are scaled by their'} own rows and "
             f"{'shares' if one else 'share'} the pooled threshold."
         )
-    without = int(np.isnan(found.rows).sum())
+    without = int(np.isnan(scores.rows).sum())
     if without:
         has, them = ("has", "it") if without == 1 else ("have", "them")
-        few = f", or too few rows stand before {them} to forecast from" if fitted.request.mode == "forecast" else ""
-        notes.append(f"{without:,} of {len(found.rows):,} rows {has} no score: nothing was observed there{few}.")
+        few = f", or too few rows stand before {them} to forecast from" if fitted.spec.mode == "forecast" else ""
+        notes.append(f"{without:,} of {len(scores.rows):,} rows {has} no score: nothing was observed there{few}.")
     if silent:
         has = "has" if len(silent) == 1 else "have"
         notes.append(f"Series {listing(silent)} {has} no value in any row, so no score.")

@@ -10,6 +10,7 @@ import pytest
 from small_sets import SETTINGS, TRAINING, unequal, waves
 
 import rearview as rv
+from rearview import train
 from rearview.core.errors import InputError, SettingsError
 from rearview.estimators.classify.classifier import Classifier, NotFittedError
 
@@ -99,15 +100,15 @@ def test_one_class_seen_only_in_the_test_is_told_in_its_number(trained, caplog):
     )
 
 
-def test_what_can_not_be_trained_is_refused_by_a_check():
+def test_what_can_not_be_trained_is_refused_before_training(monkeypatch):
+    monkeypatch.setattr(train, "fit", lambda *_, **__: pytest.fail("a training began"))
     X, y = waves(9)
-    Classifier(settings=SETTINGS).check(X, y)
     with pytest.raises(SettingsError, match="validation is 1"):
-        Classifier(validation=1).check(X, y)
+        Classifier(validation=1).fit(X, y)
     with pytest.raises(SettingsError, match="dlinear forecasts and can't tell classes apart"):
-        Classifier("dlinear").check(X, y)
+        Classifier("dlinear").fit(X, y)
     with pytest.raises(InputError, match="of one class"):
-        Classifier().check(X, ["same"] * 9)
+        Classifier().fit(X, ["same"] * 9)
 
 
 def test_it_comes_back_from_disk_as_it_was(trained, tmp_path):

@@ -1,4 +1,4 @@
-"""Fitting and answering: padding has no say, statistics are those of training, and what is odd is said."""
+"""Fitting and predicting: padding has no say, statistics are those of training, and what is odd is said."""
 
 from dataclasses import fields
 
@@ -11,13 +11,13 @@ from rearview import models
 from rearview.core.errors import InputError, SettingsError
 from rearview.data.cases.case_set import as_cases
 from rearview.data.cases.padding import source
-from rearview.estimators.classify.engine import answer, fit
-from rearview.estimators.classify.spec import Request
+from rearview.estimators.classify.fit import fit, predict
+from rearview.estimators.classify.spec import ClassifySpec
 
 
 def fitted(X, y, **asked):
     training = {**TRAINING, **asked.pop("training", {})}
-    return fit(as_cases(X, y), Request(settings=SETTINGS, training=training, **asked))
+    return fit(as_cases(X, y), ClassifySpec(settings=SETTINGS, training=training, **asked))
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +28,7 @@ def on_unequal():
 
 def test_classes_are_told_apart(on_unequal):
     X, y = waves(45, seed=7)
-    likely = answer(on_unequal, as_cases(unequal(X, seed=8))).probabilities
+    likely = predict(on_unequal, as_cases(unequal(X, seed=8))).probabilities
     np.testing.assert_allclose(likely.sum(axis=1), 1)
     assert (on_unequal.classes[likely.argmax(axis=1)] == y).mean() > 0.85
 
@@ -38,7 +38,9 @@ def test_classes_are_told_apart(on_unequal):
 @pytest.mark.parametrize("pool", ["mean", "none"])
 def test_what_stands_in_the_padding_reaches_nothing(attention, pool):
     X, y = waves(12)
-    request = Request(attention=attention, settings={**SETTINGS, "pool": pool}, training={"epochs": 1}, validation=0)
+    request = ClassifySpec(
+        attention=attention, settings={**SETTINGS, "pool": pool}, training={"epochs": 1}, validation=0
+    )
     model = fit(as_cases(unequal(X), y), request)
     data = source(as_cases(unequal(X)), model.scaler, np.zeros(12, dtype=np.int64), model.lookback)
     assert not data.mask.all()
@@ -52,7 +54,9 @@ def test_a_mean_over_patches_leaves_padding_out():
     """Two cases that differ in padding patches alone have equal logits when positions are taken out."""
     X, y = waves(12, steps=32)
     settings = {**SETTINGS, "pool": "mean", "patch": 4, "stride": 4}
-    model = fit(as_cases(X, y), Request(settings=settings, training={"epochs": 1}, validation=0, lookback=40)).network
+    model = fit(
+        as_cases(X, y), ClassifySpec(settings=settings, training={"epochs": 1}, validation=0, lookback=40)
+    ).network
     for parameter in model.positions.parameters():
         parameter.data.zero_()
     short = torch.randn(1, 2, 32)
@@ -68,7 +72,7 @@ def test_a_mean_over_patches_leaves_padding_out():
 
 def test_validation_cases_do_not_reach_the_statistics():
     X, y = waves(30)
-    request = Request(settings=SETTINGS, training={"epochs": 1})
+    request = ClassifySpec(settings=SETTINGS, training={"epochs": 1})
     first = fit(as_cases(X, y), request)
     assert first.cases == {"train": 24, "validation": 6}
     from rearview.data.cases.case_set import hold_out
@@ -90,8 +94,8 @@ def test_two_runs_of_one_seed_are_equal_bit_for_bit():
 
 def test_a_longer_case_is_read_by_its_last_steps_and_a_sentence_says_so(on_unequal):
     X, _ = waves(6, steps=60, seed=3)
-    said = answer(on_unequal, as_cases(X))
-    cut = answer(on_unequal, as_cases(X[..., -40:]))
+    said = predict(on_unequal, as_cases(X))
+    cut = predict(on_unequal, as_cases(X[..., -40:]))
     np.testing.assert_allclose(said.probabilities, cut.probabilities, atol=1e-6)
     assert "6 of 6 cases of X are longer (up to 60 steps) than the 40" in said.notes[0]
     assert not cut.notes
@@ -140,19 +144,19 @@ def test_a_channel_that_training_never_observed_is_refused():
 
 def test_other_channels_are_refused(on_unequal):
     with pytest.raises(InputError, match="has 3 channels, but the classifier was trained on 2"):
-        answer(on_unequal, as_cases(np.ones((2, 3, 40))))
+        predict(on_unequal, as_cases(np.ones((2, 3, 40))))
 
 
 def test_a_network_that_forecasts_alone_is_refused():
     X, y = waves(6)
     with pytest.raises(SettingsError, match="dlinear forecasts and can't tell classes apart"):
-        fit(as_cases(X, y), Request(model="dlinear"))
+        fit(as_cases(X, y), ClassifySpec(model="dlinear"))
 
 
 def test_a_setting_of_another_kind_is_refused():
     X, y = waves(6)
     with pytest.raises(SettingsError, match="patchtst: width is 'wide'; it must be a whole number"):
-        fit(as_cases(X, y), Request(settings={"width": "wide"}))
+        fit(as_cases(X, y), ClassifySpec(settings={"width": "wide"}))
 
 
 @pytest.mark.parametrize(
@@ -168,7 +172,7 @@ def test_a_setting_of_another_kind_is_refused():
 )
 def test_settings_out_of_range_are_refused(asked, sentence):
     with pytest.raises(SettingsError, match=sentence):
-        Request(**asked)
+        ClassifySpec(**asked)
 
 
 def classifying():
@@ -180,7 +184,9 @@ def test_every_network_that_classifies_does_and_leaves_padding_out(name):
     X, y = waves(12)
     known = {field.name for field in fields(models.settings_of(name))}
     settings = {key: value for key, value in SETTINGS.items() if key in known}
-    model = fit(as_cases(unequal(X), y), Request(model=name, settings=settings, training={"epochs": 1}, validation=0))
+    model = fit(
+        as_cases(unequal(X), y), ClassifySpec(model=name, settings=settings, training={"epochs": 1}, validation=0)
+    )
     data = source(as_cases(unequal(X)), model.scaler, np.zeros(12, dtype=np.int64), model.lookback)
     spoiled = torch.where(data.mask[:, None], data.values, torch.full((), 1e3))
     with torch.no_grad():
@@ -196,10 +202,10 @@ def test_there_are_networks_to_classify_with():
 def test_a_value_beyond_measure_gets_an_answer_and_a_warning(on_unequal):
     X, _ = waves(6, seed=3)
     X[2, 1, 5] = 1e30
-    said = answer(on_unequal, as_cases(X))
+    said = predict(on_unequal, as_cases(X))
     np.testing.assert_allclose(said.probabilities.sum(axis=1), 1)
     assert "1 of 6 cases of X has a value more than 1,000,000 standard deviations from the mean" in said.notes[0]
-    rest = answer(on_unequal, as_cases(np.delete(X, 2, axis=0)))
+    rest = predict(on_unequal, as_cases(np.delete(X, 2, axis=0)))
     np.testing.assert_allclose(np.delete(said.probabilities, 2, axis=0), rest.probabilities, atol=1e-6)
     assert not rest.notes
 
@@ -216,5 +222,5 @@ def test_values_beside_which_all_others_look_alike_are_told():
 def test_a_channel_without_values_is_told_with_the_answer(on_unequal):
     X, _ = waves(6, seed=3)
     X[:, 1] = np.nan
-    notes = answer(on_unequal, as_cases(X)).notes
+    notes = predict(on_unequal, as_cases(X)).notes
     assert "6 of 6 cases of X have a channel without any value (channel 2)" in notes[0]

@@ -3,10 +3,11 @@
 import pytest
 from samples import forecaster, wide
 
-from rearview.estimators.forecast import engine
+from rearview.estimators import base
+from rearview.estimators.forecast.fit import Fitted
 
 
-def note(fitted: engine.Fitted) -> list[str]:
+def note(fitted: Fitted) -> list[str]:
     return [words for words in fitted.notes if words.startswith("Early stopping looks at")]
 
 
@@ -18,7 +19,7 @@ def test_all_of_a_few_windows() -> None:
 
 def test_evenly_spaced_ones_of_many(monkeypatch: pytest.MonkeyPatch) -> None:
     everything = forecaster("dlinear").fit(wide(400)).fitted.windows["validation"]
-    monkeypatch.setattr(engine, "LEAST_STOPPING", 8)
+    monkeypatch.setattr(base, "LEAST_STOPPING", 8)
     fitted = forecaster("dlinear", training={"epochs": 1, "windows_per_epoch": 12}).fit(wide(400)).fitted
     some = fitted.windows["validation"]
     assert 6 <= some <= 12 < everything
@@ -28,6 +29,6 @@ def test_evenly_spaced_ones_of_many(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_least_number_holds_for_short_epochs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine, "LEAST_STOPPING", 16)
+    monkeypatch.setattr(base, "LEAST_STOPPING", 16)
     fitted = forecaster("dlinear", training={"epochs": 1, "windows_per_epoch": 2}).fit(wide(400)).fitted
     assert 9 <= fitted.windows["validation"] <= 16

@@ -280,11 +280,11 @@ def test_a_loss_takes_settings(tmp_path: Path) -> None:
     share = {"name": "fredf", "time_share": 0.1}
     plain, shared = (forecaster("dlinear", loss=loss).fit(wide()) for loss in ("fredf", share))
     assert not np.array_equal(numbers(plain.predict(level=[])), numbers(shared.predict(level=[])))
-    assert shared.request.loss == forecaster(loss={"loss": "fredf", "time_share": 0.1}).request.loss == share
-    assert forecaster(loss={"name": "fredf", "time_share": 0.5}).request.loss == "fredf"
+    assert shared.spec.loss == forecaster(loss={"loss": "fredf", "time_share": 0.1}).spec.loss == share
+    assert forecaster(loss={"name": "fredf", "time_share": 0.5}).spec.loss == "fredf"
     shared.save(tmp_path / "model")
     loaded = Forecaster.load(tmp_path / "model")
-    assert loaded.request.loss == share
+    assert loaded.spec.loss == share
     assert loaded.fitted.task.settings.time_share == 0.1
     with pytest.raises(SettingsError, match=r"fredf has no setting 'share'\. Did you mean 'time_share'"):
         forecaster(loss={"name": "fredf", "share": 0.1})

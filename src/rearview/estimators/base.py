@@ -1,0 +1,265 @@
+"""What every estimator shares: settings kept as given, a device, a seeded network, its training, its folder."""
+
+import inspect
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import MISSING, Field, dataclass, fields
+from functools import wraps
+from pathlib import Path
+from typing import Any, Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar, cast
+
+import torch
+from torch import Tensor
+
+from rearview import models, train
+from rearview.core.errors import SettingsError, did_you_mean
+from rearview.core.settings import field_docs, settings_from
+from rearview.data.panel import Finding
+from rearview.data.read_options import ReadOptions
+from rearview.estimators.options import Attention, NetworkSpec
+from rearview.models.contract import Model
+from rearview.tasks.plan import Plan
+
+PREPARING = 256
+"""Training windows that a network draws from before it trains on them, about."""
+LEAST_STOPPING = 1_000
+"""Windows that early stopping looks at, at least, where there are as many."""
+_CALLED_OTHERWISE = {"train": "training", "set": "settings", "input_size": "lookback", "seq_len": "lookback"}
+"""Words of the command line and of other libraries."""
+_LOGGER = logging.getLogger("rearview")
+
+Given = ParamSpec("Given")
+Options = TypeVar("Options")
+Owner = TypeVar("Owner", bound="Estimator[Any]")
+
+
+def takes(
+    options: Callable[Given, Options],
+) -> Callable[[Callable[[Owner, Options], None]], Callable[Concatenate[Owner, Given], None]]:
+    """Let a constructor take the fields of a dataclass as its arguments; it is handed them as one value.
+
+    What was given is kept as it is, because scikit-learn's clone compares what it gave with what it finds.
+    """
+    shared = {each.name for each in fields(NetworkSpec) if each.kw_only}
+    own_first = sorted(fields(cast(Any, options)), key=lambda each: bool(each.kw_only) + (each.name in shared))
+    declared = {each.name: each for each in own_first}
+    places = [_parameter(each) for each in declared.values()]
+    signature = inspect.Signature([inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY), *places])
+
+    def decorate(init: Callable[[Owner, Options], None]) -> Callable[Concatenate[Owner, Given], None]:
+        @wraps(init)
+        def construct(self: Owner, *args: Given.args, **kwargs: Given.kwargs) -> None:
+            for name in kwargs:
+                if name not in declared:
+                    here = _CALLED_OTHERWISE.get(name)
+                    near = f" It is called {here!r}." if here else did_you_mean(name, list(declared))
+                    raise SettingsError(f"{type(self).__name__} has no setting {name!r}.{near}")
+            bound = signature.bind(self, *args, **kwargs)
+            named = {name: value for name, value in bound.arguments.items() if name != "self"}
+            bound.apply_defaults()
+            self._given = {name: bound.arguments[name] for name in declared}
+            init(self, cast(Callable[..., Options], options)(**named))
+
+        built: Any = construct
+        built.__signature__ = signature
+        meanings = {**ReadOptions.meanings(), **field_docs(cast(Any, options))}
+        listed = "".join(f"\n    {name}: {' '.join(meanings.get(name, '').split())}" for name in declared)
+        built.__doc__ = f"{inspect.getdoc(init)}\n\nArgs:{listed}"
+        return cast(Callable[Concatenate[Owner, Given], None], built)
+
+    return decorate
+
+
+def _parameter(field: "Field[object]") -> inspect.Parameter:
+    kind = inspect.Parameter.KEYWORD_ONLY if field.kw_only else inspect.Parameter.POSITIONAL_OR_KEYWORD
+    default = field.default if field.default is not MISSING else inspect.Parameter.empty
+    if field.default_factory is not MISSING:
+        default = None
+    return inspect.Parameter(field.name, kind, default=default, annotation=field.type)
+
+
+FittedT = TypeVar("FittedT", bound="FittedNetwork")
+
+
+class Estimator(Generic[FittedT]):
+    """Base of the forecaster, the detector and the classifier; a constructor `takes` their options."""
+
+    _given: dict[str, object]
+    _fitted: FittedT | None = None
+
+    @property
+    def fitted(self) -> FittedT:
+        """The trained network and how it was made."""
+        if self._fitted is None:
+            raise SettingsError(
+                f"This {type(self).__name__.lower()} has not been fitted; call fit(frame) or load(folder) first."
+            )
+        return self._fitted
+
+    def get_params(self, deep: bool = True) -> dict[str, object]:
+        """Every setting by name as it was given, as scikit-learn asks for it."""
+        return dict(self._given)
+
+    def set_params(self, **params: object) -> Self:
+        """Change settings by name; what was fitted with the old ones is forgotten."""
+        if params:
+            # Another one first: a setting that is refused must change nothing here.
+            self.__dict__ = type(self)(**{**self._given, **params}).__dict__
+        return self
+
+    def __repr__(self) -> str:
+        defaults = {name: each.default for name, each in inspect.signature(type(self)).parameters.items()}
+        changed = [f"{name}={value!r}" for name, value in self.get_params().items() if value is not defaults[name]]
+        return f"{type(self).__name__}({', '.join(changed)})"
+
+
+class FittedNetwork:
+    """Base of fitted networks: what they all say of themselves."""
+
+    __slots__ = ()
+    spec: NetworkSpec
+    plan: Plan
+    network: Model
+    history: train.History | None
+    findings: tuple[Finding, ...]
+
+    @property
+    def lookback(self) -> int:
+        """Steps the network sees."""
+        return self.plan.lookback.value
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether Ctrl-C ended the training."""
+        return self.history is not None and self.history.ended == "interrupted"
+
+    @property
+    def device(self) -> torch.device:
+        """Where it runs."""
+        return torch.device(resolve_device(self.spec.device))
+
+    @property
+    def parameters(self) -> int:
+        """How many numbers it has learned."""
+        return sum(weight.numel() for weight in self.network.parameters())
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """Where a training is kept while it runs, whether it goes on from there, and who is told how it goes."""
+
+    checkpoint: Path | None = None
+    resume: bool = False
+    progress: train.Progress | bool | None = None
+
+
+NO_CHECKPOINT = Session()
+
+
+def resolve_device(name: str) -> str:
+    """Return cpu or cuda for auto, and the name itself otherwise; a device that is not there is refused."""
+    if name == "auto":
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        device = torch.device(name)
+    except (RuntimeError, TypeError):
+        raise SettingsError(f"There is no device {name!r}; use auto, cpu or cuda.") from None
+    count = torch.cuda.device_count()
+    if device.type == "cuda" and not torch.cuda.is_available():
+        raise SettingsError(f"device is {name!r}, but torch sees no CUDA device here; use device='auto' or 'cpu'.")
+    if device.type == "cuda" and (device.index or 0) >= count:
+        seen = "cuda:0 alone" if count == 1 else f"cuda:0 to cuda:{count - 1}"
+        raise SettingsError(f"device is {name!r}, but torch sees {seen} here; use one of these or device='auto'.")
+    if device.type not in ("cpu", "cuda") and not _holds_numbers(device):
+        raise SettingsError(f"device is {name!r}, which torch can't use here; use device='auto', 'cpu' or 'cuda'.")
+    return name
+
+
+def _holds_numbers(device: torch.device) -> bool:
+    """Whether torch can put a number on a device and read it back."""
+    try:
+        return bool(torch.ones((), device=device).item() == 1)
+    except (RuntimeError, NotImplementedError, AssertionError, ImportError):
+        return False
+
+
+def create_network(
+    name: str,
+    *,
+    seed: int,
+    device: torch.device | str,
+    attention: Attention,
+    settings: Mapping[str, Any],
+    **shape: Any,
+) -> Model:
+    """Create a network with its first weights, drawn from the seed, on a device; `shape` is what `models.create` asks.
+
+    The caller's random state is left as it was.
+    """
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        network = models.create(name, attention=attention, **shape, **settings)
+    return network.to(device)
+
+
+class _Past(Protocol):
+    @property
+    def past(self) -> Tensor: ...
+
+
+BatchT = TypeVar("BatchT", bound=_Past)
+
+
+def train_network(
+    network: Model,
+    task: train.Task[BatchT],
+    source: train.Source[BatchT],
+    learned: Tensor,
+    held: Tensor,
+    settings: train.Settings | None,
+    session: Session,
+) -> train.History | None:
+    """Train a network in place on the windows `learned`, stopped by those held out; None: nothing to train."""
+    if settings is None:
+        return None
+    network.prepare(source.batch(learned[:: max(1, len(learned) // PREPARING)]).past)
+    return train.fit(
+        network,
+        task,
+        source,
+        learned,
+        held if len(held) else None,
+        settings,
+        checkpoint=session.checkpoint,
+        resume=session.resume,
+        progress=train.follower(session.progress),
+    )
+
+
+def training_settings(name: str, plan: Plan, seed: int) -> train.Settings | None:
+    """Return what a plan says of the training; None where a network has nothing to train."""
+    if not models.claims(name).trains:
+        return None
+    values = {key: choice.value for key, choice in plan.training.items()}
+    return settings_from(train.Settings, "Training", {**values, "seed": seed})
+
+
+def thin_validation(held: Tensor, plan: Plan, learned: int) -> tuple[Tensor, tuple[str, ...]]:
+    """Space held-out windows evenly, no more than an epoch trains on: looking must not cost more than learning."""
+    epoch = plan.training.get("windows_per_epoch")
+    most = max(LEAST_STOPPING, learned if epoch is None else cast(int | None, epoch.value) or learned)
+    if len(held) <= most:
+        return held, ()
+    some = held[:: -(-len(held) // most)]
+    return some, (f"Early stopping looks at {len(some):,} of {len(held):,} windows, evenly spaced.",)
+
+
+def warn(sentences: Iterable[str]) -> None:
+    """Say what a caller must know, through logging."""
+    for sentence in sentences:
+        _LOGGER.warning(sentence)
+
+
+def warn_of(findings: Iterable[Finding]) -> None:
+    """Say what was repaired or looks odd, through logging."""
+    warn(finding.message for finding in findings if finding.kind != "inferred")

@@ -1,0 +1,261 @@
+"""Fit one network to a panel: plan, split, scale, train, calibrate."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from rearview import models, train
+from rearview.core.errors import InputError, SettingsError
+from rearview.data.calendar import names as calendar_names
+from rearview.data.panel import Finding, Panel
+from rearview.data.panel_checks import check_length
+from rearview.data.scale import Scaler
+from rearview.data.split import Split, short_series, split
+from rearview.data.windows import Batch, Source, Windows
+from rearview.estimators.base import (
+    NO_CHECKPOINT,
+    FittedNetwork,
+    Session,
+    create_network,
+    resolve_device,
+    thin_validation,
+    train_network,
+    training_settings,
+)
+from rearview.estimators.forecast.spec import ForecastSpec
+from rearview.estimators.forecast.transform import transform_panel
+from rearview.models.contract import Model
+from rearview.tasks import plan as planning
+from rearview.tasks.conformal import Residuals
+from rearview.tasks.forecast import Forecast
+from rearview.tasks.plan import Plan
+
+MOST_RESIDUALS = 4_000_000  # 16 MiB: what a saved model carries for its intervals, at most
+TRAINING_RESIDUALS = 500  # training windows that stand in for calibration where nothing could be held out
+NARROW = "The intervals rest on rows the model trained on, for want of others: they are likely too narrow."
+SOFTENING = 0.01  # added to a window's variance on the scaled axis, so that flat windows keep a finite interval
+
+
+@dataclass(frozen=True, slots=True)
+class Fitted(FittedNetwork):
+    """A trained network and everything needed to use it on new rows."""
+
+    spec: ForecastSpec
+    plan: Plan
+    name: str
+    network: Model
+    task: Forecast
+    ids: tuple[str, ...]
+    columns: tuple[str, ...]
+    """Columns the network reads: targets, past inputs, known inputs."""
+    targets: int
+    known: int
+    mean: NDArray[np.float64]
+    """[series, column] in (transformed) original units."""
+    std: NDArray[np.float64]
+    step: str
+    calendar: str | None
+    residuals: Residuals | None
+    history: train.History | None
+    notes: tuple[str, ...]
+    findings: tuple[Finding, ...]
+    windows: dict[str, int]
+    """Windows that trained, stopped and calibrated."""
+
+    def scaler(self, panel: Panel) -> Scaler:
+        """Training statistics for series that were seen in training, their own for others."""
+        return Scaler.known(panel, self.ids, self.mean, self.std)
+
+    def source(self, panel: Panel, which: Windows) -> Source:
+        """The windows of a panel as this network reads them."""
+        return Source(
+            panel,
+            self.scaler(panel),
+            which,
+            self.lookback,
+            self.spec.horizon,
+            device=self.device,
+            inputs=len(self.columns) > self.targets,
+            calendar=self.calendar,
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Prepared:
+    """A planned network with its first weights, and the rows to train it on; it is trained once."""
+
+    spec: ForecastSpec
+    panel: Panel
+    plan: Plan
+    name: str
+    network: Model
+    task: Forecast
+    cut: Split
+    scaler: Scaler
+    calendar: str | None
+    training: train.Settings | None
+    """None where there is nothing to train."""
+    notes: tuple[str, ...]
+
+    def train(self, session: Session = NO_CHECKPOINT) -> Fitted:
+        """Train the network and calibrate its intervals."""
+        spec, panel, cut = self.spec, self.panel, self.cut
+        source = Source(
+            panel,
+            self.scaler,
+            cut.train + cut.validation + cut.calibration,
+            self.plan.lookback.value,
+            spec.horizon,
+            device=resolve_device(spec.device),
+            inputs=len(panel.columns) > panel.targets,
+            calendar=self.calendar,
+        )
+        order = torch.arange(len(source))
+        a, b = len(cut.train), len(cut.train) + len(cut.validation)
+        stopping, fewer = thin_validation(order[a:b], self.plan, a)
+        history = train_network(self.network, self.task, source, order[:a], stopping, self.training, session)
+        fitted = Fitted(
+            spec=spec,
+            plan=self.plan,
+            name=self.name,
+            network=self.network.eval(),
+            task=self.task,
+            ids=panel.ids,
+            columns=panel.columns,
+            targets=panel.targets,
+            known=panel.known,
+            mean=self.scaler.mean + panel.centre,
+            std=self.scaler.std,
+            step=str(panel.step),
+            calendar=self.calendar,
+            residuals=None,
+            history=history,
+            notes=(*self.notes, f"Of each series, {cut.note}.", *fewer),
+            findings=short_series(panel, cut, self.plan.lookback.value, spec.horizon),
+            windows={"train": a, "validation": len(stopping), "calibration": len(source) - b},
+        )
+        if spec.intervals != "conformal":
+            return fitted
+        residuals, warning = self._calibrate(fitted, source, order)
+        return replace(fitted, residuals=residuals, notes=fitted.notes + warning)
+
+    def _calibrate(self, fitted: Fitted, source: Source, order: Tensor) -> tuple[Residuals, tuple[str, ...]]:
+        """Residuals of the windows set aside for it, or of some that trained, and a warning of that."""
+        a = len(self.cut.train)
+        warning: tuple[str, ...] = ()
+        chosen = order[a + len(self.cut.validation) :]
+        if not len(chosen):
+            chosen, warning = order[:a][:: -(-a // TRAINING_RESIDUALS)], (NARROW,)
+        most = max(1, MOST_RESIDUALS // (fitted.targets * self.spec.horizon))
+        chosen = chosen[:: -(-len(chosen) // most)]
+        parts = []
+        for index in torch.split(chosen, 256 if self.training is None else 4 * self.training.batch):
+            batch = source.batch(index)
+            yhat, scale = outputs(fitted, [batch])
+            y = batch.future.float().cpu().numpy().copy()
+            if batch.observed is not None:
+                y[~batch.observed.cpu().numpy()] = np.nan
+            parts.append((y - yhat[..., 0]) / scale[..., None])
+        residuals = np.concatenate(parts).transpose(1, 0, 2)  # [target, window, step]
+        if self.panel.series > 1:
+            residuals = residuals.reshape(1, -1, residuals.shape[-1])
+        return Residuals.of(residuals), warning
+
+
+def fit(panel: Panel, spec: ForecastSpec, session: Session = NO_CHECKPOINT) -> Fitted:
+    """Train a network on a panel and calibrate its intervals."""
+    return prepare(panel, spec).train(session)
+
+
+def prepare(panel: Panel, spec: ForecastSpec) -> Prepared:
+    """Plan, split, scale, and create the network; what can't be trained is refused."""
+    panel = transform_panel(panel, spec)
+    name = planning.choose_model(panel, spec.model).value
+    claims = models.claims(name)
+    panel, notes = _usable(panel, name, claims)
+    longest = int(panel.lengths.max())
+    season = planning.choose_season(panel, spec.season, longest)
+    lookback = planning.choose_lookback(panel, spec.horizon, spec.lookback, longest)
+    if name == "seasonal_naive" and spec.lookback is None:
+        lookback = planning.naive_lookback(season, lookback, spec.horizon, longest)
+    check_length(panel, lookback.value, spec.horizon)
+    cut = split(panel, lookback.value, spec.horizon, calibrate=spec.intervals == "conformal")
+    if not len(cut.train):
+        raise InputError(
+            f"{panel.layout.source}: none of the rows to train on is followed by an observed value of "
+            f"{', '.join(panel.target_names[:5])}, so there is nothing to learn from; bring more history."
+        )
+    task = Forecast(spec.horizon, spec.loss, spec.quantiles if claims.trains else ())
+    calendar = str(panel.step) if claims.uses_marks and spec.calendar and panel.step.unit != "int" else None
+    scaler = Scaler.fit(panel, cut.rows)
+    device = resolve_device(spec.device)
+    on_gpu = device.startswith("cuda")
+    channels = len(panel.columns) - panel.known
+    samples = len(cut.train) * (1 if claims.mixes_channels else panel.targets)
+    settings = planning.model_settings(name, lookback.value, season.value, samples, on_gpu)
+    loop = planning.training_settings(len(cut.train), channels, len(cut.validation), on_gpu) if claims.trains else {}
+    plan = Plan(
+        lookback=lookback,
+        season=season,
+        model=planning.with_given(settings, spec.settings),
+        training=planning.with_given(loop, spec.training) if claims.trains else {},
+    )
+    marks = panel.known + (0 if calendar is None else len(calendar_names(calendar)))
+    network = create_network(
+        name,
+        seed=spec.seed,
+        device=device,
+        attention=spec.attention,
+        settings=plan.model_settings,
+        channels=channels,
+        lookback=lookback.value,
+        steps=task.steps,
+        marks=marks,
+        future=spec.horizon if marks else 0,
+    )
+    training = training_settings(name, plan, spec.seed)
+    return Prepared(spec, panel, plan, name, network, task, cut, scaler, calendar, training, notes)
+
+
+def outputs(fitted: Fitted, batches: list[Batch]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Scaled forecasts [window, target, step, quantile] and each window's own scale [window, target]."""
+    forecasts, scales = [], []
+    with torch.inference_mode():
+        for batch in batches:
+            forecasts.append(fitted.task.forecasts(fitted.network, batch).float().cpu().numpy())
+            scales.append(window_scale(batch.past[:, : fitted.targets], batch.mask).float().cpu().numpy())
+    return np.concatenate(forecasts), np.concatenate(scales)
+
+
+def window_scale(past: Tensor, mask: Tensor | None) -> Tensor:
+    """[batch, target]: how much each window varies, softened so that a flat one keeps a scale.
+
+    Steps that are padding count with the variance of the training rows, which is 1: a few rows vary little, whatever
+    their series does.
+    """
+    if mask is None:
+        return (past.var(-1, correction=0) + SOFTENING).sqrt()
+    real = mask[:, None].to(past.dtype)
+    count = real.sum(-1)
+    mean = (past * real).sum(-1) / count.clamp(min=1)
+    seen = ((past - mean[..., None]).square() * real).sum(-1)
+    return ((seen + past.shape[-1] - count) / past.shape[-1] + SOFTENING).sqrt()
+
+
+def _usable(panel: Panel, name: str, claims: models.ModelClaims) -> tuple[Panel, tuple[str, ...]]:
+    """The panel as far as a network can read it; known inputs that it can't use are refused, others named."""
+    if panel.known and not claims.uses_marks:
+        raise SettingsError(
+            f"{name} has no place for columns known in the future ({', '.join(panel.known_names)}); "
+            "use itransformer, or leave them out."
+        )
+    inputs = panel.input_names
+    if not inputs or claims.mixes_channels:
+        return panel, ()
+    unused = f"{', '.join(inputs)} {'is' if len(inputs) == 1 else 'are'} not used"
+    note = f"{name} forecasts each column from itself alone: {unused}; itransformer would."
+    keep = [c for c, column in enumerate(panel.columns) if column not in inputs]
+    return panel.select(keep), (note,)
