@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "classifying"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "estimators" / "classify"))
 from small_labelled import classified
 from small_sets import unequal, waves, write_ts
 
