@@ -7,7 +7,7 @@ be either are never guessed: one row of the column has to settle it.
 import re
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,8 +28,8 @@ _WHOLE_NUMBER = re.compile(r"[+-]?\d+(?:\.0*)?")
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
-    """What a column of text says: wall times as written, and minutes east of UTC where an offset was written too."""
+class StampText:
+    """The stamps in a column of text: wall times as written, and minutes east of UTC where an offset was written."""
 
     wall: Stamps
     offset: int | NDArray[np.int64] | None
@@ -47,7 +47,7 @@ class Unreadable:
     kind: Literal["text", "ambiguous", "zones"] = "text"
 
 
-def read_integers(cells: "list[str]") -> NDArray[np.int64] | None:
+def read_integers(cells: list[str]) -> NDArray[np.int64] | None:
     """The cells as whole numbers; None when one of them is none."""
     first = cells[0].strip() if cells else ""
     if not _WHOLE_NUMBER.fullmatch(first) or not all(map(_WHOLE_NUMBER.fullmatch, map(str.strip, cells))):
@@ -66,21 +66,20 @@ def dates_in(numbers: NDArray[np.int64]) -> Stamps | None:
     return days.astype("datetime64[us]") if np.all(valid & (numbers % 100 >= 1)) else None
 
 
-def read_stamps(cells: "list[str]") -> Written | Unreadable:
+def read_stamps(cells: list[str]) -> StampText | Unreadable:
     """The stamps in a column of text, or the first row that stands in the way."""
     parts = []
     suffix = _SUFFIX.search(cells[0])
     for start in range(0, len(cells), CHUNK):
-        part = _iso(np.array(cells[start : start + CHUNK], dtype=np.str_), suffix[0] if suffix else "")
+        part = _read_iso(np.array(cells[start : start + CHUNK], dtype=np.str_), suffix[0] if suffix else "")
         if part is None:
-            return _one_by_one(cells)
+            return _read_one_by_one(cells)
         parts.append(part)
-    longest = max(cells[:CHUNK], key=len)
     offset = _minutes(suffix[0]) if suffix else None
-    return Written(np.concatenate(parts), offset, _format(longest, "ymd"))
+    return StampText(np.concatenate(parts), offset, _format(max(cells[:CHUNK], key=len), "ymd"))
 
 
-def _iso(cells: NDArray[np.str_], suffix: str) -> Stamps | None:
+def _read_iso(cells: NDArray[np.str_], suffix: str) -> Stamps | None:
     """Cells that are all one ISO shape followed by one and the same offset; None when any is not."""
     width = cells.dtype.itemsize // 4
     length = width - len(suffix)
@@ -103,17 +102,17 @@ def _iso(cells: NDArray[np.str_], suffix: str) -> Stamps | None:
         return None
 
 
-def _one_by_one(cells: "list[str]") -> Written | Unreadable:
+def _read_one_by_one(cells: list[str]) -> StampText | Unreadable:
     matches: list[re.Match[str]] = []
     for row, cell in enumerate(cells):
         match = _STAMP.fullmatch(cell.strip())
         if match is None:
             return Unreadable(row, f"{cell!r} is not a stamp")
         matches.append(match)
-    offset = _offset(matches)
+    offset = _find_offset(matches)
     if isinstance(offset, Unreadable):
         return offset
-    order = _order(matches)
+    order = _find_order(matches)
     if isinstance(order, Unreadable):
         return order
     wall = []
@@ -122,11 +121,11 @@ def _one_by_one(cells: "list[str]") -> Written | Unreadable:
             wall.append(_moment(match, order))
         except ValueError as error:
             return Unreadable(row, f"{cells[row]!r} is not a stamp ({error})")
-    longest = max(cells[:CHUNK], key=len)
-    return Written(np.array(wall, dtype="datetime64[us]"), offset, _format(longest.strip(), order))
+    shape = _format(max(cells[:CHUNK], key=len).strip(), order)
+    return StampText(np.array(wall, dtype="datetime64[us]"), offset, shape)
 
 
-def _offset(matches: "list[re.Match[str]]") -> "int | NDArray[np.int64] | Unreadable | None":
+def _find_offset(matches: list[re.Match[str]]) -> int | NDArray[np.int64] | Unreadable | None:
     """The offset of all rows, or those of each; unreadable where only some of them have one."""
     offsets = [_minutes(match["offset"]) for match in matches]
     if len(set(offsets)) == 1:
@@ -149,7 +148,7 @@ def _minutes(offset: str | None) -> int | None:
     return -minutes if offset[0] == "-" else minutes
 
 
-def _order(matches: "list[re.Match[str]]") -> "str | Unreadable":
+def _find_order(matches: list[re.Match[str]]) -> str | Unreadable:
     """'ymd', 'dmy' or 'mdy', whichever the whole column allows; unreadable when it allows two."""
     if len(matches[0]["a"]) == 4:
         return "ymd"
@@ -169,7 +168,7 @@ def _order(matches: "list[re.Match[str]]") -> "str | Unreadable":
     return Unreadable(row, why, "ambiguous")
 
 
-def _moment(match: "re.Match[str]", order: str) -> datetime:
+def _moment(match: re.Match[str], order: str) -> datetime:
     parts = dict(zip(order, (match["a"], match["b"], match["c"]), strict=True))
     if len(parts["y"] or "") != 4:
         raise ValueError("the year needs four digits")
@@ -180,21 +179,16 @@ def _moment(match: "re.Match[str]", order: str) -> datetime:
         hour = hour % 12 + (12 if match["half"].lower() == "pm" else 0)
     moment = datetime(int(parts["y"]), int(parts["m"]), int(parts["d"] or 1))
     fraction = (match["fraction"] or "0").ljust(6, "0")[:6]
-    if hour > 24 or int(match["minute"] or 0) > 59 or int(match["second"] or 0) > 59:
+    minute, second = int(match["minute"] or 0), int(match["second"] or 0)
+    if hour > 24 or minute > 59 or second > 59 or (hour == 24 and (minute or second)):
         raise ValueError("the time of day is out of range")
-    if hour == 24 and (int(match["minute"]) or int(match["second"] or 0)):
-        raise ValueError("the time of day is out of range")
-    return moment + timedelta(
-        hours=hour,
-        minutes=int(match["minute"] or 0),
-        seconds=int(match["second"] or 0),
-        microseconds=int(fraction),
-    )
+    return moment + timedelta(hours=hour, minutes=minute, seconds=second, microseconds=int(fraction))
 
 
 def _format(cell: str, order: str) -> str:
     """How `cell` was written, as `strftime` takes it."""
-    match: Any = _STAMP.fullmatch(cell)
+    match = _STAMP.fullmatch(cell)
+    assert match is not None
     marks = {"y": "%Y", "m": "%m", "d": "%d"}
     parts = zip(order, match.group("a", "b", "c"), strict=True)
     shape = match["separator"].join(marks[part] for part, text in parts if text)

@@ -4,33 +4,26 @@ One time zone is kept by name. Stamps closer than a day are stored in UTC, where
 and longer are stored as local wall time, because a local midnight is not the same hour of UTC all year.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from rearview.core.errors import InputError
-from rearview.data.infer import timestamp_text
-from rearview.data.io.table import Table
-from rearview.data.panel import Layout
+from rearview.data.infer.timestamp_text import Unreadable, dates_in, read_integers, read_stamps
+from rearview.data.io.table import Table, TableColumn
+from rearview.data.panel import Finding, Layout
 from rearview.data.step import Stamps, Step
 
-if TYPE_CHECKING:
-    import narwhals as nw
-
 TimeKind = Literal["datetime", "date", "integer", "text"]
+NativeSeries: TypeAlias = Any
+"""A series of the caller's library, or an array."""
 _SAMPLE = 100
 _UNIX_SPAN = (631_152_000, 4_102_444_800)
 """From 1990 to 2100, in seconds since 1970."""
-_UNIX_UNITS = {
-    "seconds": ("s", 1),
-    "milliseconds": ("ms", 1_000),
-    "microseconds": ("us", 1_000_000),
-    "nanoseconds": ("ns", 1_000_000_000),
-}
-"""Unit -> what numpy calls it, and how many make a second."""
+_UNIX_UNITS = {"s": "seconds", "ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds"}
+"""Each a thousandth of the one before."""
 _ISO_HELP = "write stamps like 2024-01-31 or 2024-01-31 13:45:00"
 
 
@@ -46,25 +39,50 @@ class Times:
     offsets: tuple[str, str] | None = None
     """The least and the greatest offset from UTC, where rows have different ones."""
 
+    def findings(self, column: str) -> list[Finding]:
+        """What the stamps say of their time zone, and whole numbers of what they may count."""
+        count = len(self.values)
+        if self.values.dtype.kind in "iu":
+            for power, (code, unit) in enumerate(_UNIX_UNITS.items()):
+                first, last = (second * 1000**power for second in _UNIX_SPAN)
+                if first <= self.values.min() and self.values.max() <= last:
+                    moment = show(self.values[:1].astype(f"datetime64[{code}]")[0])
+                    message = (
+                        f"Column {column!r} counts in whole numbers, which have no season; {self.values[0]} may be "
+                        f"{moment} in {unit} since 1970: if so, write the stamps as dates."
+                    )
+                    return [Finding("warning", "unix time", count, message)]
+        if self.offsets is not None:
+            how = "stamps are counted in UTC and forecasts are given in it"
+            if self.stored == "wall":
+                how = "days are kept as local time and forecasts are given without an offset"
+            message = f"Stamps have offsets from {self.offsets[0]} to {self.offsets[1]}; {how}."
+            return [Finding("repaired", "timezone", count, message)]
+        if self.timezone is None:
+            return []
+        how = "are counted in UTC" if self.stored == "utc" else "are kept as local time"
+        message = f"The time zone is {self.timezone}; stamps {how} and forecasts are given in it."
+        return [Finding("inferred", "timezone", 0, message)]
 
-def show(stamp: Any) -> str:
+
+def show(stamp: object) -> str:
     """A stamp as a person writes it: '2024-01-31', '2024-01-31 13:45:00', '17'."""
     if not isinstance(stamp, np.datetime64):
-        return str(int(stamp))
+        return str(stamp)
     text = str(stamp.astype("datetime64[us]")).replace("T", " ")
     return text.removesuffix(".000000").removesuffix(" 00:00:00")
 
 
-def kind_of(series: "nw.Series[Any]") -> Literal["stamps", "integers", "other"]:
+def kind_of(column: TableColumn) -> Literal["stamps", "integers", "other"]:
     """Whether the first cells of a column read as stamps, as whole numbers, or as neither."""
     import narwhals as nw
 
-    dtype = series.dtype
+    dtype = column.dtype
     if dtype in (nw.Date, nw.Datetime):
         return "stamps"
     if dtype.is_integer():
         return "integers"
-    cells = series.head(_SAMPLE).drop_nulls().to_list()
+    cells = column.head(_SAMPLE).drop_nulls().to_list()
     if not cells:
         return "other"
     if dtype.is_float():
@@ -73,11 +91,11 @@ def kind_of(series: "nw.Series[Any]") -> Literal["stamps", "integers", "other"]:
         return "stamps"
     if not all(isinstance(cell, str) for cell in cells):
         return "other"
-    if timestamp_text.read_integers(cells) is not None:
+    if read_integers(cells) is not None:
         return "integers"
     # A column of stamps with one bad cell is still the time column; the cell is named when the column is read.
-    found = [timestamp_text.read_stamps([cell]) for cell in cells]
-    bad = sum(isinstance(one, timestamp_text.Unreadable) and one.kind == "text" for one in found)
+    stamps = [read_stamps([cell]) for cell in cells]
+    bad = sum(isinstance(one, Unreadable) and one.kind == "text" for one in stamps)
     return "stamps" if 2 * bad < len(cells) else "other"
 
 
@@ -85,37 +103,46 @@ def read_times(table: Table, name: str, step: Step | None) -> Times:
     """The stamps of the time column; a `step` shorter than a day, where it is known, has them counted in UTC."""
     import narwhals as nw
 
-    series = table.fetch(name)
-    missing = series.is_null().to_numpy()
+    column = table.fetch(name)
+    missing = column.is_null().to_numpy()
     if missing.any():
         raise InputError(
             f"{table.at(int(missing.argmax()))}, column {name!r}: the stamp is missing; fill it in or remove the row."
         )
-    dtype = series.dtype
+    dtype = column.dtype
     if dtype == nw.Date:
-        return Times(series.to_numpy().astype("datetime64[us]"), "date")
+        return Times(column.to_numpy().astype("datetime64[us]"), "date")
     if isinstance(dtype, nw.Datetime):
-        return _typed(series, dtype.time_zone, step)
+        if dtype.time_zone is None:
+            return Times(column.to_numpy().astype("datetime64[us]"), "datetime")
+        wall = column.dt.replace_time_zone(None).to_numpy().astype("datetime64[us]")
+        if _is_daily(wall, step):
+            return Times(wall, "datetime", dtype.time_zone)
+        utc = column.dt.convert_time_zone("UTC").dt.replace_time_zone(None).to_numpy().astype("datetime64[us]")
+        return Times(utc, "datetime", dtype.time_zone, "utc")
     if dtype.is_integer():
-        return _integers(series.to_numpy().astype(np.int64), "integer")
+        return _count(column.to_numpy().astype(np.int64))
     if dtype.is_float():
-        return _whole_floats(table, name, series)
-    cells = series.to_list()
-    dates_only = all(isinstance(cell, date) and not isinstance(cell, datetime) for cell in cells)
-    if dates_only:
+        numbers = column.to_numpy()
+        whole = np.isfinite(numbers) & (numbers == np.floor(numbers))
+        if not whole.all():
+            row = int((~whole).argmax())
+            raise InputError(
+                f"{table.at(row)}, column {name!r}: {numbers[row]!s} is not a stamp; integer time needs whole numbers, "
+                f"else {_ISO_HELP}, or name another time column with time_col (--time-col)."
+            )
+        return _count(numbers.astype(np.int64))
+    cells = column.to_list()
+    if all(isinstance(cell, date) and not isinstance(cell, datetime) for cell in cells):
         return Times(np.array(cells, dtype="datetime64[us]"), "date")
     objects = all(isinstance(cell, datetime) for cell in cells)
-    return _texts(table, name, [str(cell).strip() for cell in cells], step, objects=objects)
+    return _read_text(table, name, [str(cell).strip() for cell in cells], step, objects=objects)
 
 
-def _typed(series: "nw.Series[Any]", zone: str | None, step: Step | None) -> Times:
-    if zone is None:
-        return Times(series.to_numpy().astype("datetime64[us]"), "datetime")
-    wall = series.dt.replace_time_zone(None).to_numpy().astype("datetime64[us]")
-    if _is_daily(wall, step):
-        return Times(wall, "datetime", zone)
-    utc = series.dt.convert_time_zone("UTC").dt.replace_time_zone(None).to_numpy().astype("datetime64[us]")
-    return Times(utc, "datetime", zone, "utc")
+def _count(numbers: Stamps) -> Times:
+    """Integer time, or days where every number is one, such as 20240131."""
+    days = dates_in(numbers)
+    return Times(numbers, "integer") if days is None else Times(days, "text", format="%Y%m%d")
 
 
 def _is_daily(wall: Stamps, step: Step | None) -> bool:
@@ -130,112 +157,62 @@ def _is_daily(wall: Stamps, step: Step | None) -> bool:
     return bool(np.all(time_of_day == time_of_day[:1]))
 
 
-def _integers(numbers: Stamps, kind: TimeKind) -> Times:
-    days = timestamp_text.dates_in(numbers)
-    return Times(numbers, kind) if days is None else Times(days, "text", format="%Y%m%d")
-
-
-def _whole_floats(table: Table, name: str, series: "nw.Series[Any]") -> Times:
-    numbers = series.to_numpy()
-    whole = np.isfinite(numbers) & (numbers == np.floor(numbers))
-    if not whole.all():
-        row = int((~whole).argmax())
-        raise InputError(
-            f"{table.at(row)}, column {name!r}: {numbers[row]!s} is not a stamp; integer time needs whole numbers, "
-            f"else {_ISO_HELP}, or name another time column with time_col (--time-col)."
-        )
-    return _integers(numbers.astype(np.int64), "integer")
-
-
-def _texts(table: Table, name: str, cells: list[str], step: Step | None, *, objects: bool) -> Times:
-    numbers = timestamp_text.read_integers(cells)
+def _read_text(table: Table, name: str, cells: list[str], step: Step | None, *, objects: bool) -> Times:
+    numbers = read_integers(cells)
     if numbers is not None:
-        return _integers(numbers, "integer")
-    found = timestamp_text.read_stamps(cells)
-    if isinstance(found, timestamp_text.Unreadable):
+        return _count(numbers)
+    text = read_stamps(cells)
+    if isinstance(text, Unreadable):
         advice = f"{_ISO_HELP}, or name another time column with time_col (--time-col)"
-        if found.kind == "zones":
+        if text.kind == "zones":
             advice = "give all stamps their offset, or none"
-        raise InputError(f"{table.at(found.row)}, column {name!r}: {found.why}; {advice}.")
+        raise InputError(f"{table.at(text.row)}, column {name!r}: {text.why}; {advice}.")
     if table.backend != "file":
         kind: TimeKind = "datetime" if objects else "text"
     else:
-        kind = "datetime" if "%H" in found.format or "%I" in found.format else "date"
-    shape = None if objects else found.format
-    if found.offset is None:
-        return Times(found.wall, kind, format=shape)
-    if not isinstance(found.offset, int):
-        return _of_several_offsets(found.wall, found.offset, Times(found.wall, kind, format=shape), step)
-    zone = "UTC" if found.offset == 0 else _offset_name(found.offset)
-    if _is_daily(found.wall, step):
-        return Times(found.wall, kind, zone, format=shape)
-    return Times(found.wall - np.timedelta64(found.offset, "m"), kind, zone, "utc", shape)
-
-
-def unix_unit(stamps: Stamps) -> tuple[str, str] | None:
-    """The unit in which whole numbers may count the time since 1970, and what the first of them is then."""
-    if stamps.dtype.kind not in "iu":
-        return None
-    for unit, (code, per_second) in _UNIX_UNITS.items():
-        if _UNIX_SPAN[0] * per_second <= stamps.min() and stamps.max() <= _UNIX_SPAN[1] * per_second:
-            return unit, show(stamps[:1].astype(f"datetime64[{code}]")[0])
-    return None
-
-
-def _of_several_offsets(wall: Stamps, offsets: NDArray[np.int64], local: Times, step: Step | None) -> Times:
-    """Stamps whose offsets differ, as over a change of clocks: exact moments in UTC, but days stay what they are."""
-    both = _offset_name(int(offsets.min())), _offset_name(int(offsets.max()))
-    if _is_daily(wall, step):
-        return replace(local, offsets=both)
-    moments = np.asarray(wall - offsets.astype("timedelta64[m]"))
-    return replace(local, values=moments, timezone="UTC", stored="utc", offsets=both)
+        kind = "datetime" if "%H" in text.format or "%I" in text.format else "date"
+    shape, daily = None if objects else text.format, _is_daily(text.wall, step)
+    if text.offset is None:
+        return Times(text.wall, kind, format=shape)
+    if isinstance(text.offset, int):
+        zone = "UTC" if text.offset == 0 else _offset_name(text.offset)
+        if daily:
+            return Times(text.wall, kind, zone, format=shape)
+        return Times(text.wall - np.timedelta64(text.offset, "m"), kind, zone, "utc", shape)
+    # Offsets differ, as over a change of clocks: exact moments in UTC, but days stay what they are.
+    both = _offset_name(int(text.offset.min())), _offset_name(int(text.offset.max()))
+    if daily:
+        return Times(text.wall, kind, format=shape, offsets=both)
+    moments = np.asarray(text.wall - text.offset.astype("timedelta64[m]"))
+    return Times(moments, kind, "UTC", "utc", shape, both)
 
 
 def _offset_name(minutes: int) -> str:
     return f"{'-' if minutes < 0 else '+'}{abs(minutes) // 60:02d}:{abs(minutes) % 60:02d}"
 
 
-def localise(stamps: Stamps, layout: Layout) -> Any:
+def localise(stamps: Stamps, layout: Layout) -> NativeSeries:
     """Stamps in the kind the caller gave them: a series of the caller's library, or text for data read from a file.
 
-    Aware of the time zone, dates, integers or text, as they came.
+    Aware of the time zone, dates, integers or text, as they came. A wall time that the clocks skip moves on, of one
+    they repeat the first is taken.
     """
-    if stamps.dtype.kind in "iu":
-        return _native(stamps, layout)
-    if layout.backend == "file" or layout.time_kind == "text":
-        return _native(_as_text(stamps, layout), layout)
-    if layout.time_kind == "date":
-        return _native(stamps.astype("datetime64[D]"), layout)
-    return _native(stamps, layout) if layout.timezone is None else _aware(stamps, layout, layout.timezone)
-
-
-def _native(values: Any, layout: Layout) -> Any:
-    """Values without a time zone as a series of the caller's library, or an array for data read from a file."""
+    values, zone = stamps, None
+    if stamps.dtype.kind not in "iu":
+        if layout.backend == "file" or layout.time_kind == "text":
+            values = _as_text(stamps, layout)
+        elif layout.time_kind == "date":
+            values = stamps.astype("datetime64[D]")
+        else:
+            zone = layout.timezone
+    cells = values.tolist() if values.dtype.kind == "U" else values
     if layout.backend == "polars":
         import polars as pl
 
-        return pl.Series(layout.time_col, values.tolist() if values.dtype.kind == "U" else values)
-    if layout.backend == "pyarrow":
-        import pyarrow as pa
-
-        return pa.array(values.tolist() if values.dtype.kind == "U" else values)
-    if layout.backend == "pandas":
-        import pandas as pd
-
-        # numpy's days have no pandas dtype; dates came as Python objects and go back as such.
-        dated = values.dtype == np.dtype("datetime64[D]")
-        return pd.Series(values.astype(object) if dated else values, name=layout.time_col)
-    return values
-
-
-def _aware(stamps: Stamps, layout: Layout, zone: str) -> Any:
-    """Stamps with their time zone; a wall time that the clocks skip moves on, of one they repeat the first is taken."""
-    utc = layout.stored == "utc"
-    if layout.backend == "polars":
-        import polars as pl
-
-        series = pl.Series(layout.time_col, stamps)
-        if utc:
+        series = pl.Series(layout.time_col, cells)
+        if zone is None:
+            return series
+        if layout.stored == "utc":
             return series.dt.replace_time_zone("UTC").dt.convert_time_zone(zone)
         later = (series + timedelta(hours=1)).dt.replace_time_zone(zone, ambiguous="earliest", non_existent="null")
         return series.dt.replace_time_zone(zone, ambiguous="earliest", non_existent="null").fill_null(later)
@@ -243,20 +220,27 @@ def _aware(stamps: Stamps, layout: Layout, zone: str) -> Any:
         import pyarrow as pa
         import pyarrow.compute as compute
 
-        if utc:
+        if zone is None:
+            return pa.array(cells)
+        if layout.stored == "utc":
             return pa.array(stamps, type=pa.timestamp("us")).cast(pa.timestamp("us", tz=zone))
         return compute.assume_timezone(pa.array(stamps), zone, ambiguous="earliest", nonexistent="latest")
-    import pandas as pd
+    if layout.backend == "pandas":
+        import pandas as pd
 
-    index = pd.DatetimeIndex(stamps)
-    if utc:
-        aware = index.tz_localize("UTC").tz_convert(zone)
-    else:
-        aware = index.tz_localize(zone, ambiguous=np.ones(len(index), dtype=bool), nonexistent="shift_forward")
-    return pd.Series(aware, name=layout.time_col)
+        if zone is None:
+            # numpy's days have no pandas dtype; dates came as Python objects and go back as such.
+            dated = values.dtype == np.dtype("datetime64[D]")
+            return pd.Series(values.astype(object) if dated else values, name=layout.time_col)
+        index = pd.DatetimeIndex(stamps)
+        if layout.stored == "utc":
+            return pd.Series(index.tz_localize("UTC").tz_convert(zone), name=layout.time_col)
+        first = np.ones(len(index), dtype=bool)
+        return pd.Series(index.tz_localize(zone, ambiguous=first, nonexistent="shift_forward"), name=layout.time_col)
+    return values
 
 
-def _as_text(stamps: Stamps, layout: Layout) -> Any:
+def _as_text(stamps: Stamps, layout: Layout) -> Stamps:
     """Stamps written as they were read, with the offset of their time zone where they have one."""
     shape = layout.time_format or ("%Y-%m-%d" if layout.time_kind == "date" else "%Y-%m-%d %H:%M:%S")
     moments: list[datetime] = stamps.astype("datetime64[us]").tolist()

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from rearview.core.errors import InputError
 from rearview.data.infer.layout import ID_NAME
 from rearview.data.infer.number_text import numeric_column
-from rearview.data.infer.row_order import JOIN, series_of
+from rearview.data.infer.row_order import JOIN, read_series
 from rearview.data.infer.timestamps import read_times, show
 from rearview.data.io.table import Table
 from rearview.data.panel import Panel
@@ -112,7 +112,7 @@ def _series(table: Table, panel: Panel, ids: tuple[str, ...]) -> Iterator[tuple[
     if not ids:
         yield panel.ids[0], slice(None)
         return
-    codes, names = series_of(table, ids)
+    codes, names = read_series(table, ids)
     order, ends = np.argsort(codes, kind="stable"), np.cumsum(np.bincount(codes))
     for name, begin, end in zip(names, [0, *ends[:-1].tolist()], ends.tolist(), strict=True):
         yield name, order[begin:end]
