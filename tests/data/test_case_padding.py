@@ -5,7 +5,8 @@ import pytest
 import torch
 
 from rearview.core.errors import InputError, SettingsError
-from rearview.data.cases.case_set import as_cases, hold_out
+from rearview.data.cases.case_reader import as_cases
+from rearview.data.cases.case_set import hold_out
 from rearview.data.cases.padding import ChannelScaler, filled, source
 
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from rearview.core.errors import InputError
-from rearview.data.cases import long_table
-from rearview.data.cases.case_set import as_cases
+from rearview.data.cases import case_reader
+from rearview.data.cases.case_reader import as_cases
 
 X = np.arange(24.0).reshape(3, 2, 4)
 
@@ -244,8 +244,8 @@ def test_times_written_as_decimals_are_put_in_the_order_of_numbers(tmp_path):
 def test_the_column_of_classes_is_found_without_reading_the_rows(tmp_path, monkeypatch):
     path = tmp_path / "cases.csv"
     path.write_text("id,t,x,Label\na,0,1.5,up\n")
-    monkeypatch.setattr(long_table, "open_table", lambda *_, **__: pytest.fail("the whole file was read"))
-    assert long_table.label_column(path, None) == "Label"
+    monkeypatch.setattr(case_reader, "open_table", lambda *_, **__: pytest.fail("the whole file was read"))
+    assert case_reader.label_column(path, None) == "Label"
 
 
 @pytest.mark.parametrize("classes", [["0", "0", "1", "1"], [False, False, True, True]], ids=["text", "booleans"])

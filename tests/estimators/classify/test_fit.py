@@ -9,7 +9,7 @@ from small_sets import SETTINGS, TRAINING, unequal, waves
 
 from rearview import models
 from rearview.core.errors import InputError, SettingsError
-from rearview.data.cases.case_set import as_cases
+from rearview.data.cases.case_reader import as_cases
 from rearview.data.cases.padding import source
 from rearview.estimators.classify.fit import fit, predict
 from rearview.estimators.classify.spec import ClassifySpec

@@ -1,0 +1,276 @@
+"""Cases from arrays, lists of unequal arrays, long tables and files; what can't be one is refused by name.
+
+A long table has a row for each id and time, and a column for each channel.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TypeGuard
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from rearview.core.errors import InputError
+from rearview.core.wording import listing
+from rearview.data.cases.case_set import Cases, Labels, Series, check_labels, is_missing, label_array
+from rearview.data.infer.number_text import DoubtfulColumn, TextColumn, numeric_column
+from rearview.data.infer.timestamps import kind_of, read_times
+from rearview.data.io import ts
+from rearview.data.io.files import column_names, open_table
+from rearview.data.io.table import Table
+from rearview.data.step import Stamps
+
+ID_NAMES = ("unique_id", "id", "case", "case_id")
+TIME_NAMES = ("ds", "time", "date", "timestamp", "step", "t")
+LABEL_NAMES = ("label", "class")
+_LIKE_A_NUMBER = re.compile(r"[+-]?\d[\d.,' ]*")
+
+
+def as_cases(
+    X: object,
+    y: object = None,
+    *,
+    source: str = "X",
+    id_col: str | None = None,
+    time_col: str | None = None,
+    columns: tuple[str, ...] = (),
+) -> Cases:
+    """Cases from an array [case, channel, time] ([case, time]: one channel), a list of arrays, a long frame or a file.
+
+    A file is one of .ts, which holds the classes itself, or long: CSV or parquet. `y` holds a class for each case, in
+    order; for a frame or long file also by id (a mapping or a pandas Series) or the name of a column that says it. Of
+    these `columns` are the channels, in this order; none: all columns that are left. Steps at either end that are
+    missing in every channel are cut off: that is how unequal series are stored in one array.
+    """
+    if isinstance(X, Cases):
+        return X if y is None else replace(X, labels=_ordered_labels(y, len(X), source))
+    if isinstance(X, str | Path):
+        source = str(X)
+    if is_ts(X):
+        return as_cases(ts.read(X), y, source=source)
+    if isinstance(X, str | Path) or hasattr(X, "columns") or hasattr(X, "column_names"):
+        return _read_long(X, y, source, id_col, time_col, columns).trim()
+    series = _split_arrays(X, source)
+    names = tuple(f"case {number}" for number in range(1, len(series) + 1))
+    labels = None if y is None else _ordered_labels(y, len(series), source)
+    return Cases(series, labels, names, source).trim()
+
+
+def is_ts(X: object) -> TypeGuard[str | Path]:
+    """Whether cases come in a .ts file."""
+    return isinstance(X, str | Path) and Path(X).suffix.casefold() == ".ts"
+
+
+def label_column(file: Path | str, given: str | None) -> str:
+    """The column of a long file that holds the class of a row's case; None looks for one of the usual names."""
+    return _find_column(column_names(file), given, LABEL_NAMES, "labels", str(file))
+
+
+def _ordered_labels(y: object, cases: int, source: str) -> Labels:
+    """Classes in the order of the cases."""
+    if isinstance(y, Mapping):
+        raise InputError("Classes by id go with a long frame; for arrays give y in the order of the cases.")
+    labels = label_array(y)
+    if labels.ndim == 2 and labels.shape[1] == 1:
+        labels = labels[:, 0]
+    if labels.ndim != 1:
+        raise InputError(f"y must hold one class for each case, but its shape is {labels.shape}; give a 1d list.")
+    if len(labels) != cases:
+        raise InputError(f"y holds {len(labels)} classes, but {source} holds {cases} cases; give one for each case.")
+    return check_labels(labels)
+
+
+def _split_arrays(X: object, source: str) -> tuple[Series, ...]:
+    if hasattr(X, "toarray"):
+        raise InputError(f"{source} is a sparse matrix; a series has a value at every step: call toarray() first.")
+    if isinstance(X, Sequence) and not isinstance(X, str) and _is_unequal(X):
+        each = (_numbers(one, f"{source}, case {number}") for number, one in enumerate(X, start=1))
+        return tuple(one[None] if one.ndim == 1 else one for one in each)
+    whole = _numbers(X, source)
+    if whole.shape == (0,):
+        raise InputError(f"{source} holds no case (0 samples); give at least one series.")
+    if whole.ndim not in (2, 3):
+        raise InputError(
+            f"{source} must have the shape [case, channel, time] (or [case, time]), but it has {whole.ndim} axes: "
+            f"{whole.shape}. Reshape your data."
+        )
+    if 0 in whole.shape:
+        missing = "sample(s)" if not len(whole) else "feature(s)"
+        raise InputError(
+            f"{source} is empty: 0 {missing} (shape={whole.shape}) while a minimum of 1 is required; give at least one "
+            "case of one step."
+        )
+    return tuple(whole[:, None] if whole.ndim == 2 else whole)
+
+
+def _is_unequal(X: Sequence[ArrayLike]) -> bool:
+    """Whether a list holds arrays of their own rather than the rows of one."""
+    try:
+        return len({np.shape(one) for one in X}) > 1 or (len(X) > 0 and np.ndim(X[0]) == 2)
+    except ValueError:  # lists within lists of unequal length: each is refused by its name
+        return True
+
+
+def _numbers(X: object, what: str) -> Series:
+    try:
+        array = np.asarray(X)
+        if array.dtype.kind != "c":
+            return np.asarray(array, dtype=np.float64)
+    except (TypeError, ValueError) as problem:
+        raise InputError(
+            f"{what} does not hold numbers ({problem}); give an array [case, channel, time], a list of arrays "
+            "[channel, time], or a long frame."
+        ) from problem
+    raise InputError(f"Complex data not supported: {what} holds complex numbers.")
+
+
+def _read_long(
+    frame: object, y: object, source: str, id_col: str | None, time_col: str | None, columns: tuple[str, ...]
+) -> Cases:
+    """A case for each id, in the order in which the ids first appear, its rows in the order of time.
+
+    Ids and classes of a text file are kept as they are written.
+    """
+    label_col = y if isinstance(y, str) else None
+    as_written = {name.casefold() for name in (id_col, label_col) if name} | {*ID_NAMES}
+    table = open_table(frame, text_columns=as_written)
+    ids_in = _find_column(table.names, id_col, ID_NAMES, "id_col", source, columns)
+    times_in = _find_column(table.names, time_col, TIME_NAMES, "time_col", source, columns)
+    taken = {ids_in, times_in, label_col}
+    channels = list(columns) or [name for name in table.names if name not in taken]
+    missing = [name for name in columns if name not in table.names]
+    if missing:
+        raise InputError(
+            f"{source} has no column {missing[0]!r}, which the classifier was trained on; it has "
+            f"{listing(table.names)}."
+        )
+    if label_col is not None:
+        table.check_names([label_col], "y")
+    if not channels:
+        raise InputError(f"{source} has no column of values beside {ids_in!r} and {times_in!r}; add one a channel.")
+    ids, times = _complete(table, ids_in, source), _times(table, times_in, source)
+    unique, first, codes = np.unique(ids.astype(str), return_index=True, return_inverse=True)
+    rank = np.empty(len(unique), dtype=np.int64)
+    rank[np.argsort(first)] = np.arange(len(unique))
+    order = np.lexsort((times, rank[codes]))
+    sorted_codes, sorted_times = codes[order], times[order]
+    twice = np.flatnonzero((sorted_codes[1:] == sorted_codes[:-1]) & (sorted_times[1:] == sorted_times[:-1]))
+    if len(twice):
+        row = order[twice[0]]
+        raise InputError(f"{source}: id {ids[row]} has two rows at time {times[row]}; keep one of them.")
+    from_file = isinstance(frame, str | Path)
+    values = np.stack([_channel(table, name, source, from_file) for name in channels])[:, order]
+    ends = np.cumsum(np.bincount(rank[codes]))[:-1]
+    keys = ids[np.sort(first)]
+    labels = None if y is None else check_labels(_labels_by_id(table, y, keys, ids, source), f"y of {source}")
+    series = tuple(np.split(values, ends, axis=1))
+    return Cases(series, labels, tuple(f"id {key}" for key in keys), source, columns=tuple(channels))
+
+
+def _times(table: Table, name: str, source: str) -> Stamps:
+    """The time of each row; text is read as the stamps or numbers that it spells, whose order is not its letters'."""
+    values = _complete(table, name, source)
+    if values.dtype.kind not in "OUT":
+        return values
+    if kind_of(table.fetch(name)) == "other":
+        try:
+            numbers = numeric_column(table, name)
+        except InputError:
+            # Names of steps have no order but that of their letters; numbers among them would be put out of theirs.
+            if not any(_LIKE_A_NUMBER.fullmatch(str(value).strip()) for value in values):
+                return values
+        else:
+            _refuse_empty(np.isnan(numbers), name, source)
+            return numbers
+    return read_times(table, name, None).values
+
+
+def _complete(table: Table, name: str, source: str) -> Stamps:
+    """A column that must have a value in every row."""
+    column = table.fetch(name)
+    empty = column.is_null()
+    if column.dtype.is_float():
+        empty = empty | column.is_nan()
+    _refuse_empty(empty.to_numpy(), name, source)
+    return column.to_numpy()
+
+
+def _refuse_empty(empty: NDArray[np.bool_], name: str, source: str) -> None:
+    if empty.any():
+        raise InputError(
+            f"{source}: column {name!r} has no value in {int(empty.sum())} of {len(empty)} rows, the first in row "
+            f"{int(empty.argmax()) + 1}; every row of a case needs its id and time."
+        )
+
+
+def _find_column(
+    names: tuple[str, ...],
+    given: str | None,
+    usual: tuple[str, ...],
+    setting: str,
+    source: str,
+    channels: tuple[str, ...] = (),
+) -> str:
+    """The column that is given, else that with the first of the usual names; `channels` of training are passed over."""
+    if given is not None:
+        if given not in names:
+            raise InputError(f"{source} has no column {given!r}, which {setting} names; it has {listing(names)}.")
+        return given
+    # From the back, so that of names that differ in case alone the first one stays.
+    by_name = {name.casefold(): name for name in reversed(names) if name not in channels}
+    name = next((by_name[name] for name in usual if name in by_name), None)
+    if name is None:
+        beside = f" beside {listing(channels)}, which the classifier was trained on" if channels else ""
+        raise InputError(
+            f"{source} has no column called {' or '.join(usual)}{beside}; say with {setting}=... which of "
+            f"{listing(names)} it is."
+        )
+    return name
+
+
+def _channel(table: Table, name: str, source: str, from_file: bool) -> NDArray[np.float64]:
+    try:
+        # Numbers of a file may be spelled in many ways; text in a frame is meant as text, a class of "0" and "1", say.
+        if not from_file and not table.fetch(name).dtype.is_numeric():
+            raise TextColumn(name)
+        return numeric_column(table, name)
+    except DoubtfulColumn as problem:
+        raise InputError(
+            f"{source}: column {name!r} may hold numbers with a decimal comma or with marks between thousands; write "
+            "them with a decimal point and nothing between thousands, such as 1234.5, or leave the column out."
+        ) from problem
+    except TextColumn as problem:
+        raise InputError(
+            f"{source}: column {name!r} holds {table.fetch(name).dtype}, but a channel holds numbers; leave it out, or "
+            "name it as y if it says the class."
+        ) from problem
+
+
+def _labels_by_id(table: Table, y: object, keys: Stamps, ids: Stamps, source: str) -> Labels:
+    """The class of each id."""
+    if isinstance(y, str):
+        column = table.fetch(y).to_numpy()
+        by_id: dict[object, object] = {}
+        for key, label in zip(ids.tolist(), column.tolist(), strict=True):
+            if by_id.setdefault(key, label) != label and not (is_missing(label) and is_missing(by_id[key])):
+                raise InputError(
+                    f"{source}: id {key} is of class {by_id[key]!r} in one row and {label!r} in another; "
+                    "a case has one class."
+                )
+        return label_array([by_id[key] for key in keys.tolist()])
+    if not isinstance(y, Mapping) and hasattr(y, "to_dict"):
+        y = y.to_dict()
+    if isinstance(y, Mapping):
+        without = [key for key in keys.tolist() if key not in y]
+        if without:
+            raise InputError(f"y has no class for {len(without)} of {len(keys)} ids, such as {without[0]!r}; add them.")
+        return label_array([y[key] for key in keys.tolist()])
+    labels = label_array(y)
+    if labels.shape != (len(keys),):
+        raise InputError(
+            f"y holds {labels.size} classes, but {source} holds {len(keys)} ids; give one for each id, in the order in "
+            "which they first appear, or a mapping from id to class."
+        )
+    return labels
