@@ -151,18 +151,18 @@ def test_describe(name: str, capsys: pytest.CaptureFixture[str]) -> None:
         assert "claims:" in printed
     else:
         assert "borders:" in printed
-        assert "where the world gets it:" in printed
+        assert "source:" in printed
 
 
 def test_an_interrupt_before_anything_is_done_exits_with_130(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from rearview.commands import catalogue as shelves
+    from rearview.commands import listing
 
     def interrupted(*_: object) -> int:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(shelves, "list_command", interrupted)
+    monkeypatch.setattr(listing, "list_command", interrupted)
     assert main(["list", "models"]) == 130
     assert capsys.readouterr().err == "rearview: Interrupted.\n"
 
@@ -170,7 +170,7 @@ def test_an_interrupt_before_anything_is_done_exits_with_130(
 def test_warnings_are_told_as_plain_lines_once_and_those_of_other_packages_as_python_does(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from rearview.commands import catalogue as shelves
+    from rearview.commands import listing
 
     def warned(*_: object) -> int:
         for number in (1, 1, 2):
@@ -178,7 +178,7 @@ def test_warnings_are_told_as_plain_lines_once_and_those_of_other_packages_as_py
         warnings.warn("old spelling", UserWarning, stacklevel=1)
         return 0
 
-    monkeypatch.setattr(shelves, "list_command", warned)
+    monkeypatch.setattr(listing, "list_command", warned)
     shown = warnings.showwarning
     with pytest.warns(UserWarning, match="old spelling") as others:
         assert main(["list", "models"]) == 0

@@ -9,7 +9,7 @@ from small import row
 from rearview.bench.papers import catalogue, coverage
 from rearview.bench.papers.compare import compare
 from rearview.bench.rows.identity import with_defaults
-from rearview.commands.reproduce import table as reproduce_table
+from rearview.commands.reproduce.table import comparison_line
 
 TRAINING = '{"batch":128,"epochs":100,"patience":100}'
 TABLE = catalogue.get("rbca", "S9")
@@ -41,7 +41,7 @@ def test_the_best_look_back_of_every_seed_stands_beside_the_number():
     assert [(row.seed, row.lookback) for row in one.rows] == [(0, 512), (1, 336)]
     assert one.mean == pytest.approx(1.15)
     assert (one.verdict, one.shortfall, one.count) == ("worse", "", 2)
-    assert reproduce_table._lookbacks(one) == "512/336"
+    assert comparison_line(one, ("L",)) == ("512/336",)
     unlike = [replace(row, training='{"batch":128,"epochs":30,"patience":100}') for row in rows[:2]]
     assert [one.shortfall for one in found([*rows, *unlike])] == ["", "30 of 100 epochs"]
     told = [one for one in coverage.forecasts(rows) if one.number.table == "T1" and one.number.metric == "mse"]
@@ -58,7 +58,8 @@ def test_a_narrower_search_is_told_with_the_verdict():
     earlier = searched(CELL, 0.25, candidates=alphas, chosen={"bias": "power_law", "alpha": 0.5})
     [one] = found([earlier])
     assert one.shortfall == "narrower search: 5 of 28 settings"
-    assert reproduce_table._verdict(one) == f"{one.verdict} (smaller budget: narrower search: 5 of 28 settings)"
+    [verdict] = comparison_line(one, ("verdict",))
+    assert verdict == f"{one.verdict} (smaller budget: narrower search: 5 of 28 settings)"
     [one] = found([earlier, whole, searched(longer, 0.4)])  # the best of all that was tried
     assert (one.rows, one.shortfall) == ((earlier,), "")
     apart = found([whole, searched(longer, 0.4), searched(CELL, 0.2, seed=9)])  # seeds chosen from other settings

@@ -16,31 +16,26 @@ from rearview.core.errors import RearviewError, UsageError, collect_warnings
 __all__ = ["app", "bench", "catalogue", "classify", "detect", "forecast", "main", "report", "run"]
 
 
-def _as_line(sentence: str) -> None:
+def _warn(sentence: str) -> None:
     sys.stderr.write(f"{sentence}\n")
 
 
-@collect_warnings(_as_line)
+@collect_warnings(_warn)
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code: 0, 1 for bad input, 2 for usage, 130 for Ctrl-C."""
     tokens = list(sys.argv[1:] if argv is None else argv)
     called.set(tuple(token for token in tokens if token != "--resume"))
     try:
         code = app(tokens, exit_on_error=False, print_error=False, result_action="return_value")
-    except cyclopts.CycloptsError as problem:
-        told = _benchmark_sets(tokens[1:]) if isinstance(problem, cyclopts.MissingArgumentError) else ""
-        return _refused(f"{problem}{told}\n{_help(problem.command_chain)}", UsageError.exit_code)
-    except UsageError as problem:
-        return _refused(f"{problem}\n{_help(tokens[:1])}", problem.exit_code)
-    except RearviewError as problem:
-        return _refused(str(problem), problem.exit_code)
+    except (cyclopts.CycloptsError, RearviewError) as problem:
+        return _refuse(problem, tokens)
     except KeyboardInterrupt:
-        return _refused("Interrupted.", 130)
+        return _print_problem("Interrupted.", 130)
     except BrokenPipeError:
         return 0
     except OSError as problem:
         place = f": {problem.filename}" if problem.filename else ""
-        return _refused(f"{problem.strerror or problem}{place}.", RearviewError.exit_code)
+        return _print_problem(f"{problem.strerror or problem}{place}.", RearviewError.exit_code)
     return code if isinstance(code, int) else 0
 
 
@@ -49,17 +44,23 @@ def run() -> None:
     sys.exit(main())
 
 
-def _benchmark_sets(words: Sequence[str]) -> str:
-    """What to say of benchmark sets that are named in place of files; nothing where none is."""
-    from rearview.commands.benchmark_sets import about
+def _refuse(problem: Exception, tokens: Sequence[str]) -> int:
+    """Print what is wrong with the arguments or the input, with a way on."""
+    command: Sequence[str] = tokens[:1]
+    sentence = str(problem)
+    code = problem.exit_code if isinstance(problem, RearviewError) else UsageError.exit_code
+    if isinstance(problem, cyclopts.CycloptsError):
+        command = problem.command_chain or ()
+    if isinstance(problem, cyclopts.MissingArgumentError):
+        from rearview.commands.benchmark_sets import hint
 
-    return "".join(f" {told}" for word in words if not Path(word).exists() and (told := about(word)))
+        hints = [hint(word) for word in tokens[1:] if not Path(word).exists()]
+        sentence = " ".join([sentence, *filter(None, hints)])
+    if code == UsageError.exit_code:
+        sentence += f"\nTry: {' '.join(['rearview', *command, '--help'])}"
+    return _print_problem(sentence, code)
 
 
-def _help(command: Sequence[str] | None) -> str:
-    return f"Try: {' '.join(['rearview', *(command or ()), '--help'])}"
-
-
-def _refused(sentence: str, code: int) -> int:
+def _print_problem(sentence: str, code: int) -> int:
     sys.stderr.write(f"rearview: {sentence}\n")
     return code

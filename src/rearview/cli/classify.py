@@ -5,7 +5,8 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from rearview.cli.parse import Lookback, again, app, mechanism, pairs
+from rearview.cli.options import Lookback
+from rearview.cli.parse import again, app, mechanism, pairs
 
 
 @app.command

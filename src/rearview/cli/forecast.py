@@ -6,7 +6,8 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 from rearview.cli import parse
-from rearview.cli.parse import Horizon, Lookback, again, app, mechanism, missing_marks, numbers, pairs, words
+from rearview.cli.options import Horizon, Lookback
+from rearview.cli.parse import again, app, mechanism, missing_marks, numbers, pairs, words
 
 
 @app.command

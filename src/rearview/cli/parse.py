@@ -1,25 +1,29 @@
-"""The command line's parser, and how its arguments are read."""
+"""The command line's parser, and how lists, settings and mechanisms are read from text."""
 
 import ast
 import math
 import shlex
+from collections.abc import Mapping
 from contextvars import ContextVar
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 from cyclopts import App, Parameter
 
 from rearview import __version__
 from rearview.core.errors import SettingsError, UsageError
 
+if TYPE_CHECKING:
+    from rearview.bench.runs.tuning import Range, Values
 
-def _shown(default: object) -> str | None:
-    """Defaults that say something; what is left open is explained in words."""
+
+def _show_default(default: object) -> str | None:
+    """Defaults that say something; an empty one is explained in words."""
     return None if default is None or default is False or default == "" else str(default)
 
 
 app = App(
     name="rearview",
-    default_parameter=Parameter(negative="", show_default=_shown),
+    default_parameter=Parameter(negative="", show_default=_show_default),
     version=__version__,
     help="Time series with attention: from a CSV to a forecast in one command.",
     suppress_keyboard_interrupt=False,
@@ -29,21 +33,14 @@ app = App(
 called: ContextVar[tuple[str, ...]] = ContextVar("called", default=())
 """The arguments of the command that is running."""
 
-Horizon = Annotated[int, Parameter(name=["--horizon", "--pred-len", "--h"])]
-Lookback = Annotated[int | None, Parameter(name=["--lookback", "--seq-len", "--input-size"])]
-
 
 def again() -> str:
-    """The command that makes this run again."""
+    """The command line that repeats this run."""
     return shlex.join(["rearview", *called.get()])
 
 
 def words(text: str, separator: str = ",") -> tuple[str, ...]:
-    """What stands between separators; those inside brackets or quotes belong to what stands there."""
-    return tuple(word.strip() for word in _split(text, separator) if word.strip())
-
-
-def _split(text: str, separator: str) -> list[str]:
+    """The words between separators; a separator inside brackets or quotes belongs to its word."""
     parts, depth, quote = [""], 0, ""
     for letter in text:
         if quote:
@@ -56,11 +53,20 @@ def _split(text: str, separator: str) -> list[str]:
             parts.append("")
         else:
             parts[-1] += letter
-    # A bracket that is never closed is a letter like any other, as in the name of a column.
-    return parts if depth <= 0 else text.split(separator)
+    if depth > 0:  # a bracket that is never closed is a letter like any other, as in the name of a column
+        parts = text.split(separator)
+    return tuple(word.strip() for word in parts if word.strip())
+
+
+def names(text: str, flag: str) -> tuple[str, ...]:
+    """One name, or several separated by commas."""
+    if not (found := words(text)):
+        raise UsageError(f"{flag} is {text!r}; it takes one name, or several separated by commas.")
+    return found
 
 
 def numbers(text: str, flag: str) -> tuple[float, ...]:
+    """80,95 as numbers."""
     try:
         return tuple(float(word) for word in words(text))
     except ValueError:
@@ -68,7 +74,7 @@ def numbers(text: str, flag: str) -> tuple[float, ...]:
 
 
 def missing_marks(text: str) -> tuple[float, ...] | None:
-    """None leaves the reader's own way; an empty list keeps every value."""
+    """The numbers that stand for missing values; None: found by the reader, empty: none."""
     if text == "auto":
         return None
     return () if text == "none" else numbers(text, "--sentinels")
@@ -76,30 +82,30 @@ def missing_marks(text: str) -> tuple[float, ...] | None:
 
 def pairs(text: str, flag: str) -> dict[str, Any]:
     """width=64,dropout=0.1 as a mapping with numbers, True, False, None and lists read as such."""
-    pairs: dict[str, Any] = {}
+    settings: dict[str, Any] = {}
     for word in words(text):
         name, equals, value = word.partition("=")
         if not equals:
             raise UsageError(f"{flag} takes name=value pairs separated by commas; got {word!r}.")
-        pairs[name.strip()] = _value(value.strip())
-    return pairs
+        settings[name.strip()] = _value(value.strip())
+    return settings
 
 
-def choices(text: str, flag: str) -> dict[str, Any]:
+def choices(text: str, flag: str) -> dict[str, "Values"]:
     """alpha=0.25|0.5,dropout=0..0.5 as settings, each with the values to try or the range to draw from."""
-    found: dict[str, Any] = {}
+    settings: dict[str, Values] = {}
     for word in words(text):
         name, equals, values = word.partition("=")
         listed = words(values, "|")
         if not equals or not listed:
             raise UsageError(f"{flag} takes settings with values separated by |, such as alpha=0.5|1; got {word!r}.")
         drawn = _range(listed[0], flag) if len(listed) == 1 else None
-        found[name.strip()] = drawn or tuple({repr(value): value for value in map(_value, listed)}.values())
-    return found
+        settings[name.strip()] = drawn or tuple({repr(value): value for value in map(_value, listed)}.values())
+    return settings
 
 
-def _range(text: str, flag: str) -> Any:
-    """1e-5..1e-3:log or 64..256:32 as a range; None for what has no dots between two ends."""
+def _range(text: str, flag: str) -> "Range | None":
+    """1e-5..1e-3:log or 64..256:32 as a range; None without two dots."""
     from rearview.bench.runs.tuning import Range
 
     ends, colon, manner = text.partition(":")
@@ -129,8 +135,8 @@ def _value(text: str) -> Any:
         return {"true": True, "false": False, "none": None}.get(text.lower(), text)
 
 
-def part(text: str, flag: str) -> dict[str, Any] | str | None:
-    """rbca or, with settings, rbca:alpha=0.5; nothing is nothing."""
+def part(text: str, flag: str) -> Mapping[str, Any] | str | None:
+    """rbca or, with settings, rbca:alpha=0.5; None for an empty text."""
     name, colon, settings = text.partition(":")
     if not text:
         return None
@@ -139,12 +145,13 @@ def part(text: str, flag: str) -> dict[str, Any] | str | None:
     return {"name": name, **pairs(settings, flag)} if colon else name
 
 
-def mechanism(text: str) -> dict[str, Any] | str | None:
+def mechanism(text: str) -> Mapping[str, Any] | str | None:
+    """A mechanism with its settings."""
     return part(text, "--attention")
 
 
 def loss(text: str) -> Any:
-    """mse or, with settings, fredf:time_share=0.3; what there is none of is refused before anything is read."""
+    """mse or, with settings, fredf:time_share=0.3; an unknown one is refused before anything is read."""
     from rearview.tasks import losses
 
     try:
@@ -153,32 +160,25 @@ def loss(text: str) -> Any:
         raise UsageError(f"--loss: {problem}") from None
 
 
-def mechanisms(text: str) -> tuple[dict[str, Any] | str | None, ...]:
-    """softmax,rbca or, with settings, softmax; rbca:alpha=0.5; nothing is the network's own choice."""
+def mechanisms(text: str, flag: str = "--attention") -> tuple[Mapping[str, Any] | str | None, ...]:
+    """softmax,rbca or, with settings, softmax; rbca:alpha=0.5; for an empty text the network's own choice."""
     plain = ";" not in text and ":" not in text
     parts = words(text) if plain else words(text, ";")
-    if any(_several(part) for part in parts):
-        raise UsageError(
-            "--attention separates mechanisms by semicolons where one has settings, which commas separate, such "
-            f"as 'softmax; rbca:alpha=1'; got {text!r}."
-        )
-    return tuple(mechanism(part) for part in parts) or (None,)
-
-
-def _several(text: str) -> bool:
-    """Whether what should be one mechanism with its settings is more than one."""
-    first, *others = words(text)
-    return bool(others) and (":" not in first or any(_names_a_mechanism(other) for other in others))
-
-
-def _names_a_mechanism(word: str) -> bool:
-    """softmax or rbca:alpha=1, where name=value is expected."""
-    return not word.partition("=")[0].strip().isidentifier() or "=" not in word
+    for one in parts:
+        first, *others = words(one)
+        # Where name=value is expected after a comma, there may be another mechanism: softmax or rbca:alpha=1.
+        second = any("=" not in word or not word.partition("=")[0].strip().isidentifier() for word in others)
+        if others and (":" not in first or second):
+            raise UsageError(
+                f"{flag} separates mechanisms by semicolons where one has settings, which commas separate, such "
+                f"as 'softmax; rbca:alpha=1'; got {text!r}."
+            )
+    return tuple(part(one, flag) for one in parts) or (None,)
 
 
 def whole_numbers(text: str, flag: str) -> tuple[int, ...]:
     """96,192 as numbers."""
-    found = numbers(text, flag)
-    if not found or not all(number.is_integer() for number in found):
+    values = numbers(text, flag)
+    if not values or not all(number.is_integer() for number in values):
         raise UsageError(f"{flag} takes whole numbers separated by commas, such as 96,192; got {text!r}.")
-    return tuple(int(number) for number in found)
+    return tuple(int(number) for number in values)

@@ -1,4 +1,4 @@
-"""Reports on result rows."""
+"""The `report` command."""
 
 from pathlib import Path
 

@@ -1,77 +1,138 @@
-"""The command that makes a grid of one's own: every network x mechanism x data set x horizon x look-back x seed."""
+"""The `bench` command: every network x mechanism x data set x horizon x look-back x seed of a grid."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any
 
-from rearview.commands.compatibility import fitting, mechanism
-from rearview.commands.reproduce.command import ended, late, print_lines, say
+from rearview import attention, bench, models
+from rearview.bench.papers.catalogue import Cell, combinations
+from rearview.bench.rows import result_file
+from rearview.bench.rows.failed_row import settled
+from rearview.bench.runs import preflight, search, tuning
+from rearview.bench.runs.run_spec import known as known_settings
+from rearview.bench.runs.sweep import Plan, first_process, made, sweep
+from rearview.bench.runs.tuning import Tuning, Values
+from rearview.commands import benchmark_sets
+from rearview.commands.console import print_lines, say
+from rearview.commands.experiments import mechanism
+from rearview.commands.runs import RunOptions, exit_code, late_lines
 from rearview.core.errors import RearviewError, SettingsError, did_you_mean
+from rearview.data.datasets import catalogue
+from rearview.estimators.base import resolve_device
+from rearview.models import pairs
+from rearview.train import Line
+
+Spec = str | Mapping[str, Any] | None
 
 
-def grid_command(
-    *,
-    datasets: Sequence[str],
-    models: Sequence[str],
-    attentions: Sequence[Any],
-    horizons: Sequence[int],
-    lookbacks: Sequence[int],
-    seeds: Sequence[int],
-    plan: Mapping[str, Any],
-    settings: Mapping[str, Any],
-    training: Mapping[str, Any],
-    workers: int,
-    seconds: float | None,
-    loss: str | Mapping[str, Any] | None,
-    over: Any,
-    tried: Mapping[str, Any],
-    trials: int | None = None,
-) -> int:
-    """Every combination of what is listed, each once, kept as rows and printed as a table.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grid:
+    """What is combined, and what every run of the grid has."""
 
-    `settings` go to the networks that have them and `training` to those that train. `tried` settings are listed, or
-    drawn in so many `trials`: see `rearview bench`.
-    """
-    from rearview import bench
-    from rearview.bench.papers.catalogue import Cell
-    from rearview.bench.runs.sweep import Plan, first_process, sweep
-    from rearview.train import Line
+    datasets: Sequence[str]
+    models: Sequence[str]
+    attentions: Sequence[Spec]
+    horizons: Sequence[int]
+    lookbacks: Sequence[int]
+    seed: int = 0
+    protocol: str = "clean"
+    loss: Spec = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """Settings of the networks that have them."""
+    training: Mapping[str, Any] = field(default_factory=dict)
+    tried: Mapping[str, Values] = field(default_factory=dict)
+    """Settings to try, each with its values or the range to draw from."""
+    trials: int | None = None
+    """How many combinations to draw; None: every one is tried."""
+    again: bool = False
 
-    specs = {repr(spec): {"name": spec} if isinstance(spec, str) else spec for spec in attentions}
-    sizes = product(dict.fromkeys(lookbacks), dict.fromkeys(horizons))
-    wanted = [
-        Cell(dataset, lookback, horizon, model, spec, loss)
-        for dataset, (lookback, horizon), model, spec in product(
-            _sets(datasets), sizes, dict.fromkeys(models), specs.values()
-        )
-    ]
-    cells = _trained(_set(_tried(fitting(wanted, say), tried, trials), settings), training)
-    _tell_trials(cells)
-    asked = Plan(seeds=tuple(seeds), **plan)
-    _check_first(cells, asked)
-    first = first_process(asked.device)
-    rows = sweep(cells, asked, workers=workers, seconds=seconds, say=say, over=over, progress=Line())
+
+def bench_command(grid: Grid, options: RunOptions) -> int:
+    """Make every run of a grid once, keep its row, and print a table."""
+    options.check()
+    specs = {repr(spec): {"name": spec} if isinstance(spec, str) else spec for spec in grid.attentions}
+    sizes = product(dict.fromkeys(grid.lookbacks), dict.fromkeys(grid.horizons))
+    cells = _compatible(
+        [
+            Cell(dataset, lookback, horizon, model, spec, grid.loss)
+            for dataset, (lookback, horizon), model, spec in product(
+                _forecasting_sets(grid.datasets), sizes, dict.fromkeys(grid.models), specs.values()
+            )
+        ]
+    )
+    cells = _add_trials(cells, grid.tried, grid.trials)
+    cells = _add_training(_add_settings(cells, grid.settings), grid.training)
+    _report_unequal_trials(cells)
+    plan = Plan(
+        results=options.results,
+        seeds=tuple(range(grid.seed, grid.seed + options.seeds)),
+        protocol=grid.protocol,
+        presets=options.presets or None,
+        data_dir=options.data_dir,
+        device=options.device,
+        again=grid.again,
+    )
+    _check_first(cells, plan)
+    first = first_process(plan.device)
+    rows = sweep(
+        cells,
+        plan,
+        workers=options.workers,
+        seconds=options.seconds,
+        say=say,
+        over="ray" if options.ray else "here",
+        progress=Line(),
+    )
     if first:
         done = [row for row in rows if row.status == "done"]
-        print_lines([*(bench.table(done) if done else []), *([f"Rows in {asked.results}"] if rows else [])])
-        print_lines(late(rows, len(cells) * len(seeds), seconds))
-    return ended(rows, first)
+        print_lines([*(bench.table(done) if done else []), *([f"Rows in {plan.results}"] if rows else [])])
+        print_lines(late_lines(rows, len(cells) * options.seeds, options.seconds))
+    return exit_code(rows, first)
 
 
-def _sets(names: Sequence[str]) -> list[str]:
-    """Data sets by the names given, each once, whatever it goes by; what is none to forecast is refused."""
-    found: dict[str, str] = {}
+def _forecasting_sets(names: Sequence[str]) -> list[str]:
+    """Data sets by the names given, each once; the refusal of a set of another task says which command runs it."""
+    sets: dict[str, str] = {}
     for name in names:
-        found.setdefault(_to_forecast(name).name, name)
-    return list(found.values())
+        try:
+            sets.setdefault(catalogue.get(name).name, name)
+        except SettingsError:
+            if words := benchmark_sets.hint(name):
+                raise SettingsError(f"`rearview bench` runs sets to forecast. {words}") from None
+            raise
+    return list(sets.values())
 
 
-def _set(cells: Sequence[Any], settings: Mapping[str, Any]) -> list[Any]:
-    """Cells with those of the settings that their networks have; what only some have is told, what none has refused."""
-    from rearview.bench.runs.run_spec import known
+def _compatible(cells: Sequence[Cell]) -> list[Cell]:
+    """The cells whose network and mechanism go together; why others don't is said, and they are left out.
 
-    has = {cell.model: known(cell.model) for cell in cells}
+    A network without attention beside others is run once, as it is. Where no pair is possible, the first is refused.
+    """
+    known = (*models.names(), *models.borrowed())
+    named = {(cell.model, name) for cell in cells if (name := mechanism(cell)) in attention.names()}
+    asked = sorted(pair for pair in named if pair[0] in known)
+    plain = {model for model, _ in asked if not models.claims(model).attention}
+    refusals = {pair: pairs.refusal(*pair) for pair in asked if pair[0] not in plain}
+    if not refusals:
+        return list(cells)
+    if all(refusals.values()) and not plain:
+        raise SettingsError(next(iter(refusals.values())))
+    for (model, name), reason in refusals.items():
+        if reason:
+            say(f"left out: {model} with {name}: {reason}")
+    kept: list[Cell] = []
+    for cell in cells:
+        if not refusals.get((cell.model, mechanism(cell))):
+            cell = replace(cell, attention=None) if cell.model in plain else cell
+            kept += [] if cell in kept else [cell]
+    return kept
+
+
+def _add_settings(cells: Sequence[Cell], settings: Mapping[str, Any]) -> list[Cell]:
+    """Cells with those of the settings that their networks have; a setting that only some have is named, one that none
+    has is refused."""
+    has = {cell.model: known_settings(cell.model) for cell in cells}
     left: dict[str, list[str]] = {}
     for name, value in settings.items():
         without = [model for model in has if name not in has[model]]
@@ -90,10 +151,8 @@ def _set(cells: Sequence[Any], settings: Mapping[str, Any]) -> list[Any]:
     ]
 
 
-def _trained(cells: Sequence[Any], training: Mapping[str, Any]) -> list[Any]:
+def _add_training(cells: Sequence[Cell], training: Mapping[str, Any]) -> list[Cell]:
     """Cells with the settings of the training; those that have nothing to train without, unless none has."""
-    from rearview import models
-
     trains = {cell.model: models.claims(cell.model).trains for cell in cells}
     if not training or not any(trains.values()):
         return [replace(cell, training=training) for cell in cells]
@@ -103,26 +162,71 @@ def _trained(cells: Sequence[Any], training: Mapping[str, Any]) -> list[Any]:
     return [replace(cell, training=training if trains[cell.model] else {}) for cell in cells]
 
 
-def _check_first(cells: Sequence[Any], plan: Any) -> None:
-    """Refuse what no run could begin with, a name or a file that is not there, before any row tells it."""
-    from rearview.bench.rows.failed_row import settled
-    from rearview.data.datasets import catalogue
-    from rearview.estimators.base import resolve_device
+def _add_trials(cells: Sequence[Cell], tried: Mapping[str, Values], trials: int | None) -> list[Cell]:
+    """Cells with those of the tried settings that their networks, mechanisms and trainings have."""
+    if not tried:
+        if trials is not None:
+            raise SettingsError(
+                "--tune needs --try, which says what to draw, such as --try learning_rate=1e-4..1e-2:log."
+            )
+        return list(cells)
+    if trials is not None:
+        tuning.require()
+    spaces = [search.routed(cell.model, cell.attention, tried) for cell in cells]
+    for name in tried:
+        if not any(name == full.rpartition(".")[2] for space in spaces for full in space):
+            parts = dict.fromkeys(part for cell in cells for part in (cell.model, mechanism(cell)) if part)
+            known = list(dict.fromkeys(each for cell in cells for each in search.known(cell.model, cell.attention)))
+            raise SettingsError(
+                f"--try names {name!r}, which is no setting of {', '.join(parts)} or the training."
+                f"{did_you_mean(name, known)} Known: {', '.join(sorted(known))}."
+            )
+    if trials is not None:
+        return [
+            replace(cell, tuning=Tuning(trials, space)) if space else cell
+            for cell, space in zip(cells, spaces, strict=True)
+        ]
+    grids = [{name: _list_values(name, values) for name, values in space.items()} for space in spaces]
+    return [
+        replace(cell, candidates=combinations(grid)) if grid else cell for cell, grid in zip(cells, grids, strict=True)
+    ]
 
+
+def _list_values(name: str, values: Values) -> Sequence[Any]:
+    listed = values if isinstance(values, tuple) else values.listed()
+    if listed is None:
+        raise SettingsError(
+            f"{name.rpartition('.')[2]}={values} is a range of any number within, and only --tune draws from one; add "
+            "--tune, give it a step, or list some values."
+        )
+    return listed
+
+
+def _report_unequal_trials(cells: Sequence[Cell]) -> None:
+    """Say so where candidates get unequal numbers of trials; what has nothing to train needs none."""
+    counts = {
+        replace(cell, candidates=(), tuning=None).label: cell.tuning.trials
+        if cell.tuning
+        else len(cell.candidates) or 1
+        for cell in cells
+        if models.claims(cell.model).trains
+    }
+    if len(set(counts.values())) > 1:
+        listed = ", ".join(f"{label} {count}" for label, count in counts.items())
+        say(
+            f"trials differ, as not everything has every setting tried: {listed}; more trials are an advantage, which "
+            "the rows record as their budget."
+        )
+
+
+def _check_first(cells: Sequence[Cell], plan: Plan) -> None:
+    """Refuse a grid of which some run can't be made, by name where there are several; runs whose rows are there
+    pass."""
     resolve_device(plan.device)
     for cell in cells:
         settled(plan.arguments(cell, plan.seeds[0]))
     for name in dict.fromkeys(cell.dataset for cell in cells):
         catalogue.find(name, plan.data_dir)
-    _refuse_impossible(cells, plan)
-
-
-def _refuse_impossible(cells: Sequence[Any], plan: Any) -> None:
-    """Refuse a grid of which some run could not be made, by name where there are several; rows that are there stay."""
-    from rearview.bench.rows import result_file
-    from rearview.bench.runs import preflight
-    from rearview.bench.runs.sweep import made
-
     known = [] if plan.again else result_file.kept(plan.results)
     for cell in cells:
         runs = [plan.arguments(cell, seed) for seed in plan.seeds]
@@ -134,86 +238,3 @@ def _refuse_impossible(cells: Sequence[Any], plan: Any) -> None:
             if len(cells) == 1:
                 raise
             raise type(problem)(f"{cell.title}: {problem}") from None
-
-
-def _to_forecast(name: str) -> Any:
-    """A data set; whoever names a benchmark set that is not one to forecast is told which command runs it."""
-    from rearview.commands.benchmark_sets import about
-    from rearview.data.datasets import catalogue
-
-    try:
-        return catalogue.get(name)
-    except SettingsError:
-        if told := about(name):
-            raise SettingsError(f"`rearview bench` runs sets to forecast. {told}") from None
-        raise
-
-
-def _tried(cells: Sequence[Any], tried: Mapping[str, Any], trials: int | None) -> list[Any]:
-    """Cells with those of the settings tried that their networks, mechanisms and trainings have."""
-    from rearview.bench.papers.catalogue import combinations
-    from rearview.bench.runs import search, tuning
-
-    if not tried:
-        if trials is not None:
-            raise SettingsError(
-                "--tune needs --try, which says what to draw, such as --try learning_rate=1e-4..1e-2:log."
-            )
-        return list(cells)
-    if trials is not None:
-        tuning.require()
-    spaces = [search.routed(cell.model, cell.attention, tried) for cell in cells]
-    _refuse_untried(cells, spaces, tried)
-    if trials is not None:
-        return [
-            replace(cell, tuning=tuning.Tuning(trials, space)) if space else cell
-            for cell, space in zip(cells, spaces, strict=True)
-        ]
-    grids = [{name: _listed(name, values) for name, values in space.items()} for space in spaces]
-    return [
-        replace(cell, candidates=combinations(grid)) if grid else cell for cell, grid in zip(cells, grids, strict=True)
-    ]
-
-
-def _tell_trials(cells: Sequence[Any]) -> None:
-    """Say so where what is compared gets unlike numbers of trials; what has nothing to train needs none."""
-    from rearview import models
-
-    counts = {
-        replace(cell, candidates=(), tuning=None).label: cell.tuning.trials
-        if cell.tuning
-        else len(cell.candidates) or 1
-        for cell in cells
-        if models.claims(cell.model).trains
-    }
-    if len(set(counts.values())) > 1:
-        listed = ", ".join(f"{label} {count}" for label, count in counts.items())
-        say(
-            f"trials differ, as not everything has every setting tried: {listed}; whoever has more has an advantage, "
-            "which the rows tell as their budget."
-        )
-
-
-def _listed(name: str, values: Any) -> Sequence[Any]:
-    listed = values if isinstance(values, tuple) else values.listed()
-    if listed is None:
-        raise SettingsError(
-            f"{name.rpartition('.')[2]}={values} is a range of any number within, and only --tune draws from one; add "
-            "--tune, give it a step, or list some values."
-        )
-    return listed
-
-
-def _refuse_untried(cells: Sequence[Any], spaces: Sequence[Mapping[str, Any]], tried: Mapping[str, Any]) -> None:
-    """What none of the cells has is a mistake; what some of them have is tried in those."""
-    from rearview.bench.runs import search
-
-    for name in tried:
-        if any(name == full.rpartition(".")[2] for space in spaces for full in space):
-            continue
-        parts = dict.fromkeys(part for cell in cells for part in (cell.model, mechanism(cell)) if part)
-        known = list(dict.fromkeys(name for cell in cells for name in search.known(cell.model, cell.attention)))
-        raise SettingsError(
-            f"--try names {name!r}, which is no setting of {', '.join(parts)} or the training."
-            f"{did_you_mean(name, known)} Known: {', '.join(sorted(known))}."
-        )

@@ -5,6 +5,13 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+from rearview.bench.analysis.timing_overlap import in_company
+from rearview.bench.papers import compare, labelled_compare
+from rearview.bench.papers.catalogue import Cell, Experiment, LabelledCell
+from rearview.bench.papers.compare import Comparison
+from rearview.bench.rows.tasks import METRICS
+from rearview.commands.console import align
+
 FORECASTING = (
     "dataset", "L", "H", "run", "budget", "metric", "ours", "std", "n", "published", "diff", "verdict", "seconds",
     "memory",
@@ -18,59 +25,58 @@ CHANCE = (
 )
 
 
-def compared(experiment: Any, cells: Sequence[Any], rows: Sequence[Any], protocol: str) -> list[str]:
+def comparison_table(
+    experiment: Experiment, cells: Sequence[Cell | LabelledCell], rows: Sequence[Any], protocol: str
+) -> list[str]:
     """A line for each printed number of the cells, how many of them were reproduced, and by which rule."""
-    from rearview.bench.papers import compare, labelled_compare
-
     wanted = {id(cell) for cell in cells}
     make = labelled_compare.compare if experiment.labelled else compare.compare
-    found = [one for one in make(experiment, rows, protocol) if id(one.cell) in wanted]
+    comparisons = [one for one in make(experiment, rows, protocol) if id(one.cell) in wanted]
     if experiment.labelled and experiment.source:
-        found = labelled_compare.means(found)
-    guessed = any(one.chance is not None for one in found)
+        comparisons = labelled_compare.means(comparisons)
+    guessed = any(one.chance is not None for one in comparisons)
     every = LABELLED if experiment.labelled else FORECASTING
     head = tuple(name for name in every if guessed or name != "by chance")
-    text = aligned([head, *(_line(one, head) for one in found)])
-    counts = Counter(one.verdict for one in found if one.verdict)
+    counts = Counter(one.verdict for one in comparisons if one.verdict)
     tally = [f"{count} {verdict}" for verdict, count in counts.items()]
-    if short := sum(bool(one.shortfall) for one in found):
+    if short := sum(bool(one.shortfall) for one in comparisons):
         tally.append(f"{short} of them with a smaller budget than the paper's")
-    otherwise = not experiment.labelled and any(one.apart for one in found)
-    rule = [compare.RULE, *([compare.OTHERWISE] if otherwise else []), *([CHANCE] if guessed else [])]
-    return [*text, "", *([", ".join(tally)] if tally else []), *rule, *_waiting(found, rows), ""]
+    otherwise = not experiment.labelled and any(one.apart for one in comparisons)
+    return [
+        *align([head, *(comparison_line(one, head) for one in comparisons)]),
+        "",
+        *([", ".join(tally)] if tally else []),
+        compare.RULE,
+        *([compare.OTHERWISE] if otherwise else []),
+        *([CHANCE] if guessed else []),
+        *waiting_lines(comparisons, rows),
+        "",
+    ]
 
 
-def aligned(lines: Sequence[Sequence[str]]) -> list[str]:
-    """Lines of as many words each, those of a column one below the other."""
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    return ["  ".join(word.ljust(width) for word, width in zip(line, widths, strict=True)).rstrip() for line in lines]
+def waiting_lines(comparisons: Sequence[Comparison], rows: Sequence[Any]) -> list[str]:
+    """A line where seconds in the table include waiting."""
+    used = {row for one in comparisons for row in one.rows}
+    waited = len(used & in_company(rows))
+    return [f"seconds: {waited} of {len(used)} runs shared their device, so theirs include waiting"] if waited else []
 
 
-def _waiting(found: Sequence[Any], rows: Sequence[Any]) -> list[str]:
-    """A line where seconds that are shown include waiting."""
-    from rearview.bench.analysis.timing_overlap import in_company
-
-    shown = {row for comparison in found for row in comparison.rows}
-    waited = shown & in_company(rows)
-    return (
-        [f"seconds: {len(waited)} of {len(shown)} runs shared their device, so theirs include waiting"]
-        if waited
-        else []
-    )
-
-
-def _line(comparison: Any, head: Sequence[str]) -> tuple[str, ...]:
-    from rearview.bench.rows.tasks import METRICS
-
-    cell, number = comparison.cell, comparison.number
-    seconds = [row.train_seconds for row in comparison.rows]
-    memory = [row.peak_memory_bytes for row in comparison.rows if getattr(row, "peak_memory_bytes", None) is not None]
+def comparison_line(comparison: Comparison, head: Sequence[str]) -> tuple[str, ...]:
+    """A comparison under the heads of a table."""
+    cell, number, rows = comparison.cell, comparison.number, comparison.rows
+    seconds = [row.train_seconds for row in rows]
+    memory = [row.peak_memory_bytes for row in rows if getattr(row, "peak_memory_bytes", None) is not None]
+    # What tells runs of one cell apart most often.
+    training = json.loads(rows[0].training) if rows else {}
+    epochs = training.get("epochs")
+    budget = f"{epochs} epoch{'s' * (epochs != 1)} of batch {training.get('batch')}" if training else "none"
+    short = f" (smaller budget: {comparison.shortfall})" if comparison.shortfall else ""
     words = {
         "dataset": cell.dataset,
         "L": _lookbacks(comparison),
         "H": str(getattr(cell, "horizon", "")),
         "run": ", ".join([cell.label, *comparison.apart]),
-        "budget": _budget(comparison.rows),
+        "budget": budget if rows else "-",
         "metric": comparison.metric if "H" in head else METRICS[comparison.metric],
         "ours": _short(comparison.mean),
         "std": _short(comparison.std),
@@ -78,34 +84,18 @@ def _line(comparison: Any, head: Sequence[str]) -> tuple[str, ...]:
         "by chance": _short(comparison.chance),
         "published": "-" if number is None else _short(number.value),
         "diff": "-" if comparison.difference is None else f"{comparison.difference:+.1f} %",
-        "verdict": _verdict(comparison),
+        "verdict": f"{comparison.verdict}{short}" or "-",
         "seconds": f"{sum(seconds) / len(seconds):.0f}" if seconds else "-",
         "memory": f"{max(memory) / 2**20:,.0f} MiB" if memory else "-",
     }
     return tuple(words[name] for name in head)
 
 
-def _lookbacks(comparison: Any) -> str:
-    """That of a cell, or those that its rows have where the best of several was chosen."""
+def _lookbacks(comparison: Comparison) -> str:
+    """That of a cell, or those of its rows where the best of several was chosen."""
     others = getattr(comparison.cell, "among", ())
-    found = comparison.rows if others and comparison.rows else (comparison.cell, *others)
-    return "/".join(dict.fromkeys(str(getattr(one, "lookback", "")) for one in found))
-
-
-def _verdict(comparison: Any) -> str:
-    """A verdict, and in what a run of a smaller budget or a narrower search fell short of the paper's."""
-    short = f" (smaller budget: {comparison.shortfall})" if comparison.shortfall else ""
-    return f"{comparison.verdict}{short}" or "-"
-
-
-def _budget(rows: Sequence[Any]) -> str:
-    """How long runs may train, and in which portions: what tells runs of one cell apart most often."""
-    if not rows:
-        return "-"
-    training = json.loads(rows[0].training)
-    if not training:
-        return "none"
-    return f"{training['epochs']} epoch{'s' * (training['epochs'] != 1)} of batch {training['batch']}"
+    chosen = comparison.rows if others and comparison.rows else (comparison.cell, *others)
+    return "/".join(dict.fromkeys(str(getattr(one, "lookback", "")) for one in chosen))
 
 
 def _short(value: float | None) -> str:

@@ -27,9 +27,7 @@ def elsewhere(tmp_path, monkeypatch):
 )
 def test_time_is_given_above_nothing(command, seconds, capsys):
     assert main([*command, "--seconds", seconds]) == 2
-    assert (
-        f"--seconds is {seconds}; it must be above 0, or left out where time has no limit." in capsys.readouterr().err
-    )
+    assert f"--seconds is {seconds}; it must be above 0. Omit it for no limit." in capsys.readouterr().err
 
 
 def test_runs_that_there_was_no_time_for_are_counted(capsys, monkeypatch):

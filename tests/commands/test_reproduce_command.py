@@ -1,6 +1,7 @@
 """`rearview reproduce` and `rearview bench`: what is chosen, what is tried, how long, and what is printed."""
 
 import json
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import NamedTuple
 
@@ -8,11 +9,12 @@ import pytest
 
 from rearview.bench import read
 from rearview.bench.papers import catalogue
-from rearview.bench.runs import sweep
+from rearview.bench.papers.compare import Comparison
 from rearview.bench.runs.tuning import Range
 from rearview.cli import main
 from rearview.commands.reproduce import command as reproduce
 from rearview.commands.reproduce import table
+from rearview.commands.reproduce.selection import Selection
 
 
 def refused(arguments, capsys):
@@ -82,10 +84,10 @@ def test_settings_that_no_run_could_begin_with_are_refused_before_any_row(swept,
 def test_a_table_of_which_every_run_failed_ends_badly(swept, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     lost = SimpleNamespace(status="failed", problem="RuntimeError: no memory")
-    monkeypatch.setattr(sweep, "sweep", lambda cells, plan, **options: [lost])
+    monkeypatch.setattr(reproduce, "sweep", lambda cells, plan, **options: [lost])
     arguments = ["reproduce", "rbca", "--table", "S9", "--dataset", "ETTh1", "--device", "cpu"]
     assert "No run came to an end; the first: RuntimeError: no memory" in refused(arguments, capsys)
-    monkeypatch.setattr(sweep, "sweep", lambda cells, plan, **options: [lost, SimpleNamespace(status="done")])
+    monkeypatch.setattr(reproduce, "sweep", lambda cells, plan, **options: [lost, SimpleNamespace(status="done")])
     assert main(arguments) == 0
 
 
@@ -93,15 +95,15 @@ def test_seconds_are_one_deadline_over_all_tables(swept, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     clock = SimpleNamespace(now=100.0)
     monkeypatch.setattr(reproduce, "time", SimpleNamespace(monotonic=lambda: clock.now))
-    told = sweep.sweep
+    fake = reproduce.sweep
 
     def slow(cells, plan, **options):
         clock.now += 7.0
-        return told(cells, plan, **options)
+        return fake(cells, plan, **options)
 
-    monkeypatch.setattr(sweep, "sweep", slow)
+    monkeypatch.setattr(reproduce, "sweep", slow)
     assert main(["reproduce", "rbca", "--seconds", "10", "--device", "cpu"]) == 0
-    assert len(swept) == len(reproduce._tables(reproduce.Chosen("rbca"))) > 2
+    assert len(swept) == len(Selection("rbca").tables()) > 2
     assert [asked.seconds for asked in swept[:3]] == [10.0, 3.0, 0.0]
 
 
@@ -120,7 +122,7 @@ def test_the_table_tells_the_memory(tmp_path, capsys):
         ],
         metric="mse", mean=0.5, std=0.1, count=3, chance=None, apart=(), difference=None, verdict="", shortfall="",
     )  # fmt: skip
-    assert table._line(comparison, table.FORECASTING)[-2:] == ("1", "2,048 MiB")
+    assert table.comparison_line(comparison, table.FORECASTING)[-2:] == ("1", "2,048 MiB")
 
 
 class Timed(NamedTuple):
@@ -130,18 +132,18 @@ class Timed(NamedTuple):
 
 
 def test_a_verdict_tells_a_smaller_budget_and_seconds_that_include_waiting():
-    plain = SimpleNamespace(verdict="worse", shortfall="")
-    assert table._verdict(plain) == "worse"
-    assert table._verdict(SimpleNamespace(verdict="worse", shortfall="3 of 10 epochs")) == (
-        "worse (smaller budget: 3 of 10 epochs)"
-    )
-    assert table._verdict(SimpleNamespace(verdict="", shortfall="")) == "-"
+    cell = catalogue.get("rbca", "S5").cells[0]
+    plain = Comparison(cell, cell.numbers[0], "mse", (), 9.0, None)
+    short = replace(plain, shortfall="3 of 10 epochs")
+    unprinted = replace(plain, number=None)
+    verdicts = [table.comparison_line(one, ("verdict",)) for one in (plain, short, unprinted)]
+    assert verdicts == [("worse",), ("worse (smaller budget: 3 of 10 epochs)",), ("-",)]
     first, second, alone = (Timed(f"2026-01-02T03:{at}+00:00", 30.0) for at in ("01:00", "01:10", "09:00"))
     shown = [SimpleNamespace(rows=(first, alone))]
-    assert table._waiting(shown, [first, second, alone]) == [
+    assert table.waiting_lines(shown, [first, second, alone]) == [
         "seconds: 1 of 2 runs shared their device, so theirs include waiting"
     ]
-    assert table._waiting(shown, [first, alone]) == []
+    assert table.waiting_lines(shown, [first, alone]) == []
 
 
 BENCH = ["bench", "--dataset", "ETTh1", "--model", "patchtst", "--device", "cpu"]

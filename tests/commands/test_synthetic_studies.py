@@ -8,7 +8,8 @@ import pytest
 from rearview.bench import synthetic
 from rearview.bench.synthetic.row import ComponentsRow, HarmonicRow
 from rearview.cli import main
-from rearview.commands.reproduce.synthetic import shown, synthetic_command, verdict
+from rearview.commands.reproduce.study import select, study_command, verdict
+from rearview.commands.runs import RunOptions
 from rearview.core.errors import InputError
 
 QUICK = {
@@ -48,17 +49,9 @@ def test_a_study_is_one_command(name, tmp_path, capsys):
         assert (tmp_path / f"{name}.html").exists()
 
 
-def options(out, **changes):
-    given = {
-        "out": out, "full": False, "arms": (), "seeds": 1, "device": "cpu", "seconds": None, "workers": 1,
-        "changes": None, "only_show": False, "command": "rearview reproduce harmonic",
-    }  # fmt: skip
-    return {**given, **changes}
-
-
 def test_nothing_to_show_is_said(tmp_path):
     with pytest.raises(InputError, match="holds no reduced run of harmonic; leave out --compare"):
-        synthetic_command("harmonic", **options(tmp_path, only_show=True))
+        study_command("harmonic", RunOptions(), out=tmp_path, only_show=True)
 
 
 def row(arm, mse, **changes):
@@ -71,13 +64,13 @@ def test_the_last_run_of_an_arm_counts_in_the_order_of_arms():
     study = synthetic.get("harmonic")
     rows = [row("toa_gated", 0.5), row("softmax", 0.1), row("toa_gated", 0.004), row("softmax", 0.2, size="reduced")]
     runs = [synthetic.Kept(each, (), {}) for each in rows]
-    found = shown(study, runs, "full", (), 1)
+    found = select(study, runs, "full", (), 1)
     assert [(run.row.arm, run.row.mse) for run in found] == [("softmax", 0.1), ("toa_gated", 0.004)]
     assert verdict(study, found) == (
         "toa_gated leaves a mean squared error of 0.0040, softmax 0.1000, 25.0 times as much; the best operator that "
         "is linear and fixed would leave 0.0020."
     )
-    assert [run.row.arm for run in shown(study, runs, "full", ("softmax",), 1)] == ["softmax"]
+    assert [run.row.arm for run in select(study, runs, "full", ("softmax",), 1)] == ["softmax"]
 
 
 def test_a_later_run_that_is_shorter_does_not_take_the_place_of_the_longest(tmp_path):
@@ -98,7 +91,7 @@ def test_a_later_run_that_is_shorter_does_not_take_the_place_of_the_longest(tmp_
     assert (again.row.steps, again.row.mse, again.looks) == (4, whole.mse, kept.looks)
     assert (tmp_path / "harmonic").iterdir().__next__().read_bytes() == figures
     rows = [row("softmax", 0.1, steps=11), row("softmax", 0.3, steps=7), row("softmax", 0.2, steps=11)]
-    [found] = shown(study, [synthetic.Kept(each, (), {}) for each in rows], "full", (), 1)
+    [found] = select(study, [synthetic.Kept(each, (), {}) for each in rows], "full", (), 1)
     assert found.row.mse == 0.2
 
 

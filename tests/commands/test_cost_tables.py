@@ -152,7 +152,7 @@ def test_rows_that_are_none_are_refused_by_the_file(tmp_path):
 )
 def test_options_of_training_are_refused(options, flags, capsys):
     assert main(["reproduce", "toa", "--table", "T11", *options.split()]) == 2
-    sentence = f"toa:T11: what networks cost is counted, and nothing is trained; leave out {flags}."
+    sentence = f"toa:T11: costs are counted and nothing is trained; leave out {flags}."
     assert sentence in capsys.readouterr().err
 
 

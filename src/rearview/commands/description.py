@@ -1,0 +1,202 @@
+"""The `describe` command: one part of the library in full, a network with its cost."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from rearview.commands.console import print_lines
+from rearview.core.errors import SettingsError, did_you_mean
+from rearview.core.settings import Description, format_part, settings_table
+
+TRAINING = "training"
+"""The name under which the settings of the training loop are described."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """The sizes at which the cost of a network is counted."""
+
+    channels: int = 7
+    lookback: int = 336
+    steps: int = 96
+    attention: str | Mapping[str, Any] | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One kind of thing that can be described by its name."""
+
+    heading: str
+    """What introduces it where two kinds share a name."""
+    names: Callable[[], Iterable[str]]
+    lines: Callable[[str, Sizes], list[str]]
+    any_case: bool = False
+
+
+def describe_command(name: str, sizes: Sizes | None = None) -> int:
+    """Print all there is to say about a name."""
+    print_lines(_with_prefix(name) or _without_prefix(name, sizes or Sizes()))
+    return 0
+
+
+def _with_prefix(name: str) -> list[str]:
+    """A protocol, presets or an experiment, such as protocol:clean or rbca:S5; nothing where `name` is none of them."""
+    from rearview.bench import presets, protocols
+    from rearview.bench.papers import catalogue
+    from rearview.commands.experiments import describe_experiment
+
+    prefix, _, rest = name.removeprefix("experiment:").partition(":")
+    if prefix == "protocol":
+        return protocols.get(rest).lines()
+    if prefix == "presets" and rest:
+        return presets.lines(rest)
+    if rest and (prefix in catalogue.papers() or name.startswith("experiment:")):
+        return describe_experiment(catalogue.get(prefix, rest))
+    return []
+
+
+def _without_prefix(name: str, sizes: Sizes) -> list[str]:
+    from rearview.bench import protocols
+
+    entries: dict[str, list[str]] = {}
+    every: list[str] = []
+    for kind in _kinds():
+        known = {each.casefold() if kind.any_case else each: each for each in kind.names()}
+        every += known.values()
+        if (key := name.casefold() if kind.any_case else name) in known:
+            entries[kind.heading] = kind.lines(known[key], sizes)
+    if not entries and (dataset := _forecasting_set(name)):
+        return dataset
+    if len(entries) > 1:
+        return "\n\n".join("\n".join([heading, *lines]) for heading, lines in entries.items()).split("\n")
+    if entries:
+        return next(iter(entries.values()))
+    near = did_you_mean(name, every)
+    if name in protocols.names():
+        near = f" The protocol is described by `rearview describe protocol:{name}`."
+    raise SettingsError(
+        f"There is nothing called {name!r}.{near} See `rearview list attentions`, `list models`, `list adapters`, "
+        "`list datasets`, `list experiments`, `list protocols` and `list presets`, or `describe training`."
+    )
+
+
+def _kinds() -> list[Kind]:
+    from rearview import attention, models
+    from rearview.commands.benchmark_sets import archive_names
+    from rearview.data.datasets import catalogue, detection_sets
+    from rearview.models import adapters
+
+    return [
+        Kind("As settings:", lambda: [TRAINING], lambda name, sizes: _training()),
+        Kind("As an attention:", attention.names, lambda name, sizes: _part(attention.describe(name))),
+        Kind("As a model:", lambda: [*models.names(), *models.borrowed()], _model),
+        Kind("As an adapter:", adapters.names, lambda name, sizes: _adapter(adapters.describe(name))),
+        Kind("As data:", catalogue.names, lambda name, sizes: _forecasting_set(name)),
+        Kind("As data:", detection_sets.names, lambda name, sizes: _detection_set(name), any_case=True),
+        Kind("As data:", archive_names, lambda name, sizes: _archive_set(name), any_case=True),
+    ]
+
+
+def _training() -> list[str]:
+    """How to train: every setting but the seed, which is an option of its own."""
+    from rearview import train
+
+    settings = tuple(one for one in settings_table(train.Settings) if one.name != "seed")
+    return [
+        format_part(TRAINING, "how a network is trained, whatever the task.", settings),
+        "",
+        "given by: --train epochs=30,learning_rate=1e-4, or training={'epochs': 30} in Python; the seed by --seed",
+        "Forecasts, detections and classifications choose anything you omit from the data and print the reason;",
+        "benchmark runs take what was published for network and data set.",
+    ]
+
+
+def _part(about: Description) -> list[str]:
+    return [str(about), *(["", about.details] if about.details else [])]
+
+
+def _adapter(about: Description) -> list[str]:
+    return [*_part(about), "", f"put around a model by: --set adapters={about.name}"]
+
+
+def _model(name: str, sizes: Sizes) -> list[str]:
+    """A network with the settings given in place of its defaults, and its cost."""
+    from rearview import models
+
+    about = models.describe(name)
+    settings = tuple(
+        replace(one, default=repr(sizes.settings[one.name]), kind=f"{one.kind}, by default {one.default}")
+        if one.name in sizes.settings
+        else one
+        for one in about.settings
+    )
+    return [*_part(replace(about, settings=settings)), "", *_cost(name, sizes)]
+
+
+def _cost(name: str, sizes: Sizes) -> list[str]:
+    from rearview import models
+    from rearview.bench.papers.catalogue import spoken
+    from rearview.models.costs import cost
+    from rearview.report.common.text import count
+
+    if name in models.borrowed() and name not in models.borrowed(installed=True):
+        return [
+            "cost: it is another package's network, counted where that is installed: pip install 'rearview[baselines]'"
+        ]
+    if name in models.borrowed() and not models.claims(name).trains:
+        return ["cost: not counted, as another package fits it to each window"]
+    found = cost(
+        name,
+        channels=sizes.channels,
+        lookback=sizes.lookback,
+        steps=sizes.steps,
+        attention=sizes.attention,
+        **sizes.settings,
+    )
+    attention = {"name": sizes.attention} if isinstance(sizes.attention, str) else sizes.attention
+    given = ", ".join(spoken(spec) for spec in (attention, sizes.settings) if spec)
+    return [
+        f"cost for {count(sizes.channels, 'channel')}, {count(sizes.lookback, 'step')} of look-back and "
+        f"{count(sizes.steps, 'step')} ahead{f', built with {given}' if given else ''}:",
+        *(f"  {line}" for line in found.lines()),
+    ]
+
+
+def _forecasting_set(name: str) -> list[str]:
+    """A data set under any of its names; nothing where `name` is none."""
+    from rearview.data.datasets import catalogue
+
+    try:
+        dataset = catalogue.get(name)
+    except SettingsError:
+        return []
+    return [
+        f"{dataset.name}: {dataset.rows} rows of {dataset.channels} channels, {dataset.step.words()}",
+        f"files: {', '.join(dataset.files) or 'none, it is generated'}",
+        f"source: {dataset.source}",
+        f"horizons: {', '.join(map(str, dataset.horizons))}",
+        f"borders: {dataset.rule}",
+    ]
+
+
+def _detection_set(name: str) -> list[str]:
+    from rearview.data.datasets import detection_sets
+
+    dataset = detection_sets.get(name)
+    return [
+        f"{dataset.name}: {dataset.train_rows} training rows and {dataset.test_rows} labelled test rows of "
+        f"{dataset.channels} channels",
+        f"files: {' or '.join(dataset.files)}",
+        f"source: {dataset.source}",
+    ]
+
+
+def _archive_set(name: str) -> list[str]:
+    from rearview.data.datasets import archives
+
+    return [
+        f"{name}: cases with classes, for classification",
+        f"files: {name}_TRAIN.ts and {name}_TEST.ts",
+        f"source: {archives.SOURCE}",
+    ]

@@ -1,0 +1,87 @@
+"""The papers' experiments as commands show them: which runs are possible here, and why others are not."""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from rearview import models
+from rearview.bench.papers import cost_tables
+from rearview.bench.papers.catalogue import Cell, Experiment, LabelledCell, spoken
+from rearview.bench.papers.cost_tables import COST, CostCell
+from rearview.commands.benchmark_sets import collection
+
+AnyCell = Cell | LabelledCell | CostCell
+
+
+def mechanism(cell: AnyCell) -> str:
+    """The mechanism of a cell; empty for a network that is run as it is."""
+    return "" if cell.attention is None else str(cell.attention["name"])
+
+
+def possible_runs(
+    experiment: Experiment, data_dir: Path | None, wanted: Callable[[AnyCell], bool] = lambda cell: True
+) -> tuple[list[Cell | LabelledCell], Counter[str]]:
+    """The wanted cells that can be run here, and how many others can't be, by reason."""
+    sets = collection(experiment.task)
+    known, here = ({name.casefold() for name in names} for names in (sets.names(), sets.available(data_dir)))
+    networks = {*models.names(), *models.borrowed(installed=True)}
+    cells, reasons = [], Counter[str]()
+    for cell in filter(wanted, experiment.runs):
+        if cell.dataset.casefold() not in known:
+            reasons[f"{cell.dataset} is not in the catalogue"] += 1
+        elif cell.dataset.casefold() not in here:
+            reasons[f"{cell.dataset} is not at hand; get it from {sets.source(cell.dataset)}"] += 1
+        elif cell.model not in networks:
+            reasons[f"{cell.model} comes with another package (rearview[baselines])"] += 1
+        else:
+            cells.append(cell)
+    return cells, reasons
+
+
+def count_runs(experiment: Experiment, data_dir: Path | None) -> str:
+    """How much of an experiment can be run here, in a word or two."""
+    if experiment.task == COST:
+        return count_costs(experiment)
+    if experiment.runs:
+        return f"{len(possible_runs(experiment, data_dir)[0])} of {len(experiment.runs)} runs"
+    return ", ".join(kind for kind in experiment.kinds if kind not in ("summary", "elsewhere")) or "-"
+
+
+def count_costs(experiment: Experiment) -> str:
+    """How much of a table of costs can be counted, which needs no data."""
+    cells: Sequence[CostCell] = cost_tables.parts(experiment)
+    counted = sum(cell.counts for cell in cells)
+    return f"{counted} of {len(cells)} counts" if counted else "times alone"
+
+
+def training_lines(experiment: Experiment) -> list[str]:
+    """The training that a table gives its runs on top of the presets; nothing where it gives none."""
+    return [f"training: {spoken(experiment.training)}, the rest as in the presets"] if experiment.training else []
+
+
+def describe_experiment(experiment: Experiment) -> list[str]:
+    """What an experiment asks and what there is to run."""
+    command = f"rearview reproduce {experiment.paper} --table {experiment.table}"
+    if experiment.task == COST:
+        cells: Sequence[CostCell] = cost_tables.parts(experiment)
+        return [
+            f"{experiment.name}: {experiment.title}",
+            f"task: {experiment.task}; no data are needed",
+            f"published numbers: {sum(len(cell.numbers) for cell in cells)}",
+            f"arms: {', '.join(dict.fromkeys(cell.label for cell in cells))}",
+            f"networks: {count_costs(experiment)}, made by `{command}`",
+        ]
+    lines = [
+        f"{experiment.name}: {experiment.title}",
+        f"protocol: {experiment.protocol} (`rearview describe protocol:{experiment.protocol}`)",
+        *([f"presets: {experiment.settings()} (`rearview list presets`)"] if experiment.cells else []),
+        *training_lines(experiment),
+        f"task: {experiment.task}",
+        f"published numbers: {', '.join(f'{count} {kind}' for kind, count in experiment.kinds.items()) or 'none'}",
+    ]
+    if not experiment.runs:
+        return [*lines, "runs: none that `rearview reproduce` makes; see `rearview list experiments`"]
+    for what, of in (("data sets", "dataset"), ("look-backs", "lookback"), ("horizons", "horizon"), ("arms", "label")):
+        values = dict.fromkeys(str(getattr(cell, of)) for cell in experiment.runs if hasattr(cell, of))
+        lines += [f"{what}: {', '.join(values)}"] if values else []
+    return [*lines, f"runs: {len(experiment.runs)} a seed, made by `{command}`"]

@@ -1,0 +1,119 @@
+"""The `list` command: names with a line each. What is light to list imports nothing heavy."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal, Protocol, get_args
+
+from rearview.commands.console import align, print_lines
+
+What = Literal["attentions", "models", "adapters", "pairs", "datasets", "experiments", "protocols", "presets"]
+WHAT: tuple[What, ...] = get_args(What)
+
+
+class Shelf(Protocol):
+    """Parts that have a line each."""
+
+    def summary(self, name: str, /) -> str: ...
+
+
+def list_command(what: What, data_dir: Path | None) -> int:
+    """Print what there is of one kind."""
+    from rearview import attention, models
+    from rearview.bench import presets, protocols
+    from rearview.models import adapters
+
+    if what == "attentions":
+        lines = _summaries(attention, attention.names())
+    elif what == "models":
+        lines = [
+            *_summaries(models, models.names()),
+            "",
+            "networks of other packages (pip install 'rearview[baselines]'):",
+            *_summaries(models, models.borrowed()),
+            "",
+            f"inputs known in the future (--known) go into: {', '.join(models.KNOWN_INPUTS)}",
+        ]
+    elif what == "adapters":
+        lines = _summaries(adapters, adapters.names())
+    elif what == "presets":
+        lines = _summaries(presets, presets.names())
+    elif what == "protocols":
+        lines = [f"{name}: {protocols.get(name).summary}" for name in protocols.names()]
+    elif what == "pairs":
+        lines = _pairs()
+    elif what == "datasets":
+        lines = _datasets(data_dir)
+    else:
+        lines = _experiments(data_dir)
+    print_lines(lines)
+    return 0
+
+
+def _summaries(shelf: Shelf, names: Sequence[str]) -> list[str]:
+    return align([(name, shelf.summary(name)) for name in names])
+
+
+def _pairs() -> list[str]:
+    from rearview.models import pairs
+
+    matrix = pairs.matrix()
+    names = list(dict.fromkeys(pair.attention for pair in matrix))
+    rows = [["", *names]]
+    for model in dict.fromkeys(pair.model for pair in matrix):
+        marks = {pair.attention: "-" if pair.reason else "yes" for pair in matrix if pair.model == model}
+        rows.append([model, *(marks[name] for name in names)])
+    lines = align(rows)
+    for heading, words in (
+        ("Refused, and why:", {pair: pair.reason for pair in matrix}),
+        ("Possible, with a caution:", {pair: pair.caution for pair in matrix}),
+    ):
+        sentences = [f"{pair.model} with {pair.attention}: {sentence}" for pair, sentence in words.items() if sentence]
+        lines += ["", heading, *sentences] if sentences else []
+    return lines
+
+
+def _datasets(data_dir: Path | None) -> list[str]:
+    from rearview.commands.benchmark_sets import collection
+    from rearview.data.datasets import catalogue, detection_sets
+
+    every = [catalogue.get(name) for name in catalogue.names()]
+    detection = [detection_sets.get(name) for name in detection_sets.names()]
+    sizes = {one.name: f"{one.rows:>6} x {one.channels:<4}" for one in every}
+    sections = {
+        ("forecasting", "Forecasting, rows x channels:"): {one.name: sizes[one.name] for one in every if not one.make},
+        (
+            "",
+            "Forecasting, generated, of the width of the set they are named after; fewer rows: Traffic-standin:2000",
+        ): {one.name: sizes[one.name] for one in every if one.make},
+        ("detection", "Detection, training rows + labelled test rows x channels:"): {
+            one.name: f"{one.train_rows:>6} + {one.test_rows:>6} x {one.channels:<4}" for one in detection
+        },
+        (
+            "classification",
+            "Classification, the sets of the UEA archive that experiments ask for; others are found in the same way:",
+        ): dict.fromkeys(collection("classification").names(), ""),
+    }
+    width = max(len(name) for names in sections.values() for name in names)
+    lines: list[str] = []
+    count = total = 0
+    for (task, heading), names in sections.items():
+        here = set(collection(task).available(data_dir)) if task else set()
+        lines += [*([""] if lines else []), heading]
+        for name, size in names.items():
+            mark = ("found" if name in here else "missing") if task else ""
+            lines.append(f"{name:<{width}}  {size}{' ' if size and task else ''}{mark}")
+        count += len(here)
+        total += len(names) if task else 0
+    folder = data_dir or os.environ.get("REARVIEW_DATA") or "data"
+    return [*lines, "", f"{count} of {total} found in {folder}; --data-dir or REARVIEW_DATA names another folder."]
+
+
+def _experiments(data_dir: Path | None) -> list[str]:
+    from rearview.bench import synthetic
+    from rearview.bench.papers import catalogue
+    from rearview.commands.experiments import count_runs
+
+    rows = [(one.name, count_runs(one, data_dir), one.title) for one in catalogue.every()]
+    rows += [(name, "generated", f"Synthetic study: rearview reproduce {name}") for name in synthetic.NAMES]
+    return align(rows, right=(1,))

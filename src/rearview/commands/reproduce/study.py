@@ -1,0 +1,216 @@
+"""`rearview reproduce` of a synthetic study: train its arms, print the table, write the page."""
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from rearview.bench import synthetic
+from rearview.bench.synthetic import Kept
+from rearview.bench.synthetic.row import ComponentsRow, FlipFlopRow, HarmonicRow, SyntheticRow
+from rearview.bench.synthetic.study import Study
+from rearview.commands.console import align, print_lines, say
+from rearview.commands.output_folder import check_folder
+from rearview.commands.reproduce.study_figures import draw, name_runs
+from rearview.commands.runs import RunOptions
+from rearview.core.errors import InputError, collect_warnings
+from rearview.report import write
+from rearview.report.common import text
+from rearview.report.common.summary import Tile
+from rearview.report.common.tables import Cell, Table
+from rearview.report.results.study import StudyFacts, StudySummary
+
+
+def study_command(
+    name: str,
+    options: RunOptions,
+    *,
+    out: Path,
+    full: bool = False,
+    arms: Sequence[str] = (),
+    changes: Mapping[str, Any] | None = None,
+    only_show: bool = False,
+    command: str = "",
+) -> int:
+    """Run what is missing of a study, or with `only_show` nothing; print its table and write its page to `out`.
+
+    `changes` are settings of the study that replace those of its size.
+    """
+    options.check()
+    check_folder(out)
+    study = synthetic.get(name)
+    for arm in arms:
+        study.spec(arm)
+    warnings: list[str] = []
+    # Runs only ever add to the files of rows and curves.
+    files = (synthetic.rows_file(out, name), synthetic.looks_file(out, name))
+    before = [path.stat().st_size if path.exists() else 0 for path in files]
+    if not only_show:
+        with collect_warnings() as warnings:
+            synthetic.run(
+                name,
+                out=out,
+                full=full,
+                arms=arms,
+                seeds=range(options.seeds),
+                device=options.device,
+                seconds=options.seconds,
+                workers=options.workers,
+                changes=changes,
+                say=say,
+            )
+    size = "changed" if changes else "full" if full else "reduced"
+    runs = select(study, synthetic.kept(name, out), size, arms, options.seeds)
+    if not runs:
+        raise InputError(
+            f"{out} holds no {size} run of {name}; leave out --compare to make one"
+            f"{'' if full else ', or add --full to see those of the full size'}."
+        )
+    table = tabulate(study, runs)
+    rows = [table.heads, *([cell.text for cell in row] for row in table.rows)]
+    print_lines([*align(rows, right=range(1, len(table.heads))), "", verdict(study, runs)])
+    page = write(out / f"{name}.html", summarise(study, runs, table, command, warnings))
+    grown = [path for path, size in zip(files, before, strict=True) if path.exists() and path.stat().st_size != size]
+    print_lines([f"Written to {out}: {', '.join(path.name for path in (*grown, page))}"])
+    return 0
+
+
+def select(study: Study, runs: Sequence[Kept], size: str, arms: Sequence[str], seeds: int) -> list[Kept]:
+    """The runs to show, in the order of the arms; of several of an arm and a seed, the longest, then the last."""
+    order = [*dict.fromkeys([*study.arms(False), *study.arms(True)])]
+    made = sorted(runs, key=lambda run: (run.row.steps, run.row.created))
+    last = {(run.row.arm, run.row.seed): run for run in made if run.row.size == size and run.row.seed < seeds}
+    chosen = [run for (arm, _), run in last.items() if not arms or arm in arms]
+    return sorted(chosen, key=lambda run: (order.index(run.row.arm), run.row.seed))
+
+
+def tabulate(study: Study, runs: Sequence[Kept]) -> Table:
+    """One line for each run: its measures, what the paper says, what it took."""
+    columns: dict[str, list[str]] = {}
+    for name, heading in study.shown.items():
+        values = [getattr(run.row, name) for run in runs]
+        if any(isinstance(value, str) for value in values):
+            columns[heading] = list(map(str, values))
+        else:
+            columns[heading] = text.column([math.nan if value is None else value for value in values])
+    if published := study.published():
+        columns["published"] = [published.get(run.row.arm, text.ABSENT) for run in runs]
+    columns["steps"] = [f"{run.row.steps:,}{'' if run.row.ended == 'steps' else ', cut'}" for run in runs]
+    columns["seconds"] = [f"{run.row.train_seconds:,.0f}" for run in runs]
+    rows = zip(name_runs(runs), *columns.values(), strict=True)
+    words = frozenset(place for place, heading in enumerate(columns, start=1) if heading == "published")
+    caption = f"{study.title}, {runs[0].row.size} size"
+    return Table(caption, ("arm", *columns), tuple(tuple(map(Cell, row)) for row in rows), words)
+
+
+def summarise(
+    study: Study, runs: Sequence[Kept], table: Table, command: str, warnings: Sequence[str] = ()
+) -> StudySummary:
+    """Everything on the study's page; `warnings` came up while runs were made."""
+    rows = [run.row for run in runs]
+    first = rows[0]
+    cut = [row.arm for row in rows if row.ended != "steps"]
+    notes = [f"Time ran out before the last step of {', '.join(cut)}; their rows say how far they came."] if cut else []
+    facts = (
+        ("Study", study.title),
+        ("Size", first.size),
+        ("Runs", f"{len(rows):,}"),
+        ("Seeds", ", ".join(str(seed) for seed in sorted({row.seed for row in rows}))),
+        ("Samples", "drawn afresh for every step; test sets are fixed"),
+    )
+    settings = {
+        section: {name: (value, "") for name, value in json.loads(values).items()}
+        for section, values in (("Data and network", first.settings), ("Training", first.training))
+    }
+    return StudySummary(
+        title=study.title,
+        verdict=verdict(study, runs),
+        command=command,
+        device=first.device,
+        seconds=sum(row.total_seconds for row in rows),
+        data=StudyFacts(facts),
+        settings=settings,
+        notes=(*notes, *warnings),
+        tiles=tuple(_tiles(study, rows)),
+        table=table,
+        figures=draw(study.name, runs),
+    )
+
+
+def _tiles(study: Study, rows: Sequence[SyntheticRow]) -> list[Tile]:
+    """The best and the worst arm, where all arms were set the same task."""
+    if study.name == "components":
+        return []
+    ordered = sorted(rows, key=lambda row: getattr(row, study.metric), reverse=study.more_is_better)
+    heading = study.shown[study.metric]
+    ends = {"Best": ordered[0], "Worst": ordered[-1]}
+    return [(f"{word}, {heading}", f"{getattr(row, study.metric):.4g}", row.arm) for word, row in ends.items()]
+
+
+def verdict(study: Study, runs: Sequence[Kept]) -> str:
+    """The outcome of a study in a sentence."""
+    rows = [run.row for run in runs]
+    if study.name == "flipflop":
+        return _judge_flipflop([row for row in rows if isinstance(row, FlipFlopRow)])
+    if study.name == "harmonic":
+        return _judge_harmonic([row for row in rows if isinstance(row, HarmonicRow)])
+    return _judge_components([row for row in rows if isinstance(row, ComponentsRow)])
+
+
+def _judge_flipflop(rows: Sequence[FlipFlopRow]) -> str:
+    ordered = sorted(rows, key=lambda row: -row.sparse_late)
+    listed = ", ".join(f"{row.arm} {text.percent(row.sparse_late)}" for row in ordered)
+    return f"Last reads of sparse strings answered right, on average over the last quarter of training: {listed}."
+
+
+def _judge_harmonic(rows: Sequence[HarmonicRow]) -> str:
+    best = min(rows, key=lambda row: row.mse)
+    sentence = f"{best.arm} leaves a mean squared error of {best.mse:.4f}"
+    plain = next((row for row in rows if row.arm == "softmax" and row is not best), None)
+    if plain is not None:
+        sentence += f", softmax {plain.mse:.4f}, {plain.mse / best.mse:.1f} times as much"
+    return f"{sentence}; the best operator that is linear and fixed would leave {best.linear_floor:.4f}."
+
+
+def _judge_components(rows: Sequence[ComponentsRow]) -> str:
+    parts: dict[str, list[ComponentsRow]] = {}
+    for row in rows:
+        parts.setdefault(row.arm.partition("/")[0], []).append(row)
+    resting: list[str] = []
+    best: list[str] = []
+    for part, same in parts.items():
+        signal = "all parts" if part == "all" else part
+        needed = [words for row in same if (words := _most_needed(row))]
+        resting += [f"{signal} {words}" for words in needed]
+        if not needed and (words := _best_paths(same)):
+            best.append(f"{signal} {words}")
+    sentences = [f"With every path, the forecast rests: for {'; for '.join(resting)}."] if resting else []
+    sentences += [f"Of the choices of paths that were trained, the best is: for {'; for '.join(best)}."] if best else []
+    first = next((row for row in rows if row.arm.endswith("/all")), rows[0])
+    return " ".join(sentences) or f"{first.arm} has an error of {first.mse:.4f}."
+
+
+def _most_needed(row: ComponentsRow) -> str:
+    """Which of all paths a network's forecast rests on; empty where it lacks one, or one is not known."""
+    lost = {path: getattr(row, f"without_{path}") for path in row.paths.split("+")}
+    # Of paths that are not all known, nobody can say which counts most.
+    if not row.arm.endswith("/all") or None in lost.values():
+        return ""
+    path = max(lost, key=lambda each: lost[each])
+    return f"most on {path} (error {row.mse:.4f}, {lost[path]:.4f} without)"
+
+
+def _best_paths(rows: Sequence[ComponentsRow]) -> str:
+    """The choice of paths with the least error among one part's networks, beside all paths; empty if there is one."""
+    errors: dict[str, list[float]] = {}
+    for row in rows:
+        errors.setdefault(row.arm.partition("/")[2], []).append(row.mse)
+    if len(errors) == 1:
+        return ""
+    means = {paths: sum(each) / len(each) for paths, each in errors.items()}
+    best = min(means, key=lambda paths: means[paths])
+    if best == "all":
+        return f"all paths (error {means[best]:.3g})"
+    beside = f", all paths {means['all']:.3g}" if "all" in means else ""
+    return f"{best} (error {means[best]:.3g}{beside})"

@@ -1,0 +1,226 @@
+"""The figures of the synthetic studies, drawn from the runs as they are kept."""
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from rearview.bench.synthetic import Kept
+from rearview.bench.synthetic.flipflop import KINDS
+from rearview.data.synthetic.harmonic import REGIMES, tones
+from rearview.report.common.summary import Values
+from rearview.report.results.study import Figure, Series, View
+
+Runs = Mapping[str, Kept]
+"""Runs by name."""
+
+
+def draw(study: str, runs: Sequence[Kept]) -> tuple[Figure, ...]:
+    """All figures of a study."""
+    figures: Mapping[str, Callable[[Runs], list[Figure]]] = {
+        "flipflop": _draw_flipflop,
+        "harmonic": _draw_harmonic,
+        "components": _draw_components,
+    }
+    return tuple(figures[study](name_runs(runs)))
+
+
+def name_runs(runs: Sequence[Kept]) -> dict[str, Kept]:
+    """Runs by arm, with the seed where there are several."""
+    several = len({run.row.seed for run in runs}) > 1
+    return {f"{run.row.arm}, seed {run.row.seed}" if several else run.row.arm: run for run in runs}
+
+
+def _draw_flipflop(runs: Runs) -> list[Figure]:
+    sets = {"sparse": "sparse strings", "dense": "dense strings", "same": "strings as in training"}
+    losses = tuple(
+        Series(
+            name,
+            np.array([look.step for look in run.looks if look.metric == run.looks[0].metric], dtype=np.float64),
+            np.array([look.train_loss for look in run.looks if look.metric == run.looks[0].metric]),
+        )
+        for name, run in runs.items()
+    )
+    attention = []
+    for name, run in runs.items():
+        shares, means = run.arrays["shares"], run.arrays["means"]
+        layer, head = np.unravel_index(means[..., 0].argmax(), means.shape[:2])
+        bins = (np.arange(shares.shape[-1]) + 0.5) / shares.shape[-1]
+        bars = tuple(Series(kind, bins, shares[layer, head, place]) for place, kind in enumerate(KINDS))
+        attention.append(View(f"{name}, layer {layer + 1}, head {head + 1}", bars))
+    return [
+        Figure(
+            "Last reads answered right",
+            "Share of the last reads of fixed strings that were answered right, look by look. Guessing is right half "
+            "the time.",
+            "lines",
+            tuple(_curves(runs, metric, words) for metric, words in sets.items()),
+            "step",
+            "share answered right",
+            choice="Test set",
+        ),
+        Figure(
+            "Training loss",
+            "Mean loss of fresh samples since the look before.",
+            "lines",
+            (View("loss", losses),),
+            "step",
+            "loss",
+            y_log=True,
+        ),
+        Figure(
+            "Where the last read looks",
+            "Attention weights of the last read of sparse strings, in the head that looks hardest at the right bit: on "
+            "that bit, on the write before it, and on the bits and writes that no longer count. Best: all right bits "
+            "at 1, all wrong ones at 0.",
+            "bars",
+            tuple(attention),
+            "attention weight",
+            "share of weights",
+        ),
+    ]
+
+
+def _draw_harmonic(runs: Runs) -> list[Figure]:
+    steps = max(run.arrays["noisy"].shape[1] for run in runs.values())
+    every = -(-steps // max(run.arrays["operators"].shape[-1] for run in runs.values()))
+    *cycles, last = (f"{steps / period:g}" for period in tones(steps))
+    layers, heads = next(iter(runs.values())).arrays["responses"].shape[:2]
+    m2 = _maps(runs, "offsets")
+    about_m2 = "The part of the value operator S2 = I + M2 that was learned and is the same for every signal."
+    return [
+        Figure(
+            "Error on the test signals",
+            "Mean squared error against the clean signal, look by look.",
+            "lines",
+            (_curves(runs, "mse", "all regimes"), *(_curves(runs, f"mse_{regime}", regime) for regime in REGIMES)),
+            "step",
+            "mean squared error",
+            y_log=True,
+            choice="Regime",
+        ),
+        Figure(
+            "Effective operators",
+            "What a head does to a stationary signal: how much of each earlier or later step (across) goes into a step "
+            "(down). Colours say the sign.",
+            "map",
+            _maps(runs, "operators"),
+            "key",
+            "query",
+            choice="Operator",
+            every=every,
+        ),
+        *(
+            [Figure("Learned operators M2", about_m2, "map", m2, "key", "query", False, "Operator", every)]
+            if m2
+            else []
+        ),
+        Figure(
+            "Frequency responses",
+            "By how much a head's effective operator passes a wave on, over rows and signals: the root of the mean "
+            f"squared gain. The tones of a stationary signal stand at {', '.join(cycles)} and {last} cycles a window.",
+            "lines",
+            tuple(
+                View(
+                    f"layer {layer + 1}, head {head + 1}",
+                    tuple(_line(name, run.arrays["responses"][layer, head]) for name, run in runs.items()),
+                )
+                for layer, head in np.ndindex(layers, heads)
+            ),
+            "cycles a window",
+            "gain",
+            y_log=True,
+            choice="Head",
+        ),
+        Figure(
+            "Signals restored",
+            "One test signal of each regime.",
+            "lines",
+            tuple(
+                View(
+                    f"{name}, {regime}",
+                    tuple(_line(what, run.arrays[what][place]) for what in ("noisy", "clean", "restored")),
+                )
+                for name, run in runs.items()
+                for place, regime in enumerate(REGIMES)
+            ),
+            "step",
+            "value",
+            choice="Arm and regime",
+        ),
+    ]
+
+
+def _draw_components(runs: Runs) -> list[Figure]:
+    # Runs with every path first: they have the most to show.
+    whole_first = dict(sorted(runs.items(), key=lambda named: not named[1].row.arm.endswith("/all")))
+    parts = dict.fromkeys(run.row.arm.partition("/")[0] for run in runs.values())
+    return [
+        Figure(
+            "Weight by age",
+            "Mean absolute weight of the steps ahead on steps so long before, path by path, over layers, heads and "
+            "windows.",
+            "lines",
+            tuple(
+                View(name, tuple(map(_line, run.arrays["paths"].tolist(), run.arrays["by_age"])))
+                for name, run in whole_first.items()
+            ),
+            "age in steps",
+            "mean absolute weight",
+            y_log=True,
+            choice="Parts and paths",
+        ),
+        Figure(
+            "A forecast",
+            "The first test window: the past, the future, and the forecast.",
+            "lines",
+            tuple(_forecast(name, run) for name, run in whole_first.items()),
+            "step",
+            "value",
+            choice="Parts and paths",
+        ),
+        Figure(
+            "Error on the test windows",
+            "Mean squared error of the forecast, look by look.",
+            "lines",
+            tuple(
+                _curves({name: run for name, run in runs.items() if run.row.arm.startswith(f"{part}/")}, "mse", part)
+                for part in parts
+            ),
+            "step",
+            "mean squared error",
+            y_log=True,
+            choice="Parts",
+        ),
+    ]
+
+
+def _forecast(name: str, run: Kept) -> View:
+    past, future, said = (run.arrays[what] for what in ("past", "future", "said"))
+    ahead = len(past) + np.arange(len(future), dtype=np.float64)
+    return View(name, (_line("past", past), Series("future", ahead, future), Series("forecast", ahead, said)))
+
+
+def _maps(runs: Runs, what: str) -> tuple[View, ...]:
+    return tuple(
+        View(f"{name}, layer {layer + 1}, head {head + 1}", map=run.arrays[what][layer, head])
+        for name, run in runs.items()
+        if what in run.arrays
+        for layer, head in np.ndindex(run.arrays[what].shape[:2])
+    )
+
+
+def _curves(runs: Runs, metric: str, name: str) -> View:
+    looks = {arm: [look for look in run.looks if look.metric == metric] for arm, run in runs.items()}
+    return View(
+        name,
+        tuple(
+            Series(
+                arm, np.array([look.step for look in seen], dtype=np.float64), np.array([look.value for look in seen])
+            )
+            for arm, seen in looks.items()
+        ),
+    )
+
+
+def _line(name: str, values: Values) -> Series:
+    return Series(name, np.arange(len(values), dtype=np.float64), values)

@@ -1,0 +1,69 @@
+"""What `bench` and `reproduce` share: the options of their runs, and how a sweep ends."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Protocol
+
+from rearview.core.errors import InputError, UsageError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOptions:
+    """How runs of a benchmark are made; the text below a field is its help on the command line."""
+
+    seeds: int = 1
+    """How many seeds."""
+    presets: str = ""
+    """Whose published settings. See `rearview list presets`; default: those of the protocol or the table."""
+    data_dir: Path | None = None
+    """Folder of the data sets; default: the one that REARVIEW_DATA names, or ./data."""
+    results: Path = Path("results.csv")
+    """CSV file for the rows. A run that it holds is not repeated, one that was cut off goes on. Rows of classification
+    and detection of a whole paper go to files beside it (results-classification.csv)."""
+    device: str = "auto"
+    """auto, cpu or cuda."""
+    workers: int = 1
+    """Runs at once, each in its own process."""
+    seconds: float | None = None
+    """Begin no run after this long."""
+    ray: bool = False
+    """Spread the runs over the Ray cluster at hand."""
+
+    def changed(self) -> list[str]:
+        """The flags of training whose values are not the defaults."""
+        names = [each.name for each in fields(self) if getattr(self, each.name) != each.default]
+        return [f"--{name.replace('_', '-')}" for name in names if name != "results"]
+
+    def check(self) -> None:
+        """Refuse numbers that no sweep can have."""
+        if self.seeds < 1:
+            raise UsageError(f"--seeds is {self.seeds}; it must be at least 1.")
+        if self.seconds is not None and not self.seconds > 0:
+            raise UsageError(f"--seconds is {self.seconds:g}; it must be above 0. Omit it for no limit.")
+
+
+class AnyRow(Protocol):
+    """A row of any task."""
+
+    @property
+    def status(self) -> str: ...
+
+    @property
+    def problem(self) -> str: ...
+
+
+def late_lines(rows: Sequence[AnyRow], count: int, seconds: float | None) -> list[str]:
+    """How many of `count` runs there was no time for, where time was limited."""
+    from rearview.bench.runs.pool import not_begun
+
+    return [not_begun(count - len(rows), count)] if seconds is not None and len(rows) < count else []
+
+
+def exit_code(rows: Sequence[AnyRow], first: bool) -> int:
+    """0, unless every run failed, which the first process alone says."""
+    if not rows or any(row.status != "failed" for row in rows):
+        return 0
+    if not first:
+        return InputError.exit_code
+    raise InputError(f"No run came to an end; the first: {rows[0].problem}")

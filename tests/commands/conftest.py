@@ -1,0 +1,33 @@
+"""Commands of benchmarks can be tried without making a run; helpers of other folders are importable."""
+
+import sys
+from collections import Counter
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+for folder in ("commands", "jobs", "data", "estimators/forecast"):
+    sys.path.insert(0, str(Path(__file__).parents[1] / folder))
+
+
+@pytest.fixture
+def swept(monkeypatch: pytest.MonkeyPatch) -> list[SimpleNamespace]:
+    """The sweeps that a command asks for: cells, plan and options; none of them is made."""
+    from rearview.commands import bench
+    from rearview.commands.reproduce import command
+
+    sweeps = []
+
+    def fake(cells, plan, **options):
+        sweeps.append(SimpleNamespace(cells=list(cells), plan=plan, **options))
+        return []
+
+    def possible_runs(experiment, data_dir, wanted):
+        return [cell for cell in experiment.runs if wanted(cell)], Counter()
+
+    monkeypatch.setattr(bench, "sweep", fake)
+    monkeypatch.setattr(command, "sweep", fake)
+    monkeypatch.setattr(command, "possible_runs", possible_runs)
+    monkeypatch.setattr(bench, "_check_first", lambda cells, plan: None)
+    return sweeps
