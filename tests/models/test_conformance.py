@@ -39,11 +39,11 @@ def same(ours: Tensor, theirs: Tensor, tolerance: float = TOLERANCE) -> None:
     assert_close(ours, theirs, rtol=tolerance, atol=tolerance)
 
 
-def test_the_suite_met_every_network() -> None:
-    assert len(NAMES) == 17
-    assert len(ATTENTIVE) == 13
-    assert len(TRAINED) == 16
-    assert len(MARKED) == 5
+def test_the_suite_meets_networks_of_every_kind() -> None:
+    assert len(NAMES) >= 17
+    assert len(ATTENTIVE) >= 13
+    assert len(TRAINED) >= 16
+    assert len(MARKED) >= 5
 
 
 @every

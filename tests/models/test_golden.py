@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from rearview import models
+from rearview.attention.contract import Inputs
 
 FOLDER = Path(__file__).parents[1] / "golden"
 TOLERANCE = 1e-9
@@ -106,7 +107,7 @@ def test_patchtst_adds_up_the_scores_of_its_layers_as_the_authors_do() -> None:
     normalised, _ = model.normalise(golden.windows("input"), None)
     tokens, carry = model.tokenise(normalised, None, None), ()
     for layer, block in enumerate(model.stack.blocks):
-        tokens, carry = block(tokens, None, None, carry)
+        tokens, carry = block(Inputs(tokens, carry=carry))
         queries, keys = carry
         scores = queries @ keys.transpose(-1, -2) * block.attend.site.per_head**-0.5
         same(scores, golden.tensor(f"mid/attn_scores_{layer}"))

@@ -10,6 +10,7 @@ from test_golden import Golden, same
 from torch import Tensor
 
 from rearview import models
+from rearview.attention.contract import Inputs
 
 FLOAT32 = 1e-6
 """What a table that is stored in float32 may be off."""
@@ -180,7 +181,7 @@ def test_timer_xl_turns_hides_and_biases_as_the_authors_do() -> None:
         same(k, golden.tensor(f"mid/multi/layer{layer}_rotated/k"))
         scaled = golden.tensor(f"mid/multi/layer{layer}_bias")[0] * block.attend.site.per_head**-0.5
         same(given.bias[layer], scaled)
-        tokens, _ = block(tokens, None, given.bias[layer])
+        tokens, _ = block(Inputs(tokens, bias=given.bias[layer]))
         same(tokens, golden.tensor(f"mid/multi/layer{layer}_out"))
     assert torch.equal(timer_xl(golden, target=2).hidden, golden.tensor("mid/mask_covariate")[0, 0])
 

@@ -13,6 +13,7 @@ from test_golden import Golden, same
 from torch import Tensor
 
 from rearview import models
+from rearview.attention.contract import Inputs
 from rearview.models.patch_hosts.powerformer import POWER_LAW
 
 RELEASED = 1e-5
@@ -76,7 +77,7 @@ def test_tslib_patchtst_gives_the_library_s_forecast_and_attention() -> None:
     same(given.tokens, golden.tensor("mid/patch_embedding"))
     tokens = given.tokens
     for layer, block in enumerate(model.stack.blocks):
-        tokens, _ = block(tokens)
+        tokens, _ = block(Inputs(tokens))
         same(tokens, golden.tensor(f"mid/enc_layer{layer}_out"))
     same(model.stack(given.tokens), golden.tensor("mid/encoder_out"))
     for layer, operator in enumerate(model.weights(past)):
@@ -203,7 +204,7 @@ def test_moment_with_mica_gives_the_authors_forecast(name: str) -> None:
     tokens = given.tokens
     for layer, block in enumerate(model.stack.blocks):
         same(block.attend(block.norm_attended(tokens), bias=given.bias), golden.tensor(f"mid/attn_out_{layer}"))
-        tokens, _ = block(tokens, None, given.bias)
+        tokens, _ = block(Inputs(tokens, bias=given.bias))
         same(tokens, golden.tensor(f"mid/layer_out_{layer}"))
 
 

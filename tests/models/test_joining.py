@@ -13,9 +13,10 @@ from torch import Tensor, nn
 from torch.testing import assert_close
 
 from rearview import attention
+from rearview.attention.contract import Inputs
 from rearview.embed import Dropout
 from rearview.models import kernels
-from rearview.models.blocks.residual import joined, normalised, widened
+from rearview.models.blocks.residual import add, layer_norm, widen
 from rearview.models.blocks.stack import Block, BlockSettings, norm
 
 BATCH, GROUPS, TOKENS, WIDTH, FEED_FORWARD = 5, 3, 7, 22, 13
@@ -70,7 +71,7 @@ def block(dropout: float = 0.0, **settings: Any) -> Block:
 def stepped(made: nn.Module, x: Tensor) -> list[Tensor]:
     """Output, and gradients of the tokens and all parameters."""
     x = x.detach().clone().requires_grad_()
-    y, _ = made(x)
+    y, _ = made(Inputs(x))
     cotangent = torch.linspace(-1, 1, y.numel(), device=y.device).view(y.shape)
     return [y.detach(), *torch.autograd.grad(y, [x, *made.parameters()], cotangent)]
 
@@ -112,19 +113,19 @@ def test_a_dropping_block_drops_anew_at_every_call(
 ) -> None:
     made = block(dropout=0.5, **settings)
     torch.manual_seed(5)
-    once, again = made(tokens())[0], made(tokens())[0]
+    once, again = made(Inputs(tokens()))[0], made(Inputs(tokens()))[0]
     assert taken == wanted * 2
     assert not torch.equal(once, again)
     torch.manual_seed(5)
-    assert torch.equal(made(tokens())[0], once)
+    assert torch.equal(made(Inputs(tokens()))[0], once)
 
 
 def test_a_block_in_evaluation_is_untouched(taken: list[str]) -> None:
     made = block(dropout=0.5).eval()
-    y = made(tokens())[0]
+    y = made(Inputs(tokens()))[0]
     with pytest.MonkeyPatch.context() as without:
         without.setattr(kernels, "available", lambda device: False)
-        assert torch.equal(made(tokens())[0], y)
+        assert torch.equal(made(Inputs(tokens()))[0], y)
     assert not taken
 
 
@@ -145,14 +146,14 @@ def test_parts_drop_each_their_own() -> None:
     made = block(dropout=0.5, norm="batch")
     made.part = 1
     alike = tokens()[:1].expand(BATCH, -1, -1, -1)
-    assert len({y.sum().item() for y in made(alike)[0]}) == BATCH
+    assert len({y.sum().item() for y in made(Inputs(alike))[0]}) == BATCH
 
 
 def test_a_mean_over_many_calls_is_the_sum_without_dropout() -> None:
     x, branch = tokens(3)[0], tokens(5)[0]
     drop = Dropout(0.3).train()
     torch.manual_seed(13)
-    mean = torch.stack([joined(x, branch, drop) for _ in range(200)]).mean(0)
+    mean = torch.stack([add(x, branch, drop) for _ in range(200)]).mean(0)
     # Five standard deviations of a mean of 200, for the largest of some hundred cells.
     assert ((mean - x - branch).abs() <= 5 * (0.3 / 0.7 / 200) ** 0.5 * branch.abs() + 1e-6).all()
 
@@ -161,10 +162,10 @@ def whole_branch(x: Tensor, rate: float = 0.3, training: bool = True) -> Tensor:
     """Everything that a kernel could stand for, of tokens of any width and type."""
     torch.manual_seed(19)
     width = x.shape[-1]
-    widen, narrow = (nn.Linear(*sizes).to(x) for sizes in ((width, 3), (3, width)))
+    wide, narrow = (nn.Linear(*sizes).to(x) for sizes in ((width, 3), (3, width)))
     layer, drop = norm("layer", width).to(x).train(training), Dropout(rate).train(training)
-    hidden = widened(x, widen, nn.GELU(), drop)
-    return normalised(joined(x, hidden, drop, layer, narrow=narrow), layer)
+    hidden = widen(x, wide, nn.GELU(), drop)
+    return layer_norm(add(x, hidden, drop, layer, narrow=narrow), layer)
 
 
 @pytest.mark.parametrize(
@@ -202,13 +203,13 @@ def test_a_norm_of_another_type_is_left_to_torch(taken: list[str]) -> None:
     """Which refuses it, or takes it, as it always did."""
     layer = norm("layer", WIDTH).to(DEVICE).train()
     layer.forward = lambda x, mask=None: x
-    assert joined(tokens().half(), tokens().half(), Dropout(0.0).train(), layer).dtype == torch.float16
+    assert add(tokens().half(), tokens().half(), Dropout(0.0).train(), layer).dtype == torch.float16
     assert not taken
 
 
 def test_where_all_is_dropped_nothing_is_added(taken: list[str]) -> None:
     x = tokens()
-    assert torch.equal(joined(x, x, Dropout(1.0).train()), x)
+    assert torch.equal(add(x, x, Dropout(1.0).train()), x)
     assert not taken
 
 
@@ -216,9 +217,9 @@ def test_whoever_waits_for_a_module_is_called(taken: list[str]) -> None:
     seen: list[str] = []
     x, drop, layer = tokens(), Dropout(0.3).train(), norm("layer", WIDTH).to(DEVICE).train()
     layer.register_forward_hook(lambda module, given, out: seen.append("norm"))
-    joined(x, x, drop, layer)
+    add(x, x, drop, layer)
     drop.register_forward_hook(lambda module, given, out: seen.append("drop"))
-    joined(x, x, drop)
+    add(x, x, drop)
     assert seen == ["norm", "drop"]
     assert taken == ["add_norm"]  # the norm's own
 
@@ -226,7 +227,7 @@ def test_whoever_waits_for_a_module_is_called(taken: list[str]) -> None:
 def test_whoever_waits_for_a_feed_forward_part_is_called(taken: list[str]) -> None:
     made, x, seen = block(dropout=0.3), tokens(), []
     made.feed_forward.register_forward_hook(lambda module, given, out: seen.append(out.shape))
-    made.fed(x)
+    made.feed(x)
     assert seen == [x.shape]
     assert taken == ["add_norm"]  # the norm's own
 
@@ -243,30 +244,30 @@ def test_maps_that_are_not_plain_are_called(taken: list[str]) -> None:
     hooked = nn.Linear(WIDTH, WIDTH, device=DEVICE)
     hooked.register_forward_hook(lambda module, given, out: 2 * out)
     for odd in (hooked, Doubled(WIDTH, WIDTH, device=DEVICE)):
-        assert_close(joined(x, x, drop, layer, narrow=odd), nn.LayerNorm.forward(layer, x + odd(x)))
-        assert_close(widened(x, odd, nn.ReLU(), drop), odd(x).relu())
+        assert_close(add(x, x, drop, layer, narrow=odd), nn.LayerNorm.forward(layer, x + odd(x)))
+        assert_close(widen(x, odd, nn.ReLU(), drop), odd(x).relu())
     assert taken == ["add_norm", "activate"] * 2
 
 
 def test_activations_that_no_kernel_knows_run_as_they_are(taken: list[str]) -> None:
-    x, widen = tokens(), nn.Linear(WIDTH, 5, device=DEVICE)
-    assert_close(widened(x, widen, nn.Tanh(), Dropout(0.0).train()), widen(x).tanh())
+    x, wide = tokens(), nn.Linear(WIDTH, 5, device=DEVICE)
+    assert_close(widen(x, wide, nn.Tanh(), Dropout(0.0).train()), wide(x).tanh())
     assert not taken
 
 
 def test_shapes_that_are_broadcast_are_left_to_torch(taken: list[str]) -> None:
     x, drop = tokens(), Dropout(0.0).train()
     layer = norm("layer", WIDTH).to(DEVICE).train()
-    assert joined(x[:1], x, drop, layer).shape == x.shape
+    assert add(x[:1], x, drop, layer).shape == x.shape
     assert taken == ["add_norm"]  # the norm alone
 
 
 def test_transformations_of_functions_see_plain_operations(taken: list[str]) -> None:
     x, drop, layer = tokens(), Dropout(0.0).train(), norm("layer", WIDTH).to(DEVICE).train()
-    mapped = torch.func.vmap(lambda one: joined(one, one, drop, layer))(x)
+    mapped = torch.func.vmap(lambda one: add(one, one, drop, layer))(x)
     assert not taken
-    assert_close(mapped, joined(x, x, drop, layer), rtol=1e-4, atol=1e-5)
-    slopes = torch.func.jacrev(lambda one: normalised(one, layer))(x[0, 0, 0])
+    assert_close(mapped, add(x, x, drop, layer), rtol=1e-4, atol=1e-5)
+    slopes = torch.func.jacrev(lambda one: layer_norm(one, layer))(x[0, 0, 0])
     assert slopes.shape == (WIDTH, WIDTH)
     assert taken == ["add_norm"]
 
@@ -319,7 +320,7 @@ def test_a_captured_block_drops_anew_at_every_replay_and_alike_in_both_ways() ->
     drop = Dropout(0.5).train()
 
     def step() -> tuple[Tensor, Tensor]:
-        y = joined(x, branch, drop)
+        y = add(x, branch, drop)
         return y, torch.autograd.grad(y.sum(), branch)[0]
 
     side = torch.cuda.Stream()

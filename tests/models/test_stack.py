@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.testing import assert_close
 
 from rearview import attention, models
-from rearview.attention.contract import Site
+from rearview.attention.contract import Inputs, Site
 from rearview.core.errors import RearviewWarning, SettingsError
 from rearview.models.blocks.stack import Block, BlockSettings, Stack, TokenBatchNorm, norm
 
@@ -113,7 +113,7 @@ def test_a_block_is_its_formula(kind: str, order: str) -> None:
     else:
         y = x + attend(first(x))
         expected = y + feed(second(y))
-    out, carry = block(x)
+    out, carry = block(Inputs(x))
     assert_close(out, expected)
     assert carry is None
 
@@ -127,25 +127,25 @@ def test_a_feed_forward_part_that_somebody_hooked_into_is_called(order: str, gat
         attention.create("softmax", SITE), WIDTH, BlockSettings(FEED_FORWARD, order=order, gated=gated)
     ).double()
     feed, x, seen = block.feed_forward, tokens().requires_grad_(), []
-    expected = block(x)[0]
+    expected = block(Inputs(x))[0]
     hooks = [
         feed.register_forward_pre_hook(lambda module, given: seen.append("before")),
         feed[-1].register_forward_hook(lambda module, given, out: seen.append("inside")),
         feed.register_forward_hook(lambda module, given, out: seen.append("after")),
         feed.register_full_backward_pre_hook(lambda module, gradient: seen.append("back")),
     ]
-    out = block(x)[0]
+    out = block(Inputs(x))[0]
     out.sum().backward()
     assert seen == ["before", "inside", "after", "back"]
     assert_close(out, expected)
     for hook in hooks:
         hook.remove()
     with nn.modules.module.register_module_forward_hook(lambda module, given, out: seen.append(module)):
-        block(x)
+        block(Inputs(x))
     assert feed in seen
     feed.register_forward_hook(lambda module, given, out: torch.zeros_like(out))
-    attended = block.attended(x)[0]
-    assert_close(block(x)[0], attended if order == "pre" else block.norm_fed(attended))
+    attended = block.mix(Inputs(x))[0]
+    assert_close(block(Inputs(x))[0], attended if order == "pre" else block.norm_fed(attended))
 
 
 def test_weights_of_a_stack_are_those_on_its_way() -> None:

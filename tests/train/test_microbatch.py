@@ -9,7 +9,7 @@ from toys import TRAIN, VALIDATION, Squares, Table, network, same_weights
 
 from rearview import models, train
 from rearview.core.errors import SettingsError
-from rearview.models.blocks.stack import Feeding, TokenBatchNorm
+from rearview.models.blocks.stack import FeedBlock, TokenBatchNorm
 from rearview.train import memory, optimisation
 from rearview.train.step import Step
 
@@ -95,7 +95,7 @@ def test_batch_norm_sees_the_whole_batch_and_remembers_it_once(attention: Any) -
     _, whole = updated("patchtst", None, **given)
     step, model = updated("patchtst", 1e-6, **given)
     assert step.room.at_once == WINDOWS
-    assert all(part.part == 1 for part in model.modules() if isinstance(part, Feeding))
+    assert all(part.part == 1 for part in model.modules() if isinstance(part, FeedBlock))
     for (name, wanted), found in zip(whole.named_buffers(), model.buffers(), strict=True):
         torch.testing.assert_close(found, wanted, rtol=1e-10, atol=1e-13, msg=name)
     norms = [part for part in model.modules() if isinstance(part, TokenBatchNorm)]
@@ -112,7 +112,7 @@ def test_dropout_is_drawn_alike_when_work_is_done_again() -> None:
     model = models.create("patchtst", channels=CHANNELS, lookback=LOOKBACK, steps=STEPS, **SMALL, patch=8, stride=4)
     model = model.double().train()
     for part in model.modules():
-        if isinstance(part, Feeding):
+        if isinstance(part, FeedBlock):
             part.part = 4
     source, squares = Windows(), Squares()
     weight = model.get_parameter("stack.blocks.0.attend.qkv.weight")
@@ -190,7 +190,7 @@ def test_blocks_are_as_before_when_training_is_over() -> None:
         model, Squares(), Windows(), torch.arange(WINDOWS), torch.arange(3), settings, progress=train.Silent()
     )
     assert "one window at a time" in history.notes[0]
-    assert all(part.part is None for part in model.modules() if isinstance(part, Feeding))
+    assert all(part.part is None for part in model.modules() if isinstance(part, FeedBlock))
 
 
 def test_trials_leave_random_numbers_and_statistics_alone() -> None:

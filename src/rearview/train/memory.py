@@ -33,7 +33,7 @@ from torch.autograd.graph import saved_tensors_hooks
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from rearview.models.adapters.contract import Around
-from rearview.models.blocks.stack import Feeding
+from rearview.models.blocks.stack import FeedBlock
 from rearview.models.contract import Model, Shape
 from rearview.train.settings import Settings
 
@@ -74,7 +74,7 @@ class Room:
         self.notes: list[str] = []
         self.pending = self.limit is not None
         """Whether it is still open how many windows fit."""
-        self._blocks = [part for part in model.modules() if isinstance(part, Feeding)]
+        self._blocks = [part for part in model.modules() if isinstance(part, FeedBlock)]
         self._whole = looks_at_batches(model)
         self._uncut = self._whole and not self._blocks
 

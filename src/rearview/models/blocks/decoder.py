@@ -6,17 +6,19 @@ The chosen mechanism is the decoder's self-attention. Cross-attention is softmax
 ahead of every key has no tokens of its own kind to mix.
 """
 
+from typing import cast
+
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from rearview import attention
-from rearview.attention.contract import Attention, Mask, Site, Tokens
+from rearview.attention.contract import Attention, Inputs, Mask, Site, Tokens
 from rearview.attention.shared.fused import attend
 from rearview.core.errors import SettingsError
 from rearview.embed import Dropout
-from rearview.models.blocks.residual import joined
-from rearview.models.blocks.stack import Block, BlockSettings, mechanisms, norm
+from rearview.models.blocks import residual
+from rearview.models.blocks.stack import Block, BlockRow, BlockSettings, norm
 
 Memory = Float[Tensor, "batch group key width"]
 Remembered = Bool[Tensor, "batch group key"]
@@ -61,22 +63,23 @@ class DecoderBlock(Block):
         self.drop_crossed = Dropout(settings.dropout)
         self.norm_crossed = norm(settings.norm, width, settings.norm_eps)
 
-    def crossed(self, x: Tokens, memory: Memory, mask: Mask | None, memory_mask: Remembered | None) -> Tokens:
-        """The tokens after the look at the memory."""
+    def decode(self, inputs: Inputs, memory: Memory, memory_mask: Remembered | None = None) -> Tokens:
+        """The tokens after all three."""
+        x, mask = self.mix(inputs)[0], inputs.mask
         seen, last = (self.norm_crossed(x, mask), None) if self.pre else (x, self.norm_crossed)
-        return joined(x, self.cross(seen, memory, memory_mask), self.drop_crossed, last, mask)
+        looked = residual.add(x, self.cross(seen, memory, memory_mask), self.drop_crossed, last, mask)
+        return self.feed(looked, mask)
 
 
-class Decoder(nn.Module):
-    """Decoder blocks in a row, all with the same mechanism, and a norm at the end."""
+class Decoder(BlockRow):
+    """Decoder blocks in a row, and a norm at the end."""
+
+    block = DecoderBlock
 
     def __init__(self, site: Site, depth: int, settings: BlockSettings, spec: attention.Spec = None) -> None:
-        super().__init__()
         if depth < 1:
             raise SettingsError(f"decoder_depth is {depth}; a decoder needs at least one block.")
-        layers, self.shared = mechanisms(site, depth, spec)
-        self.blocks = nn.ModuleList(DecoderBlock(layer, site.width, settings) for layer in layers)
-        self.final = norm(settings.norm, site.width, settings.norm_eps)
+        super().__init__(site, depth, settings, spec, settings.norm)
 
     def forward(
         self,
@@ -87,13 +90,5 @@ class Decoder(nn.Module):
         windows: Tensor | None = None,
     ) -> Tokens:
         for block in self.blocks:
-            assert isinstance(block, DecoderBlock)
-            x, _ = block.attended(x, mask, windows=windows)
-            x = block.fed(block.crossed(x, memory, mask, memory_mask), mask)
-        return self.final(x, mask)
-
-    def prepare(self, windows: Tensor) -> None:
-        """Hand training windows to every layer."""
-        for block in self.blocks:
-            assert isinstance(block, DecoderBlock)
-            block.attend.prepare(windows)
+            x = cast(DecoderBlock, block).decode(Inputs(x, mask, windows=windows), memory, memory_mask)
+        return x if self.final is None else self.final(x, mask)

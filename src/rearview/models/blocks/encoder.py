@@ -13,7 +13,7 @@ from rearview.models.blocks.stack import Bias, Stack
 from rearview.models.contract import Answer, Axes, Marks, Model, Past, Real, RealSteps, Steps
 
 
-class Read(NamedTuple):
+class ReadWindow(NamedTuple):
     """A window on its way in: tokens, which of them are real, what is added to their scores, the normalised window,
     the way back, and what scores are multiplied by."""
 
@@ -35,7 +35,7 @@ class Stacked(Model):
     head: nn.Module
 
     @abstractmethod
-    def read(self, past: Past, past_marks: Marks, future_marks: Marks, mask: Real) -> Read:
+    def read(self, past: Past, past_marks: Marks, future_marks: Marks, mask: Real) -> ReadWindow:
         """What the stack is given."""
 
     @abstractmethod
@@ -77,8 +77,8 @@ class Encoder(Stacked):
         """What is added to the scores of all layers or of each, broadcastable to [batch, group, head, token, token]."""
         return None
 
-    def read(self, past: Past, past_marks: Marks, future_marks: Marks, mask: Real) -> Read:
+    def read(self, past: Past, past_marks: Marks, future_marks: Marks, mask: Real) -> ReadWindow:
         x, denormalise = self.normalise(past, mask)
         tokens = self.tokenise(x, past_marks, future_marks)
         real = None if mask is None else self.token_mask(mask)
-        return Read(tokens, real, self.score_bias(tokens), x, denormalise)
+        return ReadWindow(tokens, real, self.score_bias(tokens), x, denormalise)

@@ -16,18 +16,18 @@ from rearview.embed import Dropout
 from rearview.models import kernels
 
 
-def widened(x: Tensor, widen: nn.Module, activation: nn.Module, drop: Dropout) -> Tensor:
-    """drop(activation(widen(x)))."""
+def widen(x: Tensor, layer: nn.Module, activation: nn.Module, drop: Dropout) -> Tensor:
+    """drop(activation(layer(x)))."""
     function = _function(activation)
-    if function is None or not kernels.run(x) or not _replaced(drop, activation):
-        return drop(activation(widen(x)))
+    if function is None or not kernels.run(x) or not _replaceable(drop, activation):
+        return drop(activation(layer(x)))
     from rearview.models.kernels.branch import activate
 
-    product, bias = _product(x, widen)
+    product, bias = _product(x, layer)
     return activate(product, bias, function, _seed(x, drop), drop.rate)
 
 
-def joined(
+def add(
     x: Tensor,
     branch: Tensor,
     drop: Dropout,
@@ -37,33 +37,35 @@ def joined(
     narrow: nn.Module | None = None,
 ) -> Tensor:
     """norm(x + drop(narrow(branch))), without the norm or the map that is not given."""
-    fits = kernels.run(x, branch) and x.shape[:-1] == branch.shape[:-1] and _replaced(drop, norm)
-    if fits and isinstance(norm, nn.LayerNorm) and _held(norm, x, branch):
-        return _normed(x, *_product(branch, narrow), norm, drop)
+    fits = kernels.run(x, branch) and x.shape[:-1] == branch.shape[:-1] and _replaceable(drop, norm)
+    if fits and isinstance(norm, nn.LayerNorm) and _norm_fits(norm, x, branch):
+        return _add_norm(x, *_product(branch, narrow), norm, drop)
     if fits and drop.rate > 0:
-        from rearview.models.kernels.branch import add
+        from rearview.models.kernels import branch as kernel
 
-        summed = add(x, *_product(branch, narrow), _seed(x, drop), drop.rate)
+        summed = kernel.add(x, *_product(branch, narrow), _seed(x, drop), drop.rate)
     else:
         summed = x + drop(branch if narrow is None else narrow(branch))
     return summed if norm is None else norm(summed, mask)
 
 
-def normalised(x: Tensor, norm: nn.LayerNorm) -> Tensor:
+def layer_norm(x: Tensor, norm: nn.LayerNorm) -> Tensor:
     """norm(x), not by way of its module."""
-    if norm.training and kernels.run(x) and _held(norm, x):
-        return _normed(x, None, None, norm, None)
+    if norm.training and kernels.run(x) and _norm_fits(norm, x):
+        return _add_norm(x, None, None, norm, None)
     return functional.layer_norm(x, norm.normalized_shape, norm.weight, norm.bias, norm.eps)
 
 
-def _normed(x: Tensor, branch: Tensor | None, bias: Tensor | None, norm: nn.LayerNorm, drop: Dropout | None) -> Tensor:
+def _add_norm(
+    x: Tensor, branch: Tensor | None, bias: Tensor | None, norm: nn.LayerNorm, drop: Dropout | None
+) -> Tensor:
     from rearview.models.kernels.norm import add_norm
 
     seed, rate = (None, 0.0) if drop is None else (_seed(x, drop), drop.rate)
     return add_norm(x, branch, bias, norm.weight, norm.bias, seed, rate, norm.eps, norm.weight.dtype)
 
 
-def _held(norm: nn.LayerNorm, x: Tensor, branch: Tensor | None = None) -> bool:
+def _norm_fits(norm: nn.LayerNorm, x: Tensor, branch: Tensor | None = None) -> bool:
     """Whether a program can hold a row, and the norm gives what torch's would, in the same type."""
     from rearview.models.kernels.norm import WIDEST
 
@@ -74,7 +76,7 @@ def _held(norm: nn.LayerNorm, x: Tensor, branch: Tensor | None = None) -> bool:
     return norm.weight.dtype == norm.bias.dtype == given
 
 
-def _replaced(drop: Dropout, other: nn.Module | None) -> bool:
+def _replaceable(drop: Dropout, other: nn.Module | None) -> bool:
     """Whether a kernel may stand for these two: in training, and where nobody waits for their calls."""
     return drop.training and drop.rate < 1 and not has_hooks(drop) and (other is None or not has_hooks(other))
 

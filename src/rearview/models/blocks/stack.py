@@ -8,18 +8,18 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Literal
+from typing import ClassVar, Literal, cast
 
 import torch
 from torch import Tensor, nn
 
 from rearview import attention
-from rearview.attention.contract import Attention, Carry, Mask, Site, Tokens, Weights
+from rearview.attention.contract import Attention, Carry, Inputs, Mask, Site, Tokens, Weights
 from rearview.attention.shared.execution import has_hooks
 from rearview.core.errors import RearviewWarning, SettingsError
 from rearview.embed import Dropout
+from rearview.models.blocks import residual
 from rearview.models.blocks.recomputation import in_parts
-from rearview.models.blocks.residual import joined, normalised, widened
 from rearview.models.contract import layer_weights
 
 Bias = Tensor | list[Tensor] | None
@@ -104,7 +104,7 @@ class TokenLayerNorm(nn.LayerNorm):
     """Layer normalisation; a token needs no other, so padding does not matter."""
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
-        return normalised(x, self)
+        return residual.layer_norm(x, self)
 
 
 class TokenRMSNorm(nn.Module):
@@ -130,7 +130,7 @@ def norm(kind: Norm, width: int, eps: float = 1e-5) -> nn.Module:
     return NORMS[kind](width, eps=eps)
 
 
-class Gated(nn.Module):
+class GatedMap(nn.Module):
     """activation(W x) * V x."""
 
     def __init__(self, width: int, settings: BlockSettings) -> None:
@@ -143,41 +143,39 @@ class Gated(nn.Module):
         return self.activate(self.gate(x)) * self.value(x)
 
 
-def _widening(width: int, settings: BlockSettings) -> list[nn.Module]:
-    """The first half of the feed-forward part."""
-    if settings.gated:
-        return [Gated(width, settings)]
-    return [nn.Linear(width, settings.feed_forward, bias=settings.bias), ACTIVATIONS[settings.activation]()]
-
-
 class FeedForward(nn.Sequential):
     """drop(W2 drop(activation(W1 x)))."""
 
     def __init__(self, width: int, settings: BlockSettings) -> None:
         hidden = settings.dropout if settings.hidden_dropout is None else settings.hidden_dropout
+        widen: list[nn.Module]
+        if settings.gated:
+            widen = [GatedMap(width, settings)]
+        else:
+            widen = [nn.Linear(width, settings.feed_forward, bias=settings.bias), ACTIVATIONS[settings.activation]()]
         super().__init__(
-            *_widening(width, settings),
+            *widen,
             Dropout(hidden),
             nn.Linear(settings.feed_forward, width, bias=settings.bias),
             Dropout(settings.dropout),
         )
 
-    def onto(self, x: Tokens, seen: Tokens, norm: nn.Module | None = None, mask: Mask | None = None) -> Tokens:
+    def add_to(self, x: Tokens, seen: Tokens, norm: nn.Module | None = None, mask: Mask | None = None) -> Tokens:
         """norm(x + self(seen)), without the norm if there is none."""
         if has_hooks(self):
             summed = x + self(seen)
             return summed if norm is None else norm(summed, mask)
-        *widening, dropped, narrow, last = self
-        assert isinstance(dropped, Dropout)
+        *widen, dropout, narrow, last = self
+        assert isinstance(dropout, Dropout)
         assert isinstance(last, Dropout)
-        if isinstance(widening[0], Gated):
-            hidden = dropped(widening[0](seen))
+        if isinstance(widen[0], GatedMap):
+            hidden = dropout(widen[0](seen))
         else:
-            hidden = widened(seen, widening[0], widening[1], dropped)
-        return joined(x, hidden, last, norm, mask, narrow=narrow)
+            hidden = residual.widen(seen, widen[0], widen[1], dropout)
+        return residual.add(x, hidden, last, norm, mask, narrow=narrow)
 
 
-class Feeding(nn.Module):
+class FeedBlock(nn.Module):
     """What every block ends with: feed forward, added to what came in."""
 
     part: int | None = None
@@ -189,56 +187,40 @@ class Feeding(nn.Module):
         self.feed_forward = FeedForward(width, settings)
         self.norm_fed = norm(settings.norm, width, settings.norm_eps)
 
-    def fed(self, x: Tokens, mask: Mask | None = None) -> Tokens:
+    def feed(self, x: Tokens, mask: Mask | None = None) -> Tokens:
         """The tokens after the feed-forward part."""
         seen, last = (self.norm_fed(x, mask), None) if self.pre else (x, self.norm_fed)
         if self.part is None:
-            return self.feed_forward.onto(x, seen, last, mask)
-        summed = in_parts(self.feed_forward.onto, self.part, (x, seen))
+            return self.feed_forward.add_to(x, seen, last, mask)
+        summed = in_parts(self.feed_forward.add_to, self.part, (x, seen))
         return summed if last is None else last(summed, mask)
 
 
-class Block(Feeding):
+class Block(FeedBlock):
     """Attend, then feed forward, each added to what came in."""
 
     def __init__(self, attend: Attention, width: int, settings: BlockSettings) -> None:
         super().__init__(width, settings)
-        attended = settings.dropout if settings.attended_dropout is None else settings.attended_dropout
-        self.reads_windows = attend.claims.reads_windows
+        dropout = settings.dropout if settings.attended_dropout is None else settings.attended_dropout
         self.attend = attend
-        self.drop_attended = Dropout(attended)
+        self.drop_attended = Dropout(dropout)
         self.norm_attended = norm(settings.norm, width, settings.norm_eps)
 
-    def forward(
-        self,
-        x: Tokens,
-        mask: Mask | None = None,
-        bias: Tensor | None = None,
-        carry: Carry | None = None,
-        windows: Tensor | None = None,
-        gate: Tensor | None = None,
-    ) -> tuple[Tokens, Carry | None]:
-        x, carry = self.attended(x, mask, bias, carry, windows, gate)
-        return self.fed(x, mask), carry
+    def forward(self, inputs: Inputs) -> tuple[Tokens, Carry | None]:
+        x, carry = self.mix(inputs)
+        return self.feed(x, inputs.mask), carry
 
-    def attended(
-        self,
-        x: Tokens,
-        mask: Mask | None = None,
-        bias: Tensor | None = None,
-        carry: Carry | None = None,
-        windows: Tensor | None = None,
-        gate: Tensor | None = None,
-    ) -> tuple[Tokens, Carry | None]:
-        """The tokens after attention, the first half of the block."""
-        cut, beside = (x, self.attend_input(x, mask), mask, windows), (bias, carry, gate)
-        last = None if self.pre else self.norm_attended
+    def mix(self, inputs: Inputs) -> tuple[Tokens, Carry | None]:
+        """The tokens after attention, the first half of the block, and what the next layer needs."""
+        x, mask = inputs.x, inputs.mask
+        seen, last = (self.norm_attended(x, mask), None) if self.pre else (x, self.norm_attended)
+        by_window, beside = (x, seen, mask, inputs.windows), (inputs.bias, inputs.carry, inputs.gate)
         if self.part is None:
-            return self._add_attended(*cut, *beside, last)
-        x, carry = in_parts(self._add_attended, self.part, cut, beside)
+            return self._add(*by_window, *beside, last)
+        x, carry = in_parts(self._add, self.part, by_window, beside)
         return x if last is None else last(x, mask), carry
 
-    def _add_attended(
+    def _add(
         self,
         x: Tokens,
         seen: Tokens,
@@ -249,39 +231,61 @@ class Block(Feeding):
         gate: Tensor | None,
         norm: nn.Module | None = None,
     ) -> tuple[Tokens, Carry | None]:
-        mixed = self.attend(seen, mask=mask, bias=bias, carry=carry, **self.reads(windows, gate))
+        # A third party's layer need not know the arguments that only some mechanisms take.
+        special = {"windows": windows} if self.attend.claims.reads_windows else {}
+        special = special if gate is None else {**special, "gate": gate}
+        mixed = self.attend(seen, mask=mask, bias=bias, carry=carry, **special)
         if carry is not None:
             mixed, carry = mixed
-        return joined(x, mixed, self.drop_attended, norm, mask), carry
-
-    def attend_input(self, x: Tokens, mask: Mask | None) -> Tokens:
-        """What attention sees: the tokens themselves, or in a pre-norm block their norm."""
-        return self.norm_attended(x, mask) if self.pre else x
-
-    def reads(self, windows: Tensor | None, gate: Tensor | None) -> dict[str, Tensor | None]:
-        """The windows behind the tokens, for the mechanisms that read them, and the gate of a host that has one."""
-        read = {"windows": windows} if self.reads_windows else {}
-        return read if gate is None else {**read, "gate": gate}
+        return residual.add(x, mixed, self.drop_attended, norm, mask), carry
 
 
-def mechanisms(site: Site, depth: int, spec: attention.Spec) -> tuple[list[Attention], nn.Module | None]:
-    """A layer of the mechanism for each of `depth` blocks in a row, and the part that all have in common, if any."""
-    name, chosen = attention.split(spec)
-    layers = [attention.create(name, replace(site, layer=i, layers=depth), **chosen) for i in range(depth)]
-    shared = layers[0].shared()
-    if shared is not None:
-        for layer in layers:
-            layer.use(shared)
-    return layers, shared
-
-
-class Stack(nn.Module):
+class BlockRow(nn.Module):
     """Blocks in a row, all with the same mechanism, and an optional norm at the end.
 
-    `residual_scores` lets each layer add its attention scores to those of the layers before, for mechanisms that can.
     A part that all layers have in common (MICA's shared gate) is owned here, under one name. Of a mechanism that does
     not go well with batch norm it warns.
     """
+
+    block: ClassVar[type[Block]] = Block
+
+    def __init__(
+        self, site: Site, depth: int, settings: BlockSettings, spec: attention.Spec, final_norm: Norm | None
+    ) -> None:
+        super().__init__()
+        if depth < 1:
+            raise SettingsError(f"depth is {depth}; a stack needs at least one block.")
+        name, chosen = attention.split(spec)
+        layers = [attention.create(name, replace(site, layer=i, layers=depth), **chosen) for i in range(depth)]
+        self.shared = layers[0].shared()
+        if self.shared is not None:
+            for layer in layers:
+                layer.use(self.shared)
+        needed = layers[0].claims.batch_norm_needs
+        if settings.norm == "batch" and needed is not None:
+            warnings.warn(
+                f"{name} tends to learn no more than a mean in {site.host}: nothing bounds its weights, and a batch "
+                f"norm goes by the largest. Give {needed}, or take a network with layer norms, such as patchtst_tslib.",
+                RearviewWarning,
+                stacklevel=5,
+            )
+        self.blocks = nn.ModuleList(self.block(layer, site.width, settings) for layer in layers)
+        self.final = norm(final_norm, site.width, settings.norm_eps) if final_norm else None
+
+    @property
+    def layers(self) -> list[Attention]:
+        """The attention layer of each block."""
+        return [cast(Block, block).attend for block in self.blocks]
+
+    def prepare(self, windows: Tensor) -> None:
+        """Hand training windows to every layer."""
+        for layer in self.layers:
+            layer.prepare(windows)
+
+
+class Stack(BlockRow):
+    """Blocks in a row. `residual_scores` lets each layer add its attention scores to those of the layers before, for
+    mechanisms that can."""
 
     def __init__(
         self,
@@ -293,22 +297,8 @@ class Stack(nn.Module):
         residual_scores: bool = False,
         final_norm: Norm | None = None,
     ) -> None:
-        super().__init__()
-        if depth < 1:
-            raise SettingsError(f"depth is {depth}; a stack needs at least one block.")
-        layers, self.shared = mechanisms(site, depth, spec)
-        needed = layers[0].claims.batch_norm_needs
-        if settings.norm == "batch" and needed is not None:
-            warnings.warn(
-                f"{attention.split(spec)[0]} tends to learn no more than a mean in {site.host}: nothing bounds its "
-                f"weights, and a batch norm goes by the largest. Give {needed}, or take a network with layer norms, "
-                "such as patchtst_tslib.",
-                RearviewWarning,
-                stacklevel=4,
-            )
-        self.blocks = nn.ModuleList(Block(layer, site.width, settings) for layer in layers)
-        self.residual_scores = residual_scores and all(layer.claims.carries_scores for layer in layers)
-        self.final = norm(final_norm, site.width, settings.norm_eps) if final_norm else None
+        super().__init__(site, depth, settings, spec, final_norm)
+        self.residual_scores = residual_scores and all(layer.claims.carries_scores for layer in self.layers)
 
     def forward(
         self,
@@ -319,26 +309,14 @@ class Stack(nn.Module):
         gate: Tensor | None = None,
     ) -> Tokens:
         carry: Carry | None = () if self.residual_scores else None
-        for block, added in zip(self.blocks, self._biases(bias), strict=True):
-            x, carry = block(x, mask, added, carry, windows, gate)
-        if self.final is not None:
-            x = self.final(x, mask)
-        return x
+        biases = bias if isinstance(bias, list) else [bias] * len(self.blocks)
+        for block, added in zip(self.blocks, biases, strict=True):
+            x, carry = block(Inputs(x, mask, added, None, carry, windows, gate))
+        return x if self.final is None else self.final(x, mask)
 
     def weights(self, x: Tokens, *arguments: object, **named: object) -> list[Weights]:
         """The effective operator of every layer on the way of a call with these arguments."""
         return layer_weights(self, x, *arguments, **named)
-
-    def prepare(self, windows: Tensor) -> None:
-        """Hand training windows to every layer."""
-        for block in self.blocks:
-            assert isinstance(block, Block)
-            block.attend.prepare(windows)
-
-    def _biases(self, bias: Bias) -> list[Tensor] | list[None]:
-        if bias is None:
-            return [None] * len(self.blocks)
-        return bias if isinstance(bias, list) else [bias] * len(self.blocks)
 
 
 def t5_stack(
@@ -364,8 +342,7 @@ def t5_stack(
     )
     stack = Stack(site, depth, settings, spec, final_norm="rms")
     for block in stack.blocks:
-        assert isinstance(block, Block)
-        for part in block.feed_forward.modules():
+        for part in cast(Block, block).feed_forward.modules():
             if isinstance(part, nn.Linear):
                 nn.init.normal_(part.weight, std=part.in_features**-0.5)
     return stack

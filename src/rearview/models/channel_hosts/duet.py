@@ -34,9 +34,9 @@ from rearview.core.errors import SettingsError
 from rearview.embed import Dropout, Normalise
 from rearview.embed.normalisation import Kind
 from rearview.models.attention_free.dlinear import Average, ChannelLinear
-from rearview.models.blocks.encoder import Read, Stacked
+from rearview.models.blocks.encoder import ReadWindow, Stacked
 from rearview.models.blocks.heads import Classes
-from rearview.models.blocks.stack import Block, BlockSettings, Stack
+from rearview.models.blocks.stack import BlockSettings, Stack
 from rearview.models.blocks.tokens import channel_tokens
 from rearview.models.contract import Axes, Marks, ModelClaims, Past, Real, Shape, Steps, Token, refuse_marks
 
@@ -115,7 +115,11 @@ class Network(Stacked):
         )
         block = BlockSettings(settings.feed_forward, activation=settings.activation, dropout=settings.dropout)
         self.stack = Stack(site, settings.depth, block, attention, final_norm="layer")
-        _refuse_ungated(self.stack, split(attention)[0])
+        if not all(layer.claims.takes_gate for layer in self.stack.layers):
+            raise SettingsError(
+                "duet keeps unlike channels apart by a gate on the scores of each pair, and "
+                f"{split(attention)[0]} takes none; use softmax, toa or prime."
+            )
         self.drop = Dropout(settings.dropout if settings.head_dropout is None else settings.head_dropout)
         self.head: nn.Module
         if shape.asks == "classes":
@@ -123,14 +127,14 @@ class Network(Stacked):
         else:
             self.head = nn.Linear(settings.width, shape.steps)
 
-    def read(self, past: Past, past_marks: Marks, future_marks: Marks, mask: Real) -> Read:
+    def read(self, past: Past, past_marks: Marks, future_marks: Marks, mask: Real) -> ReadWindow:
         x, denormalise = self.normalise(past, mask)
         # Filled, not multiplied: whatever stands there, a NaN too, must not reach router and gate.
         as_it_comes = past if mask is None else past.masked_fill(~mask[:, None], 0)
         gates, uneven = self.router(as_it_comes)
         self._penalty = self.balance * uneven if self.training else None
         drawn = self.sample == "always" or (self.sample == "training" and self.training)
-        return Read(
+        return ReadWindow(
             tokens=self.experts(x, gates)[:, None],
             mask=None,
             bias=None,
@@ -148,16 +152,6 @@ class Network(Stacked):
     def penalty(self) -> Tensor | None:
         handed_over, self._penalty = self._penalty, None
         return handed_over
-
-
-def _refuse_ungated(stack: Stack, name: str) -> None:
-    for block in stack.blocks:
-        assert isinstance(block, Block)
-        if not block.attend.claims.takes_gate:
-            raise SettingsError(
-                f"duet keeps unlike channels apart by a gate on the scores of each pair, and {name} takes none; "
-                "use softmax, toa or prime."
-            )
 
 
 LEAST_NOISE = 1e-2

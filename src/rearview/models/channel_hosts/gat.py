@@ -25,7 +25,7 @@ from rearview.attention.prime import Features
 from rearview.attention.shared.graph import edge_list, random_pairs
 from rearview.core.errors import SettingsError
 from rearview.embed.normalisation import Kind
-from rearview.models.blocks.stack import Activation, Bias, Block, BlockSettings, Stack
+from rearview.models.blocks.stack import Activation, Bias, BlockSettings, Stack
 from rearview.models.channel_hosts._host import ChannelHost
 from rearview.models.contract import Shape
 
@@ -92,16 +92,22 @@ class Network(ChannelHost):
         if not own and edges is not None:
             linked = torch.zeros(site.tokens, site.tokens, dtype=torch.bool)
             linked[tuple(edge_list("gat", edges, shape.channels, site.tokens))] = True
-            if not linked.all():
-                _refuse_unhidden(self.stack, name)
+            claims = self.stack.layers[0].claims
+            if not linked.all() and not (claims.takes_bias and claims.hides_pairs):
+                why = "mixes values across it" if claims.takes_bias else "has none"
+                raise SettingsError(
+                    f"gat hides pairs without an edge by a bias on their scores, and {name} {why}; "
+                    "use gat's own attention, softmax or prime, or the complete graph."
+                )
         self.register_buffer("linked", linked)
         self.head = self.readout()
 
     @classmethod
-    def attention_of(cls, settings: Any, attention: Spec = None) -> Spec:
+    def attention_of(cls, settings: object, attention: Spec = None) -> Spec:
         name, given = ("gat", {}) if attention is None else split(attention)
         if name != "gat":
             return attention
+        assert isinstance(settings, Settings)
         graph = {} if settings.edges is None else {"edges": settings.edges}
         return {"name": "gat", **graph, **{key: getattr(settings, key) for key in _OF_THE_EDGES}, **given}
 
@@ -109,15 +115,3 @@ class Network(ChannelHost):
         if self.linked is None:
             return None
         return torch.zeros_like(self.linked, dtype=tokens.dtype).masked_fill_(~self.linked, -torch.inf)
-
-
-def _refuse_unhidden(stack: Stack, name: str) -> None:
-    for block in stack.blocks:
-        assert isinstance(block, Block)
-        claims = block.attend.claims
-        if not (claims.takes_bias and claims.hides_pairs):
-            why = "mixes values across it" if claims.takes_bias else "has none"
-            raise SettingsError(
-                f"gat hides pairs without an edge by a bias on their scores, and {name} {why}; "
-                "use gat's own attention, softmax or prime, or the complete graph."
-            )

@@ -28,15 +28,15 @@ from torch.nn import functional
 
 from rearview import attention as shelf
 from rearview.attention import Spec
-from rearview.attention.contract import Attention, Mask, Site, Tokens
+from rearview.attention.contract import Attention, Inputs, Mask, Site, Tokens
 from rearview.core.errors import SettingsError
 from rearview.embed import Dropout, Normalise, Patches, Sinusoidal
 from rearview.embed.normalisation import Kind
+from rearview.models.blocks import residual
 from rearview.models.blocks.decoder import Cross, Memory, Remembered
-from rearview.models.blocks.encoder import Encoder, Read
+from rearview.models.blocks.encoder import Encoder, ReadWindow
 from rearview.models.blocks.heads import Classes
-from rearview.models.blocks.residual import joined
-from rearview.models.blocks.stack import Block, BlockSettings, Feeding, norm
+from rearview.models.blocks.stack import Block, BlockSettings, FeedBlock, norm
 from rearview.models.blocks.tokens import channel_groups, merged_tokens, patch_tokens, segment_tokens
 from rearview.models.contract import (
     Answer,
@@ -117,7 +117,7 @@ class Network(Encoder):
             plain = BlockSettings(feed_forward=width)
             self.places_ahead = nn.Parameter(torch.randn(shape.channels, ahead, width))
             self.looks = nn.ModuleList(
-                Looking(width, settings.heads, settings.dropout, plain) for _ in self.stages_ahead
+                LookBlock(width, settings.heads, settings.dropout, plain) for _ in self.stages_ahead
             )
             self.head = nn.ModuleList(nn.Linear(width, patch) for _ in self.stages_ahead)
 
@@ -167,7 +167,7 @@ class Network(Encoder):
             forecasts.append(head(x))
         return torch.stack(forecasts).sum(0).flatten(2)
 
-    def _scales(self, given: Read) -> list[Scale]:
+    def _scales(self, given: ReadWindow) -> list[Scale]:
         """Tokens and their mask, before the first scale and after each."""
         x, mask = given.tokens, given.mask
         scales = [(x, mask)]
@@ -180,7 +180,7 @@ class Network(Encoder):
         return scales
 
 
-class Looking(Feeding):
+class LookBlock(FeedBlock):
     """Look at other tokens, then feed forward, each added to what came in."""
 
     def __init__(self, width: int, heads: int, dropout: float, settings: BlockSettings) -> None:
@@ -190,10 +190,10 @@ class Looking(Feeding):
         self.norm_crossed = norm("layer", width)
 
     def forward(self, x: Tokens, memory: Memory, mask: Remembered | None = None) -> Tokens:
-        return self.fed(joined(x, self.cross(x, memory, mask), self.drop_crossed, self.norm_crossed))
+        return self.feed(residual.add(x, self.cross(x, memory, mask), self.drop_crossed, self.norm_crossed))
 
 
-class Routed(Looking):
+class RouterBlock(LookBlock):
     """The channel stage: the tokens of a segment, one a channel, look at what its routers gathered from them."""
 
     def __init__(
@@ -224,10 +224,10 @@ class TwoStage(nn.Module):
         super().__init__()
         site = attend.site
         self.time = Block(attend, site.width, settings)
-        self.channels = Routed(site.tokens, routers, site.width, site.heads, site.dropout, settings)
+        self.channels = RouterBlock(site.tokens, routers, site.width, site.heads, site.dropout, settings)
 
     def forward(self, x: Tokens, mask: Mask | None = None) -> Tokens:
-        x, _ = self.time(x, mask)
+        x, _ = self.time(Inputs(x, mask))
         return self.channels.across(x.transpose(1, 2)).transpose(1, 2)
 
 

@@ -40,7 +40,7 @@ from rearview.attention.contract import Projected, Tokens
 from rearview.core.errors import InputError, SettingsError
 from rearview.embed import Normalise, Patches, RelativeBias
 from rearview.embed.normalisation import Kind
-from rearview.models.blocks.stack import Block, Gated, t5_stack
+from rearview.models.blocks.stack import Block, GatedMap, t5_stack
 from rearview.models.contract import Shape, Steps
 from rearview.models.patch_hosts._host import PatchHost
 
@@ -108,9 +108,8 @@ class Network(PatchHost):
         super().__init__(shape, Normalise(settings.normalise), patches, positions, settings.dropout)
         site = self.site(settings.heads, settings.head_width, settings.dropout, projection_bias=False)
         self.stack = t5_stack(site, settings.depth, settings.feed_forward, settings.dropout, attention, gated=published)
-        first = self.stack.blocks[0]
-        assert isinstance(first, Block)
-        self.relative = RelativeBias(patches.tokens, settings.heads) if first.attend.claims.takes_bias else None
+        biased = self.stack.layers[0].claims.takes_bias
+        self.relative = RelativeBias(patches.tokens, settings.heads) if biased else None
         self.by_patch = by_patch
         self.head = nn.Linear(settings.width, patches.patch) if by_patch else self.readout()
 
@@ -204,7 +203,7 @@ def _block(theirs: str, block: Block) -> Iterator[Place]:
     # mica has a mechanism within each channel, whose maps these are; what it adds to them is its own.
     attend = getattr(block.attend, "local", block.attend)
     widen, narrow = block.feed_forward[0], block.feed_forward[2]
-    if not isinstance(attend, Projected) or not _scores_by_products(attend) or not isinstance(widen, Gated):
+    if not isinstance(attend, Projected) or not _scores_by_products(attend) or not isinstance(widen, GatedMap):
         raise SettingsError(
             "Published MOMENT weights have queries and keys whose products are scores, values and a gated feed-forward "
             "part, and this network has not; build it with form='moment-1' and softmax, rbca, prime, "

@@ -33,7 +33,7 @@ from rearview.embed import Normalise, Patches
 from rearview.embed.normalisation import Kind
 from rearview.models.blocks.encoder import Encoder
 from rearview.models.blocks.heads import Classes
-from rearview.models.blocks.stack import Block, BlockSettings, Stack
+from rearview.models.blocks.stack import BlockSettings, Stack
 from rearview.models.blocks.tokens import patch_tokens
 from rearview.models.contract import (
     Answer,
@@ -101,7 +101,17 @@ class Network(Encoder):
         site = self._site(settings)
         block = BlockSettings(settings.feed_forward, activation=settings.activation, dropout=settings.dropout)
         self.stack = Stack(site, settings.depth, block, attention, final_norm="layer")
-        self._refuse_unfit(split(attention)[0], settings.target)
+        claims, name = self.stack.layers[0].claims, split(attention)[0]
+        if claims.mixes_groups or not claims.takes_bias:
+            raise SettingsError(
+                f"{name} does not work pair by pair, but Timer-XL hides some pairs of tokens and adds a bias to the "
+                "others; use softmax, rbca, toa or prime."
+            )
+        if settings.target is not None and not claims.hides_pairs:
+            raise SettingsError(
+                f"{name} mixes keys and values across tokens, so what target={settings.target} hides from the other "
+                "channels would reach them; use softmax, rbca or prime, or leave target out."
+            )
         self.variable_bias = nn.Parameter(torch.randn(settings.depth, 2, settings.heads))
         self.scale = site.per_head**-0.5
         channel = torch.arange(shape.channels).repeat_interleave(self.patches.tokens)
@@ -182,21 +192,6 @@ class Network(Encoder):
         own_past = (channel[:, None] == channel) & (times <= times[:, None])
         informs = (channel == target)[:, None] & (channel != target)
         return ~(own_past | informs)
-
-    def _refuse_unfit(self, name: str, target: int | None) -> None:
-        for block in self.stack.blocks:
-            assert isinstance(block, Block)
-            claims = block.attend.claims
-            if claims.mixes_groups or not claims.takes_bias:
-                raise SettingsError(
-                    f"{name} does not work pair by pair, but Timer-XL hides some pairs of tokens and adds a bias to "
-                    "the others; use softmax, rbca, toa or prime."
-                )
-            if target is not None and not claims.hides_pairs:
-                raise SettingsError(
-                    f"{name} mixes keys and values across tokens, so what target={target} hides from the other "
-                    "channels would reach them; use softmax, rbca or prime, or leave target out."
-                )
 
 
 def _half(head_width: int) -> int:

@@ -30,7 +30,7 @@ from rearview.attention.contract import Projected, Site, Tokens
 from rearview.core.errors import SettingsError
 from rearview.embed import Dual, Normalise
 from rearview.embed.normalisation import Kind
-from rearview.models.blocks.encoder import Read, Stacked
+from rearview.models.blocks.encoder import ReadWindow, Stacked
 from rearview.models.blocks.heads import Classes
 from rearview.models.blocks.stack import Block, BlockSettings, Stack
 from rearview.models.blocks.tokens import channel_groups, step_tokens
@@ -133,12 +133,12 @@ class Network(Stacked):
     def attention_of(cls, settings: object, attention: Spec = None) -> Spec:
         return "caps" if attention is None else attention
 
-    def read(self, past: Past, past_marks: Marks, future_marks: Marks, mask: Real) -> Read:
+    def read(self, past: Past, past_marks: Marks, future_marks: Marks, mask: Real) -> ReadWindow:
         x, _ = self.normalise(past, mask)
         tokens = self.dual(x, past_marks, future_marks, mask)
         real = None if mask is None else self.dual.mask(mask)[:, None].expand(-1, self.dual.targets, -1)
         _, denormalise = self.normalise(past[:, -self.dual.targets :], mask)
-        return Read(tokens, real, None, x, denormalise)
+        return ReadWindow(tokens, real, None, x, denormalise)
 
     def token_axes(self) -> Axes:
         return Axes(
