@@ -7,7 +7,7 @@ import torch
 from rearview.core.errors import InputError, SettingsError
 from rearview.data.cases.case_reader import as_cases
 from rearview.data.cases.case_set import hold_out
-from rearview.data.cases.padding import ChannelScaler, filled, source
+from rearview.data.cases.padding import ChannelScaler, fill_gaps, pad_cases
 
 
 def test_statistics_are_those_of_the_observed_steps():
@@ -39,24 +39,24 @@ def test_a_channel_without_any_value_is_refused_by_its_number():
 def test_gaps_are_filled_as_named(fill, wanted):
     scaler = ChannelScaler(np.array([1.0]), np.array([2.0]))
     one = np.array([[np.nan, 2.0, np.nan, np.nan, 5.0, np.nan]])
-    np.testing.assert_allclose(filled(one, scaler, fill, "here") * 2 + 1, [wanted])
+    np.testing.assert_allclose(fill_gaps(one, scaler, fill, "here") * 2 + 1, [wanted])
 
 
 def test_a_channel_missing_in_one_case_holds_the_mean_and_an_empty_case_is_refused():
     scaler = ChannelScaler(np.array([1.0, 7.0]), np.array([2.0, 3.0]))
-    one = filled(np.array([[3.0, 5.0], [np.nan, np.nan]]), scaler, "last", "here")
+    one = fill_gaps(np.array([[3.0, 5.0], [np.nan, np.nan]]), scaler, "last", "here")
     np.testing.assert_allclose(one, [[1.0, 2.0], [0.0, 0.0]])
     with pytest.raises(InputError, match="here has no value at all"):
-        filled(np.full((2, 2), np.nan), scaler, "last", "here")
+        fill_gaps(np.full((2, 2), np.nan), scaler, "last", "here")
 
 
 def test_padding_stands_at_the_front_and_long_cases_keep_their_newest_steps():
     cases = as_cases([np.array([[1.0, 2.0]]), np.array([[1.0, 2.0, 3.0, 4.0]])])
     plain = ChannelScaler(np.zeros(1), np.ones(1))
-    data = source(cases, plain, np.array([1, 0]), 3)
+    data = pad_cases(cases, plain, np.array([1, 0]), 3)
     torch.testing.assert_close(data.values[:, 0], torch.tensor([[0.0, 1, 2], [2, 3, 4]]))
     assert data.mask.tolist() == [[False, True, True], [True, True, True]]
-    end = source(cases, plain, np.array([1, 0]), 3, side="end", masked=False)
+    end = pad_cases(cases, plain, np.array([1, 0]), 3, side="end", masked=False)
     assert end.mask is None
     assert end.values[0, 0].tolist() == [1, 2, 0]
     batch = data.batch(torch.tensor([1]))
@@ -66,13 +66,13 @@ def test_padding_stands_at_the_front_and_long_cases_keep_their_newest_steps():
 
 def test_equal_lengths_need_no_mask():
     cases = as_cases(np.ones((2, 1, 3)))
-    assert source(cases, ChannelScaler.fit(cases), np.zeros(2, dtype=np.int64), 3).mask is None
+    assert pad_cases(cases, ChannelScaler.fit(cases), np.zeros(2, dtype=np.int64), 3).mask is None
 
 
 def test_an_unknown_way_of_filling_is_refused():
     cases = as_cases(np.ones((2, 1, 3)))
     with pytest.raises(SettingsError, match="no method 'spline'"):
-        source(cases, ChannelScaler.fit(cases), np.zeros(2, dtype=np.int64), 3, fill="spline")
+        pad_cases(cases, ChannelScaler.fit(cases), np.zeros(2, dtype=np.int64), 3, fill="spline")
 
 
 @pytest.mark.parametrize("seed", [0, 1])

@@ -8,12 +8,17 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from rearview.core.errors import InputError, SettingsError
-from rearview.data.infer.frequency import infer
+from rearview.data.infer.frequency import infer_step
 from rearview.data.panel_reader import load
 from rearview.data.step import MONTHS, UNITS, Step
 
 # A start on the grid of each unit: 31 January 2020 is a Friday and a month end in a leap year.
 STARTS = dict.fromkeys(UNITS, "2020-01-31T06:30:00") | {"QE": "2019-12-31", "YE": "2019-12-31"}
+
+
+def infer(series: list[np.ndarray]) -> Step:
+    """The step of some series."""
+    return infer_step(np.concatenate(series), np.cumsum([0, *map(len, series)]))
 
 
 def stamp(text: str) -> np.datetime64:

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from rearview import train
-from rearview.data.cases.padding import Batch
+from rearview.data.cases.padding import CaseBatch
 from rearview.tasks.classify import Classify
 
 
@@ -19,7 +19,7 @@ class Told(nn.Module):
 
 def batch(logits, labels):
     mask = torch.ones(len(logits), len(logits[0]), dtype=torch.bool)
-    return Batch(torch.tensor(logits)[:, None], mask, torch.tensor(labels))
+    return CaseBatch(torch.tensor(logits)[:, None], mask, torch.tensor(labels))
 
 
 LOGITS = [[2.0, 0.0, -1.0], [0.0, 3.0, 0.0], [0.0, 0.0, 50.0]]

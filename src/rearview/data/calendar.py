@@ -20,24 +20,14 @@ Whole = NDArray[np.int64]
 _DAILY = ("day_of_week", "day_of_month", "day_of_year")
 _HOURLY = ("hour_of_day", *_DAILY)
 _MINUTELY = ("minute_of_hour", *_HOURLY)
-_SECONDLY = ("second_of_minute", *_MINUTELY)
-_MONTHLY = ("month_of_year",)
-
 _SETS: dict[str, tuple[str, ...]] = {
-    "us": _SECONDLY,
-    "s": _SECONDLY,
+    **dict.fromkeys(("us", "s"), ("second_of_minute", *_MINUTELY)),
     "min": _MINUTELY,
     "h": _HOURLY,
-    "D": _DAILY,
-    "B": _DAILY,
+    **dict.fromkeys(("D", "B"), _DAILY),
     "W": ("day_of_month", "week_of_year"),
-    "MS": _MONTHLY,
-    "ME": _MONTHLY,
-    "QS": _MONTHLY,
-    "QE": _MONTHLY,
-    "YS": (),
-    "YE": (),
-    "int": (),
+    **dict.fromkeys(("MS", "ME", "QS", "QE"), ("month_of_year",)),
+    **dict.fromkeys(("YS", "YE", "int"), ()),
 }
 
 

@@ -7,7 +7,7 @@ Integer time counts. Stamps are datetime64[us] or int64 throughout.
 
 import re
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,8 @@ from rearview.core.errors import SettingsError, did_you_mean
 
 Stamps = NDArray[Any]
 """datetime64[us], or int64 where time is integer."""
+StampLike: TypeAlias = Stamps | np.generic
+"""One stamp or an array of them."""
 
 MICROSECONDS = {
     "us": 1,
@@ -30,18 +32,8 @@ UNITS = (*MICROSECONDS, "B", *MONTHS, "int")
 SUB_DAILY = ("us", "s", "min", "h")
 
 _ALIASES = {unit: unit for unit in UNITS if unit != "int"} | {
-    "U": "us",
-    "S": "s",
-    "T": "min",
-    "H": "h",
-    "d": "D",
-    "w": "W",
-    "b": "B",
-    "M": "ME",
-    "Q": "QE",
-    "Y": "YE",
-    "A": "YE",
-}
+    "U": "us", "S": "s", "T": "min", "H": "h", "d": "D", "w": "W", "b": "B", "M": "ME", "Q": "QE", "Y": "YE", "A": "YE",
+}  # fmt: skip
 _THOUSANDS = {"ms": "us", "L": "us"}
 _ACCEPTED = "us, ms, s, min, h, D, B, W, MS, ME, QS, QE, YS, YE, with a count in front as in 15min, or a whole number"
 _ANCHORED = re.compile(r"(\d*)\s*([A-Za-z]+)(?:-[A-Za-z]{3})?")
@@ -50,31 +42,20 @@ _LONGEST_MONTH = 31
 _TELLING_ROWS = 12
 """Stamps among which one is not clamped to the end of its month, unless all are: a year of months."""
 
-# The cycles looked for at each unit, in microseconds, months or days; the first that is a whole number of steps is the
-# default season.
+_DAY = MICROSECONDS["D"]
 _CYCLES = {
     "us": (1_000_000, 60_000_000),
     "s": (60_000_000, 3_600_000_000),
-    "min": (86_400_000_000, 604_800_000_000),
-    "h": (86_400_000_000, 604_800_000_000),
-    "D": (604_800_000_000, 365 * 86_400_000_000),
-    "W": (52 * 604_800_000_000,),
+    "min": (_DAY, 7 * _DAY),
+    "h": (_DAY, 7 * _DAY),
+    "D": (7 * _DAY, 365 * _DAY),
+    "W": (52 * 7 * _DAY,),
 }
+"""The cycles looked for at each unit, in microseconds; the first that is a whole number of steps is the season."""
 _WORDS = {
-    "us": ("microsecond", "microseconds"),
-    "s": ("second", "seconds"),
-    "min": ("minute", "minutes"),
-    "h": ("hour", "hours"),
-    "D": ("day", "days"),
-    "B": ("business day", "business days"),
-    "W": ("week", "weeks"),
-    "MS": ("month", "months"),
-    "ME": ("month end", "months, at month ends"),
-    "QS": ("quarter", "quarters"),
-    "QE": ("quarter end", "quarters, at quarter ends"),
-    "YS": ("year", "years"),
-    "YE": ("year end", "years, at year ends"),
-}
+    "us": "microsecond", "s": "second", "min": "minute", "h": "hour", "D": "day", "B": "business day", "W": "week",
+    "MS": "month", "ME": "month end", "QS": "quarter", "QE": "quarter end", "YS": "year", "YE": "year end",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +69,7 @@ class Step:
         if self.unit not in UNITS:
             raise SettingsError(f"a step has no unit {self.unit!r}; the units are {', '.join(UNITS)}.")
         if self.count < 1:
-            raise SettingsError(f"a step of {self.count} {self.unit} leads nowhere; the count must be 1 or more.")
+            raise SettingsError(f"a step counts {self.count} {self.unit}; the count must be 1 or more.")
 
     @classmethod
     def parse(cls, text: str) -> "Step":
@@ -129,11 +110,13 @@ class Step:
         """The step as a person says it: 'every 15 minutes', 'every month', 'integer steps of 1'."""
         if self.unit == "int":
             return f"integer steps of {self.count}"
+        count, word = self.count, _WORDS[self.unit]
         if self.unit == "us" and self.count % 1000 == 0:
-            count, (one, many) = self.count // 1000, ("millisecond", "milliseconds")
-        else:
-            count, (one, many) = self.count, _WORDS[self.unit]
-        return f"every {one}" if count == 1 else f"every {count} {many}"
+            count, word = self.count // 1000, "millisecond"
+        if count == 1:
+            return f"every {word}"
+        noun = word.removesuffix(" end")
+        return f"every {count} {noun}s" if noun == word else f"every {count} {noun}s, at {word}s"
 
     @property
     def sub_daily(self) -> bool:
@@ -160,7 +143,7 @@ class Step:
         whole = (cycle // length for cycle in cycles if cycle % length == 0)
         return tuple(period for period in whole if 1 < period <= _LONGEST_SEASON) or (1,)
 
-    def shift(self, start: Any, steps: Any) -> Stamps:
+    def shift(self, start: StampLike, steps: NDArray[np.int64] | int) -> Stamps:
         """The stamps `steps` whole steps after `start`; both may be arrays and broadcast."""
         start, moved = np.asarray(start), np.asarray(steps, dtype=np.int64) * self.count
         if self.unit == "int":
@@ -174,16 +157,16 @@ class Step:
             moved_day = _in_month(day, moved * MONTHS[self.unit], at_end=self.unit[1] == "E")
         return np.asarray(moved_day.astype("datetime64[us]") + (start - day))
 
-    def grid(self, start: Any, n: int, anchor: Any = None) -> Stamps:
+    def grid(self, start: StampLike, n: int, anchor: StampLike | None = None) -> Stamps:
         """`n` stamps, the first of them `start`; months keep the day of `anchor` where `start` is a step of it."""
-        start = np.asarray(start)[..., None]
-        if anchor is not None:
-            anchor = np.asarray(anchor)[..., None]
-            start, begin = np.where(self.on_grid(anchor, start), anchor, start), start
-            return self.shift(start, self.distance(start, begin) + np.arange(n))
-        return self.shift(start, np.arange(n))
+        begin = np.asarray(start)[..., None]
+        if anchor is None:
+            return self.shift(begin, np.arange(n))
+        anchor = np.asarray(anchor)[..., None]
+        origin = np.where(self.on_grid(anchor, begin), anchor, begin)
+        return self.shift(origin, self.distance(origin, begin) + np.arange(n))
 
-    def after(self, last: Any, n: int, anchor: Any = None) -> Stamps:
+    def after(self, last: StampLike, n: int, anchor: StampLike | None = None) -> Stamps:
         """The `n` stamps that follow each of `last`; months keep the day of `anchor`, or as it stands in `last`."""
         return np.asarray(self.grid(last, n + 1, anchor)[..., 1:])
 
@@ -209,7 +192,7 @@ class Step:
         days, at_end = _days_of_month(anchors)
         return np.asarray(~at_end | (days == _LONGEST_MONTH))
 
-    def distance(self, start: Any, stamps: Any) -> NDArray[np.int64]:
+    def distance(self, start: StampLike, stamps: StampLike) -> NDArray[np.int64]:
         """Whole steps from `start` to each stamp, rounded down for a stamp off the grid (see `on_grid`)."""
         start, stamps = np.asarray(start), np.asarray(stamps)
         if self.unit == "int":
@@ -223,7 +206,7 @@ class Step:
         months = stamps.astype("datetime64[M]").astype(np.int64) - start.astype("datetime64[M]").astype(np.int64)
         return np.asarray(months // (self.count * MONTHS[self.unit]), dtype=np.int64)
 
-    def on_grid(self, start: Any, stamps: Any) -> NDArray[np.bool_]:
+    def on_grid(self, start: StampLike, stamps: StampLike) -> NDArray[np.bool_]:
         """True for each stamp that a whole number of steps from `start` reaches exactly."""
         return np.asarray(self.shift(start, self.distance(start, stamps)) == np.asarray(stamps))
 
@@ -236,7 +219,7 @@ def _days_of_month(stamps: Stamps) -> tuple[NDArray[np.int64], NDArray[np.bool_]
     return (days - months.astype("datetime64[D]")).astype(np.int64) + 1, np.asarray(at_end)
 
 
-def _in_month(day: Stamps, months: Any, *, at_end: bool) -> Stamps:
+def _in_month(day: Stamps, months: NDArray[np.int64], *, at_end: bool) -> Stamps:
     """The same day `months` later, clamped to the month's length; or that month's last day."""
     month = day.astype("datetime64[M]")
     target = month + months

@@ -15,7 +15,7 @@ from torch.nn import functional
 from rearview.tasks.penalty import penalised
 
 if TYPE_CHECKING:
-    from rearview.data.cases.padding import Batch
+    from rearview.data.cases.padding import CaseBatch
 
 TIE_BREAK = 1e-4
 """Weight of the cross-entropy between epochs with equally many errors; below the share of one case in thousands."""
@@ -29,17 +29,17 @@ class Classify:
     def __init__(self, tie_break: float = TIE_BREAK) -> None:
         self.tie_break = tie_break
 
-    def logits(self, model: nn.Module, batch: "Batch") -> Float[Tensor, "batch classes"]:
+    def logits(self, model: nn.Module, batch: "CaseBatch") -> Float[Tensor, "batch classes"]:
         """The model's answer."""
         return model(batch.past, mask=batch.mask).float()
 
-    def loss(self, model: nn.Module, batch: "Batch") -> tuple[Tensor, Tensor]:
+    def loss(self, model: nn.Module, batch: "CaseBatch") -> tuple[Tensor, Tensor]:
         """Sum of cross-entropies, and the number of cases."""
         logits = self.logits(model, batch)
         total = functional.cross_entropy(logits, batch.labels, reduction="sum")
         return penalised(model, total, _count(logits))
 
-    def validation(self, model: nn.Module, batch: "Batch") -> tuple[Tensor, Tensor]:
+    def validation(self, model: nn.Module, batch: "CaseBatch") -> tuple[Tensor, Tensor]:
         """Wrong answers with the tie-break, and the number of cases."""
         logits = self.logits(model, batch)
         wrong = (logits.argmax(-1) != batch.labels).float()

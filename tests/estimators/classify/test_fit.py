@@ -10,7 +10,7 @@ from small_sets import SETTINGS, TRAINING, unequal, waves
 from rearview import models
 from rearview.core.errors import InputError, SettingsError
 from rearview.data.cases.case_reader import as_cases
-from rearview.data.cases.padding import source
+from rearview.data.cases.padding import pad_cases
 from rearview.estimators.classify.fit import fit, predict
 from rearview.estimators.classify.spec import ClassifySpec
 
@@ -42,7 +42,7 @@ def test_what_stands_in_the_padding_reaches_nothing(attention, pool):
         attention=attention, settings={**SETTINGS, "pool": pool}, training={"epochs": 1}, validation=0
     )
     model = fit(as_cases(unequal(X), y), request)
-    data = source(as_cases(unequal(X)), model.scaler, np.zeros(12, dtype=np.int64), model.lookback)
+    data = pad_cases(as_cases(unequal(X)), model.scaler, np.zeros(12, dtype=np.int64), model.lookback)
     assert not data.mask.all()
     spoiled = torch.where(data.mask[:, None], data.values, torch.full((), 1e6))
     with torch.no_grad():
@@ -187,7 +187,7 @@ def test_every_network_that_classifies_does_and_leaves_padding_out(name):
     model = fit(
         as_cases(unequal(X), y), ClassifySpec(model=name, settings=settings, training={"epochs": 1}, validation=0)
     )
-    data = source(as_cases(unequal(X)), model.scaler, np.zeros(12, dtype=np.int64), model.lookback)
+    data = pad_cases(as_cases(unequal(X)), model.scaler, np.zeros(12, dtype=np.int64), model.lookback)
     spoiled = torch.where(data.mask[:, None], data.values, torch.full((), 1e3))
     with torch.no_grad():
         clean, dirty = (model.network(values, mask=data.mask) for values in (data.values, spoiled))

@@ -26,7 +26,7 @@ from rearview.bench.runs.run_spec import mechanism
 from rearview.core.errors import SettingsError
 from rearview.core.settings import settings_from
 from rearview.data.cases.case_set import Cases, Labels
-from rearview.data.cases.padding import ChannelScaler, Source, source
+from rearview.data.cases.padding import CaseTensors, ChannelScaler, pad_cases
 from rearview.data.datasets import archives, catalogue
 from rearview.data.io import ts
 from rearview.estimators.base import PREPARING, Session, create_network, resolve_device
@@ -225,10 +225,10 @@ def _as_tslib(learned: Cases, tested: Cases, asked: _Asked, progress: train.Prog
     _, truth = fitting.code_classes(tested)
     length = int(max(learned.lengths.max(), tested.lengths.max()))
     parts = [
-        source(cases, ChannelScaler.fit(cases), numbers, length, side="end", masked=False, device=asked.device)
+        pad_cases(cases, ChannelScaler.fit(cases), numbers, length, side="end", masked=False, device=asked.device)
         for cases, numbers in ((learned, codes), (tested, truth))
     ]
-    both = Source(torch.cat([part.values for part in parts]), None, torch.cat([part.labels for part in parts]))
+    both = CaseTensors(torch.cat([part.values for part in parts]), None, torch.cat([part.labels for part in parts]))
     network = create_network(
         asked.model,
         seed=asked.seed,

@@ -53,7 +53,7 @@ class ChannelScaler:
         return ChannelScaler(mean + about, np.where(std > 0, std, 1.0))
 
 
-class Batch(NamedTuple):
+class CaseBatch(NamedTuple):
     """Some cases, as a network takes them."""
 
     past: Float[Tensor, "batch channel time"]
@@ -64,23 +64,23 @@ class Batch(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Source:
+class CaseTensors:
     """Cases on a device; a batch of them is one gather."""
 
     values: Float[Tensor, "case channel time"]
     mask: Bool[Tensor, "case time"] | None
     labels: Int[Tensor, " case"]
 
-    def batch(self, index: Int[Tensor, " window"]) -> Batch:
+    def batch(self, index: Int[Tensor, " window"]) -> CaseBatch:
         """The cases of `index`."""
         index = index.to(self.values.device)
-        return Batch(self.values[index], None if self.mask is None else self.mask[index], self.labels[index])
+        return CaseBatch(self.values[index], None if self.mask is None else self.mask[index], self.labels[index])
 
     def __len__(self) -> int:
         return len(self.values)
 
 
-def source(
+def pad_cases(
     cases: Cases,
     scaler: ChannelScaler,
     codes: NDArray[np.int64],
@@ -90,21 +90,23 @@ def source(
     side: Side = "front",
     masked: bool = True,
     device: torch.device | str = "cpu",
-) -> Source:
+) -> CaseTensors:
     """The cases as tensors of `length` steps; without `masked` padding passes for values of 0."""
     check_fill(fill)
     values = np.zeros((len(cases), cases.channels, length), dtype=np.float32)
     real = np.zeros((len(cases), length), dtype=bool)
     for row, one in enumerate(cases.series):
-        scaled = filled(one, scaler, fill, f"{cases.source}, {cases.names[row]}")[:, -length:].clip(-FURTHEST, FURTHEST)
+        scaled = fill_gaps(one, scaler, fill, f"{cases.source}, {cases.names[row]}")[:, -length:].clip(
+            -FURTHEST, FURTHEST
+        )
         taken = slice(length - scaled.shape[1], length) if side == "front" else slice(0, scaled.shape[1])
         values[row, :, taken] = scaled
         real[row, taken] = True
     mask = torch.from_numpy(real).to(device) if masked and not real.all() else None
-    return Source(torch.from_numpy(values).to(device), mask, torch.from_numpy(codes).to(device))
+    return CaseTensors(torch.from_numpy(values).to(device), mask, torch.from_numpy(codes).to(device))
 
 
-def filled(one: Series, scaler: ChannelScaler, fill: Fill, where: str) -> Series:
+def fill_gaps(one: Series, scaler: ChannelScaler, fill: Fill, where: str) -> Series:
     """A case scaled, without gaps: a channel that has no value at all holds the training mean throughout."""
     missing = np.isnan(one)
     if missing.all():
@@ -112,22 +114,16 @@ def filled(one: Series, scaler: ChannelScaler, fill: Fill, where: str) -> Series
     scaled = (one - scaler.mean[:, None]) / scaler.std[:, None]
     if not missing.any():
         return scaled
-    zero = -scaler.mean / scaler.std
     for channel in np.flatnonzero(missing.any(axis=1)):
-        gaps = missing[channel]
+        values, gaps = scaled[channel], missing[channel]
+        known, wanted = np.flatnonzero(~gaps), np.flatnonzero(gaps)
         if fill == "mean" or gaps.all():
-            scaled[channel, gaps] = 0.0
+            values[gaps] = 0.0
         elif fill == "zero":
-            scaled[channel, gaps] = zero[channel]
+            values[gaps] = -scaler.mean[channel] / scaler.std[channel]
+        elif fill == "linear":
+            # The line between the neighbours of a gap; at an end the nearest value.
+            values[gaps] = np.interp(wanted, known, values[known])
         else:
-            scaled[channel, gaps] = _bridged(scaled[channel], gaps, fill)
+            values[gaps] = values[known[np.maximum(np.searchsorted(known, wanted) - 1, 0)]]
     return scaled
-
-
-def _bridged(values: NDArray[np.float64], gaps: NDArray[np.bool_], fill: Fill) -> NDArray[np.float64]:
-    """What stands in the gaps: the line between their neighbours, or the last value; at an end the nearest value."""
-    known, wanted = np.flatnonzero(~gaps), np.flatnonzero(gaps)
-    if fill == "linear":
-        return np.interp(wanted, known, values[known])
-    latest = np.searchsorted(known, wanted) - 1
-    return values[known[np.maximum(latest, 0)]]

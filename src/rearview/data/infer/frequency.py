@@ -1,10 +1,8 @@
-"""What step a set of stamps has, or a refusal: an irregular series is never guessed at.
+"""The step of a set of stamps, or a refusal: an irregular series is never guessed at.
 
 The modal difference decides, so gaps do no harm. Days that all sit at month ends, or all on one day of the month, are
 months; days that never fall on a weekend although they cross some are business days.
 """
-
-from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,14 +17,11 @@ _SHORTEST_MONTH = 28
 _WHAT_FREQ_DOES = "Give the step with freq (--freq), such as h, 15min, D, B or MS: stamps off that grid are then named."
 
 
-def infer(stamps_of_each_series: Sequence[Stamps]) -> Step:
-    """The step of series whose stamps are sorted and free of duplicates; gaps are allowed."""
-    offsets = np.cumsum([0, *(len(stamps) for stamps in stamps_of_each_series)])
-    return infer_flat(np.concatenate(list(stamps_of_each_series) or [np.arange(0)]), offsets)
+def infer_step(stamps: Stamps, offsets: NDArray[np.int64]) -> Step:
+    """The step of series that lie one after another, series s from offsets[s] to offsets[s + 1].
 
-
-def infer_flat(stamps: Stamps, offsets: NDArray[np.int64]) -> Step:
-    """`infer` for series that lie one after another in one array, series s from offsets[s] to offsets[s + 1]."""
+    The stamps of each are sorted and free of duplicates; gaps are allowed.
+    """
     differences = _differences(stamps, offsets)
     if len(differences) < 2:
         raise InputError(f"the step can't be told from fewer than 3 stamps. {_WHAT_FREQ_DOES}")
@@ -72,31 +67,18 @@ def _calendar_step(stamps: Stamps, offsets: NDArray[np.int64], differences: Stam
         return None
     values, counts = np.unique(differences, return_counts=True)
     modal = values[counts.argmax()]
-    if modal == _DAY and _skips_weekends(days, offsets):
+    since_monday = days.astype(np.int64) + _WEEKDAY_OF_EPOCH
+    if modal == _DAY and np.all(since_monday % 7 < _SATURDAY) and len(_differences(since_monday // 7, offsets)):
         return Step(1, "B")
     if modal < _SHORTEST_MONTH * _DAY:
         return None
-    return _month_step(days, offsets)
-
-
-def _skips_weekends(days: Stamps, offsets: NDArray[np.int64]) -> bool:
-    weekday = (days.astype(np.int64) + _WEEKDAY_OF_EPOCH) % 7
-    if np.any(weekday >= _SATURDAY):
-        return False
-    weeks = (days.astype(np.int64) + _WEEKDAY_OF_EPOCH) // 7
-    return len(_differences(weeks, offsets)) > 0
-
-
-def _month_step(days: Stamps, offsets: NDArray[np.int64]) -> Step | None:
-    """A step of whole months, when every stamp is a month end or every one has the same day of the month."""
+    # Whole months, when every stamp is a month end or every one has the same day of the month.
     months = days.astype("datetime64[M]")
     first = months.astype("datetime64[D]")
     last = (months + 1).astype("datetime64[D]") - 1
     day = days - first
-    if np.all(days == last):
-        kind = "E"
-    elif np.all(day == np.minimum(day.max(), last - first)):
-        kind = "S"
-    else:
+    at_end = np.all(days == last)
+    if not at_end and not np.all(day == np.minimum(day.max(), last - first)):
         return None
-    return Step(_modal(_differences(months.astype(np.int64), offsets), "integers"), f"M{kind}").simplest()
+    count = _modal(_differences(months.astype(np.int64), offsets), "integers")
+    return Step(count, "ME" if at_end else "MS").simplest()

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from rearview.core.errors import InputError
 from rearview.core.wording import plural
-from rearview.data.infer.frequency import infer_flat
+from rearview.data.infer.frequency import infer_step
 from rearview.data.infer.timestamps import show
 from rearview.data.io.table import Table, TableColumn
 from rearview.data.panel import Finding
@@ -85,7 +85,7 @@ class TableRows:
     def infer_step(self, stamps: Stamps, bounds: Indices) -> tuple[Step, Finding]:
         """The step of stamps in order, and what to say of it."""
         try:
-            step = infer_flat(stamps, bounds)
+            step = infer_step(stamps, bounds)
         except InputError as error:
             raise InputError(f"{self.table.source}, column {self.time_col!r}: {error}") from error
         return step, Finding("inferred", "step", 0, f"The step is {step.words()} ({step}).")

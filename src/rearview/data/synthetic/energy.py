@@ -7,7 +7,7 @@ Every channel is shaped like equation 6 of the CAPS paper, with noise added:
 
 - trend: `Channel.level` (mu_0) and `Channel.growth` (beta, given per year);
 - season: cosines of a day, half a day, a week and a year; a `Wave` holds a_p and, for phi_p, the hour of its peak;
-- shocks: sparse impulses u_i that fade at the channel's own rate `Channel.rho`. Impulses come from `Source`s that
+- shocks: sparse impulses u_i that fade at the channel's own rate `Channel.rho`. Impulses come from `ShockSource`s that
   several channels share: a weather front reaches the wind at once, the temperature three hours later, the load after
   six, each with a factor of its own;
 - noise: normal, independent from hour to hour.
@@ -21,6 +21,7 @@ Every part is rounded to 1/1024, so sums are exact in float64 and the totals exa
 
 import itertools
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -71,7 +72,7 @@ class Channel:
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class ShockSource:
     """Where impulses come from, and which channels they reach: channel -> (factor, lag in hours)."""
 
     every: float
@@ -97,22 +98,7 @@ class Components:
         return self.trend + self.season + self.shocks + self.noise
 
 
-def _day(amplitude: float, peak: float) -> Wave:
-    return Wave(24.0, amplitude, peak)
-
-
-def _half_day(amplitude: float, peak: float) -> Wave:
-    return Wave(12.0, amplitude, peak)
-
-
-def _week(amplitude: float, peak: float) -> Wave:
-    return Wave(168.0, amplitude, peak)
-
-
-def _year(amplitude: float, peak: float) -> Wave:
-    return Wave(float(_HOURS_A_YEAR), amplitude, peak)
-
-
+_day, _half_day, _week, _year = (partial(Wave, period) for period in (24.0, 12.0, 168.0, float(_HOURS_A_YEAR)))
 _MIDSUMMER = 4_800.0
 _MIDWINTER = 420.0
 _WEDNESDAY_NOON = 84.0
@@ -167,10 +153,10 @@ CHANNELS = (
 )
 
 SOURCES = (
-    Source(72.0, signed=True, reaches={"wind_mw": (30.0, 0), "temperature_c": (-2.2, 3), "load_mw": (22.0, 6)}),
-    Source(60.0, signed=False, reaches={"load_mw": (45.0, 0), "ev_kw": (140.0, 2)}),
-    Source(96.0, signed=True, reaches={"heat_mw": (18.0, 0), "gas_mw": (14.0, 5)}),
-    Source(120.0, signed=False, reaches={"price_eur": (14.0, 0), "ev_kw": (-120.0, 8)}),
+    ShockSource(72.0, signed=True, reaches={"wind_mw": (30.0, 0), "temperature_c": (-2.2, 3), "load_mw": (22.0, 6)}),
+    ShockSource(60.0, signed=False, reaches={"load_mw": (45.0, 0), "ev_kw": (140.0, 2)}),
+    ShockSource(96.0, signed=True, reaches={"heat_mw": (18.0, 0), "gas_mw": (14.0, 5)}),
+    ShockSource(120.0, signed=False, reaches={"price_eur": (14.0, 0), "ev_kw": (-120.0, 8)}),
 )
 """Weather fronts, public events, work on the heat network, shortages on the market."""
 
@@ -193,18 +179,20 @@ def demo_components(rows: int = ROWS, seed: int = 0) -> Components:
     shocks: dict[str, Floats] = {}
     noise: dict[str, Floats] = {}
     for index, channel in enumerate(CHANNELS):
-        name = channel.name
-        season[name] = _with_followed(_season(channel, hours), channel, season)
-        shocks[name] = _with_followed(_faded(impulses[name], channel.rho), channel, shocks)
-        noise[name] = _with_followed(channel.noise * draws[:, index], channel, noise)
+        name, waves = channel.name, np.zeros_like(hours)
+        for wave in channel.waves:
+            waves += wave.amplitude * np.cos(2 * np.pi * (hours - wave.peak) / wave.period)
+        season[name] = _add_responses(waves, channel, season)
+        shocks[name] = _add_responses(_fade(impulses[name], channel.rho), channel, shocks)
+        noise[name] = _add_responses(channel.noise * draws[:, index], channel, noise)
     trend = {channel.name: channel.level + channel.growth * hours / _HOURS_A_YEAR for channel in CHANNELS}
     return Components(
         stamps=START + np.arange(rows) * np.timedelta64(1, "h"),
         names=tuple(channel.name for channel in CHANNELS),
-        trend=_kept(trend),
-        season=_kept(season),
-        shocks=_kept(shocks),
-        noise=_kept(noise),
+        trend=_round(trend),
+        season=_round(season),
+        shocks=_round(shocks),
+        noise=_round(noise),
     )
 
 
@@ -219,13 +207,6 @@ def write_demo(path: Path | str, rows: int = ROWS, seed: int = 0) -> Path:
     return target
 
 
-def _season(channel: Channel, hours: Floats) -> Floats:
-    season = np.zeros_like(hours)
-    for wave in channel.waves:
-        season += wave.amplitude * np.cos(2 * np.pi * (hours - wave.peak) / wave.period)
-    return season
-
-
 def _impulses(hours: int, seed: int) -> dict[str, Floats]:
     """The impulses u that reach each channel, mostly zero."""
     reached = {channel.name: np.zeros(hours) for channel in CHANNELS}
@@ -236,26 +217,26 @@ def _impulses(hours: int, seed: int) -> dict[str, Floats]:
         if source.signed:
             impulse = np.where(sign < 0.5, -impulse, impulse)
         for name, (factor, lag) in source.reaches.items():
-            reached[name] += factor * _delayed(impulse, lag)
+            reached[name] += factor * _delay(impulse, lag)
     return reached
 
 
-def _faded(impulses: Floats, rho: float) -> Floats:
+def _fade(impulses: Floats, rho: float) -> Floats:
     """sum_{i <= t} rho^(t - i) u_i, as the recurrence s_t = rho s_{t-1} + u_t."""
     return np.fromiter(itertools.accumulate(impulses.tolist(), lambda state, new: rho * state + new), np.float64)
 
 
-def _with_followed(own: Floats, channel: Channel, parts: dict[str, Floats]) -> Floats:
+def _add_responses(own: Floats, channel: Channel, parts: dict[str, Floats]) -> Floats:
     """A channel's own part and its responses to the same part of the channels that it follows."""
     for follow in channel.follows:
-        own = own + follow.factor * _delayed(parts[follow.channel], follow.lag)
+        own = own + follow.factor * _delay(parts[follow.channel], follow.lag)
     return own
 
 
-def _delayed(values: Floats, lag: int) -> Floats:
+def _delay(values: Floats, lag: int) -> Floats:
     return np.concatenate([np.zeros(lag), values[: len(values) - lag]])
 
 
-def _kept(part: dict[str, Floats]) -> Floats:
+def _round(part: dict[str, Floats]) -> Floats:
     """[row, channel] of a part without the burn-in, on the grid that makes sums exact."""
     return np.round(np.stack([part[channel.name][_BURN_IN:] for channel in CHANNELS], axis=1) * _GRAIN) / _GRAIN

@@ -10,7 +10,7 @@ from torch import Tensor
 from rearview import train
 from rearview.core.errors import InputError
 from rearview.data.cases.case_set import LEAST, Cases, Labels, Series, hold_out
-from rearview.data.cases.padding import FURTHEST, ChannelScaler, Source, source
+from rearview.data.cases.padding import FURTHEST, CaseTensors, ChannelScaler, pad_cases
 from rearview.data.panel import Finding
 from rearview.estimators.base import (
     NO_CHECKPOINT,
@@ -72,7 +72,7 @@ class Prepared:
     cases: Cases
     plan: Plan
     network: Model
-    data: Source
+    data: CaseTensors
     classes: Labels
     codes: NDArray[np.int64]
     """[case]: the place of its class."""
@@ -122,7 +122,7 @@ def prepare(cases: Cases, spec: ClassifySpec) -> Prepared:
     )
     # Statistics of the cases that train, not of those that pick the epoch.
     scaler = ChannelScaler.fit(cases.take(learned))
-    data = source(cases, scaler, codes, lookback.value, fill=spec.fill, device=resolve_device(spec.device))
+    data = pad_cases(cases, scaler, codes, lookback.value, fill=spec.fill, device=resolve_device(spec.device))
     network = create_network(
         spec.model,
         seed=spec.seed,
@@ -151,7 +151,7 @@ def code_classes(cases: Cases) -> tuple[Labels, NDArray[np.int64]]:
     return classes, codes.astype(np.int64)
 
 
-def logits(network: Model, data: Source) -> Tensor:
+def logits(network: Model, data: CaseTensors) -> Tensor:
     """[case, class], on the CPU."""
     task, parts = Classify(), []
     with torch.inference_mode():
@@ -168,7 +168,7 @@ def predict(fitted: Fitted, cases: Cases) -> Likelihoods:
             "bring the same channels in the same order."
         )
     nothing = np.zeros(len(cases), dtype=np.int64)
-    data = source(cases, fitted.scaler, nothing, fitted.lookback, fill=fitted.spec.fill, device=fitted.device)
+    data = pad_cases(cases, fitted.scaler, nothing, fitted.lookback, fill=fitted.spec.fill, device=fitted.device)
     likely = torch.softmax(logits(fitted.network, data).double(), dim=-1)
     return Likelihoods(likely.numpy(), tuple(_notes(fitted, cases)))
 
