@@ -177,7 +177,8 @@ class Network(Model):
     def look(self, past: Tensor, observed: Tensor, steps: int, grain: Grain) -> Tensor:
         """One pass: [batch, channel, steps, quantile] in the units of the series, not sorted yet."""
         z, observed, centre, scale = standardise(*self.fit_context(past, observed, grain))
-        return torch.sinh(self.read(z, observed, -(-steps // grain.patch), grain))[..., :steps, :] * scale + centre
+        quantiles = self.read(z.to(self.empty.dtype), observed, -(-steps // grain.patch), grain)
+        return torch.sinh(quantiles.to(past.dtype))[..., :steps, :] * scale + centre
 
     def read(self, z: Tensor, observed: Tensor, ahead: int, grain: Grain) -> Tensor:
         """asinh of z-scores of the past -> quantiles of the same for `ahead` patches: the network proper."""

@@ -1,0 +1,152 @@
+"""Zero-shot and naive forecasts on 29 GIFT-Eval tasks, or on development tasks, beside published numbers.
+
+    python benchmarks/gift.py --data-dir DATA                              seasonal naive, the reference
+    python benchmarks/gift.py --data-dir DATA --weights RUN --device cuda  a glance network, by its training folder
+    python benchmarks/gift.py --data-dir DATA --weights RUN --tasks development
+
+Scores are relative to seasonal naive: geometric means over tasks. Everything is decided on the development tasks; the
+tests are for finished candidates, and `--out` keeps a row of every look at them.
+"""
+
+import argparse
+import csv
+import json
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+import torch
+from safetensors.torch import load_file
+
+from _task_files import development_tasks, test_tasks
+from _tasks import Floats, Scores, Task, relative, score, seasonal_naive
+from rearview.core.settings import settings_from
+from rearview.models.contract import Shape
+from rearview.models.patch_hosts.glance import Network, Settings
+
+PUBLISHED = Path(__file__).resolve().parent.parent / "results" / "gift_published.csv"
+CELLS = 1 << 21
+"""Steps of the past that are read at once."""
+Forecaster = Callable[[Task], Floats]
+
+
+def read_network(folder: Path, device: str) -> Network:
+    """The network of a training folder."""
+    plan = json.loads((folder / "training.json").read_text(encoding="utf-8"))["plan"]
+    settings = settings_from(Settings, "glance", {key: _tupled(value) for key, value in plan["settings"].items()})
+    network = Network(Shape(channels=1, lookback=512, steps=64), settings, plan["attention"])
+    held = load_file(folder / "state.safetensors")
+    weights = {name.removeprefix("network."): held[name] for name in held if name.startswith("network.")}
+    network.load_state_dict({name: value.float() for name, value in weights.items()})
+    return network.to(device).eval()
+
+
+def _tupled(value: object) -> object:
+    return tuple(value) if isinstance(value, list) else value
+
+
+def glance(network: Network, device: str) -> Forecaster:
+    """Forecasts of a network, windows of equal length together."""
+
+    def forecast(task: Task) -> Floats:
+        longest = network.settings.context * max(network.settings.patches)
+        result = np.empty(task.shape)
+        cases = [(which, window, past[-longest:]) for which, window, past, _ in task.cases()]
+        for group in group_by_length(cases):
+            past = torch.tensor(np.stack([values for *_, values in group]), device=device)
+            observed = past.isfinite()
+            with torch.inference_mode(), torch.autocast(device, torch.bfloat16, enabled=device == "cuda"):
+                quantiles = network.forecast(past.nan_to_num()[:, None], observed[:, None], task.horizon)
+            for (which, window, _), values in zip(group, quantiles[:, 0].double().cpu().numpy(), strict=True):
+                result[which, window] = values
+        return result
+
+    return forecast
+
+
+def group_by_length(cases: list[tuple[int, int, Floats]]) -> Iterator[list[tuple[int, int, Floats]]]:
+    """Cases whose pasts are equally long, so many at a time that memory is bounded."""
+    by_length: dict[int, list[tuple[int, int, Floats]]] = {}
+    for case in cases:
+        by_length.setdefault(len(case[2]), []).append(case)
+    for length, group in by_length.items():
+        size = max(1, CELLS // length)
+        yield from (group[start : start + size] for start in range(0, len(group), size))
+
+
+def run(tasks: Iterator[Task], forecaster: Forecaster) -> tuple[dict[str, Scores], dict[str, Scores], dict[str, float]]:
+    """Scores of a forecaster and of the reference, and the seconds that the forecasts of each task took."""
+    scores, reference, seconds = {}, {}, {}
+    for task in tasks:
+        started = time.perf_counter()
+        forecast = forecaster(task)
+        seconds[task.name] = time.perf_counter() - started
+        scores[task.name], reference[task.name] = score(task, forecast), score(task, seasonal_naive(task))
+        own, naive = scores[task.name], reference[task.name]
+        print(
+            f"{task.name:24s} MASE {own.mase:7.3f} ({own.mase / naive.mase:.3f})  CRPS {own.crps:.4f} "
+            f"({own.crps / naive.crps:.3f})  80 % cover {own.coverage:.2f}  {seconds[task.name]:.2f} s",
+            flush=True,
+        )
+    return scores, reference, seconds
+
+
+def show_published(mase: float, crps: float) -> None:
+    """Our line among the published ones, the best CRPS first."""
+    with PUBLISHED.open(encoding="utf-8") as file:
+        rows = [
+            (row["model"], row["parameters_millions"], float(row["mase"]), float(row["crps"]))
+            for row in csv.DictReader(file)
+        ]
+    rows.append(("ours", "", mase, crps))
+    for name, parameters, one, other in sorted(rows, key=lambda row: row[3]):
+        print(f"{name:32s} {parameters:>8s}  MASE {one:.3f}  CRPS {other:.3f}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data-dir", type=Path, required=True)
+    parser.add_argument("--weights", type=Path, help="a training folder; without it, seasonal naive")
+    parser.add_argument("--tasks", choices=("test", "development"), default="test")
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--name", default="", help="what the rows call the model")
+    parser.add_argument("--out", type=Path, help="CSV to add rows to")
+    options = parser.parse_args()
+    tasks = (test_tasks if options.tasks == "test" else development_tasks)(options.data_dir)
+    forecaster = seasonal_naive
+    if options.weights is not None:
+        forecaster = glance(read_network(options.weights, options.device), options.device)
+    scores, reference, seconds = run(tasks, forecaster)
+    mase, crps = relative(scores, reference)
+    print(f"{len(scores)} tasks: relative MASE {mase:.4f}, relative CRPS {crps:.4f}")
+    if options.tasks == "test" and PUBLISHED.exists():
+        show_published(mase, crps)
+    if options.out is not None:
+        name = options.name or (options.weights.name if options.weights else "seasonal_naive")
+        facts = {"device": options.device, "created": datetime.now(UTC).isoformat(timespec="seconds")}
+        rows = [
+            {
+                "model": name,
+                "tasks": options.tasks,
+                "task": task,
+                **asdict(own),
+                "naive_mase": reference[task].mase,
+                "naive_crps": reference[task].crps,
+                "seconds": round(seconds[task], 3),
+                **facts,
+            }
+            for task, own in scores.items()
+        ]
+        new = not options.out.exists()
+        with options.out.open("a", encoding="utf-8", newline="") as file:
+            writer = csv.DictWriter(file, list(rows[0]))
+            if new:
+                writer.writeheader()
+            writer.writerows(rows)
+
+
+if __name__ == "__main__":
+    main()
