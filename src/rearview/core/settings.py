@@ -8,7 +8,7 @@ import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from numbers import Integral, Real
 from types import ModuleType, NoneType, UnionType
-from typing import TYPE_CHECKING, Literal, TypeVar, Union, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Literal, TypeVar, Union, get_args, get_origin
 
 from rearview.core.errors import SettingsError, did_you_mean
 
@@ -43,11 +43,16 @@ def settings_from(cls: type[T], owner: str, given: Mapping[str, object]) -> T:
 
 
 def _refuse_wrong_types(cls: "type[DataclassInstance]", owner: str, given: Mapping[str, object]) -> None:
-    types = {field.name: field.type for field in dataclasses.fields(cls)}
+    types = {field.name: _bare(field.type) for field in dataclasses.fields(cls)}
     for name, value in given.items():
         if not _matches(value, types[name]):
             near = did_you_mean(value, _choices(types[name])) if isinstance(value, str) else ""
             raise SettingsError(f"{owner}: {name} is {value!r}; it must be {_in_words(types[name])}.{near}")
+
+
+def _bare(kind: object) -> object:
+    """A type without its meaning."""
+    return get_args(kind)[0] if get_origin(kind) is Annotated else kind
 
 
 def _matches(value: object, kind: object) -> bool:
@@ -101,8 +106,12 @@ def _choices(kind: object) -> list[str]:
 
 
 def field_docs(cls: type) -> dict[str, str]:
-    """The string under each field of a dataclass, on one line, so that its meaning is written once, beside it."""
-    docs: dict[str, str] = {}
+    """The string under each field of a dataclass, on one line, so that its meaning is written once, beside it.
+
+    A setting that several parts have in common carries its meaning in its type: `Annotated[int, "Width of a token."]`.
+    """
+    fields = dataclasses.fields(cls) if dataclasses.is_dataclass(cls) else ()
+    docs = {field.name: get_args(field.type)[1] for field in fields if get_origin(field.type) is Annotated}
     for base in [base for base in reversed(cls.__mro__) if dataclasses.is_dataclass(base)]:
         try:
             source = textwrap.dedent(inspect.getsource(base))
@@ -136,7 +145,7 @@ def settings_table(cls: "type[DataclassInstance]") -> tuple[Setting, ...]:
         default = "required" if field.default is dataclasses.MISSING else repr(field.default)
         if field.default_factory is not dataclasses.MISSING:
             default = repr(field.default_factory())
-        rows.append(Setting(field.name, spell_type(field.type), default, docs.get(field.name, "")))
+        rows.append(Setting(field.name, spell_type(_bare(field.type)), default, docs.get(field.name, "")))
     return tuple(rows)
 
 

@@ -12,8 +12,8 @@ from torch import nn
 
 from rearview.core.errors import SettingsError
 from rearview.embed import Dropout
-from rearview.embed.normalisation import Kind
 from rearview.models.attention_free._mixer import Mixer
+from rearview.models.blocks import setting
 from rearview.models.contract import ModelClaims, Past, Shape, refuse_marks
 
 
@@ -27,8 +27,7 @@ class Settings:
     """Perceptrons in a row."""
     dropout: float = 0.1
     """Dropout inside a perceptron."""
-    normalise: Kind = "revin"
-    """Instance normalisation: revin, last or none."""
+    normalise: setting.Normalisation = "revin"
 
 
 class Network(Mixer):

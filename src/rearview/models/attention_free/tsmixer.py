@@ -15,6 +15,7 @@ from rearview.core.errors import SettingsError
 from rearview.embed import Dropout
 from rearview.embed.normalisation import Kind
 from rearview.models.attention_free._mixer import Mixer
+from rearview.models.blocks import setting
 from rearview.models.contract import ModelClaims, Past, Shape, refuse_marks
 
 
@@ -24,8 +25,7 @@ class Settings:
 
     width: int = 512
     """Width inside the perceptrons, along time and across channels."""
-    depth: int = 2
-    """Blocks."""
+    depth: setting.Depth = 2
     dropout: float = 0.1
     """Dropout on what a perceptron returns, before it is added."""
     normalise: Kind = "none"

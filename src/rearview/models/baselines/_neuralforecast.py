@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
-from typing import ClassVar, Literal, Protocol, runtime_checkable
+from typing import ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -24,6 +24,7 @@ from rearview.embed import Normalise
 from rearview.embed.normalisation import Kind
 from rearview.embed.tokenisers import built_for
 from rearview.models.baselines import require
+from rearview.models.blocks import setting
 from rearview.models.contract import Marks, Model, Past, Real, Shape, Steps, refuse_marks
 
 PACKAGE = "neuralforecast"
@@ -37,18 +38,14 @@ _SAYS_SEEDS = "lightning_fabric.utilities.seed"
 class DecoderSettings:
     """Settings that neuralforecast's encoder-decoders have in common; the defaults are its own."""
 
-    width: int = 128
-    """Width of a token."""
+    width: setting.TokenWidth = 128
     depth: int = 2
     """Blocks of the encoder."""
     decoder_depth: int = 1
     """Blocks of the decoder."""
-    feed_forward: int = 32
-    """Width inside the feed-forward part."""
-    dropout: float = 0.05
-    """Dropout throughout."""
-    activation: Literal["gelu", "relu"] = "gelu"
-    """Activation of the feed-forward part."""
+    feed_forward: setting.FeedForwardWidth = 32
+    dropout: setting.DropoutThroughout = 0.05
+    activation: setting.GeluOrRelu = "gelu"
     label_share: float = 0.5
     """Share of the look-back that the decoder starts from; between 0 and 1."""
     normalise: Kind = "none"

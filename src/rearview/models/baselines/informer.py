@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from rearview.models.baselines._neuralforecast import DECODER_ARGUMENTS, Borrowed, DecoderSettings
 from rearview.models.baselines._neuralforecast import PACKAGE as PACKAGE
+from rearview.models.blocks import setting
 from rearview.models.contract import ModelClaims
 
 
@@ -16,8 +17,7 @@ from rearview.models.contract import ModelClaims
 class Settings(DecoderSettings):
     """Settings of Informer; the defaults are neuralforecast's."""
 
-    heads: int = 4
-    """Attention heads."""
+    heads: setting.HeadCount = 4
     factor: int = 3
     """How many queries and keys are taken: this times the logarithm of the length."""
     distil: bool = True

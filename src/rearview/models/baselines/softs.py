@@ -6,6 +6,7 @@ from typing import ClassVar
 from rearview.embed.normalisation import Kind
 from rearview.models.baselines._neuralforecast import PACKAGE as PACKAGE
 from rearview.models.baselines._neuralforecast import Borrowed
+from rearview.models.blocks import setting
 from rearview.models.contract import ModelClaims
 
 
@@ -17,12 +18,9 @@ class Settings:
     """Width of a channel's token."""
     core: int = 512
     """Width of the core."""
-    depth: int = 2
-    """Blocks."""
-    feed_forward: int = 2048
-    """Width inside the feed-forward part."""
-    dropout: float = 0.1
-    """Dropout throughout."""
+    depth: setting.Depth = 2
+    feed_forward: setting.FeedForwardWidth = 2048
+    dropout: setting.DropoutThroughout = 0.1
     normalise: Kind = "revin"
     """Instance normalisation: revin (the original), last or none."""
 

@@ -6,6 +6,7 @@ from typing import ClassVar, Literal
 from rearview.core.errors import SettingsError
 from rearview.models.baselines._neuralforecast import PACKAGE as PACKAGE
 from rearview.models.baselines._neuralforecast import Borrowed
+from rearview.models.blocks import setting
 from rearview.models.contract import ModelClaims, Shape
 
 
@@ -15,12 +16,9 @@ class Settings:
 
     width: int = 32
     """Width of a time step."""
-    depth: int = 4
-    """Blocks."""
-    feed_forward: int = 32
-    """Width inside the feed-forward part."""
-    dropout: float = 0.1
-    """Dropout throughout."""
+    depth: setting.Depth = 4
+    feed_forward: setting.FeedForwardWidth = 32
+    dropout: setting.DropoutThroughout = 0.1
     decomposition: Literal["moving_avg", "dft_decomp"] = "moving_avg"
     """How season and trend are taken apart: by a moving average or by the strongest frequencies."""
     kernel: int = 25

@@ -8,9 +8,9 @@ inside the network is ours. Of calendar features it reads those of the look-back
 from dataclasses import dataclass
 from typing import ClassVar
 
-from rearview.embed.normalisation import Kind
 from rearview.models.baselines._neuralforecast import PACKAGE as PACKAGE
 from rearview.models.baselines._neuralforecast import Borrowed
+from rearview.models.blocks import setting
 from rearview.models.contract import ModelClaims
 
 
@@ -20,8 +20,7 @@ class Settings:
 
     width: int = 64
     """Width of a time step."""
-    depth: int = 2
-    """Blocks."""
+    depth: setting.Depth = 2
     feed_forward: int = 64
     """Width inside the convolutions."""
     periods: int = 5
@@ -30,8 +29,7 @@ class Settings:
     """Kernel sizes of a convolution."""
     dropout: float = 0.1
     """Dropout on the embedding."""
-    normalise: Kind = "revin"
-    """Instance normalisation: revin, last or none."""
+    normalise: setting.Normalisation = "revin"
 
 
 class Network(Borrowed):

@@ -10,6 +10,7 @@ from rearview.core.errors import SettingsError
 from rearview.embed.normalisation import Kind
 from rearview.models.baselines._neuralforecast import PACKAGE as PACKAGE
 from rearview.models.baselines._neuralforecast import Borrowed
+from rearview.models.blocks import setting
 from rearview.models.contract import ModelClaims, Shape
 
 
@@ -17,18 +18,12 @@ from rearview.models.contract import ModelClaims, Shape
 class Settings:
     """Settings of TimeXer; the defaults are neuralforecast's."""
 
-    width: int = 512
-    """Width of a token."""
-    heads: int = 8
-    """Attention heads."""
-    depth: int = 2
-    """Blocks."""
-    feed_forward: int = 2048
-    """Width inside the feed-forward part."""
-    patch: int = 16
-    """Time steps of a patch."""
-    dropout: float = 0.1
-    """Dropout throughout."""
+    width: setting.TokenWidth = 512
+    heads: setting.HeadCount = 8
+    depth: setting.Depth = 2
+    feed_forward: setting.FeedForwardWidth = 2048
+    patch: setting.PatchSteps = 16
+    dropout: setting.DropoutThroughout = 0.1
     normalise: Kind = "revin"
     """Instance normalisation: revin (the original), last or none."""
 

@@ -32,8 +32,8 @@ from rearview.attention.contract import Site, Tokens
 from rearview.attention.shared.execution import full_precision
 from rearview.core.errors import SettingsError
 from rearview.embed import Dropout, Normalise
-from rearview.embed.normalisation import Kind
 from rearview.models.attention_free.dlinear import Average, ChannelLinear
+from rearview.models.blocks import setting
 from rearview.models.blocks.encoder import ReadWindow, Stacked
 from rearview.models.blocks.heads import Classes
 from rearview.models.blocks.stack import BlockSettings, Stack
@@ -47,20 +47,15 @@ Sample = Literal["training", "always", "never"]
 class Settings:
     """Settings of DUET; the defaults are those of the authors' code, with two experts used as in most of its runs."""
 
-    width: int = 512
-    """Width of a token."""
-    heads: int = 8
-    """Attention heads."""
-    depth: int = 2
-    """Blocks."""
-    feed_forward: int = 2048
-    """Width inside the feed-forward part."""
+    width: setting.TokenWidth = 512
+    heads: setting.HeadCount = 8
+    depth: setting.Depth = 2
+    feed_forward: setting.FeedForwardWidth = 2048
     dropout: float = 0.2
     """Dropout on attention's weights and output and the feed-forward part."""
     head_dropout: float | None = None
     """Dropout on the forecast, before the way back; None: as `dropout`."""
-    activation: Literal["gelu", "relu"] = "gelu"
-    """Activation of the feed-forward part."""
+    activation: setting.GeluOrRelu = "gelu"
     experts: int = 4
     """Pairs of linear maps that windows are shared out to."""
     used: int = 2
@@ -75,10 +70,8 @@ class Settings:
     """Weight of the penalty on idle experts."""
     sample: Sample = "training"
     """When the gate between channels is drawn: training, always (the original) or never; else it is the likelier."""
-    normalise: Kind = "revin"
-    """Instance normalisation: revin, last or none."""
-    affine: bool = True
-    """Whether RevIN learns a scale and a shift per channel."""
+    normalise: setting.Normalisation = "revin"
+    affine: setting.Affine = True
 
     def __post_init__(self) -> None:
         if self.sample not in get_args(Sample):

@@ -24,8 +24,8 @@ from rearview.attention.contract import Tokens
 from rearview.attention.prime import Features
 from rearview.attention.shared.graph import edge_list, random_pairs
 from rearview.core.errors import SettingsError
-from rearview.embed.normalisation import Kind
-from rearview.models.blocks.stack import Activation, Bias, BlockSettings, Stack
+from rearview.models.blocks import setting
+from rearview.models.blocks.stack import Bias, BlockSettings, Stack
 from rearview.models.channel_hosts._host import ChannelHost
 from rearview.models.contract import Shape
 
@@ -34,18 +34,13 @@ from rearview.models.contract import Shape
 class Settings:
     """Settings of the graph attention network."""
 
-    width: int = 128
-    """Width of a token."""
-    heads: int = 8
-    """Attention heads."""
-    depth: int = 2
-    """Blocks."""
-    feed_forward: int = 128
-    """Width inside the feed-forward part."""
+    width: setting.TokenWidth = 128
+    heads: setting.HeadCount = 8
+    depth: setting.Depth = 2
+    feed_forward: setting.FeedForwardWidth = 128
     dropout: float = 0.1
     """Dropout on tokens, attention's weights and output, and the feed-forward part."""
-    activation: Activation = "gelu"
-    """Activation of the feed-forward part."""
+    activation: setting.AnyActivation = "gelu"
     edges: Any = None
     """The graph: pairs (query, key) of channels, or an adjacency matrix; loops are added. None: see `density`."""
     density: float = 1.0
@@ -56,8 +51,7 @@ class Settings:
     """What a primer is made from: "lead_lag", "instantaneous", both ("full"), or "random"."""
     free: bool = True
     """A free term per edge beside the features, where edges are primed."""
-    normalise: Kind = "revin"
-    """Instance normalisation: revin, last or none."""
+    normalise: setting.Normalisation = "revin"
 
     def __post_init__(self) -> None:
         if self.edges is not None and self.density != 1:

@@ -11,8 +11,8 @@ ahead (`future` > 0), which the official network does not use, their tokens are 
 from dataclasses import dataclass
 
 from rearview.attention import Spec
-from rearview.embed.normalisation import Kind
-from rearview.models.blocks.stack import Activation, BlockSettings, Stack
+from rearview.models.blocks import setting
+from rearview.models.blocks.stack import BlockSettings, Stack
 from rearview.models.channel_hosts._host import ChannelHost
 from rearview.models.contract import Shape
 
@@ -21,24 +21,17 @@ from rearview.models.contract import Shape
 class Settings:
     """Settings of iTransformer; the defaults are the official ones for ETTh1."""
 
-    width: int = 256
-    """Width of a token."""
-    heads: int = 8
-    """Attention heads."""
-    head_width: int | None = None
-    """Width of a head; None: width / heads."""
-    depth: int = 2
-    """Blocks."""
-    feed_forward: int = 256
-    """Width inside the feed-forward part."""
+    width: setting.TokenWidth = 256
+    heads: setting.HeadCount = 8
+    head_width: setting.HeadWidth = None
+    depth: setting.Depth = 2
+    feed_forward: setting.FeedForwardWidth = 256
     dropout: float = 0.1
     """Dropout on tokens, attention's output and the feed-forward part."""
     attention_dropout: float | None = None
     """Dropout on the attention weights; None: as `dropout`, the official form."""
-    activation: Activation = "gelu"
-    """Activation of the feed-forward part."""
-    normalise: Kind = "revin"
-    """Instance normalisation: revin, last or none."""
+    activation: setting.AnyActivation = "gelu"
+    normalise: setting.Normalisation = "revin"
 
 
 class Network(ChannelHost):

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from rearview.attention import Spec
 from rearview.attention.contract import Tokens
-from rearview.embed.normalisation import Kind
+from rearview.models.blocks import setting
 from rearview.models.blocks.stack import t5_stack
 from rearview.models.channel_hosts._host import ChannelHost
 from rearview.models.contract import Shape, Steps
@@ -22,22 +22,16 @@ from rearview.models.contract import Shape, Steps
 class Settings:
     """Settings of iTransformer-T5; the defaults are those of the MICA paper."""
 
-    width: int = 256
-    """Width of a token."""
-    heads: int = 4
-    """Attention heads."""
-    head_width: int | None = None
-    """Width of a head; None: width / heads."""
-    depth: int = 4
-    """Blocks."""
-    feed_forward: int = 1024
-    """Width inside the feed-forward part."""
+    width: setting.TokenWidth = 256
+    heads: setting.HeadCount = 4
+    head_width: setting.HeadWidth = None
+    depth: setting.Depth = 4
+    feed_forward: setting.FeedForwardWidth = 1024
     gated: bool = False
     """Whether the feed-forward part is the gated one of T5 1.1."""
     dropout: float = 0.0
     """Dropout on tokens, attention's weights and output, the feed-forward part and what the head is given."""
-    normalise: Kind = "revin"
-    """Instance normalisation: revin, last or none."""
+    normalise: setting.Normalisation = "revin"
 
 
 class Network(ChannelHost):

@@ -31,8 +31,7 @@ from rearview.attention import Spec
 from rearview.attention.contract import Attention, Inputs, Mask, Site, Tokens
 from rearview.core.errors import SettingsError
 from rearview.embed import Dropout, Normalise, Patches, Sinusoidal
-from rearview.embed.normalisation import Kind
-from rearview.models.blocks import residual
+from rearview.models.blocks import residual, setting
 from rearview.models.blocks.decoder import Cross, Memory, Remembered
 from rearview.models.blocks.encoder import Encoder, ReadWindow
 from rearview.models.blocks.heads import Classes
@@ -59,10 +58,8 @@ Scale = tuple[Tensor, Tensor | None]
 class Settings:
     """Settings of Crossformer; the defaults are its authors' for ETTh1, segments as in Time-Series-Library."""
 
-    width: int = 256
-    """Width of a token."""
-    heads: int = 4
-    """Attention heads."""
+    width: setting.TokenWidth = 256
+    heads: setting.HeadCount = 4
     depth: int = 3
     """Scales of the encoder; the decoder has one layer more."""
     feed_forward: int = 512
@@ -75,8 +72,7 @@ class Settings:
     """Segments that are joined into one from a scale to the next."""
     routers: int = 10
     """Routers of a segment, through which channels see one another."""
-    normalise: Kind = "none"
-    """Instance normalisation: revin, last or none."""
+    normalise: setting.Normalisation = "none"
 
 
 class Network(Encoder):

@@ -39,7 +39,7 @@ from rearview.attention import Spec
 from rearview.attention.contract import Projected, Tokens
 from rearview.core.errors import InputError, SettingsError
 from rearview.embed import Normalise, Patches, RelativeBias
-from rearview.embed.normalisation import Kind
+from rearview.models.blocks import setting
 from rearview.models.blocks.stack import Block, GatedMap, t5_stack
 from rearview.models.contract import Shape, Steps
 from rearview.models.patch_hosts._host import PatchHost
@@ -51,26 +51,18 @@ Form = Literal["mica", "moment-1"]
 class Settings:
     """Settings of MOMENT; the defaults are those of the MICA paper."""
 
-    width: int = 256
-    """Width of a token."""
-    heads: int = 4
-    """Attention heads."""
-    head_width: int | None = None
-    """Width of a head; None: width / heads."""
-    depth: int = 4
-    """Blocks."""
-    feed_forward: int = 1024
-    """Width inside the feed-forward part."""
+    width: setting.TokenWidth = 256
+    heads: setting.HeadCount = 4
+    head_width: setting.HeadWidth = None
+    depth: setting.Depth = 4
+    feed_forward: setting.FeedForwardWidth = 1024
     dropout: float = 0.0
     """Dropout on tokens, attention's weights and output, the feed-forward part and what the head is given."""
-    patch: int = 8
-    """Time steps of a patch."""
-    stride: int = 8
-    """Time steps from one patch to the next; at most a patch."""
+    patch: setting.PatchSteps = 8
+    stride: setting.StrideSteps = 8
     form: Form = "mica"
     """Whose details: mica, the network of the MICA paper, or moment-1, that of the published checkpoints."""
-    normalise: Kind = "revin"
-    """Instance normalisation: revin, last or none."""
+    normalise: setting.Normalisation = "revin"
 
     def __post_init__(self) -> None:
         if self.form not in get_args(Form):

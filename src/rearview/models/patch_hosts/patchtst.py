@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from rearview.attention import Spec
 from rearview.embed import Normalise
-from rearview.embed.normalisation import Kind
+from rearview.models.blocks import setting
 from rearview.models.blocks.heads import Pool
 from rearview.models.blocks.stack import BlockSettings, Stack
 from rearview.models.contract import Shape
@@ -28,30 +28,21 @@ from rearview.models.patch_hosts._host import PatchHost, Positions
 class Settings:
     """Settings of PatchTST; the defaults are the official ones for Weather and larger sets."""
 
-    width: int = 128
-    """Width of a token."""
-    heads: int = 16
-    """Attention heads."""
-    head_width: int | None = None
-    """Width of a head; None: width / heads."""
-    depth: int = 3
-    """Blocks."""
-    feed_forward: int = 256
-    """Width inside the feed-forward part."""
+    width: setting.TokenWidth = 128
+    heads: setting.HeadCount = 16
+    head_width: setting.HeadWidth = None
+    depth: setting.Depth = 3
+    feed_forward: setting.FeedForwardWidth = 256
     dropout: float = 0.2
     """Dropout on tokens, attention's output and the feed-forward part."""
     attention_dropout: float = 0.0
     """Dropout on the attention weights."""
-    patch: int = 16
-    """Time steps of a patch."""
-    stride: int = 8
-    """Time steps from one patch to the next; at most a patch."""
+    patch: setting.PatchSteps = 16
+    stride: setting.StrideSteps = 8
     positions: Positions = "learned"
     """Where a patch stands: a learned table, sinusoidal (sines and cosines), or these standardised."""
-    normalise: Kind = "revin"
-    """Instance normalisation: revin, last or none."""
-    affine: bool = False
-    """Whether RevIN learns a scale and a shift per channel."""
+    normalise: setting.Normalisation = "revin"
+    affine: setting.Affine = False
     residual_scores: bool = True
     """Whether each layer adds its attention scores to those of the layers before."""
     pool: Pool = "none"

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from rearview.attention import Spec
 from rearview.attention.contract import Tokens
 from rearview.embed import Normalise
-from rearview.embed.normalisation import Kind
-from rearview.models.blocks.stack import Activation, BlockSettings, Stack
+from rearview.models.blocks import setting
+from rearview.models.blocks.stack import BlockSettings, Stack
 from rearview.models.contract import Shape, Steps
 from rearview.models.patch_hosts._host import PatchHost
 
@@ -24,24 +24,16 @@ from rearview.models.patch_hosts._host import PatchHost
 class Settings:
     """Settings of the library's PatchTST; the defaults are those of its scripts for ETTh1 at horizon 96."""
 
-    width: int = 512
-    """Width of a token."""
-    heads: int = 2
-    """Attention heads."""
-    depth: int = 1
-    """Blocks."""
-    feed_forward: int = 2048
-    """Width inside the feed-forward part."""
+    width: setting.TokenWidth = 512
+    heads: setting.HeadCount = 2
+    depth: setting.Depth = 1
+    feed_forward: setting.FeedForwardWidth = 2048
     dropout: float = 0.1
     """Dropout on tokens, attention's weights and output, the feed-forward part and the head."""
-    patch: int = 16
-    """Time steps of a patch."""
-    stride: int = 8
-    """Time steps from one patch to the next; at most a patch."""
-    activation: Activation = "gelu"
-    """Activation of the feed-forward part."""
-    normalise: Kind = "revin"
-    """Instance normalisation: revin, last or none."""
+    patch: setting.PatchSteps = 16
+    stride: setting.StrideSteps = 8
+    activation: setting.AnyActivation = "gelu"
+    normalise: setting.Normalisation = "revin"
 
 
 class Network(PatchHost):

@@ -20,7 +20,6 @@ transpose heads back, is another network and not here.
 """
 
 from dataclasses import dataclass
-from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -30,7 +29,7 @@ from rearview.attention import Spec, split
 from rearview.attention.contract import Mask, Site, Tokens, Weights
 from rearview.core.errors import SettingsError
 from rearview.embed import Normalise, Patches
-from rearview.embed.normalisation import Kind
+from rearview.models.blocks import setting
 from rearview.models.blocks.encoder import Encoder
 from rearview.models.blocks.heads import Classes
 from rearview.models.blocks.stack import BlockSettings, Stack
@@ -54,28 +53,21 @@ from rearview.models.contract import (
 class Settings:
     """Settings of Timer-XL; the defaults are those of its code, and the patch of prime attention's experiments."""
 
-    width: int = 512
-    """Width of a token."""
-    heads: int = 8
-    """Attention heads."""
-    depth: int = 1
-    """Blocks."""
-    feed_forward: int = 2048
-    """Width inside the feed-forward part."""
+    width: setting.TokenWidth = 512
+    heads: setting.HeadCount = 8
+    depth: setting.Depth = 1
+    feed_forward: setting.FeedForwardWidth = 2048
     dropout: float = 0.1
     """Dropout on attention's output and the feed-forward part."""
-    attention_dropout: float | None = None
-    """Dropout on the attention weights; None: as `dropout`."""
-    activation: Literal["gelu", "relu"] = "relu"
-    """Activation of the feed-forward part."""
+    attention_dropout: setting.AttentionDropout = None
+    activation: setting.GeluOrRelu = "relu"
     patch: int = 96
     """Time steps of a token."""
     output_patch: int | None = None
     """Time steps that a token forecasts; None: as `patch`. More are rolled out, so many at a time."""
     target: int | None = None
     """A channel that the others inform: it sees them at all times, and they see themselves only; None: all see all."""
-    normalise: Kind = "revin"
-    """Instance normalisation: revin, last or none."""
+    normalise: setting.Normalisation = "revin"
 
 
 class Network(Encoder):

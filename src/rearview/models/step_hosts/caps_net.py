@@ -30,6 +30,7 @@ from rearview.attention.contract import Projected, Site, Tokens
 from rearview.core.errors import SettingsError
 from rearview.embed import Dual, Normalise
 from rearview.embed.normalisation import Kind
+from rearview.models.blocks import setting
 from rearview.models.blocks.encoder import ReadWindow, Stacked
 from rearview.models.blocks.heads import Classes
 from rearview.models.blocks.stack import Block, BlockSettings, Stack
@@ -45,10 +46,8 @@ class Settings:
     """Width of a token, context and value together; None: the authors' rule, from the number of channels and marks."""
     value_width: int | None = None
     """How much of the width is the value part; None: half."""
-    heads: int = 4
-    """Attention heads."""
-    depth: int = 3
-    """Blocks."""
+    heads: setting.HeadCount = 4
+    depth: setting.Depth = 3
     feed_forward: int | None = None
     """Width inside the feed-forward part; None: four times the width."""
     dropout: float = 0.0

@@ -18,7 +18,6 @@ and padding is hidden from attention, where the released classifier blanks it af
 """
 
 from dataclasses import dataclass, replace
-from typing import Literal
 
 import torch
 from torch import nn
@@ -28,8 +27,8 @@ from rearview.attention import Spec, split
 from rearview.attention.contract import Mask, Site, Tokens
 from rearview.core.errors import SettingsError
 from rearview.embed import Dropout, Normalise, Points, Sinusoidal
-from rearview.embed.normalisation import Kind
 from rearview.embed.tokenisers import built_for
+from rearview.models.blocks import setting
 from rearview.models.blocks.decoder import Decoder
 from rearview.models.blocks.encoder import Encoder
 from rearview.models.blocks.heads import Classes
@@ -53,28 +52,22 @@ from rearview.models.contract import (
 class Settings:
     """Settings of the Transformer; the defaults are those of the recency-bias paper's table S3."""
 
-    width: int = 512
-    """Width of a token."""
-    heads: int = 8
-    """Attention heads."""
+    width: setting.TokenWidth = 512
+    heads: setting.HeadCount = 8
     depth: int = 2
     """Blocks of the encoder."""
     decoder_depth: int = 1
     """Blocks of the decoder."""
-    feed_forward: int = 2048
-    """Width inside the feed-forward part."""
+    feed_forward: setting.FeedForwardWidth = 2048
     dropout: float = 0.05
     """Dropout on tokens, attention's output and the feed-forward part."""
-    attention_dropout: float | None = None
-    """Dropout on the attention weights; None: as `dropout`."""
-    activation: Literal["gelu", "relu"] = "gelu"
-    """Activation of the feed-forward part."""
+    attention_dropout: setting.AttentionDropout = None
+    activation: setting.GeluOrRelu = "gelu"
     label: int = 48
     """Observed steps that the decoder starts from, as far as the look-back has them."""
     causal_decoder: bool | None = None
     """Whether decoder tokens see earlier ones only; None: with softmax yes, other mechanisms as they are by nature."""
-    normalise: Kind = "none"
-    """Instance normalisation: revin, last or none."""
+    normalise: setting.Normalisation = "none"
 
 
 class Embedding(nn.Module):
