@@ -31,20 +31,20 @@ def options(description: str | None, results: Path) -> argparse.Namespace:
 def sweep(parts: Sequence[Part], asked: argparse.Namespace) -> None:
     """Make the runs of all parts that the results lack: all of one seed before the next seed."""
     from rearview.bench.papers import catalogue
-    from rearview.bench.runs import labelled_sweep
     from rearview.bench.runs.sweep import Plan
+    from rearview.bench.runs.sweep import sweep as make
     from rearview.data.datasets import archives, detection_sets
 
     until = time.monotonic() + asked.seconds
     for place in range(asked.seeds):
         for part in parts:
             table = catalogue.get("rearview", part.table)
-            names = dict.fromkeys(cell.dataset for cell in table.labelled)
+            names = dict.fromkeys(cell.dataset for cell in table.cells)
             marked = detection_sets.available(asked.data_dir)
             there = marked if table.task == "detection" else archives.available(names, asked.data_dir)
             cells = [
                 cell
-                for cell in table.labelled
+                for cell in table.cells
                 if cell.dataset in (asked.datasets or there) and cell.model in (asked.models or [cell.model])
             ]
             plan = Plan(
@@ -55,7 +55,7 @@ def sweep(parts: Sequence[Part], asked: argparse.Namespace) -> None:
                 device=asked.device,
             )
             left = max(0.0, until - time.monotonic())
-            labelled_sweep.sweep(table.task, cells, plan, workers=asked.workers, seconds=left, say=_say)
+            make(cells, plan, workers=asked.workers, seconds=left, say=_say)
 
 
 def _say(sentence: str) -> None:

@@ -24,8 +24,8 @@ def main() -> None:
 def show(results: Path) -> None:
     """The tables beside TOA's."""
     from rearview.bench.papers import classification_table
-    from rearview.bench.rows.classification_row import ClassificationRow
     from rearview.bench.rows.result_file import read
+    from rearview.bench.rows.row import ClassificationRow
 
     rows = read(results, ClassificationRow)
     for protocol in PROTOCOLS:

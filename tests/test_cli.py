@@ -133,7 +133,7 @@ def test_the_shelves_are_listed_in_full(capsys: pytest.CaptureFixture[str], tmp_
         assert all(len(line.split()) > 3 for part in listed for line in part)
     assert main(["list", "datasets", "--data-dir", str(tmp_path)]) == 0
     printed = capsys.readouterr().out
-    archive = {cell.dataset for cell in experiments.get("toa", "T8").labelled}
+    archive = {cell.dataset for cell in experiments.get("toa", "T8").cells}
     assert all(name in printed for name in (*catalogue.names(), *detection_sets.names(), *archive))
     published = [name for name in catalogue.names() if not catalogue.get(name).make]
     assert f"0 of {len(published) + len(detection_sets.names()) + len(archive)} found in {tmp_path}" in printed

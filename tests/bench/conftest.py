@@ -30,9 +30,9 @@ def shelf(monkeypatch):
     from rearview.bench.analysis import candidates
 
     monkeypatch.setattr(catalogue, "_SHELF", dict(catalogue._SHELF))
-    candidates.usual.cache_clear()
+    candidates.protocol_defaults.cache_clear()
     yield
-    candidates.usual.cache_clear()
+    candidates.protocol_defaults.cache_clear()
 
 
 @pytest.fixture
@@ -59,5 +59,5 @@ def pumps(tmp_path, monkeypatch) -> Path:
     np.savez(tmp_path / "pumps.npz", train=train, test=test, test_label=labels, pump=["a", "b"], pump_lengths=lengths)
     pumps = detection_sets.LabelledSet("Pumps", ("pumps.npz",), 400, 300, 3, "our own desk", ratio=5.0)
     monkeypatch.setattr(detection_sets, "_SHELF", (*detection_sets._SHELF, pumps))
-    detection._read.cache_clear()
+    detection._load.cache_clear()
     return tmp_path

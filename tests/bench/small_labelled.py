@@ -2,8 +2,7 @@
 
 from typing import Any
 
-from rearview.bench.rows.classification_row import ClassificationRow
-from rearview.bench.rows.detection_row import DetectionRow
+from rearview.bench.rows.row import ClassificationRow, DetectionRow
 
 _SHARED: dict[str, Any] = {
     "protocol": "clean", "lookback": 100, "channels": 3, "attention": "toa", "attention_settings": '{"kind":"relu"}',

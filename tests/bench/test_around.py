@@ -7,9 +7,9 @@ import pytest
 from small import HORIZON, LOOKBACK
 
 from rearview import bench, train
-from rearview.bench.analysis.candidates import candidates
+from rearview.bench.analysis.candidates import name_candidates
 from rearview.bench.papers.catalogue import Cell
-from rearview.bench.rows.failed_row import settled
+from rearview.bench.runs.run_spec import resolve
 from rearview.bench.runs.sweep import Plan
 from rearview.cli.parse import pairs
 from rearview.core.errors import SettingsError
@@ -46,7 +46,7 @@ def test_a_run_with_adapters_is_known_again(folder):
     run(adapters=[{"name": "lift", "leaders": 2}], **asked)
     run(adapters=["lift"], **asked)
     rows = bench.read(folder / "rows.csv")
-    assert [found.name for found in candidates(rows)] == [
+    assert [found.name for found in name_candidates(rows)] == [
         "dlinear + decorrelate", "dlinear + lift(leaders=2)", "dlinear + lift"
     ]  # fmt: skip
 
@@ -62,7 +62,7 @@ def test_a_run_with_adapters_is_known_again(folder):
 def test_an_adapter_that_does_not_exist_is_refused_before_data_is_read(settings, sentence, tmp_path):
     plan = Plan(results=tmp_path / "rows.csv", settings=settings)
     with pytest.raises(SettingsError, match=sentence):
-        settled(plan.arguments(Cell("ETTh1", 96, 96, "dlinear", None), 0))
+        resolve(plan.request(Cell("ETTh1", "dlinear", None, 96, 96), 0))
 
 
 def test_adapters_are_given_once(folder):

@@ -14,7 +14,7 @@ from rearview.bench.runs.sweep import Plan, sweep
 from rearview.bench.runs.tuning import Range, Tuning
 from rearview.core.errors import RearviewError, RearviewWarning, SettingsError
 
-PATCHTST = Cell("Small", LOOKBACK, HORIZON, "patchtst", {"name": "softmax"}, settings={"width": 8, "heads": 2})
+PATCHTST = Cell("Small", "patchtst", {"name": "softmax"}, LOOKBACK, HORIZON, settings={"width": 8, "heads": 2})
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ IMPOSSIBLE = {
     "a value of a mechanism": replace(PATCHTST, attention={"name": "rbca", "alpha": "x"}),
     "sizes that don't go together": replace(PATCHTST, settings={"width": 8, "heads": 3}),
     "one of several candidates": replace(PATCHTST, candidates=({"network.heads": 2}, {"network.heads": 3})),
-    "an edge of a graph, which is a value": Cell("Small", LOOKBACK, HORIZON, "gat", {"name": "gat", "edges": [[0, 9]]}),
+    "an edge of a graph, which is a value": Cell("Small", "gat", {"name": "gat", "edges": [[0, 9]]}, LOOKBACK, HORIZON),
     "an adapter": replace(PATCHTST, settings={"adapters": [{"name": "lift", "leaders": 0}]}),
 }
 
@@ -38,7 +38,7 @@ def test_a_refusal_is_what_the_row_would_tell(cell, plan):
     [row] = sweep([cell], plan)
     assert row.status == "failed"
     with pytest.raises(RearviewError) as refused:
-        preflight.check(plan.arguments(cell, 0))
+        preflight.check(plan.run(cell, 0).spec)
     assert row.problem == f"{type(refused.value).__name__}: {refused.value}"
     assert str(refused.value).endswith(".")
 
@@ -46,46 +46,46 @@ def test_a_refusal_is_what_the_row_would_tell(cell, plan):
 def test_the_shortest_set_that_a_run_can_have_is_let_pass(plan):
     """The validation part is the shortest: as many rows as lie between training and test."""
     longest = 51
-    preflight.check(plan.arguments(replace(PATCHTST, horizon=longest), 0))
+    preflight.check(plan.run(replace(PATCHTST, horizon=longest), 0).spec)
     with pytest.raises(SettingsError, match="the validation part has"):
-        preflight.check(plan.arguments(replace(PATCHTST, horizon=longest + 1), 0))
+        preflight.check(plan.run(replace(PATCHTST, horizon=longest + 1), 0).spec)
 
 
 def test_a_package_that_is_missing_is_named(plan, monkeypatch):
-    from rearview.models.baselines import _package
+    from rearview.models import baselines
 
     borrowed = replace(PATCHTST, model="timesnet", attention=None, settings={})
-    monkeypatch.setattr(_package, "find_spec", lambda package: None)
-    monkeypatch.setattr(models, "_is_installed", lambda name: False)
+    monkeypatch.setattr(baselines, "find_spec", lambda package: None)
+    monkeypatch.setattr(models, "find_spec", lambda package: None)
     for cell in (borrowed, replace(borrowed, tuning=Tuning(2, {"network.dropout": Range(0.0, 0.5)}))):
         with pytest.raises(SettingsError, match="timesnet is a network of neuralforecast, which is not installed"):
-            preflight.check(plan.arguments(cell, 0))
+            preflight.check(plan.run(cell, 0).spec)
 
 
 def test_settings_that_are_drawn_are_left_to_the_search(plan):
     drawn = replace(PATCHTST, settings={"heads": 3}, tuning=Tuning(2, {"network.width": (9, 8)}))
-    preflight.check(plan.arguments(drawn, 0))
+    preflight.check(plan.run(drawn, 0).spec)
 
 
 def test_a_network_that_breaks_in_another_way_is_left_to_the_run(plan, monkeypatch):
     def broken(*sizes):
         raise TypeError("a bug of somebody's")
 
-    monkeypatch.setattr(preflight, "built", broken)
-    preflight.check(plan.arguments(PATCHTST, 0))
+    monkeypatch.setattr(preflight, "build", broken)
+    preflight.check(plan.run(PATCHTST, 0).spec)
 
 
 def test_nothing_is_read_drawn_or_warned_of(plan, monkeypatch):
     from rearview.data.datasets import catalogue
 
-    built = preflight.built
+    build = preflight.build
 
     def warns(*sizes):
         warnings.warn("it tends to collapse", RearviewWarning, stacklevel=1)
-        return built(*sizes)
+        return build(*sizes)
 
     monkeypatch.setattr(catalogue, "load", lambda *given: pytest.fail("data were read"))
-    monkeypatch.setattr(preflight, "built", warns)
+    monkeypatch.setattr(preflight, "build", warns)
     state = torch.random.get_rng_state()
-    preflight.check(plan.arguments(PATCHTST, 0))
+    preflight.check(plan.run(PATCHTST, 0).spec)
     assert torch.equal(torch.random.get_rng_state(), state)

@@ -63,7 +63,7 @@ def test_autoets_has_nothing_to_train(folder):
 def test_a_row_tells_how_often_autoets_gave_up(folder, tmp_path):
     told = []
     plan = Plan(results=tmp_path / "rows.csv", data_dir=folder, device="cpu")
-    [row] = sweep([Cell("Small", 3, HORIZON, "autoets", None)], plan, say=told.append)
+    [row] = sweep([Cell("Small", "autoets", None, 3, HORIZON)], plan, say=told.append)
     series = f"{row.test_windows * CHANNELS:,}"
     assert row.status == "done"
     assert row.problem.startswith(f"autoets repeated the last value of {series} of {series} series of windows")
@@ -73,7 +73,7 @@ def test_a_row_tells_how_often_autoets_gave_up(folder, tmp_path):
     )
     assert row.mse == pytest.approx(naive.mse)
     assert bench.read(tmp_path / "rows.csv") == [row]
-    [around] = sweep([Cell("Small", LOOKBACK, HORIZON, "autoets", None)], plan)
+    [around] = sweep([Cell("Small", "autoets", None, LOOKBACK, HORIZON)], plan)
     assert around.problem == ""
 
 

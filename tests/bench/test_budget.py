@@ -7,14 +7,13 @@ import pytest
 from small import row
 
 from rearview.bench.analysis import budget, standings
-from rearview.bench.analysis.leaderboard import boards
-from rearview.bench.analysis.timing_overlap import in_company
+from rearview.bench.analysis.leaderboard import build_boards
+from rearview.bench.analysis.timing_overlap import find_overlapping
 from rearview.bench.papers import catalogue, coverage
 from rearview.bench.papers.compare import compare
-from rearview.bench.rows.classification_row import ClassificationRow
-from rearview.bench.rows.detection_row import DetectionRow
-from rearview.bench.rows.tasks import CLASSIFICATION, DETECTION, FORECASTING
+from rearview.bench.rows.row import ClassificationRow, DetectionRow
 from rearview.bench.runs.tuning import Range, Tuning
+from rearview.bench.tasks import CLASSIFICATION, DETECTION, FORECASTING
 
 
 def trained(seeds: int = 1, **training: object) -> list:
@@ -22,34 +21,39 @@ def trained(seeds: int = 1, **training: object) -> list:
 
 
 def test_a_budget_has_defaults_draws_and_updates():
-    assert budget.of(trained(3, epochs=7)) == budget.Budget(3, 0, 7, None, 10)
-    assert budget.of(trained(batch=8, updates_per_epoch=50, accumulate=2, patience=None)).epoch_windows == 800
-    assert budget.of(trained(windows_per_epoch=31)).epoch_windows == 31
+    assert budget.budget_of_rows(trained(3, epochs=7)) == budget.Budget(3, 0, 7, None, 10)
+    assert (
+        budget.budget_of_rows(trained(batch=8, updates_per_epoch=50, accumulate=2, patience=None)).epoch_windows == 800
+    )
+    assert budget.budget_of_rows(trained(windows_per_epoch=31)).epoch_windows == 31
     listed = row(budget=json.dumps({"candidates": [{"alpha": 1}, {"alpha": 2}]}))
-    assert budget.of([listed]).tried == 2
+    assert budget.budget_of_rows([listed]).tried == 2
     drawn = Tuning(20, {"alpha": Range(0, 1), "training.epochs": (3, 5)}).budget()
     tuned = row(budget=json.dumps({**drawn, "candidates": [{"alpha": 0.5}]}), training='{"epochs":5}')
-    assert (budget.of([tuned]).tried, budget.of([tuned]).epochs) == (20, 5)
-    assert budget.of([row(model="seasonal_naive", attention="", training="{}")]).epochs is None
-    assert budget.of(trained(epochs="many")).epochs is None
+    assert (budget.budget_of_rows([tuned]).tried, budget.budget_of_rows([tuned]).epochs) == (20, 5)
+    assert budget.budget_of_rows([row(model="seasonal_naive", attention="", training="{}")]).epochs is None
+    assert budget.budget_of_rows(trained(epochs="many")).epochs is None
 
 
 def test_unlike_budgets_on_one_block_are_told_and_from_block_to_block_they_are_not():
-    long, short = budget.of(trained(3, epochs=100, patience=None)), budget.of(trained(1, epochs=10, patience=3))
+    long, short = (
+        budget.budget_of_rows(trained(3, epochs=100, patience=None)),
+        budget.budget_of_rows(trained(1, epochs=10, patience=3)),
+    )
     assert budget.uneven([[long, long], [short, short]]) == ()
     assert budget.uneven([[long, short], [short, short]]) == ("epochs 10 to 100", "patience 3 to any", "seeds 1 to 3")
-    plain = budget.of([row(training="{}")])
+    plain = budget.budget_of_rows([row(training="{}")])
     assert budget.uneven([[long, plain]]) == ()
 
 
 def test_a_standing_says_where_budgets_differ():
     rows = [row(attention=name, seed=seed) for name in ("softmax", "toa") for seed in (0, 1)]
-    [equal] = standings.standings(boards(FORECASTING, rows))
+    [equal] = standings.standings(build_boards(FORECASTING, rows))
     assert equal.uneven == ()
-    [unlike] = standings.standings(boards(FORECASTING, rows[1:]))
+    [unlike] = standings.standings(build_boards(FORECASTING, rows[1:]))
     assert unlike.uneven == ("seeds 1 to 2",)
     searched = json.dumps({"candidates": [{"alpha": 0.5}, {"alpha": 1.0}]})
-    [found] = standings.standings(boards(FORECASTING, [row(), row(attention="rbca", budget=searched)]))
+    [found] = standings.standings(build_boards(FORECASTING, [row(), row(attention="rbca", budget=searched)]))
     assert found.uneven == ("settings tried 0 to 2",)
 
 
@@ -87,7 +91,7 @@ def test_a_verdict_carries_a_smaller_budget_than_the_papers():
 
     assert found(etth1(training=whole, epochs=100)) == [("worse", "")]
     assert found(etth1(training=part, epochs=30)) == [("worse", "30 of 100 epochs")]
-    assert {one.shortfall for one in coverage.forecasts([etth1(training=part)])} == {"30 of 100 epochs"}
+    assert {one.shortfall for one in coverage.compare_forecasts([etth1(training=part)])} == {"30 of 100 epochs"}
     # Of a network that no shelf has any more the paper's own training is not known.
     strange = etth1(training=part, model="gone")
     cell = replace(
@@ -117,7 +121,7 @@ def test_classification_and_detection_carry_it_too():
         training='{"epochs":40,"patience":10}', train_cases=100, validation_cases=20, test_cases=9, epochs=40,
         accuracy=0.5, macro_f1=0.5, validation_criterion=0.5, loop="eager", **shared,
     )  # fmt: skip
-    found = coverage.others(CLASSIFICATION, boards(CLASSIFICATION, [classified]))
+    found = coverage.compare_boards(CLASSIFICATION, build_boards(CLASSIFICATION, [classified]))
     assert {one.shortfall for one in found} == {"40 of 100 epochs"}
     detected = DetectionRow(
         dataset="SMAP", values_sha256="", entities=1, train_rows=135_183, test_rows=9, mode="reconstruct", lookback=100,
@@ -126,7 +130,7 @@ def test_classification_and_detection_carry_it_too():
         precision=0.5, recall=0.5, f1=0.5, adjusted_precision=0.5, adjusted_recall=0.5, adjusted_f1=0.5,
         adjusted_f1_by_chance=0.5, score_seconds=1.0, **shared,
     )  # fmt: skip
-    found = coverage.others(DETECTION, boards(DETECTION, [detected]))
+    found = coverage.compare_boards(DETECTION, build_boards(DETECTION, [detected]))
     assert {one.shortfall for one in found} == {"307,200 of 405,252 windows"}
 
 
@@ -136,16 +140,16 @@ def at(minute: int, second: int, seconds: float, **changes: object):
 
 def test_runs_that_overlap_on_a_device_had_company():
     first, second, after = at(1, 0, 60.0), at(1, 30, 60.0, seed=1), at(2, 0, 30.9, seed=2)
-    assert in_company([first, second, after]) == {first, second}
+    assert find_overlapping([first, second, after]) == {first, second}
     elsewhere = at(1, 30, 60.0, device="NVIDIA H200")
-    assert in_company([first, elsewhere, after]) == set()
+    assert find_overlapping([first, elsewhere, after]) == set()
     # A long run has company of short ones that follow one another, and of none that touches its end.
     long, short = at(9, 0, 400.0), [at(minute, 0, 50.0, seed=minute) for minute in (4, 5, 6)]
     beyond = at(10, 0, 60.0, seed=10)
-    assert in_company([*short, beyond, long]) == {long, *short}
+    assert find_overlapping([*short, beyond, long]) == {long, *short}
 
 
 def test_a_row_of_two_files_is_no_company_of_its_own_and_one_of_unknown_time_has_none():
-    assert in_company([at(1, 0, 60.0), at(1, 0, 60.0)]) == set()
+    assert find_overlapping([at(1, 0, 60.0), at(1, 0, 60.0)]) == set()
     unknown = [row(created=words, seed=seed) for seed, words in enumerate(("", "yesterday"))]
-    assert in_company([*unknown, at(1, 0, 60.0), at(1, 0, float("nan"))]) == set()
+    assert find_overlapping([*unknown, at(1, 0, 60.0), at(1, 0, float("nan"))]) == set()

@@ -15,10 +15,11 @@ from small_sets import unequal, waves, write_ts
 from rearview import bench
 from rearview.bench import protocols
 from rearview.bench.papers import classification_table
-from rearview.bench.rows.classification_row import ClassificationRow
 from rearview.bench.rows.result_file import read
-from rearview.bench.runs import classification
+from rearview.bench.rows.row import ClassificationRow
+from rearview.bench.runs import classification, runner
 from rearview.core.errors import InputError, SettingsError
+from rearview.models.blocks.encoder import Encoder
 
 SMALL = {"settings": {"width": 16, "heads": 2, "depth": 1, "feed_forward": 32}, "training": {"epochs": 3}}
 
@@ -43,7 +44,7 @@ def test_a_row_says_what_was_run_and_is_not_made_twice(folder, tmp_path, protoco
     assert json.loads(row.attention_settings)["kind"] == "relu"
     assert json.loads(row.training)["optimiser"] == "radam"
     assert 0 <= row.accuracy <= 1
-    assert row.habits == protocols.get(protocol).told(protocols.CLASSIFICATION)
+    assert row.habits == protocols.get(protocol).describe_habits(protocols.CLASSIFICATION)
     assert row.windows_per_second > 0
     assert row.peak_memory_bytes > 2**20
     assert row.latency_ms > 0
@@ -58,7 +59,7 @@ def test_a_row_says_what_was_run_and_is_not_made_twice(folder, tmp_path, protoco
 def test_a_run_that_another_command_ended_meanwhile_is_one_row(folder, tmp_path, monkeypatch):
     asked = {"data_dir": folder, "device": "cpu", "results": tmp_path / "rows.csv", "resume": True}
     row = bench.classify("waves", **asked, **SMALL)
-    monkeypatch.setattr(classification.files, "kept", lambda path, kind: [])
+    monkeypatch.setattr(runner.result_file, "known_rows", lambda path, kind: [])
     assert bench.classify("waves", **asked, **SMALL) == row
     assert read(tmp_path / "rows.csv", ClassificationRow) == [row]
 
@@ -70,7 +71,7 @@ def test_a_row_names_the_networks_own_mechanism_and_is_known_at_any_speed(folder
     assert row.attention == "caps"
     other = bench.classify("waves", "caps_net", attention="softmax", **asked, **small)
     assert other.attention == "softmax"
-    monkeypatch.setattr(classification, "_clean", None)  # nothing is trained for a row that is there
+    monkeypatch.setattr(classification, "_fit_clean", None)  # nothing is trained for a row that is there
     quick = {**small, "training": {**small["training"], "validation_batch": 7}}
     assert bench.classify("waves", "caps_net", **asked, **quick) == row
 
@@ -90,16 +91,11 @@ def test_the_protocols_differ_as_they_say(folder):
 
 
 def test_the_published_protocol_shows_the_network_what_the_library_does(folder, monkeypatch):
-    seen = {}
-
-    def watch(data, *rest):
-        seen["data"] = data
-        return original(data, *rest)
-
-    original = classification.engine.network_for
-    monkeypatch.setattr(classification.engine, "network_for", watch)
+    seen = []
+    source = classification.CaseTensors
+    monkeypatch.setattr(classification, "CaseTensors", lambda *parts: seen.append(source(*parts)) or seen[-1])
     bench.classify("Waves", protocol="published:tslib", data_dir=folder, device="cpu", **SMALL)
-    data = seen["data"]
+    [data] = seen
     assert data.mask is None
     train, test = data.values[:30], data.values[30:]
     for part in (train, test):
@@ -114,22 +110,24 @@ def test_the_published_protocol_shows_the_network_what_the_library_does(folder, 
 @pytest.mark.parametrize("protocol", ["clean", "published:tslib"])
 def test_networks_are_prepared_with_training_cases_alone(folder, monkeypatch, protocol):
     """Prime attention reads how channels lead and lag from the training cases before it trains."""
-    shown = []
+    shown, sources = [], []
 
-    def watch(network, data, learned):
-        shown.append(learned.tolist())
+    def watch(network, windows):
+        shown.append(windows)
         before = {name: weight.clone() for name, weight in network.named_buffers()}
-        original(network, data, learned)
+        original(network, windows)
         changed = [name for name, weight in network.named_buffers() if not torch.equal(weight, before[name])]
         assert any("primer" in name for name in changed)
 
-    original = classification.engine.prepare
-    monkeypatch.setattr(classification.engine, "prepare", watch)
+    original, source = Encoder.prepare, classification.CaseTensors
+    monkeypatch.setattr(Encoder, "prepare", watch)
+    monkeypatch.setattr(classification, "CaseTensors", lambda *parts: sources.append(source(*parts)) or sources[-1])
     asked = {"model": "itransformer", "attention": "prime", "data_dir": folder, "device": "cpu", **SMALL}
     row = bench.classify("Waves", protocol=protocol, **asked)
     (learned,) = shown
     assert len(learned) == row.train_cases
-    assert max(learned) < 30  # the cases of TEST come after those of TRAIN
+    for both in sources:  # the cases of TEST come after those of TRAIN
+        assert torch.equal(learned, both.values[:30])
 
 
 def test_what_is_not_there_is_refused(folder):

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from rearview.bench import protocols
-from rearview.bench.rows.detection_row import DetectionRow
 from rearview.bench.rows.result_file import read
-from rearview.bench.runs import detection
+from rearview.bench.rows.row import DetectionRow
+from rearview.bench.runs import detection, runner
 from rearview.bench.runs.detection import detect
 from rearview.core.errors import InputError, SettingsError
 from rearview.data.datasets import labelled_arrays
@@ -63,7 +63,7 @@ def test_joined_entities_are_one_series_of_the_same_values(folder: Path) -> None
 def test_a_run_that_another_command_ended_meanwhile_is_one_row(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = {"results": folder / "rows.csv", "resume": True}
     row = run(folder, **asked)
-    monkeypatch.setattr(detection.files, "kept", lambda path, kind: [])
+    monkeypatch.setattr(runner.result_file, "known_rows", lambda path, kind: [])
     assert run(folder, **asked) == row
     assert read(folder / "rows.csv", DetectionRow) == [row]
 
@@ -100,7 +100,7 @@ def test_the_clean_protocol_scales_entities_apart_and_judges_rows_once(folder: P
 @pytest.mark.parametrize("protocol", ["clean", "published:tslib"])
 def test_a_row_says_what_the_run_cost_and_what_its_protocol_did(folder: Path, protocol: str) -> None:
     row = run(folder, settings=TINY, protocol=protocol)
-    assert row.habits == protocols.get(protocol).told(protocols.DETECTION)
+    assert row.habits == protocols.get(protocol).describe_habits(protocols.DETECTION)
     assert row.loop == "eager"
     assert row.windows_per_second > 0
     assert row.peak_memory_bytes > 2**20
@@ -117,7 +117,7 @@ def test_rows_are_kept_found_again_and_read_back(folder: Path, tmp_path: Path, m
     results = tmp_path / "out" / "detection.csv"
     first = run(folder, results=results)
     assert read(results, DetectionRow) == [first]
-    monkeypatch.setattr(detection, "_clean", None)  # nothing is trained for a row that is there
+    monkeypatch.setattr(detection, "_fit_clean", None)  # nothing is trained for a row that is there
     assert run(folder, results=results) == first
     with pytest.raises(TypeError):
         run(folder, results=results, seed=1)
@@ -130,7 +130,7 @@ def test_a_row_names_the_networks_own_mechanism_and_is_known_at_any_speed(
     rows = [run(folder, model="gat", results=results, attention=attention) for attention in (None, "softmax")]
     assert [row.attention for row in rows] == ["gat", "softmax"]
     assert rows[0].parameters != rows[1].parameters
-    monkeypatch.setattr(detection, "_clean", None)  # nothing is trained for a row that is there
+    monkeypatch.setattr(detection, "_fit_clean", None)  # nothing is trained for a row that is there
     assert run(folder, model="gat", results=results, training={**QUICK, "capture": False, "accumulate": 1}) == rows[0]
 
 

@@ -14,7 +14,8 @@ from small import row
 from small_labelled import classified, detected
 
 from rearview import bench
-from rearview.bench.rows import result_file, tasks
+from rearview.bench import tasks
+from rearview.bench.rows import result_file
 from rearview.core.errors import InputError, RearviewWarning
 
 KINDS = {"forecasting": row, "classification": classified, "detection": detected}
@@ -53,7 +54,7 @@ def test_a_file_of_an_earlier_version_grows_with_the_next_row(tmp_path, make):
     path = tmp_path / "results.csv"
     before = earlier(path, make)
     kind = type(make())
-    there = result_file.kept(path, kind)
+    there = result_file.known_rows(path, kind)
     assert path.read_bytes() == before  # asking changes nothing
     assert [(one.schema, one.status, one.problem) for one in there] == [(max(kind.EARLIER), "done", "")] * 2
     new = bench.append(path, make(seed=2))
@@ -70,9 +71,10 @@ def test_a_file_of_an_earlier_version_grows_with_the_next_row(tmp_path, make):
 @pytest.mark.parametrize("make", KINDS.values(), ids=KINDS)
 def test_whatever_was_added_has_a_default(make):
     kind = type(make())
-    assert max(kind.EARLIER) < kind.VERSION == make().schema
+    assert max(kind.EARLIER) < kind.SCHEMA == make().schema
     for columns in kind.EARLIER.values():
-        assert all(field.default is not MISSING for field in fields(kind)[columns:])
+        later = kind.columns()[columns:]
+        assert all(field.default is not MISSING for field in fields(kind) if field.name in later)
 
 
 def test_a_row_that_makes_another_needless_may_be_of_an_earlier_version(tmp_path):
@@ -117,9 +119,9 @@ def test_a_folder_that_takes_no_new_file_is_told_before_a_run(tmp_path, monkeypa
     earlier(path, classified)
     monkeypatch.setattr(os, "access", lambda place, mode: place == path)
     with pytest.raises(InputError, match=rf"can't be written: {tmp_path} is read-only"):
-        result_file.kept(path, bench.ClassificationRow)
+        result_file.known_rows(path, bench.ClassificationRow)
     bench.append(path, classified(seed=2))
-    assert len(result_file.kept(path, bench.ClassificationRow)) == 3  # nothing is replaced any more
+    assert len(result_file.known_rows(path, bench.ClassificationRow)) == 3  # nothing is replaced any more
 
 
 def test_whoever_waited_for_a_file_that_was_replaced_writes_to_the_new_one(tmp_path, monkeypatch):
@@ -151,7 +153,7 @@ def test_writers_beside_one_another_let_a_file_grow_and_lose_nothing(tmp_path):
     for writer in writers:
         writer.join()
     rows = bench.read(path, bench.DetectionRow)
-    assert [one.schema for one in rows] == [1] * 2 + [bench.DetectionRow.VERSION] * 40
+    assert [one.schema for one in rows] == [1] * 2 + [bench.DetectionRow.SCHEMA] * 40
     assert sorted(one.seed for one in rows) == [0, 1, *range(100, 120), *range(200, 220)]
 
 
@@ -174,11 +176,11 @@ def test_a_kill_between_the_new_file_and_its_place_loses_nothing(tmp_path):
 def test_a_file_of_a_newer_version_is_refused_and_left_alone(tmp_path, make, more):
     path = tmp_path / "results.csv"
     kind = type(make())
-    rows = [make(), make(schema=kind.VERSION + 1, seed=1)]  # older rows stay when a file grows
+    rows = [make(), make(schema=kind.SCHEMA + 1, seed=1)]  # older rows stay when a file grows
     path.write_bytes(text([[*kind.columns(), *more], *([*one.cells(), *more] for one in rows)]))
     before = path.read_bytes()
-    message = rf"holds rows of a newer version of rearview .schema {kind.VERSION + 1}; .* bring rearview up to date"
-    for use in (lambda: bench.read(path, kind), lambda: result_file.kept(path, kind), lambda: tasks.read(path)):
+    message = rf"holds rows of a newer version of rearview .schema {kind.SCHEMA + 1}; .* bring rearview up to date"
+    for use in (lambda: bench.read(path, kind), lambda: result_file.known_rows(path, kind), lambda: tasks.read(path)):
         with pytest.raises(InputError, match=message):
             use()
     with pytest.raises(InputError, match=message + ".*add this line: "):
@@ -193,5 +195,5 @@ def test_rows_of_another_kind_are_refused_and_told_by_name(tmp_path, make):
     with pytest.raises(InputError, match="is no results file of this version"):
         bench.append(path, row())
     with pytest.raises(InputError, match=r"holds rows of \w+, and those of forecasting need a file of their own"):
-        tasks.rows_of(tasks.FORECASTING, path)
+        tasks.read_rows(tasks.FORECASTING, path)
     assert path.read_bytes() == before

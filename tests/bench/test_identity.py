@@ -11,32 +11,34 @@ from small import HORIZON, LOOKBACK, row
 
 from rearview import bench, models, train
 from rearview.bench.analysis import standings
-from rearview.bench.analysis.candidates import candidates
-from rearview.bench.analysis.leaderboard import boards, once
+from rearview.bench.analysis.candidates import name_candidates
+from rearview.bench.analysis.leaderboard import build_boards, latest_runs
 from rearview.bench.papers import catalogue
 from rearview.bench.papers.catalogue import Cell, Experiment
-from rearview.bench.papers.compare import compare, is_of, own
-from rearview.bench.papers.coverage import forecasts
+from rearview.bench.papers.compare import compare, find_rows, matches
+from rearview.bench.papers.coverage import compare_forecasts
 from rearview.bench.papers.published import numbers
 from rearview.bench.rows import result_file
-from rearview.bench.rows.identity import SPEED, identity, same
+from rearview.bench.rows.identity import SPEED, find_same, identity
 from rearview.bench.rows.row import as_json
-from rearview.bench.rows.tasks import FORECASTING
 from rearview.bench.runs import forecasting
-from rearview.bench.runs.run_spec import ask
-from rearview.bench.runs.sweep import Plan, made
+from rearview.bench.runs.request import Request
+from rearview.bench.runs.run_spec import resolve
+from rearview.bench.runs.sweep import Plan
+from rearview.bench.tasks import FORECASTING
 from rearview.core.errors import InputError, SettingsError
 
 FAST = {"epochs": 1, "batch": 64, "windows_per_epoch": 64}
 SIZES = {"width": 8, "heads": 2, "feed_forward": 8, "depth": 1}
 run = partial(bench.run, "Small", horizon=HORIZON, lookback=LOOKBACK, device="cpu", progress=train.Silent())
-settle = partial(
-    ask, lookback=96, horizon=96, seed=0, protocol="clean", settings=None, training=None, loss=None, adapters=()
-)
+
+
+def settle(model: str, attention=None, lookback: int = 96, horizon: int = 96, **given):
+    return resolve(Request("ETTh1", model, attention, lookback, horizon, **given))
 
 
 def configured(model: str, attention=None, **asked) -> dict:
-    return settle("ETTh1", model, attention=attention, **asked).configuration("0f")
+    return {**settle(model, attention, **asked).columns(), "values_sha256": "0f"}
 
 
 @pytest.mark.parametrize(
@@ -58,7 +60,7 @@ def test_a_networks_own_mechanism_comes_with_the_networks_settings():
 
 def test_what_is_named_is_what_is_built():
     for model in ("powerformer", "caps_net", "gat"):
-        asked = settle("ETTh1", model, attention=None)
+        asked = settle(model)
         sizes = {"channels": 7, "lookback": 96, "steps": 96, **asked.settings}
         own_one = models.create(model, **sizes)
         named = models.create(model, attention=asked.attention, **sizes)
@@ -94,9 +96,9 @@ def test_what_bears_on_speed_alone_is_not_made_again(folder, monkeypatch):
     results_file = folder / "rows.csv"
     first = run("dlinear", training=FAST, data_dir=folder, results=results_file)
     plan = Plan(results=results_file, data_dir=folder, device="cpu", training={**FAST, "capture": False})
-    cell = Cell("Small", LOOKBACK, HORIZON, "dlinear", None)
-    assert made(plan.arguments(cell, 0), [first]) == [first]
-    assert made(replace(plan, training={**FAST, "tf32": False}).arguments(cell, 0), [first]) == []
+    cell = Cell("Small", "dlinear", None, LOOKBACK, HORIZON)
+    assert plan.run(cell, 0).find_made([first]) == [first]
+    assert replace(plan, training={**FAST, "tf32": False}).run(cell, 0).find_made([first]) == []
     monkeypatch.setattr(forecasting.train, "fit", lambda *_, **__: pytest.fail("it was trained again"))
     quick = {"capture": False, "compile": True, "memory": 1.0, "validation_batch": 13, "checkpoint_every": 7}
     assert set(quick) == set(SPEED)
@@ -119,11 +121,11 @@ def test_a_row_of_an_older_version_is_known_by_todays_defaults():
             "attention_settings": "{}",
         }
     )
-    assert same([older], today) == [older]
-    assert once([older, row(**today)]) == [row(**today)]
-    assert len({one.name for one in candidates([older, row(**today)])}) == 1
-    assert same([older], configured("patchtst", training={"ties_improve": True})) == []
-    assert same([replace(older, status="failed")], today) == []
+    assert find_same([older], today) == [older]
+    assert latest_runs([older, row(**today)]) == [row(**today)]
+    assert len({one.name for one in name_candidates([older, row(**today)])}) == 1
+    assert find_same([older], configured("patchtst", training={"ties_improve": True})) == []
+    assert find_same([replace(older, status="failed")], today) == []
 
 
 def test_the_kept_rows_are_known_again():
@@ -131,8 +133,8 @@ def test_the_kept_rows_are_known_again():
     kept = result_file.read(place)
     assert len(kept) == 7
     for one in kept:
-        asked = settle("ETTh1", one.model, attention=None, lookback=one.lookback, horizon=one.horizon, seed=one.seed)
-        assert one in same(kept, asked.configuration(one.values_sha256))
+        asked = settle(one.model, lookback=one.lookback, horizon=one.horizon, seed=one.seed)
+        assert one in find_same(kept, {**asked.columns(), "values_sha256": one.values_sha256})
 
 
 def test_the_kept_row_of_gat_says_what_ran():
@@ -148,13 +150,13 @@ def test_the_kept_row_of_gat_says_what_ran():
 
 def test_a_training_that_is_no_json_is_named():
     with pytest.raises(InputError, match=r"patchtst on Small, seed 3, has 'fast' as its training"):
-        once([row(training="fast")])
+        latest_runs([row(training="fast")])
 
 
 NUMBER = replace(next(n for n in numbers() if n.kind == "forecast" and n.metric == "mse"), value=0.5, note="")
 TRIED = ({"alpha": 0.5}, {"alpha": 1.0})
-SEARCHED = Cell("Small", 29, 7, "patchtst", {"name": "rbca"}, candidates=TRIED, numbers=(NUMBER,))
-PLAIN = Cell("Small", 29, 7, "patchtst", {"name": "softmax"}, numbers=(NUMBER,))
+SEARCHED = Cell("Small", "patchtst", {"name": "rbca"}, 29, 7, candidates=TRIED, numbers=(NUMBER,))
+PLAIN = Cell("Small", "patchtst", {"name": "softmax"}, 29, 7, numbers=(NUMBER,))
 
 
 def asked_of(cell: Cell) -> Experiment:
@@ -175,7 +177,7 @@ def test_seeds_of_a_search_are_one_mean_whatever_they_chose():
 def test_searches_among_other_candidates_are_not_averaged():
     rows = [chosen(0.5, seed=0), chosen(0.5, ({"alpha": 0.5}, {"alpha": 2.0}), seed=1)]
     assert [len(found.rows) for found in compare(asked_of(SEARCHED), rows)] == [1, 1]
-    assert len({one.name for one in candidates(rows)}) == 2
+    assert len({one.name for one in name_candidates(rows)}) == 2
 
 
 @pytest.mark.parametrize(
@@ -205,7 +207,7 @@ def test_a_repeated_run_is_compared_once():
 
 def test_versions_of_the_data_stand_beside_a_number_apart():
     facts = {"dataset": "ETTh1", "lookback": 336, "horizon": 96, "mse": 0.37, "mae": 0.4}
-    found = forecasts([row(**facts, values_sha256="aaaaaaaa"), row(**facts, values_sha256="bbbbbbbb")])
+    found = compare_forecasts([row(**facts, values_sha256="aaaaaaaa"), row(**facts, values_sha256="bbbbbbbb")])
     mine = [one for one in found if one.table == "rbca:T1" and one.number.metric == "mse"]
     assert [(one.label, one.ours.count) for one in mine] == [
         ("patchtst + softmax on ETTh1 (aaaaaa)", 1),
@@ -217,12 +219,12 @@ def test_a_cell_that_names_no_mechanism_is_the_networks_own():
     cell = replace(PLAIN, model="powerformer", attention=None)
     own_row = row(model="powerformer", **_attention(configured("powerformer")))
     softmax = row(model="powerformer")
-    assert own(cell, [own_row, softmax]) == [own_row]
+    assert find_rows(cell, [own_row, softmax]) == [own_row]
     other = row(model="powerformer", **_attention(configured("powerformer", {"name": "rbca", "alpha": 2.0})))
-    assert own(cell, [other]) == []
+    assert find_rows(cell, [other]) == []
     turned = row(attention_settings='{"rotary":true}')
-    assert own(replace(PLAIN, attention=None), [row(), turned]) == [row()]
-    assert own(replace(PLAIN, model="dlinear", attention=None), [row(model="dlinear", attention="")])
+    assert find_rows(replace(PLAIN, attention=None), [row(), turned]) == [row()]
+    assert find_rows(replace(PLAIN, model="dlinear", attention=None), [row(model="dlinear", attention="")])
 
 
 def _attention(configuration: dict) -> dict:
@@ -232,18 +234,18 @@ def _attention(configuration: dict) -> dict:
 def test_adapters_and_losses_are_compared_by_what_they_say():
     cell = replace(PLAIN, adapters=("lift", "decorrelate"))
     for words in ('["lift","decorrelate"]', '["lift", "decorrelate"]'):
-        assert is_of(row(adapters=words), cell)
-    assert not is_of(row(adapters='["decorrelate","lift"]'), cell)
+        assert matches(row(adapters=words), cell)
+    assert not matches(row(adapters='["decorrelate","lift"]'), cell)
     fredf = replace(PLAIN, loss={"name": "fredf", "time_share": 0.2})
-    assert is_of(row(loss='{"loss":"fredf","time_share":0.2}'), fredf)
-    assert not is_of(row(loss="fredf"), fredf)  # half of it, the default
-    assert is_of(row(loss="fredf"), replace(PLAIN, loss={"name": "fredf", "time_share": 0.5}))
-    assert is_of(row(loss='{"loss":"fredf","time_share":0.2}'), replace(PLAIN, loss="fredf"))
-    assert not is_of(row(loss="fredf"), PLAIN)
+    assert matches(row(loss='{"loss":"fredf","time_share":0.2}'), fredf)
+    assert not matches(row(loss="fredf"), fredf)  # half of it, the default
+    assert matches(row(loss="fredf"), replace(PLAIN, loss={"name": "fredf", "time_share": 0.5}))
+    assert matches(row(loss='{"loss":"fredf","time_share":0.2}'), replace(PLAIN, loss="fredf"))
+    assert not matches(row(loss="fredf"), PLAIN)
     spelt_out = row(loss='{"loss":"fredf","time_share":0.5}')
-    assert same([spelt_out], row(loss="fredf").configuration) == [spelt_out]
-    assert same([spelt_out], row(loss='{"loss":"fredf","time_share":0.2}').configuration) == []
-    assert not is_of(row(loss="rmse"), PLAIN)  # mse is but a part of its name
+    assert find_same([spelt_out], row(loss="fredf").configuration) == [spelt_out]
+    assert find_same([spelt_out], row(loss='{"loss":"fredf","time_share":0.2}').configuration) == []
+    assert not matches(row(loss="rmse"), PLAIN)  # mse is but a part of its name
 
 
 def grid(*arms: tuple[str, str, float], **changes):
@@ -256,7 +258,7 @@ def grid(*arms: tuple[str, str, float], **changes):
 
 
 def against(rows) -> dict[str, str]:
-    [standing] = [one for one in standings.standings(boards(FORECASTING, rows)) if not one.model]
+    [standing] = [one for one in standings.standings(build_boards(FORECASTING, rows)) if not one.model]
     return {one.name: one.against for one in standings.contrasts(standing)}
 
 

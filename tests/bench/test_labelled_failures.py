@@ -8,24 +8,27 @@ import pytest
 from small_labelled import classified, detected
 
 from rearview import bench
-from rearview.bench.analysis.leaderboard import boards, failed
-from rearview.bench.papers import catalogue, labelled_compare
-from rearview.bench.papers.catalogue import LabelledCell
-from rearview.bench.papers.coverage import coverage, others
-from rearview.bench.rows import tasks
-from rearview.bench.rows.identity import same
-from rearview.bench.rows.labelled_failed import failed_row
-from rearview.bench.rows.tasks import CLASSIFICATION, DETECTION
-from rearview.bench.runs import classification, detection, labelled_sweep, pool
+from rearview.bench import tasks
+from rearview.bench.analysis.leaderboard import build_boards, failed_runs
+from rearview.bench.papers import catalogue
+from rearview.bench.papers.catalogue import Cell
+from rearview.bench.papers.compare import compare
+from rearview.bench.papers.coverage import compare_boards, measure_coverage
+from rearview.bench.rows.failed_row import failed_row
+from rearview.bench.rows.identity import find_same
+from rearview.bench.runs import classification, detection, pool
 from rearview.bench.runs.pool import KILLED
-from rearview.bench.runs.sweep import Plan
+from rearview.bench.runs.request import Request
+from rearview.bench.runs.run_spec import resolve
+from rearview.bench.runs.sweep import Plan, sweep
+from rearview.bench.tasks import CLASSIFICATION, DETECTION
 from rearview.train import Silent
 from rearview.train.contract import Diverged
 
 REPOSITORY = Path(__file__).parents[2]
 OPTIONS = {"lookback": 20, "settings": {"width": 8, "heads": 2, "feed_forward": 8, "depth": 1}}
 OPTIONS_TOLD = "lookback=20, width=8, heads=2, feed_forward=8, depth=1"
-CELL = LabelledCell("Pumps", "transformer", {"name": "toa", "kind": "relu"}, options=OPTIONS)
+CELL = Cell("Pumps", "transformer", {"name": "toa", "kind": "relu"}, task="detection", **OPTIONS)
 PROBLEM = "The validation loss of epoch 1 is nan."
 
 
@@ -41,10 +44,10 @@ def diverge(*rest):
 def test_a_run_that_diverges_is_a_row_without_measures(plan):
     far = {**plan.training, "learning_rate": 1e30}
     told = []
-    [row] = labelled_sweep.sweep("detection", [CELL], replace(plan, training=far), say=told.append)
+    [row] = sweep([CELL], replace(plan, training=far), say=told.append)
     assert row.status == "failed"
     assert row.problem.startswith("Diverged: The ")
-    run = f"Pumps transformer + toa(kind=relu), {OPTIONS_TOLD} clean seed 0"
+    run = f"transformer + toa(kind=relu), {OPTIONS_TOLD}, Pumps, seed 0"
     assert told == [f"run 1 of 1: {run}", f"{run}: failed: {row.problem}"]
     assert bench.read(plan.results, bench.DetectionRow) == [row]
     assert (row.schema, row.dataset, row.model, row.attention, row.lookback) == (2, "Pumps", "transformer", "toa", 20)
@@ -55,36 +58,36 @@ def test_a_run_that_diverges_is_a_row_without_measures(plan):
 
 def test_a_failed_run_is_tried_again_until_it_comes_to_an_end(plan, monkeypatch):
     with monkeypatch.context() as patch:
-        patch.setattr(detection, "_clean", diverge)
-        first, second = (labelled_sweep.sweep("detection", [CELL], plan)[0] for _ in range(2))
+        patch.setattr(detection, "_fit_clean", diverge)
+        first, second = (sweep([CELL], plan)[0] for _ in range(2))
     assert (first.status, second.problem) == ("failed", f"Diverged: {PROBLEM}")
-    [done] = labelled_sweep.sweep("detection", [CELL], plan)
+    [done] = sweep([CELL], plan)
     assert (done.status, done.problem) == ("done", "")
     rows = bench.read(plan.results, bench.DetectionRow)
     assert rows == [first, second, done]
-    assert failed(rows[:2]) == [second]
-    assert failed(rows) == []  # known again, though its data were not read for the row
-    monkeypatch.setattr(detection, "_clean", diverge)
-    assert labelled_sweep.sweep("detection", [CELL], plan) == [done]
+    assert failed_runs(rows[:2]) == [second]
+    assert failed_runs(rows) == []  # known again, though its data were not read for the row
+    monkeypatch.setattr(detection, "_fit_clean", diverge)
+    assert sweep([CELL], plan) == [done]
     assert len(bench.read(plan.results, bench.DetectionRow)) == 3
 
 
 def test_rows_that_are_there_need_no_time_and_are_not_begun(plan, monkeypatch):
     followed = []
     monkeypatch.setattr(Silent, "begin", lambda self, *sizes: followed.append(sizes))
-    [done] = labelled_sweep.sweep("detection", [CELL], plan, progress=Silent())
+    [done] = sweep([CELL], plan, progress=Silent())
     assert len(followed) == 1
     told = []
-    assert labelled_sweep.sweep("detection", [CELL], plan, say=told.append) == [done]
+    assert sweep([CELL], plan, say=told.append) == [done]
     assert len(told) == 1
     seeds = replace(plan, seeds=(0, 1))
-    assert labelled_sweep.sweep("detection", [CELL], seeds, seconds=0.0, say=told.append) == [done]
+    assert sweep([CELL], seeds, seconds=0.0, say=told.append) == [done]
     assert told[1:] == [told[0], "time was up: 1 of 2 runs were not begun; the same command goes on with it"]
 
 
 def test_a_killed_process_is_a_failed_row(plan, monkeypatch):
     monkeypatch.setattr(pool, "spread", lambda work, runs, workers, until: [(run, None) for run in runs])
-    [row] = labelled_sweep.sweep("detection", [CELL], plan, workers=2)
+    [row] = sweep([CELL], plan, workers=2)
     assert row.problem == f"RuntimeError: {KILLED}"
     assert bench.read(plan.results, bench.DetectionRow) == [row]
 
@@ -92,21 +95,21 @@ def test_a_killed_process_is_a_failed_row(plan, monkeypatch):
 @pytest.mark.parametrize(
     ("task", "run"),
     [
-        (CLASSIFICATION, {"attention": {"name": "toaa", "kind": "relu"}, "training": None}),
+        (CLASSIFICATION, {"attention": {"name": "toaa", "kind": "relu"}}),
         (DETECTION, {"attention": {"name": "toaa", "kind": "relu"}, "training": {"epochs": 2}, "balance": False}),
         (DETECTION, {"attention": "toaa", "stride": None, "lookback": 7}),
-        (DETECTION, {"attention": None, "no_such_option": 3}),
+        (DETECTION, {"attention": None, "threshold": "no such rule"}),
     ],
 )
 def test_what_could_not_be_settled_is_told_as_it_was_asked(tmp_path, task, run):
-    asked = {"dataset": "ASD", "model": "itransformer", "seed": 5, "protocol": "clean", "device": "cpu", **run}
-    row = failed_row(task, asked, ValueError("no such\n thing"))
+    request = Request("ASD", "itransformer", task=task.name, seed=5, **run)
+    row = failed_row(request, "cpu", ValueError("no such\n thing"))
     assert (row.dataset, row.model, row.seed, row.status) == ("ASD", "itransformer", 5, "failed")
     assert row.attention == ("toaa" if run["attention"] else "")
     assert row.attention_settings == ('{"kind":"relu"}' if isinstance(run["attention"], dict) else "{}")
     assert row.problem == "ValueError: no such thing"
     assert bench.append(tmp_path / "rows.csv", row) == row
-    assert bench.read(tmp_path / "rows.csv", task.kind) == [row]
+    assert bench.read(tmp_path / "rows.csv", task.row) == [row]
 
 
 def lost(row):
@@ -122,15 +125,15 @@ def test_failed_runs_count_nowhere(task, make):
     done = [make(attention=name, attention_settings=settings[name], seed=seed) for name in settings for seed in (0, 1)]
     broken = [lost(make(seed=2)), lost(make(attention="hyperglu", attention_settings="{}")), lost(done[0])]
     every = [*done, *broken]
-    assert boards(task, every) == boards(task, done)
-    assert others(task, boards(task, every)) == others(task, boards(task, done))
-    assert coverage({task: every}) == coverage({task: done})
-    assert failed(every) == broken[:2]
+    assert build_boards(task, every) == build_boards(task, done)
+    assert compare_boards(task, build_boards(task, every)) == compare_boards(task, build_boards(task, done))
+    assert measure_coverage({task: every}) == measure_coverage({task: done})
+    assert failed_runs(every) == broken[:2]
     table = catalogue.get("toa", "T8" if task is CLASSIFICATION else "T5")
-    ours, alone = (labelled_compare.compare(table, rows, "clean") for rows in (every, done))
+    ours, alone = (compare(table, rows, "clean") for rows in (every, done))
     assert [replace(one, broken=False) for one in ours] == alone
     assert {one.cell.attention["name"] for one in ours if one.broken} <= {"toa", "hyperglu"}
-    assert "failed" in {one.verdict for one in labelled_compare.compare(table, broken, "clean")}
+    assert "failed" in {one.verdict for one in compare(table, broken, "clean")}
 
 
 @pytest.mark.slow
@@ -143,12 +146,11 @@ def test_the_runs_of_the_repository_are_known_again(task, tables):
     assert found is task
     rows = [row for row in every if row.schema == 1]
     known = set()
-    for cell in (cell for table in tables for cell in catalogue.get("rearview", table).labelled):
+    for cell in (cell for table in tables for cell in catalogue.get("rearview", table).cells):
         for protocol in ("clean", "published:tslib"):
-            run = {"dataset": cell.dataset, "model": cell.model, "attention": cell.attention, "protocol": protocol}
-            asked = failed_row(task, {**run, **cell.options, "seed": 0, "device": "cpu"}, ValueError()).configuration
-            open_ones = ("seed", "values_sha256", "train_sha256", "test_sha256")
-            known |= set(same(rows, {name: value for name, value in asked.items() if name not in open_ones}))
+            asked = resolve(replace(cell, protocol=protocol)).columns()
+            del asked["seed"]
+            known |= set(find_same(rows, asked))
     strange = [row for row in rows if row not in known and '"windows_per_epoch":6400' not in row.training]
     assert strange == []
     assert len(known) > 100
@@ -158,15 +160,15 @@ def test_the_runs_of_the_repository_are_known_again(task, tables):
 def test_a_run_of_the_repository_is_not_made_again(name, real_data, tmp_path, monkeypatch):
     task = DETECTION if name == "ASD" else CLASSIFICATION
     home = detection if task is DETECTION else classification
-    monkeypatch.setattr(home, "_clean", lambda *rest: pytest.fail("a run began"))
+    monkeypatch.setattr(home, "_fit_clean", lambda *rest: pytest.fail("a run began"))
     path = tmp_path / "rows.csv"
     shutil.copy(REPOSITORY / "results" / f"{task.name}.csv", path)
     before = path.read_bytes()
-    rows = bench.read(path, task.kind)
+    rows = bench.read(path, task.row)
     table = catalogue.get("rearview", task.name)
-    cells = [cell for cell in table.labelled if cell.dataset == name and cell.model == "patchtst_tslib"]
+    cells = [cell for cell in table.cells if cell.dataset == name and cell.model == "patchtst_tslib"]
     plan = Plan(path, seeds=(table.first_seed,), data_dir=real_data, device="cpu")
-    made = labelled_sweep.sweep(task.name, cells, plan)
+    made = sweep(cells, plan)
     assert len(made) == len(cells) > 1
     assert all(row in rows for row in made)
     assert path.read_bytes() == before

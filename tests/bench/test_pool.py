@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from rearview.bench.runs.pool import spread
-from rearview.bench.runs.run_lock import claimed
+from rearview.bench.runs.run_lock import hold as hold_run
 from rearview.core.errors import RearviewWarning
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals and locks are those of POSIX")
@@ -37,7 +37,7 @@ def wary(number):
 
 def hold(folder, name, held, free):
     """Claims a run until told; run by another process."""
-    with claimed(folder, name) as ours:
+    with hold_run(folder, name) as ours:
         held.put(ours)
         free.get()
 
@@ -108,11 +108,11 @@ def test_a_run_is_claimed_by_one_process_at_a_time(tmp_path):
     other = context.Process(target=hold, args=(tmp_path / "runs", "ff00", held, free))
     other.start()
     assert held.get()
-    with claimed(tmp_path / "runs", "ff00") as ours:
+    with hold_run(tmp_path / "runs", "ff00") as ours:
         assert not ours
-    with claimed(tmp_path / "runs", "ff01") as ours:
+    with hold_run(tmp_path / "runs", "ff01") as ours:
         assert ours
     free.put(None)
     other.join()
-    with claimed(tmp_path / "runs", "ff00") as ours:
+    with hold_run(tmp_path / "runs", "ff00") as ours:
         assert ours

@@ -1,7 +1,6 @@
 """Published settings: known where they are published, fit for the networks and the loop, and below the caller's."""
 
 import json
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -10,8 +9,9 @@ from small import HORIZON, LOOKBACK, SMALL
 from rearview import models, train
 from rearview.bench import presets, read
 from rearview.bench.presets import entries, preset
-from rearview.bench.rows.identity import same
-from rearview.bench.runs.run_spec import ask as settle
+from rearview.bench.rows.identity import find_same
+from rearview.bench.runs.request import Request
+from rearview.bench.runs.run_spec import resolve
 from rearview.core.errors import SettingsError
 from rearview.data.datasets import catalogue
 from rearview.train.optimisation import rate
@@ -19,7 +19,9 @@ from rearview.train.optimisation import rate
 NETWORKS = sorted(set(entries()) & set(models.names()))
 NAMED = [(source, model) for source in presets.names() for model in entries(source) if model != "any"]
 
-ask = partial(settle, attention=None, seed=0, protocol="clean", settings=None, training=None)
+
+def ask(dataset: str, model: str, **given):
+    return resolve(Request(dataset, model, **given))
 
 
 def published(model: str, dataset: str, horizon: int = 96, source: str = "official"):
@@ -128,7 +130,9 @@ def test_rows_of_networks_without_official_settings_are_found_again():
     rows = [row for row in read(Path(__file__).parents[2] / "results" / "hosts.csv") if row.dataset == "ETTh1"]
     for model in ("crossformer", "timer_xl", "tsmixer"):
         [row] = [row for row in rows if row.model == model]
-        assert same(rows, ask("ETTh1", model, lookback=96, horizon=96).configuration(row.values_sha256)) == [row]
+        assert find_same(
+            rows, {**ask("ETTh1", model, lookback=96, horizon=96).columns(), "values_sha256": row.values_sha256}
+        ) == [row]
 
 
 @pytest.mark.parametrize("source", presets.names())
@@ -170,14 +174,14 @@ def test_what_the_caller_gives_wins():
 
 def test_all_settings_of_a_mechanism_are_told():
     plain = ask("ETTh1", "patchtst", lookback=96, horizon=96)
-    assert plain.configuration("0f")["attention"] == "softmax"
-    linear = ask("ETTh1", "patchtst", lookback=96, horizon=96, attention="linear").configuration("0f")
+    assert plain.columns()["attention"] == "softmax"
+    linear = ask("ETTh1", "patchtst", lookback=96, horizon=96, attention="linear").columns()
     defaults = json.loads(linear["attention_settings"])
     assert linear["attention"] == "linear"
     assert defaults
     for name, value in defaults.items():
         spelled = ask("ETTh1", "patchtst", lookback=96, horizon=96, attention={"name": "linear", name: value})
-        assert spelled.configuration("0f") == linear
+        assert spelled.columns() == linear
 
 
 def test_calendar_goes_by_the_data_set():

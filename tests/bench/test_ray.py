@@ -19,7 +19,7 @@ pytestmark = [
 ]
 
 # Generated, so that workers, which know the catalogue as it stands in the package only, have it too.
-CELL = Cell("Solar-standin:300", 24, 6, "dlinear", None)
+CELL = Cell("Solar-standin:300", "dlinear", None, 24, 6)
 
 
 @pytest.fixture
@@ -52,8 +52,8 @@ def test_rows_are_those_made_here_and_are_made_once(plan, tmp_path):
 
 
 def test_a_run_whose_process_dies_is_a_failed_row_and_not_the_end(plan, monkeypatch):
-    def dying(run):  # a function of a function, which Ray sends whole
-        return os._exit(9) if run["seed"] == 1 else attempt(run)
+    def dying(run, execution):  # a function of a function, which Ray sends whole
+        return os._exit(9) if run.cell.seed == 1 else attempt(run, execution)
 
     monkeypatch.setattr(sweeping, "attempt", dying)
     found = {row.seed: row for row in sweep([CELL], plan, over="ray")}

@@ -10,7 +10,7 @@ from small import row
 
 from rearview import bench
 from rearview.bench.rows import result_file
-from rearview.bench.rows.row import COLUMNS
+from rearview.bench.rows.row import Row
 from rearview.core.errors import InputError, RearviewWarning, SettingsError
 
 
@@ -27,12 +27,12 @@ def test_rows_come_back_as_they_were(tmp_path):
         bench.append(path, one)
     assert bench.read(path) == rows
     lines = path.read_text(encoding="utf-8").splitlines()
-    assert lines[0] == ",".join(COLUMNS)
+    assert lines[0] == ",".join(Row.columns())
     assert len(lines) == 3
 
 
 def test_configuration_is_made_of_columns():
-    assert set(row().configuration) < set(COLUMNS)
+    assert set(row().configuration) < set(Row.columns())
     assert row(mse=7.0).configuration == row().configuration
     assert row(seed=4).configuration != row().configuration
 
@@ -82,14 +82,14 @@ def test_an_empty_file_holds_no_rows(tmp_path):
 def test_a_line_that_was_edited_is_refused(tmp_path, old, new, message):
     path = tmp_path / "results.csv"
     several(path, 0, 2)
-    assert len(COLUMNS) == 47
+    assert len(Row.columns()) == 47
     text = path.read_text()
     path.write_text(text.replace(old, new, 1))
     with pytest.raises(InputError, match=message):
         bench.read(path)
 
 
-@pytest.mark.parametrize("content", ["date,a,b\n1,2,3\n", "no line end", ",".join(COLUMNS[:-2]) + "\n"])
+@pytest.mark.parametrize("content", ["date,a,b\n1,2,3\n", "no line end", ",".join(Row.columns()[:-2]) + "\n"])
 def test_another_file_is_refused_and_left_alone(tmp_path, content):
     path = tmp_path / "other.csv"
     path.write_text(content)
@@ -101,7 +101,7 @@ def test_another_file_is_refused_and_left_alone(tmp_path, content):
 def test_a_file_that_is_not_there_is_named(tmp_path):
     with pytest.raises(InputError, match=r"none\.csv can't be read"):
         bench.read(tmp_path / "none.csv")
-    assert result_file.kept(tmp_path / "none.csv") == []
+    assert result_file.known_rows(tmp_path / "none.csv", Row) == []
 
 
 def test_a_row_that_can_not_be_written_is_not_lost(tmp_path, monkeypatch):
@@ -180,5 +180,5 @@ def test_rows_of_a_table_are_told_apart():
 def test_rows_need_no_torch():
     program = "import sys; from rearview import bench; bench.read, bench.table, bench.Row; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True, text=True).stdout.split()
-    assert "rearview.bench.rows.text_table" in loaded
+    assert "rearview.bench.analysis.text_table" in loaded
     assert not {"torch", "polars", "pandas"} & set(loaded)

@@ -7,11 +7,11 @@ import pytest
 from small import row
 
 from rearview.bench.analysis import rectangles, standings
-from rearview.bench.analysis.leaderboard import boards
+from rearview.bench.analysis.leaderboard import build_boards
 from rearview.bench.papers import catalogue
 from rearview.bench.rows.row import as_json
-from rearview.bench.rows.tasks import FORECASTING
-from rearview.bench.runs.run_spec import mechanism
+from rearview.bench.runs.run_spec import complete_mechanism
+from rearview.bench.tasks import FORECASTING
 
 OURS = catalogue.get("rearview", "mechanisms")
 
@@ -31,7 +31,7 @@ def grid(winner: float = 0.0):
 
 def test_standings_leave_out_who_lacks_blocks_and_say_so():
     rows = [*grid(), row(attention="rbca", horizon=7)]
-    (own,) = standings.standings(boards(FORECASTING, rows))
+    (own,) = standings.standings(build_boards(FORECASTING, rows))
     assert own.left_out == ("patchtst + rbca",)
     assert own.judgement.blocks == 7
     assert own.model == "patchtst"
@@ -42,7 +42,7 @@ def test_standings_leave_out_who_lacks_blocks_and_say_so():
 
 
 def test_contrasts_are_against_softmax():
-    (own,) = standings.standings(boards(FORECASTING, grid()))
+    (own,) = standings.standings(build_boards(FORECASTING, grid()))
     best = standings.contrasts(own)[0]
     assert (best.name, best.against, str(best.record)) == ("patchtst + caps", "patchtst + softmax", "7/0/0")
     expected = np.mean([100 * ((0.8 + h / 100) / (1 + h / 100) - 1) for h in range(7, 14)])
@@ -54,7 +54,7 @@ def test_contrasts_are_against_softmax():
 
 def test_an_interval_needs_blocks_to_draw_from():
     few = [one for one in grid() if one.horizon < 10]
-    (own,) = standings.standings(boards(FORECASTING, few))
+    (own,) = standings.standings(build_boards(FORECASTING, few))
     assert own.judgement.blocks == 3
     assert [one.interval for one in standings.contrasts(own)] == [None, None]
 
@@ -64,7 +64,7 @@ def test_mechanisms_are_measured_by_softmax_on_the_same_footing():
     rows = [row(attention=name, mse=mse) for name, mse in (("softmax", 1.0), ("toa", 0.9), ("caps", 0.8))]
     rows += [row(training=longer, mse=0.5), row(training=longer, attention="prime", mse=0.4)]
     rows += [row(loss="mae", mse=0.1)]
-    short, long = standings.standings(boards(FORECASTING, rows))
+    short, long = standings.standings(build_boards(FORECASTING, rows))
     assert short.judgement.names == ("patchtst + caps", "patchtst + toa", "patchtst + softmax")
     assert [(one.name, round(one.change)) for one in standings.contrasts(short)] == [
         ("patchtst + caps", -20),
@@ -81,7 +81,7 @@ def test_a_footing_is_one_of_each_data_set():
     rows += [row(dataset="Other", attention=n, settings=wide, mse=m) for n, m in (("softmax", 1.0), ("toa", 0.8))]
     # On the other set this mechanism trained for longer, and is not compared there.
     rows += [row(attention="caps", mse=0.7), row(attention="caps", dataset="Other", training='{"epochs":99}', mse=0.1)]
-    (own,) = standings.standings(boards(FORECASTING, rows))
+    (own,) = standings.standings(build_boards(FORECASTING, rows))
     assert own.judgement.names == ("patchtst + toa", "patchtst + softmax")
     assert own.blocks == ("Other 7", "Small 7")
     assert own.left_out == ("patchtst + caps",)
@@ -92,23 +92,23 @@ def test_many_candidates_on_one_block_do_not_push_out_several_blocks():
     rows = [row(attention=name, horizon=horizon) for name in names[:2] for horizon in (7, 14)]
     rows += [row(attention="caps", horizon=21)]
     rows += [rbca(alpha) for alpha in (0.1, 0.2, 0.3, 0.4)]
-    (own,) = standings.standings(boards(FORECASTING, rows))
+    (own,) = standings.standings(build_boards(FORECASTING, rows))
     assert set(own.judgement.names) == {"patchtst + softmax", "patchtst + toa"}
     assert own.judgement.blocks == 2
 
 
 def test_the_same_run_under_two_protocols_stands_side_by_side():
     rows = [row(mse=1.0), row(protocol="published:rbca", mse=0.9), row(model="dlinear", attention="")]
-    (one,) = standings.sided(boards(FORECASTING, rows))
+    (one,) = standings.sided(build_boards(FORECASTING, rows))
     assert one.name == "patchtst + softmax, lookback=29"
     assert {protocol: score.mean for protocol, score in one.scores.items()} == {"clean": 1.0, "published:rbca": 0.9}
     # Errors in the data's own units have nothing to stand beside.
-    assert standings.sided(boards(FORECASTING, [row(), row(protocol="published:mica")])) == []
+    assert standings.sided(build_boards(FORECASTING, [row(), row(protocol="published:mica")])) == []
 
 
 def made_for(cell, **changes: object):
     """A row of a cell."""
-    name, settings = mechanism(cell.attention)
+    name, settings = complete_mechanism(cell.attention)
     places = {"dataset": cell.dataset, "lookback": cell.lookback, "horizon": cell.horizon, "model": cell.model}
     trained = {"batch": 32, **cell.training}
     return row(
@@ -132,13 +132,13 @@ def flooded():
     """Settings of one mechanism on so many blocks that they outweigh everything else."""
     trained = {"lookback": 336, "horizon": 96, "training": as_json({"batch": 32, **OURS.training})}
     places = [{"dataset": name, **trained} for name in ("ETTh1", "ETTh2", "ETTm1")]
-    rows = [row(attention="softmax", attention_settings=as_json(mechanism("softmax")[1]), **places[2])]
+    rows = [row(attention="softmax", attention_settings=as_json(complete_mechanism("softmax")[1]), **places[2])]
     rows += [rbca(alpha / 100, mse=0.5, **place) for place in places for alpha in range(1, 21)]
     return rows
 
 
 def test_an_experiment_of_ours_stands_by_itself_whatever_else_was_run():
-    asked, *others = standings.standings(boards(FORECASTING, [*flooded(), *questioned()]))
+    asked, *others = standings.standings(build_boards(FORECASTING, [*flooded(), *questioned()]))
     assert asked.question == OURS.title
     assert asked.title == "Forecasting, clean, by MSE: mechanisms in patchtst, rearview:mechanisms"
     assert asked.blocks == ("ETTh1 96", "ETTh1 336", "ETTh2 96", "ETTh2 336")
@@ -152,22 +152,22 @@ def test_an_experiment_of_ours_stands_by_itself_whatever_else_was_run():
 
 def test_an_experiment_that_lacks_a_cell_or_a_footing_is_none():
     rows = questioned()
-    assert not any(one.question for one in standings.standings(boards(FORECASTING, rows[1:])))
+    assert not any(one.question for one in standings.standings(build_boards(FORECASTING, rows[1:])))
     other = [made_for(OURS.cells[0], training=as_json({"batch": 16, **OURS.training})), *rows[1:]]
-    assert not any(one.question for one in standings.standings(boards(FORECASTING, other)))
+    assert not any(one.question for one in standings.standings(build_boards(FORECASTING, other)))
 
 
 def test_an_experiment_is_not_answered_by_runs_of_another_training():
     shorter = [made for seed in range(6) for made in questioned(seed=seed, training='{"batch":32,"epochs":1}')]
-    assert not any(one.question for one in standings.standings(boards(FORECASTING, shorter)))
-    first, *_ = standings.standings(boards(FORECASTING, [*shorter, *questioned()]))
+    assert not any(one.question for one in standings.standings(build_boards(FORECASTING, shorter)))
+    first, *_ = standings.standings(build_boards(FORECASTING, [*shorter, *questioned()]))
     assert first.question
     assert all("patience" in made.training for made in first.rows)
 
 
 def test_an_experiment_is_told_by_the_footing_with_the_most_runs():
     rows = [*questioned(training=as_json({"batch": 64, **OURS.training})), *questioned(seed=3), *questioned(seed=4)]
-    first, second = standings.standings(boards(FORECASTING, rows))
+    first, second = standings.standings(build_boards(FORECASTING, rows))
     assert first.question
     assert {one.seed for one in first.rows} == {3, 4}
     assert not second.question
@@ -177,11 +177,11 @@ def test_an_experiment_is_told_by_the_footing_with_the_most_runs():
 def test_softmax_joins_an_experiment_that_leaves_it_out():
     combinations = catalogue.get("rearview", "combinations").cells
     rows = [made_for(cell, mse=2.0) for cell in combinations]
-    (alone,) = standings.standings(boards(FORECASTING, rows))
+    (alone,) = standings.standings(build_boards(FORECASTING, rows))
     assert alone.holds == ("rearview:combinations",)
     assert (len(alone.judgement.names), len(alone.plain)) == (3, 0)
     plain = [row for row in questioned() if row.attention == "softmax"]
-    (joined,) = standings.standings(boards(FORECASTING, [*rows, *plain]))
+    (joined,) = standings.standings(build_boards(FORECASTING, [*rows, *plain]))
     assert joined.judgement.names[0] == "patchtst + softmax"
     assert len(joined.plain) == 4
 
@@ -189,7 +189,7 @@ def test_softmax_joins_an_experiment_that_leaves_it_out():
 def test_a_wider_comparison_that_holds_an_experiment_whole_says_so_and_is_the_headline():
     combinations = catalogue.get("rearview", "combinations").cells
     rows = [*questioned(), *(made_for(cell, mse=2.0) for cell in combinations), *flooded()]
-    found = standings.standings(boards(FORECASTING, rows))
+    found = standings.standings(build_boards(FORECASTING, rows))
     assert [bool(one.question) for one in found] == [True, True, False, False, False]
     wider = next(one for one in found if not one.question and one.holds)
     assert wider.holds == ("rearview:mechanisms", "rearview:combinations")
@@ -200,14 +200,14 @@ def test_a_wider_comparison_that_holds_an_experiment_whole_says_so_and_is_the_he
 def test_an_ablation_is_no_headline_where_several_mechanisms_are_compared():
     rows = [rbca(alpha / 10, horizon=horizon) for alpha in range(1, 10) for horizon in (7, 14, 21)]
     rows += [row(horizon=horizon) for horizon in (7, 14, 21)]
-    (ablation,) = standings.standings(boards(FORECASTING, rows))
+    (ablation,) = standings.standings(build_boards(FORECASTING, rows))
     assert ablation.is_ablation
     assert standings.headline([ablation]) is ablation
     rows += [row(model="itransformer", attention=name) for name in ("softmax", "toa", "prime")]
-    found = standings.standings(boards(FORECASTING, rows))
+    found = standings.standings(build_boards(FORECASTING, rows))
     assert standings.headline(found).model == "itransformer"
     pair = [row(model="itransformer", attention=name) for name in ("softmax", "toa")]
-    assert not standings.standings(boards(FORECASTING, pair))[0].is_ablation
+    assert not standings.standings(build_boards(FORECASTING, pair))[0].is_ablation
 
 
 def test_rectangles_are_maximal_and_each_shown_one_has_something_that_those_before_lack():
@@ -232,18 +232,18 @@ def together(**changes: object):
 
 
 def test_networks_are_ranked_together_on_equal_budgets_alone():
-    everyone = standings.standings(boards(FORECASTING, together()))[-1]
+    everyone = standings.standings(build_boards(FORECASTING, together()))[-1]
     assert (everyone.model, len(everyone.judgement.names)) == ("", 4)
     assert everyone.title == "Forecasting, clean, by MSE: every candidate"
     longer = [row(model="dlinear", attention="", horizon=h, training='{"epochs":90}') for h in (7, 14)]
-    unlike = standings.standings(boards(FORECASTING, [*together(), *longer]))
+    unlike = standings.standings(build_boards(FORECASTING, [*together(), *longer]))
     assert [one.model for one in unlike] == ["patchtst", "itransformer"]
 
 
 def test_networks_are_ranked_together_only_beside_their_softmax():
     rows = [one for one in together() if (one.model, one.attention) != ("itransformer", "softmax")]
-    assert [one.model for one in standings.standings(boards(FORECASTING, rows))] == ["patchtst"]
+    assert [one.model for one in standings.standings(build_boards(FORECASTING, rows))] == ["patchtst"]
     plain = [row(model="dlinear", attention="", horizon=horizon) for horizon in (7, 14)]
     rows = [one for one in rows if one.model == "patchtst"] + plain
-    everyone = standings.standings(boards(FORECASTING, rows))[-1]
+    everyone = standings.standings(build_boards(FORECASTING, rows))[-1]
     assert len(everyone.judgement.names) == 3

@@ -8,17 +8,17 @@ import pytest
 from small import HORIZON, LOOKBACK, row
 
 from rearview import bench
-from rearview.bench.papers import catalogue
 from rearview.bench.papers.catalogue import Cell, Experiment
-from rearview.bench.papers.compare import compare, is_of
+from rearview.bench.papers.compare import compare, matches
 from rearview.bench.papers.published import numbers
 from rearview.bench.runs import pool
+from rearview.bench.runs.request import spell
 from rearview.bench.runs.sweep import Plan, sweep
 from rearview.core.errors import SettingsError
 from rearview.train import Silent
 
 QUICK = {"epochs": 1, "windows_per_epoch": 32}
-DLINEAR = Cell("Small", LOOKBACK, HORIZON, "dlinear", None)
+DLINEAR = Cell("Small", "dlinear", None, LOOKBACK, HORIZON)
 SETTINGS = {"width": 8, "heads": 2, "feed_forward": 8, "depth": 1}
 
 
@@ -39,7 +39,7 @@ def test_a_sweep_makes_every_seed_once_and_skips_what_is_there(plan):
         f"run {place} of {of}: dlinear, Small 29-7, seed {place - 1}" for place, of in [(1, 2), (2, 2), (3, 3)]
     ]
     assert told[0] == begun[0]
-    assert sum(line.startswith("Small 29-7 dlinear - ") for line in told) == 5
+    assert sum(line.startswith("dlinear, Small 29-7, seed ") and ": mse " in line for line in told) == 5
     assert len(told) == 8
 
 
@@ -95,11 +95,11 @@ def test_one_worker_is_followed_while_it_trains(plan):
 
 
 def test_several_workers_are_not_followed(plan, monkeypatch):
-    asked = []
-    monkeypatch.setattr(pool, "spread", lambda work, runs, workers, until: asked.extend(runs) or iter(()))
+    works = []
+    monkeypatch.setattr(pool, "spread", lambda work, runs, workers, until: works.append(work) or iter(()))
     told = []
     sweep([DLINEAR], plan, workers=2, progress=Followed(), say=told.append)
-    assert [run["progress"] for run in asked] == [None]
+    assert [work.keywords["execution"].progress for work in works] == [None]
     assert not any(line.startswith("run ") for line in told)
     assert not plan.results.exists()
 
@@ -119,7 +119,7 @@ def test_ray_is_asked_for_by_name(plan, monkeypatch):
 
 
 def test_candidates_are_chosen_on_validation_and_told(plan):
-    cell = Cell("Small", LOOKBACK, HORIZON, "patchtst", {"name": "rbca"}, candidates=({"alpha": 0.1}, {"alpha": 2.0}))
+    cell = Cell("Small", "patchtst", {"name": "rbca"}, LOOKBACK, HORIZON, candidates=({"alpha": 0.1}, {"alpha": 2.0}))
     [chosen] = sweep([cell], replace(plan, settings=SETTINGS))
     assert chosen.status == "done", chosen.problem
     assert json.loads(chosen.budget)["candidates"] == [{"alpha": 0.1}, {"alpha": 2.0}]
@@ -167,7 +167,7 @@ def test_a_loss_is_told_with_those_of_its_settings_that_are_no_defaults(plan):
 
 
 NUMBER = next(n for n in numbers() if n.kind == "forecast" and n.metric == "mse")
-CELL = Cell("Small", 29, 7, "patchtst", {"name": "softmax"}, numbers=(replace(NUMBER, value=0.5, note=""),))
+CELL = Cell("Small", "patchtst", {"name": "softmax"}, 29, 7, numbers=(replace(NUMBER, value=0.5, note=""),))
 ASKED = Experiment("rbca", "T0", "", "clean", "official", (CELL,), {"forecast": 1})
 
 
@@ -201,17 +201,17 @@ def test_a_doubtful_number_is_not_compared():
 
 
 def test_rows_of_another_kind_stand_beside_nothing():
-    assert is_of(made(), CELL)
+    assert matches(made(), CELL)
     others = (
         {"horizon": 8}, {"lookback": 30}, {"dataset": "Other"}, {"model": "dlinear"}, {"attention": "rbca"},
         {"loss": "fredf"}, {"adapters": '["lift"]'}, {"budget": '{"candidates":[]}'},
     )  # fmt: skip
     for change in others:
-        assert not is_of(replace(made(), **change), CELL)
+        assert not matches(replace(made(), **change), CELL)
     assert compare(ASKED, [made(protocol="published:rbca")])[0].verdict == "not run"
     assert compare(ASKED, [made(status="failed")])[0].verdict == "failed"
 
 
 def test_a_mechanism_is_named_in_short():
     spec = {"name": "mica", "local": {"name": "rbca", "alpha": 0.5}, "gate": "shared"}
-    assert catalogue.spoken(spec) == "mica(local=rbca(alpha=0.5), gate=shared)"
+    assert spell(spec) == "mica(local=rbca(alpha=0.5), gate=shared)"

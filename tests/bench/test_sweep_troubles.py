@@ -4,7 +4,6 @@ import sys
 import warnings
 from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -14,16 +13,17 @@ from rearview import bench
 from rearview.bench.papers.catalogue import Cell
 from rearview.bench.rows import result_file
 from rearview.bench.rows.failed_row import failed_row
-from rearview.bench.runs import forecasting, pool, search, sweep
+from rearview.bench.runs import forecasting, pool, run_lock, runner, search, sweep
 from rearview.bench.runs.pool import KILLED
-from rearview.bench.runs.run_spec import ask
+from rearview.bench.runs.request import Request
+from rearview.bench.runs.run_spec import resolve
 from rearview.bench.runs.sweep import Plan
 from rearview.core.errors import InputError, RearviewWarning, SettingsError
 from rearview.train import TrainingError, parallel
 from rearview.train.contract import Diverged
 
 QUICK = {"epochs": 1, "windows_per_epoch": 32}
-DLINEAR = Cell("Small", LOOKBACK, HORIZON, "dlinear", None)
+DLINEAR = Cell("Small", "dlinear", None, LOOKBACK, HORIZON)
 
 
 @pytest.fixture
@@ -32,31 +32,31 @@ def plan(folder):
 
 
 def test_any_failure_is_a_row_but_not_the_keyboard(plan, monkeypatch):
-    def broken(**run):
+    def broken(spec, execution):
         raise TypeError("a bug of somebody's")
 
-    monkeypatch.setattr(forecasting, "run", broken)
+    monkeypatch.setattr(runner, "make", broken)
     [found] = sweep.sweep([DLINEAR], plan)
     assert (found.status, found.problem) == ("failed", "TypeError: a bug of somebody's")
 
-    def interrupted(**run):
+    def interrupted(spec, execution):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(forecasting, "run", interrupted)
+    monkeypatch.setattr(runner, "make", interrupted)
     with pytest.raises(KeyboardInterrupt):
         sweep.sweep([DLINEAR], plan)
     assert len(bench.read(plan.results)) == 1
 
 
 def test_warnings_of_our_own_alone_come_through(plan, monkeypatch):
-    made = forecasting.run
+    made = runner.make
 
-    def warns(**run):
+    def warns(spec, execution):
         warnings.warn("somebody else's", UserWarning, stacklevel=1)
         warnings.warn("it tends to collapse", RearviewWarning, stacklevel=1)
-        return made(**run)
+        return made(spec, execution)
 
-    monkeypatch.setattr(forecasting, "run", warns)
+    monkeypatch.setattr(runner, "make", warns)
     with pytest.warns(RearviewWarning, match="collapse") as told:
         sweep.sweep([DLINEAR], plan)
     assert [str(one.message) for one in told] == ["it tends to collapse"]
@@ -68,8 +68,8 @@ def test_cells_may_be_a_stream(plan):
 
 
 def test_a_file_that_takes_no_rows_is_refused_before_anything_is_made(plan, monkeypatch):
-    monkeypatch.setattr(sweep, "attempt", lambda run: pytest.fail("a run began"))
-    bench.append(plan.results, row(schema=bench.Row.VERSION + 1))
+    monkeypatch.setattr(sweep, "attempt", lambda run, execution: pytest.fail("a run began"))
+    bench.append(plan.results, row(schema=bench.Row.SCHEMA + 1))
     with pytest.raises(InputError, match="a newer version"):
         sweep.sweep([DLINEAR], plan)
 
@@ -108,13 +108,13 @@ def test_two_commands_make_one_row(plan, monkeypatch):
     first = sweep.sweep([DLINEAR], plan)
     content = plan.results.read_bytes()
     plan.results.unlink()
-    test = forecasting._Trial.test
+    measure = forecasting.measure
 
-    def tested(self, fitted):
+    def measured(trial, data):
         plan.results.write_bytes(content)
-        return test(self, fitted)
+        return measure(trial, data)
 
-    monkeypatch.setattr(forecasting._Trial, "test", tested)
+    monkeypatch.setattr(forecasting, "measure", measured)
     assert sweep.sweep([DLINEAR], plan) == first
     assert bench.read(plan.results) == first
     # Asked for again, it is made again.
@@ -128,13 +128,12 @@ def test_a_run_in_other_hands_leaves_the_checkpoint_to_them(plan, monkeypatch):
     def elsewhere(folder, name):
         yield False
 
-    monkeypatch.setattr(sweep, "claimed", elsewhere)
-    monkeypatch.setattr(forecasting, "run", lambda **run: seen.append(run["checkpoint"]) or row())
+    monkeypatch.setattr(run_lock, "hold", elsewhere)
+    monkeypatch.setattr(runner, "make", lambda spec, execution: seen.append(execution.checkpoint) or row())
     sweep.sweep([DLINEAR], plan)
     monkeypatch.undo()
-    monkeypatch.setattr(forecasting, "run", lambda **run: seen.append(run["checkpoint"]) or row())
-    run = plan.arguments(replace(DLINEAR, dataset="ETTh1"), 0)
-    sweep.attempt(run)
+    monkeypatch.setattr(runner, "make", lambda spec, execution: seen.append(execution.checkpoint) or row())
+    sweep.sweep([replace(DLINEAR, dataset="ETTh1")], plan)
     assert seen == [None, plan.results.with_suffix(".checkpoints")]
 
 
@@ -162,7 +161,6 @@ class Ray:
         return lambda work: SimpleNamespace(remote=lambda run: self.begin(work, run))
 
     def begin(self, work, run):
-        assert run["results"] is None
         self.begun.append((work, run))
         self.most = max(self.most, len(self.begun) - self.ended)
         return len(self.begun) - 1
@@ -173,7 +171,7 @@ class Ray:
     def get(self, reference):
         self.ended += 1
         work, run = self.begun[reference]
-        if run["seed"] in self.lost:
+        if run.cell.seed in self.lost:
             raise self.exceptions.RayError("the node is gone")
         return work(run)
 
@@ -199,13 +197,13 @@ def test_a_cluster_gets_no_more_runs_than_it_has_room_for(plan, on_ray):
 
 
 def test_warnings_of_a_cluster_are_told_once(on_ray, monkeypatch):
-    made = forecasting.run
+    made = runner.make
 
-    def warns(**run):
+    def warns(spec, execution):
         warnings.warn("it tends to collapse", RearviewWarning, stacklevel=1)
-        return made(**run)
+        return made(spec, execution)
 
-    monkeypatch.setattr(forecasting, "run", warns)
+    monkeypatch.setattr(runner, "make", warns)
     with pytest.warns(RearviewWarning, match="collapse") as told:
         assert len(on_ray(Ray(), (0, 1, 2))) == 3
     assert len(told) == 1
@@ -229,7 +227,7 @@ def test_what_can_not_be_settled_fails_on_a_cluster_too(plan, monkeypatch):
 def test_time_stops_new_runs_and_not_those_under_way(plan, on_ray, monkeypatch):
     ray = Ray()
     # The clock strikes as soon as both places are taken.
-    monkeypatch.setattr(sweep, "in_time", lambda until: len(ray.begun) < 2)
+    monkeypatch.setattr(sweep, "has_time", lambda until: len(ray.begun) < 2)
     told = []
     rows = on_ray(ray, (0, 1, 2, 3), seconds=60.0, say=told.append)
     assert [found.seed for found in rows] == [0, 1]
@@ -239,8 +237,8 @@ def test_time_stops_new_runs_and_not_those_under_way(plan, on_ray, monkeypatch):
 def trained(losses):
     """What makes a candidate of its alpha: its loss, or a divergence where that is infinite."""
 
-    def tried(asked):
-        loss = losses[asked.attention["alpha"]]
+    def tried(spec):
+        loss = losses[spec.attention["alpha"]]
         if loss == float("inf"):
             raise Diverged("The training loss of epoch 1 is nan.")
         return loss
@@ -250,27 +248,25 @@ def trained(losses):
 
 @pytest.mark.parametrize("order", [(1, 2, 3), (3, 2, 1), (2, 1, 3)])
 def test_a_candidate_that_diverges_is_the_worst(plan, order):
-    asked = _asked()
+    spec = _spec()
     candidates = [{"alpha": alpha} for alpha in order]
     losses = {1: float("inf"), 2: 0.5, 3: 0.4}
-    assert search.best(asked, candidates, None, trained(losses), float).outcome == 0.4
+    spec = replace(spec, candidates=candidates, budget={"candidates": candidates})
+    assert search.find_best(spec, trained(losses), float)[0] == 0.4
     with pytest.raises(TrainingError, match="None of the 3 candidates could be trained; the last: The training loss"):
-        search.best(asked, candidates, None, trained(dict.fromkeys(order, float("inf"))), float)
+        search.find_best(spec, trained(dict.fromkeys(order, float("inf"))), float)
 
 
 def test_other_problems_of_a_candidate_are_no_verdict_on_it(plan):
-    def tried(asked):
+    def tried(spec):
         raise TrainingError("out of memory")
 
     with pytest.raises(TrainingError, match="out of memory"):
-        search.best(_asked(), [{"alpha": 1}], None, tried, float)
+        search.find_best(_spec(candidates=({"alpha": 1},)), tried, float)
 
 
-def _asked():
-    return ask(
-        "Small", "patchtst", lookback=LOOKBACK, horizon=HORIZON, attention="rbca", seed=0, protocol="clean",
-        settings=None, training=None,
-    )  # fmt: skip
+def _spec(**given):
+    return resolve(Request("Small", "patchtst", "rbca", LOOKBACK, HORIZON, **given))
 
 
 def test_a_finished_run_whose_row_has_no_place_is_no_failed_one(plan, monkeypatch):
@@ -283,6 +279,6 @@ def test_a_finished_run_whose_row_has_no_place_is_no_failed_one(plan, monkeypatc
 
 
 def test_a_failed_run_keeps_its_loss_as_rows_write_it():
-    run = Plan(results=Path("rows.csv")).arguments(replace(DLINEAR, loss={"name": "fredf", "time_share": 0.2}), 0)
-    broken = failed_row({**run, "training": {"epoch": 1}}, ValueError("no setting 'epoch'"))
+    request = replace(DLINEAR, loss={"name": "fredf", "time_share": 0.2}, training={"epoch": 1})
+    broken = failed_row(request, "cpu", ValueError("no setting 'epoch'"))
     assert broken.loss == '{"loss":"fredf","time_share":0.2}'

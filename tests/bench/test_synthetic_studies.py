@@ -91,8 +91,8 @@ def test_a_killed_process_is_told_and_the_others_go_on(tmp_path, monkeypatch):
 def test_two_commands_make_one_row(tmp_path, monkeypatch):
     """The second does not see the first's row before it has trained."""
     rows = make("flipflop", tmp_path)
-    kept = result_file.kept
-    monkeypatch.setattr(result_file, "kept", lambda path, kind: kept(path, kind) and [])
+    kept = result_file.known_rows
+    monkeypatch.setattr(result_file, "known_rows", lambda path, kind: kept(path, kind) and [])
     assert make("flipflop", tmp_path) == rows
     assert result_file.read(tmp_path / "flipflop.csv", synthetic.get("flipflop").row) == rows
 

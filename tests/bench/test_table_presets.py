@@ -12,8 +12,8 @@ from rearview.bench import presets
 from rearview.bench.papers import catalogue, coverage, published
 from rearview.bench.papers.catalogue import Cell
 from rearview.bench.papers.compare import compare
-from rearview.bench.rows.failed_row import settled
-from rearview.bench.runs.run_spec import ask
+from rearview.bench.runs.request import Request
+from rearview.bench.runs.run_spec import resolve
 from rearview.bench.runs.sweep import Plan, sweep
 
 PLAN = Plan(results=Path("rows.csv"))
@@ -30,7 +30,7 @@ def cell(table: str, model: str, attention: str | None, dataset: str = "ETTh1", 
 
 
 def trained(one: Cell, plan: Plan = PLAN) -> dict:
-    return json.loads(settled(plan.arguments(one, 0))["training"])
+    return json.loads(plan.run(one, 0).spec.columns()["training"])
 
 
 def test_every_table_goes_by_the_presets_that_its_numbers_rest_on():
@@ -73,7 +73,7 @@ def test_a_run_gets_the_settings_of_its_table():
     assert trained(cell("S5", "patchtst", "rbca"))["weight_decay"] == 0.0
     assert trained(cell("S4", "transformer", "rbca"))["patience"] is None
     widths = {
-        dataset: json.loads(settled(PLAN.arguments(cell("T5", "caps_net", "caps", dataset, "caps"), 0))["settings"])
+        dataset: json.loads(PLAN.run(cell("T5", "caps_net", "caps", dataset, "caps"), 0).spec.columns()["settings"])
         for dataset in ("ETTh1", "ETTm1")
     }
     assert [one["width"] for one in widths.values()] == [16, 128]
@@ -106,11 +106,20 @@ def test_presets_of_a_sweep_go_before_those_of_its_cells():
 
 def made(source: str, **changes: object):
     """A row of the causal mask alone on ETTh1 at horizon 96."""
-    asked = ask(
-        "ETTh1", "patchtst", lookback=336, horizon=96, attention={"name": "rbca", "bias": "causal"}, seed=0,
-        protocol="clean", settings=None, training=changes.pop("training", None), presets=source,
-    )  # fmt: skip
-    return row(**{**asked.configuration("0f"), "mse": 0.4, "mae": 0.4, "epochs": 100, "train_windows": 8209, **changes})
+    causal = {"name": "rbca", "bias": "causal"}
+    training = changes.pop("training", {})
+    spec = resolve(Request("ETTh1", "patchtst", causal, 336, 96, training=training, presets=source))
+    return row(
+        **{
+            **spec.columns(),
+            "values_sha256": "0f",
+            "mse": 0.4,
+            "mae": 0.4,
+            "epochs": 100,
+            "train_windows": 8209,
+            **changes,
+        }
+    )
 
 
 OFFICIAL = ("learning_rate=0.0001", "optimiser=adam", "weight_decay=0.0", "decay_all=True")
@@ -124,7 +133,7 @@ def test_runs_with_other_settings_stand_beside_a_number_and_are_told_apart():
     wider = made("rbca", settings='{"width":64}')
     [one, _] = [one for one in compare(experiment, [wider], "clean") if one.rows]
     assert "width=64" in one.apart
-    [label] = {one.label for one in coverage.forecasts(rows[1:]) if one.table == "rbca:S9"}
+    [label] = {one.label for one in coverage.compare_forecasts(rows[1:]) if one.table == "rbca:S9"}
     shown, _, others = label.partition(", 1 more (")
     assert (shown, bool(others)) == (", ".join(["patchtst + rbca(bias=causal)", *OFFICIAL[:3]]), True)
 
@@ -147,7 +156,7 @@ def test_a_smaller_budget_is_one_beside_the_tables_own_presets(source, training,
 
 def test_a_row_says_whose_settings_it_has(folder):
     plan = Plan(results=folder / "rows.csv", data_dir=folder, device="cpu", training={"epochs": 1, "batch": 64})
-    one = Cell("Small", LOOKBACK, HORIZON, "dlinear", None, presets="rbca")
+    one = Cell("Small", "dlinear", None, LOOKBACK, HORIZON, presets="rbca")
     sweep([one], plan)
     sweep([replace(one, horizon=HORIZON + 1)], replace(plan, presets="tslib"))
     sweep([replace(one, presets=None)], replace(plan, protocol="published:toa"))

@@ -8,10 +8,11 @@ import pytest
 from small import HORIZON, LOOKBACK, row
 
 from rearview import bench
-from rearview.bench.analysis.candidates import candidates
+from rearview.bench.analysis.candidates import name_candidates
 from rearview.bench.papers.catalogue import Cell
-from rearview.bench.papers.compare import is_of
+from rearview.bench.papers.compare import matches
 from rearview.bench.runs import measure, search, tuning
+from rearview.bench.runs.request import Request
 from rearview.bench.runs.sweep import Plan, sweep
 from rearview.bench.runs.tuning import Range, Tuning
 from rearview.core.errors import SettingsError
@@ -27,7 +28,7 @@ SPACE = {
     "alpha": (0.25, 0.5, 1.0),
 }
 SETTINGS = {"width": 8, "heads": 2, "feed_forward": 8}
-CELL = Cell("Small", LOOKBACK, HORIZON, "patchtst", {"name": "rbca"}, tuning=Tuning(4, SPACE))
+CELL = Cell("Small", "patchtst", {"name": "rbca"}, LOOKBACK, HORIZON, tuning=Tuning(4, SPACE))
 
 
 @pytest.fixture
@@ -93,7 +94,7 @@ def test_seeds_draw_settings_of_their_own_and_are_one_candidate(plan):
     rows = sweep([CELL], replace(plan, seeds=(0, 1)))
     drawn = [json.loads(made.budget)["candidates"] for made in rows]
     assert drawn[0] != drawn[1]
-    assert [found.name for found in candidates(rows)] == ["patchtst + rbca + optuna:4"] * 2
+    assert [found.name for found in name_candidates(rows)] == ["patchtst + rbca + optuna:4"] * 2
 
 
 def test_one_seed_is_one_list_of_draws_and_ranges_are_kept():
@@ -156,21 +157,21 @@ def test_a_network_that_does_not_train_has_no_training_to_tune(folder):
 
 def test_names_go_to_mechanism_network_and_training():
     tried = {"alpha": (1, 2), "dropout": Range(0, 1), "depth": Range(1, 3), "batch": (8, 16), "unheard": (1,)}
-    assert search.routed("patchtst", {"name": "rbca"}, tried) == {
+    assert search.route("patchtst", {"name": "rbca"}, tried) == {
         "alpha": (1, 2),
         "network.dropout": Range(0, 1),
         "network.depth": Range(1, 3, whole=True),
         "training.batch": (8, 16),
     }
-    assert search.routed("patchtst", None, {"alpha": (1, 2)}) == {}  # its own mechanism has none
-    assert search.routed("powerformer", None, {"alpha": (1, 2)}) == {"alpha": (1, 2)}  # its own has
-    assert search.routed("seasonal_naive", None, {"period": Range(1, 24), "batch": (8,)}) == {
+    assert search.route("patchtst", None, {"alpha": (1, 2)}) == {}  # its own mechanism has none
+    assert search.route("powerformer", None, {"alpha": (1, 2)}) == {"alpha": (1, 2)}  # its own has
+    assert search.route("seasonal_naive", None, {"period": Range(1, 24), "batch": (8,)}) == {
         "network.period": Range(1, 24, whole=True)
     }
     # A name that both have is the mechanism's.
-    assert search.routed("caps_net", {"name": "toa"}, {"causal": (True, False)}) == {"causal": (True, False)}
+    assert search.route("caps_net", {"name": "toa"}, {"causal": (True, False)}) == {"causal": (True, False)}
     with pytest.raises(SettingsError, match=r"precision takes no numbers, so 0\.\.1 is no range"):
-        search.routed("patchtst", None, {"precision": Range(0, 1)})
+        search.route("patchtst", None, {"precision": Range(0, 1)})
 
 
 def test_listed_settings_of_network_and_training_are_chosen_too(plan):
@@ -183,11 +184,11 @@ def test_listed_settings_of_network_and_training_are_chosen_too(plan):
 
 
 def test_a_tuned_row_stands_beside_no_printed_number():
-    cell = Cell("Small", 29, 7, "patchtst", {"name": "softmax"})
-    assert is_of(row(), cell)
+    cell = Cell("Small", "patchtst", {"name": "softmax"}, 29, 7)
+    assert matches(row(), cell)
     tuned = row(budget=json.dumps({**Tuning(4, SPACE).budget(), "candidates": [{"alpha": 1}], "losses": [0.5]}))
-    assert not is_of(tuned, cell)
-    assert not is_of(tuned, replace(cell, candidates=({"alpha": 1},)))
+    assert not matches(tuned, cell)
+    assert not matches(tuned, replace(cell, candidates=({"alpha": 1},)))
 
 
 @pytest.mark.parametrize(
@@ -204,7 +205,7 @@ def test_a_tuned_row_stands_beside_no_printed_number():
         (lambda: Tuning(0, SPACE), "A search of 0 trials"),
         (lambda: Tuning(3, {}), "needs settings to draw"),
         (lambda: Tuning(3, {"a": ()}), "at least one value"),
-        (lambda: search.budget([{"alpha": 1}], Tuning(3, SPACE)), "not both"),
+        (lambda: Request("ETTh1", "patchtst", candidates=[{"alpha": 1}], tuning=Tuning(3, SPACE)).budget, "not both"),
     ],
 )
 def test_what_can_not_be_searched_is_refused(wrong, sentence):

@@ -19,15 +19,15 @@ def swept(monkeypatch: pytest.MonkeyPatch) -> list[SimpleNamespace]:
 
     sweeps = []
 
-    def fake(cells, plan, **options):
-        sweeps.append(SimpleNamespace(cells=list(cells), plan=plan, **options))
+    def fake(runs, plan, **options):
+        sweeps.append(SimpleNamespace(cells=[run.cell for run in runs], plan=plan, **options))
         return []
 
     def possible_runs(experiment, data_dir, wanted):
-        return [cell for cell in experiment.runs if wanted(cell)], Counter()
+        return [cell for cell in experiment.cells if wanted(cell)], Counter()
 
-    monkeypatch.setattr(bench, "sweep", fake)
-    monkeypatch.setattr(command, "sweep", fake)
+    monkeypatch.setattr(bench, "make_runs", fake)
+    monkeypatch.setattr(command, "make_runs", fake)
     monkeypatch.setattr(command, "possible_runs", possible_runs)
-    monkeypatch.setattr(bench, "_check_first", lambda cells, plan: None)
+    monkeypatch.setattr(bench, "_check_first", lambda cells, plan: plan.runs(cells))
     return sweeps

@@ -7,7 +7,7 @@ import pytest
 
 from rearview.bench import read
 from rearview.bench.papers import catalogue
-from rearview.bench.runs import forecasting, pool, sweep
+from rearview.bench.runs import forecasting, sweep
 from rearview.cli import main
 
 REPOSITORY = Path(__file__).parents[2]
@@ -37,7 +37,7 @@ def test_runs_that_there_was_no_time_for_are_counted(capsys, monkeypatch):
     assert "run 1 of 2: dlinear, PEMS08-standin:150 12-3, seed 0\n" in said.err
     assert "time was up" not in said.err + said.out
     assert "epoch 1/1" not in said.err  # no terminal, no line that is rewritten
-    monkeypatch.setattr(pool, "in_time", lambda until: False)
+    monkeypatch.setattr(sweep, "has_time", lambda until: False)
     late = [*grid, "--seeds", "2", "--seconds", "5"]
     assert main([*late, "--results", "rows.csv"]) == 0
     said = capsys.readouterr()
@@ -51,7 +51,7 @@ def test_runs_that_there_was_no_time_for_are_counted(capsys, monkeypatch):
 
 def test_runs_of_all_tables_are_counted_together(swept, capsys):
     assert main(["reproduce", "rbca", "--seeds", "2", "--seconds", "5", "--device", "cpu"]) == 0
-    count = sum(2 * len(asked.cells) for asked in swept)
+    count = sum(len(asked.cells) for asked in swept)
     told = f"time was up: {count} of {count} runs were not begun; the same command goes on with them"
     assert capsys.readouterr().out.splitlines()[-1] == told
     assert all(asked.progress is not None for asked in swept)
@@ -105,13 +105,13 @@ def test_what_is_named_twice_is_run_once(swept):
     ],
 )
 def test_what_can_not_be_run_is_refused_before_anything_trains(options, sentence, capsys, monkeypatch, tmp_path):
-    from rearview.models.baselines import _package
+    from rearview.models import baselines
 
-    monkeypatch.setattr(_package, "find_spec", lambda package: None)
+    monkeypatch.setattr(baselines, "find_spec", lambda package: None)
     given = {"--dataset": "PEMS08-standin:150", "--lookback": "12", "--horizon": "3"}
     asked = dict(zip(options.split()[::2], options.split()[1::2], strict=True))
     words = [word for pair in {**given, **asked}.items() for word in pair]
-    monkeypatch.setattr(sweep, "attempt", lambda run: pytest.fail("a run began"))
+    monkeypatch.setattr(sweep, "attempt", lambda run, execution: pytest.fail("a run began"))
     assert main(["bench", *words, "--device", "cpu"]) == 1
     assert sentence in capsys.readouterr().err
     assert not list(tmp_path.glob("*.csv"))
@@ -122,7 +122,7 @@ def test_rows_that_are_there_are_shown_though_they_could_not_be_made_here(capsys
 
     command = [*STANDIN, "--model", "dlinear", "--horizon", "3", *QUICK]
     assert main(command) == 0
-    monkeypatch.setattr(preflight, "check", lambda run: pytest.fail("a row is there"))
+    monkeypatch.setattr(preflight, "check", lambda spec: pytest.fail("a row is there"))
     assert main(command) == 0
     assert capsys.readouterr().out.count("Rows in results.csv") == 2
 
@@ -132,7 +132,7 @@ def test_a_table_has_the_training_that_it_is_asked_with(swept, capsys):
     assert main(table) == 0
     assert "training: epochs=30, patience=5, the rest as in the presets\n" in capsys.readouterr().out
     assert main([*table, "--train", "epochs=2"]) == 0
-    asked = [{repr(one.plan.arguments(cell, 0)["training"]) for cell in one.cells} for one in swept]
+    asked = [{repr(dict(cell.training)) for cell in one.cells} for one in swept]
     assert asked == [{"{'epochs': 30, 'patience': 5}"}, {"{'epochs': 2, 'patience': 5}"}]
 
 
@@ -143,13 +143,13 @@ def test_a_table_has_the_training_that_it_is_asked_with(swept, capsys):
 def test_our_own_tables_are_those_of_the_repository(table, file):
     plan = sweep.Plan(Path("rows.csv"), seeds=(0, 1, 2))
     rows = read(REPOSITORY / "results" / f"{file}.csv")
-    runs = [plan.arguments(cell, seed) for cell in catalogue.get("rearview", table).cells for seed in plan.seeds]
-    assert [run for run in runs if not sweep.made(run, rows)] == []
+    runs = plan.runs(catalogue.get("rearview", table).cells)
+    assert [run.title for run in runs if not run.find_made(rows)] == []
 
 
 @pytest.mark.slow
 def test_a_table_of_the_repository_is_shown_without_a_run(real_data, capsys, monkeypatch):
-    monkeypatch.setattr(forecasting._Trial, "begin", lambda *given: pytest.fail("a run began"))
+    monkeypatch.setattr(forecasting.Trial, "begin", lambda *given: pytest.fail("a run began"))
     shutil.copy(REPOSITORY / "results" / "mechanisms.csv", "rows.csv")
     table = ["reproduce", "rearview", "--table", "mechanisms", "--seeds", "3", "--results", "rows.csv"]
     assert main([*table, "--device", "cpu", "--data-dir", str(real_data)]) == 0

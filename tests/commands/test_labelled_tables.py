@@ -15,13 +15,14 @@ from small_sets import waves, write_ts
 from rearview import models
 from rearview.bench import protocols
 from rearview.bench.analysis import leaderboard
-from rearview.bench.papers import catalogue, labelled_compare, published
-from rearview.bench.papers.catalogue import LabelledCell
-from rearview.bench.rows.classification_row import ClassificationRow
-from rearview.bench.rows.detection_row import DetectionRow
+from rearview.bench.papers import catalogue, published
+from rearview.bench.papers.catalogue import Cell
+from rearview.bench.papers.compare import average_sets, compare, find_rows
 from rearview.bench.rows.result_file import append, read
-from rearview.bench.runs import detection, labelled_sweep
-from rearview.bench.runs.sweep import Plan
+from rearview.bench.rows.row import ClassificationRow, DetectionRow
+from rearview.bench.runs import detection
+from rearview.bench.runs.sweep import Plan, sweep
+from rearview.bench.tasks import DETECTION
 from rearview.cli import main
 from rearview.commands.reproduce import command
 from rearview.core.errors import SettingsError
@@ -50,9 +51,9 @@ def small_smap(tmp_path, monkeypatch):
     small = replace(detection_sets.get("SMAP"), train_rows=700, test_rows=300, channels=3, sha256=())
     others = tuple(one for one in detection_sets._SHELF if one.name != "SMAP")
     monkeypatch.setattr(detection_sets, "_SHELF", (*others, small))
-    detection._read.cache_clear()
+    detection._load.cache_clear()
     yield tmp_path
-    detection._read.cache_clear()
+    detection._load.cache_clear()
 
 
 def refused(arguments, capsys):
@@ -119,25 +120,25 @@ def small_plan(archive, tmp_path):
 
 @pytest.mark.slow
 def test_runs_are_shared_among_workers(archive, tmp_path):
-    cells = [cell for cell in catalogue.get("toa", "T8").labelled if cell.dataset == "BasicMotions"][:2]
+    cells = [cell for cell in catalogue.get("toa", "T8").cells if cell.dataset == "BasicMotions"][:2]
     plan = small_plan(archive, tmp_path)
     told = []
-    made = labelled_sweep.sweep("classification", cells, plan, workers=2, say=told.append)
+    made = sweep(cells, plan, workers=2, say=told.append)
     assert sorted(row.attention for row in made) == sorted(cell.attention["name"] for cell in cells)
     assert len(read(tmp_path / "rows.csv", ClassificationRow)) == 2
-    assert all("clean seed 1: accuracy " in sentence for sentence in told)
+    assert all("BasicMotions, seed 1: accuracy " in sentence for sentence in told)
 
 
 def test_a_run_that_fails_is_told_and_none_begins_late(archive, tmp_path):
     plan = small_plan(archive, tmp_path)
     told = []
-    missing = LabelledCell("Nowhere", "patchtst_tslib", {"name": "softmax"})
-    assert labelled_sweep.sweep("classification", [missing], plan, seconds=0) == []
+    missing = Cell("Nowhere", "patchtst_tslib", {"name": "softmax"}, task="classification")
+    assert sweep([missing], plan, seconds=0) == []
     assert not (tmp_path / "rows.csv").exists()
-    [row] = labelled_sweep.sweep("classification", [missing], plan, say=told.append)
+    [row] = sweep([missing], plan, say=told.append)
     assert (row.status, row.dataset, row.seed, row.accuracy) == ("failed", "Nowhere", 1, None)
     assert "Nowhere_TRAIN.ts" in row.problem
-    run = "Nowhere patchtst_tslib + softmax clean seed 1"
+    run = "patchtst_tslib + softmax, Nowhere, seed 1"
     assert told == [f"run 1 of 1: {run}", f"{run}: failed: {row.problem}"]
     assert read(tmp_path / "rows.csv", ClassificationRow) == [row]
 
@@ -159,8 +160,8 @@ def test_a_run_that_failed_is_compared_as_such_until_it_comes_to_an_end(archive,
     assert main([*arguments, *options]) == 0
     [failed, done] = read(tmp_path / "rows.csv", ClassificationRow)
     assert (failed.status, failed.problem) == ("failed", "ZeroDivisionError: division by zero")
-    assert leaderboard.failed([failed]) == [failed]
-    assert leaderboard.failed([failed, done]) == []
+    assert leaderboard.failed_runs([failed]) == [failed]
+    assert leaderboard.failed_runs([failed, done]) == []
     line = told()
     assert "failed" not in line
     assert f"Accuracy  {done.accuracy:.4g}  -" in line  # one seed
@@ -225,8 +226,8 @@ def classified(cell, accuracy, seed=0):
 
 def test_a_table_of_means_is_compared_over_the_sets_that_all_arms_have(tmp_path, capsys):
     table = catalogue.get("toa", "T4")
-    rows = [classified(cell, cell.numbers[0].value + 0.001 * seed, seed) for cell in table.labelled for seed in (-1, 1)]
-    found = labelled_compare.means(labelled_compare.compare(table, rows))
+    rows = [classified(cell, cell.numbers[0].value + 0.001 * seed, seed) for cell in table.cells for seed in (-1, 1)]
+    found = average_sets(compare(table, rows))
     assert {one.cell.dataset for one in found} == {"mean of 28 of 28 sets"}
     assert {(one.verdict, one.count, round(one.std, 6)) for one in found} == {("reproduced", 2, 0.001414)}
     printed = {json.dumps(n.attention): n.value for n in published.of("toa", "T4") if n.metric == "accuracy"}
@@ -235,16 +236,16 @@ def test_a_table_of_means_is_compared_over_the_sets_that_all_arms_have(tmp_path,
     for arm, value in printed.items():
         assert ours[arm] == pytest.approx(value, abs=2e-4)
     part = [row for row in rows if row.dataset in ("Libras", "LSST") or row.attention == "softmax"]
-    by_arm = {one.cell.label: one for one in labelled_compare.means(labelled_compare.compare(table, part))}
+    by_arm = {one.cell.label: one for one in average_sets(compare(table, part))}
     assert by_arm["patchtst_tslib + hyperglu"].cell.dataset == "mean of 2 of 28 sets"
     assert {one.verdict for one in by_arm.values()} == {"reproduced"}
     only = [row for row in rows if row.attention == "softmax"]
-    by_arm = {one.cell.label: one for one in labelled_compare.means(labelled_compare.compare(table, only))}
+    by_arm = {one.cell.label: one for one in average_sets(compare(table, only))}
     assert by_arm["patchtst_tslib + softmax"].verdict == "reproduced"
     assert by_arm["patchtst_tslib + hyperglu"].verdict == "not run"
     nothing = {"status": "failed", "accuracy": None, "macro_f1": None}
     lost = [replace(row, **nothing) for row in rows if row.attention == "hyperglu"]
-    by_arm = {one.cell.label: one for one in labelled_compare.means(labelled_compare.compare(table, [*only, *lost]))}
+    by_arm = {one.cell.label: one for one in average_sets(compare(table, [*only, *lost]))}
     assert by_arm["patchtst_tslib + hyperglu"].verdict == "failed"
     assert by_arm["patchtst_tslib + softmax"].cell.dataset == "mean of 28 of 28 sets"  # as without them
     for row in rows:
@@ -255,20 +256,20 @@ def test_a_table_of_means_is_compared_over_the_sets_that_all_arms_have(tmp_path,
 
 def test_runs_of_one_cell_that_differ_are_told_apart():
     table = catalogue.get("toa", "T8")
-    cell = table.labelled[0]
+    cell = table.cells[0]
     rows = [classified(cell, 0.5), replace(classified(cell, 0.9), training='{"epochs":2,"batch":16}')]
-    found = [one for one in labelled_compare.compare(table, rows) if one.cell is cell]
+    found = [one for one in compare(table, rows) if one.cell is cell]
     assert [(one.mean, one.apart) for one in found] == [(0.5, ("training epochs=100",)), (0.9, ("training epochs=2",))]
     assert [one.shortfall for one in found] == ["", "2 of 100 epochs"]
     # No paper says which measure: the one that decides under the protocol, and the field's.
     asked = catalogue.get("rearview", "detection")
-    assert [one.metric for one in labelled_compare.compare(asked, [])[:2]] == ["auc_pr", "adjusted_f1"]
-    assert {one.metric for one in labelled_compare.compare(asked, [], "published:tslib")} == {"adjusted_f1"}
+    assert [one.metric for one in compare(asked, [])[:2]] == ["auc_pr", "adjusted_f1"]
+    assert {one.metric for one in compare(asked, [], "published:tslib")} == {"adjusted_f1"}
 
 
 def test_cells_ask_for_options_that_rows_must_have():
     table = catalogue.get("rearview", "detection-hidden")
-    plain, unbalanced = table.labelled[:2]
+    plain, unbalanced = table.cells[:2]
     assert plain.label == "itransformer + softmax, normalise=none"
     assert unbalanced.label == "itransformer + softmax, balance=False"
     shared = {"dataset": "SMAP", "model": "itransformer", "attention": "softmax", "attention_settings": "{}"}
@@ -277,19 +278,19 @@ def test_cells_ask_for_options_that_rows_must_have():
         SimpleNamespace(settings='{"normalise":"none","width":8}', balance=1, **shared),
         SimpleNamespace(settings='{"normalise":"instance"}', balance=0, **shared),
     ]
-    assert labelled_compare.own(plain, rows) == rows[:1]
-    assert labelled_compare.own(unbalanced, rows) == rows[1:]
-    labels = [cell.label for cell in table.labelled if cell.model == "transformer"]
+    assert find_rows(plain, rows) == rows[:1]
+    assert find_rows(unbalanced, rows) == rows[1:]
+    labels = [cell.label for cell in table.cells if cell.model == "transformer"]
     assert labels == 3 * ["transformer + softmax, balance=False"]  # it normalises no window as it is
     assert models.settings_of("transformer")().normalise == "none"
     rows[1].protocol = "published:tslib"  # which balances nothing, whatever is asked for
-    assert labelled_compare.own(unbalanced, rows) == []
+    assert find_rows(unbalanced, rows) == []
 
 
 def test_a_protocol_without_a_task_is_refused(tmp_path):
-    assert labelled_sweep.hindrance("detection", "clean") == ""
+    assert DETECTION.obstacle("clean") == ""
     with pytest.raises(SettingsError, match="Runs of detection are not made under 'published:rbca'"):
-        labelled_sweep.sweep("detection", [], Plan(tmp_path / "rows.csv", protocol="published:rbca"))
+        sweep([Cell("SMAP", "transformer", task="detection")], Plan(tmp_path / "rows.csv", protocol="published:rbca"))
 
 
 def test_the_shelves_tell_what_is_at_hand(archive, capsys):

@@ -84,10 +84,10 @@ def test_settings_that_no_run_could_begin_with_are_refused_before_any_row(swept,
 def test_a_table_of_which_every_run_failed_ends_badly(swept, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     lost = SimpleNamespace(status="failed", problem="RuntimeError: no memory")
-    monkeypatch.setattr(reproduce, "sweep", lambda cells, plan, **options: [lost])
+    monkeypatch.setattr(reproduce, "make_runs", lambda runs, plan, **options: [lost])
     arguments = ["reproduce", "rbca", "--table", "S9", "--dataset", "ETTh1", "--device", "cpu"]
     assert "No run came to an end; the first: RuntimeError: no memory" in refused(arguments, capsys)
-    monkeypatch.setattr(reproduce, "sweep", lambda cells, plan, **options: [lost, SimpleNamespace(status="done")])
+    monkeypatch.setattr(reproduce, "make_runs", lambda runs, plan, **options: [lost, SimpleNamespace(status="done")])
     assert main(arguments) == 0
 
 
@@ -95,13 +95,13 @@ def test_seconds_are_one_deadline_over_all_tables(swept, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     clock = SimpleNamespace(now=100.0)
     monkeypatch.setattr(reproduce, "time", SimpleNamespace(monotonic=lambda: clock.now))
-    fake = reproduce.sweep
+    fake = reproduce.make_runs
 
-    def slow(cells, plan, **options):
+    def slow(runs, plan, **options):
         clock.now += 7.0
-        return fake(cells, plan, **options)
+        return fake(runs, plan, **options)
 
-    monkeypatch.setattr(reproduce, "sweep", slow)
+    monkeypatch.setattr(reproduce, "make_runs", slow)
     assert main(["reproduce", "rbca", "--seconds", "10", "--device", "cpu"]) == 0
     assert len(swept) == len(Selection("rbca").tables()) > 2
     assert [asked.seconds for asked in swept[:3]] == [10.0, 3.0, 0.0]
@@ -183,12 +183,11 @@ def test_settings_go_to_the_networks_that_have_them_and_the_others_are_named(swe
     monkeypatch.chdir(tmp_path)
     command = ["bench", "--dataset", "ETTh1", "--device", "cpu", "--model", "patchtst,itransformer,seasonal_naive"]
     assert main([*command, "--set", "width=8,patch=4,period=7,adapters=lift", "--train", "epochs=2"]) == 0
-    plan = swept[0].plan
-    asked = {cell.model: plan.arguments(cell, 0) for cell in swept[0].cells}
-    assert {name: (found["settings"], found["training"]) for name, found in asked.items()} == {
+    asked = {cell.model: cell for cell in swept[0].cells}
+    assert {name: (found.settings, found.training) for name, found in asked.items()} == {
         "patchtst": ({"width": 8, "patch": 4, "adapters": "lift"}, {"epochs": 2}),
         "itransformer": ({"width": 8, "adapters": "lift"}, {"epochs": 2}),
-        "seasonal_naive": ({"period": 7, "adapters": "lift"}, None),
+        "seasonal_naive": ({"period": 7, "adapters": "lift"}, {}),
     }
     told = capsys.readouterr().err
     assert "--set width=8 leaves seasonal_naive as published: no such setting there." in told
@@ -262,7 +261,7 @@ def test_a_search_with_adapters_on_a_stand_in_runs_from_the_command_line(tmp_pat
     around = "decorrelate, channel_heads, epochs=1, windows_per_epoch=16"
     named = f"{around}, best of 2 trials by optuna (learning_rate={float(f'{rate:.4g}')})"
     printed = capsys.readouterr()
-    assert f"PEMS08-standin:150 12-3 dlinear - with {named}, seed 0: mse " in printed.err
+    assert "dlinear + optuna:2, PEMS08-standin:150 12-3, seed 0: mse " in printed.err
     assert f"dlinear  -          {named}  " in printed.out
 
 

@@ -15,9 +15,7 @@ OWN = "presets: rbca for patchtst; official for patchtst + softmax (quoted), itr
 def asked_for(swept) -> set[tuple[str, str, str]]:
     """Network, mechanism and presets of every run."""
     return {
-        (cell.model, (cell.attention or {}).get("name", ""), asked.plan.arguments(cell, 0)["presets"])
-        for asked in swept
-        for cell in asked.cells
+        (cell.model, (cell.attention or {}).get("name", ""), cell.presets) for asked in swept for cell in asked.cells
     }
 
 
@@ -74,7 +72,7 @@ def test_a_table_says_by_which_rule_a_run_stands_beside_a_number_where_settings_
     printed = capsys.readouterr().out
     settings = "learning_rate=0.0001, optimiser=adam, weight_decay=0.0, decay_all=True"
     assert f"patchtst + rbca(bias=causal), {settings}  " in printed
-    assert compare.OTHERWISE in printed
+    assert compare.OTHER_SETTINGS in printed
     (tmp_path / "empty.csv").touch()
     assert main([*table, "--compare", "--results", str(tmp_path / "empty.csv")]) == 0
-    assert compare.OTHERWISE not in capsys.readouterr().out
+    assert compare.OTHER_SETTINGS not in capsys.readouterr().out

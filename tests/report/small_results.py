@@ -6,9 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from rearview.bench.rows import result_file
-from rearview.bench.rows.classification_row import ClassificationRow
-from rearview.bench.rows.detection_row import DetectionRow
-from rearview.bench.rows.row import Row
+from rearview.bench.rows.row import ClassificationRow, DetectionRow, Row
 
 MECHANISMS = {"softmax": {}, "rbca": {"alpha": 0.5, "bias": "power_law"}, "toa": {"kind": "relu", "sor": True}}
 DATASETS, HORIZONS, SEEDS = ("ETTh1", "ETTh2"), (96, 192, 336, 720), (0, 1, 2)

@@ -11,7 +11,7 @@ from small_results import section
 from rearview.bench.papers import catalogue
 from rearview.bench.rows import result_file as store
 from rearview.bench.rows.row import as_json
-from rearview.bench.runs.run_spec import mechanism
+from rearview.bench.runs.run_spec import complete_mechanism
 from rearview.commands.report import read, summarise
 from rearview.report.common.page import render
 from rearview.report.results import files
@@ -31,7 +31,7 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> ResultsSummary:
     experiment = catalogue.get("rearview", "mechanisms")
     training = as_json({"batch": 128, **experiment.training})
     for place, cell in enumerate(experiment.cells):
-        name, settings = mechanism(cell.attention)
+        name, settings = complete_mechanism(cell.attention)
         where = {"dataset": cell.dataset, "horizon": cell.horizon, "lookback": cell.lookback}
         facts = {"attention": name, "attention_settings": as_json(settings), "mse": 0.5 - 0.01 * (place % 7)}
         rows.append(small_results.row(**where, **facts, training=training))

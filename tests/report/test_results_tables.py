@@ -5,10 +5,10 @@ import re
 import numpy as np
 import pytest
 
+from rearview.bench import tasks
 from rearview.bench.analysis import statistics
 from rearview.bench.analysis.leaderboard import Score
 from rearview.bench.analysis.standings import Sided
-from rearview.bench.rows import tasks
 from rearview.report.common import text
 from rearview.report.common.tables import Cell, Table, score_cells
 from rearview.report.results import lanes

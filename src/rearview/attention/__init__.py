@@ -59,6 +59,12 @@ def register(name: str, module: ModuleType) -> None:
     _SHELF.register(name, module)
 
 
+def settings_of(name: str) -> type[Any]:
+    """The settings of a mechanism: a dataclass with their defaults."""
+    settings: type[Any] = _SHELF.module(name).Settings
+    return settings
+
+
 def create(name: str, site: "Site", **settings: Any) -> "Attention":
     """A layer of the mechanism `name` for one place in a network; unknown settings are refused."""
     module = _SHELF.module(name)
@@ -104,6 +110,7 @@ __all__ = [
     "describe",
     "names",
     "register",
+    "settings_of",
     "split",
     "summary",
 ]

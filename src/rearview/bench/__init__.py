@@ -12,20 +12,20 @@ Rows are read without torch; running imports it, and so does a table, to tell se
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rearview.bench.rows.classification_row import ClassificationRow as ClassificationRow
-    from rearview.bench.rows.detection_row import DetectionRow as DetectionRow
+    from rearview.bench.analysis.text_table import table as table
     from rearview.bench.rows.result_file import append as append
     from rearview.bench.rows.result_file import find as find
     from rearview.bench.rows.result_file import read as read
+    from rearview.bench.rows.row import ClassificationRow as ClassificationRow
+    from rearview.bench.rows.row import DetectionRow as DetectionRow
     from rearview.bench.rows.row import Row as Row
-    from rearview.bench.rows.text_table import table as table
     from rearview.bench.runs.classification import classify as classify
     from rearview.bench.runs.detection import detect as detect
     from rearview.bench.runs.forecasting import run as run
 
 _HOMES = {
-    "ClassificationRow": "rows.classification_row",
-    "DetectionRow": "rows.detection_row",
+    "ClassificationRow": "rows.row",
+    "DetectionRow": "rows.row",
     "Row": "rows.row",
     "append": "rows.result_file",
     "classify": "runs.classification",
@@ -33,7 +33,7 @@ _HOMES = {
     "find": "rows.result_file",
     "read": "rows.result_file",
     "run": "runs.forecasting",
-    "table": "rows.text_table",
+    "table": "analysis.text_table",
 }
 
 

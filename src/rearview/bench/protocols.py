@@ -56,7 +56,7 @@ class Protocol:
                 told += self._fields(f"{self.presets} presets unless a table or --presets has others")
         return told
 
-    def told(self, task: str, presets: str | None = None) -> str:
+    def describe_habits(self, task: str, presets: str | None = None) -> str:
         """What it does in a task, a sentence after another, as a row keeps it; `presets` if others than its own."""
         fields = self._fields(f"{presets or self.presets} presets") if task == FORECASTING else []
         return " ".join([*self.habits[task], *(f"{fact[0].upper()}{fact[1:]}." for fact in fields)])

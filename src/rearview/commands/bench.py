@@ -8,14 +8,12 @@ from typing import Any
 from rearview import attention, bench, models
 from rearview.bench.papers.catalogue import Cell, combinations
 from rearview.bench.rows import result_file
-from rearview.bench.rows.failed_row import settled
 from rearview.bench.runs import preflight, search, tuning
-from rearview.bench.runs.run_spec import known as known_settings
-from rearview.bench.runs.sweep import Plan, first_process, made, sweep
+from rearview.bench.runs.run_spec import ForecastingSpec, known_settings
+from rearview.bench.runs.sweep import Plan, Run, first_process, make_runs
 from rearview.bench.runs.tuning import Tuning, Values
 from rearview.commands import benchmark_sets
 from rearview.commands.console import print_lines, say
-from rearview.commands.experiments import mechanism
 from rearview.commands.runs import RunOptions, exit_code, late_lines
 from rearview.core.errors import RearviewError, SettingsError, did_you_mean
 from rearview.data.datasets import catalogue
@@ -55,7 +53,7 @@ def bench_command(grid: Grid, options: RunOptions) -> int:
     sizes = product(dict.fromkeys(grid.lookbacks), dict.fromkeys(grid.horizons))
     cells = _compatible(
         [
-            Cell(dataset, lookback, horizon, model, spec, grid.loss)
+            Cell(dataset, model, spec, lookback, horizon, loss=grid.loss)
             for dataset, (lookback, horizon), model, spec in product(
                 _forecasting_sets(grid.datasets), sizes, dict.fromkeys(grid.models), specs.values()
             )
@@ -73,10 +71,9 @@ def bench_command(grid: Grid, options: RunOptions) -> int:
         device=options.device,
         again=grid.again,
     )
-    _check_first(cells, plan)
     first = first_process(plan.device)
-    rows = sweep(
-        cells,
+    rows = make_runs(
+        _check_first(cells, plan),
         plan,
         workers=options.workers,
         seconds=options.seconds,
@@ -85,7 +82,7 @@ def bench_command(grid: Grid, options: RunOptions) -> int:
         progress=Line(),
     )
     if first:
-        done = [row for row in rows if row.status == "done"]
+        done = [row for row in rows if isinstance(row, bench.Row) and row.status == "done"]
         print_lines([*(bench.table(done) if done else []), *([f"Rows in {plan.results}"] if rows else [])])
         print_lines(late_lines(rows, len(cells) * options.seeds, options.seconds))
     return exit_code(rows, first)
@@ -110,7 +107,7 @@ def _compatible(cells: Sequence[Cell]) -> list[Cell]:
     A network without attention beside others is run once, as it is. Where no pair is possible, the first is refused.
     """
     known = (*models.names(), *models.borrowed())
-    named = {(cell.model, name) for cell in cells if (name := mechanism(cell)) in attention.names()}
+    named = {(cell.model, name) for cell in cells if (name := cell.mechanism) in attention.names()}
     asked = sorted(pair for pair in named if pair[0] in known)
     plain = {model for model, _ in asked if not models.claims(model).attention}
     refusals = {pair: pairs.refusal(*pair) for pair in asked if pair[0] not in plain}
@@ -123,7 +120,7 @@ def _compatible(cells: Sequence[Cell]) -> list[Cell]:
             say(f"left out: {model} with {name}: {reason}")
     kept: list[Cell] = []
     for cell in cells:
-        if not refusals.get((cell.model, mechanism(cell))):
+        if not refusals.get((cell.model, cell.mechanism)):
             cell = replace(cell, attention=None) if cell.model in plain else cell
             kept += [] if cell in kept else [cell]
     return kept
@@ -172,11 +169,13 @@ def _add_trials(cells: Sequence[Cell], tried: Mapping[str, Values], trials: int 
         return list(cells)
     if trials is not None:
         tuning.require()
-    spaces = [search.routed(cell.model, cell.attention, tried) for cell in cells]
+    spaces = [search.route(cell.model, cell.attention, tried) for cell in cells]
     for name in tried:
         if not any(name == full.rpartition(".")[2] for space in spaces for full in space):
-            parts = dict.fromkeys(part for cell in cells for part in (cell.model, mechanism(cell)) if part)
-            known = list(dict.fromkeys(each for cell in cells for each in search.known(cell.model, cell.attention)))
+            parts = dict.fromkeys(part for cell in cells for part in (cell.model, cell.mechanism) if part)
+            known = list(
+                dict.fromkeys(each for cell in cells for each in search.known_settings(cell.model, cell.attention))
+            )
             raise SettingsError(
                 f"--try names {name!r}, which is no setting of {', '.join(parts)} or the training."
                 f"{did_you_mean(name, known)} Known: {', '.join(sorted(known))}."
@@ -219,22 +218,28 @@ def _report_unequal_trials(cells: Sequence[Cell]) -> None:
         )
 
 
-def _check_first(cells: Sequence[Cell], plan: Plan) -> None:
-    """Refuse a grid of which some run can't be made, by name where there are several; runs whose rows are there
-    pass."""
+def _check_first(cells: Sequence[Cell], plan: Plan) -> list[Run]:
+    """The runs of a grid; one of which some run can't be made is refused, by name where there are several cells.
+
+    Runs whose rows are there pass.
+    """
     resolve_device(plan.device)
-    for cell in cells:
-        settled(plan.arguments(cell, plan.seeds[0]))
+    runs = plan.runs(cells)
+    for run in runs:
+        if run.problem is not None:
+            raise run.problem
     for name in dict.fromkeys(cell.dataset for cell in cells):
         catalogue.find(name, plan.data_dir)
-    known = [] if plan.again else result_file.kept(plan.results)
-    for cell in cells:
-        runs = [plan.arguments(cell, seed) for seed in plan.seeds]
-        if all(made(run, known) for run in runs):
+    known = [] if plan.again else result_file.known_rows(plan.results, bench.Row)
+    for place, cell in enumerate(cells):
+        same = runs[place :: len(cells)]  # its seeds
+        if all(run.find_made(known) for run in same):
             continue
         try:
-            preflight.check(runs[0])
+            assert isinstance(same[0].spec, ForecastingSpec)
+            preflight.check(same[0].spec)
         except RearviewError as problem:
             if len(cells) == 1:
                 raise
             raise type(problem)(f"{cell.title}: {problem}") from None
+    return runs

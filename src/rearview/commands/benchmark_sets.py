@@ -33,7 +33,7 @@ def archive_names() -> list[str]:
     """The sets of the classification archive that experiments use."""
     from rearview.bench.papers import catalogue
 
-    runs = [cell for one in catalogue.every() if one.task == "classification" for cell in one.labelled]
+    runs = [cell for one in catalogue.every() if one.task == "classification" for cell in one.cells]
     return sorted({cell.dataset for cell in runs}, key=str.casefold)
 
 
@@ -43,7 +43,7 @@ def hint(name: str) -> str:
     from rearview.data.datasets import detection_sets
 
     for experiment in catalogue.every():
-        for cell in experiment.labelled:
+        for cell in experiment.cells:
             known = cell.dataset
             if known.casefold() == name.casefold():
                 run = f"rearview reproduce {experiment.paper} --table {experiment.table} --dataset {known}"

@@ -136,7 +136,7 @@ def _model(name: str, sizes: Sizes) -> list[str]:
 
 def _cost(name: str, sizes: Sizes) -> list[str]:
     from rearview import models
-    from rearview.bench.papers.catalogue import spoken
+    from rearview.bench.runs.request import spell
     from rearview.models.costs import cost
     from rearview.report.common.text import count
 
@@ -155,7 +155,7 @@ def _cost(name: str, sizes: Sizes) -> list[str]:
         **sizes.settings,
     )
     attention = {"name": sizes.attention} if isinstance(sizes.attention, str) else sizes.attention
-    given = ", ".join(spoken(spec) for spec in (attention, sizes.settings) if spec)
+    given = ", ".join(spell(spec) for spec in (attention, sizes.settings) if spec)
     return [
         f"cost for {count(sizes.channels, 'channel')}, {count(sizes.lookback, 'step')} of look-back and "
         f"{count(sizes.steps, 'step')} ahead{f', built with {given}' if given else ''}:",

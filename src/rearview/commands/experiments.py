@@ -6,27 +6,24 @@ from pathlib import Path
 
 from rearview import models
 from rearview.bench.papers import cost_tables
-from rearview.bench.papers.catalogue import Cell, Experiment, LabelledCell, spoken
+from rearview.bench.papers.catalogue import Cell, Experiment
 from rearview.bench.papers.cost_tables import COST, CostCell
+from rearview.bench.protocols import FORECASTING
+from rearview.bench.runs.request import spell
 from rearview.commands.benchmark_sets import collection
 
-AnyCell = Cell | LabelledCell | CostCell
-
-
-def mechanism(cell: AnyCell) -> str:
-    """The mechanism of a cell; empty for a network that is run as it is."""
-    return "" if cell.attention is None else str(cell.attention["name"])
+AnyCell = Cell | CostCell
 
 
 def possible_runs(
     experiment: Experiment, data_dir: Path | None, wanted: Callable[[AnyCell], bool] = lambda cell: True
-) -> tuple[list[Cell | LabelledCell], Counter[str]]:
+) -> tuple[list[Cell], Counter[str]]:
     """The wanted cells that can be run here, and how many others can't be, by reason."""
     sets = collection(experiment.task)
     known, here = ({name.casefold() for name in names} for names in (sets.names(), sets.available(data_dir)))
     networks = {*models.names(), *models.borrowed(installed=True)}
     cells, reasons = [], Counter[str]()
-    for cell in filter(wanted, experiment.runs):
+    for cell in filter(wanted, experiment.cells):
         if cell.dataset.casefold() not in known:
             reasons[f"{cell.dataset} is not in the catalogue"] += 1
         elif cell.dataset.casefold() not in here:
@@ -42,8 +39,8 @@ def count_runs(experiment: Experiment, data_dir: Path | None) -> str:
     """How much of an experiment can be run here, in a word or two."""
     if experiment.task == COST:
         return count_costs(experiment)
-    if experiment.runs:
-        return f"{len(possible_runs(experiment, data_dir)[0])} of {len(experiment.runs)} runs"
+    if experiment.cells:
+        return f"{len(possible_runs(experiment, data_dir)[0])} of {len(experiment.cells)} runs"
     return ", ".join(kind for kind in experiment.kinds if kind not in ("summary", "elsewhere")) or "-"
 
 
@@ -56,7 +53,7 @@ def count_costs(experiment: Experiment) -> str:
 
 def training_lines(experiment: Experiment) -> list[str]:
     """The training that a table gives its runs on top of the presets; nothing where it gives none."""
-    return [f"training: {spoken(experiment.training)}, the rest as in the presets"] if experiment.training else []
+    return [f"training: {spell(experiment.training)}, the rest as in the presets"] if experiment.training else []
 
 
 def describe_experiment(experiment: Experiment) -> list[str]:
@@ -74,14 +71,14 @@ def describe_experiment(experiment: Experiment) -> list[str]:
     lines = [
         f"{experiment.name}: {experiment.title}",
         f"protocol: {experiment.protocol} (`rearview describe protocol:{experiment.protocol}`)",
-        *([f"presets: {experiment.settings()} (`rearview list presets`)"] if experiment.cells else []),
+        *([f"presets: {experiment.settings()} (`rearview list presets`)"] if experiment.task == FORECASTING else []),
         *training_lines(experiment),
         f"task: {experiment.task}",
         f"published numbers: {', '.join(f'{count} {kind}' for kind, count in experiment.kinds.items()) or 'none'}",
     ]
-    if not experiment.runs:
+    if not experiment.cells:
         return [*lines, "runs: none that `rearview reproduce` makes; see `rearview list experiments`"]
     for what, of in (("data sets", "dataset"), ("look-backs", "lookback"), ("horizons", "horizon"), ("arms", "label")):
-        values = dict.fromkeys(str(getattr(cell, of)) for cell in experiment.runs if hasattr(cell, of))
+        values = dict.fromkeys(str(each) for cell in experiment.cells if (each := getattr(cell, of)) is not None)
         lines += [f"{what}: {', '.join(values)}"] if values else []
-    return [*lines, f"runs: {len(experiment.runs)} a seed, made by `{command}`"]
+    return [*lines, f"runs: {len(experiment.cells)} a seed, made by `{command}`"]

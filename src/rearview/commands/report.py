@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from rearview.bench import tasks
 from rearview.bench.analysis import leaderboard, standings, timing_overlap
-from rearview.bench.analysis.candidates import in_short
+from rearview.bench.analysis.candidates import spell_mechanism
 from rearview.bench.analysis.leaderboard import Board, Repeats
 from rearview.bench.analysis.standings import Standing
 from rearview.bench.papers import coverage
-from rearview.bench.rows import tasks
-from rearview.bench.rows.tasks import FORECASTING, StrangeFileError, Task
+from rearview.bench.tasks import FORECASTING, StrangeFileError, Task
 from rearview.core.errors import InputError
 from rearview.data.panel import Finding
 from rearview.report import write
@@ -103,17 +103,17 @@ def summarise(found: Found, command: str) -> ResultsSummary:
     """All views of the rows."""
     started = time.perf_counter()
     every = [row for rows in found.rows.values() for row in rows]
-    broken = leaderboard.failed(every)
-    made = [board for task, rows in found.rows.items() for board in leaderboard.boards(task, rows)]
+    broken = leaderboard.failed_runs(every)
+    made = [board for task, rows in found.rows.items() for board in leaderboard.build_boards(task, rows)]
     if not made:
         raise InputError(f"None of {len(every):,} runs came to an end; the first: {broken[0].problem}")
-    besides = coverage.forecasts(found.rows.get(FORECASTING, []))
+    besides = coverage.compare_forecasts(found.rows.get(FORECASTING, []))
     for task in found.rows:
         if task is not FORECASTING:
-            besides += coverage.others(task, [board for board in made if board.task is task])
+            besides += coverage.compare_boards(task, [board for board in made if board.task is task])
     ranked = standings.standings(made)
     counted = [row for board in made for entry in board.entries for row in entry.rows]
-    crowded = timing_overlap.in_company(every)
+    crowded = timing_overlap.find_overlapping(every)
     return ResultsSummary(
         title=f"Results of {', '.join(name for name, _ in found.files)}",
         verdict=_verdict(made, ranked),
@@ -126,7 +126,7 @@ def summarise(found: Found, command: str) -> ResultsSummary:
         boards=tuple(made),
         standings=tuple(ranked),
         besides=tuple(besides),
-        coverage=tuple(coverage.coverage(found.rows)),
+        coverage=tuple(coverage.measure_coverage(found.rows)),
         sided=tuple(standings.sided(made)),
         failures=tuple(broken),
         company=crowded,
@@ -166,7 +166,7 @@ def _facts(found: Found, counted: Sequence[Any], broken: Sequence[Any], made: Se
 def _again(found: Found, counted: Sequence[Any], broken: Sequence[Any]) -> list[Finding]:
     """How rows became numbers."""
     told = [Finding("inferred", "seeds", 0, "Numbers are means over seeds, beside them the standard deviation.")]
-    again = {task: leaderboard.repeats(task, rows) for task, rows in found.rows.items()}
+    again = {task: leaderboard.find_repeats(task, rows) for task, rows in found.rows.items()}
     count = sum(one.count for one in again.values())
     if count:
         widest = max(again.items(), key=lambda one: one[1].share)
@@ -190,14 +190,14 @@ def _furthest(task: Task, again: Repeats) -> str:
     if again.widest is None:
         return ""
     row = again.widest[0]
-    values = [leaderboard.measure(task, one, task.decides(row.protocol)) for one in again.widest]
+    values = [leaderboard.read_measure(task, one, task.deciding_measure(row.protocol)) for one in again.widest]
     where = row.dataset if not hasattr(row, "horizon") else f"{row.dataset} {row.horizon}"
-    who = " + ".join(filter(None, (row.model, in_short(row))))
+    who = " + ".join(filter(None, (row.model, spell_mechanism(row))))
     numbers = " and ".join(f"{value:.4g}" for value in values)
     share = f"{again.share:,.0f}" if again.share >= 10 else f"{again.share:.2g}"
     return (
         f" Two of the same run differ by at most {share} %: {who} on {where}, look-back {row.lookback}, seed "
-        f"{row.seed}, under {row.protocol}, with {task.measure(row.protocol)} {numbers}."
+        f"{row.seed}, under {row.protocol}, with {task.describe_measure(row.protocol)} {numbers}."
     )
 
 

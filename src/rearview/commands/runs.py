@@ -55,9 +55,9 @@ class AnyRow(Protocol):
 
 def late_lines(rows: Sequence[AnyRow], count: int, seconds: float | None) -> list[str]:
     """How many of `count` runs there was no time for, where time was limited."""
-    from rearview.bench.runs.pool import not_begun
+    from rearview.bench.runs.sweep import describe_unbegun
 
-    return [not_begun(count - len(rows), count)] if seconds is not None and len(rows) < count else []
+    return [describe_unbegun(count - len(rows), count)] if seconds is not None and len(rows) < count else []
 
 
 def exit_code(rows: Sequence[AnyRow], first: bool) -> int:

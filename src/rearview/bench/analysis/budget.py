@@ -5,11 +5,11 @@ comparison of unlike budgets must say so, and so must a number that stands besid
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from rearview.bench.rows.identity import budget_of, parsed, searched, training_of
+from rearview.bench.rows.identity import budget_of, parse_column, training_of, tried_candidates
+from rearview.bench.rows.row import Facts, RunRow
 
 TRAINING = ("epochs", "batch", "updates_per_epoch", "windows_per_epoch", "patience")
 """The settings of a training that its budget is made of."""
@@ -30,14 +30,14 @@ class Budget:
     """Epochs without improvement before training stops; None: it never does."""
 
 
-def of(rows: Sequence[Any]) -> Budget:
+def budget_of_rows(rows: Sequence[RunRow]) -> Budget:
     """What rows that differ in their seed alone were granted."""
-    asked = rows[0].configuration
+    configuration = rows[0].configuration
     # What was searched for is no part of `training_of`; the best of it is what a row has.
-    training = {**training_of(asked), **parsed(asked, "training")}
+    training = {**training_of(configuration), **parse_column(configuration, "training")}
     return Budget(
         seeds=len(rows),
-        tried=_tried(asked),
+        tried=_tried(configuration),
         epochs=_whole(training, "epochs"),
         epoch_windows=_epoch_windows(training),
         patience=_whole(training, "patience"),
@@ -60,17 +60,17 @@ def uneven(blocks: Iterable[Sequence[Budget]]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def shortfall(rows: Sequence[Any], published: Mapping[str, Any], windows: int) -> str:
+def shortfall(rows: Sequence[RunRow], published: Facts, windows: int) -> str:
     """By how much the training of rows, alike but for their seeds, falls short of the one that a paper published.
 
     In words ("30 of 100 epochs"); empty where it does not. `windows` are those of a whole epoch. A smaller patience
     counts where it ended a run.
     """
-    ours = of(rows)
+    ours = budget_of_rows(rows)
     if ours.epochs is None or not published:
         return ""
     found = []
-    epochs, patience = published["epochs"], published["patience"]
+    epochs, patience = _whole(published, "epochs") or 0, _whole(published, "patience")
     own, other = ours.epoch_windows or windows, _epoch_windows(published) or windows
     if own == other and ours.epochs < epochs:
         found.append(f"{ours.epochs:,} of {epochs:,} epochs")
@@ -90,20 +90,20 @@ _WORDS = {
 }
 
 
-def _tried(asked: Mapping[str, Any]) -> int:
+def _tried(configuration: Facts) -> int:
     """How many settings a search may try: as many as are listed, or as many draws as it has."""
-    tuner, _, trials = str(budget_of(asked).get("tuner", "")).partition(":")
-    return int(trials) if tuner else len(searched(asked))
+    tuner, _, trials = str(budget_of(configuration).get("tuner", "")).partition(":")
+    return int(trials) if tuner else len(tried_candidates(configuration))
 
 
-def _epoch_windows(training: Mapping[str, Any]) -> int | None:
+def _epoch_windows(training: Facts) -> int | None:
     updates = _whole(training, "updates_per_epoch")
     if updates is None:
         return _whole(training, "windows_per_epoch")
     return updates * math.prod(_whole(training, name) or 1 for name in ("batch", "accumulate", "processes"))
 
 
-def _whole(training: Mapping[str, Any], name: str) -> int | None:
+def _whole(training: Facts, name: str) -> int | None:
     """A number of a row's training; what is no number, as in a row that was written by hand, says nothing."""
     value = training.get(name)
     return value if isinstance(value, int) else None

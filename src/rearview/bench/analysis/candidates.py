@@ -1,36 +1,38 @@
-"""Names for what rows compare: network, mechanism, and whatever else differs between runs of the same block.
+"""Name what rows compare: network, mechanism, and whatever else differs between runs of the same block.
 
 Settings are published per data set, so they can't be part of a name in general; but what differs between two runs of
 one network and mechanism on one data set and horizon must be, or two things would be averaged as one.
 """
 
 import hashlib
+import json
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from functools import cache
-from typing import Any
 
-from rearview.bench.papers.catalogue import spoken
 from rearview.bench.rows.identity import (
     budget_of,
     mechanism_of,
-    parsed,
-    searched,
+    parse_column,
+    search_space,
     settings_of,
     training_of,
+    tried_candidates,
     with_defaults,
 )
-from rearview.bench.rows.row import Row
+from rearview.bench.rows.row import Facts, Row, RunRow
+from rearview.bench.runs.request import Request, spell
 from rearview.core.errors import SettingsError
 
 MOST_SHOWN = 3
-"""Differing settings that a name spells out; more are told by their number and a short checksum."""
+"""Differing settings that a name spells out; more are given by their number and a short checksum."""
 MOST_SPELLED = 2
 """Settings of the mechanism that a name always spells out; of more, those at their default are left out."""
 
-_COLUMNS_OF = {"": "attention_settings", "network": "settings", "training": "training"}
-"""By what the full name of a setting tried begins with: the column that holds the one chosen."""
+_MECHANISM = "attention "
+_COLUMNS = {"": "attention_settings", "network": "settings", "training": "training"}
+"""By what the full name of a tried setting begins with: the column that holds the chosen one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,197 +49,188 @@ class Candidate:
     """All that sets it apart beside mechanism and look-back, of which its name spells out a few."""
 
 
-def candidates(rows: Sequence[Any]) -> list[Candidate]:
+def name_candidates(rows: Sequence[RunRow]) -> list[Candidate]:
     """What each row stands for."""
-    datasets = _datasets(rows)
+    datasets = _name_datasets(rows)
     facets = [facets_of(row) for row in rows]
-    shown: dict[Any, set[str]] = defaultdict(set)
-    for (family, *_), places in _gathered(rows, datasets).items():
-        found = [facets[place] for place in places]
-        keys = dict.fromkeys(key for facet in found for key in facet)
-        shown[family] |= {key for key in keys if len({repr(facet.get(key)) for facet in found}) > 1}
-    return [_named(row, d, f, shown[_family(row)]) for row, d, f in zip(rows, datasets, facets, strict=True)]
+    blocks: dict[tuple[object, ...], list[Facts]] = defaultdict(list)
+    for row, dataset, facet in zip(rows, datasets, facets, strict=True):
+        blocks[_family(row), row.protocol, dataset, getattr(row, "horizon", None)].append(facet)
+    shown: dict[object, set[str]] = defaultdict(set)
+    for (family, *_), together in blocks.items():
+        keys = dict.fromkeys(key for facet in together for key in facet)
+        shown[family] |= {key for key in keys if len({repr(facet.get(key)) for facet in together}) > 1}
+    return [_name(row, d, f, shown[_family(row)]) for row, d, f in zip(rows, datasets, facets, strict=True)]
 
 
-def _datasets(rows: Sequence[Any]) -> list[str]:
-    prints = [str(getattr(row, "values_sha256", None) or getattr(row, "test_sha256", "")) for row in rows]
+def _name_datasets(rows: Sequence[RunRow]) -> list[str]:
+    checksums = [str(getattr(row, "values_sha256", None) or getattr(row, "test_sha256", "")) for row in rows]
     versions: dict[str, set[str]] = defaultdict(set)
-    for row, print_ in zip(rows, prints, strict=True):
-        versions[row.dataset].add(print_)
+    for row, checksum in zip(rows, checksums, strict=True):
+        versions[row.dataset].add(checksum)
     return [
-        f"{row.dataset} ({print_[:6]})" if len(versions[row.dataset]) > 1 else row.dataset
-        for row, print_ in zip(rows, prints, strict=True)
+        f"{row.dataset} ({checksum[:6]})" if len(versions[row.dataset]) > 1 else row.dataset
+        for row, checksum in zip(rows, checksums, strict=True)
     ]
 
 
-def _family(row: Any) -> tuple[str, ...]:
+def _family(row: RunRow) -> tuple[str, ...]:
     return row.model, row.attention, getattr(row, "adapters", "[]"), _search(row)
 
 
-def _search(row: Any) -> str:
-    """How many settings were tried, and by whom where they were drawn; empty where none were."""
+def _search(row: RunRow) -> str:
+    """How many settings were tried, and by which tuner where they were drawn; empty where none were."""
     return str(budget_of(row.configuration).get("tuner", "")) or (
-        f"best of {count}" if (count := len(searched(row.configuration))) else ""
+        f"best of {count}" if (count := len(tried_candidates(row.configuration))) else ""
     )
 
 
-def _gathered(rows: Sequence[Any], datasets: Sequence[str]) -> dict[tuple[Any, ...], list[int]]:
-    """Places of the rows of one family on one block under one protocol."""
-    found: dict[tuple[Any, ...], list[int]] = defaultdict(list)
-    for place, row in enumerate(rows):
-        found[_family(row), row.protocol, datasets[place], getattr(row, "horizon", None)].append(place)
-    return found
-
-
-def facets_of(row: Any) -> dict[str, Any]:
-    """Everything that was asked for beside data, seed, network and mechanism; what was searched for is not asked."""
-    asked = row.configuration
-    parts = {"": settings_of(asked), "training ": training_of(asked), "attention ": mechanism_of(asked)}
+def facets_of(row: RunRow) -> dict[str, object]:
+    """Everything that was requested beside data, seed, network and mechanism; what a search chose was not."""
+    configuration = row.configuration
+    parts = {
+        "": settings_of(configuration),
+        "training ": training_of(configuration),
+        _MECHANISM: mechanism_of(configuration),
+    }
     facets = {f"{part}{key}": value for part, settings in parts.items() for key, value in settings.items()}
-    facets["searched"] = _searched_space(asked)
+    facets["searched"] = _spell_space(configuration)
     plain = ("lookback", "loss", "calendar", "mode", "stride", "threshold_rule", "balance")
     facets |= {key: getattr(row, key) for key in plain if hasattr(row, key)}
-    return facets | ({"loss": _loss(row)} if "loss" in facets else {})
+    return facets | ({"loss": _loss(row)} if isinstance(row, Row) else {})
 
 
-def _searched_space(asked: Mapping[str, Any]) -> str:
+def _spell_space(configuration: Facts) -> str:
     """What each setting was chosen from; empty where nothing was searched for."""
-    space: dict[str, Any] = dict(budget_of(asked).get("space", {}))
-    for candidate in () if space else searched(asked):
-        for name, value in candidate.items():
-            space.setdefault(name, []).append(value)
-    words = {name: values if isinstance(values, str) else _distinct(values) for name, values in space.items()}
+    space = dict(search_space(configuration))
+    if not space:
+        listed: dict[str, list[object]] = defaultdict(list)
+        for candidate in tried_candidates(configuration):
+            for name, value in candidate.items():
+                listed[name].append(value)
+        space |= listed
+    words = {
+        name: "|".join(dict.fromkeys(map(str, values))) if isinstance(values, list) else values
+        for name, values in space.items()
+    }
     return ", ".join(f"{name.rpartition('.')[2]} {values}" for name, values in words.items())
 
 
-def _distinct(values: Sequence[Any]) -> str:
-    return "|".join(dict.fromkeys(map(str, values)))
-
-
-def _loss(row: Any) -> dict[str, Any]:
+def _loss(row: Row) -> Facts:
     """A loss as a part with a name: a row has the name alone, or JSON where there are settings."""
     if not row.loss.startswith('{"'):
         return {"name": row.loss}
-    found = parsed(row.configuration, "loss")
-    return {"name": found.pop("loss"), **found}
+    settings = parse_column(row.configuration, "loss")
+    return {"name": settings.pop("loss"), **settings}
 
 
-def _named(row: Any, dataset: str, facets: Mapping[str, Any], shown: set[str]) -> Candidate:
-    inner = {key.removeprefix("attention "): facets[key] for key in facets if key in shown and key[:10] == "attention "}
+def _name(row: RunRow, dataset: str, facets: Facts, shown: Collection[str]) -> Candidate:
+    differing = {key: value for key, value in facets.items() if key in shown}
+    inner = {key.removeprefix(_MECHANISM): value for key, value in differing.items() if key.startswith(_MECHANISM)}
     if len(inner) > MOST_SPELLED:
         inner = _unusual(row.attention, inner)
     parts = [row.model]
     if row.attention:
-        parts.append(spoken({"name": row.attention, **inner}))
+        parts.append(spell({"name": row.attention, **inner}))
     if search := _search(row):
         parts.append(search)
-    label = " + ".join([*parts, *_around(row)])
-    outer = {key: facets[key] for key in facets if key in shown and key != "lookback" and key[:10] != "attention "}
-    differences = told(outer)
-    label += suffix(differences)
+    outer = {key: value for key, value in differing.items() if key != "lookback" and not key.startswith(_MECHANISM)}
+    differences = spell_settings(outer)
+    label = " + ".join([*parts, *_adapters(row)]) + spell_suffix(differences)
     name = f"{label}, lookback={row.lookback}" if "lookback" in shown else label
     return Candidate(label, name, dataset, differences)
 
 
-def _around(row: Any) -> list[str]:
+def _adapters(row: RunRow) -> list[str]:
     """The adapters around a row's network, the outermost first."""
-    found = parsed(row.configuration, "adapters", "[]")
-    return [spoken(each) if isinstance(each, Mapping) else each for each in found]
+    adapters = json.loads(row.adapters) if isinstance(row, Row) else []
+    return [spell(each) if isinstance(each, Mapping) else each for each in adapters]
 
 
-def in_short(row: Any) -> str:
-    """A row's mechanism with those of its settings that are no defaults and were not searched for; empty for a network
-    without."""
+def spell_mechanism(row: RunRow) -> str:
+    """A row's mechanism with those of its settings that are neither defaults nor searched for; empty: it has none."""
     if not row.attention:
         return ""
-    return spoken({"name": row.attention, **_unusual(row.attention, mechanism_of(row.configuration))})
+    return spell({"name": row.attention, **_unusual(row.attention, mechanism_of(row.configuration))})
 
 
-def particulars(row: Row) -> str:
-    """What a row has beside network and mechanism: adapters, whatever its protocol would not have by itself, and the
-    outcome of a search; empty: nothing."""
-    found = unlike(row)
-    named = {key: found[key] for key in sorted(found, key=lambda key: key != "loss")}
-    return ", ".join([*_around(row), *shortly(named), *_outcome(row)])
+def spell_particulars(row: Row) -> str:
+    """What a row has beside network and mechanism: adapters, settings that its protocol would not have by itself, and
+    the outcome of a search; empty: nothing."""
+    settings = deviations(row)
+    in_order = {key: settings[key] for key in sorted(settings, key=lambda key: key != "loss")}
+    return ", ".join([*_adapters(row), *_spell_without_training(in_order), *_spell_search(row)])
 
 
-def unlike(row: Row, presets: str | None = None) -> dict[str, Any]:
-    """What of a row, mechanism and adapters aside, its protocol would not have by itself with these presets (its own
-    unless given)."""
+def deviations(row: Row, presets: str | None = None) -> dict[str, object]:
+    """The settings of a row, mechanism and adapters aside, that its protocol would not have by itself with these
+    presets (its own unless given)."""
     facets, usual = facets_of(row), facets_of(_as_usual(row, presets))
-    found = {key: value for key, value in facets.items() if key[:10] != "attention " and value != usual.get(key)}
-    return found | ({"calendar": bool(row.calendar)} if "calendar" in found else {})
+    others = {key: value for key, value in facets.items() if not key.startswith(_MECHANISM)}
+    settings = {key: value for key, value in others.items() if value != usual.get(key)}
+    return settings | ({"calendar": bool(row.calendar)} if "calendar" in settings else {})
+
+
+def spell_deviations(row: Row, presets: str | None, aside: Collection[str]) -> tuple[str, ...]:
+    """The same in words, one by one, some of them left out."""
+    return _spell_without_training({key: v for key, v in deviations(row, presets).items() if key not in aside})
 
 
 def _as_usual(row: Row, presets: str | None) -> Row:
     """The row as its protocol has it where no settings are given; as it is where that is not known any more."""
     try:
         run = (row.dataset, row.model, row.lookback, row.horizon, row.attention, row.protocol)
-        return replace(row, **usual(*run, presets))
+        return Row.build({**asdict(row), **protocol_defaults(*run, presets)})
     except SettingsError:
         return row
 
 
 @cache
-def usual(
+def protocol_defaults(
     dataset: str, model: str, lookback: int, horizon: int, attention: str, protocol: str, presets: str | None
-) -> dict[str, Any]:
+) -> dict[str, str]:
     """The columns of settings that a run has under presets (None: the protocol's) where no settings are given; what is
     not known any more is refused."""
-    from rearview.bench.runs.run_spec import ask
+    from rearview.bench.runs.run_spec import resolve
 
-    asked = ask(
-        dataset,
-        model,
-        lookback=lookback,
-        horizon=horizon,
-        attention=attention or None,
-        seed=0,
-        protocol=protocol,
-        settings=None,
-        training=None,
-        presets=presets,
-    )
-    settled = asked.configuration("")
-    return {column: settled[column] for column in ("calendar", "settings", "training", "loss")}
+    request = Request(dataset, model, attention or None, lookback, horizon, protocol=protocol, presets=presets)
+    columns = resolve(request).columns()
+    return {column: str(columns[column]) for column in ("calendar", "settings", "training", "loss")}
 
 
-def _outcome(row: Row) -> list[str]:
+def _spell_search(row: Row) -> list[str]:
     """How many settings were tried for a row, and which of them it has; nothing where none were."""
-    budget, tried = budget_of(row.configuration), searched(row.configuration)
+    budget, tried = budget_of(row.configuration), tried_candidates(row.configuration)
     tuner, _, trials = str(budget.get("tuner", "")).partition(":")
     if not tuner and not tried:
         return []
     count = f"best of {trials} trials by {tuner}" if tuner else f"best of {len(tried)}"
     if row.status == "failed":
         return [count]
-    names = dict.fromkeys([*budget.get("space", ()), *(name for candidate in tried for name in candidate)])
+    names = dict.fromkeys([*search_space(row.configuration), *(name for candidate in tried for name in candidate)])
     chosen = {}
     for home, _, name in (full.rpartition(".") for full in names):
-        chosen[name] = _rounded(parsed(row.configuration, _COLUMNS_OF[home])[name])
-    return [f"{count} ({', '.join(told(chosen))})"]
+        value = parse_column(row.configuration, _COLUMNS[home])[name]
+        chosen[name] = float(f"{value:.4g}") if isinstance(value, float) else value
+    return [f"{count} ({', '.join(spell_settings(chosen))})"]
 
 
-def _rounded(value: Any) -> Any:
-    return float(f"{value:.4g}") if isinstance(value, float) else value
-
-
-def _unusual(mechanism: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+def _unusual(mechanism: str, settings: Facts) -> dict[str, object]:
     usual = with_defaults(mechanism, {})
     return {key: value for key, value in settings.items() if key not in usual or value != usual[key]}
 
 
-def told(settings: Mapping[str, Any]) -> tuple[str, ...]:
+def spell_settings(settings: Facts) -> tuple[str, ...]:
     """Settings in words, one by one."""
-    return tuple(f"{key}={spoken(value) if isinstance(value, Mapping) else value}" for key, value in settings.items())
+    return tuple(f"{key}={spell(value) if isinstance(value, Mapping) else value}" for key, value in settings.items())
 
 
-def shortly(facets: Mapping[str, Any]) -> tuple[str, ...]:
-    """Facets in words, one by one, without saying of which of them the training is."""
-    return tuple(word.removeprefix("training ") for word in told(facets))
+def _spell_without_training(facets: Facts) -> tuple[str, ...]:
+    """Facets in words, one by one, without saying which are of the training."""
+    return tuple(word.removeprefix("training ") for word in spell_settings(facets))
 
 
-def suffix(differences: Sequence[str]) -> str:
+def spell_suffix(differences: Sequence[str]) -> str:
     """A few differences as they follow a name, the others by their number and a short checksum."""
     if not differences:
         return ""

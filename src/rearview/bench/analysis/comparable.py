@@ -7,11 +7,11 @@ mechanism is only measured by runs that share its footing.
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from rearview.bench.analysis.candidates import facets_of, told
+from rearview.bench.analysis.candidates import facets_of, spell_settings
 from rearview.bench.analysis.leaderboard import Entry
-from rearview.bench.rows.row import as_json
+from rearview.bench.analysis.rectangles import Block
+from rearview.bench.rows.row import Facts, as_json
 
 MOST_SHOWN = 3
 _OF_MECHANISMS = ("attention ", "searched")
@@ -40,14 +40,14 @@ def studies(entries: Sequence[Entry]) -> list[Study]:
     return [Study(tuple(group), _words(own, shared)) for group, own in zip(groups, shared, strict=True)]
 
 
-def footing(entry: Entry) -> dict[str, Any]:
+def footing(entry: Entry) -> dict[str, object]:
     """All that was asked for, block and mechanism aside."""
     row = entry.rows[0]
     found = {key: value for key, value in facets_of(row).items() if not key.startswith(_OF_MECHANISMS)}
     return {**found, "adapters": getattr(row, "adapters", "[]")}
 
 
-def block(entry: Entry) -> tuple[Any, ...]:
+def block(entry: Entry) -> Block:
     """Where mechanisms of one network are compared."""
     return entry.dataset, entry.horizon, entry.lookback
 
@@ -67,21 +67,21 @@ def _connected(entries: Sequence[Entry], footings: Mapping[int, str]) -> list[li
 
 def _largest(group: Sequence[Entry], footings: Mapping[int, str]) -> list[Entry]:
     """Of each block the entries that share its most common footing."""
-    counts: dict[tuple[Any, ...], Counter[str]] = defaultdict(Counter)
+    counts: dict[Block, Counter[str]] = defaultdict(Counter)
     for entry in group:
         counts[block(entry)][footings[id(entry)]] += 1
     return [entry for entry in group if counts[block(entry)].most_common(1)[0][0] == footings[id(entry)]]
 
 
-def _shared(facets: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+def _shared(facets: Iterable[Facts]) -> dict[str, object]:
     """What is the same for all."""
     first, *others = facets
     return {key: value for key, value in first.items() if all(other.get(key) == value for other in others)}
 
 
-def _words(own: Mapping[str, Any], every: Sequence[Mapping[str, Any]]) -> str:
+def _words(own: Facts, every: Sequence[Facts]) -> str:
     differing = {key: value for key, value in own.items() if any(other.get(key) != value for other in every)}
-    training_first = sorted(told(differing), key=lambda word: not word.startswith("training "))
+    training_first = sorted(spell_settings(differing), key=lambda word: not word.startswith("training "))
     words = [word.removeprefix("training ") for word in training_first]
     more = f" and {len(words) - MOST_SHOWN} more" if len(words) > MOST_SHOWN else ""
     return ", ".join(words[:MOST_SHOWN]) + more

@@ -4,14 +4,14 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
-from rearview.bench.analysis.candidates import Candidate, candidates
-from rearview.bench.analysis.timing_overlap import stamp
+from rearview.bench.analysis.candidates import Candidate, name_candidates
+from rearview.bench.analysis.timing_overlap import parse_time
 from rearview.bench.rows.identity import identity
-from rearview.bench.rows.tasks import Task
+from rearview.bench.rows.row import RunRow
+from rearview.bench.tasks import Task
 
 COSTS = ("parameters", "train_seconds", "latency_ms", "peak_memory_bytes")
 _CHECKSUMS = ("values_sha256", "train_sha256", "test_sha256")
@@ -49,12 +49,12 @@ class Entry:
     """By measure, and by the columns of what guessing gets."""
     costs: Mapping[str, float]
     """Means over seeds, of what was measured."""
-    rows: tuple[Any, ...]
+    rows: tuple[RunRow, ...]
 
     @property
     def score(self) -> Score | None:
         """By the measure that decides; None where no run has it."""
-        return self.scores.get(self.task.decides(self.protocol))
+        return self.scores.get(self.task.deciding_measure(self.protocol))
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,75 +79,77 @@ class Repeats:
     count: int
     spare: int
     """Rows of theirs that don't count."""
-    widest: tuple[Any, Any] | None
+    widest: tuple[RunRow, RunRow] | None
     """The two rows of one run that lie furthest apart by the measure that decides, the lower first; None where no run
     has two finite numbers."""
     share: float
     """By how much the second exceeds the first, in percent."""
 
 
-def once(rows: Sequence[Any]) -> list[Any]:
-    """The rows that came to an end, a run that was made again by its latest row alone."""
-    return [_latest(same) for same in _made(rows).values()]
+def latest_runs(rows: Iterable[RunRow]) -> list[RunRow]:
+    """The rows of finished runs, one that was made again by its latest row alone."""
+    return [_latest(same) for same in _group_runs(rows).values()]
 
 
-def repeats(task: Task, rows: Sequence[Any]) -> Repeats:
+def find_repeats(task: Task, rows: Iterable[RunRow]) -> Repeats:
     """How often runs were made again, and how far apart two of the same came out; a row in two files is one."""
-    again = [same for same in _made(dict.fromkeys(rows)).values() if len(same) > 1]
+    again = [same for same in _group_runs(dict.fromkeys(rows)).values() if len(same) > 1]
     pairs = [pair for same in again if (pair := _furthest(task, same))]
-    share, low, high = max(pairs, key=lambda pair: pair[0], default=(0.0, None, None))
     spare = sum(len(same) - 1 for same in again)
-    return Repeats(len(again), spare, None if low is None else (low, high), share)
+    if not pairs:
+        return Repeats(len(again), spare, None, 0.0)
+    share, low, high = max(pairs, key=lambda pair: pair[0])
+    return Repeats(len(again), spare, (low, high), share)
 
 
-def failed(rows: Sequence[Any]) -> list[Any]:
-    """The latest failure of every run that never came to an end."""
-    done = {_asked(row) for row in once(rows)}
-    lost: dict[tuple[Any, ...], list[Any]] = defaultdict(list)
+def failed_runs(rows: Sequence[RunRow]) -> list[RunRow]:
+    """The latest failure of every run that never finished."""
+    done = {_key(row) for row in latest_runs(rows)}
+    lost: dict[tuple[object, ...], list[RunRow]] = defaultdict(list)
     for row in rows:
         if row.status == "failed":
-            lost[_asked(row)].append(row)
-    return [_latest(same) for asked, same in lost.items() if asked not in done]
+            lost[_key(row)].append(row)
+    return [_latest(same) for key, same in lost.items() if key not in done]
 
 
-def boards(task: Task, rows: Sequence[Any]) -> list[Board]:
-    """A board for each protocol, data set and horizon among the rows that `once` leaves."""
-    usable = once(rows)
-    gathered: dict[tuple[str, str, int | None], dict[Any, list[Any]]] = defaultdict(lambda: defaultdict(list))
-    for row, candidate in zip(usable, candidates(usable), strict=True):
+def build_boards(task: Task, rows: Sequence[RunRow]) -> list[Board]:
+    """A board for each protocol, data set and horizon among the rows of `latest_runs`."""
+    usable = latest_runs(rows)
+    gathered: dict[tuple[str, str, int | None], dict[_Who, list[RunRow]]] = defaultdict(lambda: defaultdict(list))
+    for row, candidate in zip(usable, name_candidates(usable), strict=True):
         block = (row.protocol, candidate.dataset, getattr(row, "horizon", None))
         gathered[block][candidate, row.model, row.attention, row.lookback].append(row)
-    found = []
+    boards = []
     for protocol, dataset, horizon in sorted(gathered, key=lambda block: (*block[:2], block[2] or 0)):
         empty = Board(task, protocol, dataset, horizon, ())
         entries = [_entry(empty, who, same) for who, same in gathered[protocol, dataset, horizon].items()]
-        found.append(replace(empty, entries=_ordered(entries)))
-    return found
+        boards.append(replace(empty, entries=_ordered(entries)))
+    return boards
 
 
-def measure(task: Task, row: Any, metric: str) -> float | None:
+def read_measure(task: Task, row: RunRow, metric: str) -> float | None:
     """A row's measure, on the scale that its protocol reports."""
     value = getattr(row, f"original_{metric}" if task.in_original_units(row.protocol) else metric)
     return None if value is None else float(value)
 
 
-def _made(rows: Iterable[Any]) -> dict[tuple[Any, ...], list[Any]]:
-    """The rows of every run that came to an end."""
-    found: dict[tuple[Any, ...], list[Any]] = defaultdict(list)
+def _group_runs(rows: Iterable[RunRow]) -> dict[tuple[object, ...], list[RunRow]]:
+    """The rows of every finished run."""
+    runs: dict[tuple[object, ...], list[RunRow]] = defaultdict(list)
     for row in rows:
         if row.status == "done":
-            found[_asked(row, data=True)].append(row)
-    return found
+            runs[_key(row, data=True)].append(row)
+    return runs
 
 
-def _latest(same: Sequence[Any]) -> Any:
+def _latest(same: Sequence[RunRow]) -> RunRow:
     """By when they were made, which the order of files does not tell; the last of those that don't differ in it."""
-    return max(enumerate(same), key=lambda one: (stamp(one[1].created) or -math.inf, one[0]))[1]
+    return max(enumerate(same), key=lambda one: (parse_time(one[1].created) or -math.inf, one[0]))[1]
 
 
-def _furthest(task: Task, same: Sequence[Any]) -> tuple[float, Any, Any] | None:
+def _furthest(task: Task, same: Sequence[RunRow]) -> tuple[float, RunRow, RunRow] | None:
     """(difference in percent of the lower, the lower, the higher) of two rows of one run."""
-    measured = [(measure(task, row, task.decides(row.protocol)), row) for row in same]
+    measured = [(read_measure(task, row, task.deciding_measure(row.protocol)), row) for row in same]
     known = sorted(((value, row) for value, row in measured if value and math.isfinite(value)), key=lambda one: one[0])
     if len(known) < 2:
         return None
@@ -155,15 +157,19 @@ def _furthest(task: Task, same: Sequence[Any]) -> tuple[float, Any, Any] | None:
     return 100 * (high / low - 1), first, last
 
 
-def _asked(row: Any, data: bool = False) -> tuple[Any, ...]:
-    """What was asked for; a run that failed before its data was read has no checksum of it."""
+def _key(row: RunRow, data: bool = False) -> tuple[object, ...]:
+    """The identity of a row's run; one that failed before its data was read has no checksum of it."""
     return tuple(value for name, value in identity(row.configuration).items() if data or name not in _CHECKSUMS)
 
 
-def _entry(board: Board, who: tuple[Candidate, str, str, int], rows: Sequence[Any]) -> Entry:
+_Who = tuple[Candidate, str, str, int]
+"""A candidate with its model, mechanism and look-back."""
+
+
+def _entry(board: Board, who: _Who, rows: Sequence[RunRow]) -> Entry:
     candidate, model, attention, lookback = who
     columns = (*board.task.metrics, *board.task.chance.values())
-    measured = {metric: [measure(board.task, row, metric) for row in rows] for metric in columns}
+    measured = {metric: [read_measure(board.task, row, metric) for row in rows] for metric in columns}
     costs = {cost: [getattr(row, cost, None) for row in rows] for cost in COSTS}
     return Entry(
         task=board.task,

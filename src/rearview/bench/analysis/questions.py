@@ -8,15 +8,15 @@ import json
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from rearview.bench.analysis.comparable import footing
 from rearview.bench.analysis.leaderboard import Entry
-from rearview.bench.analysis.timing_overlap import stamp
-from rearview.bench.papers import catalogue, compare, labelled_compare
-from rearview.bench.papers.catalogue import Cell, Experiment, LabelledCell
+from rearview.bench.analysis.timing_overlap import parse_time
+from rearview.bench.papers import catalogue
+from rearview.bench.papers.catalogue import Cell, Experiment
+from rearview.bench.papers.compare import find_rows
 from rearview.bench.rows.row import as_json
-from rearview.bench.rows.tasks import Task
+from rearview.bench.tasks import Task
 
 OURS = "rearview"
 """The file of questions that no paper asks."""
@@ -42,25 +42,25 @@ def answers(task: Task, entries: Sequence[Entry]) -> list[Answer]:
     found = []
     for table in catalogue.tables(OURS):
         experiment = catalogue.get(OURS, table)
-        cells = [cell for cell in experiment.runs if cell.model == entries[0].model]
+        cells = [cell for cell in experiment.cells if cell.model == entries[0].model]
         if experiment.task == task.name and cells:
             made = _whole([*cells, *_plain(cells)], entries) or _whole(cells, entries)
             found += [Answer(experiment, made)] if made else []
     return found
 
 
-def _plain(cells: Sequence[Cell | LabelledCell]) -> list[Cell | LabelledCell]:
+def _plain(cells: Sequence[Cell]) -> list[Cell]:
     """Softmax in the place of every cell, those that are there already left out."""
-    found: list[Cell | LabelledCell] = []
+    found: list[Cell] = []
     for plain in (replace(cell, attention=PLAIN) for cell in cells):
         if plain not in (*cells, *found):
             found.append(plain)
     return found
 
 
-def _whole(cells: Sequence[Cell | LabelledCell], entries: Sequence[Entry]) -> dict[str, tuple[Entry, ...]]:
+def _whole(cells: Sequence[Cell], entries: Sequence[Entry]) -> dict[str, tuple[Entry, ...]]:
     """The entries of each arm, those of a block on one footing; none where some block has no footing with every arm."""
-    blocks: dict[tuple[Any, ...], list[Cell | LabelledCell]] = defaultdict(list)
+    blocks: dict[tuple[object, ...], list[Cell]] = defaultdict(list)
     for cell in cells:
         blocks[_place(cell)].append(cell)
     chosen: dict[str, tuple[Entry, ...]] = defaultdict(tuple)
@@ -73,7 +73,7 @@ def _whole(cells: Sequence[Cell | LabelledCell], entries: Sequence[Entry]) -> di
     return chosen
 
 
-def _by_footing(arms: Sequence[Cell | LabelledCell], entries: Sequence[Entry]) -> list[dict[str, Entry]]:
+def _by_footing(arms: Sequence[Cell], entries: Sequence[Entry]) -> list[dict[str, Entry]]:
     """The entries of a block's arms, together those on one footing; versions of a data set are kept apart."""
     found: dict[tuple[str, str], dict[str, Entry]] = defaultdict(dict)
     for arm in arms:
@@ -83,18 +83,16 @@ def _by_footing(arms: Sequence[Cell | LabelledCell], entries: Sequence[Entry]) -
     return list(found.values())
 
 
-def _is_made_for(cell: Cell | LabelledCell, entry: Entry) -> bool:
+def _is_made_for(cell: Cell, entry: Entry) -> bool:
     first = entry.rows[:1]  # the others differ in their seeds alone
-    if not isinstance(cell, Cell):
-        return bool(labelled_compare.own(cell, first))
     trained = json.loads(first[0].training)
-    return bool(compare.own(cell, first)) and all(trained.get(key) == value for key, value in cell.training.items())
+    return bool(find_rows(cell, first)) and all(trained.get(key) == value for key, value in cell.training.items())
 
 
-def _place(cell: Cell | LabelledCell) -> tuple[Any, ...]:
-    return (cell.dataset, cell.horizon, cell.lookback) if isinstance(cell, Cell) else (cell.dataset,)
+def _place(cell: Cell) -> tuple[object, ...]:
+    return (cell.dataset, cell.horizon, cell.lookback) if cell.horizon else (cell.dataset,)
 
 
 def _weight(made: Mapping[str, Entry]) -> tuple[int, float]:
     rows = [row for entry in made.values() for row in entry.rows]
-    return len(rows), max(stamp(row.created) or 0.0 for row in rows)
+    return len(rows), max(parse_time(row.created) or 0.0 for row in rows)

@@ -6,9 +6,8 @@ whoever adds runs of some candidates would push others off the page. So the larg
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-Block = tuple[Any, ...]
+Block = tuple[str, int | None, int] | tuple[str, int | None]
 
 MOST = 3
 """Rectangles that are shown of one table."""

@@ -3,16 +3,15 @@
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rearview.bench.analysis import budget, comparable, questions, rectangles, statistics
-from rearview.bench.analysis.leaderboard import Board, Entry, Score
-from rearview.bench.analysis.leaderboard import boards as remade
+from rearview.bench.analysis.leaderboard import Board, Entry, Score, build_boards
 from rearview.bench.analysis.rectangles import Block, Rectangle
-from rearview.bench.rows.tasks import Task
+from rearview.bench.rows.row import RunRow
+from rearview.bench.tasks import Task
 
 FEWEST = 4
 """Blocks that an interval of 95 % needs: of fewer, draws can give no more than the lowest and the highest block."""
@@ -50,7 +49,7 @@ class Standing:
     """In what candidates had unlike budgets, in words; empty: all had the same."""
     mechanisms: tuple[str, ...]
     """By candidate, in the order of the judgement's names; empty: its network has no attention."""
-    rows: frozenset[Any] = field(repr=False)
+    rows: frozenset[RunRow] = field(repr=False)
     """What the scores are means of."""
     footing: str = ""
     """What sets these runs of a network apart from others of it, which are compared by themselves."""
@@ -64,7 +63,7 @@ class Standing:
     @property
     def measure(self) -> str:
         """What candidates are ranked by, in words."""
-        return self.task.measure(self.protocol)
+        return self.task.describe_measure(self.protocol)
 
     @property
     def is_ablation(self) -> bool:
@@ -153,14 +152,14 @@ def _mechanisms(entries: Sequence[Entry], asked: Sequence[Standing]) -> list[Sta
     return found
 
 
-def _is_within(rows: frozenset[Any], asked: Sequence[Standing]) -> bool:
+def _is_within(rows: frozenset[RunRow], asked: Sequence[Standing]) -> bool:
     return any(rows <= one.rows for one in asked)
 
 
 def _again(entries: Sequence[Entry]) -> dict[str, dict[Block, Entry]]:
     """Entries of one network by name and block; among themselves they differ in less, and need shorter names."""
     cells: dict[str, dict[Block, Entry]] = defaultdict(dict)
-    for board in remade(entries[0].task, [row for entry in entries for row in entry.rows]):
+    for board in build_boards(entries[0].task, [row for entry in entries for row in entry.rows]):
         for entry in board.entries:
             cells[entry.label][comparable.block(entry)] = entry
     return cells
@@ -225,7 +224,7 @@ def sided(boards: Sequence[Board]) -> list[Sided]:
 
     A measure that only one of the protocols has is left out: there is nothing to compare.
     """
-    gathered: dict[Block, dict[str, Entry]] = defaultdict(dict)
+    gathered: dict[tuple[Task, str, int | None, str, int, bool], dict[str, Entry]] = defaultdict(dict)
     for board in boards:
         for entry in board.entries:
             # Errors in the data's units have none beside them that are standardised.
@@ -234,7 +233,7 @@ def sided(boards: Sequence[Board]) -> list[Sided]:
             gathered[key][entry.protocol] = entry
     found = []
     for (task, dataset, horizon, label, lookback, _), entries in gathered.items():
-        for metric in dict.fromkeys(task.decides(protocol) for protocol in entries):
+        for metric in dict.fromkeys(task.deciding_measure(protocol) for protocol in entries):
             scores = {one: entry.scores[metric] for one, entry in sorted(entries.items()) if metric in entry.scores}
             if len(scores) > 1:
                 found.append(Sided(task, dataset, horizon, f"{label}, lookback={lookback}", metric, scores))
@@ -258,13 +257,13 @@ def _standing(cells: Mapping[str, Mapping[Block, Entry]], rectangle: Rectangle, 
         left_out=tuple(name for name in cells if name not in names),
         scores=scores[:, order],
         plain=_plain(who),
-        uneven=budget.uneven([budget.of(entry.rows) for entry in line] for line in grid),
+        uneven=budget.uneven([budget.budget_of_rows(entry.rows) for entry in line] for line in grid),
         mechanisms=tuple(entry.attention for entry in who.values()),
         rows=_rows(cells, rectangle),
     )
 
 
-def _rows(cells: Mapping[str, Mapping[Block, Entry]], rectangle: Rectangle) -> frozenset[Any]:
+def _rows(cells: Mapping[str, Mapping[Block, Entry]], rectangle: Rectangle) -> frozenset[RunRow]:
     entries = (cells[name][block] for name in rectangle.names for block in rectangle.blocks)
     return frozenset(row for entry in entries for row in entry.rows)
 

@@ -8,7 +8,7 @@ asked with. Runs of classification and detection have cells of another kind, and
 of which nothing is run: the file says at which sizes their networks are built.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import resources
@@ -18,7 +18,8 @@ from typing import Any
 from rearview.bench import presets, protocols
 from rearview.bench.papers import published
 from rearview.bench.papers.published import Kind, Number
-from rearview.bench.runs.tuning import Tuning
+from rearview.bench.rows.row import Facts
+from rearview.bench.runs.request import Request, spell
 from rearview.core.errors import SettingsError, did_you_mean
 
 _FOLDER = "rearview.bench.papers.experiments"
@@ -27,28 +28,13 @@ _FEW = 6
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
-    """One run to make, and the published numbers it stands beside."""
+class Cell(Request):
+    """One run of an experiment, seed and protocol aside, and the published numbers it is compared with."""
 
-    dataset: str
-    lookback: int
-    horizon: int
-    model: str
-    attention: Mapping[str, Any] | None
-    loss: str | Mapping[str, Any] | None = None
-    adapters: tuple[str, ...] = ()
-    candidates: tuple[Mapping[str, Any], ...] = ()
-    """Settings tried on validation: of the mechanism where a paper names a best one, or what a grid asks for."""
     among: tuple["Cell", ...] = field(default=(), compare=False)
     """The same run at other look-backs, where a paper's number is that of the best: ours is the best on validation."""
-    tuning: Tuning | None = None
-    """Settings drawn instead."""
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    """Of the network, on top of those that all cells of a sweep have."""
-    training: Mapping[str, Any] = field(default_factory=dict)
-    """The same of the training."""
-    presets: str | None = None
-    """Whose published settings it has, unless a sweep names others; None: the protocol's."""
+    only_under: str = ""
+    """The protocol under which its options mean something; empty: any."""
     numbers: tuple[Number, ...] = field(default=(), compare=False)
 
     @property
@@ -56,60 +42,35 @@ class Cell:
         """Network and mechanism in short."""
         parts = [self.model]
         if self.attention is not None:
-            parts.append(spoken(self.attention))
+            parts.append(self.attention if isinstance(self.attention, str) else spell(self.attention))
+        if self.task != protocols.FORECASTING:
+            given = {**self.detection, **self.settings}
+            return " + ".join(parts) + (f", {spell(given)}" if given else "")
         if self.candidates:
             few = len(self.candidates) <= _FEW
-            listed = "/".join(spoken(candidate) for candidate in self.candidates)
+            listed = "/".join(spell(candidate) for candidate in self.candidates)
             parts.append(f"best of {listed}" if few else f"best of {len(self.candidates)} settings")
         if self.tuning is not None:
             parts.append(self.tuning.name)
-        return " + ".join([*parts, *self.adapters, *([self.loss_name] if self.loss else [])])
+        return " + ".join([*parts, *map(str, self.adapters), *([self.loss_name] if self.loss else [])])
 
     @property
     def title(self) -> str:
-        """Network, mechanism and data set with look-back and horizon."""
-        return f"{self.label}, {self.dataset} {self.lookback}-{self.horizon}"
+        """Network, mechanism and data set, with look-back and horizon of a forecast."""
+        sizes = "" if self.horizon is None else f" {self.lookback}-{self.horizon}"
+        return f"{self.label}, {self.dataset}{sizes}"
 
     @property
     def loss_name(self) -> str:
         """The loss without its settings; empty: the protocol's."""
         return self.loss if isinstance(self.loss, str) else "" if self.loss is None else str(self.loss["name"])
 
-    def arguments(self) -> dict[str, Any]:
-        """What `rearview.bench.run` takes."""
-        return {
-            "dataset": self.dataset,
-            "model": self.model,
-            "lookback": self.lookback,
-            "horizon": self.horizon,
-            "attention": None if self.attention is None else dict(self.attention),
-            "loss": self.loss,
-            "adapters": self.adapters,
-            "candidates": self.candidates,
-            "tuning": self.tuning,
-        }
-
-
-@dataclass(frozen=True, slots=True)
-class LabelledCell:
-    """One run of classification or detection to make, and the published numbers it stands beside."""
-
-    dataset: str
-    model: str
-    attention: Mapping[str, Any] | None
-    options: Mapping[str, Any] = field(default_factory=dict)
-    """What else `rearview.bench.classify` or `detect` is asked for."""
-    protocol: str = ""
-    """The one under which its options mean something; empty: any."""
-    numbers: tuple[Number, ...] = field(default=(), compare=False)
-
     @property
-    def label(self) -> str:
-        """Network and mechanism in short."""
-        given = {**self.options, **self.options.get("settings", {})}
-        given.pop("settings", None)
-        arm = " + ".join([self.model, *([spoken(self.attention)] if self.attention else [])])
-        return f"{arm}, {spoken(given)}" if given else arm
+    def mechanism(self) -> str:
+        """The name of its mechanism; empty for a network that is run as it is."""
+        if self.attention is None or isinstance(self.attention, str):
+            return self.attention or ""
+        return str(self.attention["name"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,12 +84,9 @@ class Experiment:
     presets: str
     """Whose published settings its runs have, those beside numbers quoted from another paper aside."""
     cells: tuple[Cell, ...]
-    """Forecasting runs."""
     kinds: Mapping[Kind, int]
     """How many printed numbers there are of each kind."""
     task: str = protocols.FORECASTING
-    labelled: tuple[LabelledCell, ...] = ()
-    """Runs of the task where that is classification or detection."""
     first_seed: int = 0
     source: str = ""
     """The table that it is a view of, in means; empty: it has runs of its own."""
@@ -138,11 +96,6 @@ class Experiment:
     @property
     def name(self) -> str:
         return f"{self.paper}:{self.table}"
-
-    @property
-    def runs(self) -> tuple[Cell | LabelledCell, ...]:
-        """What there is to run, whatever the task."""
-        return self.labelled or self.cells
 
     def settings(self) -> str:
         """Whose published settings which of its forecasting runs have, in words."""
@@ -183,22 +136,26 @@ def get(paper: str, table: str) -> Experiment:
         )
     chosen = known[table]
     numbers = published.of(paper, chosen.get("of", table))
-    grid = chosen.get("grid")
     task = chosen.get("task", protocols.FORECASTING)
-    forecasts, labelled = task == protocols.FORECASTING, task in (protocols.CLASSIFICATION, protocols.DETECTION)
     protocol, source = (chosen.get(key, facts[key]) for key in ("protocol", "presets"))
     training = chosen.get("training", {})
-    cells = _grid(grid, source, training) if grid else _cells(numbers, facts, source, chosen.get("search", ()))
+    if task not in (protocols.FORECASTING, protocols.CLASSIFICATION, protocols.DETECTION):
+        cells: Iterable[Cell] = ()
+    elif "grid" in chosen:
+        cells = _grid_cells(chosen["grid"], task, protocol, source, training)
+    elif task == protocols.FORECASTING:
+        cells = _forecasting_cells(numbers, facts, source, chosen.get("search", ()))
+    else:
+        cells = _labelled_cells(numbers, task)
     return Experiment(
         paper,
         table,
         chosen["title"],
         protocol,
         source,
-        tuple(cells) if forecasts else (),
+        tuple(cells),
         {kind: sum(n.kind == kind for n in numbers) for kind in dict.fromkeys(n.kind for n in numbers)},
         task,
-        tuple(_labelled_grid(grid, protocol) if grid else _labelled(numbers, task)) if labelled else (),
         chosen.get("first_seed", 0),
         chosen.get("of", ""),
         training,
@@ -216,21 +173,6 @@ def combinations(values: Mapping[str, Sequence[Any]]) -> tuple[dict[str, Any], .
     return tuple(dict(zip(values, chosen, strict=True)) for chosen in product(*values.values()))
 
 
-def spoken(spec: Mapping[str, Any]) -> str:
-    """A mechanism with its settings in short: rbca(bias=power_law, alpha=0.5)."""
-    settings = ", ".join(
-        f"{key}={spoken(value) if isinstance(value, Mapping) else _word(value)}"
-        for key, value in spec.items()
-        if key != "name"
-    )
-    name = spec.get("name", "")
-    return f"{name}({settings})" if name and settings else str(name or settings)
-
-
-def _word(value: Any) -> str:
-    return "+".join(map(str, value)) if isinstance(value, tuple | list) else str(value)
-
-
 @cache
 def _file(paper: str) -> Mapping[str, Any]:
     if paper not in papers():
@@ -242,7 +184,7 @@ def _file(paper: str) -> Mapping[str, Any]:
     return yaml.safe_load(resources.files(_FOLDER).joinpath(f"{paper}.yaml").read_text(encoding="utf-8"))
 
 
-def _cells(
+def _forecasting_cells(
     numbers: list[Number], facts: Mapping[str, Any], source: str, search: Sequence[Mapping[str, Any]]
 ) -> Iterator[Cell]:
     """A cell for each run that some of the numbers compare with, in the order of the paper."""
@@ -257,10 +199,10 @@ def _cells(
         first = same[0]
         cell = Cell(
             dataset=first.dataset,
-            lookback=first.lookback or lookbacks.get(first.model, 96),
-            horizon=first.horizon or 0,
             model=first.model,
-            attention=first.attention if isinstance(first.attention, Mapping) else None,
+            attention=first.attention,
+            lookback=first.lookback or lookbacks.get(first.model, 96),
+            horizon=first.horizon,
             loss=_loss(first, facts.get("losses", {})),
             adapters=tuple(first.around.get("adapters", ())),
             presets=presets.OFFICIAL if all(number.quoted for number in same) else source,
@@ -282,7 +224,9 @@ def _searched(cell: Cell, search: Sequence[Mapping[str, Any]]) -> Iterator[Cell]
     yield from among
 
 
-def _candidates(search: Sequence[Mapping[str, Any]], dataset: str, lookback: int) -> tuple[Mapping[str, Any], ...]:
+def _candidates(
+    search: Sequence[Mapping[str, Any]], dataset: str, lookback: int | None
+) -> tuple[Mapping[str, Any], ...]:
     """What a search tries on a data set at a look-back; parts of it may be for some data sets or look-backs alone."""
     parts = [
         part["settings"]
@@ -304,31 +248,27 @@ def _chosen(number: Number) -> bool:
     return number.variant == "rbca_best" or ("best of" in number.setting and number.variant.startswith("rbca"))
 
 
-def _grid(grid: Mapping[str, list[Any]], source: str, training: Mapping[str, Any]) -> Iterator[Cell]:
-    axes = ("dataset", "horizon", "lookback", "model", "attention")
-    for dataset, horizon, lookback, model, attention in product(*(grid[axis] for axis in axes)):
-        yield Cell(dataset, lookback, horizon, model, _spec(attention), training=training, presets=source)
+def _grid_cells(
+    grid: Mapping[str, list[Any]], task: str, protocol: str, source: str, training: Facts
+) -> Iterator[Cell]:
+    """Every combination of what a grid lists; options may be for some networks alone."""
+    axes = [grid.get(axis, [None]) for axis in ("dataset", "horizon", "lookback", "model", "attention", "options")]
+    forecasts = task == protocols.FORECASTING
+    for dataset, horizon, lookback, model, attention, options in product(*axes):
+        given = dict(options or {})
+        if model in given.pop("models", [model]):
+            spec = {"name": attention} if isinstance(attention, str) else attention
+            cell = Cell(dataset, model, spec, lookback, horizon, task, **given)
+            if given:
+                cell = replace(cell, only_under=protocol)
+            yield replace(cell, training=training, presets=source) if forecasts else cell
 
 
-def _spec(attention: str | Mapping[str, Any]) -> Mapping[str, Any]:
-    return {"name": attention} if isinstance(attention, str) else attention
-
-
-def _labelled(numbers: list[Number], task: str) -> Iterator[LabelledCell]:
+def _labelled_cells(numbers: list[Number], task: str) -> Iterator[Cell]:
     """A cell for each run of classification or detection that some of the numbers compare with."""
     gathered: dict[tuple[str, str, str], list[Number]] = {}
     for number in numbers:
         if number.kind == task:
             gathered.setdefault((number.dataset, number.model, repr(number.attention)), []).append(number)
     for same in gathered.values():
-        attention = same[0].attention if isinstance(same[0].attention, Mapping) else None
-        yield LabelledCell(same[0].dataset, same[0].model, attention, numbers=tuple(same))
-
-
-def _labelled_grid(grid: Mapping[str, list[Any]], protocol: str) -> Iterator[LabelledCell]:
-    """Every combination; options may be for some networks alone, where they change nothing in the others."""
-    axes = (grid["dataset"], grid["model"], grid["attention"], grid.get("options", [{}]))
-    for dataset, model, attention, options in product(*axes):
-        if model in options.get("models", [model]):
-            asked = {name: value for name, value in options.items() if name != "models"}
-            yield LabelledCell(dataset, model, _spec(attention), asked, protocol if asked else "")
+        yield Cell(same[0].dataset, same[0].model, same[0].attention, task=task, numbers=tuple(same))

@@ -12,7 +12,7 @@ import numpy as np
 
 from rearview.bench.analysis.statistics import ranks, signed_rank
 from rearview.bench.papers import published
-from rearview.bench.rows.classification_row import ClassificationRow
+from rearview.bench.rows.row import ClassificationRow
 
 SOFTMAX = "softmax"
 

@@ -1,33 +1,35 @@
-"""Ours beside the printed numbers: mean, spread, difference, verdict, and the rule behind the verdict.
+"""Compare our rows with the printed numbers: mean, spread, difference, verdict, and the rule behind the verdict.
 
 Two numbers agree when they differ by no more than the larger of 2 % of the printed one and two standard errors of our
 mean over seeds, and then the verdict is "reproduced"; else "better" or "worse" (ours against theirs). "not comparable"
 where the printed cell is doubtful. A verdict on runs that were trained for less than the paper's own, or chosen from
-fewer settings, carries that with it: such a run can't refute a number.
+fewer settings, says so: such a run can't refute a number.
 
-A run stands beside a number where data set, look-back, horizon, network, mechanism, loss and adapters are the number's.
-Its other settings may be any; those that are not the published ones which the number rests on are named with it.
+A forecasting run is compared with a number of the same data set, look-back, horizon, network, mechanism, loss and
+adapters; a run of another task with one of the same data set, network and mechanism. Other settings may be any; those
+that are not the published ones which the number rests on are named with it.
 """
 
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any
 
 import numpy as np
 
-from rearview.bench import protocols
+from rearview.bench import protocols, tasks
 from rearview.bench.analysis import budget
-from rearview.bench.analysis.candidates import shortly, unlike, usual
-from rearview.bench.analysis.leaderboard import Score, failed, once
-from rearview.bench.papers.catalogue import Cell, Experiment, LabelledCell
+from rearview.bench.analysis.candidates import name_candidates, protocol_defaults, spell_deviations
+from rearview.bench.analysis.leaderboard import Score, failed_runs, latest_runs
+from rearview.bench.papers.catalogue import Cell, Experiment
 from rearview.bench.papers.published import Number
-from rearview.bench.rows.identity import identity, loss_of, searched, with_defaults
-from rearview.bench.rows.row import AnyLine, Row, as_json
+from rearview.bench.rows.identity import identity, loss_of, tried_candidates, with_defaults
+from rearview.bench.rows.row import ClassificationRow, DetectionRow, Facts, Row, RunRow, as_json
+from rearview.bench.runs.request import Part
+from rearview.bench.tasks import Task
 from rearview.core.errors import SettingsError
-from rearview.tasks import losses
 
 SHARE = 0.02
 RULE = (
@@ -36,36 +38,36 @@ RULE = (
     "ours was trained for less than the paper's own settings allow, or chosen from fewer of them (narrower search), so "
     "being worse refutes nothing"
 )
-OTHERWISE = (
-    "a run stands beside a number by data set, look-back, horizon, network, mechanism, loss and adapters; those of its "
-    "other settings that are not as the table's presets have them follow its name"
+OTHER_SETTINGS = (
+    "a run is compared by data set, look-back, horizon, network, mechanism, loss and adapters; those of its other "
+    "settings that are not as the table's presets have them follow its name"
 )
 
-_TOLD_BESIDE = ("loss", *(f"training {key}" for key in budget.TRAINING))
+_SHOWN_ELSEWHERE = ("loss", *(f"training {key}" for key in budget.TRAINING))
 """What a comparison has words for elsewhere: a cell's own loss, and what bears on the budget."""
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """One printed number and the rows of ours that stand beside it."""
+    """One printed number and our rows that compare with it."""
 
-    cell: Cell | LabelledCell
+    cell: Cell
     number: Number | None
     """None for a run that no paper printed a number of."""
     metric: str
     """Our column, or a forecasting error under the paper's name for it."""
-    rows: tuple[Any, ...]
+    rows: tuple[RunRow, ...]
     mean: float | None
     std: float | None
     """Over seeds; None with fewer than two."""
     broken: bool = False
-    """Whether runs were made for it, none of which came to an end with a number."""
+    """Whether runs were made for it, none of which ended with a number."""
     shortfall: str = ""
-    """By how much ours was trained for less than the paper's own settings allow, or chosen from fewer; empty where it
-    was not."""
+    """How much less than the paper's own settings allow ours was trained, or how many fewer it was chosen from; empty:
+    no less."""
     lower_is_better: bool = True
     chance: float | None = None
-    """What guessing gets by the same measure, where that is more than nothing: mean over seeds."""
+    """What guessing scores by the same measure, where that is more than nothing: mean over seeds."""
     apart: tuple[str, ...] = ()
     """Settings that are not the published ones which a forecasting error rests on, budgets aside; in classification and
     detection what sets these runs of a cell apart from others of it."""
@@ -84,15 +86,15 @@ class Comparison:
 
     @property
     def verdict(self) -> str:
-        """As `judged` says; failed or not run without a number of ours, empty without one of theirs."""
+        """As `judge` says; failed or not run without a number of ours, empty without one of theirs."""
         if self.mean is None:
             return "failed" if self.broken else "not run"
         if self.number is None:
             return ""
-        return judged(Score(self.mean, self.std, self.count), self.number, lower_is_better=self.lower_is_better)
+        return judge(Score(self.mean, self.std, self.count), self.number, lower_is_better=self.lower_is_better)
 
 
-def judged(ours: Score, number: Number, *, lower_is_better: bool) -> str:
+def judge(ours: Score, number: Number, *, lower_is_better: bool) -> str:
     """reproduced, better, worse or not comparable, by the rule above."""
     if number.doubtful or not number.value:
         return "not comparable"
@@ -102,98 +104,142 @@ def judged(ours: Score, number: Number, *, lower_is_better: bool) -> str:
     return "better" if (ours.mean < number.value) == lower_is_better else "worse"
 
 
-def compare(experiment: Experiment, rows: Sequence[Row], protocol: str | None = None) -> list[Comparison]:
-    """Every printed number of an experiment beside our rows of the protocol (the experiment's own unless given)."""
+def compare(experiment: Experiment, rows: Sequence[RunRow], protocol: str | None = None) -> list[Comparison]:
+    """Every printed number of an experiment with our rows under the protocol (the experiment's own unless given)."""
+    task = tasks.get(experiment.task)
     wanted = protocol or experiment.protocol
-    ended = [row for row in once(rows) if row.protocol == wanted]
+    ended = [row for row in latest_runs(rows) if row.protocol == wanted]
     usable = [row for row in ended if _has_numbers(row)]
-    lost = [row for row in failed(rows) if row.protocol == wanted] + [row for row in ended if not _has_numbers(row)]
-    told_with_another = {id(other) for cell in experiment.cells for other in cell.among}
-    found = []
-    for cell in experiment.cells:
-        if id(cell) in told_with_another:
-            continue
-        numbers: Iterable[Number | None] = cell.numbers or (None,)
-        broken = bool(every_own(cell, lost))
-        made = every_own(cell, usable)
-        for ours in _chosen(made) if cell.candidates else alike(made):
+    lost = [row for row in failed_runs(rows) if row.protocol == wanted] + [
+        row for row in ended if not _has_numbers(row)
+    ]
+    in_another = {id(other) for cell in experiment.cells for other in cell.among}
+    comparisons = []
+    for cell in (cell for cell in experiment.cells if id(cell) not in in_another):
+        made, broken = find_all_rows(cell, usable), bool(find_all_rows(cell, lost))
+        compared = [number for number in cell.numbers if not task.printed or number.metric in task.printed]
+        numbers: Sequence[Number | None] = compared or (None,)
+        differences = _differences(task, cell, made)
+        for ours in _choose_by_search(made) if cell.candidates else group_by_seed(made):
+            apart = differences[id(ours[0])] if ours else ()
             for number in numbers:
-                metrics = ("mse", "mae") if number is None else (number.metric,)
-                found += [_comparison(cell, number, metric, ours, made, experiment, broken) for metric in metrics]
-    return found
+                short = "" if number is None or not ours else _shortfall(task, experiment, cell, ours, made)
+                for metric in _metrics(task, number, wanted):
+                    comparison = _comparison(task, experiment, cell, number, metric, ours)
+                    comparisons.append(replace(comparison, broken=broken, shortfall=short, apart=apart))
+    return comparisons
 
 
-def every_own(cell: Cell, rows: Sequence[Row]) -> list[Row]:
+def _metrics(task: Task, number: Number | None, protocol: str) -> Sequence[str]:
+    if number is not None:
+        return (task.column(number.metric),)
+    if not task.printed:
+        return task.metrics
+    return tuple(dict.fromkeys((task.deciding_measure(protocol), *task.printed.values())))
+
+
+def _differences(task: Task, cell: Cell, rows: Sequence[RunRow]) -> dict[int, tuple[str, ...]]:
+    """By row: the settings that set it apart."""
+    if task is not tasks.FORECASTING:
+        return {id(row): named.differences for row, named in zip(rows, name_candidates(rows), strict=True)}
+    forecasts = [row for row in rows if isinstance(row, Row)]
+    return {id(row): spell_deviations(row, cell.presets, _SHOWN_ELSEWHERE) for row in forecasts}
+
+
+def _comparison(
+    task: Task, experiment: Experiment, cell: Cell, number: Number | None, metric: str, rows: tuple[RunRow, ...]
+) -> Comparison:
+    # MICA judges in original units; every other paper on the standardised scale.
+    values = _values(rows, metric, original=experiment.paper == "mica")
+    guessed = _values(rows, task.chance[metric]) if metric in task.chance else []
+    return Comparison(
+        cell,
+        number,
+        metric,
+        rows,
+        float(np.mean(values)) if values else None,
+        float(np.std(values, ddof=1)) if len(values) > 1 else None,
+        lower_is_better=task.lower_is_better,
+        chance=float(np.mean(guessed)) if guessed else None,
+    )
+
+
+def _values(rows: Sequence[RunRow], metric: str, original: bool = False) -> list[float]:
+    """What was measured, under the paper's name for it and on the paper's scale."""
+    column = f"{'original_' if original else ''}{'mse' if metric == 'rmse' else metric}"
+    values = [float(value) for row in rows if (value := getattr(row, column, None)) is not None]
+    return [math.sqrt(value) for value in values] if metric == "rmse" else values
+
+
+def find_all_rows(cell: Cell, rows: Sequence[RunRow]) -> list[RunRow]:
     """The rows made for a cell, at whichever of its look-backs."""
-    return [row for each in (cell, *cell.among) for row in own(each, rows)]
+    return [row for each in (cell, *cell.among) for row in find_rows(each, rows)]
 
 
-def _chosen(rows: Sequence[Row]) -> list[tuple[Row, ...]]:
+def find_rows(cell: Cell, rows: Sequence[RunRow]) -> list[RunRow]:
+    """The rows made for a cell: what it leaves open, the settings of a forecasting mechanism aside, may be anything."""
+    made = [row for row in rows if matches(row, cell)]
+    return made if cell.candidates else [row for row in made if has_mechanism(row, cell.attention)]
+
+
+def _choose_by_search(rows: Sequence[RunRow]) -> list[tuple[RunRow, ...]]:
     """Of the rows of a cell's searches, that with the lowest validation loss for each seed.
 
     Rows trained in other ways, and seeds that were chosen from other settings, stand apart.
     """
-    made: dict[tuple[Any, ...], list[Row]] = {}
+    made: dict[tuple[object, ...], list[Row]] = {}
     for row in rows:
+        assert isinstance(row, Row)
         made.setdefault((*_beside_the_search(row), row.seed), []).append(row)
-    groups: dict[tuple[Any, ...], list[Row]] = {}
+    groups: dict[tuple[object, ...], list[Row]] = {}
     for (*beside, _), searches in made.items():
-        space = frozenset((row.lookback, as_json(searched(row.configuration))) for row in searches)
-        groups.setdefault((*beside, space), []).append(min(searches, key=_ranked))
+        space = frozenset((row.lookback, as_json(tried_candidates(row.configuration))) for row in searches)
+        # A loss that is no number comes last.
+        best = min(searches, key=lambda row: row.validation_loss if math.isfinite(row.validation_loss) else math.inf)
+        groups.setdefault((*beside, space), []).append(best)
     return [tuple(group) for group in groups.values()] or [()]
 
 
-def _ranked(row: Row) -> float:
-    """What a search chooses by; a loss that is no number comes last."""
-    return row.validation_loss if math.isfinite(row.validation_loss) else math.inf
-
-
-def _beside_the_search(row: Row) -> tuple[Any, ...]:
-    """All that a row was asked for but its seed and what a search is about."""
+def _beside_the_search(row: RunRow) -> tuple[object, ...]:
+    """The identity of a row without its seed and what a search is about."""
     aside = ("seed", "lookback", "attention_settings", "budget")
     return tuple(value for name, value in identity(row.configuration).items() if name not in aside)
 
 
-def _has_numbers(row: Row) -> bool:
-    return math.isfinite(row.mse + row.mae)
+def _has_numbers(row: RunRow) -> bool:
+    return not isinstance(row, Row) or math.isfinite(row.mse + row.mae)
 
 
-def alike(rows: Sequence[AnyLine]) -> list[tuple[AnyLine, ...]]:
+def group_by_seed(rows: Sequence[RunRow]) -> list[tuple[RunRow, ...]]:
     """Rows that differ in their seed alone, group by group; one empty group where there is none."""
-    groups: dict[tuple[Any, ...], list[AnyLine]] = {}
+    groups: dict[tuple[object, ...], list[RunRow]] = {}
     for row in rows:
         key = tuple(value for name, value in identity(row.configuration).items() if name != "seed")
         groups.setdefault(key, []).append(row)
     return [tuple(group) for group in groups.values()] or [()]
 
 
-def own(cell: Cell, rows: Sequence[Row]) -> list[Row]:
-    """The rows made for a cell: what it leaves open must be left open by them too, or chosen among its candidates."""
-    made = [row for row in rows if is_of(row, cell)]
-    if cell.candidates:
-        return made
-    return [row for row in made if as_asked(row, cell.attention)]
-
-
-def as_asked(row: Any, attention: Mapping[str, Any] | None) -> bool:
-    """Whether a row has the mechanism asked for (None: the network's own), with the protocol's settings or defaults."""
-    wanted = _wanted(row.model, attention)
+def has_mechanism(row: RunRow, attention: Part | None) -> bool:
+    """Whether a row has a mechanism (None: the network's own), its other settings the protocol's or the defaults."""
+    wanted = _wanted_mechanism(row.model, attention)
     if row.attention != wanted.get("name", ""):
         return False
     if not wanted:
         return True
     declared = protocols.get(row.protocol).attention if row.protocol in protocols.names() else {}
-    asked = {key: value for key, value in {**declared.get(row.attention, {}), **wanted}.items() if key != "name"}
-    return with_defaults(row.attention, asked) == with_defaults(row.attention, json.loads(row.attention_settings))
+    given = {key: value for key, value in {**declared.get(row.attention, {}), **wanted}.items() if key != "name"}
+    return with_defaults(row.attention, given) == with_defaults(row.attention, json.loads(row.attention_settings))
 
 
-def _wanted(model: str, attention: Mapping[str, Any] | None) -> Mapping[str, Any]:
-    """A mechanism as it was asked for, the network's own where none was; empty for a network without attention."""
-    return _own_attention(model) if attention is None else attention
+def _wanted_mechanism(model: str, attention: Part | None) -> Facts:
+    """A mechanism as requested, the network's own where none was; empty for a network without attention."""
+    if attention is None:
+        return _own_mechanism(model)
+    return {"name": attention} if isinstance(attention, str) else attention
 
 
 @cache
-def _own_attention(model: str) -> Mapping[str, Any]:
+def _own_mechanism(model: str) -> Facts:
     # A network says what its own is, which needs torch.
     from rearview import attention, models
 
@@ -204,25 +250,35 @@ def _own_attention(model: str) -> Mapping[str, Any]:
     return {"name": name, **settings}
 
 
-def is_of(row: Row, cell: Cell) -> bool:
-    """Whether a row has what a cell asks for; what the cell leaves open may be anything."""
-    plain = (row.dataset, row.lookback, row.horizon, row.model, json.loads(row.adapters))
-    if plain != (cell.dataset, cell.lookback, cell.horizon, cell.model, list(cell.adapters)):
+def matches(row: RunRow, cell: Cell) -> bool:
+    """Whether a row has what a cell requests; what the cell leaves open may be anything."""
+    if (row.dataset, row.model) != (cell.dataset, cell.model) or cell.only_under not in ("", row.protocol):
+        return False
+    if isinstance(row, Row):
+        return _matches_forecast(row, cell)
+    if any(getattr(row, name) != value for name, value in cell.detection.items()):
+        return False
+    wanted = json.loads(as_json(cell.settings))
+    return bool(wanted.items() <= json.loads(row.settings).items())
+
+
+def _matches_forecast(row: Row, cell: Cell) -> bool:
+    if (row.lookback, row.horizon, json.loads(row.adapters)) != (cell.lookback, cell.horizon, list(cell.adapters)):
         return False
     declared = protocols.get(row.protocol).loss if row.protocol in protocols.names() else "mse"
-    if not _of_loss(row, cell.loss or declared):
+    if not _has_loss(row, cell.loss or declared):
         return False
-    budget = json.loads(row.budget)
-    if bool(cell.candidates) != ("candidates" in budget) or "tuner" in budget:
+    searched = json.loads(row.budget)
+    if bool(cell.candidates) != ("candidates" in searched) or "tuner" in searched:
         return False
-    asked = json.loads(as_json({"name": "", **_wanted(cell.model, cell.attention)}))
-    if any(key in candidate for candidate in searched(row.configuration) for key in asked):
+    wanted = json.loads(as_json({"name": "", **_wanted_mechanism(cell.model, cell.attention)}))
+    if any(key in candidate for candidate in tried_candidates(row.configuration) for key in wanted):
         return False
     made = {**json.loads(row.attention_settings), "name": row.attention}
-    return all(made.get(key) == value for key, value in asked.items())
+    return all(made.get(key) == value for key, value in wanted.items())
 
 
-def _of_loss(row: Row, wanted: losses.Spec) -> bool:
+def _has_loss(row: Row, wanted: Part) -> bool:
     """Whether a row was trained on a loss; one that is named without settings may have any."""
     made = loss_of(row.configuration)
     if isinstance(wanted, str):
@@ -230,62 +286,89 @@ def _of_loss(row: Row, wanted: losses.Spec) -> bool:
     return made == loss_of({"loss": as_json(wanted)})
 
 
-def value(row: Row, metric: str, original: bool) -> float:
-    """A row's error under the paper's name for it, on the paper's scale."""
-    if metric == "rmse":
-        return math.sqrt(row.original_mse if original else row.mse)
-    return float(getattr(row, f"original_{metric}" if original else metric))
-
-
-def _comparison(
-    cell: Cell,
-    number: Number | None,
-    metric: str,
-    rows: tuple[Row, ...],
-    made: Sequence[Row],
-    experiment: Experiment,
-    broken: bool,
-) -> Comparison:
-    """`rows` stand beside the number, of those that were `made` for the cell."""
-    # MICA judges in original units; every other paper on the standardised scale.
-    values = [value(row, metric, experiment.paper == "mica") for row in rows]
-    mean = float(np.mean(values)) if values else None
-    std = float(np.std(values, ddof=1)) if len(values) > 1 else None
-    short = [] if number is None or not rows else [_shortfall(cell, experiment, rows), _narrower(cell, rows, made)]
-    apart = _otherwise(rows[0], cell.presets) if rows else ()
-    return Comparison(cell, number, metric, rows, mean, std, broken, ", ".join(filter(None, short)), apart=apart)
-
-
-def _shortfall(cell: Cell, experiment: Experiment, rows: Sequence[Row]) -> str:
-    """How much less our rows were trained than the paper trains; empty where its training is not known any more."""
-    row, protocol, presets = rows[0], experiment.protocol, cell.presets
+def _shortfall(task: Task, experiment: Experiment, cell: Cell, rows: Sequence[RunRow], made: Sequence[RunRow]) -> str:
+    """How much less our `rows` of those `made` for a cell were trained than the paper trains, or chosen from."""
+    if task is not tasks.FORECASTING:
+        return labelled_shortfall(rows)
+    row, short = rows[0], []
+    assert isinstance(row, Row)
     try:
-        found = usual(row.dataset, row.model, row.lookback, row.horizon, row.attention, protocol, presets)
+        usual = protocol_defaults(
+            row.dataset, row.model, row.lookback, row.horizon, row.attention, experiment.protocol, cell.presets
+        )
+        short.append(budget.shortfall(rows, json.loads(usual["training"]), row.train_windows))
     except SettingsError:
-        return ""
-    return budget.shortfall(rows, json.loads(found["training"]), row.train_windows)
-
-
-def _otherwise(row: Row, presets: str | None) -> tuple[str, ...]:
-    """The settings of a row that are not those of the presets, in words, but for what is told beside."""
-    return shortly({key: value for key, value in unlike(row, presets).items() if key not in _TOLD_BESIDE})
-
-
-def _narrower(cell: Cell, rows: Sequence[Row], made: Sequence[Row]) -> str:
-    """How many of the settings that a paper chose from ours were chosen from, where those are fewer."""
+        pass  # of a training that is not known any more
     places = (cell, *cell.among)
     wanted = sum(len(place.candidates) for place in places)
-    alike = [one for one in made if _beside_the_search(one) == _beside_the_search(rows[0])] if wanted else []
-    tried = [
-        sum(_tried(place, [row for row in own(place, alike) if row.seed == seed]) for place in places)
-        for seed in {row.seed for row in rows}
-    ]
-    return f"narrower search: {min(tried)} of {wanted} settings" if wanted and min(tried) < wanted else ""
+    if wanted:
+        alike = [one for one in made if _beside_the_search(one) == _beside_the_search(row)]
+        seeds = {one.seed for one in rows}
+        tried = min(
+            sum(_count_tried(place, [one for one in find_rows(place, alike) if one.seed == seed]) for place in places)
+            for seed in seeds
+        )
+        short += [f"narrower search: {tried} of {wanted} settings"] if tried < wanted else []
+    return ", ".join(filter(None, short))
 
 
-def _tried(cell: Cell, rows: Sequence[Row]) -> int:
+def labelled_shortfall(rows: Sequence[RunRow]) -> str:
+    """How much less runs of classification or detection were trained than those of the paper that prints numbers."""
+    from rearview.bench.runs import classification, detection
+    from rearview.data.datasets import detection_sets
+
+    row = rows[0]
+    if isinstance(row, ClassificationRow):
+        return budget.shortfall(rows, classification.TRAINING, row.train_cases)
+    assert isinstance(row, DetectionRow)
+    dataset = detection_sets.get(row.dataset)
+    windows = (row.train_rows - row.lookback) // dataset.step + 1
+    return budget.shortfall(rows, {**detection.TRAINING, "epochs": dataset.epochs}, windows)
+
+
+def _count_tried(cell: Cell, rows: Sequence[RunRow]) -> int:
     """How many of a cell's candidates some of the rows were chosen from."""
     tried = [
-        {**json.loads(row.attention_settings), **candidate} for row in rows for candidate in searched(row.configuration)
+        {**json.loads(row.attention_settings), **candidate}
+        for row in rows
+        for candidate in tried_candidates(row.configuration)
     ]
     return sum(any(wanted.items() <= one.items() for one in tried) for wanted in cell.candidates)
+
+
+def average_sets(comparisons: Sequence[Comparison]) -> list[Comparison]:
+    """For a table of means: every arm's mean over the sets that all arms with rows have, with the printed mean.
+
+    The printed one is over the same sets too, so that it compares with ours before every set of the paper was run.
+    """
+    arms: dict[str, dict[str, Comparison]] = defaultdict(dict)
+    for one in sorted(comparisons, key=lambda one: one.count):
+        arms[one.cell.label][one.cell.dataset] = one  # of several budgets, the one with the most seeds
+    sets = list(dict.fromkeys(one.cell.dataset for one in comparisons))
+    begun = [arm for arm in arms.values() if any(one.rows for one in arm.values())]
+    shared = [name for name in sets if begun and all(name in arm and arm[name].rows for arm in begun)]
+    order = dict.fromkeys(one.cell.label for one in comparisons)
+    return [_average(arms[label], shared, len(sets)) for label in order]
+
+
+def _average(arm: Mapping[str, Comparison], shared: Sequence[str], every: int) -> Comparison:
+    """One arm over the shared sets; over all of them, with nothing of ours, where it was not run."""
+    first = next(iter(arm.values()))
+    ours = [arm[name] for name in shared if arm[name].rows]
+    over = ours or list(arm.values())
+    rows = tuple(row for one in ours for row in one.rows)
+    seeds = set.intersection(*({row.seed for row in one.rows} for one in ours)) if ours else set()
+    by_seed = [np.mean([getattr(row, first.metric) for row in rows if row.seed == seed]) for seed in sorted(seeds)]
+    values = [one.number.value for one in over if one.number is not None and one.number.value is not None]
+    doubtful = next((one.number.note for one in over if one.number is not None and one.number.doubtful), "")
+    means = [one.mean for one in ours if one.mean is not None]
+    return replace(
+        first,
+        cell=replace(first.cell, dataset=f"mean of {len(over)} of {every} sets"),
+        number=None if first.number is None else replace(first.number, value=float(np.mean(values)), note=doubtful),
+        rows=rows,
+        broken=any(one.broken for one in arm.values()),
+        mean=float(np.mean(means)) if means else None,
+        std=float(np.std(by_seed, ddof=1)) if len(by_seed) > 1 else None,
+        shortfall=next((one.shortfall for one in ours if one.shortfall), ""),
+    )

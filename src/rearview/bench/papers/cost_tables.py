@@ -13,9 +13,10 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from rearview.bench.papers import catalogue, published
-from rearview.bench.papers.catalogue import Experiment, spoken
+from rearview.bench.papers.catalogue import Experiment
 from rearview.bench.papers.cost_times import Timed
 from rearview.bench.papers.published import Number
+from rearview.bench.runs.request import spell
 
 if TYPE_CHECKING:
     from rearview.models.costs import Cost
@@ -64,8 +65,13 @@ class CostCell:
     @property
     def label(self) -> str:
         """Network and mechanism in short."""
-        own = [spoken(self.attention)] if self.attention else []
+        own = [spell(self.attention)] if self.attention else []
         return " + ".join([self.model, *own, *self.adapters])
+
+    @property
+    def mechanism(self) -> str:
+        """The name of its mechanism; empty for a network that is built as it is."""
+        return "" if self.attention is None else str(self.attention["name"])
 
     @property
     def counts(self) -> bool:
@@ -106,7 +112,7 @@ def cells(paper: str, table: str) -> tuple[CostCell, ...]:
 
 def parts(experiment: Experiment) -> Sequence[Any]:
     """The cells of an experiment, whatever they are about."""
-    return cells(experiment.paper, experiment.table) if experiment.task == COST else experiment.runs
+    return cells(experiment.paper, experiment.table) if experiment.task == COST else experiment.cells
 
 
 def note(paper: str) -> str:

@@ -1,40 +1,46 @@
-"""All printed numbers at once: those that rows stand beside, and the cells of the papers' tables that nobody ran."""
+"""All printed numbers at once: those that our rows compare with, and the cells of the tables that nobody ran."""
 
 import math
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
-from rearview.bench.analysis.candidates import Candidate, candidates, suffix
-from rearview.bench.analysis.leaderboard import Board, Entry, Score, once
-from rearview.bench.papers import catalogue, labelled_compare, published
-from rearview.bench.papers.catalogue import Cell, Experiment, LabelledCell
-from rearview.bench.papers.compare import as_asked, compare, judged, own
+from rearview.bench.analysis.candidates import name_candidates, spell_suffix
+from rearview.bench.analysis.leaderboard import Board, Score, latest_runs
+from rearview.bench.papers import catalogue, published
+from rearview.bench.papers.catalogue import Cell, Experiment
+from rearview.bench.papers.compare import (
+    compare,
+    find_all_rows,
+    find_rows,
+    has_mechanism,
+    judge,
+    labelled_shortfall,
+)
 from rearview.bench.papers.published import Number
-from rearview.bench.rows.row import Row
-from rearview.bench.rows.tasks import FORECASTING, Task
+from rearview.bench.rows.row import Row, RunRow
+from rearview.bench.tasks import FORECASTING, Task
 
 
 @dataclass(frozen=True, slots=True)
-class Beside:
+class PaperComparison:
     """One printed number and ours under one protocol."""
 
     number: Number
     protocol: str
-    """Ours; the table's paper has habits of its own, told by `published:<paper>`."""
+    """Ours; the habits of the table's paper are `published:<paper>`."""
     label: str
-    rows: tuple[Any, ...]
+    rows: tuple[RunRow, ...]
     """Ours, one by one."""
     ours: Score
     difference: float | None
     """Ours against theirs, in percent."""
     verdict: str
     shortfall: str = ""
-    """By how much ours was trained for less than the paper's own settings allow; empty where it was not."""
+    """How much less than the paper's own settings allow ours was trained; empty: no less."""
     task: Task = FORECASTING
     chance: Score | None = None
-    """What guessing gets by the same measure, where that is more than nothing."""
+    """What guessing scores by the same measure, where that is more than nothing."""
 
     @property
     def metric(self) -> str:
@@ -53,43 +59,43 @@ class Coverage:
     experiment: Experiment
     by_protocol: Mapping[str, int]
     """Cells with at least one finished run, under each protocol that has some."""
-    missing: tuple[Cell | LabelledCell, ...]
+    missing: tuple[Cell, ...]
     """Cells without a finished run under any protocol."""
 
 
-def forecasts(rows: Sequence[Row]) -> list[Beside]:
-    """Every printed forecasting error that finished rows stand beside, the paper's own protocol first.
+def compare_forecasts(rows: Sequence[RunRow]) -> list[PaperComparison]:
+    """Every printed forecasting error that finished rows compare with, the paper's own protocol first.
 
-    Runs that differ in anything but the seed are different candidates, and each stands beside the number by itself.
+    Runs that differ in anything but the seed are different candidates, and each is compared by itself.
     """
-    usable = [row for row in once(rows) if math.isfinite(row.mse + row.mae)]
-    names = {id(row): _called(row, candidate) for row, candidate in zip(usable, candidates(usable), strict=True)}
-    by_place = _by_place(usable)
+    usable = [row for row in latest_runs(rows) if isinstance(row, Row) and math.isfinite(row.mse + row.mae)]
+    names = {}
+    for row, named in zip(usable, name_candidates(usable), strict=True):
+        names[id(row)] = named.name if named.dataset == row.dataset else f"{named.name} on {named.dataset}"
+    by_place = _group_by_place(usable)
     seen: set[int] = set()
-    found = []
+    comparisons = []
     for experiment in catalogue.every():
         for cell in experiment.cells:
-            # A table of averages holds the numbers of another one; each is told once.
+            # A table of averages holds the numbers of another one; each is shown once.
             fresh = tuple(number for number in cell.numbers if id(number) not in seen)
             seen |= {id(number) for number in fresh}
-            made = [row for each in (cell, *cell.among) for row in own(each, by_place.get(_place(each), ()))]
+            places = [row for each in (cell, *cell.among) for row in by_place.get(_place(each), ())]
+            made = find_all_rows(cell, places)
             if fresh and made:
                 one = replace(experiment, cells=(replace(cell, numbers=fresh),))
                 # The rows of a search are one candidate, at whichever look-backs it was made.
-                called = {id(row): cell.label for row in made} if cell.candidates else names
-                found += [_beside(one, group) for group in _groups(made, called, experiment.protocol)]
-    return [each for several in found for each in several]
+                labels = {id(row): cell.label for row in made} if cell.candidates else names
+                for label, group in _group_candidates(made, labels, experiment.protocol):
+                    comparisons += _compare_group(one, label, group)
+    return comparisons
 
 
-def _called(row: Row, candidate: Candidate) -> str:
-    return candidate.name if candidate.dataset == row.dataset else f"{candidate.name} on {candidate.dataset}"
-
-
-def _groups(rows: Sequence[Row], names: Mapping[int, str], first: str) -> list[tuple[str, list[Row]]]:
+def _group_candidates(rows: Sequence[RunRow], labels: Mapping[int, str], first: str) -> list[tuple[str, list[RunRow]]]:
     """(name, rows) of every candidate under every protocol; the name is empty where a protocol has but one."""
-    gathered: dict[str, dict[str, list[Row]]] = defaultdict(lambda: defaultdict(list))
+    gathered: dict[str, dict[str, list[RunRow]]] = defaultdict(lambda: defaultdict(list))
     for row in rows:
-        gathered[row.protocol][names[id(row)]].append(row)
+        gathered[row.protocol][labels[id(row)]].append(row)
     return [
         (name if len(gathered[protocol]) > 1 else "", group)
         for protocol in sorted(gathered, key=lambda name: (name != first, name))
@@ -97,86 +103,75 @@ def _groups(rows: Sequence[Row], names: Mapping[int, str], first: str) -> list[t
     ]
 
 
-def others(task: Task, boards: Sequence[Board]) -> list[Beside]:
-    """Every printed accuracy or F1 that entries of classification or detection boards stand beside."""
-    numbers = [n for n in published.numbers() if n.kind == task.name and n.metric in task.printed and n.value]
-    entries = [entry for board in boards for entry in board.entries]
-    found = []
-    for number in numbers:
-        for entry in entries:
-            measure = task.column(number.metric)
-            score = entry.scores.get(measure)
-            if score is not None and _matches(entry, number):
-                found.append(_other(entry, number, score, entry.scores.get(task.chance.get(measure, ""))))
-    return found
-
-
-def _other(entry: Entry, number: Number, score: Score, chance: Score | None) -> Beside:
-    assert number.value is not None
-    return Beside(
-        number=number,
-        protocol=entry.protocol,
-        label=entry.name,
-        rows=entry.rows,
-        ours=score,
-        difference=100 * (score.mean / number.value - 1),
-        verdict=judged(score, number, lower_is_better=entry.task.lower_is_better),
-        shortfall=labelled_compare.shortfall(entry.task, entry.rows),
-        task=entry.task,
-        chance=chance,
-    )
-
-
-def coverage(found: Mapping[Task, Sequence[Any]]) -> list[Coverage]:
-    """Every experiment of a task that has rows, with those of its cells that were not run."""
-    rows = {task.name: once(made) for task, made in found.items() if made}
-    by_place = _by_place(rows.get(FORECASTING.name, ()))
-    return [
-        _coverage(one, [own(cell, by_place.get(_place(cell), ())) for cell in one.cells])
-        if one.task == FORECASTING.name
-        else _coverage(one, [labelled_compare.own(cell, rows[one.task]) for cell in one.labelled])
-        for one in catalogue.every()
-        if one.task in rows and _has_cells_of_its_own(one)
-    ]
-
-
-def _has_cells_of_its_own(experiment: Experiment) -> bool:
-    """Tables of averages are views of another table's cells."""
-    tables = {number.table for cell in experiment.runs for number in cell.numbers}
-    return bool(experiment.runs) and tables <= {experiment.table}
-
-
-def _coverage(experiment: Experiment, made: Sequence[Sequence[Any]]) -> Coverage:
-    """`made`: the rows of each cell."""
-    counts = Counter(protocol for rows in made for protocol in {row.protocol for row in rows})
-    missing = tuple(cell for cell, rows in zip(experiment.runs, made, strict=True) if not rows)
-    return Coverage(experiment, dict(sorted(counts.items())), missing)
-
-
-def _by_place(rows: Sequence[Row]) -> dict[tuple[Any, ...], list[Row]]:
-    found: dict[tuple[Any, ...], list[Row]] = defaultdict(list)
-    for row in rows:
-        found[_place(row)].append(row)
-    return found
-
-
-def _place(one: Row | Cell) -> tuple[Any, ...]:
-    return one.dataset, one.lookback, one.horizon, one.model
-
-
-def _beside(experiment: Experiment, group: tuple[str, list[Row]]) -> list[Beside]:
-    name, rows = group
-    found = []
-    for one in compare(experiment, rows, rows[0].protocol):
+def _compare_group(experiment: Experiment, name: str, rows: Sequence[RunRow]) -> list[PaperComparison]:
+    protocol, comparisons = rows[0].protocol, []
+    for one in compare(experiment, rows, protocol):
         assert one.number is not None
         assert one.mean is not None
         score = Score(one.mean, one.std, len(one.rows))
-        label, protocol = name or f"{one.cell.label}{suffix(one.apart)}", rows[0].protocol
-        found.append(Beside(one.number, protocol, label, one.rows, score, one.difference, one.verdict, one.shortfall))
+        label = name or f"{one.cell.label}{spell_suffix(one.apart)}"
+        comparisons.append(
+            PaperComparison(one.number, protocol, label, one.rows, score, one.difference, one.verdict, one.shortfall)
+        )
+    return comparisons
+
+
+def compare_boards(task: Task, boards: Sequence[Board]) -> list[PaperComparison]:
+    """Every printed accuracy or F1 that entries of classification or detection boards compare with."""
+    comparisons = []
+    for number in published.numbers():
+        if number.kind != task.name or number.metric not in task.printed or not number.value:
+            continue
+        measure = task.column(number.metric)
+        for entry in (entry for board in boards for entry in board.entries):
+            score = entry.scores.get(measure)
+            same = (entry.dataset, entry.model) == (number.dataset, number.model)
+            if score is None or not same or not has_mechanism(entry.rows[0], number.attention):
+                continue
+            comparisons.append(
+                PaperComparison(
+                    number=number,
+                    protocol=entry.protocol,
+                    label=entry.name,
+                    rows=entry.rows,
+                    ours=score,
+                    difference=100 * (score.mean / number.value - 1),
+                    verdict=judge(score, number, lower_is_better=task.lower_is_better),
+                    shortfall=labelled_shortfall(entry.rows),
+                    task=task,
+                    chance=entry.scores.get(task.chance.get(measure, "")),
+                )
+            )
+    return comparisons
+
+
+def measure_coverage(rows: Mapping[Task, Sequence[RunRow]]) -> list[Coverage]:
+    """Every experiment of a task that has rows, with those of its cells that were not run."""
+    finished = {task.name: latest_runs(made) for task, made in rows.items() if made}
+    by_place = {name: _group_by_place(made) for name, made in finished.items()}
+    found = []
+    for experiment in catalogue.every():
+        # Tables of averages are views of another table's cells.
+        tables = {number.table for cell in experiment.cells for number in cell.numbers}
+        if experiment.task in finished and experiment.cells and tables <= {experiment.table}:
+            made = [find_rows(cell, by_place[experiment.task].get(_place(cell), ())) for cell in experiment.cells]
+            counts = Counter(protocol for some in made for protocol in {row.protocol for row in some})
+            missing = tuple(cell for cell, some in zip(experiment.cells, made, strict=True) if not some)
+            found.append(Coverage(experiment, dict(sorted(counts.items())), missing))
     return found
 
 
-def _matches(entry: Entry, number: Number) -> bool:
-    if (entry.dataset, entry.model) != (number.dataset, number.model):
-        return False
-    return as_asked(entry.rows[0], number.attention if isinstance(number.attention, Mapping) else None)
+Place = tuple[str, str, int | None, int | None]
+
+
+def _group_by_place(rows: Sequence[RunRow]) -> dict[Place, list[RunRow]]:
+    places: dict[Place, list[RunRow]] = defaultdict(list)
+    for row in rows:
+        places[_place(row)].append(row)
+    return places
+
+
+def _place(one: RunRow | Cell) -> Place:
+    """Where rows of a cell are looked for; look-backs matter in forecasting alone."""
+    horizon = getattr(one, "horizon", None)
+    return one.dataset, one.model, horizon, None if horizon is None else one.lookback

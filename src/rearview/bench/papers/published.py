@@ -42,7 +42,7 @@ class Number:
     """None: an average over horizons, or a task without one."""
     model: str
     """Our name; empty where there is none."""
-    attention: str | Mapping[str, Any] | None
+    attention: Mapping[str, object] | None
     """Our mechanism with its settings; None for a network's own."""
     metric: str
     value: float | None

@@ -1,4 +1,4 @@
-"""A result is one flat row that stands by itself: what was run, on which data, by which code, and what came out.
+"""Result rows: one flat row a run, complete in itself: what was run, on which data, by which code, and the outcome.
 
 Tables, ranks and comparisons are views of rows. Whatever has parts of its own (settings, borders) is JSON text with
 sorted keys, so that equal runs have equal text.
@@ -6,107 +6,95 @@ sorted keys, so that equal runs have equal text.
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import astuple, dataclass, fields
-from typing import Any, ClassVar, TypeVar
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, Self, TypeVar
 
-SCHEMA = 3
-"""The version of the columns; it grows when one is added, renamed or changes its meaning."""
-
-EARLIER = {1: 39, 2: 46}
-"""Columns of the versions before: each added its own at the end, so older files are read, the new ones at defaults."""
-
-CONFIGURATION = (
-    "dataset",
-    "values_sha256",
-    "protocol",
-    "lookback",
-    "horizon",
-    "model",
-    "attention",
-    "attention_settings",
-    "calendar",
-    "settings",
-    "training",
-    "seed",
-    "loss",
-    "adapters",
-    "budget",
-)
-"""The columns that say what was asked for; `rearview.bench.rows.identity` tells which rows are one run."""
+Facts = Mapping[str, object]
+"""Settings, columns and the like: names with values that JSON can write."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
-    """What rows of every kind can do; a kind adds its columns, of which `schema` is the first."""
+class ResultRow:
+    """The base of all rows: a subclass adds its columns, of which `schema` is the first."""
 
-    VERSION: ClassVar[int]
-    """The version of the columns."""
+    SCHEMA: ClassVar[int]
+    """The version of the columns; it grows when one is added, renamed or changes its meaning."""
     EARLIER: ClassVar[Mapping[int, int]] = {}
-    """How many columns the versions before had."""
+    """Column counts of earlier schemas: each added its own at the end, so that older files stay readable."""
     CONFIGURATION: ClassVar[tuple[str, ...]]
-    """The columns that say what was asked for."""
+    """The columns that describe the run; `rearview.bench.rows.identity` says which rows are the same run."""
+    ORDER: ClassVar[tuple[str, ...]] = ()
+    """The columns in the order of the file; empty: as declared."""
 
     @classmethod
     def columns(cls) -> tuple[str, ...]:
         """Every column, in order."""
-        return tuple(field.name for field in fields(cls))
+        return cls.ORDER or tuple(field.name for field in fields(cls))
+
+    @classmethod
+    def build(cls, columns: Facts) -> Self:
+        """The row with these columns; those left out have their defaults."""
+        return cls(**columns)
+
+    @classmethod
+    def read(cls, cells: Sequence[str], columns: int) -> Self:
+        """Read a row written under the first `columns` columns; a ValueError names the cell that can't be read."""
+        if len(cells) != columns:
+            raise ValueError(f"it has {len(cells)} cells instead of {columns}")
+        kinds = {field.name: field.type for field in fields(cls)}
+        values: dict[str, object] = {}
+        for name, cell in zip(cls.columns()[:columns], cells, strict=True):
+            try:
+                values[name] = _READERS[kinds[name]](cell)
+            except ValueError:
+                raise ValueError(f"its {name} is {cell!r}") from None
+        return cls.build(values)
 
     @property
-    def configuration(self) -> dict[str, Any]:
-        """What was asked for."""
+    def configuration(self) -> dict[str, object]:
+        """The columns that describe the run."""
         return {name: getattr(self, name) for name in self.CONFIGURATION}
 
     def cells(self) -> list[str]:
         """The row as text, column by column; floats keep every digit."""
-        return [_cell(value) for value in astuple(self)]
+        return [_cell(getattr(self, name)) for name in self.columns()]
 
     @classmethod
     def defaults(cls, columns: int) -> list[str]:
-        """As text: what a row written under the first `columns` columns has in those that came later."""
-        return [_cell(field.default) for field in fields(cls)[columns:]]
+        """As text: what a row written under the first `columns` columns has in those added later."""
+        values = {field.name: field.default for field in fields(cls)}
+        return [_cell(values[name]) for name in cls.columns()[columns:]]
 
 
-AnyLine = TypeVar("AnyLine", bound=Line)
+AnyRow = TypeVar("AnyRow", bound=ResultRow)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row(Line):
-    """One run of one model on one data set with one seed."""
+class RunRow(ResultRow):
+    """The columns that rows of forecasting, classification and detection share."""
 
-    VERSION: ClassVar[int] = SCHEMA
-    EARLIER: ClassVar[Mapping[int, int]] = EARLIER
-    CONFIGURATION: ClassVar[tuple[str, ...]] = CONFIGURATION
-
-    schema: int = SCHEMA
+    schema: int
     dataset: str
-    """The catalogue's name."""
-    file_sha256: str
-    """Checksum of the file, byte for byte; empty for a set that is generated."""
-    values_sha256: str
-    """Checksum of the numbers as they were read; the same for files that differ in their dress alone."""
-    rows: int
-    channels: int
+    """The catalogue's or the archive's name."""
     protocol: str
-    borders: str
-    """JSON: first row and row after the last of train, validation and test, context rows included."""
     lookback: int
-    horizon: int
+    """Steps the network sees; shorter cases are padded."""
+    channels: int
     model: str
     attention: str
     """The mechanism; empty for a model without attention."""
     attention_settings: str
-    """JSON: every setting of the mechanism."""
-    calendar: str
-    """The step whose calendar features the model was fed, past only; empty: none."""
+    """JSON: every setting of the mechanism; in detection those that were given."""
     settings: str
     """JSON: every setting of the network."""
     training: str
-    """JSON: every setting of the training that bears on the outcome; {} for a model that does not train."""
+    """JSON: every training setting that bears on the outcome, in detection those that were given; {} for a model that
+    does not train."""
     seed: int
     version: str
     """Of rearview."""
     commit: str
-    """Of rearview's checkout when the process first ran a benchmark, "-dirty" behind it where the package had changes;
+    """Of rearview's checkout when the process first ran a benchmark, with "-dirty" where the package had changes;
     empty outside a checkout."""
     device: str
     torch: str
@@ -114,14 +102,69 @@ class Row(Line):
     threads: int
     """CPU threads of torch."""
     parameters: int
-    """Numbers that were trained."""
-    train_windows: int
-    validation_windows: int
-    test_windows: int
+    """Trained numbers."""
     epochs: int
     """Epochs run."""
     best_epoch: int | None
     """The epoch whose weights were tested, the best on validation."""
+    train_seconds: float
+    """Wall time of training over all sessions of the run, validation included; of several candidates, that of the one
+    tested."""
+    total_seconds: float
+    """Everything: reading, training every candidate, testing and measuring."""
+    created: str
+    """When the row was made: UTC, ISO 8601."""
+    status: str = "done"
+    """done; or failed: the run broke off, `problem` says why and there are no measures."""
+    problem: str = ""
+    """Of a finished run: what a reader of its numbers should know; empty: nothing."""
+    habits: str = ""
+    """What the protocol did when the row was made, sentence by sentence; empty in rows older than this column."""
+    loop: str = "eager"
+    """How the training step ran: eager, captured (in a CUDA graph), compiled, or compiled+captured."""
+    setup_seconds: float | None = None
+    """Time of compiling and capturing, part of `train_seconds`."""
+    windows_per_second: float | None = None
+    """Training windows visited per second of `train_seconds`."""
+    peak_memory_bytes: int | None = None
+    """Most memory held during the run: by torch on a CUDA device; else by the whole process, libraries included."""
+    latency_ms: float | None = None
+    """Median time of the forward pass of one window, in milliseconds."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row(RunRow):
+    """A forecasting run: one model on one data set with one seed."""
+
+    SCHEMA: ClassVar[int] = 3
+    EARLIER: ClassVar[Mapping[int, int]] = {1: 39, 2: 46}
+    CONFIGURATION: ClassVar[tuple[str, ...]] = (
+        "dataset", "values_sha256", "protocol", "lookback", "horizon", "model", "attention", "attention_settings",
+        "calendar", "settings", "training", "seed", "loss", "adapters", "budget",
+    )  # fmt: skip
+    ORDER: ClassVar[tuple[str, ...]] = (
+        "schema", "dataset", "file_sha256", "values_sha256", "rows", "channels", "protocol", "borders", "lookback",
+        "horizon", "model", "attention", "attention_settings", "calendar", "settings", "training", "seed", "version",
+        "commit", "device", "torch", "threads", "parameters", "train_windows", "validation_windows", "test_windows",
+        "epochs", "best_epoch", "mse", "mae", "original_mse", "original_mae", "validation_loss", "train_seconds",
+        "total_seconds", "windows_per_second", "peak_memory_bytes", "latency_ms", "created", "status", "problem",
+        "loss", "adapters", "budget", "loop", "setup_seconds", "habits",
+    )  # fmt: skip
+
+    schema: int = 3
+    file_sha256: str
+    """Checksum of the file, byte for byte; empty for a generated set."""
+    values_sha256: str
+    """Checksum of the numbers as read; the same for files that differ in form alone."""
+    rows: int
+    borders: str
+    """JSON: first row and row after the last of train, validation and test, context rows included."""
+    horizon: int
+    calendar: str
+    """The step whose calendar features the model was fed, past only; empty: none."""
+    train_windows: int
+    validation_windows: int
+    test_windows: int
     mse: float
     """On the test windows, pooled over windows, channels and steps, on the standardised scale."""
     mae: float
@@ -130,64 +173,126 @@ class Row(Line):
     original_mae: float
     validation_loss: float
     """What training minimised (`loss`), of the tested weights on the validation windows, standardised."""
-    train_seconds: float
-    """Wall time of training over all sessions of the run, validation after each epoch included; where several
-    candidates were tried, of the one that was tested."""
-    total_seconds: float
-    """Everything: reading, training every candidate, testing and measuring."""
-    windows_per_second: float | None
-    """Training windows visited per second of `train_seconds`."""
-    peak_memory_bytes: int | None
-    """Most memory held during the run: by torch on a CUDA device; else by the whole process, libraries included."""
-    latency_ms: float
-    """Median time of the forward pass of one window, in milliseconds."""
-    created: str
-    """When the row was made: UTC, ISO 8601."""
-    status: str = "done"
-    """done; or failed: the run broke off, `problem` says why and there are no metrics."""
-    problem: str = ""
-    """Of a run that is done: what a reader of its numbers should know; empty where that is nothing."""
     loss: str = "mse"
     """What training minimised."""
     adapters: str = "[]"
-    """JSON: what was put around the network, the outermost first."""
+    """JSON: the adapters around the network, the outermost first."""
     budget: str = "{}"
-    """JSON: which settings were tried, by what they were chosen, and where they were drawn, by whom and how often
-    (optuna:20), from which space, with every loss; {}: none were tried."""
-    loop: str = "eager"
-    """How the training step ran: eager, captured (in a CUDA graph), compiled, or compiled+captured."""
+    """JSON: the settings tried and how one was chosen; of drawn settings also the tuner with its trials (optuna:20),
+    the space and every loss; {}: none were tried."""
     setup_seconds: float = 0.0
-    """Time of compiling and capturing, part of `train_seconds`."""
-    habits: str = ""
-    """What the protocol did when the row was made, a sentence after another; empty in rows from before it was kept."""
+    latency_ms: float
 
 
-COLUMNS = Row.columns()
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClassificationRow(RunRow):
+    """A classification run: one network on one archive set with one seed."""
+
+    SCHEMA: ClassVar[int] = 2
+    EARLIER: ClassVar[Mapping[int, int]] = {1: 33}
+    CONFIGURATION: ClassVar[tuple[str, ...]] = (
+        "dataset", "train_sha256", "test_sha256", "protocol", "model", "attention", "attention_settings", "settings",
+        "training", "seed",
+    )  # fmt: skip
+    ORDER: ClassVar[tuple[str, ...]] = (
+        "schema", "dataset", "train_sha256", "test_sha256", "protocol", "habits", "model", "attention",
+        "attention_settings", "settings", "training", "seed", "lookback", "channels", "classes", "train_cases",
+        "validation_cases", "test_cases", "version", "commit", "device", "torch", "threads", "parameters", "epochs",
+        "best_epoch", "accuracy", "macro_f1", "validation_criterion", "train_seconds", "total_seconds", "loop",
+        "created", "status", "problem", "setup_seconds", "windows_per_second", "peak_memory_bytes", "latency_ms",
+    )  # fmt: skip
+
+    schema: int = 2
+    train_sha256: str
+    """Checksum of the training file, byte for byte."""
+    test_sha256: str
+    classes: int
+    train_cases: int
+    validation_cases: int
+    """Cases that picked the epoch; under published:tslib these are the test cases."""
+    test_cases: int
+    accuracy: float | None
+    """Share of test cases classified right; empty where the run failed, as are the other measures."""
+    macro_f1: float | None
+    validation_criterion: float | None
+    """What the epoch was picked by: the share of validation cases classified wrong, with a tie-break below 0.001."""
 
 
-def from_cells(kind: type[AnyLine], cells: Sequence[str], columns: int) -> AnyLine:
-    """The row whose `cells` were written under the first `columns` columns; a ValueError says what can't be read."""
-    if len(cells) != columns:
-        raise ValueError(f"it has {len(cells)} cells instead of {columns}")
-    values: dict[str, Any] = {}
-    for field, cell in zip(fields(kind)[:columns], cells, strict=True):
-        try:
-            values[field.name] = _READERS[field.type](cell)
-        except ValueError:
-            raise ValueError(f"its {field.name} is {cell!r}") from None
-    return kind(**values)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DetectionRow(RunRow):
+    """A detection run: one network on one labelled set with one seed; what was not measured is empty."""
+
+    SCHEMA: ClassVar[int] = 2
+    EARLIER: ClassVar[Mapping[int, int]] = {1: 53}
+    CONFIGURATION: ClassVar[tuple[str, ...]] = (
+        "dataset", "values_sha256", "protocol", "mode", "lookback", "stride", "threshold_rule", "balance", "model",
+        "attention", "attention_settings", "settings", "training", "seed",
+    )  # fmt: skip
+    ORDER: ClassVar[tuple[str, ...]] = (
+        "schema", "dataset", "values_sha256", "entities", "train_rows", "test_rows", "channels", "protocol", "mode",
+        "lookback", "stride", "threshold_rule", "balance", "model", "attention", "attention_settings", "settings",
+        "training", "seed", "version", "commit", "device", "torch", "threads", "parameters", "epochs", "best_epoch",
+        "validation_loss", "rows", "anomalous", "flagged", "threshold", "precision", "recall", "f1", "best_f1",
+        "auc_pr", "auc_roc", "vus_pr", "range_precision", "range_recall", "range_f1", "event_precision", "event_recall",
+        "event_f1", "adjusted_precision", "adjusted_recall", "adjusted_f1", "adjusted_f1_by_chance", "train_seconds",
+        "score_seconds", "total_seconds", "created", "status", "problem", "habits", "loop", "setup_seconds",
+        "windows_per_second", "peak_memory_bytes", "latency_ms",
+    )  # fmt: skip
+
+    schema: int = 2
+    values_sha256: str
+    """Checksum of the numbers as read: training rows, test rows, labels."""
+    entities: int
+    train_rows: int
+    test_rows: int
+    mode: str
+    stride: int
+    """Rows from one scored window to the next."""
+    threshold_rule: str
+    balance: int
+    """1 where a channel's error is divided by its usual error on held-out rows, else 0."""
+    validation_loss: float | None
+    rows: int
+    """Rows that were judged; under published:tslib windows times their length."""
+    anomalous: int
+    flagged: int
+    threshold: float | None
+    """The pooled one where entities have their own."""
+    precision: float | None
+    """Rows counted one by one at the threshold; empty where nothing was flagged."""
+    recall: float | None
+    f1: float | None
+    best_f1: float | None = None
+    auc_pr: float | None = None
+    auc_roc: float | None = None
+    vus_pr: float | None = None
+    range_precision: float | None = None
+    range_recall: float | None = None
+    range_f1: float | None = None
+    event_precision: float | None = None
+    event_recall: float | None = None
+    event_f1: float | None = None
+    adjusted_precision: float | None
+    """After point adjustment, which edits flags by labels."""
+    adjusted_recall: float | None
+    adjusted_f1: float | None
+    adjusted_f1_by_chance: float | None
+    """The adjusted F1 of as many flags placed at random."""
+    score_seconds: float
+    """Scoring the test rows, judging aside."""
+    loop: str = ""
 
 
-def _cell(value: Any) -> str:
-    return "" if value is None else str(value)
-
-
-def as_json(facts: Mapping[str, Any] | Sequence[Any]) -> str:
+def as_json(facts: Facts | Sequence[object]) -> str:
     """Facts as one line of JSON, the same for equal facts."""
     return json.dumps(facts, sort_keys=True, separators=(",", ":"))
 
 
-_READERS: dict[Any, Callable[[str], Any]] = {
+def _cell(value: object) -> str:
+    return "" if value is None else str(value)
+
+
+_READERS: Mapping[Any, Callable[[str], object]] = {
     str: str,
     int: int,
     float: float,

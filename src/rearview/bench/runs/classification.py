@@ -1,35 +1,31 @@
-"""Classification benchmarks: a network trained on one archive set under one protocol, kept as one row.
+"""Classification runs: a network trained on one set of the UEA and UCR archives under one protocol.
 
 Both protocols train the same network in the same way (TOA's settings, in the Time-Series-Library); they differ in what
-the network is shown and in what picks its weights, as `rearview.bench.protocols` tells.
+the network is shown and in what picks its weights, as `rearview.bench.protocols` explains.
 """
 
-import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
 
-from rearview import __version__, models, train
+from rearview import models, train
 from rearview.attention import Spec
-from rearview.bench import protocols
-from rearview.bench.rows import result_file as files
-from rearview.bench.rows.classification_row import ClassificationRow
-from rearview.bench.rows.identity import same
-from rearview.bench.rows.row import as_json
-from rearview.bench.runs import measure, provenance
-from rearview.bench.runs.run_spec import mechanism
+from rearview.bench import protocols, tasks
+from rearview.bench.rows.row import ClassificationRow, Facts
+from rearview.bench.runs import measure as measures
+from rearview.bench.runs.request import Request
+from rearview.bench.runs.run_spec import Execution, RunSpec, complete_mechanism
+from rearview.bench.runs.runner import make
 from rearview.core.errors import SettingsError
 from rearview.core.settings import settings_from
 from rearview.data.cases.case_set import Cases, Labels
 from rearview.data.cases.padding import CaseTensors, ChannelScaler, pad_cases
 from rearview.data.datasets import archives, catalogue
 from rearview.data.io import ts
-from rearview.estimators.base import PREPARING, Session, create_network, resolve_device
+from rearview.estimators.base import PREPARING, Session, create_network
 from rearview.estimators.classify import fit as fitting
 from rearview.estimators.classify.spec import ClassifySpec
 from rearview.models.contract import Model
@@ -38,9 +34,8 @@ from rearview.tasks.confusion import Confusion
 
 CLEAN = "clean"
 TSLIB = "published:tslib"
-PROTOCOLS = (CLEAN, TSLIB)
-SETTINGS: Mapping[str, Any] = {"width": 128, "heads": 8, "depth": 3, "feed_forward": 256, "dropout": 0.1}
-TRAINING: Mapping[str, Any] = {
+SETTINGS: Facts = {"width": 128, "heads": 8, "depth": 3, "feed_forward": 256, "dropout": 0.1}
+TRAINING: Facts = {
     "optimiser": "radam",
     "learning_rate": 1e-3,
     "batch": 16,
@@ -48,7 +43,6 @@ TRAINING: Mapping[str, Any] = {
     "patience": 10,
     "clip": 4.0,
 }
-_BESIDE_THE_POINT = ("checkpoint_every", "seed")
 
 
 def classify(
@@ -59,8 +53,8 @@ def classify(
     seed: int = 0,
     protocol: str = CLEAN,
     data_dir: Path | str | None = None,
-    settings: Mapping[str, Any] | None = None,
-    training: Mapping[str, Any] | None = None,
+    settings: Facts | None = None,
+    training: Facts | None = None,
     device: str = "auto",
     results: Path | str | None = None,
     progress: train.Progress | None = None,
@@ -71,170 +65,140 @@ def classify(
     `settings` of the network and of the `training` go on top of TOA's. With `resume` a run that `results` holds already
     is not made again. Ctrl-C leaves no row.
     """
-    started = time.perf_counter()
-    code = provenance.commit()
-    if protocol not in PROTOCOLS:
-        raise SettingsError(f"There is no protocol {protocol!r} for classification; known: {', '.join(PROTOCOLS)}.")
-    place = None if results is None else Path(results)
-    kept = [] if place is None else files.kept(place, ClassificationRow)
-    pair = archives.find(dataset, data_dir)
-    asked = _ask(model, attention, seed, protocol, settings, training, resolve_device(device))
-    configuration = {
-        "dataset": pair.name,
-        "train_sha256": catalogue.checksum(pair.train),
-        "test_sha256": catalogue.checksum(pair.test),
-        **asked.configuration(),
-    }
-    if resume and (made := same(kept, configuration)):
-        return made[-1]
-    memory = measure.PeakMemory(torch.device(asked.device))
-    learned, tested = ts.read(pair.train), ts.read(pair.test)
-    trial = (_clean if protocol == CLEAN else _as_tslib)(learned, tested, asked, progress)
-    row = ClassificationRow(
-        **configuration,
-        habits=protocols.get(protocol).told(protocols.CLASSIFICATION),
-        channels=learned.channels,
-        version=__version__,
-        commit=code,
-        device=provenance.device_words(torch.device(asked.device)),
-        torch=str(torch.__version__),
-        threads=torch.get_num_threads(),
-        **trial.facts(tested),
-        peak_memory_bytes=memory.read(),
-        total_seconds=time.perf_counter() - started,
-        created=datetime.now(UTC).isoformat(timespec="seconds"),
+    request = Request(
+        dataset,
+        model,
+        attention,
+        task=protocols.CLASSIFICATION,
+        protocol=protocol,
+        seed=seed,
+        settings=settings or {},
+        training=training or {},
     )
-    if place is not None:
-        return files.append(place, row, unless=(lambda rows: same(rows, configuration)) if resume else None)
+    place = None if results is None else Path(results)
+    row = make(resolve(request), Execution(data_dir, device, place, resume=resume, progress=progress))
+    assert isinstance(row, ClassificationRow)
     return row
 
 
-def settled(
-    dataset: str,
-    model: str,
-    attention: Spec,
-    seed: int,
-    protocol: str,
-    settings: Mapping[str, Any] | None,
-    training: Mapping[str, Any] | None,
-) -> dict[str, Any]:
-    """What a run asks for, its data unread: the set as it was named, without checksums."""
-    asked = _ask(model, attention, seed, protocol, settings, training, device="cpu")
-    return {"dataset": dataset, "train_sha256": "", "test_sha256": "", **asked.configuration()}
-
-
-@dataclass(frozen=True, slots=True)
-class _Asked:
-    model: str
-    attention: Spec
-    settings: Mapping[str, Any]
-    training: train.Settings
-    seed: int
-    protocol: str
-    device: str
-
-    def configuration(self) -> dict[str, Any]:
-        name, settings = ("", {}) if self.attention is None else mechanism(self.attention)
-        training = {key: value for key, value in self.training.to_dict().items() if key not in _BESIDE_THE_POINT}
-        return {
-            "protocol": self.protocol,
-            "model": self.model,
-            "attention": name,
-            "attention_settings": as_json(settings),
-            "settings": as_json(self.settings),
-            "training": as_json(training),
-            "seed": self.seed,
-        }
-
-
-def _ask(
-    model: str,
-    attention: Spec,
-    seed: int,
-    protocol: str,
-    settings: Mapping[str, Any] | None,
-    training: Mapping[str, Any] | None,
-    device: str,
-) -> _Asked:
-    known = models.settings_of(model)
-    given = {name: value for name, value in SETTINGS.items() if name in known.__dataclass_fields__}
-    chosen = settings_from(known, model, {**given, **(settings or {})})
-    trained = {**TRAINING, "ties_improve": protocol == TSLIB, **(training or {}), "seed": seed}
-    return _Asked(
+def resolve(request: Request) -> RunSpec:
+    """TOA's settings with the caller's on top."""
+    model, known = request.model, tasks.CLASSIFICATION.protocols
+    if request.protocol not in known:
+        raise SettingsError(f"There is no protocol {request.protocol!r} for classification; known: {', '.join(known)}.")
+    kind = models.settings_of(model)
+    given = {name: value for name, value in SETTINGS.items() if name in kind.__dataclass_fields__}
+    settings = settings_from(kind, model, {**given, **request.settings})
+    training = {**TRAINING, "ties_improve": request.protocol == TSLIB, **request.training, "seed": request.seed}
+    attention = models.attention_of(model, settings, request.attention)
+    mechanism, mechanism_settings = complete_mechanism(attention)
+    return RunSpec(
+        task=protocols.CLASSIFICATION,
+        dataset=request.dataset,
+        protocol=protocols.get(request.protocol),
         model=model,
-        attention=models.attention_of(model, chosen, attention),
-        settings=asdict(chosen),
-        training=settings_from(train.Settings, "training", trained),
-        seed=seed,
-        protocol=protocol,
-        device=device,
+        attention=attention,
+        mechanism=mechanism,
+        mechanism_settings=mechanism_settings,
+        settings=asdict(settings),
+        training=settings_from(train.Settings, "training", training),
+        seed=request.seed,
     )
 
 
 @dataclass(frozen=True, slots=True)
-class _Trial:
+class Data:
+    """The files of a set; their cases are read by `fit`, as a run whose row is there needs the checksums alone."""
+
+    files: archives.Pair
+    columns: Mapping[str, str]
+
+
+def read(spec: RunSpec, data_dir: Path | str | None) -> Data:
+    """Find the files of a set and take their checksums."""
+    files = archives.find(spec.dataset, data_dir)
+    checksums = {"train_sha256": catalogue.checksum(files.train), "test_sha256": catalogue.checksum(files.test)}
+    return Data(files, {"dataset": files.name, **checksums})
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
     """A trained network and its answers to the test cases."""
 
+    spec: RunSpec
     network: Model
     history: train.History
     truth: Labels
-    said: Labels
+    answers: Labels
     classes: Labels
+    channels: int
     lookback: int
     cases: Mapping[str, int]
-
-    def facts(self, tested: Cases) -> dict[str, Any]:
-        """The columns that training and testing fill."""
-        if self.history.ended == "interrupted" or self.history.best_epoch is None:
-            # Training ends well on Ctrl-C, but a row of a run cut short would pass for a whole one.
-            raise KeyboardInterrupt
-        found = Confusion.of(self.truth, self.said, self.classes)
-        return {
-            "lookback": self.lookback,
-            "classes": len(self.classes),
-            "train_cases": self.cases["train"],
-            "validation_cases": self.cases["validation"],
-            "test_cases": len(tested),
-            "parameters": sum(weight.numel() for weight in self.network.parameters() if weight.requires_grad),
-            "accuracy": found.accuracy,
-            "macro_f1": found.macro_f1,
-            "validation_criterion": self.history.epochs[self.history.best_epoch - 1].validation_loss,
-            "latency_ms": measure.latency_of_zeros(self.network),
-            **measure.training_facts(self.history),
-        }
+    """By part: how many."""
+    earlier_seconds: float = 0.0
 
 
-def _clean(learned: Cases, tested: Cases, asked: _Asked, progress: train.Progress | None) -> _Trial:
-    training = {key: value for key, value in asked.training.to_dict().items() if key != "seed"}
-    spec = ClassifySpec(
-        model=asked.model,
-        attention=asked.attention,
-        settings=asked.settings,
-        training=training,
-        seed=asked.seed,
-        device=asked.device,
+def fit(spec: RunSpec, data: Data, device: torch.device, execution: Execution, saved: Path | None) -> Fit:
+    """Train a network and let it answer the test cases."""
+    train_cases, test_cases = ts.read(data.files.train), ts.read(data.files.test)
+    return (_fit_clean if spec.protocol.name == CLEAN else _fit_tslib)(
+        spec, train_cases, test_cases, str(device), execution.progress
     )
-    fitted = fitting.fit(learned, spec, Session(progress=progress))
-    said = fitted.classes[fitting.predict(fitted, tested).probabilities.argmax(1)]
+
+
+def measure(fit: Fit, data: Data) -> Facts:
+    """The columns that training and testing fill."""
+    confusion = Confusion.of(fit.truth, fit.answers, fit.classes)
+    return {
+        "lookback": fit.lookback,
+        "channels": fit.channels,
+        "classes": len(fit.classes),
+        "train_cases": fit.cases["train"],
+        "validation_cases": fit.cases["validation"],
+        "test_cases": len(fit.truth),
+        "accuracy": confusion.accuracy,
+        "macro_f1": confusion.macro_f1,
+        "validation_criterion": measures.best_epoch(fit.history).validation_loss,
+        "latency_ms": measures.latency_of_zeros(fit.network),
+    }
+
+
+def _fit_clean(spec: RunSpec, learned: Cases, tested: Cases, device: str, progress: train.Progress | None) -> Fit:
+    assert spec.training is not None
+    estimator = ClassifySpec(
+        model=spec.model,
+        attention=spec.attention,
+        settings=spec.settings,
+        training={key: value for key, value in spec.training.to_dict().items() if key != "seed"},
+        seed=spec.seed,
+        device=device,
+    )
+    fitted = fitting.fit(learned, estimator, Session(progress=progress))
+    measures.best_epoch(fitted.history)
+    answers = fitted.classes[fitting.predict(fitted, tested).probabilities.argmax(1)]
     assert tested.labels is not None
-    return _Trial(fitted.network, fitted.history, tested.labels, said, fitted.classes, fitted.lookback, fitted.cases)
+    return Fit(
+        spec, fitted.network, fitted.history, tested.labels, answers, fitted.classes, learned.channels,
+        fitted.lookback, fitted.cases,
+    )  # fmt: skip
 
 
-def _as_tslib(learned: Cases, tested: Cases, asked: _Asked, progress: train.Progress | None) -> _Trial:
+def _fit_tslib(spec: RunSpec, learned: Cases, tested: Cases, device: str, progress: train.Progress | None) -> Fit:
+    assert spec.training is not None
     classes, codes = fitting.code_classes(learned)
     _, truth = fitting.code_classes(tested)
     length = int(max(learned.lengths.max(), tested.lengths.max()))
     parts = [
-        pad_cases(cases, ChannelScaler.fit(cases), numbers, length, side="end", masked=False, device=asked.device)
+        pad_cases(cases, ChannelScaler.fit(cases), numbers, length, side="end", masked=False, device=device)
         for cases, numbers in ((learned, codes), (tested, truth))
     ]
     both = CaseTensors(torch.cat([part.values for part in parts]), None, torch.cat([part.labels for part in parts]))
     network = create_network(
-        asked.model,
-        seed=asked.seed,
+        spec.model,
+        seed=spec.seed,
         device=both.values.device,
-        attention=asked.attention,
-        settings=asked.settings,
+        attention=spec.attention,
+        settings=spec.settings,
         channels=both.values.shape[1],
         lookback=both.values.shape[2],
         asks="classes",
@@ -248,9 +212,12 @@ def _as_tslib(learned: Cases, tested: Cases, asked: _Asked, progress: train.Prog
         both,
         order[: len(learned)],
         order[len(learned) :],
-        asked.training,
+        spec.training,
         progress=progress or train.Silent(),
     )
-    said = fitting.logits(network, parts[1]).argmax(-1).numpy()
+    measures.best_epoch(history)
+    answers = fitting.logits(network, parts[1]).argmax(-1).numpy()
     cases = {"train": len(learned), "validation": len(tested)}
-    return _Trial(network, history, truth, said, np.arange(len(classes)), length, cases)
+    return Fit(
+        spec, network, history, truth, answers, np.arange(len(classes)), learned.channels, length, cases
+    )  # fmt: skip

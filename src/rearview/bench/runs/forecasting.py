@@ -1,39 +1,43 @@
-"""One run: a model trained on one benchmark set and tested once, as one row."""
+"""Forecasting runs: a model trained on a data set of the catalogue under one protocol and tested once."""
 
 import time
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
 
-from rearview import __version__, models, train
+from rearview import attention as mechanisms
+from rearview import models, train
 from rearview.attention import Spec
-from rearview.bench.protocols import FORECASTING
-from rearview.bench.rows import result_file as files
-from rearview.bench.rows.identity import same
-from rearview.bench.rows.row import Row, as_json
-from rearview.bench.runs import measure, provenance, search
-from rearview.bench.runs.run_spec import Around, Asked, ask, digest
+from rearview.bench import protocols
+from rearview.bench.presets import preset
+from rearview.bench.rows.row import Facts, Row, as_json
+from rearview.bench.runs import measure as measures
+from rearview.bench.runs import provenance, search
+from rearview.bench.runs.request import Part, Request
+from rearview.bench.runs.run_spec import Execution, ForecastingSpec, complete_mechanism
+from rearview.bench.runs.runner import make
 from rearview.bench.runs.splits import Parts, cut
 from rearview.bench.runs.tuning import Tuning
 from rearview.core.errors import RearviewWarning, SettingsError
+from rearview.core.settings import settings_from
 from rearview.data.datasets import catalogue
+from rearview.data.datasets.catalogue import Dataset
 from rearview.data.panel import Panel
 from rearview.data.panel_checks import check_targets
 from rearview.data.windows import Source
-from rearview.estimators.base import resolve_device
+from rearview.estimators.base import PREPARING, create_network
+from rearview.estimators.options import check_whole
+from rearview.models import adapters as shelf
 from rearview.models.contract import Model
 from rearview.tasks import losses
 from rearview.tasks.forecast import Forecast
-from rearview.train import parallel
 
-_PREPARING_WINDOWS = 256
 _UNTRAINED_BATCH = 256
+"""Windows at once of a network with nothing to train."""
 
 
 def run(
@@ -46,8 +50,8 @@ def run(
     seed: int = 0,
     protocol: str = "clean",
     data_dir: Path | str | None = None,
-    settings: Mapping[str, Any] | None = None,
-    training: Mapping[str, Any] | None = None,
+    settings: Facts | None = None,
+    training: Facts | None = None,
     device: str = "auto",
     results: Path | str | None = None,
     progress: train.Progress | None = None,
@@ -55,102 +59,145 @@ def run(
     resume: bool = False,
     presets: str | None = None,
     loss: losses.Spec | None = None,
-    adapters: Around = (),
-    candidates: Sequence[Mapping[str, Any]] = (),
+    adapters: Part | Sequence[Part] = (),
+    candidates: Sequence[Facts] = (),
     tuning: Tuning | None = None,
 ) -> Row:
     """Train a model on a data set of the catalogue, test it once, and return the row, which `results` keeps.
 
-    `settings` of the network and of the `training` go on top of the published ones for the data set. A network with a
-    place for calendar features gets those the field feeds it, past only, unless settings say `calendar=False`.
-    `checkpoint` is a folder in which the run is kept while it trains, under a name made from all that was asked for, so
-    that many runs can share it. With `resume` a run that `results` holds already is not made again (its row is
-    returned), and one that was cut off goes on from its checkpoint. Ctrl-C leaves no row.
+    `settings` of the network and of the `training` go on top of the published ones for the data set. A network that
+    reads calendar features gets those the field feeds it, past only, unless settings say `calendar=False`.
+    `checkpoint` is a folder that keeps the run while it trains, under a name made from its whole configuration, so that
+    many runs can share it. With `resume` a run that `results` holds already is not made again (its row is returned),
+    and one that was cut off continues from its checkpoint. Ctrl-C leaves no row.
 
     `presets` names whose published settings these are and `loss` what training minimises (the protocol's unless
-    given), by name or with settings as {"name": "fredf", "time_share": 0.3}; `adapters` stand around the network, and
-    can be one of its `settings` as well. With `candidates`, settings that are tried one after the other, or `tuning`,
-    which draws them (`rearview.bench.runs.search` tells their names), each is trained alike, the one with the lowest
+    given), by name or with settings as {"name": "fredf", "time_share": 0.3}; `adapters` wrap the network, and can be
+    one of its `settings` as well. With `candidates`, settings that are tried one after the other, or `tuning`, which
+    draws them (`rearview.bench.runs.search` explains their names), each is trained alike, the one with the lowest
     validation loss is tested, and the row's budget says so.
     """
-    started = time.perf_counter()
-    code = provenance.commit()
-    results, folder = _path(results), _path(checkpoint)
-    if resume and results is None and folder is None:
+    if resume and results is None and checkpoint is None:
         raise SettingsError("resume=True needs something to go on from; give results, checkpoint or both.")
-    asked = ask(
-        dataset,
-        model,
-        lookback=lookback,
-        horizon=horizon,
-        attention=attention,
-        seed=seed,
-        protocol=protocol,
-        settings=settings,
-        training=training,
-        presets=presets,
-        loss=loss,
-        adapters=adapters,
-        budget=search.budget(candidates, tuning),
+    spec = resolve(
+        Request(
+            dataset,
+            model,
+            attention,
+            lookback,
+            horizon,
+            protocol=protocol,
+            seed=seed,
+            settings=settings or {},
+            training=training or {},
+            presets=presets,
+            loss=loss,
+            adapters=adapters,
+            candidates=candidates,
+            tuning=tuning,
+        )
     )
-    rows = [] if results is None else files.kept(results)
-    place = torch.device(resolve_device(device))
-    parallel.begin(place)
-    memory = measure.PeakMemory(place)
-    panel = _read(asked, data_dir)
-    configuration = asked.configuration(provenance.values_checksum(panel))
-
-    def there(rows: Sequence[Row]) -> list[Row]:
-        return same(rows, configuration)
-
-    saved = None if folder is None else folder / f"{digest(configuration)}.safetensors"
-    if resume and (made := there(rows)):
-        if saved is not None:
-            saved.unlink(missing_ok=True)  # left behind by a run that was killed just after its row was written
-        return made[-1]
-    parts = cut(panel, asked.dataset, lookback, horizon)
-
-    def tried(asked: Asked) -> tuple["_Trial", _Fitted]:
-        trial = _Trial.begin(asked, panel, parts, place)
-        return trial, trial.fit(None if saved is None or asked.budget else saved, resume, progress)
-
-    found = search.best(asked, candidates, tuning, tried, lambda pair: pair[1].validation_loss)
-    trial, fitted = found.outcome
-    chosen = replace(trial.asked, budget=found.budget)
-    configuration |= chosen.configuration(configuration["values_sha256"])
-    row = Row(
-        **configuration,
-        **_facts(trial, data_dir, panel, place),
-        commit=code,
-        **trial.test(fitted),
-        **measure.training_facts(fitted.history),
-        habits=chosen.protocol.told(FORECASTING, chosen.presets),
-        peak_memory_bytes=memory.read(),
-        total_seconds=time.perf_counter() - started + fitted.earlier_seconds,
-        created=datetime.now(UTC).isoformat(timespec="seconds"),
+    execution = Execution(
+        data_dir=data_dir,
+        device=device,
+        results=None if results is None else Path(results),
+        checkpoint=None if checkpoint is None else Path(checkpoint),
+        resume=resume,
+        progress=progress,
     )
-    if results is not None and not parallel.rank():
-        row = files.append(results, row, unless=there if resume else None)
-        if saved is not None:
-            saved.unlink(missing_ok=True)
+    row = make(spec, execution)
+    assert isinstance(row, Row)
     return row
 
 
+def resolve(request: Request) -> ForecastingSpec:
+    """The published settings with the protocol's and the caller's on top; unknown names are refused."""
+    protocol = protocols.get(request.protocol)
+    model, lookback, horizon = request.model, request.lookback, request.horizon
+    check_whole("horizon", horizon, "the number of steps to forecast")
+    check_whole("lookback", lookback, "the number of steps the network sees")
+    assert lookback is not None
+    assert horizon is not None
+    if "seed" in request.training:
+        raise SettingsError("The seed is no setting of the training alone: it also draws the first weights; use seed=.")
+    claims = models.claims(model)
+    if request.training and not claims.trains:
+        raise SettingsError(f"{model} has nothing to train; leave out training={dict(request.training)!r}.")
+    dataset = catalogue.get(request.dataset)
+    source = request.presets or protocol.presets
+    published = preset(model, dataset, lookback=lookback, horizon=horizon, source=source)
+    given = {**published.settings, **protocol.settings.get(model, {}), **request.settings}
+    calendar = _calendar(dataset, given.pop("calendar", True)) if claims.uses_marks else None
+    if request.adapters and "adapters" in given:
+        raise SettingsError(f"adapters are given twice, {request.adapters!r} and among the settings; give them once.")
+    adapters = shelf.listed(given.pop("adapters", request.adapters) or ())
+    settings = settings_from(models.settings_of(model), model, given)
+    training = {**published.training, **protocol.training, **request.training, "seed": request.seed}
+    attention = _under_protocol(protocol, models.attention_of(model, settings, request.attention))
+    mechanism, mechanism_settings = complete_mechanism(attention)
+    return ForecastingSpec(
+        task=protocols.FORECASTING,
+        dataset=dataset.name,
+        data=dataset,
+        protocol=protocol,
+        model=model,
+        attention=attention,
+        mechanism=mechanism,
+        mechanism_settings=mechanism_settings,
+        settings=asdict(settings),
+        training=settings_from(train.Settings, "training", training) if claims.trains else None,
+        seed=request.seed,
+        lookback=lookback,
+        horizon=horizon,
+        presets=source,
+        loss=losses.chosen(protocol.loss if request.loss is None else request.loss),
+        adapters=adapters,
+        calendar=calendar,
+        candidates=tuple(request.candidates),
+        tuning=request.tuning,
+        budget=request.budget,
+    )
+
+
+def _under_protocol(protocol: protocols.Protocol, attention: Spec) -> Spec:
+    """A mechanism with the protocol's settings of it below the caller's."""
+    if attention is None or not protocol.attention:
+        return attention
+    name, given = mechanisms.split(attention)
+    return {"name": name, **protocol.attention.get(name, {}), **given}
+
+
+def _calendar(dataset: Dataset, wanted: object) -> str | None:
+    if not isinstance(wanted, bool):
+        raise SettingsError(f"calendar is {wanted!r}; it must be True or False.")
+    return dataset.calendar if wanted else None
+
+
 @dataclass(frozen=True, slots=True)
-class _Fitted:
-    """What training left behind; no history where there was nothing to train."""
+class Data:
+    """A data set and its checksums."""
 
-    history: train.History | None
-    validation_loss: float
-    earlier_seconds: float
-    """What sessions before this one took, if the run was resumed."""
+    panel: Panel
+    file: Path | None
+    """None: the set is generated."""
+    columns: Mapping[str, str]
+
+
+def read(spec: ForecastingSpec, data_dir: Path | str | None) -> Data:
+    """Read a data set of the catalogue, and warn of what is odd about it."""
+    panel = catalogue.load(spec.data, data_dir)
+    check_targets(panel)
+    for finding in panel.findings:
+        if finding.kind == "warning":
+            warnings.warn(finding.message, RearviewWarning, stacklevel=4)
+    return Data(panel, catalogue.find(spec.data, data_dir), {"values_sha256": provenance.values_checksum(panel)})
 
 
 @dataclass(frozen=True, slots=True)
-class _Trial:
+class Trial:
     """A network with the windows it learns from, is selected on and is tested on."""
 
-    asked: Asked
+    spec: ForecastingSpec
     network: Model
     task: Forecast
     source: Source
@@ -159,31 +206,33 @@ class _Trial:
     """Training windows, by their place in the source; the next two likewise."""
     selected: Tensor
     tested: Tensor
+    history: train.History | None = None
+    """None: there was nothing to train."""
+    validation_loss: float = 0.0
+    earlier_seconds: float = 0.0
+    """What earlier sessions took, if the run was resumed."""
 
     @staticmethod
-    def begin(asked: Asked, panel: Panel, parts: Parts, device: torch.device) -> "_Trial":
-        """Data on the device and a network with its first weights."""
-        task = Forecast(asked.horizon, asked.loss)
+    def begin(spec: ForecastingSpec, panel: Panel, parts: Parts, device: torch.device) -> "Trial":
+        """Put the data on the device and draw the network's first weights."""
         which = parts.train + parts.validation + parts.test
-        source = Source(
-            panel, parts.scaler, which, asked.lookback, asked.horizon, device=device, calendar=asked.calendar
-        )
+        source = Source(panel, parts.scaler, which, spec.lookback, spec.horizon, device=device, calendar=spec.calendar)
         counts = [len(parts.train), len(parts.validation), len(parts.test)]
         learned, selected, tested = torch.split(torch.arange(len(which)), counts)
-        batch = _UNTRAINED_BATCH if asked.training is None else asked.training.batch
-        selected = selected[: asked.protocol.windows(len(selected), batch, "validation", asked.model)]
-        tested = tested[: asked.protocol.windows(len(tested), batch, "test", asked.model)]
-        network = built(asked, source.channels, source.mark_count).to(device)
-        return _Trial(asked, network, task, source, parts, learned, selected, tested)
+        batch = _UNTRAINED_BATCH if spec.training is None else spec.training.batch
+        selected = selected[: spec.protocol.windows(len(selected), batch, "validation", spec.model)]
+        tested = tested[: spec.protocol.windows(len(tested), batch, "test", spec.model)]
+        network = build(spec, source.channels, source.mark_count, device)
+        return Trial(spec, network, Forecast(spec.horizon, spec.loss), source, parts, learned, selected, tested)
 
-    def fit(self, checkpoint: Path | None, resume: bool, progress: train.Progress | None) -> _Fitted:
-        """Train to the best epoch on validation, or measure there what has nothing to train."""
-        settings = self.asked.training
+    def fit(self, saved: Path | None, resume: bool, progress: train.Progress | None) -> "Trial":
+        """Train to the best epoch on validation, or measure there a network with nothing to train."""
+        settings = self.spec.training
         if settings is None:
             self.network.eval()
             loss = train.evaluate(self.network, self.task, self.source, self.selected, batch=self.batch)
-            return _Fitted(None, loss, 0.0)
-        self.network.prepare(self.source.pasts(self.learned[:: max(1, len(self.learned) // _PREPARING_WINDOWS)]).past)
+            return replace(self, validation_loss=loss)
+        self.network.prepare(self.source.pasts(self.learned[:: max(1, len(self.learned) // PREPARING)]).past)
         started = time.perf_counter()
         history = train.fit(
             self.network,
@@ -192,82 +241,71 @@ class _Trial:
             self.learned,
             self.selected,
             settings,
-            checkpoint=checkpoint,
-            resume=resume and checkpoint is not None,
+            checkpoint=saved,
+            resume=resume and saved is not None,
             progress=progress,
         )
-        if history.ended == "interrupted" or history.best_epoch is None:
-            # Training ends well on Ctrl-C, but a row of a run cut short would pass for a whole one.
-            raise KeyboardInterrupt
-        best = history.epochs[history.best_epoch - 1].validation_loss
-        assert best is not None
-        return _Fitted(history, best, max(0.0, history.seconds - (time.perf_counter() - started)))
-
-    def test(self, fitted: _Fitted) -> dict[str, Any]:
-        """The columns that the one pass over the test windows fills, and what the network costs to use."""
-        precision = "float32" if self.asked.training is None else self.asked.training.precision
-        std = self.parts.scaler.std[0, : self.source.targets]
-        self.network.remark()  # on validation windows: of no interest here
-        found = measure.errors(
-            self.network, self.task, self.source, self.tested, std, batch=self.batch, precision=precision
-        )
-        return {
-            **asdict(found),
-            "problem": self.network.remark(),
-            "validation_loss": fitted.validation_loss,
-            "latency_ms": measure.latency(self.network, self.source, precision),
-            "parameters": sum(weight.numel() for weight in self.network.parameters() if weight.requires_grad),
-        }
+        best = measures.best_epoch(history)
+        assert best.validation_loss is not None
+        earlier = max(0.0, history.seconds - (time.perf_counter() - started))
+        return replace(self, history=history, validation_loss=best.validation_loss, earlier_seconds=earlier)
 
     @property
     def batch(self) -> int:
         """Windows at once where nothing is learned."""
-        settings = self.asked.training
+        settings = self.spec.training
         return _UNTRAINED_BATCH if settings is None else settings.validation_batch or 4 * settings.batch
 
 
-def built(asked: Asked, channels: int, marks: int) -> Model:
+def build(spec: ForecastingSpec, channels: int, marks: int, device: torch.device | str = "cpu") -> Model:
     """The network of a run with its first weights, for windows of so many channels with so many calendar features."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(asked.seed)
-        return models.create(
-            asked.model,
-            channels=channels,
-            lookback=asked.lookback,
-            steps=asked.horizon,
-            attention=asked.attention,
-            marks=marks,
-            future=asked.horizon if marks and models.claims(asked.model).reads_ahead else 0,
-            **{**asked.settings, **({"adapters": asked.adapters} if asked.adapters else {})},
-        )
+    return create_network(
+        spec.model,
+        seed=spec.seed,
+        device=device,
+        attention=spec.attention,
+        settings=spec.settings,
+        channels=channels,
+        lookback=spec.lookback,
+        steps=spec.horizon,
+        marks=marks,
+        future=spec.horizon if marks and models.claims(spec.model).reads_ahead else 0,
+        adapters=spec.adapters,
+    )
 
 
-def _read(asked: Asked, data_dir: Path | str | None) -> Panel:
-    panel = catalogue.load(asked.dataset, data_dir)
-    check_targets(panel)
-    for finding in panel.findings:
-        if finding.kind == "warning":
-            warnings.warn(finding.message, RearviewWarning, stacklevel=3)
-    return panel
+def fit(spec: ForecastingSpec, data: Data, device: torch.device, execution: Execution, saved: Path | None) -> Trial:
+    """Train the network, or of its candidates the best on validation."""
+    parts = cut(data.panel, spec.data, spec.lookback, spec.horizon)
+
+    def attempt(spec: ForecastingSpec) -> Trial:
+        # A checkpoint holds one training, and a search has several.
+        place = None if spec.budget else saved
+        return Trial.begin(spec, data.panel, parts, device).fit(place, execution.resume, execution.progress)
+
+    trial, budget = search.find_best(spec, attempt, lambda trial: trial.validation_loss)
+    return replace(trial, spec=replace(trial.spec, budget=budget))
 
 
-def _facts(trial: _Trial, data_dir: Path | str | None, panel: Panel, device: torch.device) -> dict[str, Any]:
-    """The columns on data, library and device."""
-    file = catalogue.find(trial.asked.dataset, data_dir)
+def measure(trial: Trial, data: Data) -> Facts:
+    """The columns that the one pass over the test windows fills, and what the network costs to use."""
+    training = trial.spec.training
+    precision = "float32" if training is None else training.precision
+    std = trial.parts.scaler.std[0, : trial.source.targets]
+    trial.network.remark()  # on validation windows: of no interest here
+    errors = measures.errors(
+        trial.network, trial.task, trial.source, trial.tested, std, batch=trial.batch, precision=precision
+    )
     return {
-        "file_sha256": "" if file is None else catalogue.checksum(file),
-        "rows": panel.values.shape[0],
-        "channels": panel.values.shape[1],
+        **asdict(errors),
+        "problem": trial.network.remark(),
+        "validation_loss": trial.validation_loss,
+        "latency_ms": measures.latency(trial.network, trial.source, precision),
+        "file_sha256": "" if data.file is None else catalogue.checksum(data.file),
+        "rows": data.panel.values.shape[0],
+        "channels": data.panel.values.shape[1],
         "borders": as_json(asdict(trial.parts.borders)),
         "train_windows": len(trial.learned),
         "validation_windows": len(trial.selected),
         "test_windows": len(trial.tested),
-        "version": __version__,
-        "device": provenance.device_words(device),
-        "torch": str(torch.__version__),
-        "threads": torch.get_num_threads(),
     }
-
-
-def _path(path: Path | str | None) -> Path | None:
-    return None if path is None else Path(path)

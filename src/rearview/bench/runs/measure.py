@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -17,7 +16,7 @@ from torch import Tensor
 from rearview.data.windows import Source
 from rearview.models.contract import Model
 from rearview.tasks.forecast import Forecast
-from rearview.train import History, TrainingError
+from rearview.train import Epoch, History, TrainingError
 from rearview.train.evaluation import autocast, evaluation_mode
 from rearview.train.settings import Precision
 
@@ -70,7 +69,15 @@ def errors(
     return found
 
 
-def training_facts(history: History | None) -> dict[str, Any]:
+def best_epoch(history: History) -> Epoch:
+    """The epoch whose weights are tested."""
+    # Training ends well on Ctrl-C, but a row of a run cut short would pass for a whole one.
+    if history.ended == "interrupted" or history.best_epoch is None:
+        raise KeyboardInterrupt
+    return history.epochs[history.best_epoch - 1]
+
+
+def training_facts(history: History | None) -> dict[str, object]:
     """The columns that training fills in rows of every task; None: nothing was trained."""
     if history is None:
         return {"epochs": 0, "best_epoch": None, "train_seconds": 0.0, "windows_per_second": None, "loop": "eager"}

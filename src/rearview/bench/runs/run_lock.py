@@ -1,4 +1,4 @@
-"""Which process has a run in hand, so that two commands that make the same one don't share its checkpoint."""
+"""Which process is making a run, so that two commands that make the same one don't share its checkpoint."""
 
 import os
 from collections.abc import Iterator
@@ -9,10 +9,10 @@ _FILE = "claims.lock"
 
 
 @contextmanager
-def claimed(folder: Path, name: str) -> Iterator[bool]:
-    """Whether the run called `name`, a hexadecimal number, is nobody else's until the block ends.
+def hold(folder: Path, name: str) -> Iterator[bool]:
+    """Hold the run called `name`, a hexadecimal number, until the block ends; False: another process holds it.
 
-    Where the system has no such locks it always is.
+    Where the system has no such locks it is always held.
     """
     try:
         import fcntl
@@ -20,7 +20,7 @@ def claimed(folder: Path, name: str) -> Iterator[bool]:
         yield True
         return
     folder.mkdir(parents=True, exist_ok=True)
-    # A byte of one file for each run: nothing is to be cleared away, and a claim ends with its process.
+    # A byte of one file for each run: nothing is to be cleared away, and a lock ends with its process.
     handle = os.open(folder / _FILE, os.O_RDWR | os.O_CREAT, 0o644)
     try:
         try:

@@ -1,39 +1,54 @@
-"""Many runs: cells times seeds, skipping what is there, going on after a failure, in as many processes as wanted.
+"""Many runs: cells times seeds, skipping those already made, in as many processes as wanted.
 
 Every run is appended to the results file as it ends, under a lock, so a sweep that is killed loses at most the runs in
-flight, and the next one goes on where it stopped. A run that fails is a row too; it is tried again by the next sweep.
+flight, and the next one continues where it stopped. A run that fails is a row too; the next sweep tries it again.
 """
 
 import os
 import time
 import warnings
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from rearview.bench.analysis.candidates import in_short, particulars
+from rearview.bench import tasks
 from rearview.bench.papers.catalogue import Cell
-from rearview.bench.rows import result_file as files
-from rearview.bench.rows.identity import same
-from rearview.bench.rows.row import Row
-from rearview.bench.runs.pool import KILLED, Done, done, in_time, not_begun, retold, through
-from rearview.bench.runs.run_lock import claimed
+from rearview.bench.rows import result_file
+from rearview.bench.rows.identity import find_same
+from rearview.bench.rows.row import Facts, RunRow
+from rearview.bench.runs import pool, run_lock
+from rearview.bench.runs.pool import KILLED, has_time
 from rearview.core.errors import RearviewWarning, SettingsError
 
 if TYPE_CHECKING:
+    from rearview.bench.runs.run_spec import Execution, RunSpec
     from rearview.train import Progress
 
 Say = Callable[[str], None]
 Over = Literal["here", "ray"]
-Run = Mapping[str, Any]
-"""What `rearview.bench.run`, or what makes a run of another task, is given."""
-There = Callable[[Run], Sequence[Row]]
-"""From a run to the rows of it that are there already."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One run of a sweep: a cell with a seed, and its spec."""
+
+    cell: Cell
+    spec: "RunSpec | None"
+    """None: it could not be resolved."""
+    problem: Exception | None = field(default=None, compare=False)
+    """Why not."""
+
+    @property
+    def title(self) -> str:
+        return f"{self.cell.title}, seed {self.cell.seed}"
+
+    def find_made(self, rows: Sequence[RunRow]) -> list[RunRow]:
+        """The rows of this run that are there already, found without reading its data."""
+        return [] if self.spec is None else find_same(rows, self.spec.columns())
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,26 +62,42 @@ class Plan:
     """Whose published settings, whatever a cell says; None: those of the cell, or else of the protocol."""
     data_dir: Path | None = None
     device: str = "auto"
-    settings: Mapping[str, Any] | None = None
-    training: Mapping[str, Any] | None = None
+    settings: Facts | None = None
+    training: Facts | None = None
     again: bool = False
     """Make runs again that the results hold already."""
 
-    def arguments(self, cell: Cell, seed: int) -> dict[str, Any]:
-        """What `rearview.bench.run` takes for a cell and a seed."""
-        return {
-            **cell.arguments(),
-            "seed": seed,
-            "protocol": self.protocol,
-            "presets": self.presets or cell.presets,
-            "data_dir": self.data_dir,
-            "device": self.device,
-            "settings": {**(self.settings or {}), **cell.settings} or None,
-            "training": {**(self.training or {}), **cell.training} or None,
-            "results": self.results,
-            "checkpoint": self.results.with_suffix(".checkpoints"),
-            "resume": not self.again,
-        }
+    def request(self, cell: Cell, seed: int) -> Cell:
+        """A cell with a seed and what all cells of the sweep have."""
+        return replace(
+            cell,
+            seed=seed,
+            protocol=self.protocol,
+            presets=self.presets or cell.presets,
+            settings={**(self.settings or {}), **cell.settings},
+            training={**(self.training or {}), **cell.training},
+            numbers=(),
+            among=(),
+        )
+
+    def run(self, cell: Cell, seed: int) -> Run:
+        """Resolve the run of a cell and a seed; one that can't be resolved says why."""
+        from rearview.bench.runs.run_spec import resolve
+
+        request = self.request(cell, seed)
+        try:
+            return Run(request, resolve(request))
+        except Exception as problem:
+            return Run(request, None, problem)
+
+    def runs(self, cells: Iterable[Cell]) -> list[Run]:
+        """The runs of all cells, seed by seed; those of classification and detection set by set, as a set is read once
+        for runs that follow one another."""
+        cells = list(cells)
+        if cells and cells[0].task != tasks.FORECASTING.name:
+            order = list(dict.fromkeys(cell.dataset for cell in cells))
+            cells.sort(key=lambda cell: order.index(cell.dataset))
+        return [self.run(cell, seed) for seed in self.seeds for cell in cells]
 
 
 def sweep(
@@ -78,36 +109,63 @@ def sweep(
     over: Over = "here",
     say: Say | None = None,
     progress: "Progress | None" = None,
-) -> list[Row]:
-    """The rows of all cells and seeds, those that failed included; no run begins after `seconds`.
+) -> list[RunRow]:
+    """The rows of all cells and seeds, those of failed runs included: `make_runs` of a plan's runs."""
+    if workers < 1:
+        raise SettingsError(f"workers is {workers}; it must be at least 1.")
+    first_process(plan.device)
+    return make_runs(plan.runs(cells), plan, workers=workers, seconds=seconds, over=over, say=say, progress=progress)
+
+
+def make_runs(
+    runs: Sequence[Run],
+    plan: Plan,
+    *,
+    workers: int = 1,
+    seconds: float | None = None,
+    over: Over = "here",
+    say: Say | None = None,
+    progress: "Progress | None" = None,
+) -> list[RunRow]:
+    """The rows of runs of one task, those of failed ones included; no run begins after `seconds`.
 
     `workers` processes share the device; a run whose process is killed is a failed row. With over="ray" every run is a
     task of the Ray cluster at hand, as many at once as it has room for, and this process alone appends the rows.
 
     `say` hears how each run ended, how many there was no time for, and, where one worker makes them, as each begins;
-    there `progress` follows the one in hand.
+    there `progress` follows the current one.
     """
+    from rearview.bench.runs.run_spec import Execution
     from rearview.train import parallel
 
-    if workers < 1:
-        raise SettingsError(f"workers is {workers}; it must be at least 1.")
+    if not runs:
+        return []
+    task = tasks.get(runs[0].cell.task)
+    if reason := task.obstacle(plan.protocol):
+        raise SettingsError(f"{reason[0].upper()}{reason[1:]}.")
     first = first_process(plan.device)
     if workers > 1 and parallel.size() > 1:
         raise SettingsError("torchrun shares each run among its processes; leave out workers, or start without it.")
-    there = partial(_there, rows=files.kept(plan.results))
-    watched = progress if first and workers == 1 and over == "here" else None
-    asked = [(cell, seed) for seed, cell in product(plan.seeds, cells)]
-    runs: list[Run] = [{**plan.arguments(cell, seed), "progress": watched} for cell, seed in asked]
+    forecasts = task is tasks.FORECASTING
+    execution = Execution(
+        data_dir=plan.data_dir,
+        device=plan.device,
+        results=plan.results,
+        checkpoint=plan.results.with_suffix(".checkpoints") if forecasts else None,
+        resume=not plan.again,
+        threads=None if forecasts or workers == 1 else _share_threads(workers),
+        progress=progress if first and workers == 1 and over == "here" else None,
+    )
+    known = result_file.known_rows(plan.results, task.row)
     until = None if seconds is None else time.monotonic() + seconds
     tell = say if say is not None and first else lambda sentence: None
-    if over == "ray":
-        rows = _on_ray(runs, there, until, tell)
-    else:
-        names = [f"{cell.title}, seed {seed}" for cell, seed in asked]
-        found = through(attempt, runs, names, workers=workers, until=until, there=there, tell=tell)
-        rows = [_told(_lost(run, KILLED) if row is None else row, tell) for run, row in found]
+    make = _make_on_ray if over == "ray" else partial(_make_here, workers=workers)
+    rows = []
+    for run, row in make(runs, execution, known, until=until, tell=tell):
+        rows.append(row)
+        tell(f"{run.title}: {_describe_outcome(task, row)}")
     if len(rows) < len(runs):
-        tell(not_begun(len(runs) - len(rows), len(runs)))
+        tell(describe_unbegun(len(runs) - len(rows), len(runs)))
     return rows
 
 
@@ -124,28 +182,25 @@ def first_process(device: str) -> bool:
     return parallel.rank() == 0
 
 
-def attempt(run: Run) -> Row:
-    """One run; what goes wrong with it, the keyboard aside, becomes a row that says so."""
-    from rearview.bench.rows.failed_row import failed_row
-    from rearview.bench.runs.forecasting import run as make
-    from rearview.train import parallel
+def attempt(run: Run, execution: "Execution") -> RunRow:
+    """Make one run; whatever goes wrong with it, the keyboard aside, becomes a row that says so."""
+    from rearview.bench.runs import runner
 
     with own_warnings_only():
         try:
-            with _checkpoint(run) as folder:
-                return make(**{**run, "checkpoint": folder})
-        except files.RowNotAdded:
+            if run.spec is None:
+                raise run.problem or RuntimeError("It was not resolved.")
+            with _checkpoint_folder(run.spec, execution.checkpoint) as folder:
+                return runner.make(run.spec, replace(execution, checkpoint=folder))
+        except result_file.RowNotAdded:
             raise  # the run came to its end: a row that says otherwise would bury its own
         except Exception as problem:
-            row = failed_row(run, problem)
-    if run.get("results") is not None and not parallel.rank():
-        files.append(Path(run["results"]), row)
-    return row
+            return _fail(run, execution, problem)
 
 
 @contextmanager
 def own_warnings_only() -> Iterator[None]:
-    """Warnings of rearview's own alone: what other packages say of a run would bury the lines of many."""
+    """Warnings of rearview alone: what other packages say of a run would bury the lines of many."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         warnings.simplefilter("default", RearviewWarning)
@@ -153,37 +208,85 @@ def own_warnings_only() -> Iterator[None]:
 
 
 @contextmanager
-def _checkpoint(run: Run) -> Iterator[Path | None]:
-    """The folder for a run's checkpoint; none while another command has the same run in hand, whose it then is."""
-    from rearview.bench.rows.failed_row import settled
-    from rearview.bench.runs.run_spec import digest
+def _checkpoint_folder(spec: "RunSpec", folder: Path | None) -> Iterator[Path | None]:
+    """The folder for a run's checkpoint; None while another command makes the same run, whose it then is."""
     from rearview.train import parallel
 
-    folder = run["checkpoint"]
     if folder is None or parallel.size() > 1:
         yield folder
         return
-    with claimed(folder, digest(settled(run))) as ours:
+    with run_lock.hold(folder, spec.digest({"values_sha256": ""})) as ours:
         yield folder if ours else None
 
 
-def _lost(run: Run, reason: str) -> Row:
-    """The row of a run whose process is gone, added to the results."""
+def _fail(run: Run, execution: "Execution", problem: Exception) -> RunRow:
+    """The row of a run that broke off, added to the results by the process that writes."""
     from rearview.bench.rows.failed_row import failed_row
+    from rearview.train import parallel
 
-    return files.append(run["results"], failed_row(run, RuntimeError(reason)))
-
-
-def _told(row: Row, tell: Say) -> Row:
-    more = f" with {words}," if (words := particulars(row)) else ""
-    what = f"{row.dataset} {row.lookback}-{row.horizon} {row.model} {in_short(row) or '-'}{more} seed {row.seed}"
-    outcome = f"failed: {row.problem}" if row.status == "failed" else f"mse {row.mse:.4f}, mae {row.mae:.4f}"
-    remark = f"; {row.problem}" if row.problem and row.status != "failed" else ""
-    tell(f"{what}: {outcome} ({row.total_seconds:.0f} s){remark}")
+    row = failed_row(run.spec or run.cell, execution.device, problem)
+    if execution.results is not None and not parallel.rank():
+        result_file.append(execution.results, row)
     return row
 
 
-def _on_ray(runs: Sequence[Run], there: There, until: float | None, tell: Say) -> list[Row]:
+def _share_threads(workers: int) -> int:
+    """Threads of each of several processes, since more of them than cores make all slower."""
+    import torch
+
+    return max(1, torch.get_num_threads() // workers)
+
+
+def _describe_outcome(task: tasks.Task, row: RunRow) -> str:
+    if row.status == "failed":
+        return f"failed: {row.problem}"
+    measures = [f"{name} {value:.4f}" for name in task.metrics if (value := getattr(row, name)) is not None]
+    remark = f"; {row.problem}" if row.problem else ""
+    return f"{', '.join(measures)} ({row.total_seconds:.0f} s){remark}"
+
+
+def describe_unbegun(count: int, of: int) -> str:
+    """What is said of runs that there was no time for."""
+    were = "run was" if of == 1 else "runs were"
+    return (
+        f"time was up: {count} of {of} {were} not begun; the same command goes on with {'it' if count == 1 else 'them'}"
+    )
+
+
+def _make_here(
+    runs: Sequence[Run],
+    execution: "Execution",
+    known: Sequence[RunRow],
+    *,
+    workers: int,
+    until: float | None,
+    tell: Say,
+) -> Iterator[tuple[Run, RunRow]]:
+    """Each run with its row; then those that there was no time for and that were made before."""
+    there = {id(run): run.find_made(known)[-1:] if execution.resume else [] for run in runs}
+    work = partial(attempt, execution=execution)
+    begun = set[int]()
+    if workers == 1:
+        for place, run in enumerate(runs, start=1):
+            if not has_time(until):
+                break
+            if not there[id(run)]:
+                tell(f"run {place} of {len(runs)}: {run.title}")
+            begun.add(id(run))
+            yield run, work(run)
+    else:
+        for run in (run for run in runs if run.spec is None and has_time(until)):
+            begun.add(id(run))
+            yield run, work(run)
+        for run, row in pool.spread(work, [run for run in runs if run.spec is not None], workers, until):
+            begun.add(id(run))
+            yield run, _fail(run, execution, RuntimeError(KILLED)) if row is None else row
+    yield from ((run, row) for run in runs if id(run) not in begun for row in there[id(run)])
+
+
+def _make_on_ray(
+    runs: Sequence[Run], execution: "Execution", known: Sequence[RunRow], *, until: float | None, tell: Say
+) -> Iterator[tuple[Run, RunRow]]:
     try:
         import ray
     except ImportError:
@@ -191,67 +294,55 @@ def _on_ray(runs: Sequence[Run], there: There, until: float | None, tell: Say) -
             "Sweeps over many machines need Ray: install rearview[ray], or leave out --ray to run here."
         ) from None
     if ray.is_initialized():
-        return _spread_on(ray, runs, there, until, tell)
+        yield from _spread_on_ray(ray, runs, execution, known, until)
+        return
     ray.init(log_to_driver=False)
     try:
-        return _spread_on(ray, runs, there, until, tell)
+        yield from _spread_on_ray(ray, runs, execution, known, until)
     finally:
         ray.shutdown()
 
 
-def _spread_on(ray: Any, runs: Sequence[Run], there: There, until: float | None, tell: Say) -> list[Row]:
-    """Every run as a task of the cluster that `ray` speaks to."""
+def _spread_on_ray(
+    ray: Any, runs: Sequence[Run], execution: "Execution", known: Sequence[RunRow], until: float | None
+) -> Iterator[tuple[Run, RunRow]]:
+    """Every run that was not made before as a task of the cluster that `ray` speaks to."""
     resources = ray.cluster_resources()
-    on_gpu = any(run["device"] in ("auto", "cuda") for run in runs) and resources.get("GPU", 0) >= 1
-    work = attempt
+    on_gpu = execution.device in ("auto", "cuda") and resources.get("GPU", 0) >= 1
+    # Workers have no share in our files: they hand rows back, and this process alone appends.
+    work = partial(attempt, execution=replace(execution, results=None, checkpoint=None, resume=False))
 
-    def elsewhere(run: Run) -> Done:
-        return done(work, run)
+    def make_elsewhere(run: Run) -> pool.Reply[RunRow]:
+        return pool.reply(work, run)
 
-    task = ray.remote(num_gpus=1 if on_gpu else 0)(elsewhere)
+    task = ray.remote(num_gpus=1 if on_gpu else 0)(make_elsewhere)
     at_once = max(1, int(resources.get("GPU" if on_gpu else "CPU", 1)))
-    rows: list[Row] = []
     waiting: deque[Run] = deque()
     for run in runs:
-        found = there(run)
-        rows += [_told(row, tell) for row in found[-1:]]
-        waiting.extend([] if found else [run])
+        if run.spec is None:
+            yield run, attempt(run, execution)
+        elif execution.resume and (made := run.find_made(known)):
+            yield run, made[-1]
+        else:
+            waiting.append(run)
     running: dict[Any, Run] = {}
     said = set[str]()
     while True:
-        while waiting and len(running) < at_once and in_time(until):
+        while waiting and len(running) < at_once and has_time(until):
             run = waiting.popleft()
-            # Workers have no share in our files: they hand rows back, and this process alone appends.
-            running[task.remote({**run, "results": None, "checkpoint": None, "resume": False})] = run
+            running[task.remote(run)] = run
         if not running:
-            return rows
+            return
         [ended], _ = ray.wait(list(running), num_returns=1)
         run = running.pop(ended)
         try:
-            row = _added(run, retold(ray.get(ended), said))
+            yield run, _add_row(run, execution, ray.get(ended).repeat_warnings(said))
         except ray.exceptions.RayError as problem:
-            row = _lost(run, f"Ray lost this run: {problem}")
-        rows.append(_told(row, tell))
+            yield run, _fail(run, execution, RuntimeError(f"Ray lost this run: {problem}"))
 
 
-def _added(run: Run, row: Row) -> Row:
-    """A row that another machine made, unless the results have got one of this run in the meantime."""
-    again = row.status == "failed" or not run["resume"]
-    return files.append(run["results"], row, unless=None if again else lambda rows: made(run, rows))
-
-
-def _there(run: Run, rows: Sequence[Row]) -> list[Row]:
-    """Those of the rows that make a run needless; one that can't be settled has none, and fails when it is made."""
-    try:
-        return made(run, rows) if run["resume"] else []
-    except Exception:
-        return []
-
-
-def made(run: Run, rows: Sequence[Row]) -> list[Row]:
-    """The rows of a run that are there already, told without reading its data."""
-    from rearview.bench.rows.failed_row import settled
-
-    asked = settled(run)
-    asked.pop("values_sha256")
-    return same(rows, asked)
+def _add_row(run: Run, execution: "Execution", row: RunRow) -> RunRow:
+    """Add a row that another machine made, unless the results have got one of this run in the meantime."""
+    assert execution.results is not None
+    again = row.status == "failed" or not execution.resume
+    return result_file.append(execution.results, row, unless=None if again else run.find_made)

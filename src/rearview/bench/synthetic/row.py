@@ -3,21 +3,19 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from rearview.bench.rows.row import Line
-
-SCHEMA = 1
+from rearview.bench.rows.row import ResultRow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SyntheticRow(Line):
+class SyntheticRow(ResultRow):
     """One arm of one study with one seed."""
 
-    VERSION: ClassVar[int] = SCHEMA
+    SCHEMA: ClassVar[int] = 1
     CONFIGURATION: ClassVar[tuple[str, ...]] = (
         "study", "arm", "attention", "attention_settings", "settings", "training", "seed",
     )  # fmt: skip
 
-    schema: int = SCHEMA
+    schema: int = 1
     study: str
     arm: str
     attention: str
@@ -117,13 +115,13 @@ class ComponentsRow(SyntheticRow):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Look(Line):
+class Look(ResultRow):
     """A point of a training curve, kept as soon as it is measured."""
 
-    VERSION: ClassVar[int] = SCHEMA
+    SCHEMA: ClassVar[int] = 1
     CONFIGURATION: ClassVar[tuple[str, ...]] = ("study", "arm", "run", "step")
 
-    schema: int = SCHEMA
+    schema: int = 1
     study: str
     arm: str
     run: str

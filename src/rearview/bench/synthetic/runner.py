@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rearview.bench.rows import result_file as files
-from rearview.bench.rows.identity import same
+from rearview.bench.rows.identity import find_same
 from rearview.bench.runs.pool import KILLED, spread
 from rearview.bench.synthetic import NAMES
 from rearview.bench.synthetic.row import Look, SyntheticRow
@@ -88,7 +88,7 @@ def run(
         for seed in seeds
         for arm in chosen
     ]
-    known = files.kept(rows_file(out, name), study.row)
+    known = files.known_rows(rows_file(out, name), study.row)
     done = {id(order): _made(order, known)[-1:] for order in orders}
     waiting = [order for order in orders if not done[id(order)]]
     until = None if seconds is None else time.time() + seconds
@@ -104,7 +104,7 @@ def run(
 
 def kept(name: str, out: Path) -> list[Kept]:
     """Every run of a study that `out` holds; of runs of the same configuration, the longest, then the last."""
-    made = sorted(files.kept(rows_file(out, name), get(name).row), key=lambda row: row.steps)
+    made = sorted(files.known_rows(rows_file(out, name), get(name).row), key=lambda row: row.steps)
     rows = {_run_name(row): row for row in made}
     place = looks_file(out, name)
     looks = files.read(place, Look) if place.exists() else []
@@ -146,7 +146,7 @@ def _made(order: _Order, known: Sequence[SyntheticRow]) -> list[SyntheticRow]:
     study = get(order.study)
     columns = study.columns(_asked(order, lambda seen: None))
     wanted = {name: columns[name] for name in study.row.CONFIGURATION}
-    return [row for row in same(known, wanted) if row.ended == "steps"]
+    return [row for row in find_same(known, wanted) if row.ended == "steps"]
 
 
 def _run(order: _Order, seconds: float | None = None, until: float | None = None) -> SyntheticRow:
@@ -167,7 +167,7 @@ def _run(order: _Order, seconds: float | None = None, until: float | None = None
             files.append(looks_file(order.out, order.study), look)
 
     outcome = study.run(_asked(order, keep, seconds))
-    known = files.kept(rows_file(order.out, order.study), study.row)
+    known = files.known_rows(rows_file(order.out, order.study), study.row)
     if all(outcome.row.steps >= row.steps for row in known if _run_name(row) == run_name):
         content = io.BytesIO()
         np.savez_compressed(content, allow_pickle=False, **outcome.arrays)

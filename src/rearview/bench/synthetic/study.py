@@ -16,7 +16,7 @@ from rearview import __version__, train
 from rearview.attention import Spec
 from rearview.bench.rows.row import as_json
 from rearview.bench.runs import provenance
-from rearview.bench.runs.run_spec import mechanism
+from rearview.bench.runs.run_spec import complete_mechanism
 from rearview.bench.synthetic.row import SyntheticRow
 from rearview.bench.synthetic.training import Keep, Taught
 from rearview.core.errors import SettingsError, did_you_mean
@@ -126,7 +126,7 @@ class Study:
 
     def columns(self, asked: Asked) -> dict[str, Any]:
         """The columns that say what was asked for."""
-        name, settings = mechanism(self.spec(asked.arm))
+        name, settings = complete_mechanism(self.spec(asked.arm))
         training = asked.size.training(asked.seed, asked.device).to_dict()
         sizes = (("reduced", self.reduced), ("full", self.full))
         return {

@@ -7,14 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from rearview.bench import presets, protocols
+from rearview.bench import presets, protocols, tasks
 from rearview.bench.papers import cost_tables
-from rearview.bench.papers.catalogue import Cell, Experiment, LabelledCell
+from rearview.bench.papers.catalogue import Cell, Experiment
 from rearview.bench.papers.cost_tables import COST
-from rearview.bench.rows import tasks
-from rearview.bench.rows.failed_row import settled
-from rearview.bench.runs import labelled_sweep
-from rearview.bench.runs.sweep import Plan, first_process, sweep
+from rearview.bench.rows.row import RunRow
+from rearview.bench.runs.sweep import Plan, first_process, make_runs
 from rearview.commands.console import print_lines, say
 from rearview.commands.experiments import possible_runs, training_lines
 from rearview.commands.reproduce.costs import compare_costs
@@ -48,7 +46,7 @@ def reproduce_command(
     if only_compare and places and not any(place.exists() for place in places.values()):
         raise InputError(f"There is no results file {options.results} to compare; name one with --results.")
     reached = False
-    made: list[Any] = []
+    made: list[RunRow] = []
     count = 0
     for experiment in experiments:
         if experiment.task == COST:
@@ -58,9 +56,9 @@ def reproduce_command(
             continue
         place, task = places[experiment.task], tasks.get(experiment.task)
         declared = protocols.get(protocol or experiment.protocol)
-        tasks.rows_of(task, place)
+        tasks.read_rows(task, place)
         show([f"{experiment.name}: {experiment.title}", f"protocol {declared.name}: {declared.summary}"])
-        if experiment.cells:
+        if task is tasks.FORECASTING:
             show([f"presets: {experiment.settings()}", *training_lines(experiment)])
             show([f"presets of these runs, as asked for: {options.presets}"] if options.presets else [])
         runs, reasons = _runs(experiment, selection, options, declared.name, place if only_compare else None)
@@ -79,9 +77,9 @@ def reproduce_command(
                 training=training,
             )
             left = None if until is None else max(0.0, until - time.monotonic())
-            made += _make(experiment, runs, plan, options, left)
+            made += _make(runs, plan, options, left)
             count += len(runs) * options.seeds
-        show(comparison_table(experiment, runs, tasks.rows_of(task, place), declared.name))
+        show(comparison_table(experiment, runs, tasks.read_rows(task, place), declared.name))
     if not reached:
         raise InputError(
             "Nothing of that can be run here, for the reasons above; see `rearview list datasets`, and name the folder "
@@ -106,7 +104,7 @@ def _select(selection: Selection, flags: Sequence[str], source: str, only_compar
         raise UsageError(f"{names}: costs are counted and nothing is trained; leave out {' and '.join(flags)}.")
     if source:
         presets.entries(source)
-        if not any(experiment.cells for experiment in experiments):
+        if not any(experiment.task == protocols.FORECASTING for experiment in experiments):
             raise UsageError(f"{names}: presets are settings of networks that forecast; leave out --presets.")
         if only_compare:
             raise UsageError("--compare runs nothing, so no run can get other presets; leave out --presets.")
@@ -116,7 +114,7 @@ def _select(selection: Selection, flags: Sequence[str], source: str, only_compar
 def _places(results: Path, experiments: Sequence[Experiment]) -> dict[str, Path]:
     """By task: the file of its rows, which have other columns than those of other tasks; none for what is counted."""
     trained = [experiment for experiment in experiments if experiment.task != COST]
-    running = {experiment.task for experiment in trained if experiment.runs}
+    running = {experiment.task for experiment in trained if experiment.cells}
     apart = running - {"forecasting"} if len(running) > 1 else set()
     return {
         one.task: results.with_stem(f"{results.stem}-{one.task}") if one.task in apart else results for one in trained
@@ -125,42 +123,33 @@ def _places(results: Path, experiments: Sequence[Experiment]) -> dict[str, Path]
 
 def _runs(
     experiment: Experiment, selection: Selection, options: RunOptions, protocol: str, compared: Path | None
-) -> tuple[Sequence[Cell | LabelledCell], Mapping[str, int]]:
+) -> tuple[Sequence[Cell], Mapping[str, int]]:
     """The cells to run, or whose rows to compare in a file, and how many others there are by reason."""
     if compared is None:
         cells, reasons = possible_runs(experiment, options.data_dir, selection.matches)
     else:
-        cells, reasons = [cell for cell in experiment.runs if selection.matches(cell)], Counter()
+        cells, reasons = [cell for cell in experiment.cells if selection.matches(cell)], Counter()
         if not compared.exists():
             return [], {f"there is no file {compared}": len(cells)}
-    reason = labelled_sweep.hindrance(experiment.task, protocol) if experiment.labelled else ""
-    if experiment.labelled and options.ray:
+    labelled = experiment.task != protocols.FORECASTING
+    reason = tasks.get(experiment.task).obstacle(protocol) if labelled else ""
+    if labelled and options.ray:
         reason = (
             f"--ray spreads runs of forecasting, and runs of {experiment.task} share a machine: use --workers instead"
         )
     return ([], {reason: len(cells)}) if cells and reason else (cells, reasons)
 
 
-def _make(
-    experiment: Experiment,
-    cells: Sequence[Cell | LabelledCell],
-    plan: Plan,
-    options: RunOptions,
-    seconds: float | None,
-) -> Sequence[Any]:
-    """The rows of the cells."""
-    labelled = [cell for cell in cells if isinstance(cell, LabelledCell)]
-    if labelled:
-        return labelled_sweep.sweep(
-            experiment.task, labelled, plan, workers=options.workers, seconds=seconds, say=say, progress=Line()
-        )
+def _make(cells: Sequence[Cell], plan: Plan, options: RunOptions, seconds: float | None) -> list[RunRow]:
+    """The rows of the cells; what no run could begin with is refused, and where some can, the others become rows that
+    say why not."""
     # A table's own training gives way to what is asked for, as presets do.
-    forecasts = [
-        replace(cell, training={**cell.training, **(plan.training or {})}) for cell in cells if isinstance(cell, Cell)
-    ]
-    _check_some(forecasts, plan)
-    return sweep(
-        forecasts,
+    runs = plan.runs(replace(cell, training={**cell.training, **(plan.training or {})}) for cell in cells)
+    problems = [run.problem for run in runs if run.problem is not None]
+    if len(problems) == len(runs) and isinstance(problems[0], SettingsError):
+        raise problems[0]
+    return make_runs(
+        runs,
         plan,
         workers=options.workers,
         seconds=seconds,
@@ -168,16 +157,3 @@ def _make(
         over="ray" if options.ray else "here",
         progress=Line(),
     )
-
-
-def _check_some(cells: Sequence[Cell], plan: Plan) -> None:
-    """Refuse what no run of a table could begin with; where some can, the others become rows that say why not."""
-    problems = []
-    for cell in cells:
-        try:
-            settled(plan.arguments(cell, plan.seeds[0]))
-        except SettingsError as problem:
-            problems.append(problem)
-        else:
-            return
-    raise problems[0]

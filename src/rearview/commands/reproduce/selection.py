@@ -7,7 +7,7 @@ from rearview.bench import synthetic
 from rearview.bench.papers import catalogue
 from rearview.bench.papers.catalogue import Experiment
 from rearview.bench.papers.cost_tables import parts
-from rearview.commands.experiments import AnyCell, mechanism
+from rearview.commands.experiments import AnyCell
 from rearview.core.errors import SettingsError, did_you_mean
 
 
@@ -26,9 +26,9 @@ class Selection:
         """Whether a cell is of the part; runs of classification and detection have no horizon."""
         return (
             (self.dataset is None or cell.dataset.casefold() == self.dataset.casefold())
-            and (self.horizon is None or getattr(cell, "horizon", None) == self.horizon)
+            and (self.horizon is None or cell.horizon == self.horizon)
             and (self.model is None or cell.model == self.model)
-            and (self.attention is None or mechanism(cell) == self.attention)
+            and (self.attention is None or cell.mechanism == self.attention)
         )
 
     def tables(self) -> list[Experiment]:
@@ -62,7 +62,7 @@ class Selection:
         words.pop("table", None)
         for name, value in words.items():
             if not any(map(replace(Selection(self.paper), **{name: value}).matches, cells)):
-                values = [mechanism(cell) if name == "attention" else getattr(cell, name, None) for cell in cells]
+                values = [cell.mechanism if name == "attention" else getattr(cell, name, None) for cell in cells]
                 known = list(dict.fromkeys(str(each) for each in values if each))
                 raise SettingsError(
                     f"{where} has no run with --{name} {value}.{did_you_mean(str(value), known)} "

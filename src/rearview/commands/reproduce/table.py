@@ -3,13 +3,14 @@
 import json
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
 
-from rearview.bench.analysis.timing_overlap import in_company
-from rearview.bench.papers import compare, labelled_compare
-from rearview.bench.papers.catalogue import Cell, Experiment, LabelledCell
+from rearview.bench import protocols
+from rearview.bench.analysis.timing_overlap import find_overlapping
+from rearview.bench.papers import compare
+from rearview.bench.papers.catalogue import Cell, Experiment
 from rearview.bench.papers.compare import Comparison
-from rearview.bench.rows.tasks import METRICS
+from rearview.bench.rows.row import RunRow
+from rearview.bench.tasks import METRICS
 from rearview.commands.console import align
 
 FORECASTING = (
@@ -25,39 +26,37 @@ CHANCE = (
 )
 
 
-def comparison_table(
-    experiment: Experiment, cells: Sequence[Cell | LabelledCell], rows: Sequence[Any], protocol: str
-) -> list[str]:
+def comparison_table(experiment: Experiment, cells: Sequence[Cell], rows: Sequence[RunRow], protocol: str) -> list[str]:
     """A line for each printed number of the cells, how many of them were reproduced, and by which rule."""
     wanted = {id(cell) for cell in cells}
-    make = labelled_compare.compare if experiment.labelled else compare.compare
-    comparisons = [one for one in make(experiment, rows, protocol) if id(one.cell) in wanted]
-    if experiment.labelled and experiment.source:
-        comparisons = labelled_compare.means(comparisons)
+    forecasts = experiment.task == protocols.FORECASTING
+    comparisons = [one for one in compare.compare(experiment, rows, protocol) if id(one.cell) in wanted]
+    if experiment.source and not forecasts:
+        comparisons = compare.average_sets(comparisons)
     guessed = any(one.chance is not None for one in comparisons)
-    every = LABELLED if experiment.labelled else FORECASTING
+    every = FORECASTING if forecasts else LABELLED
     head = tuple(name for name in every if guessed or name != "by chance")
     counts = Counter(one.verdict for one in comparisons if one.verdict)
     tally = [f"{count} {verdict}" for verdict, count in counts.items()]
     if short := sum(bool(one.shortfall) for one in comparisons):
         tally.append(f"{short} of them with a smaller budget than the paper's")
-    otherwise = not experiment.labelled and any(one.apart for one in comparisons)
+    otherwise = forecasts and any(one.apart for one in comparisons)
     return [
         *align([head, *(comparison_line(one, head) for one in comparisons)]),
         "",
         *([", ".join(tally)] if tally else []),
         compare.RULE,
-        *([compare.OTHERWISE] if otherwise else []),
+        *([compare.OTHER_SETTINGS] if otherwise else []),
         *([CHANCE] if guessed else []),
         *waiting_lines(comparisons, rows),
         "",
     ]
 
 
-def waiting_lines(comparisons: Sequence[Comparison], rows: Sequence[Any]) -> list[str]:
+def waiting_lines(comparisons: Sequence[Comparison], rows: Sequence[RunRow]) -> list[str]:
     """A line where seconds in the table include waiting."""
     used = {row for one in comparisons for row in one.rows}
-    waited = len(used & in_company(rows))
+    waited = len(used & find_overlapping(rows))
     return [f"seconds: {waited} of {len(used)} runs shared their device, so theirs include waiting"] if waited else []
 
 
@@ -65,7 +64,7 @@ def comparison_line(comparison: Comparison, head: Sequence[str]) -> tuple[str, .
     """A comparison under the heads of a table."""
     cell, number, rows = comparison.cell, comparison.number, comparison.rows
     seconds = [row.train_seconds for row in rows]
-    memory = [row.peak_memory_bytes for row in rows if getattr(row, "peak_memory_bytes", None) is not None]
+    memory = [row.peak_memory_bytes for row in rows if row.peak_memory_bytes is not None]
     # What tells runs of one cell apart most often.
     training = json.loads(rows[0].training) if rows else {}
     epochs = training.get("epochs")
@@ -74,7 +73,7 @@ def comparison_line(comparison: Comparison, head: Sequence[str]) -> tuple[str, .
     words = {
         "dataset": cell.dataset,
         "L": _lookbacks(comparison),
-        "H": str(getattr(cell, "horizon", "")),
+        "H": str(cell.horizon),
         "run": ", ".join([cell.label, *comparison.apart]),
         "budget": budget if rows else "-",
         "metric": comparison.metric if "H" in head else METRICS[comparison.metric],
@@ -93,9 +92,9 @@ def comparison_line(comparison: Comparison, head: Sequence[str]) -> tuple[str, .
 
 def _lookbacks(comparison: Comparison) -> str:
     """That of a cell, or those of its rows where the best of several was chosen."""
-    others = getattr(comparison.cell, "among", ())
+    others = comparison.cell.among
     chosen = comparison.rows if others and comparison.rows else (comparison.cell, *others)
-    return "/".join(dict.fromkeys(str(getattr(one, "lookback", "")) for one in chosen))
+    return "/".join(dict.fromkeys(str(one.lookback) for one in chosen))
 
 
 def _short(value: float | None) -> str:

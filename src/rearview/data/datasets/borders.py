@@ -16,6 +16,7 @@ PEMS is the exception: its parts lend nothing to one another, and the first `loo
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from rearview.core.errors import SettingsError, did_you_mean
 
@@ -89,13 +90,13 @@ def _pems(rows: int, lookback: int) -> Borders:
 
 def gift_short(horizon: int) -> Rule:
     """GIFT-Eval's short setting: a tenth of the rows, 1 to 20 windows of a horizon, is test; one horizon validation."""
+    return partial(_gift_short, horizon)
 
-    def rule(rows: int, lookback: int) -> Borders:
-        windows = min(max(1, math.ceil(rows / 10 / horizon)), 20)
-        test_start = rows - windows * horizon
-        return _lending(test_start - horizon, test_start, test_start, rows, lookback)
 
-    return rule
+def _gift_short(horizon: int, rows: int, lookback: int) -> Borders:
+    windows = min(max(1, math.ceil(rows / 10 / horizon)), 20)
+    test_start = rows - windows * horizon
+    return _lending(test_start - horizon, test_start, test_start, rows, lookback)
 
 
 RULES: dict[str, Rule] = {

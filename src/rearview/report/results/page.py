@@ -9,8 +9,8 @@ from typing import Any
 from rearview.bench.analysis.leaderboard import Board, Entry
 from rearview.bench.analysis.standings import HEADLINE, RULE, Contrast, Sided, Standing, contrasts
 from rearview.bench.papers.compare import SHARE
-from rearview.bench.papers.coverage import Beside, Coverage
-from rearview.bench.rows.tasks import METRICS
+from rearview.bench.papers.coverage import Coverage, PaperComparison
+from rearview.bench.tasks import METRICS
 from rearview.core.errors import InputError
 from rearview.report.common import text
 from rearview.report.common.summary import Content, Summary, Tile
@@ -63,7 +63,7 @@ class ResultsSummary(Summary):
     data: ResultFacts
     boards: tuple[Board, ...]
     standings: tuple[Standing, ...]
-    besides: tuple[Beside, ...]
+    besides: tuple[PaperComparison, ...]
     coverage: tuple[Coverage, ...]
     sided: tuple[Sided, ...]
     failures: tuple[Any, ...]
@@ -145,7 +145,7 @@ def encode(summary: ResultsSummary) -> dict[str, object]:
             task.name: {
                 "metrics": {metric: METRICS[metric] for metric in task.metrics},
                 "lower": task.lower_is_better,
-                "decides": {b.protocol: task.decides(b.protocol) for b in summary.boards if b.task is task},
+                "decides": {b.protocol: task.deciding_measure(b.protocol) for b in summary.boards if b.task is task},
             }
             for task in tasks
         },
@@ -212,7 +212,7 @@ def _contrasted(standing: Standing, one: Contrast) -> lanes.Lane:
     return lanes.Lane(name, (mark,), text.change(one.change, 2))
 
 
-def _papers(besides: Sequence[Beside]) -> str:
+def _papers(besides: Sequence[PaperComparison]) -> str:
     drawn = lanes.figure(_distances(besides), "Differences between ours and the printed numbers", band=100 * SHARE)
     every = papers.papers(besides).html()
     return (
@@ -223,7 +223,7 @@ def _papers(besides: Sequence[Beside]) -> str:
     )
 
 
-def _distances(besides: Sequence[Beside]) -> list[lanes.Lane]:
+def _distances(besides: Sequence[PaperComparison]) -> list[lanes.Lane]:
     """A lane for each printed table, a mark for each number that can be compared."""
     marks: dict[str, list[lanes.Mark]] = {}
     for one in besides:

@@ -6,14 +6,13 @@ from statistics import median
 from typing import Any
 
 from rearview.bench import protocols
-from rearview.bench.analysis.candidates import in_short
+from rearview.bench.analysis.candidates import spell_mechanism
 from rearview.bench.analysis.standings import Sided
 from rearview.bench.papers.catalogue import Cell as Run
-from rearview.bench.papers.catalogue import LabelledCell
 from rearview.bench.papers.compare import RULE
-from rearview.bench.papers.coverage import Beside, Coverage
+from rearview.bench.papers.coverage import Coverage, PaperComparison
 from rearview.bench.papers.published import Number
-from rearview.bench.rows.tasks import METRICS
+from rearview.bench.tasks import METRICS
 from rearview.report.common import text
 from rearview.report.common.tables import Cell, Table
 from rearview.report.results.tables import by_chance, candidate
@@ -21,9 +20,9 @@ from rearview.report.results.tables import by_chance, candidate
 VERDICTS = ("reproduced", "better", "worse", "not comparable")
 
 
-def tally(besides: Sequence[Beside]) -> Table:
+def tally(besides: Sequence[PaperComparison]) -> Table:
     """How many printed numbers of each table ours agree with, under each protocol of ours."""
-    gathered: dict[tuple[str, str], list[Beside]] = defaultdict(list)
+    gathered: dict[tuple[str, str], list[PaperComparison]] = defaultdict(list)
     for one in besides:
         gathered[one.table, one.protocol].append(one)
     rows = []
@@ -38,7 +37,7 @@ def tally(besides: Sequence[Beside]) -> Table:
     return Table(f"{RULE[0].upper()}{RULE[1:]}.", heads, tuple(rows), frozenset({1}))
 
 
-def papers(besides: Sequence[Beside]) -> Table:
+def papers(besides: Sequence[PaperComparison]) -> Table:
     """Ours beside every printed number that a run stands beside, and what guessing gets where that is something."""
     guessed = any(one.chance for one in besides)
     rows = tuple(
@@ -63,7 +62,7 @@ def papers(besides: Sequence[Beside]) -> Table:
     return Table(f"Every printed number that a run stands beside.{told}", heads, rows, words)
 
 
-def measure(one: Beside) -> str:
+def measure(one: PaperComparison) -> str:
     """What is compared, in words."""
     return METRICS.get(one.metric, one.metric.upper())
 
@@ -105,8 +104,8 @@ def covered(found: Sequence[Coverage]) -> Table:
         (
             Cell(one.experiment.name),
             Cell(one.experiment.title),
-            Cell(f"{len(one.experiment.runs):,}"),
-            Cell(f"{len(one.experiment.runs) - len(one.missing):,}"),
+            Cell(f"{len(one.experiment.cells):,}"),
+            Cell(f"{len(one.experiment.cells) - len(one.missing):,}"),
             Cell(f"{len(one.missing):,}"),
             Cell(", ".join(f"{count} {protocol}" for protocol, count in one.by_protocol.items()) or text.ABSENT),
         )
@@ -120,20 +119,20 @@ def covered(found: Sequence[Coverage]) -> Table:
 
 def absent(one: Coverage) -> list[str]:
     """The cells of an experiment that were not run, those of one run on one data set in one line."""
-    gathered: dict[tuple[str, str, int], list[Run]] = defaultdict(list)
+    gathered: dict[tuple[str, str, int | None], list[Run]] = defaultdict(list)
     for cell in one.missing:
-        if isinstance(cell, Run):
+        if cell.horizon is not None:
             gathered[cell.label, cell.dataset, cell.lookback].append(cell)
     return [
         *(
             f"{dataset}, {label}, look-back {lookback}: horizon {', '.join(str(cell.horizon) for cell in cells)}"
             for (label, dataset, lookback), cells in gathered.items()
         ),
-        *_absent_sets([cell for cell in one.missing if not isinstance(cell, Run)]),
+        *_absent_sets([cell for cell in one.missing if cell.horizon is None]),
     ]
 
 
-def _absent_sets(cells: Sequence[LabelledCell]) -> list[str]:
+def _absent_sets(cells: Sequence[Run]) -> list[str]:
     """Runs of classification or detection, those together that lack the same data sets."""
     sets: dict[str, list[str]] = defaultdict(list)
     for cell in cells:
@@ -159,7 +158,7 @@ def _block(number: Number) -> str:
 
 
 def _who(row: Any) -> str:
-    return f"{row.model} + {in_short(row)}" if row.attention else str(row.model)
+    return f"{row.model} + {spell_mechanism(row)}" if row.attention else str(row.model)
 
 
 def _ahead(row: Any) -> str:

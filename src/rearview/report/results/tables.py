@@ -12,8 +12,8 @@ from typing import Any
 from rearview.bench.analysis import budget
 from rearview.bench.analysis.leaderboard import Board, Entry
 from rearview.bench.analysis.standings import Contrast, Standing
-from rearview.bench.papers.coverage import Beside
-from rearview.bench.rows.tasks import METRICS, Task
+from rearview.bench.papers.coverage import PaperComparison
+from rearview.bench.tasks import METRICS, Task
 from rearview.report.common import text
 from rearview.report.common.tables import Cell, Table, score_cells
 
@@ -22,7 +22,7 @@ _OUTSIDE_BRACKETS = re.compile(r", (?![^()\[\]]*[)\]])")
 _DIGEST = re.compile(r"more \(([0-9a-f]{4})\)$")
 
 
-def leaderboard(board: Board, besides: Sequence[Beside] = (), company: Set[Any] = frozenset()) -> Table:
+def leaderboard(board: Board, besides: Sequence[PaperComparison] = (), company: Set[Any] = frozenset()) -> Table:
     """One block: place, measures, seeds, cost, and what papers print for the same run.
 
     Times of rows in `company` of others are marked.
@@ -215,7 +215,7 @@ def _metrics(board: Board) -> list[str]:
 
 def _compared(board: Board) -> str:
     """The measure that stands beside the papers' numbers."""
-    return next(iter(board.task.printed.values()), board.task.decides(board.protocol))
+    return next(iter(board.task.printed.values()), board.task.deciding_measure(board.protocol))
 
 
 def _measured(entries: Sequence[Entry | None], metric: str, task: Task) -> list[Cell]:
@@ -226,9 +226,9 @@ def _measured(entries: Sequence[Entry | None], metric: str, task: Task) -> list[
     return [replace(cell, mark="") for cell in found] if metric in task.chance.values() else found
 
 
-def _printed(metric: str, entries: Sequence[Entry], besides: Sequence[Beside]) -> list[str]:
+def _printed(metric: str, entries: Sequence[Entry], besides: Sequence[PaperComparison]) -> list[str]:
     """What papers print for each entry, by the measure that is compared."""
-    by_row: dict[int, list[Beside]] = defaultdict(list)
+    by_row: dict[int, list[PaperComparison]] = defaultdict(list)
     for one in besides:
         if one.metric == metric and one.number.value is not None:
             by_row[id(one.rows[0])].append(one)
@@ -254,14 +254,14 @@ def _cost(entry: Entry, cost: str, show: Callable[[float], str]) -> str:
 def _budget(entry: Entry) -> str:
     """How many runs (of how many, where some ended without a number), settings tried in each, and epochs granted."""
     runs, counted = len(entry.rows), entry.score.count if entry.score else 0
-    granted = budget.of(entry.rows)
+    granted = budget.budget_of_rows(entry.rows)
     parts = [str(runs) if counted == runs else f"{counted} of {runs}"]
     amounts = (granted.tried or None, granted.epochs)
     return " × ".join([*parts, *(str(amount) for amount in amounts if amount is not None)])
 
 
 def _of_each(entries: Sequence[Entry]) -> str:
-    return "settings tried × " if any(budget.of(entry.rows).tried for entry in entries) else ""
+    return "settings tried × " if any(budget.budget_of_rows(entry.rows).tried for entry in entries) else ""
 
 
 def _units(board: Board) -> str:

@@ -2,14 +2,14 @@
 
 from collections.abc import Callable, Iterable, Sequence
 
-from rearview.bench.analysis.candidates import in_short, particulars
+from rearview.bench.analysis.candidates import spell_mechanism, spell_particulars
 from rearview.bench.rows.row import Row
 
 _COLUMNS: dict[str, Callable[[Row], str]] = {
     "dataset": lambda row: row.dataset,
     "model": lambda row: row.model,
-    "attention": lambda row: in_short(row) or "-",
-    "with": lambda row: particulars(row) or "-",
+    "attention": lambda row: spell_mechanism(row) or "-",
+    "with": lambda row: spell_particulars(row) or "-",
     "lookback": lambda row: str(row.lookback),
     "horizon": lambda row: str(row.horizon),
     "seed": lambda row: str(row.seed),
