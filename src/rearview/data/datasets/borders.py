@@ -46,15 +46,15 @@ def by_rule(rule: str | Rule, rows: int, lookback: int) -> Borders:
         rule = RULES[rule]
     if lookback < 1:
         raise SettingsError(f"lookback is {lookback}, but a window looks back over at least 1 row.")
-    found = rule(rows, lookback)
+    borders = rule(rows, lookback)
     for part in ("train", "validation", "test"):
-        first, last = getattr(found, part)
+        first, last = getattr(borders, part)
         if first < 0 or last - first <= lookback:
             raise SettingsError(
                 f"A lookback of {lookback:,} leaves no target row in the {part} part (rows {max(first, 0):,} to "
                 f"{last:,} of {rows:,}); use a shorter lookback or a longer series."
             )
-    return found
+    return borders
 
 
 def _lending(train_end: int, validation_end: int, test_start: int, test_end: int, lookback: int) -> Borders:
@@ -74,13 +74,13 @@ def _ett(rows_per_hour: int) -> Rule:
 
 
 def _custom(rows: int, lookback: int) -> Borders:
-    train_end, test_start = int(rows * 0.7), rows - int(rows * 0.2)
-    return _lending(train_end, test_start, test_start, rows, lookback)
+    test_start = rows - int(rows * 0.2)
+    return _lending(int(rows * 0.7), test_start, test_start, rows, lookback)
 
 
 def _solar(rows: int, lookback: int) -> Borders:
-    train_end, test_start = int(rows * 0.7), rows - int(rows * 0.2)
-    return _lending(train_end, train_end + int(rows * 0.1), test_start, rows, lookback)
+    train_end = int(rows * 0.7)
+    return _lending(train_end, train_end + int(rows * 0.1), rows - int(rows * 0.2), rows, lookback)
 
 
 def _pems(rows: int, lookback: int) -> Borders:

@@ -104,65 +104,35 @@ def cells(rows: int, channels: int, step: Step, kind: Kind, start: str) -> Float
     """[row, channel] of a stand-in."""
     if rows < 1:
         raise SettingsError(f"rows is {rows}; a stand-in has at least 1.")
-    hours = _hours(rows, step, start)
+    # Drawn channel by channel: a narrower set would have the first channels of a wider one.
+    draws = np.random.default_rng([_SEED, 0]).standard_normal((channels, 8)).T
+    shares = np.exp(0.3 * draws[:6])
+    day, half_day, weekend = kind.day * shares[0], kind.half_day * shares[1], kind.weekend * shares[2]
+    noise, common, regional = kind.noise * shares[3], kind.common * shares[4], kind.regional * shares[5]
+    level, later = kind.level * np.exp(kind.spread * draws[6]), draws[7]
+    region = np.arange(channels) // _NEIGHBOURS
     apart = step.count * MICROSECONDS[step.unit] / MICROSECONDS["h"]
-    own = _Channels(kind, channels, apart)
-    slow = _slow(rows + own.longest_lag, own.regions, np.exp(-apart / kind.memory))
-    noise = np.random.default_rng([_SEED, 2])
-    found = np.empty((rows, channels))
+    longest_lag = max(1, round(kind.longest_lag / apart))
+    lags = np.arange(channels) * 7 % (longest_lag + 1)
+    # [row, 1 + region]: the process of all channels, then one for each region, all of deviation 1.
+    slow = np.random.default_rng([_SEED, 1]).standard_normal((rows + longest_lag, 2 + region[-1]))
+    rho = np.exp(-apart / kind.memory)
+    slow[1:] *= np.sqrt(1 - rho**2)
+    for row in range(1, len(slow)):
+        slow[row] += rho * slow[row - 1]
+    since_monday = step.grid(np.datetime64(start, "us"), rows) - np.datetime64("1969-12-29", "us")
+    all_hours, turn = since_monday.astype(np.int64) / MICROSECONDS["h"], 2 * np.pi / 24
+    random, out = np.random.default_rng([_SEED, 2]), np.empty((rows, channels))
     for first in range(0, rows, _ROWS_AT_ONCE):
-        part = slice(first, min(first + _ROWS_AT_ONCE, rows))
-        draws = noise.standard_normal((part.stop - first, channels), dtype=np.float32)
-        found[part] = own.at(hours[part], slow[first : part.stop + own.longest_lag], draws)
-    return np.round(found, kind.decimals)
-
-
-class _Channels:
-    """What every channel has of its own, drawn once."""
-
-    def __init__(self, kind: Kind, channels: int, apart: float) -> None:
-        """`apart`: hours between two rows."""
-        self.kind = kind
-        # Drawn channel by channel: a narrower set would have the first channels of a wider one.
-        draws = np.random.default_rng([_SEED, 0]).standard_normal((channels, 8)).T
-        shares = np.exp(0.3 * draws[:6])
-        self.level = kind.level * np.exp(kind.spread * draws[6])
-        self.day, self.half_day = kind.day * shares[0], kind.half_day * shares[1]
-        self.weekend, self.noise = kind.weekend * shares[2], kind.noise * shares[3]
-        self.common, self.regional = kind.common * shares[4], kind.regional * shares[5]
-        self.moved = draws[7]
-        """Hours by which the channel's peaks lie later than the set's."""
-        self.longest_lag = max(1, round(kind.longest_lag / apart))
-        """In rows, as the next."""
-        self.lags = np.arange(channels) * 7 % (self.longest_lag + 1)
-        self.regions = -(-channels // _NEIGHBOURS)
-        self.region = np.arange(channels) // _NEIGHBOURS
-
-    def at(self, hours: Floats, slow: Floats, noise: NDArray[np.float32]) -> Floats:
-        """[row, channel] at some hours; `slow` begins `longest_lag` rows earlier."""
-        kind, turn = self.kind, 2 * np.pi / 24
-        places = np.arange(len(hours))[:, None] + self.longest_lag
-        shape = 1 + self.day * np.cos(turn * (hours[:, None] - kind.peak - self.moved))
-        shape += self.half_day * np.cos(2 * turn * (hours[:, None] - kind.rush - self.moved))
-        shape -= self.weekend * (hours // 24 % 7 >= 5)[:, None]
-        shape += self.common * slow[places, 0]
-        shape += self.regional * slow[places - self.lags, 1 + self.region]
-        shape += self.noise * noise
+        hours = all_hours[first : first + _ROWS_AT_ONCE, None]
+        places = first + np.arange(len(hours))[:, None] + longest_lag
+        shape = 1 + day * np.cos(turn * (hours - kind.peak - later))
+        shape += half_day * np.cos(2 * turn * (hours - kind.rush - later))
+        shape -= weekend * (hours // 24 % 7 >= 5)
+        shape += common * slow[places, 0]
+        shape += regional * slow[places - lags, 1 + region]
+        shape += noise * random.standard_normal((len(hours), channels), dtype=np.float32)
         if kind.dark:
-            shape *= np.maximum(0.0, np.cos(turn * (hours - kind.peak)))[:, None]
-        return self.level * np.maximum(shape, 0.0)
-
-
-def _hours(rows: int, step: Step, start: str) -> Floats:
-    """Hours since a Monday, midnight."""
-    since = step.grid(np.datetime64(start, "us"), rows) - np.datetime64("1969-12-29", "us")
-    return since.astype(np.int64) / MICROSECONDS["h"]
-
-
-def _slow(rows: int, regions: int, rho: float) -> Floats:
-    """[row, 1 + region]: the process of all channels, then one for each region, all of deviation 1."""
-    found = np.random.default_rng([_SEED, 1]).standard_normal((rows, 1 + regions))
-    found[1:] *= np.sqrt(1 - rho**2)
-    for row in range(1, rows):
-        found[row] += rho * found[row - 1]
-    return found
+            shape *= np.maximum(0.0, np.cos(turn * (hours - kind.peak)))
+        out[first : first + len(hours)] = level * np.maximum(shape, 0.0)
+    return np.round(out, kind.decimals)

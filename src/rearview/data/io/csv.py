@@ -95,55 +95,57 @@ class Dialect:
 
 def sniff(path: Path) -> Dialect:
     """How the text table in a file is to be read; refused when it is none."""
-    content, guessed = _unpack(path), None
-    if content is None:
-        with path.open("rb") as file:
-            start = file.read(_SAMPLE_BYTES)
-    else:
+    content, guessed = None, None
+    with path.open("rb") as file:
+        start = file.read(_SAMPLE_BYTES)
+    if start.startswith(_GZIP):
+        try:
+            content = gzip.decompress(path.read_bytes())
+        except (OSError, EOFError, zlib.error) as error:
+            raise InputError(f"{path} is a damaged gzip file ({error}); pack it again.") from error
+        if not content:
+            raise InputError(f"{path} is empty: the gzip file holds no bytes.")
         start = content[:_SAMPLE_BYTES]
-    whole = len(start) < _SAMPLE_BYTES
+    cut = len(start) == _SAMPLE_BYTES
     _refuse_foreign(path, start)
     if start.startswith(_UTF16_MARKS):
         content = _recode(path, content, "utf-16")
-    elif not _is_utf8(start):
+    elif not _is_utf8(start, cut):
         try:
             content, guessed = _recode(path, content, "cp1252"), "Windows-1252"
         except InputError:
             # A few bytes mean nothing in Windows-1252; all of them mean something in Latin-1.
             content, guessed = _recode(path, content, "latin-1"), "Latin-1"
-    elif (stripped := start.removeprefix(_UTF8_MARK).lstrip(b"\r\n")) != start.removeprefix(_UTF8_MARK):
-        if not stripped:
+    elif start.removeprefix(_UTF8_MARK).startswith((b"\r", b"\n")):
+        content = _recode(path, content, "utf-8")
+        if not content:
             raise InputError(f"{path} is empty: it has blank lines only.")
-        content = (path.read_bytes() if content is None else content).removeprefix(_UTF8_MARK).lstrip(b"\r\n")
     start = start if content is None else content[:_SAMPLE_BYTES]
     if b"\r" in start and b"\n" not in start:
         # How old Macs end lines, and Excel still does on demand.
         content = (path.read_bytes() if content is None else content).replace(b"\r", b"\n")
         start = content[:_SAMPLE_BYTES]
     lines = start.removeprefix(_UTF8_MARK).decode("utf-8", errors="replace")
-    if not whole:
+    if cut:
         lines = lines[: lines.rfind("\n") + 1]
-    separator = _separator(lines)
+    # The separator that gives most records as many fields as the header, and the header most fields.
+    separator, best = ",", (0.0, 1)
+    for mark in _SEPARATORS:
+        widths = [len(record) for record in _sample(lines, mark) if record]
+        if widths and widths[0] > 1:
+            score = (sum(width == widths[0] for width in widths) / len(widths), widths[0])
+            separator, best = (mark, score) if score > best else (separator, best)
     header, *records = _sample(lines, separator)
+    if any(_STAMP_AS_NAME.fullmatch(name.strip()) for name in header):
+        raise InputError(
+            f"{path}, line 1 holds a stamp where column names are expected; add a header line such as date,value."
+        )
+    names = tuple(name.strip() or f"column {number}" for number, name in enumerate(header, start=1))
+    check_unique(names, str(path))
     sample = tuple(tuple(record) for record in records if record)
-    names = _names(path, header)
     if not sample:
         raise InputError(f"{path} has a header but no rows.")
     return Dialect(path, content, separator, separator != "," and _has_decimal_comma(sample), names, sample, guessed)
-
-
-def _unpack(path: Path) -> bytes | None:
-    """The bytes inside a gzip file; None for a file that is not packed."""
-    with path.open("rb") as file:
-        if file.read(2) != _GZIP:
-            return None
-    try:
-        content = gzip.decompress(path.read_bytes())
-    except (OSError, EOFError, zlib.error) as error:
-        raise InputError(f"{path} is a damaged gzip file ({error}); pack it again.") from error
-    if not content:
-        raise InputError(f"{path} is empty: the gzip file holds no bytes.")
-    return content
 
 
 def _refuse_foreign(path: Path, start: bytes) -> None:
@@ -156,18 +158,20 @@ def _refuse_foreign(path: Path, start: bytes) -> None:
         raise InputError(f"{path} is not a text table (it holds control characters); {_REMEDY}.")
 
 
-def _is_utf8(start: bytes) -> bool:
+def _is_utf8(start: bytes, cut: bool) -> bool:
     try:
         start.decode("utf-8")
     except UnicodeDecodeError as error:
-        # The sample may end inside a character of up to four bytes.
-        return error.start > len(start) - 4 and len(start) == _SAMPLE_BYTES
+        # A sample that is cut off may end inside a character of up to four bytes.
+        return cut and error.start > len(start) - 4
     return True
 
 
 def _recode(path: Path, content: bytes | None, encoding: str) -> bytes:
     """The whole text as UTF-8 without blank lines in front."""
     raw = path.read_bytes() if content is None else content
+    if encoding == "utf-8":
+        return raw.removeprefix(_UTF8_MARK).lstrip(b"\r\n")
     try:
         return raw.decode(encoding).lstrip("\ufeff\r\n").encode("utf-8")
     except UnicodeDecodeError as error:
@@ -178,30 +182,6 @@ def _sample(lines: str, separator: str) -> list[list[str]]:
     """The header and the first records."""
     reader = csv.reader(io.StringIO(lines, newline=""), delimiter=separator)
     return [record for _, record in zip(range(_SAMPLE_RECORDS + 1), reader, strict=False)]
-
-
-def _separator(lines: str) -> str:
-    """The separator that gives most records as many fields as the header, and the header most fields."""
-    best, best_score = ",", (0.0, 1)
-    for separator in _SEPARATORS:
-        widths = [len(record) for record in _sample(lines, separator) if record]
-        if not widths or widths[0] < 2:
-            continue
-        score = (sum(width == widths[0] for width in widths) / len(widths), widths[0])
-        if score > best_score:
-            best, best_score = separator, score
-    return best
-
-
-def _names(path: Path, header: list[str]) -> tuple[str, ...]:
-    """The column names without spaces around them; a column without a name is called by its position."""
-    if any(_STAMP_AS_NAME.fullmatch(name.strip()) for name in header):
-        raise InputError(
-            f"{path}, line 1 holds a stamp where column names are expected; add a header line such as date,value."
-        )
-    names = [name.strip() or f"column {number}" for number, name in enumerate(header, start=1)]
-    check_unique(names, str(path))
-    return tuple(names)
 
 
 def _has_decimal_comma(sample: tuple[tuple[str, ...], ...]) -> bool:
