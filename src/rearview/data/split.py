@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from rearview.data.io.table import listing
+from rearview.core.wording import listing
 from rearview.data.panel import Finding, Panel
 from rearview.data.windows import Windows, windows
 

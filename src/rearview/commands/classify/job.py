@@ -22,10 +22,10 @@ from rearview.commands.forecast.verdict import counted
 from rearview.commands.warned import warned
 from rearview.core.errors import InputError, UsageError
 from rearview.core.files import write_atomically
+from rearview.core.wording import listing
 from rearview.data.cases.case_reader import as_cases, label_column
 from rearview.data.cases.case_set import Cases, Labels
 from rearview.data.io import ts
-from rearview.data.io.table import listing
 from rearview.data.panel import Finding
 from rearview.estimators.base import resolve_device
 from rearview.estimators.classify.classifier import Classifier, had, unknown_classes

@@ -13,7 +13,7 @@ from rearview.commands.forecast.job import Job, Outcome, run
 from rearview.commands.forecast.verdict import counted
 from rearview.commands.output_folder import check_file, check_folder, replaced
 from rearview.core.errors import InputError
-from rearview.data.io.table import listing
+from rearview.core.wording import listing
 from rearview.data.panel import Panel
 from rearview.estimators.forecast.forecaster import Forecaster
 from rearview.tasks.plan import Choice

@@ -14,7 +14,7 @@ from rearview import models
 from rearview.commands.forecast.verdict import Scored, counted, verdict
 from rearview.commands.warned import warned
 from rearview.core.errors import SettingsError, did_you_mean
-from rearview.data.io.table import listing
+from rearview.core.wording import listing
 from rearview.data.panel import Finding, Panel
 from rearview.data.panel_checks import check_length
 from rearview.estimators.forecast.as_of import AsOf

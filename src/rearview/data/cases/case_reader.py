@@ -160,8 +160,7 @@ def _read_long(
     if len(twice):
         row = order[twice[0]]
         raise InputError(f"{source}: id {ids[row]} has two rows at time {times[row]}; keep one of them.")
-    from_file = isinstance(frame, str | Path)
-    values = np.stack([_channel(table, name, source, from_file) for name in channels])[:, order]
+    values = np.stack([_channel(table, name, source) for name in channels])[:, order]
     ends = np.cumsum(np.bincount(rank[codes]))[:-1]
     keys = ids[np.sort(first)]
     labels = None if y is None else check_labels(_labels_by_id(table, y, keys, ids, source), f"y of {source}")
@@ -230,10 +229,10 @@ def _find_column(
     return name
 
 
-def _channel(table: Table, name: str, source: str, from_file: bool) -> NDArray[np.float64]:
+def _channel(table: Table, name: str, source: str) -> NDArray[np.float64]:
     try:
         # Numbers of a file may be spelled in many ways; text in a frame is meant as text, a class of "0" and "1", say.
-        if not from_file and not table.fetch(name).dtype.is_numeric():
+        if table.backend != "file" and not table.fetch(name).dtype.is_numeric():
             raise TextColumn(name)
         return numeric_column(table, name)
     except DoubtfulColumn as problem:

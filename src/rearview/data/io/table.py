@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from rearview.core.errors import InputError, did_you_mean
+from rearview.core.wording import listing
 
 if TYPE_CHECKING:
     import narwhals as nw
@@ -72,14 +73,6 @@ class Table:
                     f"{self.source} has no column {name!r}, which {role} names.{did_you_mean(name, self.names)} "
                     f"Its columns are {listing(self.names)}."
                 )
-
-
-def listing(names: Sequence[object], most: int = 8) -> str:
-    """'a', 'b' and 'c'; a long list is cut after `most`."""
-    shown = [repr(name) for name in names[:most]]
-    if len(names) > most:
-        return f"{', '.join(shown)} and {len(names) - most} more"
-    return " and ".join([", ".join(shown[:-1]), shown[-1]] if len(shown) > 1 else shown)
 
 
 def check_unique(names: Sequence[str], source: str) -> None:

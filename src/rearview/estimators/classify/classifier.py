@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 
 from rearview import train
 from rearview.core.errors import InputError, SettingsError, did_you_mean
+from rearview.core.wording import listing
 from rearview.data.cases.case_reader import as_cases, is_ts
 from rearview.data.cases.case_set import Cases, Labels
-from rearview.data.io.table import listing
 from rearview.data.panel import Finding
 from rearview.data.read_options import Fill
 from rearview.estimators import base

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from rearview import train
 from rearview.core.errors import InputError, did_you_mean
+from rearview.core.wording import listing
 from rearview.data.io.files import column_names, present
-from rearview.data.io.table import listing
 from rearview.data.panel import Finding, Panel
 from rearview.data.panel_reader import read_panel
 from rearview.data.read_options import names_in

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from rearview import models, train
 from rearview.core.errors import InputError, SettingsError
-from rearview.data.io.table import listing
+from rearview.core.wording import listing
 from rearview.data.panel import Finding, Panel
 from rearview.data.scale import Scaler
 from rearview.data.windows import Windows, windows

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rearview.core.errors import InputError, SettingsError
+from rearview.core.wording import listing
 from rearview.data.infer.timestamps import show
-from rearview.data.io.table import listing
 from rearview.data.panel import Panel
 from rearview.data.panel_checks import TooShort, check_length
 from rearview.data.windows import Windows, ends

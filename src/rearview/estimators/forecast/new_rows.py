@@ -6,7 +6,7 @@ from itertools import compress
 import numpy as np
 
 from rearview.core.errors import InputError
-from rearview.data.io.table import listing
+from rearview.core.wording import listing
 from rearview.data.panel import Finding, Layout, Panel
 from rearview.estimators.forecast.prediction import variables
 

@@ -7,8 +7,8 @@ import torch
 from numpy.typing import NDArray
 
 from rearview.core.errors import SettingsError
+from rearview.core.wording import listing
 from rearview.data.calendar import features
-from rearview.data.io.table import listing
 from rearview.data.panel import Finding, Panel
 from rearview.data.scale import Scaler
 from rearview.data.windows import Batch, Windows
