@@ -9,7 +9,8 @@ NAMES = attention.names()
 
 
 def test_the_suite_met_every_mechanism() -> None:
-    assert len(NAMES) == 11
+    assert {"caps", "mica", "prime", "rbca", "softmax", "toa"} <= set(NAMES)
+    assert len(NAMES) >= 11
     assert len(CHECKS) == 25
 
 
