@@ -80,6 +80,14 @@ def missing_marks(text: str) -> tuple[float, ...] | None:
     return () if text == "none" else numbers(text, "--sentinels")
 
 
+def number_or_word(text: str) -> str | float:
+    """A number where the text is one, or else the text."""
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
 def pairs(text: str, flag: str) -> dict[str, Any]:
     """width=64,dropout=0.1 as a mapping with numbers, True, False, None and lists read as such."""
     settings: dict[str, Any] = {}

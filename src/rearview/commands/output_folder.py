@@ -1,11 +1,22 @@
-"""The folder of a run: what it is called, and what is refused before anything is trained for it."""
+"""The folder of a run: its name, what is refused before anything is trained for it, and the files of every run."""
 
+import hashlib
 import json
+import math
 import os
+import platform
+import shutil
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
+import numpy as np
+
+import rearview
 from rearview.core.errors import InputError
+from rearview.core.files import write_atomically
 from rearview.core.model_folder import CLASSIFIER, DETECTOR, FORECASTER
+from rearview.data.panel import Layout, Panel
 
 KINDS = {"forecast": FORECASTER, "detect": DETECTOR, "classify": CLASSIFIER}
 """Command -> the kind of model that its run saves."""
@@ -30,7 +41,12 @@ def check_folder(out: Path, command: str | None = None) -> None:
     _check_place(out, out.absolute())
     if command is None:
         return
-    for other, mark in _held(out):
+    runs = [(run, out / "run.json") for run in _command_of(out / "run.json")]
+    for other, kind in KINDS.items():
+        # Several models of one run lie in folders of their own.
+        marks = (*out.glob(f"model/{kind.manifest}"), *out.glob(f"model/*/{kind.manifest}"))
+        runs += [(other, mark) for mark in marks]
+    for other, mark in runs:
         if other != command:
             raise InputError(
                 f"{out} holds a run of `rearview {other}` (see {mark}), which `rearview {command}` would write over; "
@@ -38,12 +54,62 @@ def check_folder(out: Path, command: str | None = None) -> None:
             )
 
 
-def replaced(out: Path) -> str | None:
+def describe_replaced(out: Path) -> str | None:
     """A sentence on the run that a folder holds, which another one written there replaces; None: there is none."""
-    if not _commanded(out / "run.json"):
+    if not _command_of(out / "run.json"):
         return None
     facts = json.loads((out / "run.json").read_text(encoding="utf-8"))
     return f"{out} holds the run of `{facts['command']}`, which this one replaces."
+
+
+def write_csv(path: Path, columns: Mapping[str, Any]) -> Path:
+    """Write columns as a CSV file, whole or not at all."""
+    write_atomically(path, csv_content(columns))
+    return path
+
+
+def csv_content(columns: Mapping[str, Any]) -> bytes:
+    """Columns as the content of a CSV file; what is missing is empty."""
+    from rearview.estimators.frames import to_native
+
+    frame = to_native(columns, Layout(form="long", time_col="ds"))
+    text = frame.fill_nan(None).write_csv() if hasattr(frame, "write_csv") else frame.to_csv(index=False)
+    return str(text).encode()
+
+
+def write_run(folder: Path, command: str, device: str, facts: Mapping[str, object], *, interrupted: bool) -> Path:
+    """Write run.json, the run as plain data; the checkpoints of a run that came to its end go."""
+    import torch
+
+    head = {
+        "rearview": rearview.__version__,
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "device": device,
+        "command": command,
+    }
+    write_atomically(folder / "run.json", json.dumps({**head, **facts}, indent=1) + "\n")
+    if not interrupted:
+        shutil.rmtree(folder / "checkpoints", ignore_errors=True)
+    return folder / "run.json"
+
+
+def plain(value: object) -> object:
+    """JSON has no NaN: what could not be computed is null."""
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, float | np.floating):
+        return float(value) if math.isfinite(value) else None
+    return value
+
+
+def fingerprint(panel: Panel, *asked: object) -> str:
+    """Name a run by its data and what was asked, so that a checkpoint is never resumed on other data."""
+    digest = hashlib.sha256(repr((*asked, panel.columns, panel.targets, panel.known)).encode())
+    for array in (panel.values, panel.observed, panel.centre, panel.offsets, panel.stamps):
+        if array is not None:
+            digest.update(np.ascontiguousarray(array).view(np.uint8).data)
+    return digest.hexdigest()[:12]
 
 
 def _check_place(out: Path, folder: Path) -> None:
@@ -55,17 +121,7 @@ def _check_place(out: Path, folder: Path) -> None:
         raise InputError(f"--out is {out}, but {there} can't be written to; name another folder.")
 
 
-def _held(out: Path) -> list[tuple[str, Path]]:
-    """The commands whose runs a folder holds, each with the file that tells."""
-    found = [(command, out / "run.json") for command in _commanded(out / "run.json")]
-    for command, kind in KINDS.items():
-        # Several models of one run lie in folders of their own.
-        marks = (*out.glob(f"model/{kind.manifest}"), *out.glob(f"model/*/{kind.manifest}"))
-        found += [(command, mark) for mark in marks]
-    return found
-
-
-def _commanded(path: Path) -> list[str]:
+def _command_of(path: Path) -> list[str]:
     """The command that a run.json names; none where the file is missing, damaged or somebody else's."""
     try:
         words = str(json.loads(path.read_text(encoding="utf-8"))["command"]).split()

@@ -35,8 +35,8 @@ class ReadOptions:
     """How a file or frame becomes a panel; what is left at its default is inferred from the data."""
 
     id_col: Annotated[tuple[str, ...], "Columns that name the series of a long table; several are joined by '/'."] = ()
-    time_col: Annotated[str | None, "The time column."] = None
-    target_col: Annotated[str | None, "The column to forecast in a long table."] = None
+    time_col: Annotated[str | None, "The time column; default: inferred."] = None
+    target_col: Annotated[str | None, "The column to forecast in a long table; default: y."] = None
     target: Annotated[
         tuple[str, ...] | None,
         "Columns to forecast; None: every column of a wide table, y of a long one; empty: inputs alone are read.",
@@ -44,7 +44,7 @@ class ReadOptions:
     known: Annotated[tuple[str, ...], "Inputs that are known in the future; other inputs end at the cutoff."] = ()
     drop: Annotated[tuple[str, ...], "Columns to leave out."] = ()
     together: Annotated[bool, "Align the series of a long table as columns of one series."] = False
-    freq: Annotated[Step | None, "The step, such as 15min, h, D, B, W, MS, ME."] = None
+    freq: Annotated[Step | None, "The step, such as 15min, h, D, B, W, MS, ME; default: inferred."] = None
     sentinels: Annotated[
         tuple[float, ...] | Literal["auto"],
         "Values that stand for missing; auto looks for isolated ones such as -9999, an empty list keeps all.",

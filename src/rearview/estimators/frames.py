@@ -1,6 +1,7 @@
 """Frames of callers: new rows read on the step of training, results in the caller's kind of frame."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -70,6 +71,11 @@ def to_native(columns: Mapping[str, Any], layout: Layout) -> Frame:
 
     frame = pd.DataFrame(dict(columns))
     return frame.set_index(layout.time_col) if layout.time_index and layout.form == "wide" else frame
+
+
+def file_layout(layout: Layout) -> Layout:
+    """The layout of files: always long, with the field's column names."""
+    return replace(layout, form="long", backend="file", id_col="unique_id", time_col="ds", target_col=None)
 
 
 def _is_text(values: object) -> bool:

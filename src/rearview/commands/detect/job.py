@@ -6,17 +6,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from rearview.commands import benchmark_sets
+from rearview.commands.console import counted
 from rearview.commands.detect.rows import LABEL_NAMES, Job, Rows, read_rows
-from rearview.commands.forecast.job import fingerprint
-from rearview.commands.forecast.verdict import counted
-from rearview.commands.warned import warned
-from rearview.core.errors import InputError, UsageError
+from rearview.commands.output_folder import fingerprint
+from rearview.core.errors import InputError, UsageError, collect_warnings
 from rearview.data.infer.timestamps import show
 from rearview.data.panel import Finding, Panel
-from rearview.estimators.detect.detector import Detector, assess_detection
+from rearview.estimators.base import Session
+from rearview.estimators.detect.detector import Detector, Labels, assess_detection
 from rearview.estimators.detect.fit import Detection, detect, prepare
 from rearview.tasks.alarms import Hits, hits
 from rearview.tasks.assess import Assessment
@@ -32,9 +31,8 @@ class Outcome:
 
     job: Job
     detector: Detector
-    found: Detection
-    labels: NDArray[np.float64] | None
-    """[row]: 1, 0, or NaN where a row has no label."""
+    detection: Detection
+    labels: Labels | None
     assessment: Assessment | None
     verdict: str
     notes: tuple[str, ...]
@@ -42,8 +40,8 @@ class Outcome:
     fresh: bool
     """Whether the network was trained in this run."""
     seconds: float
-    warnings: tuple[str, ...] = ()
-    """What rearview warned of while the job was made."""
+    warnings: tuple[str, ...]
+    """What rearview warned of during the run."""
 
     @property
     def interrupted(self) -> bool:
@@ -51,7 +49,6 @@ class Outcome:
         return self.fresh and self.detector.fitted.interrupted
 
 
-@warned
 def run(
     job: Job, folder: Path, *, progress: Progress | None = None, say: Callable[[str], None] = lambda _: None
 ) -> Outcome:
@@ -60,53 +57,53 @@ def run(
     if job.model is not None and job.fit is not None:
         raise UsageError("--fit trains a detector and --model brings one; give one of the two.")
     benchmark_sets.refuse(job.file, job.fit)
-    rows = read_rows(job, say)
-    detector = rows.detector
-    detector.progress = progress
-    if rows.learned is not None:
-        prepare(rows.learned, detector.spec)
-        say(
-            f"Learning what is ordinary from {counted(len(rows.learned.values), 'row')} of {rows.learned.layout.source}"
-        )
-        name = f"detector-{fingerprint(rows.learned, detector.spec)}.safetensors"
-        detector.fit(rows.learned, checkpoint=folder / "checkpoints" / name, resume=job.resume)
-        for finding in detector.fitted.findings:
-            say(finding.message)
-    found = detect(detector.fitted, rows.panel)
-    assessment, told = _compared(found, rows.labels, detector.spec.lookback)
-    notes = [*rows.notes, *detector.fitted.notes, *found.notes, *_about_channels(job.file, rows), *told]
+    with collect_warnings() as warnings:
+        rows = read_rows(job, say)
+        detector = rows.detector
+        if rows.learned is not None:
+            learned = rows.learned
+            prepared = prepare(learned, detector.spec)
+            say(f"Learning what is ordinary from {counted(len(learned.values), 'row')} of {learned.layout.source}")
+            path = folder / "checkpoints" / f"detector-{fingerprint(learned, detector.spec)}.safetensors"
+            detector.adopt(prepared.train(Session(path, job.resume, progress)), learned)
+            for finding in detector.fitted.findings:
+                say(finding.message)
+        detection = detect(detector.fitted, rows.panel)
+        assessment, about_labels = _compare(detection, rows.labels, detector.spec.lookback)
+    notes = (*rows.notes, *detector.fitted.notes, *detection.notes, *_about_channels(job.file, rows), *about_labels)
     return Outcome(
         job=job,
         detector=detector,
-        found=found,
+        detection=detection,
         labels=rows.labels,
         assessment=assessment,
-        verdict=verdict(found, assessment, rows.labels),
-        notes=tuple(notes),
+        verdict=verdict(detection, assessment, rows.labels),
+        notes=notes,
         findings=tuple(dict.fromkeys((*rows.panel.findings, *detector.findings))),
         fresh=rows.learned is not None,
         seconds=time.perf_counter() - started,
+        warnings=tuple(warnings),
     )
 
 
-def verdict(found: Detection, assessment: Assessment | None, labels: NDArray[np.float64] | None) -> str:
+def verdict(detection: Detection, assessment: Assessment | None, labels: Labels | None) -> str:
     """What was found, in a sentence or two; segments are what it counts, as the table and anomalies.csv do."""
-    rows = len(found.scores.rows)
-    if not found.segments:
+    rows = len(detection.scores.rows)
+    if not detection.segments:
         sentence = f"No anomaly in {counted(rows, 'row')}: no score is above the threshold."
     else:
-        worst = max(found.segments, key=lambda part: part.score / (found.thresholds[part.series] or 1))
-        of = f" of {found.panel.ids[worst.series]}" if found.panel.series > 1 else ""
-        carrier = found.panel.columns[worst.channels[0][0]]
-        many = "1 anomaly" if len(found.segments) == 1 else f"{len(found.segments):,} anomalies"
+        worst = max(detection.segments, key=lambda part: part.score / (detection.thresholds[part.series] or 1))
+        of = f" of {detection.panel.ids[worst.series]}" if detection.panel.series > 1 else ""
+        carrier = detection.panel.columns[worst.channels[0][0]]
+        many = "1 anomaly" if len(detection.segments) == 1 else f"{len(detection.segments):,} anomalies"
         sentence = (
-            f"{many} in {rows:,} rows. The worst peaks at {show(found.panel.stamps[worst.peak])}{of}, "
-            f"{_height(worst.score, float(found.thresholds[worst.series]))}, carried by {carrier}."
+            f"{many} in {rows:,} rows. The worst peaks at {show(detection.panel.stamps[worst.peak])}{of}, "
+            f"{_height(worst.score, float(detection.thresholds[worst.series]))}, carried by {carrier}."
         )
     if assessment is None or labels is None:
         return sentence
-    labelled = hits(labels == 1, found.flags & ~np.isnan(labels), found.stretches)
-    return f"{sentence} {_judgement(assessment, len(found.segments), labelled)}"
+    labelled = hits(labels == 1, detection.flags & ~np.isnan(labels), detection.stretches)
+    return f"{sentence} {_judgement(assessment, len(detection.segments), labelled)}"
 
 
 def _height(score: float, threshold: float) -> str:
@@ -149,15 +146,20 @@ def _share_of(part: int, whole: str) -> str:
     return f"{f'{part:,}' if part else 'none'} of {whole} {'are' if part > 1 else 'is'}"
 
 
-def _compared(found: Detection, labels: NDArray[np.float64] | None, slack: int) -> tuple[Assessment | None, list[str]]:
+def _compare(detection: Detection, labels: Labels | None, slack: int) -> tuple[Assessment | None, list[str]]:
     """What labels say of a detection, and a word on it; a finished detection is not lost to unfit labels."""
     if labels is None:
         return None, []
     try:
-        assessment = assess_detection(found, labels, slack)
+        assessment = assess_detection(detection, labels, slack)
     except InputError as problem:
         return None, [str(problem)]
-    return assessment, _about_labels(assessment)
+    if not assessment.anomalous:
+        return assessment, ["The labels mark no anomaly: recall, F1 and the areas do not exist."]
+    return assessment, [
+        f"The point-adjusted F1 of {assessment.adjusted_f1:.3f} is edited by the labels; as many flags thrown at "
+        f"random get {assessment.adjusted_f1_by_chance:.3f}."
+    ]
 
 
 def _about_channels(file: str, rows: Rows) -> list[str]:
@@ -182,12 +184,3 @@ def _is_binary(panel: Panel, name: str) -> bool:
     place = panel.columns.index(name)
     cells = [panel.original(slice(a, b), s)[:, place] for s, (a, b) in enumerate(panel.bounds())]
     return bool(np.isin(np.concatenate(cells).round(5), (0.0, 1.0)).all())
-
-
-def _about_labels(assessment: Assessment) -> list[str]:
-    if not assessment.anomalous:
-        return ["The labels mark no anomaly: recall, F1 and the areas do not exist."]
-    return [
-        f"The point-adjusted F1 of {assessment.adjusted_f1:.3f} is edited by the labels; as many flags thrown at "
-        f"random get {assessment.adjusted_f1_by_chance:.3f}."
-    ]

@@ -1,25 +1,27 @@
 """What a detection reads before anything is trained: rows to judge, their labels, and rows to learn from."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from rearview.commands.forecast.verdict import counted
+from rearview.commands.console import counted
 from rearview.core.errors import InputError, UsageError
 from rearview.data.datasets import labelled_arrays
 from rearview.data.datasets.labelled_arrays import LabelledArrays
 from rearview.data.io.files import column_names, present
 from rearview.data.panel import Panel
-from rearview.estimators.detect.detector import Detector, select_channels, unlabelled
+from rearview.data.read_options import names_in
+from rearview.estimators.detect.detector import Detector, Labels, select_channels, unlabelled
+from rearview.estimators.detect.spec import DetectorOptions
+from rearview.estimators.options import TableKeywords
+from rearview.tasks.thresholds import Rule
 
 LABEL_NAMES = ("label", "labels", "anomaly", "is_anomaly")
 """What a column of labels is often called."""
-SETTING_OF = {"quantile": "quantile", "risk": "pot"}
-"""Setting -> the rule of the threshold that it belongs to."""
+RULE_OF: dict[str, Rule] = {"quantile": "quantile", "risk": "pot"}
+"""Option -> the rule of the threshold that it belongs to."""
 LEARNED_FROM_ITSELF = (
     "The detector learned from the rows it judges: anomalies in them count as ordinary in part. "
     "Give rows without anomalies with --fit, or a saved model with --model."
@@ -38,10 +40,9 @@ class Job:
     labels: str | None = None
     """The column that holds labels."""
     resume: bool = False
-    request: Mapping[str, Any] = field(default_factory=dict)
-    """Settings of the detector: attention, lookback, mode, threshold ..."""
-    reading: Mapping[str, Any] = field(default_factory=dict)
-    """How files are read: id_col, drop, freq ..."""
+    options: DetectorOptions = field(default_factory=DetectorOptions)
+    given: frozenset[str] = frozenset()
+    """Names of the options that were given."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -50,7 +51,7 @@ class Rows:
 
     detector: Detector
     panel: Panel
-    labels: NDArray[np.float64] | None
+    labels: Labels | None
     learned: Panel | None
     """None where a saved detector is used."""
     notes: tuple[str, ...] = ()
@@ -60,27 +61,25 @@ class Rows:
 def read_rows(job: Job, say: Callable[[str], None]) -> Rows:
     """Everything a job reads; `say` is told what was inferred and repaired in the rows to judge."""
     if job.model is not None:
-        detector = Detector.load(job.model, device=job.request.get("device"))
+        detector = Detector.load(job.model, device=job.options.device)
         panel, labels = _read_new(job, detector)
         return Rows(detector, panel, labels, None)
-    file, detector = Path(job.file), _made(job)
-    if labelled_arrays.is_array_file(file):
-        whole = _triple(job, file)
-        return _settled(job, Rows(detector, detector.read(whole.test)[0], whole.labels, detector.read(whole.train)[0]))
-    learned, marks = (None, None) if job.fit is None else detector.read(job.fit, **_dropped(job, job.fit))
-    panel, labels = detector.read(job.file) if learned is None else detector.read_on(job.file, str(learned.step))
-    _check_labels(job, detector, panel, labels)
-    for finding in panel.findings:
-        say(finding.message)
-    learned = panel if learned is None else _same_channels(job, learned, panel)
-    return _settled(job, Rows(detector, panel, labels, learned, _about_marks(job, marks)))
-
-
-def _settled(job: Job, rows: Rows) -> Rows:
-    """The rows with a word where those to learn from are those to judge, and with the threshold that bears it."""
-    if rows.learned is None or not _same_values(rows.learned, rows.panel):
-        return rows
-    return replace(rows, detector=_made(job, itself=True), notes=(LEARNED_FROM_ITSELF, *rows.notes))
+    detector = _new_detector(job)
+    notes: tuple[str, ...] = ()
+    if labelled_arrays.is_array_file(Path(job.file)):
+        arrays = _read_arrays(job)
+        panel, labels, learned = detector.read(arrays.test)[0], arrays.labels, detector.read(arrays.train)[0]
+    else:
+        other, marks = (None, None) if job.fit is None else detector.read(job.fit, drop=_dropped(job, job.fit))
+        panel, labels = detector.read(job.file) if other is None else detector.read_on(job.file, str(other.step))
+        _check_labels(job, detector, panel, labels)
+        for finding in panel.findings:
+            say(finding.message)
+        learned = panel if other is None else _same_channels(job, other, panel)
+        notes = _about_marks(job, marks)
+    if not _same_values(learned, panel):
+        return Rows(detector, panel, labels, learned, notes)
+    return Rows(_new_detector(job, itself=True), panel, labels, learned, (LEARNED_FROM_ITSELF, *notes))
 
 
 def _same_values(one: Panel, other: Panel) -> bool:
@@ -90,7 +89,7 @@ def _same_values(one: Panel, other: Panel) -> bool:
     return one is other or all(np.array_equal(a, b) for a, b in parts)
 
 
-def _about_marks(job: Job, marks: NDArray[np.float64] | None) -> tuple[str, ...]:
+def _about_marks(job: Job, marks: Labels | None) -> tuple[str, ...]:
     """A sentence where labels mark rows of the file to learn from."""
     count = 0 if marks is None else int(np.sum(marks == 1))
     if not count:
@@ -101,58 +100,52 @@ def _about_marks(job: Job, marks: NDArray[np.float64] | None) -> tuple[str, ...]
     )
 
 
-def _rule(job: Job, itself: bool) -> str | float | None:
-    """The threshold that is asked for, be it by a setting of one; a setting of another is refused, not passed over.
+def _new_detector(job: Job, *, itself: bool = False) -> Detector:
+    """A detector as asked for; `itself`: it learns from the rows that it judges.
 
-    `itself`: the detector learns from the rows that it judges.
+    An option of one threshold asks for that threshold; beside another threshold it is refused, not passed over.
     """
-    asked = job.request.get("threshold")
-    belongs = {name: rule for name, rule in SETTING_OF.items() if job.request.get(name) is not None}
+    asked = job.options.threshold if "threshold" in job.given else None
+    belongs = {name: rule for name, rule in RULE_OF.items() if name in job.given}
     if asked is None and len(set(belongs.values())) == 1:
         asked = next(iter(belongs.values()))
     for name, rule in belongs.items():
         if rule != asked:
             other = f"the threshold is {asked}" if asked is not None else "the threshold is drawn in one way"
             raise UsageError(f"--{name} belongs to --threshold {rule}, but {other}; leave one of the two out.")
-    if asked is None and itself:
-        return "robust"  # a quantile of rows that hold anomalies would flag as many of them
-    return asked
+    if asked is None:
+        # A quantile of rows that hold anomalies would flag as many of them.
+        asked = "robust" if itself else job.options.threshold
+    return Detector(**vars(replace(job.options, threshold=asked, label_col=job.labels)))
 
 
-def _made(job: Job, *, itself: bool = False) -> Detector:
-    given = {**job.request, "threshold": _rule(job, itself)}
-    return Detector(
-        **{name: value for name, value in given.items() if value is not None}, **job.reading, label_col=job.labels
-    )
-
-
-def _triple(job: Job, file: Path) -> LabelledArrays:
+def _read_arrays(job: Job) -> LabelledArrays:
     """The arrays of a file; what has no meaning for them is refused, not passed over."""
+    name = Path(job.file).name
     if job.fit is not None or job.labels is not None:
-        raise UsageError(f"{file.name} brings its own training rows and labels; leave out --fit and --labels.")
-    unused = [name for name in job.reading if name not in ("channels", "drop")]
+        raise UsageError(f"{name} brings its own training rows and labels; leave out --fit and --labels.")
+    unused = [each.name for each in fields(TableKeywords) if each.name in job.given and each.name != "drop"]
     if unused:
-        raise UsageError(f"{file.name} holds arrays without stamps or ids; leave out --{unused[0].replace('_', '-')}.")
-    whole = labelled_arrays.read(file)
-    unknown = [name for name in job.reading.get("drop", ()) if name not in whole.test.columns]
+        raise UsageError(f"{name} holds arrays without stamps or ids; leave out --{unused[0].replace('_', '-')}.")
+    arrays = labelled_arrays.read(Path(job.file))
+    unknown = [name for name in names_in(job.options.drop or ()) if name not in arrays.test.columns]
     if unknown:
         raise InputError(
-            f"{job.file} has no channel {unknown[0]!r}, which --drop names; it has {', '.join(whole.test.columns)}."
+            f"{job.file} has no channel {unknown[0]!r}, which --drop names; it has {', '.join(arrays.test.columns)}."
         )
-    return whole
+    return arrays
 
 
-def _read_new(job: Job, detector: Detector) -> tuple[Panel, NDArray[np.float64] | None]:
-    file = Path(job.file)
-    if labelled_arrays.is_array_file(file):
-        whole = labelled_arrays.read(file)
-        return detector.read_new(whole.test)[0], whole.labels
+def _read_new(job: Job, detector: Detector) -> tuple[Panel, Labels | None]:
+    if labelled_arrays.is_array_file(Path(job.file)):
+        arrays = labelled_arrays.read(Path(job.file))
+        return detector.read_new(arrays.test)[0], arrays.labels
     panel, labels = detector.read_new(job.file, job.labels)
     _check_labels(job, detector, panel, labels)
     return panel, labels
 
 
-def _check_labels(job: Job, detector: Detector, panel: Panel, labels: NDArray[np.float64] | None) -> None:
+def _check_labels(job: Job, detector: Detector, panel: Panel, labels: Labels | None) -> None:
     if job.labels is not None and job.labels in detector.reading.drop:
         raise InputError(
             f"{job.file}: the detector leaves out the column {job.labels!r} (--drop) and can take no labels from it; "
@@ -160,7 +153,7 @@ def _check_labels(job: Job, detector: Detector, panel: Panel, labels: NDArray[np
         )
     if job.labels is not None and labels is None:
         others = [name for name in column_names(job.file) if name != job.labels]
-        raise InputError(f"{unlabelled(job.file, panel, job.labels)}{_pointed_at(others)}")
+        raise InputError(f"{unlabelled(job.file, panel, job.labels)}{_label_hint(others)}")
     if labels is not None and np.isnan(labels).all():
         raise InputError(
             f"{job.file}: the label column {job.labels!r} is empty; fill it with 1 (anomaly) and 0 (ordinary), or "
@@ -175,24 +168,22 @@ def _same_channels(job: Job, learned: Panel, panel: Panel) -> Panel:
     if missing or extra:
         which = f"{missing[0]!r}, which {job.file} has" if missing else f"{extra[0]!r} beside what {job.file} has"
         says = f"has no column {which}" if missing else f"has a column {which}"
-        labels = _pointed_at([*missing, *extra]) if job.labels is None else ""
+        labels = _label_hint([*missing, *extra]) if job.labels is None else ""
         raise InputError(f"{job.fit} {says}; both files need the same channels: leave others out with --drop.{labels}")
     return select_channels(learned, panel.columns)
 
 
-def _pointed_at(names: Sequence[str]) -> str:
+def _label_hint(names: Sequence[str]) -> str:
     """A sentence on the column that is likeliest to hold the labels; nothing where none is called so."""
     marks = [name for name in names if name.casefold() in LABEL_NAMES]
     return f" If {marks[0]!r} marks anomalies, say --labels {marks[0]}." if marks else ""
 
 
-def _dropped(job: Job, fit: str) -> dict[str, Any]:
+def _dropped(job: Job, fit: str) -> list[str]:
     """The columns to leave out of the file to learn from; each must be in one of the two files."""
-    dropped = job.reading.get("drop")
-    if dropped is None:
-        return {}
-    here = present(fit, dropped)
+    dropped = names_in(job.options.drop or ())
+    here = present(fit, dropped) if dropped else []
     nowhere = [name for name in dropped if name not in (*here, *present(job.file, dropped))]
     if nowhere:
         raise InputError(f"Neither {job.file} nor {fit} has the column {nowhere[0]!r}, which --drop names.")
-    return {"drop": here}
+    return here

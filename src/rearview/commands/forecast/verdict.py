@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from rearview.commands.console import counted
 from rearview.estimators.forecast.backtest import Scores
 
 TOLERATED = 0.1
@@ -59,11 +60,6 @@ def verdict(
         )
     sentences += _coverage(best)
     return " ".join(sentences)
-
-
-def counted(number: int, word: str) -> str:
-    """'1 step', '2,000 steps'."""
-    return f"{number:,} {word}{'' if number == 1 else 's'}"
 
 
 def _coverage(result: Scored) -> list[str]:

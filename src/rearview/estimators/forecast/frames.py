@@ -1,7 +1,5 @@
 """Forecasts and backtests as columns, in the layout that the data came in or always long."""
 
-from dataclasses import replace
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -75,11 +73,6 @@ def _forecast_columns(name: str, mean: Array, intervals: Bounds) -> Columns:
         columns[f"{name}-lo-{level:g}"] = low.ravel()
         columns[f"{name}-hi-{level:g}"] = high.ravel()
     return columns
-
-
-def file_layout(layout: Layout) -> Layout:
-    """The layout of files: always long, with the field's column names."""
-    return replace(layout, form="long", backend="file", id_col="unique_id", time_col="ds", target_col=None)
 
 
 def forecast_frame(

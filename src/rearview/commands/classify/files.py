@@ -1,0 +1,60 @@
+"""The files of a classification run: predictions.csv, model/, report.html, run.json."""
+
+from dataclasses import asdict
+from pathlib import Path
+
+from rearview.commands.classify.job import Outcome
+from rearview.commands.classify.page import summary
+from rearview.commands.output_folder import write_csv, write_run
+from rearview.commands.page_data import describe_device
+from rearview.estimators.frames import Columns
+from rearview.report.common.page import write as write_page
+
+
+def write(outcome: Outcome, folder: Path, command: str) -> list[Path]:
+    """Write everything and return what was written; each file whole or not at all."""
+    folder.mkdir(parents=True, exist_ok=True)
+    written = [write_csv(folder / "predictions.csv", _predictions(outcome)), folder / "model"]
+    outcome.classifier.save(folder / "model")
+    written.append(write_page(folder / "report.html", summary(outcome, command)))
+    device = describe_device(outcome.classifier.fitted_.device)
+    return [*written, write_run(folder, command, device, _facts(outcome), interrupted=outcome.interrupted)]
+
+
+def _predictions(outcome: Outcome) -> Columns:
+    """A row for each test case: where it stands, its class, what was said, and how likely each class is."""
+    columns: Columns = {
+        "case": list(outcome.test.names),
+        "class": [str(label) for label in outcome.truth],
+        "predicted": [str(label) for label in outcome.predicted],
+    }
+    for column, label in enumerate(outcome.classifier.classes_):
+        columns[f"probability of {label}"] = outcome.probabilities[:, column].round(6)
+    return columns
+
+
+def _facts(outcome: Outcome) -> dict[str, object]:
+    """The run as plain data: what was asked, found, chosen and measured."""
+    fitted, confusion = outcome.classifier.fitted_, outcome.confusion
+    return {
+        "protocol": "clean",
+        "train": outcome.job.train,
+        "test": outcome.job.test,
+        "request": fitted.spec.to_dict(),
+        "plan": fitted.plan.to_dict(),
+        "cases": {**fitted.cases, "test": len(outcome.test)},
+        "classes": [str(label) for label in confusion.labels],
+        "accuracy": confusion.accuracy,
+        "macro_f1": confusion.macro_f1,
+        "commonest_class_accuracy": outcome.commonest,
+        "confusion": confusion.counts.tolist(),
+        "by_class": [asdict(one) for one in confusion.by_class()],
+        "parameters": fitted.parameters,
+        "history": fitted.history.to_dict(),
+        "findings": [asdict(finding) for finding in outcome.findings],
+        "notes": list(outcome.notes),
+        "warnings": list(outcome.warnings),
+        "verdict": outcome.verdict,
+        "interrupted": outcome.interrupted,
+        "seconds": round(outcome.seconds, 3),
+    }

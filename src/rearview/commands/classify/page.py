@@ -1,0 +1,80 @@
+"""A finished classification as its page shows it."""
+
+import numpy as np
+
+from rearview.commands.classify.job import Outcome
+from rearview.commands.page_data import Settings, attention_choice, describe_device, page_settings, training_curve
+from rearview.report.classify.page import CaseFacts, ClassificationSummary, Example
+from rearview.tasks.plan import Choice
+
+EXAMPLES = 2
+"""Cases of each class to look at, of those told right and of those told wrong."""
+
+
+def summary(outcome: Outcome, command: str) -> ClassificationSummary:
+    """What the page shows."""
+    fitted = outcome.classifier.fitted_
+    return ClassificationSummary(
+        title=f"Classification of {outcome.job.test}",
+        verdict=outcome.verdict,
+        command=command,
+        device=describe_device(fitted.device),
+        seconds=outcome.seconds,
+        data=_case_facts(outcome),
+        curves={fitted.spec.model: training_curve(fitted.history)},
+        findings=outcome.findings,
+        settings=_settings(outcome),
+        notes=(*outcome.notes, *outcome.warnings),
+        confusion=outcome.confusion,
+        commonest=outcome.commonest,
+        examples=tuple(_examples(outcome)),
+    )
+
+
+def _settings(outcome: Outcome) -> Settings:
+    fitted = outcome.classifier.fitted_
+    sections = fitted.plan.sections()
+    network: dict[str, Choice[object]] = {"network": Choice(fitted.spec.model, "")}
+    network |= attention_choice(fitted.spec.model, fitted.plan.model, fitted.spec.attention)
+    return {
+        "cases": page_settings(sections["data"]),
+        "model": page_settings({**network, **sections["model"]}),
+        "training": page_settings(sections["training"]),
+    }
+
+
+def _case_facts(outcome: Outcome) -> CaseFacts:
+    lengths = np.concatenate([outcome.train.lengths, outcome.test.lengths])
+    both = (*outcome.train.series, *outcome.test.series)
+    shortest, longest = int(lengths.min()), int(lengths.max())
+    return CaseFacts(
+        train=outcome.job.train,
+        test=outcome.job.test,
+        trained=outcome.classifier.fitted_.cases["train"],
+        validated=outcome.classifier.fitted_.cases["validation"],
+        tested=len(outcome.test),
+        channels=outcome.test.channels,
+        lengths=f"{longest:,}" if shortest == longest else f"{shortest:,} to {longest:,}",
+        missing_share=(outcome.train.missing + outcome.test.missing) / sum(one.size for one in both),
+    )
+
+
+def _examples(outcome: Outcome) -> list[Example]:
+    """Of each class the cases told right and wrong with the greatest certainty."""
+    sure = outcome.probabilities.max(axis=1)
+    predicted, truth = outcome.predicted, outcome.truth
+    chosen: list[int] = []
+    for label in outcome.confusion.labels:
+        for right in (True, False):
+            members = np.flatnonzero((truth == label) & ((predicted == truth) == right))
+            chosen += members[np.argsort(-sure[members], kind="stable")][:EXAMPLES].tolist()
+    return [
+        Example(
+            name=outcome.test.names[case],
+            label=str(truth[case]),
+            said=str(predicted[case]),
+            share=float(sure[case]),
+            values=outcome.test.series[case],
+        )
+        for case in chosen
+    ]

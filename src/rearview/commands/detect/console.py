@@ -1,0 +1,63 @@
+"""The `detect` command as a person sees it in a terminal."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rearview.commands.console import new_console, new_table, number_or_dash, print_dim, print_end
+from rearview.commands.detect.files import write
+from rearview.commands.detect.job import Outcome, run
+from rearview.commands.detect.page import measures
+from rearview.commands.detect.rows import Job
+from rearview.commands.output_folder import check_folder
+from rearview.estimators.detect import frames
+from rearview.estimators.detect.fit import Detection
+from rearview.estimators.frames import file_layout
+from rearview.train import Line
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+MOST_PRINTED = 10
+
+
+def detect_command(job: Job, out: Path, command: str) -> int:
+    """Run a detection job, write its files and print what came of it; `command` is how to make the run again."""
+    check_folder(out, "detect")
+    console = new_console()
+    outcome = run(job, out, progress=Line(), say=print_dim(console))
+    written = write(outcome, out, command)
+    calibration = outcome.detector.fitted.calibration
+    console.print(f"\nthreshold = {calibration.threshold_elsewhere:.4g}  ({calibration.drawn})", style="dim")
+    _print_segments(console, outcome.detection)
+    _print_measures(console, outcome)
+    return print_end(console, outcome, out, written)
+
+
+def _print_segments(console: "Console", detection: Detection) -> None:
+    if not detection.segments:
+        return
+    parts = sorted(detection.segments, key=lambda part: -part.score / (detection.thresholds[part.series] or 1))
+    shown = "" if len(parts) <= MOST_PRINTED else f", the {MOST_PRINTED} highest of {len(parts):,}"
+    ids = ["unique_id"] if detection.panel.series > 1 else []
+    table = new_table(f"Anomalies{shown}", [])
+    for column in (*(["series"] if ids else []), "start", "end", "rows", "score", "channels"):
+        table.add_column(column, justify="right" if column in ("rows", "score") else "left")
+    panel = replace(detection.panel, layout=file_layout(detection.panel.layout))
+    columns = frames.segment_columns(replace(detection, panel=panel, segments=tuple(parts[:MOST_PRINTED])))
+    for row in range(min(MOST_PRINTED, len(parts))):
+        cells = [str(columns[name][row]) for name in (*ids, "start", "end", "rows")]
+        table.add_row(*cells, f"{columns['score'][row]:.4g}", columns["channels"][row])
+    console.print()
+    console.print(table)
+
+
+def _print_measures(console: "Console", outcome: Outcome) -> None:
+    if outcome.assessment is None:
+        return
+    table = new_table("Against the labels", ["measure"], ["value"])
+    table.add_column("what it is")
+    for name, (value, meaning) in measures(outcome).items():
+        table.add_row(name, number_or_dash(value, ".3f"), meaning)
+    console.print()
+    console.print(table)

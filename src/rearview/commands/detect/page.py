@@ -1,0 +1,107 @@
+"""A finished detection as its page shows it."""
+
+from rearview.commands.detect.job import Outcome
+from rearview.commands.page_data import (
+    Settings,
+    attention_choice,
+    data_facts,
+    describe_device,
+    page_settings,
+    training_curve,
+)
+from rearview.data.infer.timestamps import wall
+from rearview.estimators.detect.segments import shares
+from rearview.report.detect.page import DetectionSummary, EntityView, SegmentView
+from rearview.tasks.alarms import runs
+
+MEASURES = {
+    "precision": ("Precision", "rows flagged rightly, counted one by one at the threshold"),
+    "recall": ("Recall", "anomalous rows flagged, counted one by one at the threshold"),
+    "f1": ("F1", "of these two; the threshold has seen no label"),
+    "best_f1": ("Best F1", "of any threshold, chosen with the labels: an upper bound"),
+    "auc_pr": ("AUC-PR", "average precision over all thresholds"),
+    "auc_roc": ("AUC-ROC", "an anomalous row scores above an ordinary one this often"),
+    "vus_pr": (
+        "VUS-PR",
+        "area under precision and recall, near misses within a window counted in part",
+    ),
+    "range_f1": ("Range F1", "range-based: overlap of ranges, over the pieces they are found in"),
+    "event_precision": ("Event precision", "anomalies found, close flags joined as listed, that hit a marked row"),
+    "event_recall": ("Event recall", "marked anomalies that a flagged row touches"),
+    "adjusted_f1": ("Point-adjusted F1", "one hit flags a whole anomaly: edited by the labels, the field's number"),
+    "adjusted_f1_by_chance": ("Point-adjusted F1 by chance", "of as many flags thrown at random"),
+}
+"""Field of an assessment -> its name and what it is, in the order of tables."""
+
+
+def summary(outcome: Outcome, command: str) -> DetectionSummary:
+    """What the page shows."""
+    panel, fitted = outcome.detection.panel, outcome.detector.fitted
+    history = fitted.history
+    return DetectionSummary(
+        title=f"Anomalies in {outcome.job.file}",
+        verdict=outcome.verdict,
+        command=command,
+        device=describe_device(fitted.device),
+        seconds=outcome.seconds,
+        data=data_facts(panel),
+        channels=panel.columns,
+        entities=tuple(_entity(outcome, series) for series in range(panel.series)),
+        measures=measures(outcome),
+        curves={fitted.name: training_curve(history)} if history is not None and history.epochs else {},
+        findings=outcome.findings,
+        settings=_settings(outcome),
+        notes=(*outcome.notes, *outcome.warnings),
+    )
+
+
+def measures(outcome: Outcome) -> dict[str, tuple[float, str]]:
+    """What labels say of the detection: measure -> (value, what it is)."""
+    if outcome.assessment is None:
+        return {}
+    return {name: (getattr(outcome.assessment, key), meaning) for key, (name, meaning) in MEASURES.items()}
+
+
+def _entity(outcome: Outcome, series: int) -> EntityView:
+    detection = outcome.detection
+    panel = detection.panel
+    a, b = panel.bounds()[series]
+    flagged = detection.scores.channels[a:b][detection.flags[a:b]]
+    labels = [] if outcome.labels is None else runs(outcome.labels[a:b] == 1).tolist()
+    return EntityView(
+        id=panel.ids[series],
+        stamps=wall(panel.stamps[a:b], panel.layout),
+        values=panel.original(slice(a, b), series),
+        score=detection.scores.rows[a:b],
+        threshold=float(detection.thresholds[series]),
+        segments=tuple(
+            SegmentView(part.first - a, part.last - a, part.peak - a, part.score, part.channels)
+            for part in detection.segments
+            if part.series == series
+        ),
+        shares=shares(flagged if len(flagged) else detection.scores.channels[a:b]),
+        labels=tuple((first, end - 1) for first, end in labels),
+    )
+
+
+def _settings(outcome: Outcome) -> Settings:
+    fitted = outcome.detector.fitted
+    spec, plan = fitted.spec, fitted.plan
+    modes = {
+        "reconstruct": "the error of giving a window back",
+        "forecast": "the error of forecasting a row from those before it",
+    }
+    sections: Settings = {
+        "detection": {
+            "model": (fitted.name, ""),
+            "mode": (spec.mode, modes[spec.mode]),
+            "lookback": (spec.lookback, plan.lookback.reason),
+            "threshold": (float(f"{fitted.calibration.threshold_elsewhere:.6g}"), fitted.calibration.drawn),
+            "stride": (spec.step, "rows from one scored window to the next"),
+        }
+    }
+    own = attention_choice(fitted.name, plan.model, spec.attention)
+    for part, choices in (("model", {**own, **plan.model}), ("training", plan.training)):
+        if choices:
+            sections[f"{fitted.name}: {part}"] = page_settings(choices)
+    return sections

@@ -1,0 +1,72 @@
+"""What the pages of every run show: data, device, training curve, settings with their reasons."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import torch
+
+from rearview import models
+from rearview.attention import split
+from rearview.commands.console import counted
+from rearview.data.infer.timestamps import wall
+from rearview.data.panel import Panel
+from rearview.estimators.options import Attention
+from rearview.report.common.summary import Curve, DataFacts
+from rearview.tasks.plan import GIVEN, Choice
+from rearview.train import History
+
+Settings = dict[str, dict[str, tuple[object, str]]]
+"""Section -> setting -> (value, reason)."""
+
+
+def describe_device(device: torch.device | None) -> str:
+    """Where a network ran, in words."""
+    if device is not None and device.type == "cuda":
+        return torch.cuda.get_device_name(device)
+    return f"CPU, {counted(torch.get_num_threads(), 'thread')}"
+
+
+def training_curve(history: History) -> Curve:
+    """How a network was trained."""
+    held_out = [epoch.validation_loss for epoch in history.epochs if epoch.validation_loss is not None]
+    return Curve(
+        train=np.array([epoch.train_loss for epoch in history.epochs]),
+        validation=np.array(held_out, dtype=np.float64),
+        best_epoch=history.best_epoch,
+        ended=history.ended,
+    )
+
+
+def attention_choice(model: str, chosen: Mapping[str, Choice[object]], asked: Attention) -> dict[str, Choice[object]]:
+    """The attention of a network as one of its settings; nothing where it has none."""
+    values = {name: choice.value for name, choice in chosen.items() if name != "adapters"}
+    attention = models.attention_of(model, models.settings_of(model)(**values), asked)
+    if attention is None and not models.claims(model).attention:
+        return {}
+    name, settings = split(attention)
+    words = f"{name}({', '.join(f'{key}={value}' for key, value in settings.items())})" if settings else name
+    return {"attention": Choice(words, GIVEN if asked is not None else "the network's own")}
+
+
+def page_settings(choices: Mapping[str, Choice[object]]) -> dict[str, tuple[object, str]]:
+    """Choices as a page shows them."""
+    return {name: (choice.value, choice.reason) for name, choice in choices.items()}
+
+
+def data_facts(panel: Panel) -> DataFacts:
+    """What was read, in numbers."""
+    ends = wall(np.array([panel.stamps.min(), panel.stamps.max()]), panel.layout)
+    first, last = (str(stamp).replace("T", " ").removesuffix(".000000") for stamp in ends)
+    zone = f" ({panel.layout.timezone})" if panel.layout.timezone else ""
+    return DataFacts(
+        source=panel.layout.source,
+        rows=len(panel.values),
+        series=panel.series,
+        columns=len(panel.columns),
+        step=panel.step.words(),
+        first=first,
+        last=last,
+        missing_share=0.0 if panel.observed is None else 1 - float(panel.observed.mean()),
+        memory=panel.values.nbytes,
+        time_name=f"{panel.layout.time_col}{zone}",
+    )
