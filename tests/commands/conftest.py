@@ -1,4 +1,4 @@
-"""Commands of benchmarks can be tried without making a run; helpers of other folders are importable."""
+"""A wide and a long file; sweeps that are asked for and not made; helpers of other folders are importable."""
 
 import sys
 from collections import Counter
@@ -7,8 +7,28 @@ from types import SimpleNamespace
 
 import pytest
 
-for folder in ("commands", "jobs", "data", "estimators/forecast"):
+for folder in ("commands", "data", "estimators/forecast"):
     sys.path.insert(0, str(Path(__file__).parents[1] / folder))
+
+
+@pytest.fixture
+def sales(tmp_path: Path) -> Path:
+    """A wide file."""
+    from samples import wide
+
+    path = tmp_path / "sales.csv"
+    wide().to_csv(path, index=False)
+    return path
+
+
+@pytest.fixture
+def shops(tmp_path: Path) -> Path:
+    """A long file."""
+    from samples import long
+
+    path = tmp_path / "shops.csv"
+    long().to_csv(path, index=False)
+    return path
 
 
 @pytest.fixture

@@ -44,7 +44,7 @@ def takes(
     own_first = sorted(fields(cast(Any, options)), key=lambda each: bool(each.kw_only) + (each.name in shared))
     declared = {each.name: each for each in own_first}
     places = [_parameter(each) for each in declared.values()]
-    signature = inspect.Signature([inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY), *places])
+    signature = inspect.Signature([inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD), *places])
 
     def decorate(init: Callable[[Owner, Options], None]) -> Callable[Concatenate[Owner, Given], None]:
         @wraps(init)

@@ -32,7 +32,7 @@ class ForecastSpec(NetworkSpec):
     settings."""
     intervals: Intervals = field(default="conformal", kw_only=True)
     """Where intervals come from: held-out residuals (conformal), learned quantiles (quantile), or nowhere (none)."""
-    level: Sequence[float] | float = field(default=(80.0, 95.0), kw_only=True)
+    level: Sequence[float] | float = field(default=(80, 95), kw_only=True)
     """Levels of the intervals in percent."""
     transform: Transform = field(default="none", kw_only=True)
     """log1p trains on the logarithm of 1 + y."""

@@ -8,7 +8,7 @@ from runs import forecast
 from samples import wide
 
 from rearview.cli import main
-from rearview.commands.output_folder import KINDS, check_folder, named_after, replaced
+from rearview.commands.output_folder import KINDS, check_folder, describe_replaced, named_after
 from rearview.core.errors import InputError
 
 COMMANDS = [*KINDS, "report"]
@@ -110,7 +110,7 @@ def test_nothing_of_a_forecast_is_touched_by_a_detection(tmp_path: Path, capsys:
 
 def test_a_run_that_is_replaced_is_named(sales: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "out"
-    assert replaced(out) is None
+    assert describe_replaced(out) is None
     for horizon in ("5", "4"):
         assert forecast(sales, out, "--model", "dlinear", "--windows", "1", "--horizon", horizon) == 0
         said = capsys.readouterr().out
@@ -122,4 +122,4 @@ def test_a_run_that_is_replaced_is_named(sales: Path, tmp_path: Path, capsys: py
     assert forecast(sales, out, "--model", "dlinear", "--windows", "1", "--horizon", "4", "--resume") == 0
     assert "which this one replaces" not in capsys.readouterr().out
     left(out, "rearview something else")
-    assert replaced(out) is None
+    assert describe_replaced(out) is None

@@ -316,10 +316,10 @@ def test_resume_without_a_checkpoint_is_said(sales: Path, tmp_path: Path, capsys
 
 
 def test_the_demo_writes_its_data_and_runs_the_main_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from rearview.commands.forecast import console
+    from rearview.commands import demo
 
     asked: list[Any] = []
-    monkeypatch.setattr(console, "forecast_command", lambda *arguments: asked.extend(arguments) or 0)
+    monkeypatch.setattr(demo, "forecast_command", lambda *arguments: asked.extend(arguments) or 0)
     out = tmp_path / "new" / "demo"
     assert main(["demo", "--out", str(out), "--seed", "3"]) == 0
     job, folder, command = asked
@@ -327,7 +327,7 @@ def test_the_demo_writes_its_data_and_runs_the_main_job(tmp_path: Path, monkeypa
     assert command == f"rearview demo --out {out} --seed 3"
     data = pd.read_csv(job.file)
     assert data.shape == (2 * 365 * 24, 8)
-    assert job.request["seed"] == 3
+    assert job.spec.seed == 3
 
 
 def test_an_attention_nobody_has_a_place_for_is_refused_or_noted(

@@ -2,7 +2,8 @@
 
 import math
 
-from rearview.commands.forecast.verdict import Scored, counted, verdict
+from rearview.commands.console import counted
+from rearview.commands.forecast.verdict import Scored, verdict
 from rearview.estimators.forecast.backtest import Scores
 
 
