@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from rearview.commands import benchmark_sets
 from rearview.commands.console import counted
 from rearview.core.errors import InputError, UsageError, collect_warnings
+from rearview.core.wording import listing
 from rearview.data.cases.case_reader import as_cases, label_column
 from rearview.data.cases.case_set import Cases, Labels
 from rearview.data.io import ts
