@@ -65,7 +65,7 @@ def test_a_network_without_attention_has_no_tokens(capsys: pytest.CaptureFixture
 def test_a_borrowed_network_says_what_its_cost_needs(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(models, "_is_installed", lambda name: False)
+    monkeypatch.setattr(models, "find_spec", lambda package: None)
     assert main(["describe", "timesnet"]) == 0
     assert "pip install 'rearview[baselines]'" in capsys.readouterr().out
 
