@@ -40,9 +40,7 @@ class Normalise(nn.Module):
         self.bias = nn.Parameter(torch.zeros(channels or 0)) if affine else None
 
     def forward(
-        self,
-        past: Float[Tensor, "batch channel time"],
-        mask: Bool[Tensor, "batch time"] | None = None,
+        self, past: Float[Tensor, "batch channel time"], mask: Bool[Tensor, "batch time"] | None = None
     ) -> tuple[Float[Tensor, "batch channel time"], Inverse]:
         if mask is not None:
             # Filled, not multiplied: whatever stands there, a NaN too, must not reach the statistics.

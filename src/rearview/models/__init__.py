@@ -52,7 +52,7 @@ _SHELF = Shelf(
 _BASELINES = Shelf("rearview.models.baselines", "model", needs=("Settings", "Network", "PACKAGE"))
 KNOWN_INPUTS = (
     "caps_net", "gat", "itransformer", "itransformer_t5", "transformer",
-    "autoformer", "fedformer", "informer", "timesnet",
+    "autoformer", "fedformer", "informer", "timesnet"
 )  # fmt: skip
 """Our networks, then other packages', that have a place for inputs known in the future: those whose claims say
 `uses_marks`, written here too so that listing them imports none."""

@@ -69,6 +69,14 @@ class Shape:
                 "least 2, anything else has 0."
             )
 
+    def refuse_marks(self, name: str, because: str = "reads each channel by itself") -> None:
+        """For models without tokens that a mark could be; most of them read each channel alone."""
+        if self.marks:
+            raise SettingsError(
+                f"{name} {because} and has no place for {self.marks} calendar features or inputs; "
+                "use itransformer, or leave them out."
+            )
+
 
 @dataclass(frozen=True, slots=True)
 class ModelClaims:
@@ -213,12 +221,3 @@ class Model(nn.Module, ABC):
 
     def prepare(self, windows: Past) -> None:
         """Let mechanisms that learn from training windows before training do so."""
-
-
-def refuse_marks(shape: Shape, name: str, because: str = "reads each channel by itself") -> None:
-    """For models without tokens that a mark could be; most of them read each channel alone."""
-    if shape.marks:
-        raise SettingsError(
-            f"{name} {because} and has no place for {shape.marks} calendar features or inputs; "
-            "use itransformer, or leave them out."
-        )

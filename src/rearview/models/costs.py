@@ -10,6 +10,7 @@ weights and values are in it, however the attention is computed.
 
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -20,7 +21,6 @@ from torch.utils.flop_counter import FlopCounterMode
 from rearview import models
 from rearview.attention import Spec
 from rearview.attention.contract import Attention
-from rearview.models.contract import Model
 
 aten = torch.ops.aten
 
@@ -50,49 +50,33 @@ class Cost:
 
 
 def cost(
-    name: str,
-    *,
-    channels: int,
-    lookback: int,
-    steps: int,
-    attention: Spec = None,
-    adapters: Any = (),
-    **settings: Any,
+    name: str, *, channels: int, lookback: int, steps: int, attention: Spec = None, adapters: Any = (), **settings: Any
 ) -> Cost:
     """The cost of a network that is created with these sizes and settings, which are `models.create`'s."""
-    sizes = {"channels": channels, "lookback": lookback, "steps": steps}
-    given = {**sizes, "attention": attention, "adapters": adapters, **settings}
+
+    create = partial(models.create, name, channels=channels, lookback=lookback, steps=steps, attention=attention)
+
+    def count(mode: AbstractContextManager[object]) -> Cost:
+        with mode:
+            model = create(adapters=adapters, **settings).eval()
+            parameters = sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
+            past = torch.zeros(1, channels, lookback)
+            # The counter follows gradients where there are any, also into parameters that have none yet. Fused
+            # attention is taken apart, so that it is counted in the same way wherever it runs.
+            model.requires_grad_(False)
+            with torch.no_grad(), sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter:
+                model(past)
+        operations = counter.get_flop_counts().get("Global", {})
+        of_batches = sum(int(operations.get(product, 0)) for product in (aten.bmm, aten.baddbmm))
+        flops = int(counter.get_total_flops())
+        first = next((part.site for part in model.modules() if isinstance(part, Attention)), None)
+        return Cost(parameters, flops, flops - of_batches, None if first is None else first.groups * first.tokens)
+
     with torch.random.fork_rng(devices=[]):
         try:
-            return _counted(FakeTensorMode(), name, given)
+            return count(FakeTensorMode())
         except (DataDependentOutputException, DynamicOutputShapeException):
-            return _counted(nullcontext(), name, given)
-
-
-def _counted(mode: AbstractContextManager[Any], name: str, given: dict[str, Any]) -> Cost:
-    with mode:
-        model = models.create(name, **given).eval()
-        parameters = sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
-        past = torch.zeros(1, given["channels"], given["lookback"])
-        # The counter follows gradients where there are any, also into parameters that have none yet. Fused attention is
-        # taken apart, so that it is counted in the same way wherever it runs.
-        model.requires_grad_(False)
-        with torch.no_grad(), sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter:
-            model(past)
-    flops = int(counter.get_total_flops())
-    return Cost(parameters, flops, flops - _of_batches(counter), _tokens(model))
-
-
-def _of_batches(counter: FlopCounterMode) -> int:
-    """FLOPs of products of two batches of matrices."""
-    counted = counter.get_flop_counts()["Global"]
-    return sum(int(flops) for operation, flops in counted.items() if operation in (aten.bmm, aten.baddbmm))
-
-
-def _tokens(model: Model) -> int | None:
-    """Where attention first stands, every group has so many tokens."""
-    first = next((part for part in model.modules() if isinstance(part, Attention)), None)
-    return None if first is None else first.site.groups * first.site.tokens
+            return count(nullcontext())
 
 
 def _short(number: int) -> str:

@@ -23,23 +23,23 @@ class Pair:
 def matrix() -> list[Pair]:
     """Every pair of a network with attention and a mechanism."""
     networks = [name for name in models.names() if models.claims(name).attention]
-    return [tried(model, name) for model in networks for name in mechanisms.names()]
+    return [try_pair(model, name) for model in networks for name in mechanisms.names()]
 
 
 def refusal(model: str, name: str) -> str:
     """Why a network and a mechanism do not go together; empty where they do."""
-    return tried(model, name).reason
+    return try_pair(model, name).reason
 
 
-def tried(model: str, name: str) -> Pair:
+def try_pair(model: str, name: str) -> Pair:
     """A network and a mechanism, built together at their defaults."""
     import torch
 
-    with torch.random.fork_rng(devices=[]), warnings.catch_warnings(record=True) as told:
+    with torch.random.fork_rng(devices=[]), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", RearviewWarning)
         try:
             models.create(model, channels=3, lookback=48, steps=12, attention=name)
         except SettingsError as problem:
             return Pair(model, name, str(problem))
-    cautions = [str(one.message) for one in told if issubclass(one.category, RearviewWarning)]
+    cautions = [str(one.message) for one in caught if issubclass(one.category, RearviewWarning)]
     return Pair(model, name, "", " ".join(cautions))

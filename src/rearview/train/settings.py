@@ -2,9 +2,9 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from numbers import Integral, Real
-from typing import Any, Literal, get_args
+from typing import Any, Literal, get_args, get_origin
 
 from rearview.core.errors import SettingsError, did_you_mean
 
@@ -13,10 +13,17 @@ ScheduleName = Literal["constant", "cosine", "halving", "onecycle", "type1", "ty
 Anneal = Literal["cosine", "linear"]
 Precision = Literal["float32", "bfloat16"]
 
-_WHOLE_OR_NONE = (
-    "patience", "halve_every", "windows_per_epoch", "updates_per_epoch", "validation_batch", "schedule_epochs",
-    "checkpoint_every",
-)  # fmt: skip
+_RANGES: dict[str, tuple[str, Callable[[float], bool]]] = {
+    "learning_rate": ("a number above 0", lambda value: value > 0),
+    "weight_decay": ("a number of at least 0", lambda value: value >= 0),
+    "minimum_delta": ("a number of at least 0", lambda value: value >= 0),
+    "warmup": ("a share from 0 up to, not including, 1", lambda value: 0 <= value < 1),
+    "pct_start": ("a share from 0 up to, not including, 1", lambda value: 0 <= value < 1),
+    "divide": ("a number of at least 1", lambda value: value >= 1),
+    "clip": ("a number above 0, or None", lambda value: value > 0),
+    "memory": ("a number of GiB above 0, 'auto' or None", lambda value: value > 0),
+}
+"""What each setting that is a real number can be."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,30 +106,31 @@ class Settings:
     """Updates between checkpoints within an epoch; None: at the end of each epoch only."""
 
     def __post_init__(self) -> None:
-        for name in ("epochs", "batch", "accumulate"):
-            self._whole(name, least=1)
-        for name in _WHOLE_OR_NONE:
-            if getattr(self, name) is not None:
-                self._whole(name, least=1)
-        self._whole("seed", least=0)
-        self._real("learning_rate", "a number above 0", lambda value: value > 0)
-        self._real("weight_decay", "a number of at least 0", lambda value: value >= 0)
-        self._real("minimum_delta", "a number of at least 0", lambda value: value >= 0)
-        self._real("warmup", "a share from 0 up to, not including, 1", lambda value: 0 <= value < 1)
-        self._real("pct_start", "a share from 0 up to, not including, 1", lambda value: 0 <= value < 1)
-        self._real("divide", "a number of at least 1", lambda value: value >= 1)
-        if self.clip is not None:
-            self._real("clip", "a number above 0, or None", lambda value: value > 0)
-        if self.memory not in ("auto", None):
-            self._real("memory", "a number of GiB above 0, 'auto' or None", lambda value: value > 0)
-        for name in ("decay_all", "patchtst_compat", "ties_improve", "drop_last", "tf32", "compile"):
-            self._check(name, isinstance(getattr(self, name), bool), "True or False")
-        self._check("capture", self.capture is None or isinstance(self.capture, bool), "True, False or None")
-        self._choice("optimiser", get_args(Optimiser))
-        self._choice("schedule", get_args(ScheduleName))
-        self._choice("anneal", get_args(Anneal))
-        self._choice("precision", get_args(Precision))
-        self._check_betas()
+        for field in fields(self):
+            name, value = field.name, getattr(self, field.name)
+            if field.type is bool:
+                self._check(name, isinstance(value, bool), "True or False")
+            elif field.type == bool | None:
+                self._check(name, value is None or isinstance(value, bool), "True, False or None")
+            elif field.type is int or (field.type == int | None and value is not None):
+                least = 0 if name == "seed" else 1
+                whole = not isinstance(value, bool) and isinstance(value, Integral) and least <= int(value) < 2**63
+                self._check(name, whole, f"a whole number of at least {least}")
+                object.__setattr__(self, name, int(value))
+            elif get_origin(field.type) is Literal and value not in get_args(field.type):
+                known = get_args(field.type)
+                listed = ", ".join(repr(word) for word in known)
+                raise SettingsError(f"{name} must be one of {listed}, not {value!r}.{did_you_mean(str(value), known)}")
+            elif name in _RANGES and value is not None and (name, value) != ("memory", "auto"):
+                allowed, fits = _RANGES[name]
+                number = not isinstance(value, bool) and isinstance(value, Real) and math.isfinite(float(value))
+                self._check(name, number and fits(float(value)), allowed)
+                object.__setattr__(self, name, float(value))
+        betas: Any = self.betas
+        pair = isinstance(betas, tuple | list) and len(betas) == 2
+        pair = pair and all(isinstance(beta, Real) and 0 <= float(beta) < 1 for beta in betas)
+        self._check("betas", pair, "two numbers from 0 up to, not including, 1")
+        object.__setattr__(self, "betas", (float(betas[0]), float(betas[1])))
         self._check_together()
 
     def to_dict(self) -> dict[str, Any]:
@@ -136,31 +144,6 @@ class Settings:
     def _check(self, name: str, fine: bool, allowed: str) -> None:
         if not fine:
             raise SettingsError(f"{name} must be {allowed}, not {getattr(self, name)!r}.")
-
-    def _whole(self, name: str, least: int) -> None:
-        value = getattr(self, name)
-        fine = not isinstance(value, bool) and isinstance(value, Integral) and least <= int(value) < 2**63
-        self._check(name, fine, f"a whole number of at least {least}")
-        object.__setattr__(self, name, int(value))
-
-    def _real(self, name: str, allowed: str, fits: Callable[[float], bool]) -> None:
-        value = getattr(self, name)
-        number = not isinstance(value, bool) and isinstance(value, Real) and math.isfinite(float(value))
-        self._check(name, number and fits(float(value)), allowed)
-        object.__setattr__(self, name, float(value))
-
-    def _choice(self, name: str, known: tuple[str, ...]) -> None:
-        value = getattr(self, name)
-        if value not in known:
-            listed = ", ".join(repr(word) for word in known)
-            raise SettingsError(f"{name} must be one of {listed}, not {value!r}.{did_you_mean(str(value), known)}")
-
-    def _check_betas(self) -> None:
-        given: Any = self.betas
-        fine = isinstance(given, tuple | list) and len(given) == 2
-        fine = fine and all(isinstance(beta, Real) and 0 <= float(beta) < 1 for beta in given)
-        self._check("betas", fine, "two numbers from 0 up to, not including, 1")
-        object.__setattr__(self, "betas", (float(given[0]), float(given[1])))
 
     def _check_together(self) -> None:
         if self.warmup and self.schedule not in ("constant", "cosine"):

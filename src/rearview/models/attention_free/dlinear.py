@@ -14,7 +14,7 @@ from torch.nn import functional
 from rearview.core.errors import SettingsError
 from rearview.embed import Normalise
 from rearview.embed.normalisation import Kind
-from rearview.models.contract import Marks, Model, ModelClaims, Past, Real, Shape, Steps, refuse_marks
+from rearview.models.contract import Marks, Model, ModelClaims, Past, Real, Shape, Steps
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class Network(Model):
 
     def __init__(self, shape: Shape, settings: Settings) -> None:
         super().__init__(shape)
-        refuse_marks(shape, "dlinear")
+        shape.refuse_marks("dlinear")
         self.average = Average(settings.kernel)
         self.normalise = Normalise(settings.normalise)
         copies = shape.channels if settings.individual else 1

@@ -14,7 +14,7 @@ from rearview.core.errors import SettingsError
 from rearview.embed import Dropout
 from rearview.models.attention_free._mixer import Mixer
 from rearview.models.blocks import setting
-from rearview.models.contract import ModelClaims, Past, Shape, refuse_marks
+from rearview.models.contract import ModelClaims, Past, Shape
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class Network(Mixer):
     claims = ModelClaims(attention=False, reconstructs=True, classifies=True)
 
     def __init__(self, shape: Shape, settings: Settings) -> None:
-        refuse_marks(shape, "mlp")
+        shape.refuse_marks("mlp")
         if settings.depth < 1:
             raise SettingsError(f"depth is {settings.depth}; it must be at least 1.")
         blocks = (Perceptron(shape.lookback, settings) for _ in range(settings.depth))

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from rearview.core.errors import SettingsError
-from rearview.models.contract import Marks, Model, ModelClaims, Past, Real, Shape, Steps, refuse_marks
+from rearview.models.contract import Marks, Model, ModelClaims, Past, Real, Shape, Steps
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class Network(Model):
 
     def __init__(self, shape: Shape, settings: Settings) -> None:
         super().__init__(shape)
-        refuse_marks(shape, "seasonal_naive")
+        shape.refuse_marks("seasonal_naive")
         if not 1 <= settings.period <= shape.lookback:
             raise SettingsError(
                 f"period is {settings.period}; it must lie between 1 and the look-back of {shape.lookback} steps."

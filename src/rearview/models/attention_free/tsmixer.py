@@ -16,7 +16,7 @@ from rearview.embed import Dropout
 from rearview.embed.normalisation import Kind
 from rearview.models.attention_free._mixer import Mixer
 from rearview.models.blocks import setting
-from rearview.models.contract import ModelClaims, Past, Shape, refuse_marks
+from rearview.models.contract import ModelClaims, Past, Shape
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Network(Mixer):
     )
 
     def __init__(self, shape: Shape, settings: Settings) -> None:
-        refuse_marks(shape, "tsmixer", "mixes the channels of a window")
+        shape.refuse_marks("tsmixer", "mixes the channels of a window")
         if settings.depth < 1:
             raise SettingsError(f"depth is {settings.depth}; it must be at least 1.")
         blocks = (Block(shape, settings) for _ in range(settings.depth))

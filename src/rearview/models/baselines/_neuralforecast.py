@@ -25,7 +25,7 @@ from rearview.embed.normalisation import Kind
 from rearview.embed.tokenisers import built_for
 from rearview.models.baselines import require
 from rearview.models.blocks import setting
-from rearview.models.contract import Marks, Model, Past, Real, Shape, Steps, refuse_marks
+from rearview.models.contract import Marks, Model, Past, Real, Shape, Steps
 
 PACKAGE = "neuralforecast"
 _SEEDED = ("PL_GLOBAL_SEED", "PL_SEED_WORKERS")
@@ -93,7 +93,7 @@ class Borrowed(Model):
     def __init__(self, shape: Shape, settings: Normalised) -> None:
         super().__init__(shape)
         if not self.claims.uses_marks:
-            refuse_marks(shape, self.name, "has no place for them in neuralforecast's form")
+            shape.refuse_marks(self.name, "has no place for them in neuralforecast's form")
         if shape.marks and self.claims.reads_ahead and (not shape.future or shape.steps % shape.future):
             raise SettingsError(
                 f"{self.name}'s decoder reads the {shape.marks} calendar features or inputs of all {shape.steps} steps "

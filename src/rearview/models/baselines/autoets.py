@@ -14,7 +14,7 @@ import torch
 
 from rearview.core.errors import SettingsError
 from rearview.models.baselines import require
-from rearview.models.contract import Marks, Model, ModelClaims, Past, Real, Shape, Steps, refuse_marks
+from rearview.models.contract import Marks, Model, ModelClaims, Past, Real, Shape, Steps
 
 PACKAGE = "statsforecast"
 
@@ -40,7 +40,7 @@ class Network(Model):
 
     def __init__(self, shape: Shape, settings: Settings) -> None:
         super().__init__(shape)
-        refuse_marks(shape, "autoets")
+        shape.refuse_marks("autoets")
         if not 1 <= settings.period <= shape.lookback:
             raise SettingsError(
                 f"period is {settings.period}; it must lie between 1 and the look-back of {shape.lookback} steps."

@@ -16,7 +16,7 @@ from torch import nn
 
 from rearview.core.errors import SettingsError
 from rearview.models.baselines import require
-from rearview.models.contract import Marks, Model, ModelClaims, Past, Real, Shape, Steps, refuse_marks
+from rearview.models.contract import Marks, Model, ModelClaims, Past, Real, Shape, Steps
 
 PACKAGE = "chronos"
 
@@ -38,7 +38,7 @@ class Network(Model):
 
     def __init__(self, shape: Shape, settings: Settings) -> None:
         super().__init__(shape)
-        refuse_marks(shape, "chronos2", "is used on series alone here")
+        shape.refuse_marks("chronos2", "is used on series alone here")
         require(PACKAGE, "chronos2", "chronos-forecasting")
         folder = _folder(settings.weights)
         with warnings.catch_warnings():

@@ -6,6 +6,7 @@ run once, and remember their statistics once.
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 import torch
@@ -28,13 +29,8 @@ def in_parts(work: Callable[..., T], windows: int, cut: Sequence[Tensor | None],
     batch, parts = len(first), -(-len(first) // windows)
     columns = [[None] * parts if one is None else one.split(windows) for one in cut]
     columns += [_pieces(one, batch, windows, parts) for one in beside]
-    return _joined([_done(work, given) for given in zip(*columns, strict=True)])
-
-
-def _done(work: Callable[..., Any], given: tuple[Any, ...]) -> Any:
-    if not torch.is_grad_enabled():
-        return work(*given)
-    return checkpoint(work, *given, use_reentrant=False, preserve_rng_state=True)
+    run = partial(checkpoint, work, use_reentrant=False) if torch.is_grad_enabled() else work
+    return _join([run(*given) for given in zip(*columns, strict=True)])
 
 
 def _pieces(given: Any, batch: int, windows: int, parts: int) -> Sequence[Any]:
@@ -46,9 +42,9 @@ def _pieces(given: Any, batch: int, windows: int, parts: int) -> Sequence[Any]:
     return [given] * parts
 
 
-def _joined(found: Sequence[Any]) -> Any:
-    first = found[0]
+def _join(parts: Sequence[Any]) -> Any:
+    first = parts[0]
     if isinstance(first, tuple):
-        return tuple(_joined(column) for column in zip(*found, strict=True))
+        return tuple(_join(column) for column in zip(*parts, strict=True))
     # What has no entry for each window (RBCA's fading) is the same in every part.
-    return torch.cat(list(found)) if isinstance(first, Tensor) and first.dim() >= PER_WINDOW else first
+    return torch.cat(list(parts)) if isinstance(first, Tensor) and first.dim() >= PER_WINDOW else first

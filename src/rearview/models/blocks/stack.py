@@ -89,15 +89,14 @@ class TokenBatchNorm(nn.BatchNorm1d):
 
     @torch.no_grad()
     def _remember(self, mean: Tensor, var: Tensor) -> None:
-        assert self.running_mean is not None
-        assert self.running_var is not None
         assert self.num_batches_tracked is not None
         assert self.momentum is not None
         self.num_batches_tracked.add_(1)
-        for running, found in ((self.running_mean, mean), (self.running_var, var)):
+        for running, batch in ((self.running_mean, mean), (self.running_var, var)):
+            assert running is not None
             # By way of data, unseen by autograd, as torch's own norm does it: that one keeps them for its way back,
             # where they are not used, and a pass without padding may still be on it.
-            running.data.lerp_(found.to(running.dtype), self.momentum)
+            running.data.lerp_(batch.to(running.dtype), self.momentum)
 
 
 class TokenLayerNorm(nn.LayerNorm):

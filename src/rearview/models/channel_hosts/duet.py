@@ -38,7 +38,7 @@ from rearview.models.blocks.encoder import ReadWindow, Stacked
 from rearview.models.blocks.heads import Classes
 from rearview.models.blocks.stack import BlockSettings, Stack
 from rearview.models.blocks.tokens import channel_tokens
-from rearview.models.contract import Axes, Marks, ModelClaims, Past, Real, Shape, Steps, Token, refuse_marks
+from rearview.models.contract import Axes, Marks, ModelClaims, Past, Real, Shape, Steps, Token
 
 Sample = Literal["training", "always", "never"]
 
@@ -87,7 +87,7 @@ class Network(Stacked):
 
     def __init__(self, shape: Shape, settings: Settings, attention: Spec = None) -> None:
         super().__init__(shape)
-        refuse_marks(shape, "duet", because="clusters channels by their spectra")
+        shape.refuse_marks("duet", because="clusters channels by their spectra")
         self.sample = settings.sample
         self.balance = settings.balance
         self._penalty: Tensor | None = None

@@ -11,7 +11,7 @@ from rearview.embed import Dropout, Learned, Normalise, Patches, Sinusoidal
 from rearview.models.blocks.encoder import Encoder
 from rearview.models.blocks.heads import Classes, Pool
 from rearview.models.blocks.tokens import channel_groups, patch_tokens
-from rearview.models.contract import Axes, Marks, ModelClaims, Past, RealSteps, Shape, Steps, refuse_marks
+from rearview.models.contract import Axes, Marks, ModelClaims, Past, RealSteps, Shape, Steps
 
 Positions = Literal["learned", "sinusoidal", "standardised"]
 
@@ -33,7 +33,7 @@ class PatchHost(Encoder):
         self, shape: Shape, normalise: Normalise, patches: Patches, positions: Positions, dropout: float
     ) -> None:
         super().__init__(shape)
-        refuse_marks(shape, self.name)
+        shape.refuse_marks(self.name)
         self.normalise = normalise
         self.patches = patches
         self.width = patches.project.out_features

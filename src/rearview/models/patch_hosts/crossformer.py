@@ -37,18 +37,7 @@ from rearview.models.blocks.encoder import Encoder, ReadWindow
 from rearview.models.blocks.heads import Classes
 from rearview.models.blocks.stack import Block, BlockSettings, FeedBlock, norm
 from rearview.models.blocks.tokens import channel_groups, merged_tokens, patch_tokens, segment_tokens
-from rearview.models.contract import (
-    Answer,
-    Axes,
-    Marks,
-    ModelClaims,
-    Past,
-    Real,
-    RealSteps,
-    Shape,
-    Steps,
-    refuse_marks,
-)
+from rearview.models.contract import Answer, Axes, Marks, ModelClaims, Past, Real, RealSteps, Shape, Steps
 
 Scale = tuple[Tensor, Tensor | None]
 """Tokens [batch, channel, segment, width] and which of them are real; from scale to scale there are fewer segments."""
@@ -84,7 +73,7 @@ class Network(Encoder):
 
     def __init__(self, shape: Shape, settings: Settings, attention: Spec = None) -> None:
         super().__init__(shape)
-        refuse_marks(shape, "crossformer", "makes its tokens from channels alone")
+        shape.refuse_marks("crossformer", "makes its tokens from channels alone")
         for name, least in (("depth", 1), ("merge", 2), ("routers", 1)):
             if getattr(settings, name) < least:
                 raise SettingsError(f"{name} is {getattr(settings, name)}; it must be at least {least}.")

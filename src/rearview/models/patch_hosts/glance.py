@@ -26,7 +26,7 @@ from rearview.attention.contract import Site, Tokens, Weights
 from rearview.core.errors import SettingsError
 from rearview.models.blocks.stack import BlockSettings, Stack
 from rearview.models.blocks.tokens import channel_groups
-from rearview.models.contract import Axes, Marks, Model, ModelClaims, Past, Real, Shape, Steps, Token, refuse_marks
+from rearview.models.contract import Axes, Marks, Model, ModelClaims, Past, Real, Shape, Steps, Token
 
 QUANTILES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 
@@ -96,7 +96,7 @@ class Network(Model):
 
     def __init__(self, shape: Shape, settings: Settings, attention: Spec = None) -> None:
         super().__init__(shape)
-        refuse_marks(shape, "glance")
+        shape.refuse_marks("glance")
         if shape.asks != "steps":
             raise SettingsError(f"glance forecasts and can't be asked for {shape.asks}; use patchtst.")
         count = len(settings.quantiles) if settings.answer == "quantiles" else 1

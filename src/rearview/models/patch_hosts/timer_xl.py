@@ -34,19 +34,7 @@ from rearview.models.blocks.encoder import Encoder
 from rearview.models.blocks.heads import Classes
 from rearview.models.blocks.stack import BlockSettings, Stack
 from rearview.models.blocks.tokens import patch_tokens
-from rearview.models.contract import (
-    Answer,
-    Axes,
-    Marks,
-    ModelClaims,
-    Past,
-    Real,
-    RealSteps,
-    Shape,
-    Steps,
-    Token,
-    refuse_marks,
-)
+from rearview.models.contract import Answer, Axes, Marks, ModelClaims, Past, Real, RealSteps, Shape, Steps, Token
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +69,7 @@ class Network(Encoder):
 
     def __init__(self, shape: Shape, settings: Settings, attention: Spec = None) -> None:
         super().__init__(shape)
-        refuse_marks(shape, "timer_xl", "makes its tokens from channels alone")
+        shape.refuse_marks("timer_xl", "makes its tokens from channels alone")
         ahead = settings.patch if settings.output_patch is None else settings.output_patch
         if ahead < 1:
             raise SettingsError(f"output_patch is {ahead}; a token forecasts at least 1 step.")

@@ -34,18 +34,7 @@ from rearview.models.blocks.encoder import Encoder
 from rearview.models.blocks.heads import Classes
 from rearview.models.blocks.stack import BlockSettings, Stack
 from rearview.models.blocks.tokens import step_tokens
-from rearview.models.contract import (
-    Answer,
-    Axes,
-    Marks,
-    ModelClaims,
-    Past,
-    Real,
-    RealSteps,
-    Shape,
-    Steps,
-    Token,
-)
+from rearview.models.contract import Answer, Axes, Marks, ModelClaims, Past, Real, RealSteps, Shape, Steps, Token
 
 
 @dataclass(frozen=True, slots=True)
