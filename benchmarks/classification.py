@@ -9,6 +9,7 @@ its own, and all share the device.
 
 from pathlib import Path
 
+import _classification_table
 from _labelled import Part, options, sweep
 
 PROTOCOLS = ("clean", "published:tslib")
@@ -23,13 +24,12 @@ def main() -> None:
 
 def show(results: Path) -> None:
     """The tables beside TOA's."""
-    from rearview.bench.papers import classification_table
     from rearview.bench.rows.result_file import read
     from rearview.bench.rows.row import ClassificationRow
 
     rows = read(results, ClassificationRow)
     for protocol in PROTOCOLS:
-        print("", *classification_table.lines(rows, protocol), sep="\n")
+        print("", *_classification_table.lines(rows, protocol), sep="\n")
 
 
 if __name__ == "__main__":

@@ -32,8 +32,7 @@ from _curves import Panel, draw
 from _held import held
 from _rows import Row, append, origin, show
 from rearview import models
-from rearview.bench.papers.cost_tables import CostCell, cells
-from rearview.bench.papers.cost_times import network_name
+from rearview.bench.papers.costs import CostCell, cells, network_name
 from rearview.bench.runs.provenance import device_words
 from rearview.models.costs import cost
 from rearview.train.capture import Graph, attempt

@@ -6,8 +6,9 @@ from dataclasses import replace
 import pytest
 from small import row
 
-from rearview.bench.papers import catalogue, coverage
-from rearview.bench.papers.compare import compare
+from rearview.bench.analysis import coverage
+from rearview.bench.analysis.paper_comparison import compare
+from rearview.bench.papers import catalogue
 from rearview.bench.rows.identity import with_defaults
 from rearview.commands.reproduce.table import comparison_line
 

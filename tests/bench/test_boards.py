@@ -9,10 +9,11 @@ import pytest
 from small import row
 
 from rearview.bench import tasks
+from rearview.bench.analysis import coverage
 from rearview.bench.analysis.candidates import name_candidates, spell_mechanism, spell_particulars
 from rearview.bench.analysis.leaderboard import build_boards, failed_runs, find_repeats, latest_runs
-from rearview.bench.papers import catalogue, coverage
-from rearview.bench.papers.compare import compare
+from rearview.bench.analysis.paper_comparison import compare
+from rearview.bench.papers import catalogue
 from rearview.bench.rows import result_file
 from rearview.bench.rows.row import ClassificationRow, DetectionRow, as_json
 from rearview.bench.runs.request import Request

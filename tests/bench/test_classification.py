@@ -14,7 +14,6 @@ from small_sets import unequal, waves, write_ts
 
 from rearview import bench
 from rearview.bench import protocols
-from rearview.bench.papers import classification_table
 from rearview.bench.rows.result_file import read
 from rearview.bench.rows.row import ClassificationRow
 from rearview.bench.runs import classification, runner
@@ -143,7 +142,10 @@ def row(dataset, attention, settings, seed, accuracy, protocol="clean"):
     return classified(attention_settings=json.dumps(settings), **facts)
 
 
+@pytest.mark.usefixtures("benchmark_scripts")
 def test_the_table_stands_beside_the_papers():
+    import _classification_table as classification_table
+
     gated = {"kind": "gated", "sor": True}
     sets = {"BasicMotions": (0.6, 0.7), "Libras": (0.5, 0.8), "LSST": (0.4, 0.3)}
     rows = []

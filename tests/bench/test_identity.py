@@ -12,11 +12,11 @@ from small import HORIZON, LOOKBACK, row
 from rearview import bench, models, train
 from rearview.bench.analysis import standings
 from rearview.bench.analysis.candidates import name_candidates
+from rearview.bench.analysis.coverage import compare_forecasts
 from rearview.bench.analysis.leaderboard import build_boards, latest_runs
+from rearview.bench.analysis.paper_comparison import compare, find_rows, matches
 from rearview.bench.papers import catalogue
 from rearview.bench.papers.catalogue import Cell, Experiment
-from rearview.bench.papers.compare import compare, find_rows, matches
-from rearview.bench.papers.coverage import compare_forecasts
 from rearview.bench.papers.published import numbers
 from rearview.bench.rows import result_file
 from rearview.bench.rows.identity import SPEED, find_same, identity

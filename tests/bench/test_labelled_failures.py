@@ -9,11 +9,11 @@ from small_labelled import classified, detected
 
 from rearview import bench
 from rearview.bench import tasks
+from rearview.bench.analysis.coverage import compare_boards, measure_coverage
 from rearview.bench.analysis.leaderboard import build_boards, failed_runs
+from rearview.bench.analysis.paper_comparison import compare
 from rearview.bench.papers import catalogue
 from rearview.bench.papers.catalogue import Cell
-from rearview.bench.papers.compare import compare
-from rearview.bench.papers.coverage import compare_boards, measure_coverage
 from rearview.bench.rows.failed_row import failed_row
 from rearview.bench.rows.identity import find_same
 from rearview.bench.runs import classification, detection, pool

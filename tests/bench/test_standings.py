@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from small import row
 
-from rearview.bench.analysis import rectangles, standings
+from rearview.bench.analysis import comparable, standings
 from rearview.bench.analysis.leaderboard import build_boards
 from rearview.bench.papers import catalogue
 from rearview.bench.rows.row import as_json
@@ -212,13 +212,13 @@ def test_an_ablation_is_no_headline_where_several_mechanisms_are_compared():
 
 def test_rectangles_are_maximal_and_each_shown_one_has_something_that_those_before_lack():
     wide = {f"wide {place}": "abc" for place in range(5)}
-    found = rectangles.rectangles({**wide, "both": "abcdef", "long": "cdef", "longer": "cdefg", "sole": "g"})
+    found = comparable.find_rectangles({**wide, "both": "abcdef", "long": "cdef", "longer": "cdefg", "sole": "g"})
     shapes = [(len(one.names), "".join(one.blocks)) for one in found]
     assert shapes == [(6, "abc"), (3, "cdef"), (8, "c"), (2, "g")]
-    assert rectangles.telling(found) == found[:2]
-    assert rectangles.telling(found[2:]) == found[2:3]
+    assert comparable.pick_rectangles(found) == found[:2]
+    assert comparable.pick_rectangles(found[2:]) == found[2:3]
     steps = {f"{first}{place}": f"{first}{first + 1}" for first in range(6) for place in "ab"}
-    assert len(rectangles.telling(rectangles.rectangles(steps))) == rectangles.MOST < 6
+    assert len(comparable.pick_rectangles(comparable.find_rectangles(steps))) == comparable.MOST_RECTANGLES < 6
 
 
 def together(**changes: object):

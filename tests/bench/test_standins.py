@@ -7,9 +7,9 @@ import pytest
 
 from rearview.bench import run as make
 from rearview.bench import tasks
+from rearview.bench.analysis import coverage
+from rearview.bench.analysis.paper_comparison import compare
 from rearview.bench.papers import catalogue as experiments
-from rearview.bench.papers import coverage
-from rearview.bench.papers.compare import compare
 from rearview.bench.presets import entries, preset
 from rearview.data.datasets import catalogue, stand_ins
 from rearview.train import Silent

@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from rearview.bench.analysis import statistics
-from rearview.bench.analysis.statistics.significance import chi_squared_tail
+from rearview.bench.analysis.statistics import chi_squared_tail
 from rearview.core.errors import InputError
 
 GOLDEN = Path(__file__).parents[1] / "golden"

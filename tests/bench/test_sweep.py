@@ -8,8 +8,8 @@ import pytest
 from small import HORIZON, LOOKBACK, row
 
 from rearview import bench
+from rearview.bench.analysis.paper_comparison import compare, matches
 from rearview.bench.papers.catalogue import Cell, Experiment
-from rearview.bench.papers.compare import compare, matches
 from rearview.bench.papers.published import numbers
 from rearview.bench.runs import pool
 from rearview.bench.runs.request import spell

@@ -9,9 +9,10 @@ from small import HORIZON, LOOKBACK, row
 
 from rearview import bench
 from rearview.bench import presets
-from rearview.bench.papers import catalogue, coverage, published
+from rearview.bench.analysis import coverage
+from rearview.bench.analysis.paper_comparison import compare
+from rearview.bench.papers import catalogue, published
 from rearview.bench.papers.catalogue import Cell
-from rearview.bench.papers.compare import compare
 from rearview.bench.runs.request import Request
 from rearview.bench.runs.run_spec import resolve
 from rearview.bench.runs.sweep import Plan, sweep

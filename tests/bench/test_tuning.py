@@ -9,8 +9,8 @@ from small import HORIZON, LOOKBACK, row
 
 from rearview import bench
 from rearview.bench.analysis.candidates import name_candidates
+from rearview.bench.analysis.paper_comparison import matches
 from rearview.bench.papers.catalogue import Cell
-from rearview.bench.papers.compare import matches
 from rearview.bench.runs import measure, search, tuning
 from rearview.bench.runs.request import Request
 from rearview.bench.runs.sweep import Plan, sweep

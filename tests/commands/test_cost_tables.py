@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from rearview.bench.papers import cost_tables, cost_times
-from rearview.bench.papers.cost_times import Timed
+from rearview.bench.papers import costs
+from rearview.bench.papers.costs import Timed
 from rearview.bench.papers.published import Number
 from rearview.bench.rows.row import Row
 from rearview.cli import main
@@ -57,8 +57,8 @@ def printed(metric: str, value: float, note: str = "") -> Number:
     ],
 )
 def test_counts_agree_by_the_digits_that_are_printed(ours, value, digits, verdict):
-    assert cost_tables.judged(ours, printed("gflops", value), digits) == verdict
-    assert cost_tables.judged(ours, printed("gflops", value, "DOUBTFUL"), digits) == "not comparable"
+    assert costs.judged(ours, printed("gflops", value), digits) == verdict
+    assert costs.judged(ours, printed("gflops", value, "DOUBTFUL"), digits) == "not comparable"
 
 
 def test_a_table_is_counted_without_data(tmp_path, monkeypatch, capsys):
@@ -70,7 +70,7 @@ def test_a_table_is_counted_without_data(tmp_path, monkeypatch, capsys):
     assert head.split() == ["L", "H", "C", "run", "metric", "ours", "published", "diff", "verdict"]
     assert [line.split("  ")[-1].strip() for line in lines] == ["agrees", "agrees", "not measured here"]
     assert "\n2 agrees, 1 not measured here\n" in told
-    assert cost_tables.RULE in told
+    assert costs.RULE in told
     assert "milliseconds: there is no file results.csv; name the rows of benchmarks/scaling.py" in told
     assert main(["reproduce", "mica", "--table", "T7", "--model", "itransformer", "--compare"]) == 0
     assert capsys.readouterr().out == told
@@ -108,8 +108,8 @@ def test_milliseconds_stand_beside_the_rows_of_benchmarks_and_are_not_judged(tmp
     told = capsys.readouterr().out
     assert told.count("a chip, captured, patchtst_tslib") == 2
     assert "\n8 not measured here\n" in told
-    assert cost_tables.NO_RULE in told
-    assert cost_tables.RULE not in told
+    assert costs.NO_RULE in told
+    assert costs.RULE not in told
     other = tmp_path / "forecasts.csv"
     other.write_text(",".join(Row.columns()) + "\n")  # has latencies of its own, of other things
     assert main(["reproduce", "toa", "--table", "T11", "--results", str(other)]) == 0
@@ -119,8 +119,8 @@ def test_milliseconds_stand_beside_the_rows_of_benchmarks_and_are_not_judged(tmp
 
 
 def test_rows_of_gates_and_adapters_are_told_apart():
-    cells = {cell.label: cell for cell in cost_tables.cells("mica", "T5")}
-    named = {label: cost_times.network_name(cell) for label, cell in cells.items()}
+    cells = {cell.label: cell for cell in costs.cells("mica", "T5")}
+    named = {label: costs.network_name(cell) for label, cell in cells.items()}
     assert sorted(filter(None, named.values())) == ["moment", "moment+mica", "patchtst", "patchtst+mica"]
     measured = Timed("ms", "patchtst+mica", (7, 96, 48), 1.0, "")
     assert [label for label, cell in cells.items() if measured.is_of(cell)] == [
@@ -132,12 +132,12 @@ def test_rows_of_gates_and_adapters_are_told_apart():
 def test_rows_that_are_none_are_refused_by_the_file(tmp_path):
     broken = written(tmp_path / "scaling.csv", inference(latency_ms="quick"))
     with pytest.raises(InputError, match=r"scaling\.csv could not be read as rows of a benchmark: .*quick"):
-        cost_times.read(broken)
+        costs.read_times(broken)
     empty = tmp_path / "empty.csv"
     empty.touch()
-    assert cost_times.read(empty) == []
+    assert costs.read_times(empty) == []
     with pytest.raises(InputError, match="could not be read"):
-        cost_times.read(tmp_path)
+        costs.read_times(tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -15,9 +15,9 @@ from small_sets import waves, write_ts
 from rearview import models
 from rearview.bench import protocols
 from rearview.bench.analysis import leaderboard
+from rearview.bench.analysis.paper_comparison import average_sets, compare, find_rows
 from rearview.bench.papers import catalogue, published
 from rearview.bench.papers.catalogue import Cell
-from rearview.bench.papers.compare import average_sets, compare, find_rows
 from rearview.bench.rows.result_file import append, read
 from rearview.bench.rows.row import ClassificationRow, DetectionRow
 from rearview.bench.runs import detection

@@ -8,8 +8,8 @@ from typing import NamedTuple
 import pytest
 
 from rearview.bench import read
+from rearview.bench.analysis.paper_comparison import Comparison
 from rearview.bench.papers import catalogue
-from rearview.bench.papers.compare import Comparison
 from rearview.bench.runs.tuning import Range
 from rearview.cli import main
 from rearview.commands.reproduce import command as reproduce

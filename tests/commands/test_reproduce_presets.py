@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from rearview.bench.papers import compare
+from rearview.bench.analysis import paper_comparison
 from rearview.cli import main
 
 RESULTS = Path(__file__).parents[2] / "results" / "rbca.csv"
@@ -72,7 +72,7 @@ def test_a_table_says_by_which_rule_a_run_stands_beside_a_number_where_settings_
     printed = capsys.readouterr().out
     settings = "learning_rate=0.0001, optimiser=adam, weight_decay=0.0, decay_all=True"
     assert f"patchtst + rbca(bias=causal), {settings}  " in printed
-    assert compare.OTHER_SETTINGS in printed
+    assert paper_comparison.OTHER_SETTINGS in printed
     (tmp_path / "empty.csv").touch()
     assert main([*table, "--compare", "--results", str(tmp_path / "empty.csv")]) == 0
-    assert compare.OTHER_SETTINGS not in capsys.readouterr().out
+    assert paper_comparison.OTHER_SETTINGS not in capsys.readouterr().out

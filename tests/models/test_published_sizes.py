@@ -7,8 +7,8 @@ from collections import Counter
 
 import pytest
 
-from rearview.bench.papers import catalogue, cost_tables
-from rearview.bench.papers.cost_tables import COUNTED, CostComparison
+from rearview.bench.papers import catalogue, costs
+from rearview.bench.papers.costs import COUNTED, CostComparison
 
 TABLES = [
     # paper, table, its numbers, of which a count agrees, differs, can't be told to agree, is not made
@@ -22,7 +22,7 @@ TABLES = [
 
 
 def compared(paper: str, table: str) -> list[CostComparison]:
-    return [one for one in cost_tables.compare(cost_tables.cells(paper, table), []) if one.number.metric in COUNTED]
+    return [one for one in costs.compare(costs.cells(paper, table), []) if one.number.metric in COUNTED]
 
 
 @pytest.mark.usefixtures("unchecked")
@@ -30,7 +30,7 @@ def compared(paper: str, table: str) -> list[CostComparison]:
 def test_sizes_are_the_published_ones(
     paper: str, table: str, numbers: int, agree: int, differ: int, unclear: int, without: int
 ) -> None:
-    assert sum(len(cell.numbers) for cell in cost_tables.cells(paper, table)) == numbers
+    assert sum(len(cell.numbers) for cell in costs.cells(paper, table)) == numbers
     found = compared(paper, table)
     verdicts = Counter(one.verdict for one in found)
     expected = {"agrees": agree, "differs": differ, "not comparable": unclear, "not counted": without}
@@ -53,14 +53,14 @@ def test_ours_are_the_networks_that_are_printed() -> None:
     assert by_label["patchtst + softmax", "gflops"] == pytest.approx(41.3257728)
     assert by_label["patchtst + softmax + channel_heads", "params_m"] == pytest.approx(98.511, abs=5e-4)
     assert by_label["moment + softmax", "params_m"] == pytest.approx(3.310_3 + 8.224768, abs=5e-4)
-    network = next(cell for cell in cost_tables.cells("caps", "T4") if cell.model == "patchtst_tslib")
+    network = next(cell for cell in costs.cells("caps", "T4") if cell.model == "patchtst_tslib")
     assert (network.channels, network.maps_alone, network.digits) == (11, True, ("figures", 3))
 
 
 def test_every_table_of_costs_is_one_that_counts() -> None:
     tables = [one.name for one in catalogue.every() if one.kinds.get("cost")]
-    assert tables == [one.name for one in catalogue.every() if one.task == cost_tables.COST]
+    assert tables == [one.name for one in catalogue.every() if one.task == costs.COST]
     counted = {f"{paper}:{table}" for paper, table, *_ in TABLES}
     assert set(tables) == counted | {"mica:T15", "toa:T11"}
-    cells = [cell for name in tables for cell in cost_tables.cells(*name.split(":"))]
+    cells = [cell for name in tables for cell in costs.cells(*name.split(":"))]
     assert sum(number.kind == "cost" for cell in cells for number in cell.numbers) == 440

@@ -93,8 +93,8 @@ class Task:
     """Columns, the deciding one first where `deciding` names no other."""
     lower_is_better: bool
     row: type[RunRow]
-    protocols: tuple[str, ...]
-    """Those under which runs can be made."""
+    protocols: tuple[str, ...] = ()
+    """Those under which runs can be made; empty: all."""
     printed: Mapping[str, str] = field(default_factory=dict)
     """The papers' name of a measure -> our column, where they differ or few are compared."""
     chance: Mapping[str, str] = field(default_factory=dict)
@@ -135,7 +135,7 @@ class Task:
         """Why no run can be made here under a protocol; empty: some can."""
         from rearview.train import parallel
 
-        if protocol not in self.protocols:
+        if self.protocols and protocol not in self.protocols:
             return f"runs of {self.name} are not made under {protocol!r}, but under {' or '.join(self.protocols)}"
         if self is not FORECASTING and parallel.size() > 1:
             return f"torchrun shares a run of forecasting, but a run of {self.name} has one process: use --workers"
@@ -147,7 +147,6 @@ FORECASTING = Task(
     ("mse", "mae"),
     lower_is_better=True,
     row=Row,
-    protocols=tuple(protocols.names()),
     deciding={"published:mica": "mae"},
 )
 CLASSIFICATION = Task(

@@ -1,13 +1,13 @@
 """The papers' experiments as commands show them: which runs are possible here, and why others are not."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 from rearview import models
-from rearview.bench.papers import cost_tables
+from rearview.bench.papers import costs
 from rearview.bench.papers.catalogue import Cell, Experiment
-from rearview.bench.papers.cost_tables import COST, CostCell
+from rearview.bench.papers.costs import COST, CostCell
 from rearview.bench.protocols import FORECASTING
 from rearview.bench.runs.request import spell
 from rearview.commands.benchmark_sets import collection
@@ -46,7 +46,7 @@ def count_runs(experiment: Experiment, data_dir: Path | None) -> str:
 
 def count_costs(experiment: Experiment) -> str:
     """How much of a table of costs can be counted, which needs no data."""
-    cells: Sequence[CostCell] = cost_tables.parts(experiment)
+    cells = costs.cells(experiment.paper, experiment.table)
     counted = sum(cell.counts for cell in cells)
     return f"{counted} of {len(cells)} counts" if counted else "times alone"
 
@@ -60,7 +60,7 @@ def describe_experiment(experiment: Experiment) -> list[str]:
     """What an experiment asks and what there is to run."""
     command = f"rearview reproduce {experiment.paper} --table {experiment.table}"
     if experiment.task == COST:
-        cells: Sequence[CostCell] = cost_tables.parts(experiment)
+        cells = costs.cells(experiment.paper, experiment.table)
         return [
             f"{experiment.name}: {experiment.title}",
             f"task: {experiment.task}; no data are needed",

@@ -11,11 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from rearview.bench import tasks
-from rearview.bench.analysis import leaderboard, standings, timing_overlap
+from rearview.bench.analysis import coverage, leaderboard, standings, timing_overlap
 from rearview.bench.analysis.candidates import spell_mechanism
 from rearview.bench.analysis.leaderboard import Board, Repeats
 from rearview.bench.analysis.standings import Standing
-from rearview.bench.papers import coverage
 from rearview.bench.tasks import FORECASTING, StrangeFileError, Task
 from rearview.core.errors import InputError
 from rearview.data.panel import Finding

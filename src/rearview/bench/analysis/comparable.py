@@ -1,62 +1,119 @@
-"""Which runs of a network stand on an equal footing: all that was asked for is the same, the mechanism aside.
+"""Which runs can be compared: on an equal footing, over the same blocks, or because an experiment of ours asks for it.
 
-A mechanism that trained for longer, or with another loss, shows what that is worth and not what the mechanism is; so a
-mechanism is only measured by runs that share its footing.
+Runs of a network share a footing where all that was requested is the same, the mechanism aside: a mechanism that
+trained for longer, or with another loss, shows what that is worth and not what the mechanism is.
+
+Not everything is run everywhere, so many candidates share few blocks and few share many. One rectangle without a hole
+in the table of runs can't show both, so the largest are shown side by side.
+
+Which candidates share which blocks changes with every row that is added; what an experiment of ours asks does not. One
+that was run whole is therefore compared by itself, with the arms and blocks that its file names.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from rearview.bench.analysis.candidates import facets_of, spell_settings
 from rearview.bench.analysis.leaderboard import Entry
-from rearview.bench.analysis.rectangles import Block
+from rearview.bench.analysis.paper_comparison import find_rows
+from rearview.bench.analysis.timing_overlap import parse_time
+from rearview.bench.papers import catalogue
+from rearview.bench.papers.catalogue import Cell, Experiment
+from rearview.bench.rows.identity import parse_column
 from rearview.bench.rows.row import Facts, as_json
+from rearview.bench.tasks import Task
 
+Block = tuple[str, int | None, int] | tuple[str, int | None]
+"""Data set, horizon and, among the runs of one network, look-back."""
+MOST_RECTANGLES = 3
+"""Rectangles that are shown of one table."""
 MOST_SHOWN = 3
+OURS = "rearview"
+"""The file of experiments that no paper has."""
+SOFTMAX = {"name": "softmax"}
 _OF_MECHANISMS = ("attention ", "searched")
 
 
 @dataclass(frozen=True, slots=True)
-class Study:
+class Rectangle:
+    """Candidates that all have the same blocks, to which none can be added."""
+
+    names: tuple[str, ...]
+    blocks: tuple[Block, ...]
+
+    @property
+    def worth(self) -> tuple[int, int]:
+        """The freedom that it leaves a test, then its cells; many candidates on one block leave none."""
+        return (len(self.names) - 1) * (len(self.blocks) - 1), len(self.names) * len(self.blocks)
+
+
+def find_rectangles(table: Mapping[str, Collection[Block]]) -> list[Rectangle]:
+    """Every rectangle that two candidates span by the blocks they share (`table`: each one's own), the largest first.
+
+    All of them are maximal: any other candidate with these blocks is in it, and the two have no other block in common.
+    """
+    own = list(dict.fromkeys(frozenset(blocks) for blocks in table.values()))
+    rectangles = []
+    for shared in dict.fromkeys(first & second for first in own for second in own):
+        names = tuple(name for name, blocks in table.items() if shared <= set(blocks))
+        if shared and len(names) > 1:
+            rectangles.append(Rectangle(names, tuple(block for block in table[names[0]] if block in shared)))
+    return sorted(rectangles, key=lambda rectangle: rectangle.worth, reverse=True)
+
+
+def pick_rectangles(rectangles: Sequence[Rectangle]) -> list[Rectangle]:
+    """The first, and a few after it that have several blocks and a candidate or a block that those before lack."""
+    picked: list[Rectangle] = []
+    for one in rectangles:
+        names = {name for each in picked for name in each.names}
+        blocks = {block for each in picked for block in each.blocks}
+        fresh = not names.issuperset(one.names) or not blocks.issuperset(one.blocks)
+        if not picked or (fresh and len(one.blocks) > 1):
+            picked.append(one)
+    return picked[:MOST_RECTANGLES]
+
+
+@dataclass(frozen=True, slots=True)
+class FootingGroup:
     """Entries of one network that can be compared mechanism by mechanism."""
 
     entries: tuple[Entry, ...]
     footing: str
-    """What sets it apart from the other studies of the network; empty where there is none."""
+    """What sets it apart from the other groups of the network; empty where there is none."""
 
 
-def studies(entries: Sequence[Entry]) -> list[Study]:
+def group_by_footing(entries: Sequence[Entry]) -> list[FootingGroup]:
     """Entries of one network under one protocol, those together that share a footing on some block; the largest first.
 
-    Settings are published per data set, so a study has a footing on each block. Of entries that share none of it on a
-    block, but some on another, the larger group is kept.
+    Settings are published per data set, so a group has a footing on each block. Of entries that share none of it on a
+    block, but some on another, the larger part is kept.
     """
-    facets = {id(entry): footing(entry) for entry in entries}
-    footings = {key: as_json(found) for key, found in facets.items()}
-    groups = [_largest(group, footings) for group in _connected(entries, footings)]
+    facets = {id(entry): footing_of(entry) for entry in entries}
+    footings = {key: as_json(own) for key, own in facets.items()}
+    groups = [_keep_commonest(group, footings) for group in _connect(entries, footings)]
     groups.sort(key=lambda group: -len(group))
-    shared = [_shared([facets[id(entry)] for entry in group]) for group in groups]
-    return [Study(tuple(group), _words(own, shared)) for group, own in zip(groups, shared, strict=True)]
+    shared = [_shared_facets([facets[id(entry)] for entry in group]) for group in groups]
+    return [FootingGroup(tuple(group), _spell(own, shared)) for group, own in zip(groups, shared, strict=True)]
 
 
-def footing(entry: Entry) -> dict[str, object]:
-    """All that was asked for, block and mechanism aside."""
+def footing_of(entry: Entry) -> dict[str, object]:
+    """All that was requested, block and mechanism aside."""
     row = entry.rows[0]
-    found = {key: value for key, value in facets_of(row).items() if not key.startswith(_OF_MECHANISMS)}
-    return {**found, "adapters": getattr(row, "adapters", "[]")}
+    facets = {key: value for key, value in facets_of(row).items() if not key.startswith(_OF_MECHANISMS)}
+    return {**facets, "adapters": getattr(row, "adapters", "[]")}
 
 
-def block(entry: Entry) -> Block:
+def block_of(entry: Entry) -> Block:
     """Where mechanisms of one network are compared."""
     return entry.dataset, entry.horizon, entry.lookback
 
 
-def _connected(entries: Sequence[Entry], footings: Mapping[int, str]) -> list[list[Entry]]:
-    """Candidates that share a footing on some block, and whoever shares one with them."""
+def _connect(entries: Sequence[Entry], footings: Mapping[int, str]) -> list[list[Entry]]:
+    """Candidates that share a footing on some block, and any that share one with them."""
     together: dict[str, set[str]] = defaultdict(set)
     for entry in entries:
-        together[as_json([block(entry), footings[id(entry)]])].add(entry.label)
+        together[as_json([block_of(entry), footings[id(entry)]])].add(entry.label)
     components: list[set[str]] = []
     for labels in together.values():
         touched = [component for component in components if component & labels]
@@ -65,23 +122,84 @@ def _connected(entries: Sequence[Entry], footings: Mapping[int, str]) -> list[li
     return [[entry for entry in entries if entry.label in component] for component in components]
 
 
-def _largest(group: Sequence[Entry], footings: Mapping[int, str]) -> list[Entry]:
+def _keep_commonest(group: Sequence[Entry], footings: Mapping[int, str]) -> list[Entry]:
     """Of each block the entries that share its most common footing."""
     counts: dict[Block, Counter[str]] = defaultdict(Counter)
     for entry in group:
-        counts[block(entry)][footings[id(entry)]] += 1
-    return [entry for entry in group if counts[block(entry)].most_common(1)[0][0] == footings[id(entry)]]
+        counts[block_of(entry)][footings[id(entry)]] += 1
+    return [entry for entry in group if counts[block_of(entry)].most_common(1)[0][0] == footings[id(entry)]]
 
 
-def _shared(facets: Iterable[Facts]) -> dict[str, object]:
+def _shared_facets(facets: Sequence[Facts]) -> Facts:
     """What is the same for all."""
     first, *others = facets
     return {key: value for key, value in first.items() if all(other.get(key) == value for other in others)}
 
 
-def _words(own: Facts, every: Sequence[Facts]) -> str:
+def _spell(own: Facts, every: Sequence[Facts]) -> str:
     differing = {key: value for key, value in own.items() if any(other.get(key) != value for other in every)}
     training_first = sorted(spell_settings(differing), key=lambda word: not word.startswith("training "))
     words = [word.removeprefix("training ") for word in training_first]
     more = f" and {len(words) - MOST_SHOWN} more" if len(words) > MOST_SHOWN else ""
     return ", ".join(words[:MOST_SHOWN]) + more
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The runs of one network that an experiment of ours asks for."""
+
+    experiment: Experiment
+    arms: Mapping[str, tuple[Entry, ...]]
+    """By the experiment's name for them: their entries, the blocks in the same order."""
+
+
+def find_answers(task: Task, entries: Sequence[Entry]) -> list[Answer]:
+    """The experiments of ours that one network's entries under one protocol answer: every arm ran on every block.
+
+    Those whose arms differ in their mechanisms are meant; a run counts where its training is the experiment's. The arms
+    of a block share a footing; of several, the one with the most runs counts, the latest where they are equal. Softmax
+    joins them where it ran on all blocks, as they are measured by it.
+    """
+    answers = []
+    for table in catalogue.tables(OURS):
+        experiment = catalogue.get(OURS, table)
+        cells = [cell for cell in experiment.cells if cell.model == entries[0].model]
+        if experiment.task == task.name and cells:
+            with_softmax = list(cells)
+            for cell in (replace(cell, attention=SOFTMAX) for cell in cells):
+                with_softmax += [] if cell in with_softmax else [cell]
+            arms = _complete_arms(with_softmax, entries) or _complete_arms(cells, entries)
+            answers += [Answer(experiment, arms)] if arms else []
+    return answers
+
+
+def _complete_arms(cells: Sequence[Cell], entries: Sequence[Entry]) -> dict[str, tuple[Entry, ...]]:
+    """The entries of each arm, those of a block on one footing; none where some block has no footing with every arm."""
+    blocks: dict[tuple[object, ...], list[Cell]] = defaultdict(list)
+    for cell in cells:
+        blocks[cell.dataset, cell.horizon, cell.lookback if cell.horizon else None].append(cell)
+    chosen: dict[str, tuple[Entry, ...]] = defaultdict(tuple)
+    for arms in blocks.values():
+        complete = [made for made in _arms_by_footing(arms, entries) if len(made) == len(arms)]
+        if not complete:
+            return {}
+        for label, entry in max(complete, key=_count_and_time).items():
+            chosen[label] += (entry,)
+    return chosen
+
+
+def _arms_by_footing(arms: Sequence[Cell], entries: Sequence[Entry]) -> list[dict[str, Entry]]:
+    """The entries of a block's arms, together those on one footing; versions of a data set are kept apart."""
+    found: dict[tuple[str, str], dict[str, Entry]] = defaultdict(dict)
+    for arm in arms:
+        for entry in entries:
+            first = entry.rows[:1]  # the others differ in their seeds alone
+            training = parse_column(first[0].configuration, "training")
+            if find_rows(arm, first) and all(training.get(key) == value for key, value in arm.training.items()):
+                found[entry.dataset, as_json(footing_of(entry))][arm.label] = entry
+    return list(found.values())
+
+
+def _count_and_time(made: Mapping[str, Entry]) -> tuple[int, float]:
+    rows = [row for entry in made.values() for row in entry.rows]
+    return len(rows), max(parse_time(row.created) or 0.0 for row in rows)

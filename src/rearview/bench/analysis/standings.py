@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from rearview.bench.analysis import budget, comparable, questions, rectangles, statistics
+from rearview.bench.analysis import budget, comparable, statistics
+from rearview.bench.analysis.comparable import Block, Rectangle
 from rearview.bench.analysis.leaderboard import Board, Entry, Score, build_boards
-from rearview.bench.analysis.rectangles import Block, Rectangle
 from rearview.bench.rows.row import RunRow
 from rearview.bench.tasks import Task
 
@@ -19,9 +19,9 @@ RULE = (
     "Experiments of ours on mechanisms that were run whole, with the training they name, come first, each with its own "
     "arms and blocks, and softmax beside them. "
     "After them, for each network: the largest groups of candidates and blocks without a hole, at most "
-    f"{rectangles.MOST} on one footing, each with a candidate or a block that those before it lack. Candidates of "
-    "several networks are ranked together only where all had the same budget and every network with attention is there "
-    "with softmax, too."
+    f"{comparable.MOST_RECTANGLES} on one footing, each with a candidate or a block that those before it lack. "
+    "Candidates of several networks are ranked together only where all had the same budget and every network with "
+    "attention is there with softmax, too."
 )
 HEADLINE = (
     "The headline is the widest comparison of several mechanisms or networks; those that hold an experiment of ours "
@@ -130,9 +130,9 @@ def standings(boards: Sequence[Board]) -> list[Standing]:
 def _questions(entries: Sequence[Entry]) -> list[Standing]:
     """The experiments of ours that one network's entries answer."""
     found = []
-    for answer in questions.answers(entries[0].task, entries):
-        cells = {name: {comparable.block(entry): entry for entry in made} for name, made in answer.arms.items()}
-        for whole in rectangles.rectangles(cells):  # one, or none of a single arm
+    for answer in comparable.find_answers(entries[0].task, entries):
+        cells = {name: {comparable.block_of(entry): entry for entry in made} for name, made in answer.arms.items()}
+        for whole in comparable.find_rectangles(cells):  # one, or none of a single arm
             standing = _standing(cells, whole, entries[0].model)
             found.append(replace(standing, question=answer.experiment.title, holds=(answer.experiment.name,)))
     return found
@@ -141,10 +141,10 @@ def _questions(entries: Sequence[Entry]) -> list[Standing]:
 def _mechanisms(entries: Sequence[Entry], asked: Sequence[Standing]) -> list[Standing]:
     """The mechanisms of a network, footing by footing; what a question of ours compares anyway is left out."""
     found: list[Standing] = []
-    for study in comparable.studies(entries):
+    for study in comparable.group_by_footing(entries):
         cells = _again(study.entries)
-        fresh = [one for one in rectangles.rectangles(cells) if not _is_within(_rows(cells, one), asked)]
-        made = [_standing(cells, one, entries[0].model) for one in rectangles.telling(fresh)]
+        fresh = [one for one in comparable.find_rectangles(cells) if not _is_within(_rows(cells, one), asked)]
+        made = [_standing(cells, one, entries[0].model) for one in comparable.pick_rectangles(fresh)]
         for one in made:
             size = f"{len(one.judgement.names)} candidates over {len(one.blocks)} blocks" if len(made) > 1 else ""
             holds = tuple(name for other in asked if other.rows <= one.rows for name in other.holds)
@@ -161,7 +161,7 @@ def _again(entries: Sequence[Entry]) -> dict[str, dict[Block, Entry]]:
     cells: dict[str, dict[Block, Entry]] = defaultdict(dict)
     for board in build_boards(entries[0].task, [row for entry in entries for row in entry.rows]):
         for entry in board.entries:
-            cells[entry.label][comparable.block(entry)] = entry
+            cells[entry.label][comparable.block_of(entry)] = entry
     return cells
 
 
@@ -171,7 +171,7 @@ def _together(entries: Sequence[Entry]) -> list[Standing]:
     for entry in entries:
         cells[entry.name][entry.dataset, entry.horizon] = entry
     several = len({block for own in cells.values() for block in own}) > 1
-    for rectangle in rectangles.rectangles(cells):
+    for rectangle in comparable.find_rectangles(cells):
         if several and len(rectangle.blocks) == 1:
             continue  # of which a leaderboard says all
         who = {name: cells[name][rectangle.blocks[0]] for name in rectangle.names}

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from rearview.bench import presets, protocols, tasks
-from rearview.bench.papers import cost_tables
+from rearview.bench.papers import costs
 from rearview.bench.papers.catalogue import Cell, Experiment
-from rearview.bench.papers.cost_tables import COST
+from rearview.bench.papers.costs import COST
 from rearview.bench.rows.row import RunRow
 from rearview.bench.runs.sweep import Plan, first_process, make_runs
 from rearview.commands.console import print_lines, say
@@ -51,7 +51,7 @@ def reproduce_command(
     for experiment in experiments:
         if experiment.task == COST:
             reached = True
-            cells = [cell for cell in cost_tables.parts(experiment) if selection.matches(cell)]
+            cells = [cell for cell in costs.cells(experiment.paper, experiment.table) if selection.matches(cell)]
             show(compare_costs(experiment, cells, options.results))
             continue
         place, task = places[experiment.task], tasks.get(experiment.task)
@@ -94,7 +94,7 @@ def _select(selection: Selection, flags: Sequence[str], source: str, only_compar
     have them."""
     tables = selection.tables()
     names = ", ".join(experiment.name for experiment in tables)
-    if not any(cost_tables.parts(experiment) for experiment in tables):
+    if not any(costs.parts(experiment) for experiment in tables):
         study = any("synthetic" in experiment.kinds for experiment in tables)
         way = "`rearview reproduce harmonic`" if study else "other commands"
         raise SettingsError(f"{names} holds no runs of networks; it is made by {way}.")

@@ -4,10 +4,9 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from rearview.bench.papers import cost_tables, cost_times
+from rearview.bench.papers import costs
 from rearview.bench.papers.catalogue import Experiment
-from rearview.bench.papers.cost_tables import COUNTED, MEASURED, CostCell, CostComparison
-from rearview.bench.papers.cost_times import Timed
+from rearview.bench.papers.costs import COUNTED, MEASURED, CostCell, CostComparison, Timed
 from rearview.commands.console import align
 
 _HEAD = ("dataset", "L", "H", "C", "run", "metric", "ours", "published", "diff", "verdict", "measured on")
@@ -22,7 +21,7 @@ def compare_costs(experiment: Experiment, cells: Sequence[CostCell], results: Pa
     metrics = {number.metric for cell in cells for number in cell.numbers}
     timed = not metrics.isdisjoint(MEASURED)
     times, missing = _times(results) if timed else ([], [])
-    comparisons = list(cost_tables.compare(cells, times))
+    comparisons = list(costs.compare(cells, times))
     counts = Counter(one.verdict for one in comparisons if one.verdict)
     # Why counts differ or are not made, where that is known, once for each network.
     known = [one.cell for one in comparisons if one.verdict in ("differs", "not counted") and one.cell.reason]
@@ -30,13 +29,13 @@ def compare_costs(experiment: Experiment, cells: Sequence[CostCell], results: Pa
     head = [name for name in _HEAD if name in _ALWAYS or any(line[name] != "-" for line in lines)]
     return [
         f"{experiment.name}: {experiment.title}",
-        *filter(None, [cost_tables.note(experiment.paper)]),
+        *filter(None, [costs.note(experiment.paper)]),
         *align([head, *([line[name] for name in head] for line in lines)]),
         "",
         *([", ".join(f"{count} {verdict}" for verdict, count in counts.items())] if counts else []),
         *dict.fromkeys(f"{cell.model}: {cell.reason}" for cell in known),
-        *([] if metrics.isdisjoint(COUNTED) else [cost_tables.RULE]),
-        *([cost_tables.NO_RULE] if timed else []),
+        *([] if metrics.isdisjoint(COUNTED) else [costs.RULE]),
+        *([costs.NO_RULE] if timed else []),
         *missing,
         "",
     ]
@@ -46,7 +45,7 @@ def _times(results: Path) -> tuple[list[Timed], list[str]]:
     """The times that a file holds, and a line where it holds none."""
     if not results.exists():
         why = f"there is no file {results}"
-    elif times := cost_times.read(results):
+    elif times := costs.read_times(results):
         return times, []
     else:
         why = f"{results} holds no rows of them"

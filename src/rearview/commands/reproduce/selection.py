@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, replace
 from rearview.bench import synthetic
 from rearview.bench.papers import catalogue
 from rearview.bench.papers.catalogue import Experiment
-from rearview.bench.papers.cost_tables import parts
+from rearview.bench.papers.costs import parts
 from rearview.commands.experiments import AnyCell
 from rearview.core.errors import SettingsError, did_you_mean
 

@@ -5,10 +5,10 @@ from collections import Counter
 from collections.abc import Sequence
 
 from rearview.bench import protocols
+from rearview.bench.analysis import paper_comparison
+from rearview.bench.analysis.paper_comparison import Comparison
 from rearview.bench.analysis.timing_overlap import find_overlapping
-from rearview.bench.papers import compare
 from rearview.bench.papers.catalogue import Cell, Experiment
-from rearview.bench.papers.compare import Comparison
 from rearview.bench.rows.row import RunRow
 from rearview.bench.tasks import METRICS
 from rearview.commands.console import align
@@ -30,9 +30,9 @@ def comparison_table(experiment: Experiment, cells: Sequence[Cell], rows: Sequen
     """A line for each printed number of the cells, how many of them were reproduced, and by which rule."""
     wanted = {id(cell) for cell in cells}
     forecasts = experiment.task == protocols.FORECASTING
-    comparisons = [one for one in compare.compare(experiment, rows, protocol) if id(one.cell) in wanted]
+    comparisons = [one for one in paper_comparison.compare(experiment, rows, protocol) if id(one.cell) in wanted]
     if experiment.source and not forecasts:
-        comparisons = compare.average_sets(comparisons)
+        comparisons = paper_comparison.average_sets(comparisons)
     guessed = any(one.chance is not None for one in comparisons)
     every = FORECASTING if forecasts else LABELLED
     head = tuple(name for name in every if guessed or name != "by chance")
@@ -45,8 +45,8 @@ def comparison_table(experiment: Experiment, cells: Sequence[Cell], rows: Sequen
         *align([head, *(comparison_line(one, head) for one in comparisons)]),
         "",
         *([", ".join(tally)] if tally else []),
-        compare.RULE,
-        *([compare.OTHER_SETTINGS] if otherwise else []),
+        paper_comparison.RULE,
+        *([paper_comparison.OTHER_SETTINGS] if otherwise else []),
         *([CHANCE] if guessed else []),
         *waiting_lines(comparisons, rows),
         "",

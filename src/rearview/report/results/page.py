@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any
 
+from rearview.bench.analysis.coverage import Coverage, PaperComparison
 from rearview.bench.analysis.leaderboard import Board, Entry
+from rearview.bench.analysis.paper_comparison import SHARE
 from rearview.bench.analysis.standings import HEADLINE, RULE, Contrast, Sided, Standing, contrasts
-from rearview.bench.papers.compare import SHARE
-from rearview.bench.papers.coverage import Coverage, PaperComparison
 from rearview.bench.tasks import METRICS
 from rearview.core.errors import InputError
 from rearview.report.common import text

@@ -7,10 +7,10 @@ from typing import Any
 
 from rearview.bench import protocols
 from rearview.bench.analysis.candidates import spell_mechanism
+from rearview.bench.analysis.coverage import Coverage, PaperComparison
+from rearview.bench.analysis.paper_comparison import RULE
 from rearview.bench.analysis.standings import Sided
 from rearview.bench.papers.catalogue import Cell as Run
-from rearview.bench.papers.compare import RULE
-from rearview.bench.papers.coverage import Coverage, PaperComparison
 from rearview.bench.papers.published import Number
 from rearview.bench.tasks import METRICS
 from rearview.report.common import text

@@ -10,9 +10,9 @@ from itertools import groupby
 from typing import Any
 
 from rearview.bench.analysis import budget
+from rearview.bench.analysis.coverage import PaperComparison
 from rearview.bench.analysis.leaderboard import Board, Entry
 from rearview.bench.analysis.standings import Contrast, Standing
-from rearview.bench.papers.coverage import PaperComparison
 from rearview.bench.tasks import METRICS, Task
 from rearview.report.common import text
 from rearview.report.common.tables import Cell, Table, score_cells

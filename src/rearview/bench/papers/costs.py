@@ -3,20 +3,23 @@
 A paper's file of experiments says at which sizes its networks are built and, where our count differs from the printed
 one and the reason is known, the reason. Two counts agree when they differ by at most one unit of the last printed digit
 or 0.1 %, whichever is larger; a unit of a single digit is a tenth of the number or more, so that such a count can be
-told to differ, never to agree. Milliseconds are those of a machine, so they stand beside ours and are not judged.
+found to differ, never to agree. Milliseconds depend on the machine, so they are shown with ours and not judged.
 """
 
+import csv
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rearview.bench.papers import catalogue, published
-from rearview.bench.papers.catalogue import Experiment
-from rearview.bench.papers.cost_times import Timed
+from rearview.bench.papers.catalogue import Cell, Experiment
 from rearview.bench.papers.published import Number
+from rearview.bench.rows.row import Facts
 from rearview.bench.runs.request import spell
+from rearview.core.errors import InputError
 
 if TYPE_CHECKING:
     from rearview.models.costs import Cost
@@ -32,6 +35,8 @@ RULE = (
     "forward pass, two for a product and its sum"
 )
 NO_RULE = "milliseconds depend on the machine, so they stand beside each other and are not judged"
+_GATE = "mlp_query"
+"""MICA's gate in the rows of scaling.py, which name the mechanism alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +51,9 @@ class CostCell:
     channels: int | None
     model: str
     """Our name; the paper's of a network that is not on the shelf."""
-    attention: Mapping[str, Any] | None
+    attention: Facts | None
     adapters: tuple[str, ...]
-    settings: Mapping[str, Any] | None
+    settings: Facts | None
     """Of the network; None: nothing is counted."""
     counted_too: int
     """Parameters that the paper counts although its network never uses them, and which ours does not have."""
@@ -80,6 +85,27 @@ class CostCell:
 
 
 @dataclass(frozen=True, slots=True)
+class Timed:
+    """One measurement of a network."""
+
+    metric: str
+    """The papers' name: ms of inference, ms_train_step."""
+    network: str
+    """As its file names it: a network, or one and its mechanism."""
+    sizes: tuple[int, ...]
+    """(channels, look-back, steps ahead); empty where the network's name tells them."""
+    milliseconds: float
+    where: str
+    """Device, mode and batch."""
+
+    def is_of(self, cell: CostCell) -> bool:
+        """Whether it is a measurement of the network of a table's cell, at its sizes."""
+        if self.metric == "ms_train_step":
+            return bool(cell.host) and self.network == f"{cell.host} {_in_a_step(cell.attention)}"
+        return self.network == network_name(cell) and self.sizes == (cell.channels, cell.lookback, cell.horizon)
+
+
+@dataclass(frozen=True, slots=True)
 class CostComparison:
     """One printed number, and ours."""
 
@@ -103,14 +129,14 @@ class CostComparison:
 def cells(paper: str, table: str) -> tuple[CostCell, ...]:
     """A cell for each network of a table, in the order of the paper."""
     facts = catalogue.costs(paper)
-    gathered: dict[tuple[Any, ...], list[Number]] = {}
+    gathered: dict[tuple[object, ...], list[Number]] = {}
     for number in published.of(paper, table):
         key = (number.dataset, number.lookback, number.horizon, number.backbone, number.variant, repr(number.around))
         gathered.setdefault(key, []).append(number)
     return tuple(_cell(tuple(same), facts) for same in gathered.values())
 
 
-def parts(experiment: Experiment) -> Sequence[Any]:
+def parts(experiment: Experiment) -> Sequence[CostCell] | Sequence[Cell]:
     """The cells of an experiment, whatever they are about."""
     return cells(experiment.paper, experiment.table) if experiment.task == COST else experiment.cells
 
@@ -173,7 +199,7 @@ def _cell(numbers: tuple[Number, ...], facts: Mapping[str, Any]) -> CostCell:
     )
 
 
-def _attention(number: Number, facts: Mapping[str, Any]) -> Mapping[str, Any] | None:
+def _attention(number: Number, facts: Mapping[str, Any]) -> Facts | None:
     """The mechanism of a number with the settings that a paper's table of costs has."""
     if not isinstance(number.attention, Mapping):
         return None
@@ -210,3 +236,61 @@ def _measured(cell: CostCell, number: Number, times: Sequence[Timed]) -> Iterato
         yield CostComparison(cell, number, one.milliseconds, "", one.where)
     if not found:
         yield CostComparison(cell, number, None, "not measured here")
+
+
+def network_name(cell: CostCell) -> str:
+    """A cell's network as the rows of scaling.py name it; empty: they have none of it."""
+    spec = cell.attention or {"name": "softmax"}
+    if cell.adapters or (spec["name"] == "mica" and spec["gate"] != _GATE):
+        return ""
+    return str(cell.model) if spec["name"] == "softmax" else f"{cell.model}+{spec['name']}"
+
+
+def read_times(path: Path) -> list[Timed]:
+    """The last measurement of each network, size, device and mode; none where a file holds other rows."""
+    try:
+        with path.open(encoding="utf-8", newline="") as file:
+            rows = csv.DictReader(file)
+            known = [columns for columns in _FORMS if columns <= set(rows.fieldnames or ())]
+            found = [_FORMS[known[0]](row) for row in rows if all(row[name] for name in known[0])] if known else []
+    except (OSError, UnicodeDecodeError, KeyError, TypeError, ValueError) as problem:
+        raise InputError(f"{path} could not be read as rows of a benchmark: {problem}.") from None
+    return _last(found)
+
+
+def _last(found: Sequence[Timed]) -> list[Timed]:
+    return list({(one.metric, one.network, one.sizes, one.where): one for one in found}.values())
+
+
+def _inference(row: Mapping[str, str]) -> Timed:
+    return Timed(
+        "ms",
+        row["network"],
+        (int(row["channels"]), int(row["lookback"]), int(row["steps"])),
+        float(row["latency_ms"]),
+        f"{row['device']}, {row['mode']}, batch {row['batch']}",
+    )
+
+
+def _step(row: Mapping[str, str]) -> Timed:
+    return Timed(
+        "ms_train_step",
+        f"{row['host']} {row['attention']}",
+        (),
+        float(row["ms_per_step"]),
+        f"{row['device']}, {row['mode']}, {row['model']}",
+    )
+
+
+def _in_a_step(attention: Facts | None) -> str:
+    """A mechanism as train_speed.py names it: toa-gated, mica-shared."""
+    spec = attention or {"name": "softmax"}
+    kind = str(spec.get("kind", spec.get("gate", ""))).replace("_", "-")
+    return f"{spec['name']}-{kind}" if kind else str(spec["name"])
+
+
+_FORMS: Mapping[frozenset[str], Callable[[Mapping[str, str]], Timed]] = {
+    frozenset({"network", "latency_ms"}): _inference,
+    frozenset({"host", "ms_per_step"}): _step,
+}
+"""By the columns that tell a file: how its rows are read. A run that did not end has no time."""

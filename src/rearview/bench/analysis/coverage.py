@@ -7,9 +7,7 @@ from dataclasses import dataclass, replace
 
 from rearview.bench.analysis.candidates import name_candidates, spell_suffix
 from rearview.bench.analysis.leaderboard import Board, Score, latest_runs
-from rearview.bench.papers import catalogue, published
-from rearview.bench.papers.catalogue import Cell, Experiment
-from rearview.bench.papers.compare import (
+from rearview.bench.analysis.paper_comparison import (
     compare,
     find_all_rows,
     find_rows,
@@ -17,6 +15,8 @@ from rearview.bench.papers.compare import (
     judge,
     labelled_shortfall,
 )
+from rearview.bench.papers import catalogue, published
+from rearview.bench.papers.catalogue import Cell, Experiment
 from rearview.bench.papers.published import Number
 from rearview.bench.rows.row import Row, RunRow
 from rearview.bench.tasks import FORECASTING, Task

@@ -1,0 +1,304 @@
+"""Which candidate is better, and is the difference significant: ranks, wins, tests, intervals; numpy alone.
+
+    judgement = statistics.judge(scores, names)          # scores [block, candidate]: lower is better unless told
+    judgement.friedman.p_value, judgement.cliques, judgement.too_few
+
+Distributions are computed here: the signed-rank test counts every sign pattern, with ties, up to `EXACT` blocks and is
+normal beyond; chi-squared with a whole number of degrees of freedom has a closed form.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rearview.core.errors import InputError
+
+Scores = NDArray[np.floating[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """Blocks won, tied and lost against another candidate."""
+
+    wins: int
+    ties: int
+    losses: int
+
+    def __str__(self) -> str:
+        return f"{self.wins}/{self.ties}/{self.losses}"
+
+
+def checked(scores: Scores) -> Scores:
+    """Scores [block, candidate] as they are, if every one is a number."""
+    values = np.asarray(scores, dtype=np.float64)
+    if values.ndim != 2 or values.shape[0] < 1 or values.shape[1] < 2:
+        raise InputError(
+            f"Statistics need scores [block, candidate] of at least one block and two candidates, but the shape is "
+            f"{values.shape}."
+        )
+    if not np.isfinite(values).all():
+        block, candidate = (int(place) for place in np.argwhere(~np.isfinite(values))[0])
+        raise InputError(
+            f"The score of candidate {candidate} in block {block} is {values[block, candidate]}; leave out blocks that "
+            "not every candidate has."
+        )
+    return values
+
+
+def ranks(values: Scores, *, lower_is_better: bool = True) -> NDArray[np.float64]:
+    """Ranks along the last axis, 1 the best; equals share the mean of their places."""
+    ordered = values if lower_is_better else -values
+    below = (ordered[..., None, :] < ordered[..., :, None]).sum(-1)
+    equal = (ordered[..., None, :] == ordered[..., :, None]).sum(-1)
+    return below + (equal + 1) / 2
+
+
+def average_ranks(scores: Scores, *, lower_is_better: bool = True) -> NDArray[np.float64]:
+    """[candidate]: mean rank over the blocks of scores [block, candidate]."""
+    return ranks(checked(scores), lower_is_better=lower_is_better).mean(axis=0)
+
+
+def record(ours: Scores, theirs: Scores, *, lower_is_better: bool = True) -> Record:
+    """Blocks in which our score is better than, equal to and worse than theirs."""
+    ahead = (theirs - ours) if lower_is_better else (ours - theirs)
+    return Record(int((ahead > 0).sum()), int((ahead == 0).sum()), int((ahead < 0).sum()))
+
+
+EXACT = 200
+"""Most differences whose sign patterns are counted; the normal form is the same to three digits long before."""
+
+
+@dataclass(frozen=True, slots=True)
+class SignedRank:
+    """What Wilcoxon's signed-rank test says, two-sided."""
+
+    statistic: float
+    """The smaller of the sums of ranks of the positive and of the negative differences."""
+    p_value: float
+    differences: int
+    """Differences that are not zero; zeros say nothing and are left out."""
+    exact: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Friedman:
+    """What Friedman's test says: whether any candidate differs from the others."""
+
+    statistic: float
+    p_value: float
+    blocks: int
+    candidates: int
+
+
+def signed_rank(ours: Scores, theirs: Scores) -> SignedRank:
+    """Whether two candidates differ over the same blocks; equals share their mean rank."""
+    differences = np.asarray(ours, dtype=np.float64) - np.asarray(theirs, dtype=np.float64)
+    kept = differences[differences != 0]
+    if not len(kept):
+        return SignedRank(0.0, 1.0, 0, True)
+    sizes = ranks(np.abs(kept))
+    statistic = float(min(sizes[kept > 0].sum(), sizes[kept < 0].sum()))
+    exact = len(kept) <= EXACT
+    return SignedRank(statistic, (_counted if exact else _normal)(sizes, statistic), len(kept), exact)
+
+
+def friedman(scores: Scores) -> Friedman:
+    """Friedman's test of scores [block, candidate], corrected for ties."""
+    ranked = ranks(checked(scores))
+    blocks, candidates = ranked.shape
+    ties = sum(_tie_sum(row) for row in ranked)
+    shrink = 1 - ties / (blocks * candidates * (candidates**2 - 1))
+    if shrink <= 0:
+        return Friedman(0.0, 1.0, blocks, candidates)
+    spread = float(((ranked.sum(axis=0) - blocks * (candidates + 1) / 2) ** 2).sum())
+    statistic = 12 * spread / (blocks * candidates * (candidates + 1)) / shrink
+    return Friedman(statistic, chi_squared_tail(statistic, candidates - 1), blocks, candidates)
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """The p-values after Holm's correction, in the order given: compare them with the level as it is."""
+    count = len(p_values)
+    corrected = [0.0] * count
+    highest = 0.0
+    for step, place in enumerate(sorted(range(count), key=lambda place: p_values[place])):
+        highest = max(highest, (count - step) * p_values[place])
+        corrected[place] = min(1.0, highest)
+    return corrected
+
+
+def chi_squared_tail(value: float, freedom: int) -> float:
+    """The chance that chi-squared with so many degrees of freedom exceeds the value."""
+    if value <= 0:
+        return 1.0
+    half = value / 2
+    if freedom % 2:
+        # erfc(sqrt(h)) + exp(-h) * sum of h^(j - 1/2) / gamma(j + 1/2)
+        total = math.erfc(math.sqrt(half))
+        exponents = [j - 0.5 for j in range(1, (freedom + 1) // 2)]
+    else:
+        total = 0.0
+        exponents = [float(j) for j in range(freedom // 2)]
+    total += sum(math.exp(e * math.log(half) - half - math.lgamma(e + 1)) for e in exponents)
+    return min(1.0, total)
+
+
+def _counted(sizes: NDArray[np.float64], statistic: float) -> float:
+    # Twice the ranks are whole numbers even where ties share a mean rank; shares, not counts, so that none overflows.
+    doubled = np.rint(2 * sizes).astype(np.int64)
+    shares = np.zeros(int(doubled.sum()) + 1)
+    shares[0] = 1.0
+    for size in doubled.tolist():
+        moved = np.zeros_like(shares)
+        moved[size:] = shares[: len(shares) - size]
+        shares = (shares + moved) / 2
+    return min(1.0, 2 * float(shares[: round(2 * statistic) + 1].sum()))
+
+
+def _normal(sizes: NDArray[np.float64], statistic: float) -> float:
+    count = len(sizes)
+    variance = count * (count + 1) * (2 * count + 1) / 24 - _tie_sum(sizes) / 48
+    distance = (statistic - count * (count + 1) / 4) / math.sqrt(variance)
+    return min(1.0, math.erfc(abs(distance) / math.sqrt(2)))
+
+
+def _tie_sum(ranked: NDArray[np.float64]) -> float:
+    """Over groups of equals: t^3 - t."""
+    counts = np.unique(ranked, return_counts=True)[1].astype(np.float64)
+    return float((counts**3 - counts).sum())
+
+
+ALPHA = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Two candidates over the same blocks."""
+
+    first: str
+    second: str
+    p_value: float
+    """Wilcoxon's, two-sided."""
+    corrected: float
+    """After Holm's correction over all pairs."""
+    record: Record
+    """Blocks the first won, tied, lost."""
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """Candidates by average rank, the best first, and what can be said of their differences."""
+
+    names: tuple[str, ...]
+    ranks: tuple[float, ...]
+    blocks: int
+    friedman: Friedman | None
+    """None for two candidates, of whom the signed-rank test says all, and for one block, of which it says nothing."""
+    pairs: tuple[Pair, ...]
+    cliques: tuple[tuple[int, int], ...]
+    """First and last place of every group of neighbours without a significant difference between any two."""
+    alpha: float
+
+    @property
+    def needed(self) -> int:
+        """The fewest blocks with which a difference of these candidates could be significant at all."""
+        return blocks_needed(len(self.names), self.alpha)
+
+    @property
+    def too_few(self) -> bool:
+        """Whether no outcome whatever could have been significant."""
+        return self.blocks < self.needed
+
+    @property
+    def significant(self) -> tuple[Pair, ...]:
+        """The pairs that differ."""
+        if self.friedman is not None and self.friedman.p_value > self.alpha:
+            return ()
+        return tuple(pair for pair in self.pairs if pair.corrected <= self.alpha)
+
+
+def judge(scores: Scores, names: Sequence[str], *, lower_is_better: bool = True, alpha: float = ALPHA) -> Judgement:
+    """What scores [block, candidate] say of the candidates; pairs count as different only after Friedman's test."""
+    values = checked(scores)
+    if len(names) != values.shape[1] or len(set(names)) != len(names):
+        raise InputError(f"Every candidate needs a name of its own: {values.shape[1]} candidates, names {list(names)}.")
+    average = average_ranks(values, lower_is_better=lower_is_better)
+    order = np.argsort(average, kind="stable").tolist()
+    places = [(first, second) for place, first in enumerate(order) for second in order[place + 1 :]]
+    raw = [signed_rank(values[:, first], values[:, second]).p_value for first, second in places]
+    pairs = tuple(
+        Pair(
+            names[first],
+            names[second],
+            p_value,
+            corrected,
+            record(values[:, first], values[:, second], lower_is_better=lower_is_better),
+        )
+        for (first, second), p_value, corrected in zip(places, raw, holm(raw), strict=True)
+    )
+    overall = friedman(values) if len(values) > 1 and values.shape[1] > 2 else None
+    named = tuple(names[place] for place in order)
+    found = Judgement(named, tuple(average[order].tolist()), len(values), overall, pairs, (), alpha)
+    different = {frozenset((pair.first, pair.second)) for pair in found.significant}
+    groups = cliques(len(named), lambda i, j: frozenset((named[i], named[j])) in different)
+    return Judgement(named, found.ranks, found.blocks, overall, pairs, groups, alpha)
+
+
+def cliques(count: int, different: Callable[[int, int], bool]) -> tuple[tuple[int, int], ...]:
+    """The longest stretches of places within which no two differ; what lies within a longer one is left out."""
+    found: list[tuple[int, int]] = []
+    for first in range(count):
+        last = first
+        while last + 1 < count and not any(different(place, last + 1) for place in range(first, last + 1)):
+            last += 1
+        if last > first and not (found and found[-1][1] >= last):
+            found.append((first, last))
+    return tuple(found)
+
+
+def blocks_needed(candidates: int, alpha: float = ALPHA) -> int:
+    """The fewest blocks with which one pair could pass: n blocks all won have p = 2 / 2**n before the correction."""
+    pairs = candidates * (candidates - 1) // 2
+    blocks = 1
+    while pairs * 2 / 2**blocks > alpha:
+        blocks += 1
+    return blocks
+
+
+DRAWS = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A mean difference and its bootstrap interval."""
+
+    mean: float
+    low: float
+    high: float
+    level: float
+    """From 0 to 1."""
+
+
+def paired_interval(
+    ours: NDArray[np.floating[Any]],
+    theirs: NDArray[np.floating[Any]],
+    *,
+    level: float = 0.95,
+    draws: int = DRAWS,
+    seed: int = 0,
+) -> Interval:
+    """The mean of ours minus theirs over blocks, with the percentile interval of means of blocks drawn in pairs."""
+    differences = np.asarray(ours, dtype=np.float64) - np.asarray(theirs, dtype=np.float64)
+    if differences.ndim != 1 or len(differences) < 2:
+        raise InputError(
+            f"A paired bootstrap needs at least two blocks, but there is {differences.size}; one block can't tell how "
+            "far another would be off."
+        )
+    if not 0 < level < 1:
+        raise InputError(f"The level of an interval lies between 0 and 1, such as 0.95; got {level}.")
+    drawn = np.random.default_rng(seed).integers(0, len(differences), size=(draws, len(differences)))
+    low, high = np.quantile(differences[drawn].mean(axis=1), [(1 - level) / 2, (1 + level) / 2])
+    return Interval(float(differences.mean()), float(low), float(high), level)
