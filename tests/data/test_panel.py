@@ -14,7 +14,7 @@ from rearview.core.errors import InputError, SettingsError
 from rearview.data.infer.column_reader import sentinel_cells
 from rearview.data.panel import Panel
 from rearview.data.panel_array import Columns
-from rearview.data.panel_checks import check_horizon, check_length, check_targets
+from rearview.data.panel_checks import check_length, check_targets
 from rearview.data.panel_reader import load
 from rearview.data.step import Step
 
@@ -341,7 +341,7 @@ def test_until_knows_only_the_past() -> None:
     assert past.stamps.max() == np.datetime64("2024-01-04", "us")
 
 
-def test_lengths_and_horizons_are_checked() -> None:
+def test_a_panel_shorter_than_lookback_and_horizon_is_refused() -> None:
     panel = load(long())
     check_length(panel, lookback=4, horizon=3)
     with pytest.raises(InputError, match=r"need 8 rows, but 'a' has 7, 'b' has 5, 'c' has 3;"):
@@ -349,9 +349,6 @@ def test_lengths_and_horizons_are_checked() -> None:
     many = pd.concat([long().assign(unique_id=long()["unique_id"] + suffix) for suffix in "xyz"])
     with pytest.raises(InputError, match=r"'ax' has 7.*and 4 more are no longer"):
         check_length(load(many), lookback=50, horizon=3)
-    check_horizon(1)
-    with pytest.raises(SettingsError, match="horizon is 0"):
-        check_horizon(0)
 
 
 def test_weather_row_by_row_and_repaired(real_data: Path) -> None:

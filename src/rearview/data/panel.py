@@ -54,6 +54,11 @@ class Layout:
     source: str = "frame"
     """The file the data was read from, or "frame"."""
 
+    @property
+    def named_series(self) -> bool:
+        """Whether the data has series of their own, each with a name that the caller gave it."""
+        return self.form == "long" and not self.together
+
 
 @dataclass(frozen=True, slots=True)
 class Panel:
@@ -154,8 +159,8 @@ class Panel:
         named = self if self.ids == other.ids else self.only(other.ids)
         if named.columns == other.columns:
             return named
-        chosen = named.select([named.columns.index(name) for name in other.columns])
-        return replace(chosen, targets=other.targets, known=other.known)
+        same = named.select([named.columns.index(name) for name in other.columns])
+        return replace(same, targets=other.targets, known=other.known)
 
     def until(self, last: np.generic) -> "Panel":
         """The panel as it was known at `last`: rows with later stamps are cut off, and series that had not begun."""

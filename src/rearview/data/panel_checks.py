@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from rearview.core.errors import InputError, SettingsError
+from rearview.core.errors import InputError
 from rearview.core.wording import listing, plural
 from rearview.data.panel import Finding, Panel
 
@@ -15,19 +15,13 @@ class TooShort(InputError):
     """A panel in which no series is long enough."""
 
 
-def check_horizon(horizon: int) -> None:
-    """Refuse a horizon of no steps."""
-    if horizon < 1:
-        raise SettingsError(f"horizon is {horizon}, but a forecast needs at least one step; give horizon 1 or more.")
-
-
 def check_length(panel: Panel, lookback: int, horizon: int) -> None:
     """Refuse a panel in which no series has lookback + horizon rows; the message names lengths and what is needed."""
     needed = lookback + horizon
     if panel.series and panel.lengths.max() >= needed:
         return
     where, named = " is not", f"there are {int(panel.lengths.max(initial=0))}"
-    if apart(panel):
+    if panel.layout.named_series:
         longest = np.argsort(-panel.lengths, kind="stable")[:_NAMED]
         where, named = ": no series is", ", ".join(f"{panel.ids[s]!r} has {panel.lengths[s]}" for s in longest)
     more = f" and {panel.series - _NAMED} more are no longer" if panel.series > _NAMED else ""
@@ -55,7 +49,7 @@ def forecastable(panel: Panel, *, named: bool = False) -> Panel:
     findings = [one for one in panel.findings if (one.kind, one.what) != ("warning", "empty")]
     findings.append(Finding("warning", "empty", len(empty), message))
     targets, known = panel.targets - len(empty), panel.known
-    if apart(panel):
+    if panel.layout.named_series:
         rest, targets = panel.only(set(panel.ids) - set(empty)), panel.targets
     elif wide:
         rest = panel.select([c for c, name in enumerate(panel.columns) if name not in empty])
@@ -89,18 +83,13 @@ def check_targets(panel: Panel) -> None:
     )
 
 
-def apart(panel: Panel) -> bool:
-    """Whether the panel has series of their own, each with a name that the caller gave it."""
-    return panel.layout.form == "long" and not panel.layout.together
-
-
 def _target_variables(panel: Panel) -> tuple[str, ...]:
     """What has values to forecast, by name: the series of a long table, or the targets of one series."""
-    return panel.ids if apart(panel) else panel.target_names
+    return panel.ids if panel.layout.named_series else panel.target_names
 
 
 def _empty_targets(panel: Panel) -> list[str]:
     """Those of them that have none."""
     unseen = panel.first[:, : panel.targets] >= panel.offsets[1:, None]
-    nothing = np.flatnonzero(unseen.all(axis=1 if apart(panel) else 0))
+    nothing = np.flatnonzero(unseen.all(axis=1 if panel.layout.named_series else 0))
     return [_target_variables(panel)[place] for place in nothing.tolist()]

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from rearview.core.wording import listing
+from rearview.core.wording import listing, plural
 from rearview.data.panel import Finding, Panel
 from rearview.data.windows import Windows, windows
 
@@ -39,56 +39,55 @@ class Split:
 def split(panel: Panel, lookback: int, horizon: int, *, share: float = SHARE, calibrate: bool = True) -> Split:
     """Cut a panel; where it is too short for three stretches, validation goes first, then calibration."""
     lengths = panel.lengths
+
+    def observed(first: NDArray[np.int64] | None, last: NDArray[np.int64] | None) -> Windows:
+        return drop_unobserved(panel, windows(panel, lookback, horizon, first, last), horizon)
+
     spare = int(lengths.max()) - lookback - horizon
     parts = 2 if calibrate else 1
     while parts and spare < parts * horizon:
         parts -= 1
     if not parts:
-        train = seen(panel, windows(panel, lookback, horizon), horizon)
         note = "too short to set rows aside: every row trains, nothing is held out"
-        return Split(train, _NONE, _NONE, lengths, note)
+        return Split(observed(None, None), _NONE, _NONE, lengths, note)
     stretch = max(horizon + WINDOWS - 1, round(share * int(lengths.max())))
     stretch = max(horizon, min(stretch, spare // (parts + 2)))
-    for dates in (_shared_date, _own_date):
-        borders = [_border(panel, dates(panel, stretch * k)) for k in range(parts, 0, -1)]
-        train = seen(panel, windows(panel, lookback, horizon, None, borders[0]), horizon)
+    for date in (_shared_date, _own_date):
+        borders = [_rows_before(panel, date(panel, stretch * k)) for k in range(parts, 0, -1)]
+        train = observed(None, borders[0])
         if len(train):
             break
-    stretches = zip(borders, [*borders[1:], lengths], strict=True)
-    held = [seen(panel, windows(panel, lookback, horizon, a, b), horizon) for a, b in stretches]
+    held = [observed(a, b) for a, b in zip(borders, [*borders[1:], lengths], strict=True)]
     if not calibrate:
         return Split(train, held[0], _NONE, borders[0], f"the last {stretch} steps stop the training")
+    note = f"the last {stretch} steps calibrate the intervals"
     if parts == 1:
-        note = (
-            f"the last {stretch} steps calibrate the intervals; too short to hold out rows for early stopping as well"
-        )
+        note = f"{note}; too short to hold out rows for early stopping as well"
         return Split(train, _NONE, held[0], borders[0], note)
-    note = f"the last {stretch} steps calibrate the intervals, the {stretch} before them stop the training"
-    return Split(train, held[0], held[1], borders[0], note)
+    return Split(train, held[0], held[1], borders[0], f"{note}, the {stretch} before them stop the training")
 
 
 def short_series(panel: Panel, cut: Split, lookback: int, horizon: int) -> tuple[Finding, ...]:
-    """Words on series that are padded, and on those that a split leaves nothing of to train on."""
+    """Findings on series that are padded, and on those that a split leaves nothing of to train on."""
     findings = []
     short = [panel.ids[s] for s in np.flatnonzero(panel.lengths < lookback + horizon).tolist()]
     if short:
         message = (
-            f"{len(short)} of {panel.series} series {'is' if len(short) == 1 else 'are'} shorter than lookback + "
-            f"horizon = {lookback + horizon} rows ({listing(short)}): windows are padded at the front and the padding "
-            "is masked."
+            f"{len(short)} of {panel.series} series {plural(len(short), 'is', 'are')} shorter than lookback + horizon "
+            f"= {lookback + horizon} rows ({listing(short)}): windows are padded at the front, and the padding masked."
         )
         findings.append(Finding("repaired", "short_series", len(short), message))
     idle = [panel.ids[s] for s in np.setdiff1d(np.arange(panel.series), cut.train.series).tolist()]
     if idle:
         message = (
-            f"{len(idle)} of {panel.series} series {'has' if len(idle) == 1 else 'have'} too few rows before those "
-            f"held out to be trained on ({listing(idle)}): forecast all the same, from what the others taught."
+            f"{len(idle)} of {panel.series} series {plural(len(idle), 'has', 'have')} too few rows before those held "
+            f"out to be trained on ({listing(idle)}): forecast all the same, from what the others taught."
         )
         findings.append(Finding("warning", "untrained_series", len(idle), message))
     return tuple(findings)
 
 
-def seen(panel: Panel, which: Windows, horizon: int) -> Windows:
+def drop_unobserved(panel: Panel, which: Windows, horizon: int) -> Windows:
     """The windows whose future holds at least one observed target: nothing can be learned from the others."""
     if panel.observed is None:
         return which
@@ -112,6 +111,6 @@ def _own_date(panel: Panel, steps: int) -> np.generic:
     return panel.stamps[panel.offsets[longest + 1] - steps]
 
 
-def _border(panel: Panel, date: np.generic) -> NDArray[np.int64]:
+def _rows_before(panel: Panel, date: np.generic) -> NDArray[np.int64]:
     """[series]: rows before a date."""
     return np.array([np.searchsorted(panel.stamps[a:b], date) for a, b in panel.bounds()], dtype=np.int64)

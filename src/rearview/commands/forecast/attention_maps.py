@@ -160,7 +160,7 @@ def _groups(maps: AttentionMaps) -> tuple[str, ...]:
 
 def _name(maps: AttentionMaps, panel: Panel, series: int, group: int) -> str:
     groups = _groups(maps)
-    named = panel.layout.form == "long" and not panel.layout.together
+    named = panel.layout.named_series
     parts = [maps.series[series]] if named else []
     if len(groups) > 1 or not named:
         parts.append(groups[group])

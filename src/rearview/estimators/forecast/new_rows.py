@@ -49,7 +49,7 @@ def anchor_months(panel: Panel, trained: Panel) -> Panel:
     panel = replace(panel, anchors=anchors)
     if not unknown:
         return panel
-    of = "" if panel.layout.form == "wide" or panel.layout.together else f" of series {listing(unknown)}"
+    of = f" of series {listing(unknown)}" if panel.layout.named_series else ""
     message = (
         f"The rows{of} stand at ends of months alone, which don't tell the day of the month, and the model does not "
         "know it: the forecast keeps the latest day they stand on. Bring a row of a longer month to tell it."

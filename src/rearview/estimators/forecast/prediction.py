@@ -79,7 +79,7 @@ def predict(
 
 def variables(panel: Panel) -> tuple[str, ...]:
     """What is forecast, by name: the target columns of a wide panel, the series of a long one."""
-    if panel.series == 1 and (panel.layout.form == "wide" or panel.layout.together):
+    if panel.series == 1 and not panel.layout.named_series:
         return panel.target_names
     return panel.ids
 

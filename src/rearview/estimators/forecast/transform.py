@@ -8,7 +8,6 @@ from numpy.typing import NDArray
 from rearview.core.errors import InputError
 from rearview.data.infer.timestamps import show
 from rearview.data.panel import Panel
-from rearview.data.panel_checks import apart
 from rearview.estimators.forecast.spec import ForecastSpec
 
 
@@ -43,7 +42,7 @@ def _check_domain(cells: NDArray[np.float64], panel: Panel, series: int, column:
     bad = np.flatnonzero(cells <= -1)
     if len(bad):
         stamp = panel.stamps[int(panel.first[series, column]) + int(bad[0])]
-        of_series = f" of series {panel.ids[series]!r}" if apart(panel) else ""
+        of_series = f" of series {panel.ids[series]!r}" if panel.layout.named_series else ""
         raise InputError(
             f"transform='log1p' needs values above -1, but column {panel.columns[column]!r}{of_series} is "
             f"{cells[bad[0]]:g} at {show(stamp)}; use transform='none'."
