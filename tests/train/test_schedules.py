@@ -128,8 +128,8 @@ def test_stopping_decisions_are_those_of_tslib(name: str) -> None:
     patience, decisions = Patience(), []
     for loss in GOLDEN[f"input_early_stopping_nan_ok/{name}"].tolist():
         patience = patience.after(loss, settings)
-        decisions.append([patience.waited, int(patience.waited == 0), int(patience.spent(settings))])
-        if patience.spent(settings):
+        decisions.append([patience.waited, int(patience.waited == 0), int(patience.is_spent(settings))])
+        if patience.is_spent(settings):
             break
     assert decisions == GOLDEN[f"output_early_stopping/{name}"][: len(decisions)].tolist()
 
@@ -138,6 +138,6 @@ def test_a_tie_is_no_improvement_unless_asked_for() -> None:
     settings = Settings(patience=2)
     patience = Patience().after(1.0, settings).after(1.0, settings)
     assert patience == Patience(1.0, 1)
-    assert patience.after(1.0, settings).spent(settings)
-    assert not patience.after(0.5, settings).spent(settings)
-    assert not Patience(1.0, 1000).spent(Settings(patience=None))
+    assert patience.after(1.0, settings).is_spent(settings)
+    assert not patience.after(0.5, settings).is_spent(settings)
+    assert not Patience(1.0, 1000).is_spent(Settings(patience=None))

@@ -25,16 +25,16 @@ class _ByteDropout(torch.autograd.Function):
         words = torch.empty(-(-x.numel() // 8), dtype=torch.int64).random_(-(2**63), None)
         ctx.save_for_backward(words)
         ctx.dropped = dropped
-        return _masked(x, words, dropped)
+        return _apply_mask(x, words, dropped)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
         (words,) = ctx.saved_tensors
-        return _masked(grad, words, ctx.dropped), None
+        return _apply_mask(grad, words, ctx.dropped), None
 
 
-def _masked(x: Tensor, words: Tensor, dropped: int) -> Tensor:
+def _apply_mask(x: Tensor, words: Tensor, dropped: int) -> Tensor:
     """`x` where its byte of `words` is kept, scaled up, and 0 elsewhere."""
     cells = words.view(torch.uint8)[: x.numel()].view(x.shape)
     # Straight into the numbers' own type, and on into the result: by way of a bool mask this takes eight times as long.

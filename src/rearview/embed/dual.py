@@ -20,7 +20,7 @@ from torch.nn import functional
 
 from rearview.core.errors import SettingsError
 from rearview.embed.dropout import channel_dropout
-from rearview.embed.tokenisers import built_for
+from rearview.embed.tokenisers import check_marks
 
 SPREAD = 0.02
 STILL = 1e-6
@@ -90,7 +90,7 @@ class Dual(nn.Module):
     def _marks(
         self, past_marks: Tensor | None, future_marks: Tensor | None, mask: Tensor | None
     ) -> Float[Tensor, "batch mark token"]:
-        past, future = built_for(self.marks, self.future if self.ahead else 0, past_marks, future_marks)
+        past, future = check_marks(self.marks, self.future if self.ahead else 0, past_marks, future_marks)
         last = past[..., -1:]
         spread = _spread(past, mask)
         spread = torch.where(spread > STILL, spread + 1e-8, 1)

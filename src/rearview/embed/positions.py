@@ -18,7 +18,7 @@ def sinusoids(tokens: int, width: int) -> Float[Tensor, "{tokens} {width}"]:
     return table.to(torch.get_default_dtype())
 
 
-def standardised(tokens: int, width: int, rows: int = 5000) -> Float[Tensor, "{tokens} {width}"]:
+def standardised_sinusoids(tokens: int, width: int, rows: int = 5000) -> Float[Tensor, "{tokens} {width}"]:
     """The table less its mean, a tenth as wide as its standard deviation; both are taken over all of `rows` rows."""
     table = sinusoids(max(tokens, rows), width)
     counted = table[:rows].double()
@@ -39,13 +39,13 @@ class Learned(nn.Module):
 class Sinusoidal(nn.Module):
     """The fixed table of sines and cosines; follows the module's dtype and device, and is not saved.
 
-    With `standard` it is the `standardised` one, which MICA's release adds.
+    With `standard` it is the `standardised_sinusoids`, which MICA's release adds.
     """
 
     def __init__(self, tokens: int, width: int, standard: bool = False) -> None:
         super().__init__()
         self.table: Tensor
-        table = standardised(tokens, width) if standard else sinusoids(tokens, width)
+        table = standardised_sinusoids(tokens, width) if standard else sinusoids(tokens, width)
         self.register_buffer("table", table, persistent=False)
 
     def forward(self, x: Float[Tensor, "batch group token width"]) -> Float[Tensor, "batch group token width"]:

@@ -61,7 +61,7 @@ class Patches(nn.Module):
         return x.unfold(-1, self.patch, self.stride)
 
 
-def built_for(
+def check_marks(
     marks: int, future: int, past_marks: Tensor | None, future_marks: Tensor | None
 ) -> tuple[Float[Tensor, "batch mark time"], Float[Tensor, "batch mark ahead"] | None]:
     """The marks of a model for `marks` of them, known `future` steps ahead (0: past only); others are refused."""
@@ -101,7 +101,7 @@ class Variates(nn.Module):
     ) -> Float[Tensor, "batch 1 token width"]:
         if not self.marks:
             return self.project(x)[:, None]
-        past_marks, future_marks = built_for(self.marks, self.future, past_marks, future_marks)
+        past_marks, future_marks = check_marks(self.marks, self.future, past_marks, future_marks)
         if self.project_marks is None or future_marks is None:
             return self.project(torch.cat([x, past_marks], dim=1))[:, None]
         marks = self.project_marks(torch.cat([past_marks, future_marks], dim=2))

@@ -40,7 +40,7 @@ class Graph:
                 stream.wait_stream(torch.cuda.current_stream())
                 with torch.cuda.stream(stream):
                     _warm_up(work)
-            with _recording(self._graph, stream):
+            with _record_into(self._graph, stream):
                 work()
 
     def replay(self) -> None:
@@ -95,7 +95,7 @@ def _capture_stream(device: torch.device) -> torch.cuda.Stream:
 
 
 @contextmanager
-def _recording(graph: torch.cuda.CUDAGraph, stream: torch.cuda.Stream) -> Iterator[None]:
+def _record_into(graph: torch.cuda.CUDAGraph, stream: torch.cuda.Stream) -> Iterator[None]:
     """Record what runs within into the graph instead of running it.
 
     A capture that breaks leaves torch on the stream of the capture, and its generator in the belief that the capture

@@ -46,7 +46,7 @@ class Patience:
         improved = loss < bar or (settings.ties_improve and loss == bar)
         return Patience(loss, 0) if improved else Patience(self.best, self.waited + 1)
 
-    def spent(self, settings: Settings) -> bool:
+    def is_spent(self, settings: Settings) -> bool:
         """Whether it is time to stop."""
         return settings.patience is not None and self.waited >= settings.patience
 
@@ -72,7 +72,7 @@ class Standing:
         ended: Ended | None = None
         if epoch.number >= settings.epochs:
             ended = "epochs"
-        elif patience.spent(settings):
+        elif patience.is_spent(settings):
             ended = "patience"
         return Standing((*self.epochs, epoch), best, best_epoch, patience, ended)
 
@@ -232,19 +232,19 @@ def read(path: Path) -> tuple[dict[str, Tensor], Facts]:
             # Cloned into memory of torch's own alignment: some kernels round by the address they are given.
             own = {name: file.get_tensor(name).clone() for name in file.keys()} if version <= FORMAT else {}  # noqa: SIM118
     except (SafetensorError, OSError, KeyError, TypeError, ValueError) as problem:
-        raise _damaged(path, f"it is no complete checkpoint: {problem}") from problem
+        raise _damage_error(path, f"it is no complete checkpoint: {problem}") from problem
     if version > FORMAT:
         raise InputError(
             f"The checkpoint {path} has format {version}, but this version of rearview reads up to {FORMAT}; "
             "resume with the version that wrote it, or delete the file to start afresh."
         )
     if header.get("checksum") != _checksum(own, header.get("body", "")):
-        raise _damaged(path, "its checksum does not match its contents")
+        raise _damage_error(path, "its checksum does not match its contents")
     body = json.loads(header["body"])
     return {**own, **{name: own[owner] for name, owner in body["aliases"].items()}}, body["facts"]
 
 
-def _damaged(path: Path, why: str) -> InputError:
+def _damage_error(path: Path, why: str) -> InputError:
     return InputError(f"The checkpoint {path} is damaged ({why}); delete the file to start afresh.")
 
 

@@ -114,7 +114,7 @@ class Room:
         room = self.limit / PEAK
         one = self._saved_by(index[:1], loss)
         each = self._saved_by(index[:2], loss) - one if len(index) > 1 and one < room else one
-        fits = _fitting(room, one, each)
+        fits = _count_fitting(room, one, each)
         if fits >= self.batch:
             return
         # A pass that has no way back may hold itself, in a circle that only the collector finds.
@@ -125,7 +125,7 @@ class Room:
             self._note(f"went through the model in parts of {fits}")
             return
         # Whole batches are still kept between blocks; what is left for the work inside them is taken as half.
-        self.fewer = _fitting(room / 2, one, each)
+        self.fewer = _count_fitting(room / 2, one, each)
         for block in self._blocks:
             block.part = self.fewer
         many = "one window" if self.fewer == 1 else f"{self.fewer} windows"
@@ -151,7 +151,7 @@ class Room:
         )
 
 
-def _fitting(room: float, one: int, each: int) -> int:
+def _count_fitting(room: float, one: int, each: int) -> int:
     """How many windows fit, where one keeps so many bytes and each further one so many."""
     return 1 + int(max(room - one, 0) / max(each, 1))
 

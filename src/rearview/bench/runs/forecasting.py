@@ -130,7 +130,7 @@ def resolve(request: Request) -> ForecastingSpec:
     calendar = _calendar(dataset, given.pop("calendar", True)) if claims.uses_marks else None
     if request.adapters and "adapters" in given:
         raise SettingsError(f"adapters are given twice, {request.adapters!r} and among the settings; give them once.")
-    adapters = shelf.listed(given.pop("adapters", request.adapters) or ())
+    adapters = shelf.resolve(given.pop("adapters", request.adapters) or ())
     settings = settings_from(models.settings_of(model), model, given)
     training = {**published.training, **protocol.training, **request.training, "seed": request.seed}
     attention = _under_protocol(protocol, models.attention_of(model, settings, request.attention))

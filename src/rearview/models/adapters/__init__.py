@@ -41,23 +41,23 @@ def split(spec: Spec) -> tuple[str, dict[str, Any]]:
     return split_spec("An adapter", "lift", spec)
 
 
-def listed(adapters: Spec | Sequence[Spec]) -> tuple[Spec, ...]:
+def resolve(adapters: Spec | Sequence[Spec]) -> tuple[Spec, ...]:
     """One adapter or several, each checked with its settings; one without settings is its name alone."""
     if not isinstance(adapters, str | Mapping | Sequence):
         raise SettingsError(f"adapters is {adapters!r}; it is the name of one, such as 'lift', or a list of names.")
     specs = (adapters,) if isinstance(adapters, str | Mapping) else adapters
-    split_up = [split(spec) for spec in specs]
-    for name, given in split_up:
-        settings_from(_SHELF.module(name).Settings, name, given)
-    return tuple({"name": name, **given} if given else name for name, given in split_up)
+    pairs = [split(spec) for spec in specs]
+    for name, settings in pairs:
+        settings_from(_SHELF.module(name).Settings, name, settings)
+    return tuple({"name": name, **settings} if settings else name for name, settings in pairs)
 
 
 def wrap(network: "Model", name: str, adapters: Spec | Sequence[Spec]) -> "Model":
     """The network called `name` with one adapter or several around it, the outermost first."""
     within = name
-    for spec in reversed(listed(adapters)):
-        adapter, given = split(spec)
+    for spec in reversed(resolve(adapters)):
+        adapter, settings = split(spec)
         module = _SHELF.module(adapter)
-        network = module.Adapter(network, settings_from(module.Settings, adapter, given), within)
+        network = module.Adapter(network, settings_from(module.Settings, adapter, settings), within)
         within = f"{adapter} around {within}"
     return network

@@ -39,7 +39,7 @@ class Adapter(Around):
                 f"all {network.shape.steps} steps at once; use patchtst, moment, mlp or dlinear."
             )
         for owner, name, layer in shared:
-            setattr(owner, name, _copied(layer, network.shape.channels))
+            setattr(owner, name, _copy_to_channels(layer, network.shape.channels))
 
     def forward(self, past: Past, past_marks: Marks = None, future_marks: Marks = None, *, mask: Real = None) -> Steps:
         return self.network(past, past_marks, future_marks, mask=mask)
@@ -58,7 +58,7 @@ def _shared_layers(network: Model) -> Iterator[tuple[nn.Module, str, nn.Linear |
 
 
 @torch.no_grad()
-def _copied(shared: nn.Linear | ChannelLinear, channels: int) -> ChannelLinear:
+def _copy_to_channels(shared: nn.Linear | ChannelLinear, channels: int) -> ChannelLinear:
     """A layer that does in every channel what the shared one does."""
     steps, features = shared.weight.shape[-2:]
     layer = ChannelLinear(channels, features, steps, device=shared.weight.device, dtype=shared.weight.dtype)

@@ -41,13 +41,13 @@ class Adapter(Around):
         self.register_buffer("mean", torch.zeros(channels, 1))
 
     def forward(self, past: Past, past_marks: Marks = None, future_marks: Marks = None, *, mask: Real = None) -> Steps:
-        components = self.network(self._turned(past), past_marks, future_marks, mask=mask)
-        return self._back(components.to(past.dtype))
+        components = self.network(self._turn(past), past_marks, future_marks, mask=mask)
+        return self._turn_back(components.to(past.dtype))
 
     def weights(
         self, past: Past, past_marks: Marks = None, future_marks: Marks = None, *, mask: Real = None
     ) -> list[Weights]:
-        return self.network.weights(self._turned(past), past_marks, future_marks, mask=mask)
+        return self.network.weights(self._turn(past), past_marks, future_marks, mask=mask)
 
     def axes(self) -> list[Axes]:
         return [
@@ -66,14 +66,14 @@ class Adapter(Around):
         largest = vectors.gather(0, vectors.abs().argmax(0, keepdim=True))
         self.rotation.copy_(vectors * largest.sign())
         self.mean.copy_(mean)
-        super().prepare(self._turned(windows))
+        super().prepare(self._turn(windows))
 
-    def _turned(self, past: Past) -> Past:
+    def _turn(self, past: Past) -> Past:
         # A rotation and its inverse cancel only as far as both are exact: under autocast too they run as they are.
         with full_precision(past.device):
             return self.rotation.T @ (past - self.mean)
 
-    def _back(self, components: Steps) -> Steps:
+    def _turn_back(self, components: Steps) -> Steps:
         with full_precision(components.device):
             return self.rotation @ components + self.mean
 

@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from rearview.core.errors import SettingsError
 from rearview.embed import Normalise
 from rearview.embed.normalisation import Kind
-from rearview.embed.tokenisers import built_for
+from rearview.embed.tokenisers import check_marks
 from rearview.models.baselines import require
 from rearview.models.blocks import setting
 from rearview.models.contract import Marks, Model, Past, Real, Shape, Steps
@@ -69,14 +69,14 @@ DECODER_ARGUMENTS = {
 
 
 @runtime_checkable
-class Normalised(Protocol):
+class NormalisedSettings(Protocol):
     """Settings that say how windows are normalised: a kind of ours, or whether the network does it by itself."""
 
     @property
     def normalise(self) -> Kind | bool: ...
 
 
-class Borrowed(Model):
+class NeuralforecastNetwork(Model):
     """A network of neuralforecast; a subclass names its class there and says what it can be given."""
 
     name: ClassVar[str]
@@ -90,7 +90,7 @@ class Borrowed(Model):
     fixed: ClassVar[dict[str, object]] = {}
     """Further arguments of the class."""
 
-    def __init__(self, shape: Shape, settings: Normalised) -> None:
+    def __init__(self, shape: Shape, settings: NormalisedSettings) -> None:
         super().__init__(shape)
         if not self.claims.uses_marks:
             shape.refuse_marks(self.name, "has no place for them in neuralforecast's form")
@@ -104,14 +104,14 @@ class Borrowed(Model):
         self.normalise = Normalise("none" if isinstance(settings.normalise, bool) else settings.normalise)
         self.network = self._borrow(settings)
 
-    def _borrow(self, settings: Normalised) -> nn.Module:
+    def _borrow(self, settings: NormalisedSettings) -> nn.Module:
         arguments: dict[str, object] = {theirs: getattr(settings, ours) for ours, theirs in self.arguments.items()}
         arguments.update(self.fixed)
         if self.all_channels:
             arguments["n_series"] = self.shape.channels
         if self.shape.marks:
             arguments["futr_exog_list"] = [f"mark_{number}" for number in range(self.shape.marks)]
-        with _seeded() as seed, warnings.catch_warnings():
+        with _contain_seeding() as seed, warnings.catch_warnings():
             warnings.simplefilter("ignore")  # a package's remarks on its own inside
             kind = getattr(import_module(f"{PACKAGE}.models.{self.kind.lower()}"), self.kind)
             loss = import_module(f"{PACKAGE}.losses.pytorch").MAE()  # never asked: it says one number a step is wanted
@@ -126,27 +126,27 @@ class Borrowed(Model):
         x, denormalise = self.normalise(past, mask)
         marks = self._marks(past_marks, future_marks)
         if self.all_channels:
-            return denormalise(self._asked(x.transpose(1, 2), marks).transpose(1, 2))
+            return denormalise(self._call_network(x.transpose(1, 2), marks).transpose(1, 2))
         if marks is not None:
             marks = marks.repeat_interleave(past.shape[1], dim=0)
-        steps = self._asked(x.flatten(0, 1).unsqueeze(-1), marks)
+        steps = self._call_network(x.flatten(0, 1).unsqueeze(-1), marks)
         return denormalise(steps.squeeze(-1).unflatten(0, past.shape[:2]))
 
-    def _asked(self, windows: Tensor, marks: Tensor | None) -> Tensor:
+    def _call_network(self, windows: Tensor, marks: Tensor | None) -> Tensor:
         return self.network({"insample_y": windows, "futr_exog": marks, "hist_exog": None, "stat_exog": None})
 
     def _marks(self, past_marks: Marks, future_marks: Marks) -> Tensor | None:
         """Marks as neuralforecast has them: [batch, time, mark], the steps ahead after those of the look-back."""
         if not self.shape.marks:
             return None
-        past, ahead = built_for(self.shape.marks, self.shape.future, past_marks, future_marks)
+        past, ahead = check_marks(self.shape.marks, self.shape.future, past_marks, future_marks)
         if ahead is not None and self.claims.reads_ahead:
             past = torch.cat([past, ahead.repeat_interleave(self.shape.steps // self.shape.future, dim=-1)], dim=-1)
         return past.transpose(1, 2)
 
 
 @contextmanager
-def _seeded() -> Iterator[int]:
+def _contain_seeding() -> Iterator[int]:
     """A seed drawn from torch's own, for a class that seeds everything; what that leaves behind is undone."""
     seed = int(torch.randint(2**31, ()))
     kept = random.getstate(), np.random.get_state()  # noqa: NPY002 - the state that is seeded is the global one

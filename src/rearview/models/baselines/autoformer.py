@@ -7,7 +7,7 @@ each window's own in use.
 from dataclasses import dataclass
 from typing import ClassVar
 
-from rearview.models.baselines._neuralforecast import DECODER_ARGUMENTS, Borrowed, DecoderSettings
+from rearview.models.baselines._neuralforecast import DECODER_ARGUMENTS, DecoderSettings, NeuralforecastNetwork
 from rearview.models.baselines._neuralforecast import PACKAGE as PACKAGE
 from rearview.models.blocks import setting
 from rearview.models.contract import ModelClaims
@@ -24,7 +24,7 @@ class Settings(DecoderSettings):
     """Steps of the moving average that is the trend."""
 
 
-class Network(Borrowed):
+class Network(NeuralforecastNetwork):
     """neuralforecast's Autoformer."""
 
     claims = ModelClaims(attention=False, uses_marks=True, reads_ahead=True, scale_free=False)

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import nn
 
-from rearview.models.baselines._neuralforecast import DECODER_ARGUMENTS, Borrowed, DecoderSettings
+from rearview.models.baselines._neuralforecast import DECODER_ARGUMENTS, DecoderSettings, NeuralforecastNetwork
 from rearview.models.baselines._neuralforecast import PACKAGE as PACKAGE
 from rearview.models.contract import ModelClaims, Shape
 
@@ -32,7 +32,7 @@ class Settings(DecoderSettings):
     """Steps of the moving average that is the trend."""
 
 
-class Network(Borrowed):
+class Network(NeuralforecastNetwork):
     """neuralforecast's FEDformer."""
 
     claims = ModelClaims(attention=False, uses_marks=True, reads_ahead=True, scale_free=False)

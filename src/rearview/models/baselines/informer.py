@@ -7,7 +7,7 @@ unless the seed is the same.
 from dataclasses import dataclass
 from typing import ClassVar
 
-from rearview.models.baselines._neuralforecast import DECODER_ARGUMENTS, Borrowed, DecoderSettings
+from rearview.models.baselines._neuralforecast import DECODER_ARGUMENTS, DecoderSettings, NeuralforecastNetwork
 from rearview.models.baselines._neuralforecast import PACKAGE as PACKAGE
 from rearview.models.blocks import setting
 from rearview.models.contract import ModelClaims
@@ -24,7 +24,7 @@ class Settings(DecoderSettings):
     """Whether the window is halved from block to block of the encoder."""
 
 
-class Network(Borrowed):
+class Network(NeuralforecastNetwork):
     """neuralforecast's Informer."""
 
     claims = ModelClaims(attention=False, uses_marks=True, reads_ahead=True, scale_free=False)

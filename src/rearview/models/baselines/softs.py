@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from rearview.embed.normalisation import Kind
 from rearview.models.baselines._neuralforecast import PACKAGE as PACKAGE
-from rearview.models.baselines._neuralforecast import Borrowed
+from rearview.models.baselines._neuralforecast import NeuralforecastNetwork
 from rearview.models.blocks import setting
 from rearview.models.contract import ModelClaims
 
@@ -25,7 +25,7 @@ class Settings:
     """Instance normalisation: revin (the original), last or none."""
 
 
-class Network(Borrowed):
+class Network(NeuralforecastNetwork):
     """neuralforecast's SOFTS."""
 
     claims = ModelClaims(attention=False, mixes_channels=True)

@@ -5,7 +5,7 @@ from typing import ClassVar, Literal
 
 from rearview.core.errors import SettingsError
 from rearview.models.baselines._neuralforecast import PACKAGE as PACKAGE
-from rearview.models.baselines._neuralforecast import Borrowed
+from rearview.models.baselines._neuralforecast import NeuralforecastNetwork
 from rearview.models.blocks import setting
 from rearview.models.contract import ModelClaims, Shape
 
@@ -37,7 +37,7 @@ class Settings:
     """Whether each scale of each window is normalised, with a learned affine map; the original's own."""
 
 
-class Network(Borrowed):
+class Network(NeuralforecastNetwork):
     """neuralforecast's TimeMixer."""
 
     claims = ModelClaims(attention=False, mixes_channels=True, equivariant_to_channels=False)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from rearview.models.baselines._neuralforecast import PACKAGE as PACKAGE
-from rearview.models.baselines._neuralforecast import Borrowed
+from rearview.models.baselines._neuralforecast import NeuralforecastNetwork
 from rearview.models.blocks import setting
 from rearview.models.contract import ModelClaims
 
@@ -32,7 +32,7 @@ class Settings:
     normalise: setting.Normalisation = "revin"
 
 
-class Network(Borrowed):
+class Network(NeuralforecastNetwork):
     """neuralforecast's TimesNet."""
 
     claims = ModelClaims(attention=False, mixes_channels=True, uses_marks=True)

@@ -25,7 +25,7 @@ class ReadWindow(NamedTuple):
     gate: Tensor | None = None
 
 
-class Stacked(Model):
+class StackHost(Model):
     """A network of one stack: `read` says what the stack is given, `detokenise` what its tokens are read out as.
 
     Asked for classes, its head is a `Classes`.
@@ -47,11 +47,11 @@ class Stacked(Model):
         """What groups and tokens of the stack stand for."""
 
     def forward(self, past: Past, past_marks: Marks = None, future_marks: Marks = None, *, mask: Real = None) -> Answer:
-        given = self.read(past, past_marks, future_marks, mask)
-        tokens = self.stack(given.tokens, given.mask, given.bias, given.windows, given.gate)
+        window = self.read(past, past_marks, future_marks, mask)
+        tokens = self.stack(window.tokens, window.mask, window.bias, window.windows, window.gate)
         if isinstance(self.head, Classes):
-            return self.head(tokens, given.mask)
-        return given.denormalise(self.detokenise(tokens))
+            return self.head(tokens, window.mask)
+        return window.denormalise(self.detokenise(tokens))
 
     def axes(self) -> list[Axes]:
         return [self.token_axes()] * len(self.stack.blocks)
@@ -60,7 +60,7 @@ class Stacked(Model):
         self.stack.prepare(windows)
 
 
-class Encoder(Stacked):
+class Encoder(StackHost):
     """A network of one stack between a tokeniser of normalised windows and a head."""
 
     normalise: Normalise

@@ -27,7 +27,7 @@ def patch_tokens(patches: Patches, lookback: int) -> tuple[Token, ...]:
 
 def merged_tokens(tokens: tuple[Token, ...], size: int) -> tuple[Token, ...]:
     """Neighbours in time joined, so many at a time; the last one may have fewer."""
-    return tuple(_joined(tokens[place : place + size]) for place in range(0, len(tokens), size))
+    return tuple(_merge(tokens[place : place + size]) for place in range(0, len(tokens), size))
 
 
 def segment_tokens(steps: int, patch: int) -> tuple[Token, ...]:
@@ -41,6 +41,6 @@ def _within(start: int, end: int, lookback: int) -> tuple[int, int]:
     return min(max(start, 0), lookback - 1) - lookback, min(end, lookback) - lookback
 
 
-def _joined(tokens: tuple[Token, ...]) -> Token:
+def _merge(tokens: tuple[Token, ...]) -> Token:
     spans = [token.steps for token in tokens if token.steps is not None]
     return Token(tokens[0].of, tokens[0].index, (spans[0][0], spans[-1][1]))

@@ -34,7 +34,7 @@ from rearview.core.errors import SettingsError
 from rearview.embed import Dropout, Normalise
 from rearview.models.attention_free.dlinear import Average, ChannelLinear
 from rearview.models.blocks import setting
-from rearview.models.blocks.encoder import ReadWindow, Stacked
+from rearview.models.blocks.encoder import ReadWindow, StackHost
 from rearview.models.blocks.heads import Classes
 from rearview.models.blocks.stack import BlockSettings, Stack
 from rearview.models.blocks.tokens import channel_tokens
@@ -78,7 +78,7 @@ class Settings:
             raise SettingsError(f"sample is {self.sample!r}; it can be one of {', '.join(get_args(Sample))}.")
 
 
-class Network(Stacked):
+class Network(StackHost):
     """DUET with any attention whose scores a gate can act on."""
 
     claims = ModelClaims(

@@ -120,13 +120,13 @@ class Network(Encoder):
         return self.head(tokens.flatten(2))
 
     def forward(self, past: Past, past_marks: Marks = None, future_marks: Marks = None, *, mask: Real = None) -> Answer:
-        given = self.read(past, past_marks, future_marks, mask)
-        scales = self._scales(given)
+        window = self.read(past, past_marks, future_marks, mask)
+        scales = self._scales(window)
         if isinstance(self.head, Classes):
             return self.head(*scales[-1])
         if self.shape.asks == "window":
-            return given.denormalise(self.detokenise(scales[-1][0]))
-        return given.denormalise(self.decode(scales)[..., -self.shape.steps :])
+            return window.denormalise(self.detokenise(scales[-1][0]))
+        return window.denormalise(self.decode(scales)[..., -self.shape.steps :])
 
     def axes(self) -> list[Axes]:
         """Those of the encoder's scales, then those of the decoder's segments."""
@@ -152,9 +152,9 @@ class Network(Encoder):
             forecasts.append(head(x))
         return torch.stack(forecasts).sum(0).flatten(2)
 
-    def _scales(self, given: ReadWindow) -> list[Scale]:
+    def _scales(self, window: ReadWindow) -> list[Scale]:
         """Tokens and their mask, before the first scale and after each."""
-        x, mask = given.tokens, given.mask
+        x, mask = window.tokens, window.mask
         scales = [(x, mask)]
         for merge, stage in zip([None, *self.merges], self.stages, strict=True):
             if merge is not None:

@@ -69,15 +69,15 @@ class Settings:
             raise SettingsError(f"moment's form is {self.form!r}; it can be one of {', '.join(get_args(Form))}.")
 
 
-def _published(width: int, heads: int, depth: int, feed_forward: int) -> dict[str, Any]:
+def _checkpoint_settings(width: int, heads: int, depth: int, feed_forward: int) -> dict[str, Any]:
     sizes = {"width": width, "heads": heads, "head_width": 64, "depth": depth, "feed_forward": feed_forward}
     return {**sizes, "patch": 8, "stride": 8, "dropout": 0.1, "form": "moment-1"}
 
 
 PUBLISHED = {
-    "MOMENT-1-small": _published(512, 6, 8, 1024),
-    "MOMENT-1-base": _published(768, 12, 12, 2048),
-    "MOMENT-1-large": _published(1024, 16, 24, 2816),
+    "MOMENT-1-small": _checkpoint_settings(512, 6, 8, 1024),
+    "MOMENT-1-base": _checkpoint_settings(768, 12, 12, 2048),
+    "MOMENT-1-large": _checkpoint_settings(1024, 16, 24, 2816),
 }
 """Settings of the published checkpoints, which were trained on look-backs of 512 steps."""
 

@@ -31,7 +31,7 @@ from rearview.core.errors import SettingsError
 from rearview.embed import Dual, Normalise
 from rearview.embed.normalisation import Kind
 from rearview.models.blocks import setting
-from rearview.models.blocks.encoder import ReadWindow, Stacked
+from rearview.models.blocks.encoder import ReadWindow, StackHost
 from rearview.models.blocks.heads import Classes
 from rearview.models.blocks.stack import Block, BlockSettings, Stack
 from rearview.models.blocks.tokens import channel_groups, step_tokens
@@ -74,7 +74,7 @@ def nearest(inputs: int) -> int:
     return 4 * 2 ** max(1, round(math.log2(math.sqrt(inputs))))
 
 
-class Network(Stacked):
+class Network(StackHost):
     """CAPS's network with any attention along time; `attention=None` is CAPS."""
 
     claims = ModelClaims(

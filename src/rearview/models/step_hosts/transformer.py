@@ -27,7 +27,7 @@ from rearview.attention import Spec, split
 from rearview.attention.contract import Mask, Site, Tokens
 from rearview.core.errors import SettingsError
 from rearview.embed import Dropout, Normalise, Points, Sinusoidal
-from rearview.embed.tokenisers import built_for
+from rearview.embed.tokenisers import check_marks
 from rearview.models.blocks import setting
 from rearview.models.blocks.decoder import Decoder
 from rearview.models.blocks.encoder import Encoder
@@ -120,7 +120,7 @@ class Network(Encoder):
     def tokenise(self, x: Past, past_marks: Marks, future_marks: Marks) -> Tokens:
         if not self.shape.marks:
             return self.embed(x, None)
-        return self.embed(x, built_for(self.shape.marks, self.shape.future, past_marks, future_marks)[0])
+        return self.embed(x, check_marks(self.shape.marks, self.shape.future, past_marks, future_marks)[0])
 
     def token_axes(self) -> Axes:
         return Axes((Token(),), step_tokens(-self.shape.lookback, 0), "encoder")
@@ -134,14 +134,14 @@ class Network(Encoder):
     def forward(self, past: Past, past_marks: Marks = None, future_marks: Marks = None, *, mask: Real = None) -> Answer:
         if self.decoder is None:
             return super().forward(past, past_marks, future_marks, mask=mask)
-        given = self.read(past, past_marks, future_marks, mask)
-        memory = self.stack(given.tokens, given.mask, windows=given.windows)
-        start = functional.pad(given.windows, (0, self.shape.steps))[..., -self.label - self.shape.steps :]
+        window = self.read(past, past_marks, future_marks, mask)
+        memory = self.stack(window.tokens, window.mask, windows=window.windows)
+        start = functional.pad(window.windows, (0, self.shape.steps))[..., -self.label - self.shape.steps :]
         tokens = self.embed_start(start, self._marks_ahead(past_marks, future_marks))
-        real = given.mask
+        real = window.mask
         if real is not None:
             real = functional.pad(real, (0, self.shape.steps), value=True)[..., -tokens.shape[2] :]
-        return given.denormalise(self.detokenise(self.decoder(tokens, memory, real, given.mask, given.windows)))
+        return window.denormalise(self.detokenise(self.decoder(tokens, memory, real, window.mask, window.windows)))
 
     def axes(self) -> list[Axes]:
         """Those of the encoder's layers, then those of the decoder's."""
