@@ -220,8 +220,8 @@ def test_times_of_runs_that_shared_a_device_are_marked(tmp_path: Path):
     assert boards.count("<td>1 min 0 s</td><td>2.00 ms</td>") == 1
     assert "* Other runs shared the device: the time includes waiting." in boards
     assert any(note.startswith("2 of 3 runs ran at the same time as others") for note in found.notes)
-    company = {entry["attention"]: entry["company"] for entry in encode(found)["entries"]}
-    assert company == {"softmax": True, "rbca": True, "toa": False}
+    overlaps = {entry["attention"]: entry["overlaps"] for entry in encode(found)["entries"]}
+    assert overlaps == {"softmax": True, "rbca": True, "toa": False}
     quiet = tmp_path / "quiet.csv"
     store.append(quiet, small_results.row())
     assert "includes waiting" not in render(summarise(read([str(quiet)]), ""))
@@ -246,7 +246,7 @@ def test_classification_stands_beside_its_paper(summary: ResultsSummary):
 
 
 def test_tables_are_written_as_markdown_and_latex(summary: ResultsSummary, tmp_path: Path):
-    markdown, latex = (path.read_text(encoding="utf-8") for path in table_files.write(tmp_path, summary))
+    markdown, latex = (path.read_text(encoding="utf-8") for path in table_files.write_tables(tmp_path, summary))
     assert "| patchtst + toa (L=336) |" in markdown
     assert re.search(r"\*\*0\.\d{4}\*\* ±", markdown)
     assert re.search(r"<u>0\.\d{4}</u>", markdown)

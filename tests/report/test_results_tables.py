@@ -11,9 +11,8 @@ from rearview.bench.analysis.leaderboard import Score
 from rearview.bench.analysis.standings import Sided
 from rearview.report.common import text
 from rearview.report.common.tables import Cell, Table, score_cells
-from rearview.report.results import lanes
-from rearview.report.results.critical_difference import diagram
-from rearview.report.results.papers import sides
+from rearview.report.results.figures import Lane, Mark, draw_lanes, draw_ranks
+from rearview.report.results.papers import protocol_table
 from rearview.report.results.tables import candidate
 
 
@@ -40,8 +39,8 @@ def test_candidates_keep_apart_when_they_are_shown_short():
 
 
 def test_lanes_place_marks_and_hold_outliers_at_the_edge():
-    marks = [lanes.Mark(value, "worse", "<b>") for value in (-1.0, 1.0, 2.0)]
-    drawn = lanes.figure([lanes.Lane("<a>", tuple(marks)), lanes.Lane("b", (lanes.Mark(87.0),))], "told", band=2.0)
+    marks = [Mark(value, "worse", "<b>") for value in (-1.0, 1.0, 2.0)]
+    drawn = draw_lanes([Lane("<a>", tuple(marks)), Lane("b", (Mark(87.0),))], "told", band=2.0)
     assert "&lt;a&gt;" in drawn
     assert 'title="&lt;b&gt;"' in drawn
     places = [float(place) for place in re.findall(r'class="dot[^"]*" style="left:([\d.]+)%"', drawn)]
@@ -80,7 +79,7 @@ def test_the_diagram_draws_a_bar_for_every_clique():
     scores = np.array([[1.0, 2.0, 2.1, 9.0], [1.0, 2.1, 2.0, 9.0]] * 6)
     found = statistics.judge(scores, ["<first>", "b", "c", "last"])
     assert found.cliques == ((1, 2),)
-    drawn = diagram(found)
+    drawn = draw_ranks(found)
     assert drawn.count('class="bar"') == 1
     assert drawn.count("<polyline") == 4
     assert "&lt;first&gt;" in drawn
@@ -91,6 +90,6 @@ def test_the_diagram_draws_a_bar_for_every_clique():
 def test_a_score_of_zero_has_no_changes_beside_it():
     scores = {"clean": Score(0.0, None, 1), "published:tslib": Score(0.5, None, 1)}
     one = Sided(tasks.DETECTION, "SMAP", None, "itransformer", "adjusted_f1", scores)
-    (row,) = sides([one]).rows
+    (row,) = protocol_table([one]).rows
     assert [cell.text for cell in row[-2:]] == ["0", "0.5000"]
     assert not row[-1].beside

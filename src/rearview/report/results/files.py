@@ -28,44 +28,40 @@ class Habits:
         return "\n".join([title, r"\begin{itemize}\raggedright", *items, r"\end{itemize}"])
 
 
-def write(folder: Path, summary: ResultsSummary) -> list[Path]:
-    """Writes tables.md and tables.tex and returns their paths."""
-    contents = {"tables.md": markdown(summary), "tables.tex": latex(summary)}
-    for name, content in contents.items():
-        write_atomically(folder / name, content)
-    return [folder / name for name in contents]
+def write_tables(folder: Path, summary: ResultsSummary) -> list[Path]:
+    """Write tables.md and tables.tex and return their paths."""
+    contents = {folder / "tables.md": markdown(summary), folder / "tables.tex": latex(summary)}
+    for path, content in contents.items():
+        write_atomically(path, content)
+    return list(contents)
 
 
 def markdown(summary: ResultsSummary) -> str:
     """Every table below its heading, and the habits of the protocols."""
     parts = [f"# {summary.title}", summary.verdict]
-    for heading, found in _chapters(summary):
-        parts += [f"## {heading}", *(table.markdown() for table in found)]
+    for heading, chapter in _chapters(summary):
+        parts += [f"## {heading}", *(table.markdown() for table in chapter)]
     return "\n\n".join(parts) + "\n"
 
 
 def latex(summary: ResultsSummary) -> str:
     """Every table and the habits of the protocols, to be included in a document."""
     parts = [f"% Needs \\usepackage{{{','.join(PACKAGES)}}}.", f"% {tex(summary.verdict)}"]
-    for heading, found in _chapters(summary):
-        parts += [f"% {tex(heading)}", *(table.tex() for table in found)]
+    for heading, chapter in _chapters(summary):
+        parts += [f"% {tex(heading)}", *(table.tex() for table in chapter)]
     return "\n\n".join(parts) + "\n"
 
 
 def _chapters(summary: ResultsSummary) -> list[tuple[str, Sequence[Table | Habits]]]:
-    sides = [papers.sides(summary.sided)] if summary.sided else []
-    chapters: list[tuple[str, Sequence[Table | Habits]]] = [
-        ("Results by data set", tables.by_dataset(summary.boards)),
-        *((f"Ranks, {standing.title}", [tables.ranks(standing)]) for standing in summary.tested),
-        ("Ablations", [tables.ablation(*found) for found in summary.ablations]),
-        ("Beside the papers", _papers(summary)),
-        ("Protocols", [*sides, *(Habits(title, habits) for title, habits in summary.habits)]),
-        ("Failed runs", [papers.failures(summary.failures)] if summary.failures else []),
-        ("Cells run and not run", [papers.covered(summary.coverage)] if summary.coverage else []),
-    ]
-    return [(heading, found) for heading, found in chapters if found]
-
-
-def _papers(summary: ResultsSummary) -> list[Table]:
     besides = summary.besides
-    return [papers.tally(besides), papers.papers(besides)] if besides else []
+    sides = [papers.protocol_table(summary.sided)] if summary.sided else []
+    chapters: list[tuple[str, Sequence[Table | Habits]]] = [
+        ("Results by data set", tables.dataset_tables(summary.boards)),
+        *((f"Ranks, {standing.title}", [tables.rank_table(standing)]) for standing in summary.tested),
+        ("Ablations", [tables.ablation_table(*ablation) for ablation in summary.ablations]),
+        ("PaperComparison the papers", [papers.tally_table(besides), papers.number_table(besides)] if besides else []),
+        ("Protocols", [*sides, *(Habits(title, habits) for title, habits in summary.habits)]),
+        ("Failed runs", [papers.failure_table(summary.failures)] if summary.failures else []),
+        ("Cells run and not run", [papers.coverage_table(summary.coverage)] if summary.coverage else []),
+    ]
+    return [(heading, chapter) for heading, chapter in chapters if chapter]

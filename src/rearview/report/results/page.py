@@ -14,8 +14,9 @@ from rearview.bench.tasks import METRICS
 from rearview.core.errors import InputError
 from rearview.report.common import text
 from rearview.report.common.summary import Content, Summary, Tile
-from rearview.report.results import lanes, papers, tables
-from rearview.report.results.critical_difference import diagram
+from rearview.report.common.tables import Table
+from rearview.report.results import papers, tables
+from rearview.report.results.figures import Lane, Mark, draw_lanes, draw_ranks
 
 SCRIPTS = ("figures.js", "plots.js", "results.js", "copy.js")
 COSTS = {
@@ -43,7 +44,6 @@ class ResultFacts:
     versions: tuple[str, ...]
 
     def lines(self) -> list[tuple[str, str]]:
-        """The facts in words."""
         return [
             ("Files", ", ".join(self.files)),
             ("Rows", f"{self.rows:,}"),
@@ -67,7 +67,7 @@ class ResultsSummary(Summary):
     coverage: tuple[Coverage, ...]
     sided: tuple[Sided, ...]
     failures: tuple[Any, ...]
-    company: frozenset[Any]
+    overlapping: frozenset[Any]
     """The rows whose times include waiting, as other runs shared their device."""
     files: tuple[tuple[str, bytes], ...]
     """Name and content of every results file."""
@@ -81,13 +81,13 @@ class ResultsSummary(Summary):
             template="results.html",
             parts={
                 "rule": escape(f"{RULE} {HEADLINE}"),
-                "short": tables.leaders(self.standings).html(),
+                "short": tables.leader_table(self.standings).html(),
                 "leaderboards": "".join(_board(board, self) for board in self.boards),
                 "ranks": "".join(map(_standing, self.tested)),
-                "ablations": "".join(_ablation(*found) for found in self.ablations),
+                "ablations": "".join(_ablation(*ablation) for ablation in self.ablations),
                 "papers": _papers(self.besides) if self.besides else "",
                 "protocols": _protocols(self),
-                "failed": papers.failures(self.failures).html(),
+                "failed": papers.failure_table(self.failures).html(),
                 "missing": _missing(self.coverage),
                 "rows": "".join(_download(name, content) for name, content in self.files),
                 "no_short": len(self.standings) < 2,
@@ -124,7 +124,7 @@ class ResultsSummary(Summary):
 
     @property
     def tested(self) -> list[Standing]:
-        """Those over several blocks; of one block a leaderboard says all."""
+        """Standings over several blocks; the leaderboard says all of a single one."""
         return [standing for standing in self.standings if standing.judgement.blocks > 1]
 
     @property
@@ -133,8 +133,8 @@ class ResultsSummary(Summary):
 
     @property
     def habits(self) -> list[tuple[str, list[str]]]:
-        """What every protocol that numbers were made under is, and its habits in their task."""
-        return papers.habits(dict.fromkeys((board.protocol, board.task.name) for board in self.boards))
+        """Every protocol that numbers were made under, with its habits in their task."""
+        return papers.protocol_habits(dict.fromkeys((board.protocol, board.task.name) for board in self.boards))
 
 
 def encode(summary: ResultsSummary) -> dict[str, object]:
@@ -151,11 +151,11 @@ def encode(summary: ResultsSummary) -> dict[str, object]:
         },
         "costs": COSTS,
         "times": TIMES,
-        "entries": [_entry(entry, summary.company) for entry in summary.entries],
+        "entries": [_encode_entry(entry, summary.overlapping) for entry in summary.entries],
     }
 
 
-def _entry(entry: Entry, company: Set[Any]) -> dict[str, Any]:
+def _encode_entry(entry: Entry, overlapping: Set[Any]) -> dict[str, object]:
     return {
         "task": entry.task.name,
         "protocol": entry.protocol,
@@ -172,60 +172,47 @@ def _entry(entry: Entry, company: Set[Any]) -> dict[str, Any]:
         },
         "costs": entry.costs,
         "device": " and ".join(dict.fromkeys(row.device for row in entry.rows)),
-        "company": tables.had_company(entry, company),
+        "overlaps": tables.overlaps(entry, overlapping),
     }
 
 
 def _board(board: Board, summary: ResultsSummary) -> str:
     scope = escape(f"{board.task.name}|{board.protocol}")
-    table = tables.leaderboard(board, summary.besides, summary.company).html()
-    marks = _listed("What the marks stand for", tables.marks(board))
+    table = tables.leaderboard_table(board, summary.besides, summary.overlapping).html()
+    marks = _details("What the marks stand for", _list(tables.mark_lines(board)))
     more = '<button type="button" class="link more" hidden></button>'
     return f'<div class="board" data-scope="{scope}" data-dataset="{escape(board.dataset)}">{table}{more}{marks}</div>'
 
 
+def _group(title: str, sentence: str, figure: str, summary: str, table: Table) -> str:
+    """A figure with its sentence, and its numbers behind a summary."""
+    opening = f'<div class="group"><h3>{escape(title)}</h3><p>{escape(sentence)}</p>'
+    return f"{opening}{figure}{_details(summary, table.html())}</div>"
+
+
 def _standing(standing: Standing) -> str:
-    drawn = diagram(standing.judgement, standing.model)
-    table = tables.ranks(standing).html()
-    return (
-        f'<div class="group"><h3>{escape(standing.title)}</h3><p>{escape(tables.significance(standing))}</p>'
-        f"{drawn}<details><summary>Ranks and tests</summary>{table}</details></div>"
-    )
+    figure = draw_ranks(standing.judgement, standing.model)
+    sentence = tables.significance(standing)
+    return _group(standing.title, sentence, figure, "Ranks and tests", tables.rank_table(standing))
 
 
-def _ablation(standing: Standing, found: Sequence[Contrast]) -> str:
-    told = tables.contrasted(standing, found)
-    drawn = lanes.figure([_contrasted(standing, one) for one in found], told)
-    table = tables.ablation(standing, found).html()
-    return (
-        f'<div class="group"><h3>{escape(standing.title)}</h3><p>{escape(told)}</p>{drawn}'
-        f"<details><summary>Numbers and tests</summary>{table}</details></div>"
-    )
-
-
-def _contrasted(standing: Standing, one: Contrast) -> lanes.Lane:
-    better = one.change < 0 if standing.task.lower_is_better else one.change > 0
-    reach = (one.interval.low, one.interval.high) if one.interval else (None, None)
-    words = f"{one.name}: {text.change(one.change, 2)}, won, tied and lost {one.record}"
-    mark = lanes.Mark(one.change, "better" if better else "worse", words, *reach)
-    name = tables.candidate(one.name).text.removeprefix(f"{standing.model} + ")
-    return lanes.Lane(name, (mark,), text.change(one.change, 2))
+def _ablation(standing: Standing, contrasts: Sequence[Contrast]) -> str:
+    lanes = []
+    for one in contrasts:
+        change = text.change(one.change, 2)
+        better = one.change < 0 if standing.task.lower_is_better else one.change > 0
+        reach = (one.interval.low, one.interval.high) if one.interval else (None, None)
+        words = f"{one.name}: {change}, won, tied and lost {one.record}"
+        name = tables.candidate(one.name).text.removeprefix(f"{standing.model} + ")
+        lanes.append(Lane(name, (Mark(one.change, "better" if better else "worse", words, *reach),), change))
+    sentence = tables.describe_contrasts(standing, contrasts)
+    table = tables.ablation_table(standing, contrasts)
+    return _group(standing.title, sentence, draw_lanes(lanes, sentence), "Numbers and tests", table)
 
 
 def _papers(besides: Sequence[PaperComparison]) -> str:
-    drawn = lanes.figure(_distances(besides), "Differences between ours and the printed numbers", band=100 * SHARE)
-    every = papers.papers(besides).html()
-    return (
-        f'<p class="quiet">Each dot is a printed number: how far ours is from it, the shaded part at most '
-        f"{100 * SHARE:g} %. A faint one was trained for less than the paper's, a hollow one lies beyond the edge.</p>"
-        f"{drawn}{papers.tally(besides).html()}"
-        f"<details><summary>Every number</summary>{every}</details>"
-    )
-
-
-def _distances(besides: Sequence[PaperComparison]) -> list[lanes.Lane]:
-    """A lane for each printed table, a mark for each number that can be compared."""
-    marks: dict[str, list[lanes.Mark]] = {}
+    """A lane for each printed table, a mark for each number that can be compared, and the numbers."""
+    marks: dict[str, list[Mark]] = {}
     for one in besides:
         if one.difference is not None:
             where = one.number.dataset if one.number.horizon is None else f"{one.number.dataset} {one.number.horizon}"
@@ -236,33 +223,42 @@ def _distances(besides: Sequence[PaperComparison]) -> list[lanes.Lane]:
                 f"{f', smaller budget: {one.shortfall}' if one.shortfall else ''}"
             )
             kind = f"{one.verdict.replace(' ', '-')}{' faint' if one.shortfall else ''}"
-            marks.setdefault(one.table, []).append(lanes.Mark(one.difference, kind, words))
-    return [lanes.Lane(table, tuple(found), text.count(len(found), "number")) for table, found in marks.items()]
-
-
-def _listed(title: str, lines: Sequence[str]) -> str:
-    """Lines behind a title that opens them; nothing where there are none."""
-    if not lines:
-        return ""
-    items = "".join(f"<li>{escape(line)}</li>" for line in lines)
-    return f'<details><summary>{escape(title)}</summary><ul class="plain">{items}</ul></details>'
+            marks.setdefault(one.table, []).append(Mark(one.difference, kind, words))
+    lanes = [Lane(table, tuple(same), text.count(len(same), "number")) for table, same in marks.items()]
+    figure = draw_lanes(lanes, "Differences between ours and the printed numbers", band=100 * SHARE)
+    return (
+        f'<p class="quiet">Each dot is a printed number: how far ours is from it, the shaded part at most '
+        f"{100 * SHARE:g} %. A faint one was trained for less than the paper's, a hollow one lies beyond the edge.</p>"
+        f"{figure}{papers.tally_table(besides).html()}{_details('Every number', papers.number_table(besides).html())}"
+    )
 
 
 def _protocols(summary: ResultsSummary) -> str:
-    differing = papers.sides(summary.sided).html() if summary.sided else ""
-    told = "".join(_listed(title, habits) for title, habits in summary.habits)
-    alone = "" if differing else '<p class="quiet">No run was made under more than one protocol.</p>'
-    return f"{differing}{alone}{told}"
+    table = '<p class="quiet">No run was made under more than one protocol.</p>'
+    if summary.sided:
+        table = papers.protocol_table(summary.sided).html()
+    return table + "".join(_details(title, _list(habits)) for title, habits in summary.habits)
 
 
-def _missing(found: Sequence[Coverage]) -> str:
+def _missing(coverage: Sequence[Coverage]) -> str:
     lists = "".join(
-        _listed(f"{one.experiment.name}: {text.count(len(one.missing), 'cell')}", papers.absent(one)) for one in found
+        _details(f"{one.experiment.name}: {text.count(len(one.missing), 'cell')}", _list(papers.missing_lines(one)))
+        for one in coverage
     )
-    begun = [one for one in found if one.by_protocol]
-    untouched = ", ".join(one.experiment.name for one in found if not one.by_protocol)
-    told = f'<p class="quiet">Nothing was run of {escape(untouched)}.</p>' if untouched else ""
-    return f'{papers.covered(begun).html()}{told}<h3>The cells</h3><div class="columns">{lists}</div>'
+    table = papers.coverage_table([one for one in coverage if one.by_protocol]).html()
+    untouched = ", ".join(one.experiment.name for one in coverage if not one.by_protocol)
+    note = f'<p class="quiet">Nothing was run of {escape(untouched)}.</p>' if untouched else ""
+    return f'{table}{note}<h3>The cells</h3><div class="columns">{lists}</div>'
+
+
+def _list(lines: Sequence[str]) -> str:
+    items = "".join(f"<li>{escape(line)}</li>" for line in lines)
+    return f'<ul class="plain">{items}</ul>' if items else ""
+
+
+def _details(title: str, content: str) -> str:
+    """Content behind a title that opens it; nothing without content."""
+    return f"<details><summary>{escape(title)}</summary>{content}</details>" if content else ""
 
 
 def _download(name: str, content: bytes) -> str:

@@ -60,13 +60,12 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class StudyFacts:
-    """What the study was made of."""
+    """What the study consists of."""
 
-    told: tuple[tuple[str, str], ...]
+    facts: tuple[tuple[str, str], ...]
 
     def lines(self) -> list[tuple[str, str]]:
-        """The facts in words."""
-        return list(self.told)
+        return list(self.facts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -1,4 +1,4 @@
-"""Who is how good, as tables: leaderboards, ranks, one mechanism against another."""
+"""Tables of results: leaderboards, ranks, one mechanism against another."""
 
 import hashlib
 import math
@@ -22,57 +22,60 @@ _OUTSIDE_BRACKETS = re.compile(r", (?![^()\[\]]*[)\]])")
 _DIGEST = re.compile(r"more \(([0-9a-f]{4})\)$")
 
 
-def leaderboard(board: Board, besides: Sequence[PaperComparison] = (), company: Set[Any] = frozenset()) -> Table:
+def leaderboard_table(
+    board: Board, besides: Sequence[PaperComparison] = (), overlapping: Set[Any] = frozenset()
+) -> Table:
     """One block: place, measures, seeds, cost, and what papers print for the same run.
 
-    Times of rows in `company` of others are marked.
+    Times of `overlapping` rows are marked.
     """
     entries = board.entries
     metrics = _metrics(board)
-    compared = _compared(board)
+    # The measure that stands beside the papers' numbers.
+    compared = next(iter(board.task.printed.values()), board.task.deciding_measure(board.protocol))
     printed = _printed(compared, entries, besides)
     measures = [METRICS[metric] for metric in metrics]
-    crowded = ["\u00a0*" if had_company(entry, company) else "" for entry in entries]
+    waited = ["\u00a0*" if overlaps(entry, overlapping) else "" for entry in entries]
     heads = ["Candidate", "Look-back", *measures, "Budget", "Parameters", "Training"]
     columns = [
         [candidate(entry.name) for entry in entries],
         [Cell(str(entry.lookback)) for entry in entries],
-        *(_measured(entries, metric, board.task) for metric in metrics),
+        *(_score_cells(entries, metric, board.task) for metric in metrics),
         [Cell(_budget(entry)) for entry in entries],
         [Cell(_cost(entry, "parameters", lambda value: f"{value:,.0f}")) for entry in entries],
-        [Cell(_cost(e, "train_seconds", text.duration) + mark) for e, mark in zip(entries, crowded, strict=True)],
+        [Cell(_cost(e, "train_seconds", text.duration) + mark) for e, mark in zip(entries, waited, strict=True)],
     ]
     if any("latency_ms" in entry.costs for entry in entries):
         heads.append("Latency")
         latencies = [_cost(entry, "latency_ms", lambda value: f"{value:.2f} ms") for entry in entries]
-        columns.append([Cell(words + mark) for words, mark in zip(latencies, crowded, strict=True)])
+        columns.append([Cell(words + mark) for words, mark in zip(latencies, waited, strict=True)])
     if any(printed):
         heads.append(f"Printed {METRICS[compared]}")
         columns.append([Cell(words or text.ABSENT) for words in printed])
     words = frozenset({len(heads) - 1}) if any(printed) else frozenset()
     caption = (
         f"{board.title}; protocol {board.protocol}{_judged_on(entries)}{_units(board)}. Budget: seeds × "
-        f"{_of_each(entries)}epochs."
-        f"{' * Other runs shared the device: the time includes waiting.' if any(crowded) else ''}{by_chance(metrics)}"
+        f"{'settings tried × ' if any(budget.budget_of_rows(entry.rows).tried for entry in entries) else ''}epochs."
+        f"{' * Other runs shared the device: the time includes waiting.' if any(waited) else ''}{chance_note(metrics)}"
     )
     tags = tuple(entry.model for entry in entries)
     return Table(caption, tuple(heads), tuple(zip(*columns, strict=True)), words, tags=tags)
 
 
-def had_company(entry: Entry, company: Set[Any]) -> bool:
+def overlaps(entry: Entry, overlapping: Set[Any]) -> bool:
     """Whether other runs shared the device with one of an entry's, so that its times include waiting."""
-    return any(row in company for row in entry.rows)
+    return any(row in overlapping for row in entry.rows)
 
 
-def marks(board: Board) -> list[str]:
-    """What the marks on a leaderboard stand for: all settings of every candidate that has one."""
-    shown = [(candidate(entry.name), entry) for entry in board.entries]
-    return [f"{cell.text}: {', '.join(entry.differences)}" for cell, entry in shown if cell.whole]
+def mark_lines(board: Board) -> list[str]:
+    """All settings of every candidate on a leaderboard that has a mark in their place."""
+    cells = [(candidate(entry.name), entry) for entry in board.entries]
+    return [f"{cell.text}: {', '.join(entry.differences)}" for cell, entry in cells if cell.whole]
 
 
-def by_dataset(boards: Sequence[Board]) -> list[Table]:
+def dataset_tables(boards: Sequence[Board]) -> list[Table]:
     """For print: a table for each protocol and data set, candidates down, horizons and measures across."""
-    found = []
+    tables = []
     for (task, protocol, dataset), group in groupby(boards, key=lambda b: (b.task, b.protocol, b.dataset)):
         same = list(group)
         entries = dict.fromkeys((entry.name, entry.lookback) for board in same for entry in board.entries)
@@ -83,29 +86,30 @@ def by_dataset(boards: Sequence[Board]) -> list[Table]:
             by_name = {(entry.name, entry.lookback): entry for entry in board.entries}
             for metric in _metrics(board):
                 heads.append(METRICS[metric] if board.horizon is None else f"{board.horizon} {METRICS[metric]}")
-                columns.append(_measured([by_name.get(who) for who in order], metric, task))
+                columns.append(_score_cells([by_name.get(who) for who in order], metric, task))
         caption = (
             f"{dataset}, protocol {protocol}{_units(same[0])}: mean and standard deviation over seeds, best bold, "
-            f"second underlined.{by_chance([metric for board in same for metric in _metrics(board)])}"
+            f"second underlined.{chance_note([metric for board in same for metric in _metrics(board)])}"
         )
-        found.append(Table(caption, tuple(heads), tuple(zip(*columns, strict=True))))
-    return found
+        tables.append(Table(caption, tuple(heads), tuple(zip(*columns, strict=True))))
+    return tables
 
 
-def leaders(standings: Sequence[Standing]) -> Table:
-    """Who leads each comparison, and whether that can be said."""
+def leader_table(standings: Sequence[Standing]) -> Table:
+    """The leader of each comparison, and whether its lead is significant."""
     rows = []
     for standing in standings:
-        found = standing.judgement
-        beaten = sum(pair.first == found.names[0] for pair in found.significant)
-        outcome = f"better than {beaten} of {len(found.names) - 1}" if beaten else "no"
+        judgement = standing.judgement
+        names = judgement.names
+        beaten = sum(pair.first == names[0] for pair in judgement.significant)
+        outcome = f"better than {beaten} of {len(names) - 1}" if beaten else "no"
         rows.append(
             (
                 Cell(standing.title),
-                replace(candidate(found.names[0]), mark="best"),
-                Cell(f"{found.ranks[0]:.2f} of {len(found.names)}"),
-                Cell(str(found.blocks), beside=_listed(standing.blocks, MOST_NAMED + 1)),
-                Cell(f"too few blocks, {found.needed} needed" if found.too_few else outcome),
+                replace(candidate(names[0]), mark="best"),
+                Cell(f"{judgement.ranks[0]:.2f} of {len(names)}"),
+                Cell(str(judgement.blocks), beside=_enumerate(standing.blocks, MOST_NAMED + 1)),
+                Cell(f"too few blocks, {judgement.needed} needed" if judgement.too_few else outcome),
                 Cell(", ".join(standing.uneven) or "equal"),
             )
         )
@@ -114,7 +118,7 @@ def leaders(standings: Sequence[Standing]) -> Table:
     return Table(caption, heads, tuple(rows), frozenset({1, 3, 4, 5}))
 
 
-def ranks(standing: Standing) -> Table:
+def rank_table(standing: Standing) -> Table:
     """Average ranks of a standing, and how often each candidate beat the best."""
     judgement = standing.judgement
     best = judgement.names[0]
@@ -132,60 +136,66 @@ def ranks(standing: Standing) -> Table:
     return Table(f"{standing.title}. {_over(standing)}", heads, tuple(rows))
 
 
-def ablation(standing: Standing, found: Sequence[Contrast]) -> Table:
+def ablation_table(standing: Standing, contrasts: Sequence[Contrast]) -> Table:
     """Every mechanism of a network against softmax, over the blocks that all have."""
     several = standing.judgement.blocks > 1
     rows = tuple(
         (
             candidate(one.name),
             Cell(text.change(one.change, 2)),
-            Cell(_interval(one.interval)),
+            Cell(
+                f"{text.change(one.interval.low, 2)} to {text.change(one.interval.high, 2)}"
+                if one.interval
+                else text.ABSENT
+            ),
             Cell(str(one.record)),
             Cell(_p(one.p_value) if several else text.ABSENT),
             Cell(_p(one.corrected) if several else text.ABSENT),
         )
-        for one in found
+        for one in contrasts
     )
     heads = ("Candidate", f"{standing.measure}, mean change", "95 % interval", "Win/tie/loss", "p", "p after Holm")
-    return Table(f"{standing.title}. {contrasted(standing, found)}", heads, rows)
+    return Table(f"{standing.title}. {describe_contrasts(standing, contrasts)}", heads, rows)
 
 
-def contrasted(standing: Standing, found: Sequence[Contrast]) -> str:
-    """What the numbers of an ablation are."""
-    against = candidate(found[0].against).text
+def describe_contrasts(standing: Standing, contrasts: Sequence[Contrast]) -> str:
+    """The meaning of the numbers of an ablation."""
+    against = candidate(contrasts[0].against).text
     better = "negative" if standing.task.lower_is_better else "positive"
-    interval = " The interval is a paired bootstrap over blocks." if found[0].interval else ""
+    interval = " The interval is a paired bootstrap over blocks." if contrasts[0].interval else ""
     return f"Mean change of {standing.measure} against {against}; {better} is better. {_over(standing)}{interval}"
 
 
 def significance(standing: Standing) -> str:
-    """What is asked, over which blocks, and what can be said of the differences, in sentences."""
-    found = standing.judgement
-    said = [f"{standing.question}.", _over(standing)] if standing.question else [_over(standing)]
-    if found.too_few:
-        said.append(
-            f"{text.count(found.blocks, 'block')} can't settle it: with {len(found.names)} candidates at least "
-            f"{found.needed} are needed before any difference could be significant at {found.alpha:g}."
+    """The question of a standing, its blocks, and which differences are significant, in sentences."""
+    judgement = standing.judgement
+    sentences = [f"{standing.question}.", _over(standing)] if standing.question else [_over(standing)]
+    if judgement.too_few:
+        sentences.append(
+            f"{text.count(judgement.blocks, 'block')} can't settle it: with {len(judgement.names)} candidates at least "
+            f"{judgement.needed} are needed before any difference could be significant at {judgement.alpha:g}."
         )
-    elif found.significant:
+    elif judgement.significant:
         pairs = [
             f"{candidate(pair.first).text} beats {candidate(pair.second).text} ({_p_words(pair.corrected)})"
-            for pair in found.significant[:3]
+            for pair in judgement.significant[:3]
         ]
-        more = len(found.significant) - len(pairs)
-        said.append(f"After Holm's correction {'; '.join(pairs)}{f'; and {more} more' if more else ''}.")
+        more = len(judgement.significant) - len(pairs)
+        sentences.append(f"After Holm's correction {'; '.join(pairs)}{f'; and {more} more' if more else ''}.")
     else:
-        said.append(f"No two candidates differ significantly at {found.alpha:g}.")
+        sentences.append(f"No two candidates differ significantly at {judgement.alpha:g}.")
     if standing.uneven:
-        said.append(f"Budgets differ ({', '.join(standing.uneven)}), so ranks tell of budgets, too.")
-    if found.friedman is not None:
-        said.append(f"Friedman: chi-squared {found.friedman.statistic:.2f}, {_p_words(found.friedman.p_value)}.")
+        sentences.append(f"Budgets differ ({', '.join(standing.uneven)}), so ranks tell of budgets, too.")
+    if judgement.friedman is not None:
+        sentences.append(
+            f"Friedman: chi-squared {judgement.friedman.statistic:.2f}, {_p_words(judgement.friedman.p_value)}."
+        )
     if len(standing.left_out) > MOST_NAMED:
-        said.append(f"{len(standing.left_out):,} candidates that lack some of these blocks are left out.")
+        sentences.append(f"{len(standing.left_out):,} candidates that lack some of these blocks are left out.")
     elif standing.left_out:
         names = ", ".join(candidate(name).text for name in standing.left_out)
-        said.append(f"Left out, as some blocks lack them: {names}.")
-    return " ".join(said)
+        sentences.append(f"Left out, as some blocks lack them: {names}.")
+    return " ".join(sentences)
 
 
 def candidate(name: str) -> Cell:
@@ -199,8 +209,8 @@ def candidate(name: str) -> Cell:
     return Cell(", ".join([head, *kept, f"settings {mark}"]), whole=name)
 
 
-def by_chance(columns: Iterable[str], heading: str = METRICS["adjusted_f1_by_chance"]) -> str:
-    """A sentence on a column of what guessing gets; nothing where there is none."""
+def chance_note(columns: Iterable[str], heading: str = METRICS["adjusted_f1_by_chance"]) -> str:
+    """A sentence on a column of what guessing gets; empty without one."""
     if "adjusted_f1_by_chance" not in columns:
         return ""
     return f" {heading}: the point-adjusted F1 of as many flags thrown at random."
@@ -213,17 +223,13 @@ def _metrics(board: Board) -> list[str]:
     return [column for column in columns if any(column in entry.scores for entry in board.entries)]
 
 
-def _compared(board: Board) -> str:
-    """The measure that stands beside the papers' numbers."""
-    return next(iter(board.task.printed.values()), board.task.deciding_measure(board.protocol))
-
-
-def _measured(entries: Sequence[Entry | None], metric: str, task: Task) -> list[Cell]:
+def _score_cells(entries: Sequence[Entry | None], metric: str, task: Task) -> list[Cell]:
     scores = [entry.scores.get(metric) if entry else None for entry in entries]
     means = [score.mean if score else math.nan for score in scores]
-    found = score_cells(means, [score.std if score else None for score in scores], lower_is_better=task.lower_is_better)
+    stds = [score.std if score else None for score in scores]
+    cells = score_cells(means, stds, lower_is_better=task.lower_is_better)
     # Guesses are no candidates: the best of them leads nothing.
-    return [replace(cell, mark="") for cell in found] if metric in task.chance.values() else found
+    return [replace(cell, mark="") for cell in cells] if metric in task.chance.values() else cells
 
 
 def _printed(metric: str, entries: Sequence[Entry], besides: Sequence[PaperComparison]) -> list[str]:
@@ -232,13 +238,13 @@ def _printed(metric: str, entries: Sequence[Entry], besides: Sequence[PaperCompa
     for one in besides:
         if one.metric == metric and one.number.value is not None:
             by_row[id(one.rows[0])].append(one)
-    found = []
+    printed = []
     for entry in entries:
         tables: dict[str, dict[str, None]] = defaultdict(dict)
         for one in (one for row in entry.rows for one in by_row[id(row)]):
             tables[f"{one.number.value:g}"][one.table] = None
-        found.append("; ".join(f"{value}\u00a0{', '.join(names)}" for value, names in tables.items()))
-    return found
+        printed.append("; ".join(f"{value}\u00a0{', '.join(names)}" for value, names in tables.items()))
+    return printed
 
 
 def _place(boards: Sequence[Board], who: tuple[str, int]) -> tuple[float, ...]:
@@ -260,10 +266,6 @@ def _budget(entry: Entry) -> str:
     return " × ".join([*parts, *(str(amount) for amount in amounts if amount is not None)])
 
 
-def _of_each(entries: Sequence[Entry]) -> str:
-    return "settings tried × " if any(budget.budget_of_rows(entry.rows).tried for entry in entries) else ""
-
-
 def _units(board: Board) -> str:
     return ", errors in original units" if board.task.in_original_units(board.protocol) else ""
 
@@ -278,14 +280,8 @@ def _judged_on(entries: Sequence[Entry]) -> str:
     )
 
 
-def _interval(interval: Any) -> str:
-    if interval is None:
-        return text.ABSENT
-    return f"{text.change(interval.low, 2)} to {text.change(interval.high, 2)}"
-
-
 def _over(standing: Standing) -> str:
-    return f"Over {text.count(len(standing.blocks), 'block')}: {_listed(standing.blocks)}."
+    return f"Over {text.count(len(standing.blocks), 'block')}: {_enumerate(standing.blocks)}."
 
 
 def _p(value: float) -> str:
@@ -293,8 +289,8 @@ def _p(value: float) -> str:
 
 
 def _p_words(value: float) -> str:
-    return "p < 0.001" if value < 0.001 else f"p = {value:.3f}"
+    return f"p {_p(value)}" if value < 0.001 else f"p = {_p(value)}"
 
 
-def _listed(names: Sequence[str], most: int = 12) -> str:
+def _enumerate(names: Sequence[str], most: int = 12) -> str:
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
