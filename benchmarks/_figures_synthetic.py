@@ -81,7 +81,7 @@ def _kept(study: str, folder: Path) -> list[Any]:
     from rearview.core.errors import InputError
 
     try:
-        return synthetic.kept(study, folder)
+        return synthetic.read_runs(study, folder)
     except InputError as problem:
         raise Missing(str(problem).rstrip(".")) from problem
 

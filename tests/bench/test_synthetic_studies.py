@@ -13,7 +13,7 @@ from rearview.bench import synthetic
 from rearview.bench.rows import result_file
 from rearview.bench.synthetic import components, flipflop, harmonic, runner
 from rearview.bench.synthetic.row import Look
-from rearview.bench.synthetic.study import Asked, first_weights
+from rearview.bench.synthetic.study import StudyRun, first_weights
 from rearview.core.errors import InputError, SettingsError
 from rearview.data.synthetic.flipflop import IGNORE, READ, WRITE
 from rearview.data.synthetic.flipflop import strings as flipflop_strings
@@ -41,7 +41,7 @@ def test_a_study_keeps_rows_curves_and_figures(name, tmp_path):
     assert [row.arm for row in rows] == list(ARMS[name])
     study = synthetic.get(name)
     assert result_file.read(tmp_path / f"{name}.csv", study.row) == rows
-    for row, run in zip(rows, synthetic.kept(name, tmp_path), strict=True):
+    for row, run in zip(rows, synthetic.read_runs(name, tmp_path), strict=True):
         assert run.row == row
         assert (row.steps, row.ended, row.size, row.device.split()[0]) == (4, "steps", "changed", "cpu")
         seen = [look for look in run.looks if look.metric == study.metric]
@@ -66,7 +66,7 @@ def test_a_run_out_of_time_says_so_and_is_made_again(tmp_path):
     assert (cut.steps, cut.ended) == (2, "seconds")
     whole = synthetic.run("flipflop", **options)[0]
     assert (whole.steps, whole.ended) == (6, "steps")
-    (run,) = synthetic.kept("flipflop", tmp_path)
+    (run,) = synthetic.read_runs("flipflop", tmp_path)
     assert run.row == whole
     assert [look.step for look in run.looks if look.metric == "sparse"] == [2, 4, 6]
     assert len({look.began for look in result_file.read(tmp_path / "flipflop-looks.csv", Look)}) == 2
@@ -101,7 +101,7 @@ def test_rows_without_their_figures_are_told(tmp_path):
     make("harmonic", tmp_path)
     next((tmp_path / "harmonic").glob("softmax-*.npz")).unlink()
     with pytest.raises(InputError, match="rows and these files go together"):
-        synthetic.kept("harmonic", tmp_path)
+        synthetic.read_runs("harmonic", tmp_path)
 
 
 @pytest.mark.slow
@@ -123,13 +123,13 @@ def test_wrong_names_and_sizes_are_refused(tmp_path):
     with pytest.raises(SettingsError, match=r"flipflop has no arm 'alibbi'.*mha"):
         synthetic.run("flipflop", out=tmp_path, arms=("alibbi",))
     with pytest.raises(SettingsError, match="must be a multiple of it"):
-        synthetic.get("harmonic").sized(False, {"steps": 250})
+        synthetic.get("harmonic").resize(False, {"steps": 250})
     with pytest.raises(SettingsError, match="stretch is 0; steps must be a multiple"):
         make("flipflop", tmp_path, stretch=0)
     with pytest.raises(SettingsError, match=r"tested is 2; so few signals are not of all regimes \(stationary, "):
         make("harmonic", tmp_path, tested=2)
     with pytest.raises(SettingsError, match="no setting 'step'"):
-        synthetic.get("harmonic").sized(False, {"step": 200})
+        synthetic.get("harmonic").resize(False, {"step": 200})
     with pytest.raises(SettingsError, match="workers is 0"):
         synthetic.run("flipflop", out=tmp_path, workers=0)
     assert not list(tmp_path.iterdir())
@@ -158,7 +158,7 @@ def test_heads_fade_at_rates_of_their_own():
 
 @pytest.mark.parametrize("arm", flipflop.ARMS)
 def test_a_reader_never_sees_the_answer(arm):
-    size = flipflop.STUDY.sized(False, QUICK["flipflop"])
+    size = flipflop.STUDY.resize(False, QUICK["flipflop"])
     reader = flipflop.Reader(size, flipflop.ARMS[arm]).eval()
     text = flipflop_strings(3, 22, 0.5, generator=torch.Generator().manual_seed(0))
     other = text.clone()
@@ -185,7 +185,7 @@ def test_attention_of_the_last_read_is_sorted_by_what_it_falls_on():
         def read_weights(self, text):
             return weights.expand(1, len(text), 2, 8)
 
-    arrays = flipflop.looked_at(Known(), text)
+    arrays = flipflop.read_attention(Known(), text)
     assert arrays["means"][0, 0] == pytest.approx([0.51, 0.2, 0.11, 0.05])
     assert arrays["shares"].shape == (1, 2, 4, flipflop.BINS)
     assert [int(row.argmax()) for row in arrays["shares"][0, 1]] == [10, 4, 2, 1]
@@ -203,7 +203,7 @@ def test_an_operator_that_passes_everything_on_has_gain_one():
         def offsets(self):
             return None
 
-    arrays, negative = harmonic.looked_at(Identity(), signals(40, 28, generator=torch.Generator().manual_seed(2)))
+    arrays, negative = harmonic.read_operators(Identity(), signals(40, 28, generator=torch.Generator().manual_seed(2)))
     assert np.allclose(arrays["responses"], 1, atol=1e-5)
     assert arrays["responses"].shape == (2, 3, 15)
     assert negative == 0
@@ -212,7 +212,7 @@ def test_an_operator_that_passes_everything_on_has_gain_one():
 
 
 def test_convex_weights_pass_the_mean_and_signed_operators_can_take_it_off():
-    size = harmonic.STUDY.sized(False, QUICK["harmonic"])
+    size = harmonic.STUDY.resize(False, QUICK["harmonic"])
     with first_weights(0):
         network = harmonic.Restorer(size, harmonic.STUDY.spec("toa_softmax"))
     tested = signals(40, 28, generator=torch.Generator().manual_seed(2))
@@ -221,7 +221,7 @@ def test_convex_weights_pass_the_mean_and_signed_operators_can_take_it_off():
         with torch.no_grad():
             for offset in offsets:
                 offset.fill_(value)
-        arrays, negative = harmonic.looked_at(network, tested)
+        arrays, negative = harmonic.read_operators(network, tested)
         assert arrays["responses"][..., 0] == pytest.approx(mean, abs=1e-5)
         assert (negative > 0) == signed
         assert np.allclose(arrays["offsets"], value, atol=1e-4)
@@ -236,15 +236,14 @@ def test_errors_are_told_by_regime():
 
 
 def test_operators_are_thinned_evenly():
-    drawn = harmonic.thinned(torch.arange(672.0).expand(1, 1, 672, 672))
+    drawn = harmonic.thin(torch.arange(672.0).expand(1, 1, 672, 672))
     assert drawn.shape == (1, 1, 112, 112)
     assert drawn[0, 0, 0].tolist() == list(range(0, 672, 6))
 
 
 def trained_on_components(arm):
-    size = components.STUDY.sized(False, QUICK["components"])
-    asked = Asked(arm, size, 0, "cpu", None, lambda seen: None)
-    return components.STUDY.run(asked)
+    size = components.STUDY.resize(False, QUICK["components"])
+    return components.STUDY.make(StudyRun("components", arm, size, 0, "cpu"))
 
 
 def test_shares_of_paths_add_up_and_silence_is_told_of_paths_that_are_there():
@@ -264,7 +263,7 @@ def test_a_silenced_path_is_heard_again():
     past = torch.randn(3, 1, 17, generator=torch.Generator().manual_seed(1))
     whole = network(past)
     found = network.weights(past)[0]
-    with components.silent(network, "prefix"):
+    with components.silence(network, "prefix"):
         assert set(network.weights(past)[0]) == {"riemann", "clock"}
         assert torch.equal(network.weights(past)[0]["clock"], found["clock"])
         assert not torch.equal(network(past), whole)
@@ -283,7 +282,7 @@ def test_weights_are_taken_by_age():
             return [layer]
 
     tested = SimpleNamespace(past=window, future=torch.zeros(1, 1, 1))
-    arrays = components.looked_at(Known(), tested, ("clock",))
+    arrays = components.read_attention(Known(), tested, ("clock",))
     assert arrays["by_age"].tolist() == [[6, 5, 4]]
 
 

@@ -57,13 +57,13 @@ def test_a_quiet_run_has_no_warnings(sales: Path, tmp_path: Path) -> None:
 def test_a_study_shows_them_on_its_page(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    made = runner._run
+    made = runner.make
 
     def warns(*args: object, **kwargs: object) -> object:
         warnings.warn("its arms are few.", RearviewWarning, stacklevel=1)
         return made(*args, **kwargs)
 
-    monkeypatch.setattr(runner, "_run", warns)
+    monkeypatch.setattr(runner, "make", warns)
     sizes = "length=22,width=8,steps=4,stretch=2,batch=3,tested=7"
     arguments = ["reproduce", "flipflop", "--attention", "mha,power_law", "--out", str(tmp_path), "--train", sizes]
     assert main([*arguments, "--device", "cpu"]) == 0

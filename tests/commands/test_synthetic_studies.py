@@ -63,7 +63,7 @@ def row(arm, mse, **changes):
 def test_the_last_run_of_an_arm_counts_in_the_order_of_arms():
     study = synthetic.get("harmonic")
     rows = [row("toa_gated", 0.5), row("softmax", 0.1), row("toa_gated", 0.004), row("softmax", 0.2, size="reduced")]
-    runs = [synthetic.Kept(each, (), {}) for each in rows]
+    runs = [synthetic.StoredRun(each, (), {}) for each in rows]
     found = select(study, runs, "full", (), 1)
     assert [(run.row.arm, run.row.mse) for run in found] == [("softmax", 0.1), ("toa_gated", 0.004)]
     assert verdict(study, found) == (
@@ -78,7 +78,7 @@ def test_a_later_run_that_is_shorter_does_not_take_the_place_of_the_longest(tmp_
     asked = {"full": False, "arms": ["softmax"], "changes": {"length": 28, "width": 6, "batch": 3, "tested": 13}}
     asked["changes"] |= {"steps": 4, "stretch": 2}
     [whole] = synthetic.run("harmonic", out=tmp_path, device="cpu", **asked)
-    [kept] = synthetic.kept("harmonic", tmp_path)
+    [kept] = synthetic.read_runs("harmonic", tmp_path)
     figures = (tmp_path / "harmonic").iterdir().__next__().read_bytes()
     # A run that is cut off is made again; here, the one that came to its end is taken for such a one.
     path = synthetic.rows_file(tmp_path, "harmonic")
@@ -87,11 +87,11 @@ def test_a_later_run_that_is_shorter_does_not_take_the_place_of_the_longest(tmp_
     )
     [cut] = synthetic.run("harmonic", out=tmp_path, device="cpu", seconds=0, **asked)
     assert (whole.steps, cut.steps) == (4, 2)
-    [again] = synthetic.kept("harmonic", tmp_path)
+    [again] = synthetic.read_runs("harmonic", tmp_path)
     assert (again.row.steps, again.row.mse, again.looks) == (4, whole.mse, kept.looks)
     assert (tmp_path / "harmonic").iterdir().__next__().read_bytes() == figures
     rows = [row("softmax", 0.1, steps=11), row("softmax", 0.3, steps=7), row("softmax", 0.2, steps=11)]
-    [found] = select(study, [synthetic.Kept(each, (), {}) for each in rows], "full", (), 1)
+    [found] = select(study, [synthetic.StoredRun(each, (), {}) for each in rows], "full", (), 1)
     assert found.row.mse == 0.2
 
 
@@ -100,7 +100,7 @@ def of_paths(arm, mse, **lost):
     paths = arm.partition("/")[2].replace("all", "riemann+prefix+clock")
     facts = dict.fromkeys(ComponentsRow.columns(), 0) | dict.fromkeys(f"without_{path}" for path in paths.split("+"))
     facts |= {"arm": arm, "paths": paths, "mse": mse, **{f"without_{path}": error for path, error in lost.items()}}
-    return synthetic.Kept(ComponentsRow(**facts), (), {})
+    return synthetic.StoredRun(ComponentsRow(**facts), (), {})
 
 
 @pytest.mark.parametrize(

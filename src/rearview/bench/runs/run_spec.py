@@ -25,7 +25,7 @@ from rearview.models import adapters
 from rearview.tasks import losses
 from rearview.train import parallel
 
-_LEFT_OUT = ("checkpoint_every", "seed")
+LEFT_OUT = ("checkpoint_every", "seed")
 """Training settings that a row leaves out: the first changes no outcome, the second is a column."""
 
 
@@ -65,7 +65,7 @@ class RunSpec:
 
     def _training_column(self) -> Facts:
         given = {} if self.training is None else self.training.to_dict()
-        return {name: value for name, value in given.items() if name not in _LEFT_OUT}
+        return {name: value for name, value in given.items() if name not in LEFT_OUT}
 
     def digest(self, data: Mapping[str, str]) -> str:
         """A short name for the run, fit for a file name; `data`: the columns that only reading the data fills."""

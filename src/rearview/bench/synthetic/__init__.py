@@ -13,10 +13,10 @@ the rest imports it.
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rearview.bench.synthetic.runner import Kept as Kept
+    from rearview.bench.synthetic.runner import StoredRun as StoredRun
     from rearview.bench.synthetic.runner import get as get
-    from rearview.bench.synthetic.runner import kept as kept
     from rearview.bench.synthetic.runner import looks_file as looks_file
+    from rearview.bench.synthetic.runner import read_runs as read_runs
     from rearview.bench.synthetic.runner import rows_file as rows_file
     from rearview.bench.synthetic.runner import run as run
 
@@ -32,4 +32,4 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module 'rearview.bench.synthetic' has no attribute {name!r}")
 
 
-__all__ = ["NAMES", "Kept", "get", "kept", "looks_file", "rows_file", "run"]
+__all__ = ["NAMES", "StoredRun", "get", "looks_file", "read_runs", "rows_file", "run"]

@@ -16,20 +16,21 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import combinations
-from typing import Any
 
 import numpy as np
 import torch
 from jaxtyping import Float, Int
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from rearview import models
 from rearview.attention import Spec
 from rearview.attention.caps import Layer as PathAttention
 from rearview.attention.caps.paths import PATHS, PathName
+from rearview.bench.rows.row import Facts
 from rearview.bench.synthetic.row import ComponentsRow
-from rearview.bench.synthetic.study import Asked, Outcome, Size, Study, facts, first_weights, seeded
-from rearview.bench.synthetic.training import teach
+from rearview.bench.synthetic.study import Size, Study, StudyRun, first_weights, seeded
+from rearview.bench.synthetic.training import Keep, Training, train_stretches
 from rearview.data.synthetic.components import PARTS, Part, Recipe, windows
 from rearview.data.windows import Batch
 from rearview.models.contract import Model
@@ -82,71 +83,74 @@ class Fresh:
         return Batch(past, future, None, None, None, None, series)
 
 
-def make(asked: Asked, columns: Mapping[str, Any], started: float) -> Outcome:
+def fit(
+    run: StudyRun, spec: Spec, keep: Keep, seconds: float | None
+) -> tuple[Model, Training, Facts, dict[str, NDArray[np.generic]]]:
     """Train one choice of paths on one choice of parts, and see what each path carries."""
-    size = asked.size
+    size = run.size
     assert isinstance(size, ComponentsSize)
-    parts, paths = _parts(asked.arm), _paths(asked.arm)
+    parts, paths = _parts(run.arm), _paths(run.arm)
     recipe = Recipe(size.lookback, size.horizon, parts, size.noise)
-    source = Fresh(recipe, asked.device)
-    with first_weights(asked.seed):
+    source = Fresh(recipe, run.device)
+    with first_weights(run.seed):
         network = models.create(
-            "caps_net", channels=1, lookback=size.lookback, steps=size.horizon, attention=STUDY.spec(asked.arm),
+            "caps_net", channels=1, lookback=size.lookback, steps=size.horizon, attention=spec,
             width=size.width, heads=size.heads, depth=size.depth, channel_dropout=False,
         )  # fmt: skip
     _hold_extension(network)
-    network.to(asked.device)
-    tested = source.split(windows(size.tested, recipe, generator=seeded(0, 0)).to(asked.device))
-    taught = teach(
-        network, Forecast(size.horizon), source, size.training(asked.seed, asked.device),
-        stretch=size.stretch, measure=lambda: {"mse": _error(network, tested)}, seconds=asked.seconds, keep=asked.keep,
+    network.to(run.device)
+    tested = source.split(windows(size.tested, recipe, generator=seeded(0, 0)).to(run.device))
+    training = train_stretches(
+        network, Forecast(size.horizon), source, run.training(),
+        stretch=size.stretch, measure=lambda: {"mse": _error(network, tested)}, seconds=seconds, keep=keep,
     )  # fmt: skip
     with evaluation_mode(network):
-        silenced = {path: _without(network, tested, path) for path in paths} if len(paths) > 1 else {}
-    arrays = looked_at(network, tested, paths)
+        silenced = {}
+        for path in paths if len(paths) > 1 else ():
+            with silence(network, path):
+                silenced[path] = _error(network, tested)
+    arrays = read_attention(network, tested, paths)
     shares = arrays["by_age"].sum(1) / arrays["by_age"].sum()
-    carried: dict[str, Any] = {f"{what}_{path}": None for what in ("share", "without") for path in PATHS}
+    carried: dict[str, object] = {f"{what}_{path}": None for what in ("share", "without") for path in PATHS}
     carried |= {f"share_{path}": float(share) for path, share in zip(paths, shares, strict=True)}
     carried |= {f"without_{path}": error for path, error in silenced.items()}
-    row = ComponentsRow(
-        **columns,
-        **facts(network, taught, asked.device, started),
-        parts="+".join(parts),
-        paths="+".join(paths),
-        last_value_mse=(tested.past[..., -1:] - tested.future).double().square().mean().item(),
+    columns = {
+        "parts": "+".join(parts),
+        "paths": "+".join(paths),
+        "last_value_mse": (tested.past[..., -1:] - tested.future).double().square().mean().item(),
         **carried,
-    )
-    return Outcome(row, arrays)
+    }
+    return network, training, columns, arrays
 
 
-def looked_at(network: Model, tested: Batch, paths: tuple[PathName, ...]) -> dict[str, Any]:
+def read_attention(network: Model, tested: Batch, paths: tuple[PathName, ...]) -> dict[str, NDArray[np.generic]]:
     """What each path weighs: `by_age` [path, age], the mean absolute weight of steps ahead on steps so long before.
 
     Over layers, heads and windows; `paths` names the rows. `past`, `future` and `said` are the first window.
     """
     past = tested.past[:LOOKED_AT]
     with evaluation_mode(network):
-        said = network(past[:1])
-        found = network.weights(past)
+        forecast = network(past[:1])
+        weights = network.weights(past)
     ahead = tested.future.shape[-1]
     by_age = np.zeros((len(paths), past.shape[-1] + ahead))
-    for layer in found:
+    for layer in weights:
         assert isinstance(layer, dict)
         for row, path in enumerate(paths):
             size = layer[path].abs().mean((0, 1, 2)).double().cpu().numpy()
             for query in range(len(size) - ahead, len(size)):
-                by_age[row, : query + 1] += size[query, query::-1] / (ahead * len(found))
+                by_age[row, : query + 1] += size[query, query::-1] / (ahead * len(weights))
     return {
         "by_age": by_age,
         "paths": np.array(paths),
         "past": past[0, 0].cpu().numpy(),
         "future": tested.future[0, 0].cpu().numpy(),
-        "said": said[0, 0].float().cpu().numpy(),
+        "said": forecast[0, 0].float().cpu().numpy(),
     }
 
 
 @contextmanager
-def silent(network: Model, path: PathName) -> Iterator[None]:
+def silence(network: Model, path: PathName) -> Iterator[None]:
     """The network with one of its paths left out, and whole again afterwards."""
     layers = [layer for layer in network.modules() if isinstance(layer, PathAttention)]
     whole = [layer.settings for layer in layers]
@@ -165,11 +169,6 @@ def _hold_extension(network: Model) -> None:
     assert isinstance(network, Network)
     assert network.dual.extend is not None
     nn.init.zeros_(network.dual.extend.weight).requires_grad_(False)
-
-
-def _without(network: Model, tested: Batch, path: PathName) -> float:
-    with silent(network, path):
-        return _error(network, tested)
 
 
 def _error(network: Model, tested: Batch) -> float:
@@ -213,5 +212,5 @@ STUDY = Study(
         "share_clock": "clock's share",
     },
     published=dict,
-    make=make,
+    fit=fit,
 )

@@ -13,19 +13,20 @@ stands after the question, so a causal network can't peek, but it may copy from 
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
 from jaxtyping import Float, Int
+from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
 from rearview.attention import Spec
 from rearview.attention.contract import Site
+from rearview.bench.rows.row import Facts
 from rearview.bench.synthetic.row import FlipFlopRow
-from rearview.bench.synthetic.study import Asked, Outcome, Size, Study, facts, first_weights, late, seeded
-from rearview.bench.synthetic.training import teach
+from rearview.bench.synthetic.study import Size, Study, StudyRun, first_weights, seeded
+from rearview.bench.synthetic.training import Keep, Training, train_stretches
 from rearview.data.synthetic.flipflop import READ, SYMBOLS, WRITE, Strings, last_writes, strings
 from rearview.embed import Learned
 from rearview.models.blocks.stack import BlockSettings, Stack
@@ -134,47 +135,44 @@ class Reads:
         return (missed * asked).sum(), asked.sum()
 
 
-def make(asked: Asked, columns: Mapping[str, Any], started: float) -> Outcome:
+def fit(
+    run: StudyRun, spec: Spec, keep: Keep, seconds: float | None
+) -> tuple[Reader, Training, Facts, dict[str, NDArray[np.float64]]]:
     """Train one arm and see how its last reads fare."""
-    size = asked.size
+    size = run.size
     assert isinstance(size, FlipFlopSize)
-    with first_weights(asked.seed):
-        network = Reader(size, STUDY.spec(asked.arm)).to(asked.device)
+    with first_weights(run.seed):
+        network = Reader(size, spec).to(run.device)
     shares = {"same": size.ignore, "sparse": SPARSE, "dense": DENSE}
     sets = {
-        name: strings(size.tested, size.length, share, generator=seeded(0, place)).to(asked.device)
+        name: strings(size.tested, size.length, share, generator=seeded(0, place)).to(run.device)
         for place, (name, share) in enumerate(shares.items())
     }
-    settings = size.training(asked.seed, asked.device)
+    settings = run.training()
 
     def look() -> dict[str, float]:
-        with autocast(torch.device(asked.device), settings.precision):
+        with autocast(torch.device(run.device), settings.precision):
             return {name: _right(network, text) for name, text in sets.items()}
 
-    taught = teach(
-        network, Reads(), Fresh(size, asked.device), settings,
-        stretch=size.stretch, measure=look, seconds=asked.seconds, keep=asked.keep,
+    training = train_stretches(
+        network, Reads(), Fresh(size, run.device), settings,
+        stretch=size.stretch, measure=look, seconds=seconds, keep=keep,
     )  # fmt: skip
-    arrays = looked_at(network, sets["sparse"][:LOOKED_AT])
+    arrays = read_attention(network, sets["sparse"][:LOOKED_AT])
     layer, head = np.unravel_index(arrays["means"][..., 0].argmax(), arrays["means"].shape[:2])
     on = dict(zip(KINDS, arrays["means"][layer, head].tolist(), strict=True))
-    settled = late(taught, "sparse")
-    row = FlipFlopRow(
-        **columns,
-        **facts(network, taught, asked.device, started),
-        sparse_late=sum(settled) / len(settled),
-        sparse_best=max(look.values["sparse"] for look in taught.looks),
-        sparse_perfect=sum(value == 1 for value in settled) / len(settled),
-        head=f"{layer + 1}.{head + 1}",
-        on_right_bit=on["right bit"],
-        on_right_write=on["right write"],
-        on_wrong_bits=on["wrong bits"],
-        on_wrong_writes=on["wrong writes"],
-    )
-    return Outcome(row, arrays)
+    late = training.last_quarter("sparse")
+    columns = {
+        "sparse_late": sum(late) / len(late),
+        "sparse_best": max(look.values["sparse"] for look in training.looks),
+        "sparse_perfect": sum(value == 1 for value in late) / len(late),
+        "head": f"{layer + 1}.{head + 1}",
+        **{f"on_{kind.replace(' ', '_')}": weight for kind, weight in on.items()},
+    }
+    return network, training, columns, arrays
 
 
-def looked_at(network: Reader, text: Strings) -> dict[str, Any]:
+def read_attention(network: Reader, text: Strings) -> dict[str, NDArray[np.float64]]:
     """Attention of the last read on right and wrong writes and their bits (the paper's figure 3), in every head.
 
     `shares` [layer, head, kind, bin] are histograms that sum to 1 over the weights of a kind, `means` [layer, head,
@@ -206,17 +204,13 @@ def _right(network: Reader, text: Strings) -> float:
     return (said == text[:, -1]).double().mean().item()
 
 
-def _arms(full: bool) -> Mapping[str, Spec]:
-    return ARMS
-
-
 STUDY = Study(
     name="flipflop",
     title="Flip-flop: write, ignore, read",
     row=FlipFlopRow,
     reduced=REDUCED,
     full=FULL,
-    arms=_arms,
+    arms=lambda full: ARMS,
     metric="sparse",
     more_is_better=True,
     shown={
@@ -231,5 +225,5 @@ STUDY = Study(
         "on_wrong_bits": "on wrong bits",
     },
     published=lambda: PUBLISHED,
-    make=make,
+    fit=fit,
 )

@@ -10,7 +10,6 @@ normalised, and a norm after the residual absorbs their scale.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
@@ -22,9 +21,10 @@ from rearview.attention import Spec
 from rearview.attention.contract import Site
 from rearview.attention.toa import Layer as OperatorAttention
 from rearview.bench.papers import published
+from rearview.bench.rows.row import Facts
 from rearview.bench.synthetic.row import HarmonicRow
-from rearview.bench.synthetic.study import Asked, Outcome, Size, Study, facts, first_weights, seeded
-from rearview.bench.synthetic.training import teach
+from rearview.bench.synthetic.study import Size, Study, StudyRun, first_weights, seeded
+from rearview.bench.synthetic.training import Keep, Training, train_stretches
 from rearview.core.errors import SettingsError
 from rearview.data.synthetic.harmonic import LENGTH, REGIMES, Signals, linear_floor, signals
 from rearview.embed import Learned
@@ -109,49 +109,43 @@ class Restore:
         return errors.sum(), torch.full((), errors.numel(), dtype=torch.float32, device=errors.device)
 
 
-def make(asked: Asked, columns: Mapping[str, Any], started: float) -> Outcome:
+def fit(
+    run: StudyRun, spec: Spec, keep: Keep, seconds: float | None
+) -> tuple[Restorer, Training, Facts, dict[str, NDArray[np.generic]]]:
     """Train one arm and measure what noise it leaves."""
-    size = asked.size
+    size = run.size
     assert isinstance(size, HarmonicSize)
-    with first_weights(asked.seed):
-        network = Restorer(size, STUDY.spec(asked.arm)).to(asked.device)
+    with first_weights(run.seed):
+        network = Restorer(size, spec).to(run.device)
     drawn = signals(size.tested, size.length, generator=seeded(0, 0))
     if len(drawn.regime.unique()) < len(REGIMES):
         raise SettingsError(
             f"tested is {size.tested}; so few signals are not of all regimes ({', '.join(REGIMES)}): test more."
         )
-    tested = Signals(*(part.to(asked.device) for part in (drawn.noisy, drawn.clean, drawn.regime)))
-    settings = size.training(asked.seed, asked.device)
+    tested = Signals(*(part.to(run.device) for part in (drawn.noisy, drawn.clean, drawn.regime)))
+    settings = run.training()
 
     def look() -> dict[str, float]:
-        with autocast(torch.device(asked.device), settings.precision):
+        with autocast(torch.device(run.device), settings.precision):
             return errors(network, tested, size.batch)
 
-    taught = teach(
-        network, Restore(), Fresh(size, asked.device), settings,
-        stretch=size.stretch, measure=look, seconds=asked.seconds, keep=asked.keep,
+    training = train_stretches(
+        network, Restore(), Fresh(size, run.device), settings,
+        stretch=size.stretch, measure=look, seconds=seconds, keep=keep,
     )  # fmt: skip
-    arrays, negative = looked_at(network, tested)
-    row = HarmonicRow(
-        **columns,
-        **facts(network, taught, asked.device, started),
-        linear_floor=linear_floor(size.length),
-        negative=negative,
-    )
-    return Outcome(row, arrays)
+    arrays, negative = read_operators(network, tested)
+    return network, training, {"linear_floor": linear_floor(size.length), "negative": negative}, arrays
 
 
 def errors(network: Restorer, tested: Signals, at_once: int) -> dict[str, float]:
     """Mean squared errors, over all signals and regime by regime."""
     restored = torch.cat([network(part) for part in tested.noisy.split(at_once)])
     each = (restored.double() - tested.clean.double()).square().mean(1)
-    found = {"mse": each.mean().item()}
-    for number, regime in enumerate(REGIMES):
-        found[f"mse_{regime}"] = each[tested.regime == number].mean().item()
-    return found
+    by_regime = {f"mse_{regime}": each[tested.regime == n].mean().item() for n, regime in enumerate(REGIMES)}
+    return {"mse": each.mean().item(), **by_regime}
 
 
-def looked_at(network: Restorer, tested: Signals) -> tuple[dict[str, Any], float]:
+def read_operators(network: Restorer, tested: Signals) -> tuple[dict[str, NDArray[np.generic]], float]:
     """The numbers behind figure 3, and the share of the operators' absolute weight that is negative.
 
     `operators` [layer, head, query, key] of one stationary signal and `offsets` (M2) are thinned; `responses` [layer,
@@ -167,8 +161,8 @@ def looked_at(network: Restorer, tested: Signals) -> tuple[dict[str, Any], float
     squares = torch.cat([torch.fft.rfft(part).abs().square().mean(-2) for part in found], dim=1)
     negative = sum(part.clamp(max=0).abs().sum().item() for part in found)
     total = sum(part.abs().sum().item() for part in found)
-    arrays = {
-        "operators": thinned(operators),
+    arrays: dict[str, NDArray[np.generic]] = {
+        "operators": thin(operators),
         "responses": squares.mean(1).sqrt().cpu().numpy(),
         "noisy": tested.noisy[first].cpu().numpy(),
         "clean": tested.clean[first].cpu().numpy(),
@@ -176,11 +170,11 @@ def looked_at(network: Restorer, tested: Signals) -> tuple[dict[str, Any], float
     }
     offsets = network.offsets()
     if offsets is not None:
-        arrays["offsets"] = thinned(offsets)
+        arrays["offsets"] = thin(offsets)
     return arrays, negative / total
 
 
-def thinned(operators: Float[Tensor, "layer head query key"]) -> NDArray[np.float16]:
+def thin(operators: Float[Tensor, "layer head query key"]) -> NDArray[np.float16]:
     """Evenly spaced rows and columns of operators, few enough and exact enough to draw."""
     every = -(-operators.shape[-1] // DRAWN)
     return operators[..., ::every, ::every].half().cpu().numpy().astype(np.float16, copy=False)
@@ -216,5 +210,5 @@ STUDY = Study(
         "negative": "negative weight",
     },
     published=_published,
-    make=make,
+    fit=fit,
 )

@@ -1,26 +1,25 @@
-"""Runs the arms of a study, here or in processes that share the device, and keeps what comes of them."""
+"""Run the arms of a study, here or in processes that share the device, and keep their rows, curves and arrays."""
 
 import hashlib
 import io
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from rearview.bench.rows import result_file as files
+from rearview.bench.rows import result_file
 from rearview.bench.rows.identity import find_same
+from rearview.bench.rows.row import Facts
 from rearview.bench.runs.pool import KILLED, spread
 from rearview.bench.synthetic import NAMES
 from rearview.bench.synthetic.row import Look, SyntheticRow
-from rearview.bench.synthetic.study import Asked, Study
-from rearview.bench.synthetic.training import Seen
+from rearview.bench.synthetic.study import Arrays, Study, StudyRun
+from rearview.bench.synthetic.training import Measured
 from rearview.core.errors import InputError, SettingsError, did_you_mean
 from rearview.core.files import write_atomically
 from rearview.estimators.base import resolve_device
@@ -29,25 +28,12 @@ Say = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Kept:
+class StoredRun:
     """A run as it is kept: its row, its curve and the numbers behind its figures."""
 
     row: SyntheticRow
     looks: tuple[Look, ...]
-    arrays: Mapping[str, NDArray[Any]]
-
-
-@dataclass(frozen=True, slots=True)
-class _Order:
-    """One run, in words that another process understands."""
-
-    study: str
-    arm: str
-    full: bool
-    changes: Mapping[str, Any]
-    seed: int
-    device: str
-    out: Path
+    arrays: Arrays
 
 
 def get(name: str) -> Study:
@@ -70,49 +56,48 @@ def run(
     device: str = "auto",
     seconds: float | None = None,
     workers: int = 1,
-    changes: Mapping[str, Any] | None = None,
+    changes: Facts | None = None,
     say: Say = lambda sentence: None,
 ) -> list[SyntheticRow]:
     """The rows of the arms (all, unless some are named); what `out` holds already is not run again.
 
     `seconds` is for all runs together, and shared among those that wait for one another; a run does one stretch at
     least. A run that ran out of time says so in its row, and is made again next time. `changes` are sizes by name, such
-    as steps or learning_rate. A run whose process is killed is told and has no row; the others go on.
+    as steps or learning_rate. A run whose process is killed is reported and has no row; the others go on.
     """
     if workers < 1:
         raise SettingsError(f"workers is {workers}; it must be at least 1.")
     study = get(name)
-    chosen = tuple(arms) or tuple(study.arms(full))
-    orders = [
-        _Order(name, arm, full, dict(changes or {}), seed, resolve_device(device), out)
-        for seed in seeds
-        for arm in chosen
-    ]
-    known = files.known_rows(rows_file(out, name), study.row)
-    done = {id(order): _made(order, known)[-1:] for order in orders}
-    waiting = [order for order in orders if not done[id(order)]]
+    size, place = study.resize(full, changes), resolve_device(device)
+    runs = [StudyRun(name, arm, size, seed, place) for seed in seeds for arm in tuple(arms) or tuple(study.arms(full))]
+    known = result_file.known_rows(rows_file(out, name), study.row)
+    rows = {id(one): _find_finished(one, known)[-1:] for one in runs}
+    waiting = [one for one in runs if not rows[id(one)]]
     until = None if seconds is None else time.time() + seconds
-    ended = _here(waiting, until) if workers == 1 else _in_processes(waiting, workers, until)
-    for order, row in ended:
-        say(_words(order, row))
-        done[id(order)] += [] if row is None else [row]
-    found = [row for order in orders for row in done[id(order)]]
-    if orders and not found:
+    made = _make_here(waiting, out, until) if workers == 1 else _make_in_processes(waiting, out, workers, until)
+    for one, row in made:
+        say(f"{one.study} {one.arm} seed {one.seed}: {_describe_outcome(study, row)}")
+        rows[id(one)] += [] if row is None else [row]
+    finished = [row for one in runs for row in rows[id(one)]]
+    if runs and not finished:
         raise InputError(f"No run of {name} came to an end. {KILLED}")
-    return found
+    return finished
 
 
-def kept(name: str, out: Path) -> list[Kept]:
+def read_runs(name: str, out: Path) -> list[StoredRun]:
     """Every run of a study that `out` holds; of runs of the same configuration, the longest, then the last."""
-    made = sorted(files.known_rows(rows_file(out, name), get(name).row), key=lambda row: row.steps)
-    rows = {_run_name(row): row for row in made}
+    made = sorted(result_file.known_rows(rows_file(out, name), get(name).row), key=lambda row: row.steps)
+    rows = {_run_name(row.configuration): row for row in made}
     place = looks_file(out, name)
-    looks = files.read(place, Look) if place.exists() else []
-    found = []
+    looks = result_file.read(place, Look) if place.exists() else []
+    runs = []
     for run_name, row in rows.items():
         own = [look for look in looks if look.run == run_name]
-        found.append(Kept(row, _longest_pass(own), _arrays(out / name / f"{run_name}.npz")))
-    return found
+        # Of a run that was cut off and made again, the longest curve, then the last.
+        longest = max(own, key=lambda look: (look.step, look.began), default=None)
+        curve = tuple(look for look in own if longest is not None and look.began == longest.began)
+        runs.append(StoredRun(row, curve, _read_arrays(out / name / f"{run_name}.npz")))
+    return runs
 
 
 def rows_file(out: Path, name: str) -> Path:
@@ -125,7 +110,7 @@ def looks_file(out: Path, name: str) -> Path:
     return out / f"{name}-looks.csv"
 
 
-def _arrays(path: Path) -> dict[str, NDArray[Any]]:
+def _read_arrays(path: Path) -> Arrays:
     try:
         with np.load(path, allow_pickle=False) as arrays:
             return dict(arrays)
@@ -136,79 +121,66 @@ def _arrays(path: Path) -> dict[str, NDArray[Any]]:
         ) from problem
 
 
-def _asked(order: _Order, keep: Callable[[Seen], None], seconds: float | None = None) -> Asked:
-    size = get(order.study).sized(order.full, order.changes)
-    return Asked(order.arm, size, order.seed, order.device, seconds, keep)
-
-
-def _made(order: _Order, known: Sequence[SyntheticRow]) -> list[SyntheticRow]:
-    """The rows of a run that came to its end before."""
-    study = get(order.study)
-    columns = study.columns(_asked(order, lambda seen: None))
+def _find_finished(run: StudyRun, known: Sequence[SyntheticRow]) -> list[SyntheticRow]:
+    """The rows of a run that did all of its steps before."""
+    study = get(run.study)
+    columns = study.columns(run)
     wanted = {name: columns[name] for name in study.row.CONFIGURATION}
     return [row for row in find_same(known, wanted) if row.ended == "steps"]
 
 
-def _run(order: _Order, seconds: float | None = None, until: float | None = None) -> SyntheticRow:
+def make(run: StudyRun, out: Path, seconds: float | None = None, until: float | None = None) -> SyntheticRow:
     """Make a run within `seconds`, and before `until` by the wall clock, which processes share; and keep it."""
     if until is not None:
         left = max(0.0, until - time.time())
         seconds = left if seconds is None else min(seconds, left)
-    study = get(order.study)
-    run_name = _run_name(study.columns(_asked(order, lambda seen: None)))
+    study = get(run.study)
+    run_name = _run_name(study.columns(run))
     began = datetime.now(UTC).isoformat(timespec="milliseconds")
 
-    def keep(seen: Seen) -> None:
-        for metric, value in seen.values.items():
+    def keep(measured: Measured) -> None:
+        for metric, value in measured.values.items():
             look = Look(
-                study=order.study, arm=order.arm, run=run_name, began=began, step=seen.step,
-                seconds=round(seen.seconds, 3), train_loss=seen.train_loss, metric=metric, value=value,
+                study=run.study, arm=run.arm, run=run_name, began=began, step=measured.step,
+                seconds=round(measured.seconds, 3), train_loss=measured.train_loss, metric=metric, value=value,
             )  # fmt: skip
-            files.append(looks_file(order.out, order.study), look)
+            result_file.append(looks_file(out, run.study), look)
 
-    outcome = study.run(_asked(order, keep, seconds))
-    known = files.known_rows(rows_file(order.out, order.study), study.row)
-    if all(outcome.row.steps >= row.steps for row in known if _run_name(row) == run_name):
+    outcome = study.make(run, keep, seconds)
+    known = result_file.known_rows(rows_file(out, run.study), study.row)
+    if all(outcome.row.steps >= row.steps for row in known if _run_name(row.configuration) == run_name):
         content = io.BytesIO()
         np.savez_compressed(content, allow_pickle=False, **outcome.arrays)
-        write_atomically(order.out / order.study / f"{run_name}.npz", content.getvalue())
-    return files.append(rows_file(order.out, order.study), outcome.row, unless=lambda rows: _made(order, rows))
+        write_atomically(out / run.study / f"{run_name}.npz", content.getvalue())
+    return result_file.append(rows_file(out, run.study), outcome.row, unless=lambda rows: _find_finished(run, rows))
 
 
-def _here(orders: Sequence[_Order], until: float | None) -> Iterator[tuple[_Order, SyntheticRow | None]]:
-    for place, order in enumerate(orders):
-        share = None if until is None else (until - time.time()) / (len(orders) - place)
-        yield order, _run(order, share)
+def _make_here(
+    runs: Sequence[StudyRun], out: Path, until: float | None
+) -> Iterator[tuple[StudyRun, SyntheticRow | None]]:
+    for place, one in enumerate(runs):
+        share = None if until is None else (until - time.time()) / (len(runs) - place)
+        yield one, make(one, out, share)
 
 
-def _in_processes(
-    orders: Sequence[_Order], workers: int, until: float | None
-) -> Iterator[tuple[_Order, SyntheticRow | None]]:
-    rounds = max(1, -(-len(orders) // workers))
+def _make_in_processes(
+    runs: Sequence[StudyRun], out: Path, workers: int, until: float | None
+) -> Iterator[tuple[StudyRun, SyntheticRow | None]]:
+    rounds = max(1, -(-len(runs) // workers))
     share = None if until is None else (until - time.time()) / rounds
-    return spread(partial(_run, seconds=share, until=until), orders, workers)
+    return spread(partial(make, out=out, seconds=share, until=until), runs, workers)
 
 
-def _words(order: _Order, row: SyntheticRow | None) -> str:
-    what = f"{order.study} {order.arm} seed {order.seed}"
+def _describe_outcome(study: Study, row: SyntheticRow | None) -> str:
     if row is None:
-        return f"{what}: failed: {KILLED}"
-    metric = get(row.study).metric
+        return f"failed: {KILLED}"
     cut = "" if row.ended == "steps" else ", out of time"
-    return f"{what}: {metric} {getattr(row, metric):.4g} after {row.steps:,} steps ({row.total_seconds:.0f} s{cut})"
+    value = getattr(row, study.metric)
+    return f"{study.metric} {value:.4g} after {row.steps:,} steps ({row.total_seconds:.0f} s{cut})"
 
 
-def _run_name(facts: Mapping[str, Any] | SyntheticRow) -> str:
+def _run_name(columns: Facts) -> str:
     """A name that is the same for the same configuration, and fit for a file."""
-    values = (
-        facts if isinstance(facts, Mapping) else {field.name: getattr(facts, field.name) for field in fields(facts)}
-    )
-    asked = repr([values[name] for name in SyntheticRow.CONFIGURATION])
-    arm = values["arm"].replace("/", "-")
-    return f"{arm}-{values['seed']}-{hashlib.sha256(asked.encode()).hexdigest()[:8]}"
-
-
-def _longest_pass(looks: Sequence[Look]) -> tuple[Look, ...]:
-    """The curve of a run; of one that was cut off and made again, the longest, then the last."""
-    longest = max(looks, key=lambda look: (look.step, look.began), default=None)
-    return tuple(look for look in looks if longest is not None and look.began == longest.began)
+    configuration = repr([columns[name] for name in SyntheticRow.CONFIGURATION])
+    arm = str(columns["arm"]).replace("/", "-")
+    return f"{arm}-{columns['seed']}-{hashlib.sha256(configuration.encode()).hexdigest()[:8]}"

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from time import perf_counter
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
@@ -14,16 +14,15 @@ from torch import nn
 
 from rearview import __version__, train
 from rearview.attention import Spec
-from rearview.bench.rows.row import as_json
+from rearview.bench.rows.row import Facts, as_json
 from rearview.bench.runs import provenance
-from rearview.bench.runs.run_spec import complete_mechanism
+from rearview.bench.runs.run_spec import LEFT_OUT, complete_mechanism
 from rearview.bench.synthetic.row import SyntheticRow
-from rearview.bench.synthetic.training import Keep, Taught
+from rearview.bench.synthetic.training import Keep, Training
 from rearview.core.errors import SettingsError, did_you_mean
 from rearview.core.settings import settings_from
 
 Arrays = Mapping[str, NDArray[Any]]
-BESIDE_THE_POINT = ("checkpoint_every", "seed")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,36 +57,33 @@ class Size:
             chosen["precision"] = "float32"
         return settings_from(train.Settings, "training", {**chosen, "epochs": self.steps // self.stretch, "seed": seed})
 
-    def sizes(self) -> dict[str, Any]:
+    def sizes(self) -> dict[str, object]:
         """The sizes of data and network, for a row."""
         training = {name for name in Size.__dataclass_fields__ if name != "stretch"}
         return {name: value for name, value in asdict(self).items() if name not in training}
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """One run, ready to be made."""
+class StudyRun:
+    """One arm of a study at one size with one seed, as another process understands it."""
 
+    study: str
     arm: str
     size: Size
     seed: int
     device: str
-    seconds: float | None
-    keep: Keep
+
+    def training(self) -> train.Settings:
+        """How the loop trains it."""
+        return self.size.training(self.seed, self.device)
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a run came to: a row, and the numbers behind its figures."""
+    """What came of a run: a row, and the numbers behind its figures."""
 
     row: SyntheticRow
     arrays: Arrays
-
-
-class Make(Protocol):
-    """Makes a run of a study; `columns` are those a row has by what was asked for."""
-
-    def __call__(self, asked: Asked, columns: Mapping[str, Any], started: float) -> Outcome: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,16 +98,17 @@ class Study:
     arms: Callable[[bool], Mapping[str, Spec]]
     """Arm -> mechanism; True: those of the full size."""
     metric: str
-    """The column that tells how well an arm did."""
+    """The column that says how well an arm did."""
     more_is_better: bool
     shown: Mapping[str, str]
     """Columns of the table: column -> heading."""
     published: Callable[[], Mapping[str, str]]
     """What the paper says of an arm, where it does."""
-    make: Make
+    fit: Callable[[StudyRun, Spec, Keep, float | None], tuple[nn.Module, Training, Facts, Arrays]]
+    """Train an arm within some seconds: network, training, the columns of this study alone, and arrays."""
 
-    def sized(self, full: bool, changes: Mapping[str, Any] | None = None) -> Size:
-        """The size asked for, with changes by name."""
+    def resize(self, full: bool, changes: Facts | None = None) -> Size:
+        """The reduced or the full size, with changes by name."""
         declared = self.full if full else self.reduced
         return settings_from(type(declared), self.name, {**asdict(declared), **(changes or {})})
 
@@ -124,56 +121,52 @@ class Study:
             )
         return known[arm]
 
-    def columns(self, asked: Asked) -> dict[str, Any]:
-        """The columns that say what was asked for."""
-        name, settings = complete_mechanism(self.spec(asked.arm))
-        training = asked.size.training(asked.seed, asked.device).to_dict()
+    def columns(self, run: StudyRun) -> dict[str, object]:
+        """The columns that describe a run."""
+        name, settings = complete_mechanism(self.spec(run.arm))
         sizes = (("reduced", self.reduced), ("full", self.full))
         return {
             "study": self.name,
-            "arm": asked.arm,
+            "arm": run.arm,
             "attention": name,
             "attention_settings": as_json(settings),
-            "settings": as_json(asked.size.sizes()),
-            "training": as_json({key: value for key, value in training.items() if key not in BESIDE_THE_POINT}),
-            "seed": asked.seed,
-            "size": next((word for word, size in sizes if size == asked.size), "changed"),
+            "settings": as_json(run.size.sizes()),
+            "training": as_json({key: v for key, v in run.training().to_dict().items() if key not in LEFT_OUT}),
+            "seed": run.seed,
+            "size": next((word for word, size in sizes if size == run.size), "changed"),
         }
 
-    def run(self, asked: Asked) -> Outcome:
-        """Train an arm and measure it."""
-        return self.make(asked, self.columns(asked), perf_counter())
-
-
-def facts(network: nn.Module, taught: Taught, device: str, started: float) -> dict[str, Any]:
-    """The columns that every study fills alike once training is over, and what the last look showed."""
-    return {
-        "steps": taught.steps,
-        "ended": "steps" if taught.in_time else "seconds",
-        "parameters": sum(weight.numel() for weight in network.parameters() if weight.requires_grad),
-        "version": __version__,
-        "commit": provenance.commit(),
-        "device": provenance.device_words(torch.device(device)),
-        "torch": str(torch.__version__),
-        "threads": torch.get_num_threads(),
-        "train_loss": taught.looks[-1].train_loss,
-        "train_seconds": taught.seconds,
-        "total_seconds": perf_counter() - started,
-        "loop": "captured" if taught.captured else "eager",
-        "created": datetime.now(UTC).isoformat(timespec="seconds"),
-        **taught.looks[-1].values,
-    }
+    def make(self, run: StudyRun, keep: Keep = lambda measured: None, seconds: float | None = None) -> Outcome:
+        """Train an arm, `seconds` at most, and measure it."""
+        started = perf_counter()
+        network, training, own, arrays = self.fit(run, self.spec(run.arm), keep, seconds)
+        last = training.looks[-1]
+        row = self.row.build(
+            {
+                **self.columns(run),
+                "steps": training.steps,
+                "ended": "steps" if training.in_time else "seconds",
+                "parameters": sum(weight.numel() for weight in network.parameters() if weight.requires_grad),
+                "version": __version__,
+                "commit": provenance.commit(),
+                "device": provenance.device_words(torch.device(run.device)),
+                "torch": str(torch.__version__),
+                "threads": torch.get_num_threads(),
+                "train_loss": last.train_loss,
+                "train_seconds": training.seconds,
+                "total_seconds": perf_counter() - started,
+                "loop": "captured" if training.captured else "eager",
+                "created": datetime.now(UTC).isoformat(timespec="seconds"),
+                **last.values,
+                **own,
+            }
+        )
+        return Outcome(row, arrays)
 
 
 def seeded(seed: int, purpose: int) -> torch.Generator:
     """A generator of its own for one purpose: test sets are the same on every device and for every arm."""
     return torch.Generator().manual_seed(int(np.random.SeedSequence([seed, purpose]).generate_state(1)[0]))
-
-
-def late(looks: Taught, metric: str) -> list[float]:
-    """A metric at the looks of the last quarter of training."""
-    values = [look.values[metric] for look in looks.looks]
-    return values[-max(1, len(values) // 4) :]
 
 
 @contextmanager

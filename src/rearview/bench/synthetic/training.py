@@ -17,12 +17,11 @@ from rearview.train.contract import Batch, Source, Task
 from rearview.train.evaluation import evaluation_mode
 
 Measure = Callable[[], Mapping[str, float]]
-Keep = Callable[["Seen"], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
-    """What a look showed."""
+class Measured:
+    """What a look at the test sets showed."""
 
     step: int
     seconds: float
@@ -30,16 +29,24 @@ class Seen:
     values: Mapping[str, float]
 
 
+Keep = Callable[[Measured], None]
+
+
 @dataclass(frozen=True, slots=True)
-class Taught:
+class Training:
     """How a training went."""
 
-    looks: tuple[Seen, ...]
+    looks: tuple[Measured, ...]
     steps: int
     in_time: bool
     """Whether all steps were done before time ran out."""
     seconds: float
     captured: bool
+
+    def last_quarter(self, metric: str) -> list[float]:
+        """A metric at the looks of the last quarter of training."""
+        values = [look.values[metric] for look in self.looks]
+        return values[-max(1, len(values) // 4) :]
 
 
 class _Watch(train.Silent):
@@ -49,23 +56,22 @@ class _Watch(train.Silent):
         self.network, self.measure, self.stretch, self.keep = network, measure, stretch, keep
         self.started = time.perf_counter()
         self.until = None if seconds is None else self.started + seconds
-        self.looks: list[Seen] = []
+        self.looks: list[Measured] = []
         self.late = False
 
     def epoch(self, epoch: train.Epoch) -> None:
         with evaluation_mode(self.network):
             values = dict(self.measure())
         now = time.perf_counter()
-        seen = Seen(epoch.number * self.stretch, now - self.started, epoch.train_loss, values)
-        self.looks.append(seen)
-        self.keep(seen)
+        self.looks.append(Measured(epoch.number * self.stretch, now - self.started, epoch.train_loss, values))
+        self.keep(self.looks[-1])
         self.late = self.until is not None and now + epoch.seconds > self.until
         if self.late:
             # The loop ends in good order on an interrupt, whoever makes it.
             raise KeyboardInterrupt
 
 
-def teach(
+def train_stretches(
     network: nn.Module,
     task: Task[Batch],
     source: Source[Batch],
@@ -75,7 +81,7 @@ def teach(
     measure: Measure,
     seconds: float | None,
     keep: Keep,
-) -> Taught:
+) -> Training:
     """Train in place for settings.epochs stretches of `stretch` steps, `seconds` at most, looking after each."""
     watch = _Watch(network, measure, stretch, seconds, keep)
     samples = torch.arange(stretch * settings.windows_per_update)
@@ -84,4 +90,4 @@ def teach(
         # Ctrl-C: a row of a run cut short by hand would pass for a whole one.
         raise KeyboardInterrupt
     in_time = len(history.epochs) == settings.epochs
-    return Taught(tuple(watch.looks), history.steps, in_time, history.seconds, history.captured)
+    return Training(tuple(watch.looks), history.steps, in_time, history.seconds, history.captured)

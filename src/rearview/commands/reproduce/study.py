@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from rearview.bench import synthetic
-from rearview.bench.synthetic import Kept
+from rearview.bench.synthetic import StoredRun
 from rearview.bench.synthetic.row import ComponentsRow, FlipFlopRow, HarmonicRow, SyntheticRow
 from rearview.bench.synthetic.study import Study
 from rearview.commands.console import align, print_lines, say
@@ -61,7 +61,7 @@ def study_command(
                 say=say,
             )
     size = "changed" if changes else "full" if full else "reduced"
-    runs = select(study, synthetic.kept(name, out), size, arms, options.seeds)
+    runs = select(study, synthetic.read_runs(name, out), size, arms, options.seeds)
     if not runs:
         raise InputError(
             f"{out} holds no {size} run of {name}; leave out --compare to make one"
@@ -76,7 +76,7 @@ def study_command(
     return 0
 
 
-def select(study: Study, runs: Sequence[Kept], size: str, arms: Sequence[str], seeds: int) -> list[Kept]:
+def select(study: Study, runs: Sequence[StoredRun], size: str, arms: Sequence[str], seeds: int) -> list[StoredRun]:
     """The runs to show, in the order of the arms; of several of an arm and a seed, the longest, then the last."""
     order = [*dict.fromkeys([*study.arms(False), *study.arms(True)])]
     made = sorted(runs, key=lambda run: (run.row.steps, run.row.created))
@@ -85,7 +85,7 @@ def select(study: Study, runs: Sequence[Kept], size: str, arms: Sequence[str], s
     return sorted(chosen, key=lambda run: (order.index(run.row.arm), run.row.seed))
 
 
-def tabulate(study: Study, runs: Sequence[Kept]) -> Table:
+def tabulate(study: Study, runs: Sequence[StoredRun]) -> Table:
     """One line for each run: its measures, what the paper says, what it took."""
     columns: dict[str, list[str]] = {}
     for name, heading in study.shown.items():
@@ -105,7 +105,7 @@ def tabulate(study: Study, runs: Sequence[Kept]) -> Table:
 
 
 def summarise(
-    study: Study, runs: Sequence[Kept], table: Table, command: str, warnings: Sequence[str] = ()
+    study: Study, runs: Sequence[StoredRun], table: Table, command: str, warnings: Sequence[str] = ()
 ) -> StudySummary:
     """Everything on the study's page; `warnings` came up while runs were made."""
     rows = [run.row for run in runs]
@@ -148,7 +148,7 @@ def _tiles(study: Study, rows: Sequence[SyntheticRow]) -> list[Tile]:
     return [(f"{word}, {heading}", f"{getattr(row, study.metric):.4g}", row.arm) for word, row in ends.items()]
 
 
-def verdict(study: Study, runs: Sequence[Kept]) -> str:
+def verdict(study: Study, runs: Sequence[StoredRun]) -> str:
     """The outcome of a study in a sentence."""
     rows = [run.row for run in runs]
     if study.name == "flipflop":

@@ -4,17 +4,17 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from rearview.bench.synthetic import Kept
+from rearview.bench.synthetic import StoredRun
 from rearview.bench.synthetic.flipflop import KINDS
 from rearview.data.synthetic.harmonic import REGIMES, tones
 from rearview.report.common.summary import Values
 from rearview.report.results.study import Figure, Series, View
 
-Runs = Mapping[str, Kept]
+Runs = Mapping[str, StoredRun]
 """Runs by name."""
 
 
-def draw(study: str, runs: Sequence[Kept]) -> tuple[Figure, ...]:
+def draw(study: str, runs: Sequence[StoredRun]) -> tuple[Figure, ...]:
     """All figures of a study."""
     figures: Mapping[str, Callable[[Runs], list[Figure]]] = {
         "flipflop": _draw_flipflop,
@@ -24,7 +24,7 @@ def draw(study: str, runs: Sequence[Kept]) -> tuple[Figure, ...]:
     return tuple(figures[study](name_runs(runs)))
 
 
-def name_runs(runs: Sequence[Kept]) -> dict[str, Kept]:
+def name_runs(runs: Sequence[StoredRun]) -> dict[str, StoredRun]:
     """Runs by arm, with the seed where there are several."""
     several = len({run.row.seed for run in runs}) > 1
     return {f"{run.row.arm}, seed {run.row.seed}" if several else run.row.arm: run for run in runs}
@@ -194,7 +194,7 @@ def _draw_components(runs: Runs) -> list[Figure]:
     ]
 
 
-def _forecast(name: str, run: Kept) -> View:
+def _forecast(name: str, run: StoredRun) -> View:
     past, future, said = (run.arrays[what] for what in ("past", "future", "said"))
     ahead = len(past) + np.arange(len(future), dtype=np.float64)
     return View(name, (_line("past", past), Series("future", ahead, future), Series("forecast", ahead, said)))
