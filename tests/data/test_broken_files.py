@@ -22,7 +22,7 @@ def read_and_check(case: Case, path: Path) -> Panel:
     return panel
 
 
-def test_the_generators_make_what_they_promise() -> None:
+def test_broken_files_are_generated_from_a_seed_in_every_format() -> None:
     assert len({case.name for case in REFUSED}) == 200
     assert len({case.name for case in REPAIRED}) == 50
     pairs = [case for case in REFUSED if len(case.expected) == 2]
@@ -34,7 +34,7 @@ def test_the_generators_make_what_they_promise() -> None:
 
 
 @pytest.mark.parametrize("case", [case for case in REFUSED if case.horizon], ids=lambda case: case.name)
-def test_refused_with_the_fault_named(case: Case, tmp_path: Path) -> None:
+def test_a_broken_file_is_refused_with_its_fault_named(case: Case, tmp_path: Path) -> None:
     path = case.write(tmp_path)
     with pytest.raises(RearviewError) as refusal:
         read_and_check(case, path)
@@ -46,7 +46,7 @@ def test_refused_with_the_fault_named(case: Case, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("case", REPAIRED, ids=lambda case: case.name)
-def test_repaired_with_the_right_counts(case: Case, tmp_path: Path) -> None:
+def test_a_broken_file_is_repaired_and_the_repairs_are_counted(case: Case, tmp_path: Path) -> None:
     panel = read_and_check(case, case.write(tmp_path))
     found = {finding.what: finding.count for finding in panel.findings if finding.kind != "inferred"}
     assert found == case.counts

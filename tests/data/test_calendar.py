@@ -86,5 +86,5 @@ def test_integer_time_has_no_calendar():
         calendar.features(integers, "h")
 
 
-def test_no_rows_give_no_columns():
+def test_no_stamps_give_empty_calendar_features():
     assert calendar.features(np.array([], "datetime64[us]"), "h").shape == (4, 0)

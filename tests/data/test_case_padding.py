@@ -76,7 +76,7 @@ def test_an_unknown_way_of_filling_is_refused():
 
 
 @pytest.mark.parametrize("seed", [0, 1])
-def test_each_class_gives_its_share(seed):
+def test_hold_out_takes_the_share_of_each_class(seed):
     codes = np.repeat([0, 1, 2, 3, 4], [50, 10, 4, 2, 1])
     learned, held = hold_out(codes, 0.2, seed)
     assert np.bincount(codes[held], minlength=5).tolist() == [10, 2, 1, 0, 0]
@@ -85,6 +85,6 @@ def test_each_class_gives_its_share(seed):
     assert again[1].tolist() == held.tolist()
 
 
-def test_another_seed_holds_out_others():
+def test_hold_out_depends_on_the_seed():
     codes = np.repeat([0, 1], 50)
     assert hold_out(codes, 0.2, 0)[1].tolist() != hold_out(codes, 0.2, 1)[1].tolist()

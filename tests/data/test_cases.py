@@ -96,7 +96,7 @@ def test_objects_of_one_kind_are_classes_like_any():
     assert as_cases(X, np.array([1, 2.0, True], dtype=object)).labels.tolist() == [1, 2.0, True]
 
 
-def test_a_frame_that_is_not_clear_is_refused():
+def test_a_frame_with_ambiguous_columns_is_refused():
     frame = long_frame("pandas")
     with pytest.raises(InputError, match="column 'kind' holds"):
         as_cases(frame)
@@ -150,7 +150,7 @@ def test_ends_without_any_value_are_how_unequal_series_lie_in_one_array():
         ([X[0], np.zeros((2, 0))], None, r"case 2: its shape is \(2, 0\)"),
     ],
 )
-def test_what_can_be_no_case_is_refused(given, y, sentence):
+def test_data_that_can_not_be_cases_is_refused(given, y, sentence):
     with pytest.raises(InputError, match=sentence):
         as_cases(given, y)
 

@@ -175,13 +175,13 @@ def test_a_csv_is_taken_row_by_row(tmp_path):
     np.testing.assert_allclose(panel.original(slice(None), 0)[:, 1], [7, 7, -9999, 7, 7], atol=1e-3)
 
 
-def test_another_shape_is_refused(tmp_path):
+def test_a_file_of_another_shape_than_its_data_set_is_refused(tmp_path):
     (tmp_path / "small.csv").write_text(SMALL_CSV)
     with pytest.raises(InputError, match=r"small\.csv gives 5 rows of 2 channels, but Small has 6 rows of 2"):
         catalogue.load(replace(SMALL, rows=6), tmp_path)
 
 
-def test_another_checksum_is_a_warning(tmp_path):
+def test_a_file_of_another_checksum_is_a_warning(tmp_path):
     path = tmp_path / "small.csv"
     path.write_text(SMALL_CSV)
     good = replace(SMALL, sha256=("0" * 64, catalogue.checksum(path)))

@@ -14,11 +14,11 @@ def made(*parts: str, noise: float = 0.0) -> torch.Tensor:
     return windows(COUNT, recipe, generator=torch.Generator().manual_seed(11)).double()[:, 0]
 
 
-def test_a_trend_is_a_line():
+def test_the_trend_component_is_a_line():
     assert made("trend").diff(n=2).abs().max() < 1e-5
 
 
-def test_a_season_repeats():
+def test_the_season_component_repeats():
     season = made("season")
     assert torch.allclose(season[:, int(PERIOD) :], season[:, : -int(PERIOD)], atol=1e-4)
 
@@ -30,16 +30,16 @@ def test_shocks_fade_and_none_falls_into_the_future():
     assert 0.02 < (impulses.abs() > 1e-3).double().mean() < 0.2
 
 
-def test_parts_add_up():
+def test_components_add_up_to_their_sum():
     total = sum(made(part) for part in PARTS)
     assert torch.allclose(made(), total, atol=1e-5)
 
 
-def test_noise_comes_on_top():
+def test_noise_is_added_to_the_components():
     assert (made(noise=0.5) - made()).std().item() == pytest.approx(0.5, rel=0.1)
 
 
-def test_wrong_recipes_are_refused():
+def test_a_recipe_without_known_parts_or_steps_is_refused():
     with pytest.raises(SettingsError, match="at least one of trend, season, shocks"):
         Recipe(8, 2, ("trnd",))
     with pytest.raises(SettingsError, match="both are at least 1"):

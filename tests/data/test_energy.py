@@ -77,7 +77,7 @@ def test_the_trend_is_a_line_and_the_day_shows_in_the_season(parts):
     assert np.argmax(spectrum) == len(load) // 24
 
 
-def test_what_is_measured_in_watts_is_positive(parts):
+def test_channels_in_watts_are_positive(parts):
     for name, column in zip(parts.names, parts.total.T, strict=True):
         assert name == "temperature_c" or column.min() > 0, name
 

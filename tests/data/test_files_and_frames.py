@@ -217,7 +217,7 @@ def test_lists_are_refused_by_name(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_written_stamps_are_read_and_written_back(
+def test_stamps_of_text_are_read_and_written_back(
     texts: list[str], first: str | None, again: str, tmp_path: Path
 ) -> None:
     lines = [f"{text},{number}" for number, text in enumerate(texts)]

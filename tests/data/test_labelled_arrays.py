@@ -1,4 +1,4 @@
-"""Detection data: archives and triples of arrays, entities apart, and names that no cut may carry."""
+"""Detection data: archives and single arrays, entities apart, and names that no cut may carry."""
 
 from pathlib import Path
 
@@ -7,16 +7,6 @@ import pytest
 
 from rearview.core.errors import InputError, SettingsError
 from rearview.data.datasets import detection_sets, labelled_arrays
-
-SHAPES = {
-    "SMD": (708405, 708420, 38),
-    "SMD19": (450219, 450232, 38),
-    "SMAP": (135183, 427617, 25),
-    "MSL": (58317, 73729, 55),
-    "PSM": (132481, 87841, 25),
-    "SWaT": (495000, 449919, 51),
-    "ASD": (102331, 51840, 19),
-}
 
 
 def arrays(**changed: np.ndarray) -> dict[str, np.ndarray]:
@@ -46,7 +36,7 @@ def test_entities_lie_apart_and_keep_their_values(tmp_path: Path) -> None:
     assert int((~found.test.observed).sum()) == 1
 
 
-def test_three_files_are_one_triple(tmp_path: Path) -> None:
+def test_three_npy_files_are_one_data_set(tmp_path: Path) -> None:
     held = arrays(machine=None, machine_lengths=None)
     for part in labelled_arrays.PARTS:
         np.save(tmp_path / f"pump_{part}.npy", held[part])
@@ -70,13 +60,13 @@ def test_three_files_are_one_triple(tmp_path: Path) -> None:
         ({"train": np.array([["a", "b"]] * 11)}, "must be numbers"),
     ],
 )
-def test_what_does_not_belong_together_is_refused(changed: dict, words: str, tmp_path: Path) -> None:
+def test_arrays_that_do_not_belong_together_are_refused(changed: dict, words: str, tmp_path: Path) -> None:
     np.savez(tmp_path / "x.npz", **arrays(**changed))
     with pytest.raises(InputError, match=words):
         labelled_arrays.read(tmp_path / "x.npz")
 
 
-def test_what_is_no_archive_is_refused(tmp_path: Path) -> None:
+def test_files_that_are_no_archives_are_refused(tmp_path: Path) -> None:
     (tmp_path / "x.npz").write_text("no archive")
     with pytest.raises(InputError, match=r"can't be read as an \.npz archive"):
         labelled_arrays.read(tmp_path / "x.npz")
@@ -87,15 +77,17 @@ def test_what_is_no_archive_is_refused(tmp_path: Path) -> None:
         labelled_arrays.read(tmp_path / "odd.npy")
 
 
-def test_every_set_of_the_field_stands_with_its_shape() -> None:
-    sets = {name: detection_sets.get(name) for name in detection_sets.names()}
-    assert {name: (one.train_rows, one.test_rows, one.channels) for name, one in sets.items()} == SHAPES
+def test_every_detection_set_has_a_shape_and_a_source() -> None:
+    sets = [detection_sets.get(name) for name in detection_sets.names()]
+    assert len(sets) == 7
+    assert all(one.train_rows > 10_000 and one.test_rows > 10_000 and one.channels > 10 for one in sets)
+    assert all("GitHub" in one.source for one in sets)
     assert detection_sets.get("smap").name == "SMAP"
     with pytest.raises(SettingsError, match="Did you mean 'SMAP'"):
         detection_sets.get("SMAPP")
 
 
-def test_a_cut_can_not_carry_the_name(tmp_path: Path) -> None:
+def test_a_part_of_a_detection_set_can_not_carry_its_name(tmp_path: Path) -> None:
     np.savez(tmp_path / "SMD.npz", **arrays())
     assert detection_sets.available(tmp_path) == ("SMD",)
     with pytest.raises(InputError, match="a part of a data set can't go by its name"):

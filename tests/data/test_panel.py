@@ -198,7 +198,7 @@ def test_large_levels_keep_their_small_differences() -> None:
         ("zero", [[0, 10, 0, 0, 40, 0], [0, 0, 5, 0]]),
     ],
 )
-def test_ways_of_filling(fill: str, expected: list[list[float | None]]) -> None:
+def test_missing_cells_are_filled_by_each_method(fill: str, expected: list[list[float | None]]) -> None:
     """None stands for the series' own centre, which is put where nothing was seen before."""
     nan = np.nan
     y = [nan, 10, nan, nan, 40, nan, nan, nan, 5, nan]
@@ -302,14 +302,14 @@ def test_a_column_that_really_reaches_the_value_keeps_it() -> None:
     assert sentinel_cells(two, np.array([0, 3, 6]), "auto").tolist() == [True, *[False] * 5]
 
 
-def test_sentinels_of_ones_own() -> None:
+def test_sentinels_named_by_the_caller_are_missing() -> None:
     frame = wide(9).assign(load=[1, -1, 3, 4, 77, 6, 7, 8, 9])
     panel = load(frame, sentinels=[-1, 77])
     assert counts(panel) == {"sentinels": 2}
     assert np.flatnonzero(~panel.observed[:, 0]).tolist() == [1, 4]
 
 
-def test_constant_and_empty_columns() -> None:
+def test_constant_and_empty_columns_are_findings() -> None:
     frame = wide(9).assign(flat=3.0, nothing=np.nan)
     panel = load(frame, target="load")
     assert counts(panel) == {"constant": 1, "empty": 1}
@@ -333,7 +333,7 @@ def test_values_too_large_for_the_array_are_refused() -> None:
         load(wide(4).assign(load=[1.0, 2.0, 1e300, 4.0]))
 
 
-def test_until_knows_only_the_past() -> None:
+def test_a_panel_cut_at_a_date_holds_no_later_rows() -> None:
     panel = load(long())
     past = panel.until(np.datetime64("2024-01-04", "us"))
     assert past.ids == ("a", "b")
@@ -363,7 +363,7 @@ def test_weather_row_by_row_and_repaired(real_data: Path) -> None:
     assert mended.step == Step(10, "min")
 
 
-def test_small_real_files(real_data: Path) -> None:
+def test_small_real_files_are_read_with_their_step(real_data: Path) -> None:
     air = load(real_data / "small" / "AirPassengers.csv")
     assert (air.values.shape, air.step, air.layout.time_col) == ((144, 1), Step(1, "MS"), "Month")
     assert air.original(slice(0, 2), 0).ravel().tolist() == [112.0, 118.0]
@@ -382,7 +382,7 @@ def test_small_real_files(real_data: Path) -> None:
         load(till, drop=["Time", "Item"])
 
 
-def test_real_parquet_files(real_data: Path) -> None:
+def test_real_parquet_files_are_read_as_long_tables(real_data: Path) -> None:
     drinks = load(real_data / "small" / "stallion.parquet", id_col=["agency", "sku"], target_col="volume")
     assert (drinks.series, set(drinks.lengths.tolist()), drinks.step) == (350, {60}, Step(1, "MS"))
     assert "__index_level_0__" not in drinks.columns

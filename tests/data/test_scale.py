@@ -7,7 +7,7 @@ from random_panels import panel_of
 from rearview.data.scale import BLOCK, Scaler
 
 
-def test_statistics_of_the_training_rows_alone() -> None:
+def test_the_scaler_sees_the_training_rows_alone() -> None:
     panel = panel_of((31, 17), targets=1, inputs=1)
     scaler = Scaler.fit(panel, np.array([20, 11]))
     for s, rows in enumerate((20, 11)):
@@ -21,7 +21,7 @@ def test_statistics_of_the_training_rows_alone() -> None:
     assert np.array_equal(again.std, scaler.std)
 
 
-def test_missing_cells_do_not_count() -> None:
+def test_the_scaler_leaves_out_missing_cells() -> None:
     panel = panel_of((40,), targets=2, missing=0.4)
     assert panel.observed is not None
     panel.values[~panel.observed] = 1e20
@@ -31,7 +31,7 @@ def test_missing_cells_do_not_count() -> None:
     np.testing.assert_allclose(scaler.std[0], np.nanstd(cells, 0), rtol=1e-6)
 
 
-def test_more_rows_than_a_block() -> None:
+def test_the_scaler_sums_more_rows_than_a_block() -> None:
     panel = panel_of((BLOCK + 1234,), targets=1)
     cells = panel.values.astype(np.float64)
     scaler = Scaler.fit(panel)
@@ -39,7 +39,7 @@ def test_more_rows_than_a_block() -> None:
     assert scaler.std[0, 0] == pytest.approx(cells.std(), rel=1e-9)
 
 
-def test_what_does_not_vary_is_left_as_it_is() -> None:
+def test_a_constant_column_is_scaled_by_one() -> None:
     panel = panel_of((31,), targets=2)
     panel.values[:, 0] = 3.0
     panel.values[:, 1] = 0.0
@@ -51,7 +51,7 @@ def test_what_does_not_vary_is_left_as_it_is() -> None:
     assert nothing.std.tolist() == [[1.0, 1.0]]
 
 
-def test_there_and_back() -> None:
+def test_scaled_values_go_back_to_original_units() -> None:
     panel = panel_of((31, 17), targets=2)
     scaler = Scaler.fit(panel)
     scaled = (panel.values[31:] - scaler.mean[1]) / scaler.std[1]

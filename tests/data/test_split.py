@@ -37,7 +37,7 @@ def assert_apart(panel: Panel, cut: Split, horizon: int) -> None:
     horizon=st.integers(1, 9),
     calibrate=st.booleans(),
 )
-def test_no_target_row_is_shared(lengths: list[int], lookback: int, horizon: int, calibrate: bool) -> None:
+def test_parts_of_a_split_share_no_target_row(lengths: list[int], lookback: int, horizon: int, calibrate: bool) -> None:
     lengths = [*lengths, max(max(lengths), lookback + horizon)]
     panel = panel_of(tuple(lengths), targets=1)
     cut = split(panel, lookback, horizon, calibrate=calibrate)
@@ -57,7 +57,7 @@ def test_no_target_row_is_shared(lengths: list[int], lookback: int, horizon: int
         (400, (40, 40)),  # forty windows each, because a tenth of the rows would hold fewer
     ],
 )
-def test_tiers_of_tiny_data(length: int, held: tuple[int, int]) -> None:
+def test_a_short_panel_loses_validation_first_then_calibration(length: int, held: tuple[int, int]) -> None:
     panel = panel_of((length,), targets=1)
     cut = split(panel, 7, 3)
     assert (len(cut.validation), len(cut.calibration)) == held

@@ -63,7 +63,7 @@ def days(stamps: NDArray[np.generic]) -> list[str]:
         (" 5 ", Step(5, "int"), "5", "integer steps of 5"),
     ],
 )
-def test_aliases_and_words(text: str, step: Step, canonical: str, words: str) -> None:
+def test_a_step_is_parsed_from_its_alias_and_put_into_words(text: str, step: Step, canonical: str, words: str) -> None:
     assert Step.parse(text) == step
     assert str(step) == canonical
     assert Step.parse(canonical) == step
@@ -173,7 +173,7 @@ def test_months_on_a_late_day_may_begin_in_february_with_gaps_and_as_series_toge
         load(other, together=True, freq="MS")
 
 
-def test_a_time_of_day_goes_along() -> None:
+def test_calendar_steps_keep_the_time_of_day() -> None:
     assert str(Step(1, "ME").after(stamp("2023-01-31T17:45:00"), 1)[0]) == "2023-02-28T17:45:00.000000"
     assert str(Step(1, "B").after(stamp("2023-01-06T17:45:00"), 1)[0]) == "2023-01-09T17:45:00.000000"
 
@@ -183,7 +183,7 @@ def test_business_days_skip_weekends() -> None:
     assert not Step(1, "B").on_grid(stamp("2024-03-01"), np.array([stamp("2024-03-02")])).any()
 
 
-def test_seasons() -> None:
+def test_a_step_has_the_seasons_of_its_calendar() -> None:
     expected = {
         "h": (24, 168),
         "15min": (96, 672),
@@ -210,7 +210,7 @@ def test_seasons() -> None:
 @pytest.mark.parametrize(
     ("unit", "count"), [(unit, count) for unit in UNITS for count in (1, 2) if unit + str(count) != "B2"]
 )
-def test_inferred_from_stamps_with_gaps(unit: str, count: int) -> None:
+def test_the_step_is_inferred_from_stamps_with_gaps(unit: str, count: int) -> None:
     step = Step(count, unit)
     # A month end would make month starts look like month ends.
     grid = step.grid(stamp("2020-01-01") if unit in ("MS", "QS", "YS") else start_of(step), 60)
@@ -219,7 +219,7 @@ def test_inferred_from_stamps_with_gaps(unit: str, count: int) -> None:
     assert infer([with_gaps[:20], grid[25:]]) == step
 
 
-def test_inferred_kinds_that_are_easily_mistaken() -> None:
+def test_days_business_days_weeks_and_months_are_told_apart() -> None:
     monday = stamp("2024-03-04")
     assert infer([Step(1, "D").grid(monday, 5)]) == Step(1, "D")
     assert infer([Step(1, "B").grid(monday, 6)]) == Step(1, "B")
