@@ -212,36 +212,21 @@ def _ett(name: str, *sha256: str) -> Dataset:
 
 
 def _pems(district: int, rows: int, channels: int, start: str) -> Dataset:
-    return Dataset(
-        f"PEMS{district:02}",
-        (f"PEMS{district:02}.npz",),
-        rows,
-        channels,
-        Step(5, "min"),
-        "pems",
-        source="the data folder linked in the README of thuml/iTransformer on GitHub (PEMS), also kept with "
-        "guoshnBJTU/ASTGNN on GitHub",
-        aliases=(f"PEMSD{district}", f"PEMS{district}"),
-        horizons=(12, 24, 48, 96),
-        calendar=None,
-        read=partial(npz_feature, start=start),
+    source = (
+        "the data folder linked in the README of thuml/iTransformer on GitHub (PEMS), also kept with "
+        "guoshnBJTU/ASTGNN on GitHub"
     )
+    name, aliases = f"PEMS{district:02}", (f"PEMSD{district}", f"PEMS{district}")
+    pems = Dataset(name, (f"{name}.npz",), rows, channels, Step(5, "min"), "pems", source, aliases, calendar=None)
+    return replace(pems, horizons=(12, 24, 48, 96), read=partial(npz_feature, start=start))
 
 
 def _gift(name: str, file: str, hours: int, rows: int, channels: int, horizon: int) -> Dataset:
     """A set of GIFT-Eval in the setting that MICA reports: rows of `hours` hours, one horizon."""
-    return Dataset(
-        name,
-        (file,),
-        rows,
-        channels,
-        {1: _HOUR, 24: _DAY, 168: _WEEK}[hours],
-        published.gift_short(horizon),
-        source="the GIFT-Eval collection of Salesforce on Hugging Face, or the file it was made from",
-        horizons=(horizon,),
-        calendar=None,
-        read=gathered(file, hours),
-    )
+    source = "the GIFT-Eval collection of Salesforce on Hugging Face, or the file it was made from"
+    step, rule = {1: _HOUR, 24: _DAY, 168: _WEEK}[hours], published.gift_short(horizon)
+    gift = Dataset(name, (file,), rows, channels, step, rule, source, horizons=(horizon,), calendar=None)
+    return replace(gift, read=gathered(file, hours))
 
 
 def _tslib(

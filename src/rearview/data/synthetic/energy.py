@@ -104,54 +104,23 @@ _MIDWINTER = 420.0
 _WEDNESDAY_NOON = 84.0
 _SATURDAY_NOON = 156.0
 
+# fmt: off
 CHANNELS = (
     Channel("wind_mw", 320.0, 8.0, (_day(14.0, 14.0), _year(20.0, _MIDWINTER)), rho=0.97, noise=4.0),
     Channel("temperature_c", 11.0, 0.1, (_day(4.5, 15.0), _year(9.0, _MIDSUMMER)), rho=0.985, noise=0.25),
-    Channel(
-        "load_mw",
-        420.0,
-        12.0,
-        (_day(70.0, 17.0), _half_day(28.0, 8.0), _week(32.0, _WEDNESDAY_NOON), _year(30.0, _MIDWINTER)),
-        rho=0.94,
-        noise=6.0,
-    ),
-    Channel(
-        "ev_kw",
-        1_300.0,
-        180.0,
-        (_day(420.0, 20.0), _half_day(110.0, 9.0), _week(140.0, _SATURDAY_NOON)),
-        rho=0.88,
-        noise=30.0,
-    ),
-    Channel(
-        "heat_mw",
-        240.0,
-        -3.0,
-        (_day(16.0, 7.0), _half_day(9.0, 7.0), _week(6.0, _WEDNESDAY_NOON)),
-        rho=0.95,
-        noise=2.0,
-        follows=(Follow("temperature_c", -6.5, 4),),
-    ),
-    Channel(
-        "gas_mw",
-        310.0,
-        -6.0,
-        (_week(8.0, _WEDNESDAY_NOON),),
-        rho=0.96,
-        noise=3.0,
-        follows=(Follow("load_mw", 0.55, 2), Follow("wind_mw", -0.5, 1), Follow("heat_mw", 0.45, 3)),
-    ),
-    Channel(
-        "price_eur",
-        82.0,
-        2.0,
-        (_day(5.0, 19.0),),
-        rho=0.9,
-        noise=1.2,
-        follows=(Follow("load_mw", 0.12, 3), Follow("wind_mw", -0.16, 5), Follow("gas_mw", 0.1, 4)),
-    ),
+    Channel("load_mw", 420.0, 12.0,
+            (_day(70.0, 17.0), _half_day(28.0, 8.0), _week(32.0, _WEDNESDAY_NOON), _year(30.0, _MIDWINTER)),
+            rho=0.94, noise=6.0),
+    Channel("ev_kw", 1_300.0, 180.0, (_day(420.0, 20.0), _half_day(110.0, 9.0), _week(140.0, _SATURDAY_NOON)),
+            rho=0.88, noise=30.0),
+    Channel("heat_mw", 240.0, -3.0, (_day(16.0, 7.0), _half_day(9.0, 7.0), _week(6.0, _WEDNESDAY_NOON)),
+            rho=0.95, noise=2.0, follows=(Follow("temperature_c", -6.5, 4),)),
+    Channel("gas_mw", 310.0, -6.0, (_week(8.0, _WEDNESDAY_NOON),), rho=0.96, noise=3.0,
+            follows=(Follow("load_mw", 0.55, 2), Follow("wind_mw", -0.5, 1), Follow("heat_mw", 0.45, 3))),
+    Channel("price_eur", 82.0, 2.0, (_day(5.0, 19.0),), rho=0.9, noise=1.2,
+            follows=(Follow("load_mw", 0.12, 3), Follow("wind_mw", -0.16, 5), Follow("gas_mw", 0.1, 4))),
 )
-
+# fmt: on
 SOURCES = (
     ShockSource(72.0, signed=True, reaches={"wind_mw": (30.0, 0), "temperature_c": (-2.2, 3), "load_mw": (22.0, 6)}),
     ShockSource(60.0, signed=False, reaches={"load_mw": (45.0, 0), "ev_kw": (140.0, 2)}),
