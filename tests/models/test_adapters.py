@@ -20,7 +20,7 @@ from rearview.models.adapters.lift import ComplexLinear, find_leaders, shift
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 TIGHT = {"rtol": 1e-9, "atol": 1e-9}
-NAMES = ["channel_heads", "decorrelate", "lift"]
+NAMES = adapters.names()
 HOSTS = ["patchtst", "dlinear", "mlp", "moment"]
 
 
@@ -33,8 +33,8 @@ def series(windows: int = 23, seed: int = 7) -> Tensor:
     return torch.stack([first, second, third], dim=1)
 
 
-def test_the_folder_is_the_shelf():
-    assert adapters.names() == NAMES
+def test_every_adapter_of_the_folder_is_listed():
+    assert {"channel_heads", "decorrelate", "lift"} <= set(NAMES)
     assert all(len(adapters.summary(name).split()) > 5 for name in NAMES)
 
 
@@ -57,7 +57,7 @@ def test_every_adapter_trains_around_networks_that_read_each_channel_by_itself(h
 
 
 @pytest.mark.parametrize("adapter", NAMES)
-def test_every_parameter_is_reached(adapter):
+def test_every_parameter_of_an_adapter_gets_a_gradient(adapter):
     model = small("patchtst", adapters=[adapter]).train()
     model(past_for(model)).sub(500).square().mean().backward()
     for name, parameter in model.named_parameters():
@@ -77,7 +77,7 @@ def test_a_model_comes_back_from_its_parameters_and_buffers(chosen):
 
 
 @pytest.mark.parametrize("adapter", NAMES)
-def test_claims_are_true(adapter):
+def test_claims_of_adapters_hold(adapter):
     model = small("patchtst", adapters=[adapter])
     past = past_for(model)
     assert model.claims.scale_free
@@ -94,7 +94,7 @@ def test_claims_are_true(adapter):
 
 @pytest.mark.parametrize("adapter", NAMES)
 @pytest.mark.parametrize("garbage", [1e6, float("nan")])
-def test_padding_never_moves_the_forecast(adapter, garbage):
+def test_padding_never_moves_an_adapters_forecast(adapter, garbage):
     model = small("patchtst", adapters=[adapter])
     past = past_for(model)
     mask = torch.arange(LOOKBACK) >= torch.tensor([[0], [29]])
@@ -223,7 +223,7 @@ def test_lift_starts_as_the_network_itself_and_learns_from_the_leader():
     assert errors[1, 5:].mean() > 0.9
 
 
-def test_the_complex_map_is_complex():
+def test_lifts_complex_map_multiplies_complex_numbers():
     torch.manual_seed(5)
     layer = ComplexLinear(7, 5).double()
     x = torch.randn(3, 7, dtype=torch.complex128)
@@ -271,7 +271,7 @@ def test_components_are_turned_back_as_exactly_under_autocast() -> None:
         ({"adapters": ["channel_heads"], "host": "dlinear", "individual": True}, "dlinear has none"),
     ],
 )  # fmt: skip
-def test_refusals_say_what_and_why(changes, words, unchecked):
+def test_adapters_refuse_what_does_not_fit_and_say_why(changes, words, unchecked):
     with pytest.raises(SettingsError) as refused:
         made(**changes)
     assert words in str(refused.value)

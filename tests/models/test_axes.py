@@ -40,13 +40,13 @@ def test_there_are_as_many_names_as_places(name: str, channels: int, lookback: i
 
 
 @pytest.mark.parametrize("name", ATTENTIVE)
-def test_names_fit_the_defaults(name: str) -> None:
+def test_axes_fit_the_weights_at_the_defaults(name: str) -> None:
     check(models.create(name, channels=7, lookback=97, steps=24).double().eval())
 
 
 @pytest.mark.parametrize("future", [0, AHEAD])
 @pytest.mark.parametrize("name", MARKED)
-def test_marks_have_names(name: str, future: int) -> None:
+def test_axes_name_marks(name: str, future: int) -> None:
     model = small(name, marks=MARKS, future=future)
     axes = check(model, marks_for(model, LOOKBACK), marks_for(model, future) if future else None)
     marks = [token.index for token in axes[0].tokens if token.of == "mark"]
@@ -56,7 +56,7 @@ def test_marks_have_names(name: str, future: int) -> None:
 @pytest.mark.filterwarnings("ignore:toa tends to:rearview.core.errors.RearviewWarning")
 @pytest.mark.parametrize("mechanism", attention.names())
 @pytest.mark.parametrize("name", ATTENTIVE)
-def test_names_fit_every_attention(name: str, mechanism: str) -> None:
+def test_axes_fit_the_weights_of_every_attention(name: str, mechanism: str) -> None:
     try:
         model = small(name, attention=mechanism)
     except SettingsError:
@@ -66,7 +66,7 @@ def test_names_fit_every_attention(name: str, mechanism: str) -> None:
 
 @pytest.mark.parametrize("asks", ["window", "classes"])
 @pytest.mark.parametrize("name", ATTENTIVE)
-def test_names_fit_what_else_is_asked_for(name: str, asks: str) -> None:
+def test_axes_fit_the_weights_of_windows_and_classes(name: str, asks: str) -> None:
     claims = models.claims(name)
     if claims.reconstructs if asks == "window" else claims.classifies:
         check(small(name, steps=None, asks=asks, classes=3 if asks == "classes" else 0))

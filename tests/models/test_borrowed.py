@@ -49,13 +49,13 @@ def past_for(batch: int = BATCH, channels: int = CHANNELS) -> Tensor:
     return 5 + torch.randn(batch, channels, LOOKBACK, generator=torch.Generator().manual_seed(31))
 
 
-def test_they_stand_beside_our_own():
-    assert models.borrowed() == sorted([*NEURAL, "autoets", "chronos2"])
+def test_borrowed_networks_are_not_among_our_names():
+    assert {*NEURAL, "autoets", "chronos2"} <= set(models.borrowed())
     assert not set(models.borrowed()) & set(models.names())
 
 
-@pytest.mark.parametrize("name", [*NEURAL, "autoets", "chronos2"])
-def test_they_are_described_without_their_package(name):
+@pytest.mark.parametrize("name", models.borrowed())
+def test_borrowed_networks_are_described_without_their_package(name):
     about = models.describe(name)
     assert about.summary == models.summary(name)
     assert all(setting.meaning for setting in about.settings)
@@ -88,7 +88,7 @@ def test_a_missing_package_is_named_with_what_to_do(name, monkeypatch):
         ("autoets", {"form": "ZZ"}, "form is 'ZZ'"),
     ],
 )
-def test_what_does_not_fit_is_refused(name, changes, words):
+def test_borrowed_networks_refuse_settings_that_do_not_fit(name, changes, words):
     with pytest.raises(SettingsError) as refused:
         small(name, **changes)
     assert words in str(refused.value)
@@ -97,7 +97,7 @@ def test_what_does_not_fit_is_refused(name, changes, words):
 @real
 @pytest.mark.baselines
 @pytest.mark.parametrize("name", NEURAL)
-def test_a_few_steps_lower_the_loss(name):
+def test_a_few_updates_lower_a_borrowed_networks_loss(name):
     model = small(name, dropout=0.0).train()
     past = past_for(13)
     future = past[..., -STEPS:].flip(-1)
@@ -116,7 +116,7 @@ def test_a_few_steps_lower_the_loss(name):
 @real
 @pytest.mark.baselines
 @pytest.mark.parametrize("name", NEURAL)
-def test_weights_follow_our_seed_and_nothing_else_is_touched(name, unchecked):
+def test_borrowed_weights_follow_our_seed_and_nothing_else_is_touched(name, unchecked):
     random.seed(3)
     np.random.seed(3)  # noqa: NPY002 - what neuralforecast seeds
     expected = random.Random(3).random(), np.random.RandomState(3).rand()
@@ -148,7 +148,7 @@ def test_a_network_comes_back_from_its_parameters_and_buffers(name):
 @real
 @pytest.mark.baselines
 @pytest.mark.parametrize("name", [name for name in NEURAL if name != SAMPLED])
-def test_claims_are_true(name):
+def test_claims_of_borrowed_networks_hold(name):
     dtype = torch.float32 if name == "fedformer" else torch.float64  # its complex maps stay as they are
     model = small(name)
     if dtype == torch.float64:
@@ -172,7 +172,7 @@ def test_claims_are_true(name):
 @real
 @pytest.mark.baselines
 @pytest.mark.parametrize("name", ["autoformer", "fedformer", "timesnet"])
-def test_marks_are_read_where_claimed(name):
+def test_borrowed_networks_read_marks_where_claimed(name):
     ahead = models.claims(name).reads_ahead
     model = small(name, marks=MARKS, future=STEPS)
     past, before, after = past_for(), torch.randn(BATCH, MARKS, LOOKBACK), torch.randn(BATCH, MARKS, STEPS)

@@ -127,7 +127,7 @@ def test_channels_that_are_no_target_give_context_only() -> None:
     assert_close(model(shifted, before, after), out)
 
 
-def test_it_tells_classes_apart_and_gives_no_window_back() -> None:
+def test_caps_net_classifies_and_reconstructs_no_window() -> None:
     model = small("caps_net", asks="classes", classes=5, steps=None)
     assert model.dual.tokens == LOOKBACK
     logits = model(past_for(model))
@@ -159,7 +159,7 @@ def loss(model: models.Model, past: Tensor, future: Tensor) -> Tensor:
 
 @pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize("attention", MUST)
-def test_it_learns_with_every_attention(attention: str) -> None:
+def test_caps_net_learns_with_every_attention(attention: str) -> None:
     torch.manual_seed(0)
     settings = {"width": 16, "heads": 2, "depth": 1, "channel_dropout": False}
     model = models.create("caps_net", channels=2, lookback=12, steps=4, attention=attention, **settings)

@@ -36,12 +36,12 @@ def test_products_of_queries_with_keys_are_no_maps() -> None:
         ("mlp", {}, None),
     ],
 )
-def test_tokens_of_a_window(name: str, settings: dict[str, int], tokens: int | None) -> None:
+def test_the_cost_counts_the_tokens_of_a_window(name: str, settings: dict[str, int], tokens: int | None) -> None:
     assert cost(name, **SIZES, **settings).tokens == tokens
 
 
 @pytest.mark.parametrize(("name", "attention"), [("itransformer", None), ("patchtst", "mica"), ("gat", None)])
-def test_what_is_told_is_what_a_real_network_does(name: str, attention: str | None) -> None:
+def test_counted_flops_are_those_of_a_real_network(name: str, attention: str | None) -> None:
     model = models.create(name, **SIZES, attention=attention).eval()
     with torch.no_grad(), FlopCounterMode(display=False) as counter:
         model(torch.randn(1, CHANNELS, LOOKBACK))
@@ -52,7 +52,7 @@ def test_what_is_told_is_what_a_real_network_does(name: str, attention: str | No
 
 @pytest.mark.parametrize("adapter", adapters.names())
 @pytest.mark.parametrize("name", ["patchtst", "dlinear"])
-def test_what_stands_around_a_network_counts(name: str, adapter: str) -> None:
+def test_adapters_count_towards_the_cost(name: str, adapter: str) -> None:
     model = models.create(name, **SIZES, adapters=adapter).eval()
     model.prepare(torch.randn(7, CHANNELS, LOOKBACK))
     with torch.no_grad(), FlopCounterMode(display=False) as counter:
@@ -82,7 +82,7 @@ def test_a_pair_that_does_not_fit_is_refused_as_ever() -> None:
         cost("itransformer", **SIZES, attention="rbca")
 
 
-def test_a_cost_in_lines() -> None:
+def test_a_cost_prints_as_lines() -> None:
     assert Cost(1_234_567, 41_326_000_000, 40_000_000_000, 7200).lines() == [
         "tokens per window: 7,200",
         "parameters: 1,234,567",

@@ -198,7 +198,7 @@ def test_cross_attention_leaves_padding_out_and_never_has_nothing_to_see() -> No
         ("crossformer", {"depth": 0}, "depth is 0"),
     ],
 )
-def test_what_does_not_fit_is_refused(name: str, given: dict[str, Any], message: str) -> None:
+def test_decoder_networks_refuse_settings_that_do_not_fit(name: str, given: dict[str, Any], message: str) -> None:
     with pytest.raises(SettingsError, match=message):
         small(name, **given)
 

@@ -140,7 +140,7 @@ def test_mechanisms_that_no_gate_can_act_on_are_refused() -> None:
             small("duet", attention=name)
 
 
-def test_chance_acts_when_it_is_asked_for() -> None:
+def test_duet_draws_its_gate_when_sample_says_so() -> None:
     never, training, always = (small("duet", sample=when, channels=11) for when in ("never", "training", "always"))
     past = past_for(never)
     assert torch.equal(never(past), training(past))
@@ -154,7 +154,7 @@ def test_chance_acts_when_it_is_asked_for() -> None:
 
 
 @pytest.mark.usefixtures("unchecked")
-def test_another_word_for_chance_is_refused() -> None:
+def test_an_unknown_value_of_sample_is_refused() -> None:
     with pytest.raises(SettingsError, match="sample is 'sometimes'; it can be one of training, always, never"):
         small("duet", sample="sometimes")
 
@@ -208,7 +208,7 @@ def test_one_channel_has_no_gate() -> None:
     assert model.weights(past_for(model))[0].shape[-1] == 1
 
 
-def test_it_is_asked_for_its_window_and_for_classes() -> None:
+def test_duet_reconstructs_windows_and_classifies() -> None:
     model = small("duet", asks="window", steps=None)
     assert model(past_for(model)).shape == (BATCH, CHANNELS, LOOKBACK)
     model = small("duet", asks="classes", classes=5, steps=None)

@@ -119,7 +119,7 @@ def test_own_attention_takes_its_settings_from_either_place() -> None:
     assert torch.equal(here(past), there(past))
 
 
-def test_what_does_not_fit_is_refused() -> None:
+def test_gat_refuses_settings_that_do_not_fit() -> None:
     with pytest.raises(SettingsError, match=r"edges and density=0\.5 both say"):
         small("gat", edges=CHAIN, density=0.5)
     with pytest.raises(SettingsError, match="primed=True primes gat's own scores, not softmax's"):
@@ -130,7 +130,7 @@ def test_what_does_not_fit_is_refused() -> None:
         small("gat", edges=[(0, 7)])
 
 
-def test_it_is_asked_for_its_window_and_for_classes() -> None:
+def test_gat_reconstructs_windows_and_classifies() -> None:
     model = small("gat", asks="window", steps=None)
     assert model(past_for(model)).shape == (BATCH, 3, model.shape.lookback)
     model = small("gat", asks="classes", classes=STEPS, steps=None)

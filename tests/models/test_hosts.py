@@ -28,7 +28,7 @@ def padding() -> Tensor:
 
 @pytest.mark.filterwarnings("ignore:toa tends to:rearview.core.errors.RearviewWarning")
 @pytest.mark.parametrize(("name", "mechanism"), PAIRS)
-def test_these_pairs_work_and_own_up_to_every_layer(name: str, mechanism: str) -> None:
+def test_pairs_that_must_work_give_weights_for_every_layer(name: str, mechanism: str) -> None:
     model = small(name, attention=mechanism).train()
     past = past_for(model)
     out = model(past, mask=padding())

@@ -97,7 +97,7 @@ def recency(tokens: int) -> Tensor:
 @pytest.mark.parametrize("training", [False, True])
 @pytest.mark.parametrize("residual", [True, False])
 @pytest.mark.parametrize("mechanism", ["softmax", "rbca"])
-def test_patchtst_is_its_words(mechanism: str, residual: bool, training: bool) -> None:
+def test_patchtst_is_its_definition_written_out(mechanism: str, residual: bool, training: bool) -> None:
     spec = {"name": "rbca", "bias": "power_law", "alpha": ALPHA} if mechanism == "rbca" else mechanism
     model = small("patchtst", attention=spec, depth=DEPTH, residual_scores=residual).train(training)
     with torch.no_grad():
@@ -114,7 +114,7 @@ def test_patchtst_is_its_words(mechanism: str, residual: bool, training: bool) -
 @pytest.mark.parametrize("training", [False, True])
 @pytest.mark.parametrize("residual", [True, False])
 @pytest.mark.parametrize("kind", ["batch", "layer"])
-def test_a_stack_is_its_words_with_its_gradients(kind: str, residual: bool, training: bool) -> None:
+def test_a_stack_and_its_gradients_are_its_definition_written_out(kind: str, residual: bool, training: bool) -> None:
     torch.manual_seed(19)
     site = Site(groups=GROUPS, tokens=TOKENS, width=WIDTH, heads=HEADS)
     stack = Stack(site, DEPTH, BlockSettings(17, norm=kind), residual_scores=residual).double().train(training)

@@ -101,7 +101,7 @@ def test_all_layers_share_one_bias_and_mechanisms_without_scores_have_none() -> 
     assert "run without the bias" in models.describe("moment").details
 
 
-def test_it_starts_as_the_release_of_mica_does() -> None:
+def test_moment_starts_as_the_release_of_mica_does() -> None:
     torch.manual_seed(7)
     model = models.create("moment", channels=3, lookback=96, steps=5)
     block = model.stack.blocks[0]
@@ -223,7 +223,7 @@ def test_a_checkpoint_that_does_not_fit_is_refused_and_changes_nothing(
     assert_close(model.state_dict(), before, rtol=0, atol=0)
 
 
-def test_what_is_no_checkpoint_or_no_such_network_is_refused(tmp_path: Path, path: Path) -> None:
+def test_loading_refuses_other_files_and_other_networks(tmp_path: Path, path: Path) -> None:
     with pytest.raises(InputError, match="There is no file"):
         moment.load_published(created(), tmp_path / "absent.safetensors")
     other = tmp_path / "other.safetensors"
@@ -311,7 +311,7 @@ def copied(ours: models.Model, theirs: nn.Module, gated: bool) -> None:
 @pytest.mark.filterwarnings("default")
 @pytest.mark.parametrize("gated", [False, True])
 @torch.no_grad()
-def test_the_encoder_is_that_of_transformers(gated: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_moments_encoder_is_the_t5_of_transformers(gated: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     theirs, config = of_transformers(gated)
     form = "moment-1" if gated else "mica"
     model = created(lookback=1000, patch=5, stride=5, form=form, dropout=0.0).double().eval()

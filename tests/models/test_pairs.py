@@ -102,7 +102,7 @@ def test_a_saved_pair_is_the_same_pair(name: str, mechanism: str) -> None:
 
 
 @working
-def test_a_pair_owns_up_to_every_layer(name: str, mechanism: str) -> None:
+def test_a_pair_gives_weights_for_every_layer(name: str, mechanism: str) -> None:
     model = small(name, attention=mechanism)
     found = model.weights(past_for(model))
     layers = [part for part in model.modules() if isinstance(part, attention.Attention)]

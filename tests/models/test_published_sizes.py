@@ -27,7 +27,7 @@ def compared(paper: str, table: str) -> list[CostComparison]:
 
 @pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize(("paper", "table", "numbers", "agree", "differ", "unclear", "without"), TABLES)
-def test_sizes_are_the_published_ones(
+def test_parameter_counts_are_the_published_ones(
     paper: str, table: str, numbers: int, agree: int, differ: int, unclear: int, without: int
 ) -> None:
     assert sum(len(cell.numbers) for cell in costs.cells(paper, table)) == numbers

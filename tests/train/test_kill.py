@@ -49,7 +49,9 @@ def assert_same_end(folder: Path, whole: Path) -> None:
         ["fsync:1", "replace:1", "fsync:2", "fsync:5", "replace:4", "close:1"],
     ],
 )
-def test_killed_at_chosen_moments(tmp_path: Path, never_killed: Path, moments: list[str]) -> None:
+def test_a_run_killed_at_chosen_moments_resumes_to_the_same_bits(
+    tmp_path: Path, never_killed: Path, moments: list[str]
+) -> None:
     for moment in moments:
         process = start(tmp_path / "run", moment)
         process.communicate()
@@ -57,7 +59,7 @@ def test_killed_at_chosen_moments(tmp_path: Path, never_killed: Path, moments: l
     assert_same_end(tmp_path / "run", never_killed)
 
 
-def test_killed_from_outside(tmp_path: Path, never_killed: Path) -> None:
+def test_a_run_killed_from_outside_resumes_to_the_same_bits(tmp_path: Path, never_killed: Path) -> None:
     for lines in (3, 10, 17):
         process = start(tmp_path / "run")
         assert process.stdout is not None

@@ -23,7 +23,7 @@ def fit(model: nn.Module, settings: train.Settings, **other: object) -> train.Hi
     return train.fit(model, settings=settings, **{**toys, **other})
 
 
-def test_it_is_the_plain_loop_of_a_textbook() -> None:
+def test_training_is_the_plain_loop_of_a_textbook() -> None:
     settings = train.Settings(epochs=3, batch=11, optimiser="adam", weight_decay=0.01, clip=0.5, schedule="type1")
     plain, ours = network(dropout=0.0), network(dropout=0.0)
     optimiser = torch.optim.Adam(plain.parameters(), lr=1e-3, weight_decay=0.01, fused=True)
@@ -118,7 +118,7 @@ class FallingThenRising(Squares):
         return torch.tensor(next(self.script)), torch.tensor(1)
 
 
-def test_patience_ends_it_and_the_best_weights_return() -> None:
+def test_patience_ends_training_and_the_best_weights_return() -> None:
     task, model = FallingThenRising([5.0, 3.0, 4.0, 3.0, 9.0]), network()
     history = fit(model, train.Settings(epochs=9, patience=3, validation_batch=1000), task=task)
     assert (history.ended, history.best_epoch, len(history.epochs)) == ("patience", 2, 5)

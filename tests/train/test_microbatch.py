@@ -133,7 +133,7 @@ def test_dropout_is_drawn_alike_when_work_is_done_again() -> None:
     torch.testing.assert_close((above - below) / (2 * small), (weight.grad * along).sum(), rtol=1e-5, atol=1e-7)
 
 
-def test_what_fits_is_left_as_it_is() -> None:
+def test_a_batch_that_fits_is_left_as_it_is() -> None:
     settings = {"epochs": 2, "batch": 8, "learning_rate": 1e-2}
     runs = []
     for gib in ("auto", 1.0, None):
@@ -268,6 +268,8 @@ def test_a_wide_batch_that_fits_trains_bit_for_bit_as_without_a_limit(
         ("mlp", {"adapters": ["channel_heads"]}, False),
     ],
 )
-def test_who_looks_at_whole_batches(name: str, given: dict[str, Any], looks: bool) -> None:
+def test_models_with_batch_norm_or_a_penalty_look_at_whole_batches(
+    name: str, given: dict[str, Any], looks: bool
+) -> None:
     model = models.create(name, channels=CHANNELS, lookback=LOOKBACK, steps=STEPS, **given)
     assert memory.looks_at_batches(model) is looks

@@ -34,7 +34,7 @@ def test_two_processes_are_one_with_the_doubled_batch():
     torch.testing.assert_close(torch.tensor(two["forecasts"]), torch.tensor(one["forecasts"]), rtol=1e-3, atol=1e-4)
 
 
-def test_alone_nothing_is_shared():
+def test_a_single_process_shares_nothing():
     index = torch.arange(7)
     assert parallel.size() == 1
     assert parallel.rank() == 0

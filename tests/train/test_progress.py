@@ -14,7 +14,7 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_it_says_how_far_training_is() -> None:
+def test_the_progress_line_says_how_far_training_is() -> None:
     stream, times = Terminal(), iter([0.0, 0.0, 2.0])
     line = train.Line(stream, clock=lambda: next(times))
     line.begin(epochs=3, windows=100, done=0)
@@ -25,7 +25,7 @@ def test_it_says_how_far_training_is() -> None:
     assert stream.getvalue().endswith("\r\x1b[K")
 
 
-def test_it_counts_speed_from_where_a_resumed_run_began() -> None:
+def test_the_progress_line_counts_speed_from_where_a_resumed_run_began() -> None:
     stream, times = Terminal(), iter([0.0, 0.0, 10.0])
     line = train.Line(stream, clock=lambda: next(times))
     line.begin(epochs=100, windows=1000, done=1000)
@@ -34,7 +34,7 @@ def test_it_counts_speed_from_where_a_resumed_run_began() -> None:
     assert "2:44:50 left" in stream.getvalue()
 
 
-def test_it_reads_the_loss_at_most_five_times_a_second() -> None:
+def test_the_progress_line_reads_the_loss_at_most_five_times_a_second() -> None:
     ticks = iter(tick / 100 for tick in range(1000))
     line = train.Line(Terminal(), clock=lambda: next(ticks))
     line.begin(epochs=1, windows=300, done=0)
@@ -44,7 +44,7 @@ def test_it_reads_the_loss_at_most_five_times_a_second() -> None:
     assert len(reads) == 15
 
 
-def test_it_fits_the_terminal(monkeypatch) -> None:
+def test_the_progress_line_fits_the_terminal(monkeypatch) -> None:
     monkeypatch.setenv("COLUMNS", "20")
     stream = Terminal()
     line = train.Line(stream)
@@ -53,7 +53,7 @@ def test_it_fits_the_terminal(monkeypatch) -> None:
     assert stream.getvalue() == "\r\x1b[Kepoch 1/1   50%  lo"
 
 
-def test_it_is_silent_where_no_terminal_is() -> None:
+def test_the_progress_line_is_silent_where_no_terminal_is() -> None:
     stream = io.StringIO()
     train.fit(network(), Squares(), Table(), TRAIN, None, train.Settings(epochs=1), progress=train.Line(stream))
     assert stream.getvalue() == ""

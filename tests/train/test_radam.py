@@ -36,7 +36,7 @@ def network():
 SETTINGS = Settings(optimiser="radam", learning_rate=0.1, batch=16, epochs=12, patience=None, weight_decay=0.01)
 
 
-def test_updates_are_torchs():
+def test_radams_updates_are_torchs():
     model, other = network(), network()
     history = train.fit(model, Square(), Points(), torch.arange(16), None, SETTINGS, progress=train.Silent())
     optimiser = torch.optim.RAdam(other.parameters(), lr=0.1, weight_decay=0.01)
@@ -49,7 +49,7 @@ def test_updates_are_torchs():
     assert history.epochs[-1].train_loss < history.epochs[0].train_loss
 
 
-def test_its_state_goes_through_a_checkpoint():
+def test_radams_state_goes_through_a_checkpoint():
     model = network()
     optimiser = optimisation.build(model, SETTINGS)
     model(Points().x).square().mean().backward()
@@ -63,7 +63,7 @@ def test_its_state_goes_through_a_checkpoint():
 
 
 @pytest.mark.parametrize("stop", [3, 7])
-def test_a_run_that_was_cut_off_ends_where_the_whole_one_does(tmp_path, stop):
+def test_a_radam_run_that_was_cut_off_ends_where_the_whole_one_does(tmp_path, stop):
     class Stop(train.Silent):
         def epoch(self, epoch):
             if epoch.number == stop:

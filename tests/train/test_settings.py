@@ -46,7 +46,7 @@ from rearview.train import Settings
         ("precision", "float16", "'float32', 'bfloat16'"),
     ],
 )
-def test_out_of_range_is_refused(field: str, value: object, allowed: str) -> None:
+def test_values_out_of_range_are_refused_by_name(field: str, value: object, allowed: str) -> None:
     with pytest.raises(SettingsError) as refusal:
         Settings(**{field: value})
     message = str(refusal.value)

@@ -30,7 +30,9 @@ CUDA, CPU = torch.device("cuda"), torch.device("cpu")
         (CPU, 99, {"capture": True}, "the model is on the cpu"),
     ],
 )
-def test_why_a_run_is_not_captured(device: torch.device, full: int, settings: dict[str, int], why: str | None) -> None:
+def test_obstacles_to_capturing_a_run_are_named(
+    device: torch.device, full: int, settings: dict[str, int], why: str | None
+) -> None:
     found = obstacle(train.Settings(**settings), device, full)
     assert found is None if why is None else why in str(found)
 

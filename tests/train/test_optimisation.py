@@ -31,7 +31,7 @@ def test_frozen_parameters_stay_out() -> None:
 
 
 @pytest.mark.parametrize(("name", "kind"), [("adamw", torch.optim.AdamW), ("adam", torch.optim.Adam)])
-def test_it_is_the_fused_one_of_torch(name: str, kind: type) -> None:
+def test_the_optimiser_is_torchs_fused_one(name: str, kind: type) -> None:
     optimiser = optimisation.build(network(), Settings(optimiser=name, betas=(0.8, 0.95)))
     assert type(optimiser) is kind
     assert optimiser.param_groups[0]["fused"] is True

@@ -36,7 +36,7 @@ every = pytest.mark.parametrize("kind", ["revin", "affine", "last", "none"])
 
 @every
 @pytest.mark.parametrize("masked", [False, True])
-def test_the_inverse_undoes_it(kind: str, masked: bool) -> None:
+def test_the_inverse_undoes_the_normalisation(kind: str, masked: bool) -> None:
     past, mask = windows(), padding() if masked else None
     z, denormalise = normaliser(kind)(past, mask)
     back = denormalise(z)
@@ -69,13 +69,13 @@ def test_an_affine_map_follows_and_is_undone_as_its_authors_do() -> None:
     assert_close(denormalise(y), back((y - bias) / (weight + EPS * EPS)))
 
 
-def test_last_subtracts_the_last_value() -> None:
+def test_kind_last_subtracts_the_last_value() -> None:
     past = windows()
     z, _ = Normalise("last")(past)
     assert torch.equal(z, past - past[..., -1:])
 
 
-def test_none_changes_nothing() -> None:
+def test_kind_none_changes_nothing() -> None:
     past = windows()
     z, denormalise = Normalise("none")(past)
     assert z is past
@@ -122,7 +122,7 @@ def test_statistics_are_constants_for_the_gradient() -> None:
 
 
 @pytest.mark.usefixtures("unchecked")
-def test_what_can_not_be_is_refused() -> None:
+def test_impossible_normalisations_are_refused() -> None:
     with pytest.raises(SettingsError, match="normalise is 'first'; it can be one of revin, last, none"):
         Normalise("first")
     for wrong in ({"kind": "last", "channels": 3}, {"kind": "revin"}):
