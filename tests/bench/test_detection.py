@@ -14,7 +14,6 @@ from rearview.bench.runs.detection import detect
 from rearview.core.errors import InputError, SettingsError
 from rearview.data.datasets import labelled_arrays
 from rearview.estimators.detect import tslib
-from rearview.tasks.alarms import adjusted
 
 GOLDEN = np.load(Path(__file__).parents[1] / "golden" / "protocol.npz", allow_pickle=False)
 TINY = {"width": 8, "heads": 2, "feed_forward": 8, "depth": 1}
@@ -38,7 +37,7 @@ def test_windows_are_those_of_the_published_loaders(row: list[int]) -> None:
     loader, split, train_rows, test_rows, size, count, first, second, last = row
     rows = test_rows if split == 2 else train_rows
     begin = tslib.validation_begin(rows) if split == 1 else 0
-    starts = tslib.strided(rows, size, 100 if loader else 1, begin).starts - size
+    starts = tslib.stride_windows(rows, size, 100 if loader else 1, begin).starts - size
     assert len(starts) == count
     assert (starts[0], starts[-1]) == (first, last)
     assert len(starts) == 1 or starts[1] == second
@@ -54,7 +53,7 @@ def test_the_threshold_is_that_of_the_published_code() -> None:
 
 def test_joined_entities_are_one_series_of_the_same_values(folder: Path) -> None:
     whole = labelled_arrays.read(folder / "pumps.npz").test
-    one = tslib.joined(whole)
+    one = tslib.join_series(whole)
     assert (one.series, one.offsets.tolist()) == (1, [0, 300])
     apart = np.concatenate([whole.original(slice(a, b), s) for s, (a, b) in enumerate(whole.bounds())])
     np.testing.assert_allclose(one.original(slice(0, 300), 0), apart, atol=1e-3)
@@ -76,14 +75,14 @@ def test_the_published_protocol_counts_rows_once_a_window_and_adjusts_them(folde
     assert row.auc_pr is None
     assert row.adjusted_recall >= row.recall
     whole = labelled_arrays.read(folder / "pumps.npz")
-    which = tslib.strided(300, LOOKBACK, 1)
-    truth = tslib.labels_of(whole.labels, which, LOOKBACK)
+    which = tslib.stride_windows(300, LOOKBACK, 1)
+    truth = tslib.window_labels(whole.labels, which, LOOKBACK)
     assert truth.sum() == row.anomalous
     rng = np.random.default_rng(0)
     train, test = rng.random((380, LOOKBACK)), rng.random(truth.shape)
     judged = tslib.judge(train, test, truth, 5.0)
     flags = test.ravel() > tslib.threshold(train, test, 5.0)
-    hits = (adjusted(truth.ravel(), flags) & truth.ravel()).sum()
+    hits = (adjust(truth.ravel(), flags) & truth.ravel()).sum()
     assert judged.adjusted.recall == pytest.approx(hits / truth.sum())
     assert judged.flagged == flags.sum()
 

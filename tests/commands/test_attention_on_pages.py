@@ -10,15 +10,15 @@ import pytest
 from runs import forecast
 from samples import SMALL, forecaster, long, wide
 
-from rearview.commands.forecast import attention_maps as looking
-from rearview.commands.forecast.attention_maps import MAPS, SIDE, VIEWS, looks, weight_count
+from rearview.commands.forecast import attention_maps
+from rearview.commands.forecast.attention_maps import MAPS, SIDE, VIEWS, attention_views, weight_count
 from rearview.estimators.forecast.attention_maps import AttentionMaps
 from rearview.report.forecast.views import Look
 
 
 def looked(model: str, frame: Any = None, **asked: Any) -> tuple[AttentionMaps, tuple[Look, ...]]:
     one = forecaster(model, **asked).fit(wide() if frame is None else frame)
-    found, notes = looks(model, one, one.tail, None)
+    found, notes = attention_views(model, one, one.tail, None)
     assert notes == ()
     return one.explain(), found
 
@@ -116,12 +116,12 @@ def test_what_goes_wrong_is_told_and_not_raised(monkeypatch: pytest.MonkeyPatch)
     one = forecaster().fit(wide())
     with monkeypatch.context() as patched:
         patched.setattr(one.fitted.network, "weights", lambda *_, **__: 1 / 0)
-        assert looks("patchtst", one, one.tail, None) == (
+        assert attention_views("patchtst", one, one.tail, None) == (
             (),
             ("Where patchtst looks can't be shown: division by zero",),
         )
-    monkeypatch.setattr(looking, "MOST_WEIGHTS", 10)
-    found, (note,) = looks("patchtst", one, one.tail, None)
+    monkeypatch.setattr(attention_maps, "MOST_WEIGHTS", 10)
+    found, (note,) = attention_views("patchtst", one, one.tail, None)
     assert found == ()
     assert "too many to work out" in note
 

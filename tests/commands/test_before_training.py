@@ -59,7 +59,7 @@ def test_a_run_that_was_never_begun_is_no_missing_checkpoint(
     """Stopped in the network's training, a run has no checkpoint of its baselines, and need not."""
     from rearview.commands.forecast import job
 
-    monkeypatch.setattr(job._Task, "begun", lambda task: task.name == "patchtst")
+    monkeypatch.setattr(job._Task, "has_checkpoint", lambda task: task.name == "patchtst")
     assert forecast(sales, tmp_path / "out", "--model", "patchtst", "--resume") == 0
     assert "no checkpoint" not in capsys.readouterr().out
 

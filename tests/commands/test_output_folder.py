@@ -8,7 +8,7 @@ from runs import forecast
 from samples import wide
 
 from rearview.cli import main
-from rearview.commands.output_folder import KINDS, check_folder, describe_replaced, named_after
+from rearview.commands.output_folder import KINDS, check_folder, default_folder, describe_replaced
 from rearview.core.errors import InputError
 
 COMMANDS = [*KINDS, "report"]
@@ -20,8 +20,8 @@ def left(folder: Path, command: str) -> Path:
 
 
 def test_a_folder_is_named_after_its_file() -> None:
-    assert named_after("data/sales.csv.gz") == Path("rearview-sales")
-    assert named_after("sales.csv", "rearview-detect") == Path("rearview-detect-sales")
+    assert default_folder("data/sales.csv.gz") == Path("rearview-sales")
+    assert default_folder("sales.csv", "rearview-detect") == Path("rearview-detect-sales")
 
 
 @pytest.mark.parametrize("command", COMMANDS)

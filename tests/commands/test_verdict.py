@@ -2,8 +2,8 @@
 
 import math
 
-from rearview.commands.console import counted
 from rearview.commands.forecast.verdict import Scored, verdict
+from rearview.core.wording import quantity
 from rearview.estimators.forecast.backtest import Scores
 
 
@@ -71,4 +71,4 @@ def test_no_backtest_no_verdict() -> None:
 
 
 def test_counts_are_read_at_a_glance() -> None:
-    assert [counted(number, "row") for number in (0, 1, 2, 3498)] == ["0 rows", "1 row", "2 rows", "3,498 rows"]
+    assert [quantity(number, "row") for number in (0, 1, 2, 3498)] == ["0 rows", "1 row", "2 rows", "3,498 rows"]

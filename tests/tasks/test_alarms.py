@@ -23,7 +23,7 @@ def draw(seed: int, rows: int = 307) -> tuple[np.ndarray, np.ndarray]:
 def test_point_adjustment_is_that_of_the_published_code(case: str) -> None:
     labels = GOLDEN[f"input_point_adjust/{case}/gt"] == 1
     flags = GOLDEN[f"input_point_adjust/{case}/pred"] == 1
-    after = alarms.adjusted(labels, flags)
+    after = alarms.adjust(labels, flags)
     np.testing.assert_array_equal(after, GOLDEN[f"output_point_adjust/{case}/pred"] == 1)
     for which, found in (("raw", flags), ("adjusted", after)):
         said = alarms.pointwise(labels, found)
@@ -56,14 +56,14 @@ def test_a_hit_in_one_series_does_not_flag_the_next() -> None:
     labels = np.ones(4, dtype=bool)
     flags = np.array([1, 0, 0, 0], dtype=bool)
     events = alarms.runs(labels, np.array([0, 2, 4]))
-    assert alarms.adjusted(labels, flags, events).tolist() == [True, True, False, False]
+    assert alarms.adjust(labels, flags, events).tolist() == [True, True, False, False]
 
 
 def test_stretches_around_rows_that_do_not_count_stay_apart() -> None:
     known = np.array([1, 1, 0, 0, 1, 1, 0, 1], dtype=bool)
-    assert alarms.among(np.array([[0, 2], [4, 6]]), known).tolist() == [[0, 2], [2, 4]]
-    assert alarms.among(np.array([[1, 5], [6, 7], [7, 8]]), known).tolist() == [[1, 3], [4, 5]]
-    assert alarms.among(np.zeros((0, 2), dtype=np.int64), known).shape == (0, 2)
+    assert alarms.count_among(np.array([[0, 2], [4, 6]]), known).tolist() == [[0, 2], [2, 4]]
+    assert alarms.count_among(np.array([[1, 5], [6, 7], [7, 8]]), known).tolist() == [[1, 3], [4, 5]]
+    assert alarms.count_among(np.zeros((0, 2), dtype=np.int64), known).shape == (0, 2)
 
 
 def ranges(flags: np.ndarray) -> list[set[int]]:
@@ -127,7 +127,7 @@ def test_random_flags_look_good_after_point_adjustment() -> None:
     flags = np.zeros(2000, dtype=bool)
     flags[np.random.default_rng(3).choice(2000, 40, replace=False)] = True
     assert alarms.pointwise(labels, flags).f1 < 0.15
-    assert alarms.adjusted_by_chance(labels, 40) > 0.9
+    assert alarms.chance_adjusted_f1(labels, 40) > 0.9
 
 
 @pytest.mark.parametrize(("rows", "lengths", "flagged"), [(500, (4, 13), 22), (480, (4, 13), 22), (60, (8, 3, 5), 6)])
@@ -145,20 +145,20 @@ def test_chance_is_told_to_within_a_thousandth(rows: int, lengths: tuple[int, ..
         ways = comb(rows - sum(lengths), outside) * prod(map(comb, lengths, counts))
         hit = sum(length for length, count in zip(lengths, counts, strict=True) if count)
         exact += ways / comb(rows, flagged) * 2 * hit / (hit + outside + sum(lengths))
-    assert alarms.adjusted_by_chance(labels, flagged) == pytest.approx(exact, abs=1e-3)
+    assert alarms.chance_adjusted_f1(labels, flagged) == pytest.approx(exact, abs=1e-3)
 
 
 def test_chance_at_its_ends() -> None:
     labels = np.tile([True, True, False, False], 3)
-    assert alarms.adjusted_by_chance(labels, 0) == 0
-    assert alarms.adjusted_by_chance(labels, 12) == pytest.approx(alarms.pointwise(labels, np.ones(12, dtype=bool)).f1)
-    assert np.isnan(alarms.adjusted_by_chance(np.zeros(5, dtype=bool), 2))
+    assert alarms.chance_adjusted_f1(labels, 0) == 0
+    assert alarms.chance_adjusted_f1(labels, 12) == pytest.approx(alarms.pointwise(labels, np.ones(12, dtype=bool)).f1)
+    assert np.isnan(alarms.chance_adjusted_f1(np.zeros(5, dtype=bool), 2))
 
 
 def test_chance_respects_where_series_end() -> None:
     """One hit flags an anomaly of its series only: two of six rows each, not one of twelve."""
     labels = np.zeros(400, dtype=bool)
     labels[194:206] = True
-    one = alarms.adjusted_by_chance(labels, 20)
-    two = alarms.adjusted_by_chance(labels, 20, alarms.runs(labels, np.array([0, 200, 400])))
+    one = alarms.chance_adjusted_f1(labels, 20)
+    two = alarms.chance_adjusted_f1(labels, 20, alarms.runs(labels, np.array([0, 200, 400])))
     assert one > two + 0.05

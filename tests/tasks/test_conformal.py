@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rearview.tasks.conformal import Residuals, needed
+from rearview.tasks.conformal import Residuals, residuals_needed
 
 
 def residuals_of(*steps: list[float]) -> Residuals:
@@ -21,7 +21,7 @@ def residuals_of(*steps: list[float]) -> Residuals:
 
 @pytest.mark.parametrize(("level", "count"), [(80, 9), (90, 19), (95, 39), (99, 199), (50, 3)])
 def test_residuals_needed(level: float, count: int) -> None:
-    assert needed(level) == count
+    assert residuals_needed(level) == count
     tail = (1 - level / 100) / 2
     assert (count + 1) * tail == pytest.approx(1)
 

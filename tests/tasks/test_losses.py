@@ -14,8 +14,8 @@ SHARE = {"name": "fredf", "time_share": 0.3}
 
 @pytest.mark.parametrize("name", losses.KINDS)
 def test_a_name_alone_has_the_defaults(name: str) -> None:
-    assert losses.settle(name) == losses.settle({"name": name}) == (name, losses.KINDS[name]())
-    assert losses.chosen(name) == losses.chosen({"name": name}) == name
+    assert losses.resolve(name) == losses.resolve({"name": name}) == (name, losses.KINDS[name]())
+    assert losses.simplify(name) == losses.simplify({"name": name}) == name
 
 
 def test_settings_reach_the_task() -> None:
@@ -24,10 +24,10 @@ def test_settings_reach_the_task() -> None:
 
 
 def test_what_is_chosen_leaves_defaults_out_and_is_one_however_it_is_spelt() -> None:
-    assert losses.chosen({"name": "fredf", "time_share": 0.5}) == "fredf"
+    assert losses.simplify({"name": "fredf", "time_share": 0.5}) == "fredf"
     for spelt in (SHARE, {"loss": "fredf", "time_share": 0.3}, {"time_share": np.float64(0.3), "name": "fredf"}):
-        assert losses.chosen(spelt) == SHARE
-    assert repr(losses.chosen({"name": "fredf", "time_share": 1})) == "{'name': 'fredf', 'time_share': 1.0}"
+        assert losses.simplify(spelt) == SHARE
+    assert repr(losses.simplify({"name": "fredf", "time_share": 1})) == "{'name': 'fredf', 'time_share': 1.0}"
 
 
 @pytest.mark.parametrize(
@@ -48,4 +48,4 @@ def test_what_is_chosen_leaves_defaults_out_and_is_one_however_it_is_spelt() -> 
 )
 def test_what_there_is_none_of_is_refused_in_a_sentence(spec: Any, sentence: str) -> None:
     with pytest.raises(SettingsError, match=sentence):
-        losses.settle(spec)
+        losses.resolve(spec)

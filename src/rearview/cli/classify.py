@@ -33,8 +33,8 @@ def classify(
     """
     from rearview.commands.classify.console import classify_command
     from rearview.commands.classify.job import Job
-    from rearview.commands.output_folder import named_after
+    from rearview.commands.output_folder import default_folder
 
     spec, columns = pick(ClassifySpec, given), pick(CaseColumns, given)
     job = Job(train=train, test=test, resume=resume, spec=spec, labels=labels, columns=columns)
-    return classify_command(job, out or named_after(train, "rearview-classify"), again())
+    return classify_command(job, out or default_folder(train, "rearview-classify"), again())

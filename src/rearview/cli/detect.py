@@ -41,7 +41,7 @@ def detect(
         raise UsageError(f"--model {model} is used as it was saved; leave out the setting {unused[0]}.")
     from rearview.commands.detect.console import detect_command
     from rearview.commands.detect.rows import Job
-    from rearview.commands.output_folder import named_after
+    from rearview.commands.output_folder import default_folder
 
     job = Job(
         file=file,
@@ -52,4 +52,4 @@ def detect(
         options=pick(DetectorOptions, given),
         given=frozenset(given),
     )
-    return detect_command(job, out or named_after(file, "rearview-detect"), again())
+    return detect_command(job, out or default_folder(file, "rearview-detect"), again())

@@ -35,7 +35,7 @@ def forecast(
         refit: Train afresh at every backtest window.
         future: File with the known inputs of the steps to forecast.
     """
-    from rearview.commands.output_folder import named_after
+    from rearview.commands.output_folder import default_folder
     from rearview.data.panel_reader import open_source
 
     spec, reading = pick(ForecastSpec, given), pick_reading(given)
@@ -55,7 +55,7 @@ def forecast(
         future=future,
         resume=resume,
     )
-    return forecast_command(job, out or named_after(file), again())
+    return forecast_command(job, out or default_folder(file), again())
 
 
 @app.command

@@ -163,7 +163,7 @@ def loss(text: str) -> Any:
     from rearview.tasks import losses
 
     try:
-        return losses.chosen(part(text, "--loss") or "mse")
+        return losses.simplify(part(text, "--loss") or "mse")
     except SettingsError as problem:
         raise UsageError(f"--loss: {problem}") from None
 

@@ -47,11 +47,6 @@ def align(rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> list[str]
     ]
 
 
-def counted(number: int, word: str) -> str:
-    """'1 step', '2,000 steps'."""
-    return f"{number:,} {word}{'' if number == 1 else 's'}"
-
-
 def number_or_dash(number: float, shape: str, unit: str = "") -> str:
     """A number of a table, or a dash for one that does not exist."""
     return "-" if math.isnan(number) else f"{number:{shape}}{unit}"

@@ -24,7 +24,7 @@ _SAME = {"demo": "forecast"}
 """Commands whose runs are those of another."""
 
 
-def named_after(file: str, prefix: str = "rearview") -> Path:
+def default_folder(file: str, prefix: str = "rearview") -> Path:
     """rearview-sales for data/sales.csv.gz."""
     return Path(f"{prefix}-{Path(file).name.partition('.')[0]}")
 

@@ -7,7 +7,7 @@ import torch
 
 from rearview import models
 from rearview.attention import split
-from rearview.commands.console import counted
+from rearview.core.wording import quantity
 from rearview.data.infer.timestamps import wall
 from rearview.data.panel import Panel
 from rearview.estimators.options import Attention
@@ -23,7 +23,7 @@ def describe_device(device: torch.device | None) -> str:
     """Where a network ran, in words."""
     if device is not None and device.type == "cuda":
         return torch.cuda.get_device_name(device)
-    return f"CPU, {counted(torch.get_num_threads(), 'thread')}"
+    return f"CPU, {quantity(torch.get_num_threads(), 'thread')}"
 
 
 def training_curve(history: History) -> Curve:

@@ -1,4 +1,4 @@
-"""Words for messages: lists of names, and singular or plural."""
+"""Words for messages: lists of names, singular or plural, numbers of things."""
 
 from collections.abc import Sequence
 
@@ -14,3 +14,8 @@ def listing(names: Sequence[object], most: int = 8) -> str:
 def plural(count: int, one: str, several: str) -> str:
     """The word that goes with a number: 'row is' or 'rows are'."""
     return one if count == 1 else several
+
+
+def quantity(number: int, word: str) -> str:
+    """'1 step', '2,000 steps'."""
+    return f"{number:,} {word}{'' if number == 1 else 's'}"

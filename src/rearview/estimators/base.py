@@ -8,14 +8,17 @@ from functools import wraps
 from pathlib import Path
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar, cast
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from rearview import models, train
 from rearview.core.errors import SettingsError, did_you_mean
 from rearview.core.settings import field_docs, settings_from
-from rearview.data.panel import Finding
+from rearview.data.panel import Finding, Panel
 from rearview.data.read_options import ReadOptions
+from rearview.data.scale import Scaler
 from rearview.estimators.options import Attention, NetworkSpec
 from rearview.models.contract import Model
 from rearview.tasks.plan import Plan
@@ -113,10 +116,10 @@ class Estimator(Generic[FittedT]):
         return f"{type(self).__name__}({', '.join(changed)})"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FittedNetwork:
-    """Base of fitted networks: what they all say of themselves."""
+    """A trained network and how it was made."""
 
-    __slots__ = ()
     spec: NetworkSpec
     plan: Plan
     network: Model
@@ -142,6 +145,27 @@ class FittedNetwork:
     def parameters(self) -> int:
         """How many numbers it has learned."""
         return sum(weight.numel() for weight in self.network.parameters())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FittedPanel(FittedNetwork):
+    """A network fitted to the rows of a panel."""
+
+    name: str
+    ids: tuple[str, ...]
+    columns: tuple[str, ...]
+    """Columns the network reads."""
+    mean: NDArray[np.float64]
+    """[series, column] in (transformed) original units."""
+    std: NDArray[np.float64]
+    step: str
+    notes: tuple[str, ...]
+    windows: dict[str, int]
+    """Windows that trained, stopped and calibrated."""
+
+    def scaler(self, panel: Panel) -> Scaler:
+        """Training statistics for series that were seen in training, their own for others."""
+        return Scaler.known(panel, self.ids, self.mean, self.std)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """A fitted network on disk: spec, plan and history as facts, weights and statistics as tensors."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -20,46 +20,51 @@ from rearview.tasks.plan import Plan
 from rearview.train import History
 
 T = TypeVar("T")
-Array = NDArray[np.generic]
+Facts = dict[str, Any]
+"""JSON by name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stored:
     """What a model's folder holds."""
 
-    facts: dict[str, Any]
+    facts: Facts
     tensors: Mapping[str, Tensor]
 
     def array(self, name: str) -> NDArray[Any]:
         """A stored array; one that is not there is refused."""
         return self.tensors[name].numpy()
 
-    @property
-    def plan(self) -> Plan:
-        return Plan.from_dict(self.facts["plan"])
+    def arrays(self, names: Sequence[str], prefix: str = "") -> Facts:
+        """Stored arrays by name."""
+        return {name: self.array(f"{prefix}{name}") for name in names}
 
-    @property
-    def history(self) -> History | None:
-        return None if self.facts["history"] is None else History.from_dict(self.facts["history"])
-
-    @property
-    def findings(self) -> tuple[Finding, ...]:
-        return tuple(Finding(**finding) for finding in self.facts["findings"])
+    def fields(self, plain: Sequence[str], arrays: Sequence[str]) -> Facts:
+        """The fields of a fitted network: those that every one has, some as JSON holds them, and some arrays."""
+        facts, values = self.facts, {name: self.facts[name] for name in plain}
+        return {
+            "plan": Plan.from_dict(facts["plan"]),
+            "history": None if facts["history"] is None else History.from_dict(facts["history"]),
+            "findings": tuple(Finding(**finding) for finding in facts["findings"]),
+            **{name: tuple(value) if isinstance(value, list) else value for name, value in values.items()},
+            **self.arrays(arrays),
+        }
 
     def network(self, name: str, spec: NetworkSpec) -> Model:
         """The network with its trained weights, on the device of its spec."""
         shape = dict(self.facts["shape"])
         if shape.get("asks") == "classes":
             del shape["steps"]  # a class has no steps: the shape holds a 1 that `create` fills in itself
-        network = models.create(name, attention=spec.attention, **shape, **self.plan.model_settings)
+        settings = Plan.from_dict(self.facts["plan"]).model_settings
+        network = models.create(name, attention=spec.attention, **shape, **settings)
         network.load_state_dict(strip_prefix("network.", self.tensors))
         return network.to(resolve_device(spec.device)).eval()
 
 
 def save_model(
-    kind: Kind, folder: Path, fitted: FittedNetwork, facts: Mapping[str, object], arrays: Mapping[str, Array]
+    kind: Kind, folder: Path, fitted: FittedNetwork, facts: Facts, arrays: Mapping[str, NDArray[Any] | None]
 ) -> None:
-    """Write what every fitted network has, and the facts and arrays of one kind."""
+    """Write what every fitted network has, and the facts and arrays of one kind; an array that is None is left out."""
     shared = {
         "request": fitted.spec.to_dict(),
         "plan": fitted.plan.to_dict(),
@@ -67,9 +72,11 @@ def save_model(
         "history": None if fitted.history is None else fitted.history.to_dict(),
         "findings": [asdict(finding) for finding in fitted.findings],
     }
-    weights = {f"network.{name}": tensor for name, tensor in fitted.network.state_dict().items()}
-    others = {name: torch.from_numpy(np.ascontiguousarray(array)) for name, array in arrays.items()}
-    kind.save(folder, {**shared, **facts}, {**weights, **others})
+    tensors = {f"network.{name}": tensor for name, tensor in fitted.network.state_dict().items()}
+    for name, array in arrays.items():
+        if array is not None:
+            tensors[name] = torch.from_numpy(np.ascontiguousarray(array))
+    kind.save(folder, {**shared, **facts}, tensors)
 
 
 def load_model(kind: Kind, folder: Path, device: str | None, build: Callable[[Stored], T]) -> T:

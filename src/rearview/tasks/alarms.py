@@ -56,19 +56,19 @@ def runs(flags: Flags, offsets: Offsets | None = None) -> Runs:
     return np.stack([np.flatnonzero(firsts), np.flatnonzero(ends)], axis=1)
 
 
-def inside(flags: Flags, stretches: Runs) -> NDArray[np.int64]:
+def count_inside(flags: Flags, stretches: Runs) -> NDArray[np.int64]:
     """[stretch]: flagged rows in each."""
     counts = np.concatenate([[0], np.cumsum(flags)])
     return counts[stretches[:, 1]] - counts[stretches[:, 0]]
 
 
-def among(stretches: Runs, known: Flags) -> Runs:
+def count_among(stretches: Runs, known: Flags) -> Runs:
     """Stretches as rows counted among the known ones alone; those without a known row are left out.
 
     So rows of which nothing is known neither count nor bring stretches together that lie apart.
     """
     counts = np.concatenate([[0], np.cumsum(known)])
-    return np.asarray(counts[stretches[inside(known, stretches) > 0]])
+    return np.asarray(counts[stretches[count_inside(known, stretches) > 0]])
 
 
 def pointwise(labels: Flags, flags: Flags) -> Quality:
@@ -79,7 +79,9 @@ def pointwise(labels: Flags, flags: Flags) -> Quality:
 
 def hits(labels: Flags, flags: Flags, stretches: Runs) -> Hits:
     """How many stretches are alarms, because a row of theirs is flagged, and how many of those are right."""
-    return Hits(int((inside(flags, stretches) > 0).sum()), int((inside(flags & labels, stretches) > 0).sum()))
+    return Hits(
+        int((count_inside(flags, stretches) > 0).sum()), int((count_inside(flags & labels, stretches) > 0).sum())
+    )
 
 
 def eventwise(labels: Flags, flags: Flags, events: Runs | None = None, alarms: Runs | None = None) -> Quality:
@@ -89,7 +91,7 @@ def eventwise(labels: Flags, flags: Flags, events: Runs | None = None, alarms: R
     """
     events = runs(labels) if events is None else events
     raised, right = hits(labels, flags, runs(flags) if alarms is None else alarms)
-    found = int((inside(flags, events) > 0).sum())
+    found = int((count_inside(flags, events) > 0).sum())
     return Quality.of(_ratio(right, raised), _ratio(found, len(events)))
 
 
@@ -104,17 +106,17 @@ def rangewise(labels: Flags, flags: Flags, events: Runs | None = None, alarms: R
     return Quality.of(_overlap(alarms, labels, events), _overlap(events, flags, alarms))
 
 
-def adjusted(labels: Flags, flags: Flags, events: Runs | None = None) -> Flags:
+def adjust(labels: Flags, flags: Flags, events: Runs | None = None) -> Flags:
     """Point adjustment, the field's habit: one flag within an anomaly flags all of it. It edits flags by labels."""
     events = runs(labels) if events is None else events
-    found = events[inside(flags, events) > 0]
+    found = events[count_inside(flags, events) > 0]
     changes = np.zeros(len(flags) + 1, dtype=np.int64)
     np.add.at(changes, found[:, 0], 1)
     np.add.at(changes, found[:, 1], -1)
     return flags | (np.cumsum(changes[:-1]) > 0)
 
 
-def adjusted_by_chance(labels: Flags, flagged: int, events: Runs | None = None, *, seed: int = 0) -> float:
+def chance_adjusted_f1(labels: Flags, flagged: int, events: Runs | None = None, *, seed: int = 0) -> float:
     """The mean point-adjusted F1 of as many flags thrown at random: what the adjustment gives for nothing.
 
     How many flags of a throw fall on each anomaly, and how many on none, follows a multivariate hypergeometric law, so
@@ -143,7 +145,7 @@ def _overlap(ranges: Runs, others: Flags, other_ranges: Runs) -> float:
     """Mean over ranges of the share covered by others, over the number of others that cover it."""
     if not len(ranges):
         return float("nan")
-    share = inside(others, ranges) / (ranges[:, 1] - ranges[:, 0])
+    share = count_inside(others, ranges) / (ranges[:, 1] - ranges[:, 0])
     first = np.searchsorted(other_ranges[:, 1], ranges[:, 0], side="right")
     last = np.searchsorted(other_ranges[:, 0], ranges[:, 1], side="left")
     return float(np.mean(share / np.maximum(last - first, 1)))

@@ -67,15 +67,15 @@ def assess(
     rows that lie close together. Events are counted by them; None: by runs of flagged rows.
     """
     known = ~np.isnan(scores)
-    events = alarms.among(alarms.runs(labels, offsets), known)
-    flagged = alarms.among(alarms.runs(flags, offsets), known)
-    shown = flagged if segments is None else alarms.among(segments, known)
+    events = alarms.count_among(alarms.runs(labels, offsets), known)
+    flagged = alarms.count_among(alarms.runs(flags, offsets), known)
+    shown = flagged if segments is None else alarms.count_among(segments, known)
     vus_pr = rankings.vus_pr(labels, scores, slack, offsets)
     labels, scores, flags = labels[known], scores[known], flags[known]
     rows = alarms.pointwise(labels, flags)
     ranges = alarms.rangewise(labels, flags, events, flagged)
     eventwise = alarms.eventwise(labels, flags, events, shown)
-    adjusted = alarms.pointwise(labels, alarms.adjusted(labels, flags, events))
+    adjusted = alarms.pointwise(labels, alarms.adjust(labels, flags, events))
     return Assessment(
         rows=len(scores),
         anomalous=int(labels.sum()),
@@ -97,5 +97,5 @@ def assess(
         adjusted_precision=adjusted.precision,
         adjusted_recall=adjusted.recall,
         adjusted_f1=adjusted.f1,
-        adjusted_f1_by_chance=alarms.adjusted_by_chance(labels, int(flags.sum()), events),
+        adjusted_f1_by_chance=alarms.chance_adjusted_f1(labels, int(flags.sum()), events),
     )

@@ -12,7 +12,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
-from rearview.tasks.penalty import penalised
+from rearview.tasks.penalty import add_penalty
 
 if TYPE_CHECKING:
     from rearview.data.cases.padding import CaseBatch
@@ -37,7 +37,7 @@ class Classify:
         """Sum of cross-entropies, and the number of cases."""
         logits = self.logits(model, batch)
         total = functional.cross_entropy(logits, batch.labels, reduction="sum")
-        return penalised(model, total, _count(logits))
+        return add_penalty(model, total, _count(logits))
 
     def validation(self, model: nn.Module, batch: "CaseBatch") -> tuple[Tensor, Tensor]:
         """Wrong answers with the tie-break, and the number of cases."""

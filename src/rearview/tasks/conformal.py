@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 Array = NDArray[np.float32]
 
 
-def needed(level: float) -> int:
+def residuals_needed(level: float) -> int:
     """Residuals below which the ranks of a level (in percent) do not exist."""
     tail = (1 - level / 100) / 2
     return math.ceil(round(1 / tail, 9)) - 1
@@ -46,8 +46,8 @@ class Residuals:
         lower, upper = _ranks(np.maximum(self.counts, 1), level)
         low, high = (np.take_along_axis(self.sorted, rank[..., None] - 1, axis=-1)[..., 0] for rank in (lower, upper))
         widest = 0
-        for pool, step in np.argwhere(self.counts < needed(level)).tolist():
-            values, inner, reach = self._pooled(pool, step, needed(level))
+        for pool, step in np.argwhere(self.counts < residuals_needed(level)).tolist():
+            values, inner, reach = self._pool_steps(pool, step, residuals_needed(level))
             if len(values):
                 widest = max(widest, reach)
                 first, last = _ranks(np.array(len(values)), level)
@@ -60,7 +60,7 @@ class Residuals:
         """[pool]: whether there is no residual at any step."""
         return np.asarray(self.counts.sum(-1) == 0)
 
-    def _pooled(self, pool: int, step: int, count: int) -> tuple[Array, Array, int]:
+    def _pool_steps(self, pool: int, step: int, count: int) -> tuple[Array, Array, int]:
         """Sorted residuals of enough neighbouring steps, those of the widest pool that was too small, and the reach.
 
         All steps together may still be too few; the reach is then their number.

@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from rearview.tasks.penalty import penalised
+from rearview.tasks.penalty import add_penalty
 
 if TYPE_CHECKING:
     from rearview.data.windows import Batch
@@ -29,5 +29,5 @@ class Detect:
         cells = self.errors(model, batch)
         if batch.observed is None:
             number = torch.full((), cells.numel(), dtype=torch.float32, device=cells.device)
-            return penalised(model, cells.sum(), number)
-        return penalised(model, (cells * batch.observed).sum(), batch.observed.sum().to(torch.float32))
+            return add_penalty(model, cells.sum(), number)
+        return add_penalty(model, (cells * batch.observed).sum(), batch.observed.sum().to(torch.float32))

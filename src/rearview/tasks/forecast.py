@@ -15,7 +15,7 @@ from torch.nn import functional
 
 from rearview.core.errors import SettingsError
 from rearview.tasks import losses
-from rearview.tasks.penalty import penalised
+from rearview.tasks.penalty import add_penalty
 
 if TYPE_CHECKING:
     from rearview.data.windows import Batch
@@ -25,7 +25,7 @@ class Forecast:
     """Losses of point or quantile forecasts over the observed cells of the future."""
 
     def __init__(self, horizon: int, loss: losses.Spec = "mse", quantiles: Sequence[float] = ()) -> None:
-        self.name, self.settings = losses.settle(loss)
+        self.name, self.settings = losses.resolve(loss)
         if isinstance(self.settings, losses.Fredf) and quantiles:
             raise SettingsError("fredf compares the spectra of point forecasts; leave out quantiles, or use mse.")
         if any(not 0 < q < 1 for q in quantiles):
@@ -48,7 +48,7 @@ class Forecast:
     def loss(self, model: nn.Module, batch: "Batch") -> tuple[Tensor, Tensor]:
         """Sum of losses over the observed cells, and their number; in training with the model's own penalty."""
         yhat = self.forecasts(model, batch)
-        return penalised(model, *self._errors(yhat, batch))
+        return add_penalty(model, *self._errors(yhat, batch))
 
     def _errors(self, yhat: Tensor, batch: "Batch") -> tuple[Tensor, Tensor]:
         if isinstance(self.settings, losses.Fredf):

@@ -51,7 +51,7 @@ KINDS: Mapping[str, type[Settings]] = {"mse": Plain, "mae": Plain, "huber": Hube
 """What each loss can be given, by its name."""
 
 
-def settle(spec: Spec) -> tuple[str, Settings]:
+def resolve(spec: Spec) -> tuple[str, Settings]:
     """A loss and all of its settings; what there is none of is refused by name."""
     if isinstance(spec, Mapping) and "loss" in spec and "name" not in spec:  # as rows write it
         spec = {"name" if key == "loss" else key: value for key, value in spec.items()}
@@ -61,9 +61,9 @@ def settle(spec: Spec) -> tuple[str, Settings]:
     return name, settings_from(KINDS[name], name, given)
 
 
-def chosen(spec: Spec) -> Spec:
-    """A loss as a person would ask for it: its name, with those of its settings that are no defaults."""
-    name, settings = settle(spec)
+def simplify(spec: Spec) -> Spec:
+    """A loss as a person would ask for it: its name, and those of its settings that differ from the default."""
+    name, settings = resolve(spec)
     usual = asdict(KINDS[name]())
     given = {key: float(value) for key, value in asdict(settings).items() if value != usual[key]}
     return {"name": name, **given} if given else name

@@ -4,7 +4,7 @@ from jaxtyping import Float, Num
 from torch import Tensor, nn
 
 
-def penalised(
+def add_penalty(
     model: nn.Module, total: Float[Tensor, ""], number: Num[Tensor, ""]
 ) -> tuple[Float[Tensor, ""], Num[Tensor, ""]]:
     """A sum of losses over `number` cells with the penalty of the forward pass just made: it joins the mean as it is.

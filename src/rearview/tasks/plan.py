@@ -105,13 +105,13 @@ def choose_lookback(panel: Panel, horizon: int, given: int | None, longest: int)
     wanted = max(2 * season, 2 * horizon, SHORTEST_USEFUL)
     room = (longest - 3 * horizon) // 2
     if wanted > min(room, LONGEST_LOOKBACK):
-        return _limited(room, horizon, longest)
+        return _shorten_lookback(room, horizon, longest)
     if wanted == 2 * season:
         return Choice(wanted, f"two seasons of {season} steps")
     return Choice(wanted, f"twice the horizon of {horizon}" if wanted == 2 * horizon else "the shortest that is useful")
 
 
-def _limited(room: int, horizon: int, longest: int) -> Choice[int]:
+def _shorten_lookback(room: int, horizon: int, longest: int) -> Choice[int]:
     """A look-back shorter than wanted: the longest there is, or what the rows leave."""
     if room >= LONGEST_LOOKBACK:
         return Choice(LONGEST_LOOKBACK, "the longest that is chosen")

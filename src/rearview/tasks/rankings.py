@@ -6,7 +6,7 @@ Tied scores are one threshold. A measure that does not exist, because no row or 
 import numpy as np
 from numpy.typing import NDArray
 
-from rearview.tasks.alarms import Flags, Offsets, Runs, among, inside, runs
+from rearview.tasks.alarms import Flags, Offsets, Runs, count_among, count_inside, runs
 
 Scores = NDArray[np.float64]
 THRESHOLDS = 250
@@ -52,7 +52,7 @@ def vus_pr(
     """
     known = ~np.isnan(scores)
     events = runs(labels, offsets)
-    events = events[inside(known, events) > 0]
+    events = events[count_inside(known, events) > 0]
     if not len(events):
         return float("nan")
     seen = scores[known]
@@ -60,11 +60,11 @@ def vus_pr(
     ranked = seen[order]
     cuts = ranked[np.linspace(0, len(seen) - 1, min(thresholds, len(seen))).astype(np.int64)]
     alarms = np.searchsorted(-ranked, -cuts, side="right")
-    limits = _limits(len(labels), events, offsets)
+    limits = _series_limits(len(labels), events, offsets)
     areas = []
     for buffer in range(slack + 1):
-        widened = _softened(len(labels), events, limits, buffer)
-        peaks = _peaks(seen, among(runs(widened > 0, offsets), known))
+        widened = _soften(len(labels), events, limits, buffer)
+        peaks = _peaks(seen, count_among(runs(widened > 0, offsets), known))
         soft = widened[known]
         hits = np.concatenate([[0.0], np.cumsum(soft[order])])[alarms]
         existing = 1 - np.searchsorted(peaks, cuts, side="left") / len(peaks)
@@ -77,14 +77,14 @@ def _peaks(scores: Scores, stretches: Runs) -> Scores:
     return np.sort(np.array([scores[a:b].max() for a, b in stretches.tolist()]))
 
 
-def _limits(rows: int, events: Runs, offsets: Offsets | None) -> NDArray[np.int64]:
+def _series_limits(rows: int, events: Runs, offsets: Offsets | None) -> NDArray[np.int64]:
     """[event, 2]: first row and row after the last of the series that each event lies in."""
     borders = np.array([0, rows], dtype=np.int64) if offsets is None else offsets
     place = np.searchsorted(borders, events[:, 0], side="right")
     return np.stack([borders[place - 1], borders[place]], axis=1)
 
 
-def _softened(rows: int, events: Runs, limits: NDArray[np.int64], buffer: int) -> Scores:
+def _soften(rows: int, events: Runs, limits: NDArray[np.int64], buffer: int) -> Scores:
     """Labels that fade out on both sides of each event, within its series; where two fade together they add up to 1."""
     soft = np.zeros(rows)
     reach = buffer // 2

@@ -80,7 +80,7 @@ def pareto(peaks: Scores) -> tuple[float, float]:
     order = np.argsort(candidates)
     candidates, likelihoods = candidates[order], likelihoods[order]
     best = int(likelihoods.argmax())
-    theta = _refined(peaks, candidates[max(best - 1, 0)], candidates[min(best + 1, len(candidates) - 1)])
+    theta = _refine(peaks, candidates[max(best - 1, 0)], candidates[min(best + 1, len(candidates) - 1)])
     exponential = -len(peaks) * (np.log(mean) + 1)
     if exponential >= _likelihood(peaks, theta):
         return 0.0, mean
@@ -96,7 +96,7 @@ def _likelihood(peaks: Scores, theta: float) -> float:
     return -len(peaks) * (np.log(shape / theta) + shape + 1)
 
 
-def _refined(peaks: Scores, low: float, high: float) -> float:
+def _refine(peaks: Scores, low: float, high: float) -> float:
     """The best theta between two, by golden section."""
     ratio = (np.sqrt(5) - 1) / 2
     for _ in range(_HALVINGS):

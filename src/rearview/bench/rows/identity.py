@@ -97,7 +97,7 @@ def loss_of(configuration: Facts) -> dict[str, object]:
     text = str(configuration["loss"])
     given: dict[str, object] = parse_column(configuration, "loss") if text.startswith("{") else {"loss": text}
     try:
-        name, settings = losses.settle(given)
+        name, settings = losses.resolve(given)
     except SettingsError:
         return given  # of a shelf that is not here
     return {"loss": name, **{key: float(value) for key, value in asdict(settings).items()}}

@@ -237,11 +237,11 @@ def _fit_clean(spec: DetectionSpec, arrays: LabelledArrays, progress: train.Prog
 
 def _fit_published(spec: DetectionSpec, arrays: LabelledArrays, progress: train.Progress) -> Fit:
     request, step = spec.estimator, spec.data.step
-    learned, tested = tslib.joined(arrays.train), tslib.joined(arrays.test)
+    learned, tested = tslib.join_series(arrays.train), tslib.join_series(arrays.test)
     scaler = Scaler.fit(learned)
     size, device, rows = request.lookback, request.device, len(learned.values)
-    windows = tslib.strided(rows, size, step)
-    stopping = tslib.strided(rows, size, step, tslib.validation_begin(rows))
+    windows = tslib.stride_windows(rows, size, step)
+    stopping = tslib.stride_windows(rows, size, step, tslib.validation_begin(rows))
     source = source_of(learned, scaler, windows + stopping, size, "reconstruct", device)
     network = create_network(
         spec.model,
@@ -265,12 +265,12 @@ def _fit_published(spec: DetectionSpec, arrays: LabelledArrays, progress: train.
     def judge() -> Facts:
         started = time.perf_counter()
         fitted = source_of(learned, scaler, windows, size, "reconstruct", device)
-        which = tslib.strided(len(tested.values), size, step)
+        which = tslib.stride_windows(len(tested.values), size, step)
         shifted = Scaler(scaler.mean + learned.centre - tested.centre, scaler.std)
         new = source_of(tested, shifted, which, size, "reconstruct", device)
         old_errors, new_errors = (tslib.energies(network, part, _QUICK_BATCH) for part in (fitted, new))
         seconds = time.perf_counter() - started
-        judged = tslib.judge(old_errors, new_errors, tslib.labels_of(arrays.labels, which, size), spec.data.ratio)
+        judged = tslib.judge(old_errors, new_errors, tslib.window_labels(arrays.labels, which, size), spec.data.ratio)
         return {
             **{name: getattr(judged, name) for name in ("rows", "anomalous", "flagged", "threshold")},
             **asdict(judged.raw),

@@ -150,7 +150,7 @@ def resolve(request: Request) -> ForecastingSpec:
         lookback=lookback,
         horizon=horizon,
         presets=source,
-        loss=losses.chosen(protocol.loss if request.loss is None else request.loss),
+        loss=losses.simplify(protocol.loss if request.loss is None else request.loss),
         adapters=adapters,
         calendar=calendar,
         candidates=tuple(request.candidates),

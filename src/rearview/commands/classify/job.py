@@ -10,15 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rearview.commands import benchmark_sets
-from rearview.commands.console import counted
 from rearview.core.errors import InputError, UsageError, collect_warnings
-from rearview.core.wording import listing
+from rearview.core.wording import listing, quantity
 from rearview.data.cases.case_reader import as_cases, label_column
 from rearview.data.cases.case_set import Cases, Labels
 from rearview.data.io import ts
 from rearview.data.panel import Finding
 from rearview.estimators.base import Session, resolve_device
-from rearview.estimators.classify.classifier import Classifier, had, unknown_classes
+from rearview.estimators.classify.classifier import Classifier, is_among, unknown_classes
 from rearview.estimators.classify.fit import predict, prepare
 from rearview.estimators.classify.spec import CaseColumns, ClassifySpec
 from rearview.tasks.confusion import Confusion, commonest_accuracy
@@ -94,7 +93,7 @@ class Outcome:
         confusion = self.confusion
         right = round(confusion.accuracy * len(self.test))
         sentence = (
-            f"{self.classifier.model} tells {right:,} of {counted(len(self.test), 'test case')} right "
+            f"{self.classifier.model} tells {right:,} of {quantity(len(self.test), 'test case')} right "
             f"({100 * confusion.accuracy:.1f} %); always saying the commonest training class would get "
             f"{100 * self.commonest:.1f} %."
         )
@@ -116,7 +115,7 @@ def run(
         checkpoint = folder / "checkpoints" / f"{_fingerprint(job, train)}.safetensors"
         if job.resume and not checkpoint.exists():
             say("there is no checkpoint of this run to resume, so it starts afresh")
-        say(f"training on {counted(len(train), 'case')} of {counted(train.channels, 'channel')}")
+        say(f"training on {quantity(len(train), 'case')} of {quantity(train.channels, 'channel')}")
         classifier = Classifier(**{**job.spec.to_dict(), **vars(job.columns)}, progress=progress)
         classifier.adopt(prepared.train(Session(checkpoint, job.resume, progress)))
         likelihoods = predict(classifier.fitted_, test)
@@ -126,7 +125,7 @@ def run(
         test=test,
         classifier=classifier,
         probabilities=likelihoods.probabilities,
-        notes=(*_remembered(job, train, test), *unknown_classes(test, classifier.classes_), *likelihoods.notes),
+        notes=(*_note_same_cases(job, train, test), *unknown_classes(test, classifier.classes_), *likelihoods.notes),
         seconds=time.perf_counter() - started,
         warnings=tuple(warnings),
     )
@@ -149,10 +148,10 @@ def _check_pair(job: Job, train: Cases, test: Cases) -> None:
         raise InputError(f"The cases of {job.test} have no class, so nothing can be scored; use Classifier.predict.")
     if train.channels != test.channels:
         raise InputError(
-            f"{job.train} has {counted(train.channels, 'channel')}, but {job.test} has {test.channels}; "
+            f"{job.train} has {quantity(train.channels, 'channel')}, but {job.test} has {test.channels}; "
             "bring files of the same channels."
         )
-    if train.labels is not None and not had(test.labels, train.labels).any():
+    if train.labels is not None and not is_among(test.labels, train.labels).any():
         ours, theirs = (listing([str(label) for label in np.unique(labels)]) for labels in (train.labels, test.labels))
         raise InputError(
             f"{job.train} and {job.test} have no class in common: the one has {ours}, the other {theirs}; bring two "
@@ -163,7 +162,7 @@ def _check_pair(job: Job, train: Cases, test: Cases) -> None:
             raise InputError(f"{test.source}, {name} has no value at all, so nothing can be said of it; leave it out.")
 
 
-def _remembered(job: Job, train: Cases, test: Cases) -> list[str]:
+def _note_same_cases(job: Job, train: Cases, test: Cases) -> list[str]:
     """A sentence where the test is the training: the same file, or a copy of it."""
     if len(train) != len(test):
         return []

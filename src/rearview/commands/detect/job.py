@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 
 from rearview.commands import benchmark_sets
-from rearview.commands.console import counted
 from rearview.commands.detect.rows import LABEL_NAMES, Job, Rows, read_rows
 from rearview.commands.output_folder import fingerprint
 from rearview.core.errors import InputError, UsageError, collect_warnings
+from rearview.core.wording import quantity
 from rearview.data.infer.timestamps import show
 from rearview.data.panel import Finding, Panel
 from rearview.estimators.base import Session
@@ -63,7 +63,7 @@ def run(
         if rows.learned is not None:
             learned = rows.learned
             prepared = prepare(learned, detector.spec)
-            say(f"Learning what is ordinary from {counted(len(learned.values), 'row')} of {learned.layout.source}")
+            say(f"Learning what is ordinary from {quantity(len(learned.values), 'row')} of {learned.layout.source}")
             path = folder / "checkpoints" / f"detector-{fingerprint(learned, detector.spec)}.safetensors"
             detector.adopt(prepared.train(Session(path, job.resume, progress)), learned)
             for finding in detector.fitted.findings:
@@ -90,7 +90,7 @@ def verdict(detection: Detection, assessment: Assessment | None, labels: Labels 
     """What was found, in a sentence or two; segments are what it counts, as the table and anomalies.csv do."""
     rows = len(detection.scores.rows)
     if not detection.segments:
-        sentence = f"No anomaly in {counted(rows, 'row')}: no score is above the threshold."
+        sentence = f"No anomaly in {quantity(rows, 'row')}: no score is above the threshold."
     else:
         worst = max(detection.segments, key=lambda part: part.score / (detection.thresholds[part.series] or 1))
         of = f" of {detection.panel.ids[worst.series]}" if detection.panel.series > 1 else ""
@@ -175,7 +175,7 @@ def _about_channels(file: str, rows: Rows) -> list[str]:
     if blind:
         notes.append(
             f"{file} has no value of {', '.join(map(repr, blind))}: its scores rest on "
-            f"{len(panel.columns) - len(blind)} of {counted(len(panel.columns), 'channel')}."
+            f"{len(panel.columns) - len(blind)} of {quantity(len(panel.columns), 'channel')}."
         )
     return notes
 

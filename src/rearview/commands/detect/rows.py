@@ -6,14 +6,14 @@ from pathlib import Path
 
 import numpy as np
 
-from rearview.commands.console import counted
 from rearview.core.errors import InputError, UsageError
+from rearview.core.wording import quantity
 from rearview.data.datasets import labelled_arrays
 from rearview.data.datasets.labelled_arrays import LabelledArrays
 from rearview.data.io.files import column_names, present
 from rearview.data.panel import Panel
 from rearview.data.read_options import names_in
-from rearview.estimators.detect.detector import Detector, Labels, select_channels, unlabelled
+from rearview.estimators.detect.detector import Detector, Labels, no_labels, select_channels
 from rearview.estimators.detect.spec import DetectorOptions
 from rearview.estimators.options import TableKeywords
 from rearview.tasks.thresholds import Rule
@@ -96,7 +96,7 @@ def _about_marks(job: Job, marks: Labels | None) -> tuple[str, ...]:
         return ()
     are, were = ("is marked as an anomaly", "was") if count == 1 else ("are marked as anomalies", "were")
     return (
-        f"{counted(count, 'row')} of {job.fit} {are} and {were} learned from; --fit is for rows without anomalies.",
+        f"{quantity(count, 'row')} of {job.fit} {are} and {were} learned from; --fit is for rows without anomalies.",
     )
 
 
@@ -153,7 +153,7 @@ def _check_labels(job: Job, detector: Detector, panel: Panel, labels: Labels | N
         )
     if job.labels is not None and labels is None:
         others = [name for name in column_names(job.file) if name != job.labels]
-        raise InputError(f"{unlabelled(job.file, panel, job.labels)}{_label_hint(others)}")
+        raise InputError(f"{no_labels(job.file, panel, job.labels)}{_label_hint(others)}")
     if labels is not None and np.isnan(labels).all():
         raise InputError(
             f"{job.file}: the label column {job.labels!r} is empty; fill it with 1 (anomaly) and 0 (ordinary), or "

@@ -1,4 +1,4 @@
-"""Where the networks of a run look, made small enough for its page.
+"""Attention maps of a run's networks, made small enough for its page.
 
 A page has room for a few windows, a few maps of each and a few dozen cells a side. Neighbours in time are joined (what
 they look at is averaged, what is looked at in them is added up, so that rows keep their sum); heads beyond the room are
@@ -9,14 +9,13 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import compress, pairwise
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rearview.attention.contract import Attention
 from rearview.data.panel import Panel
-from rearview.estimators.forecast.attention_maps import AttentionMaps, Labels
+from rearview.estimators.forecast.attention_maps import AttentionMaps, Labels, Weights
 from rearview.estimators.forecast.forecaster import Forecaster
 from rearview.models.contract import Model
 from rearview.report.forecast.views import AgeCurve, Look, Names, WeightMap
@@ -30,7 +29,7 @@ MOST_WEIGHTS = 1 << 27
 PARTS = 3
 """Operators of a layer that add up, at most: those of caps."""
 
-Weights = NDArray[np.float32]
+Operator = NDArray[np.float32]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -46,7 +45,13 @@ class Axis:
     """Which of all tokens are real."""
 
     @classmethod
-    def of(cls, names: Iterable[str], columns: Iterable[str], steps: Any, real: NDArray[np.bool_]) -> "Axis":
+    def of(
+        cls,
+        names: Iterable[str],
+        columns: Iterable[str],
+        steps: Iterable[tuple[int, int]] | None,
+        real: NDArray[np.bool_],
+    ) -> "Axis":
         """The tokens that are real."""
         starts = None if steps is None else np.array([first for first, _ in steps])[real]
         return cls(tuple(compress(names, real)), tuple(compress(columns, real)), starts, real)
@@ -77,7 +82,7 @@ class Layer:
     """One operator of a layer in one window: [head, query, key]."""
 
     name: str
-    weights: Weights
+    weights: Operator
     queries: Axis
     keys: Axis
 
@@ -102,11 +107,11 @@ class Layer:
         ages = np.rint((rows[:, None] - columns).ravel() / stride).astype(np.int64)
         if not weights[ages < 0].any():
             ages, weights = ages[ages >= 0], weights[ages >= 0]
-        found, places = np.unique(ages, return_inverse=True)
+        distinct, places = np.unique(ages, return_inverse=True)
         means = np.bincount(places, weights) / np.bincount(places)
-        return AgeCurve(self.name, (found * stride).astype(np.float64), means)
+        return AgeCurve(self.name, (distinct * stride).astype(np.float64), means)
 
-    def _map(self, what: str, weights: Weights) -> WeightMap:
+    def _map(self, what: str, weights: Operator) -> WeightMap:
         rows, columns = self.queries.blocks(), self.keys.blocks()
         sizes = np.diff([*rows, len(weights)])
         joined = np.add.reduceat(np.add.reduceat(weights, rows, axis=0) / sizes[:, None], columns, axis=1)
@@ -114,8 +119,10 @@ class Layer:
         return WeightMap(name, joined[:SIDE, :SIDE], self.queries.shown(rows), self.keys.shown(columns))
 
 
-def looks(name: str, forecaster: Forecaster, panel: Panel, future: Any) -> tuple[tuple[Look, ...], tuple[str, ...]]:
-    """(where a network looks, sentences on what can't be shown); nothing for a network without attention.
+def attention_views(
+    name: str, forecaster: Forecaster, panel: Panel, future: str | None
+) -> tuple[tuple[Look, ...], tuple[str, ...]]:
+    """(attention maps of a network, sentences on what can't be shown); nothing for a network without attention.
 
     A page without this part is better than no page: whatever goes wrong is told, not raised.
     """
@@ -124,7 +131,7 @@ def looks(name: str, forecaster: Forecaster, panel: Panel, future: Any) -> tuple
             return (), (f"Where {name} looks is not shown: its attention weights are too many to work out for a page.",)
         if not forecaster.fitted.network.axes():
             return (), ()
-        return _looks(name, forecaster.explain(future=future, series=panel.ids[:VIEWS]), panel), ()
+        return _views(name, forecaster.explain(future=future, series=panel.ids[:VIEWS]), panel), ()
     except Exception as problem:
         return (), (f"Where {name} looks can't be shown: {problem}",)
 
@@ -139,32 +146,20 @@ def weight_count(network: Model, windows: int) -> int:
     return windows * heads * parts
 
 
-def _looks(model: str, maps: AttentionMaps, panel: Panel) -> tuple[Look, ...]:
-    groups = _groups(maps)
+def _views(model: str, maps: AttentionMaps, panel: Panel) -> tuple[Look, ...]:
+    groups = next(iter(maps.labels.values())).groups  # what is kept apart, which is the same in all layers
     places = [(series, group) for series in range(len(maps.series)) for group in range(len(groups))]
-    there = panel.series * len(groups)
+    count = panel.series * len(groups)
     noun = "windows" if panel.series > 1 and len(groups) > 1 else "series" if panel.series > 1 else "columns"
-    fewer = f"The first {VIEWS} of {there:,} {noun} can be chosen." if there > VIEWS else ""
-    found = []
+    fewer = f"The first {VIEWS} of {count:,} {noun} can be chosen." if count > VIEWS else ""
+    named = panel.layout.named_series
+    views = []
     for series, group in places[:VIEWS]:
         about, shown, curves = _window(maps, series, group)
-        said = " ".join(filter(None, (about, fewer)))
-        found.append(Look(model, _name(maps, panel, series, group), said, shown, curves))
-    return tuple(found)
-
-
-def _groups(maps: AttentionMaps) -> tuple[str, ...]:
-    """What is kept apart, which is the same in all layers."""
-    return next(iter(maps.labels.values())).groups
-
-
-def _name(maps: AttentionMaps, panel: Panel, series: int, group: int) -> str:
-    groups = _groups(maps)
-    named = panel.layout.named_series
-    parts = [maps.series[series]] if named else []
-    if len(groups) > 1 or not named:
-        parts.append(groups[group])
-    return ", ".join(parts)
+        parts = [maps.series[series]] if named else []
+        parts += [groups[group]] if len(groups) > 1 or not named else []
+        views.append(Look(model, ", ".join(parts), " ".join(filter(None, (about, fewer))), shown, curves))
+    return tuple(views)
 
 
 def _window(maps: AttentionMaps, series: int, group: int) -> tuple[str, tuple[WeightMap, ...], tuple[AgeCurve, ...]]:
@@ -174,10 +169,10 @@ def _window(maps: AttentionMaps, series: int, group: int) -> tuple[str, tuple[We
     ]
     kept = [every[at] for at in np.unique(np.linspace(0, len(every) - 1, min(len(every), MAPS)).round().astype(int))]
     room = MAPS // len(kept)
-    said = [f"There are maps of {len(kept)} of {len(every)} layers."] if len(kept) < len(every) else []
+    notes = [f"There are maps of {len(kept)} of {len(every)} layers."] if len(kept) < len(every) else []
     curves = tuple(curve for layer in kept if (curve := layer.ages()) is not None)
     shown = tuple(one for layer in kept for one in layer.maps(room))
-    return " ".join([*said, *_about(kept, room)]), shown, curves
+    return " ".join([*notes, *_about(kept, room)]), shown, curves
 
 
 def _about(kept: list[Layer], room: int) -> Iterator[str]:
@@ -197,8 +192,12 @@ def _about(kept: list[Layer], room: int) -> Iterator[str]:
         yield f"The maps hold the first {SIDE} of {columns:,} columns."
 
 
-def _layers(name: str, weights: Any, labels: Labels, series: int, group: int) -> Iterator[Layer]:
-    tokens = Axis.of(_names(labels, series), labels.columns, labels.steps, ~labels.padded[series])
+def _layers(name: str, weights: Weights, labels: Labels, series: int, group: int) -> Iterator[Layer]:
+    names = labels.tokens(series)
+    starts = labels.starts
+    if starts is not None and starts.dtype.kind == "M" and (starts == starts.astype("datetime64[m]")).all():
+        names = [re.sub(r"(:\d\d):00$", r"\1", name) for name in names]  # whole minutes go without seconds
+    tokens = Axis.of(names, labels.columns, labels.steps, ~labels.padded[series])
     for part, each in weights.items() if isinstance(weights, Mapping) else [("", weights)]:
         of, keys = each[series, group], tokens
         if of.ndim == 4:  # mica's memory across channels: what it has from each of them, whenever that was
@@ -206,12 +205,3 @@ def _layers(name: str, weights: Any, labels: Labels, series: int, group: int) ->
             keys = Axis.of(labels.groups, labels.groups, None, np.ones(len(labels.groups), dtype=np.bool_))
         real = of[:, tokens.real][..., keys.real]
         yield Layer(f"{name}, {part}".removesuffix(", "), real, tokens, keys)
-
-
-def _names(labels: Labels, series: int) -> list[str]:
-    """Names of tokens; stamps go without seconds where all are whole minutes."""
-    names = labels.tokens(series)
-    if labels.starts is None or labels.starts.dtype.kind != "M":
-        return names
-    whole = labels.starts == labels.starts.astype("datetime64[m]")
-    return [re.sub(r"(:\d\d):00$", r"\1", name) for name in names] if whole.all() else names

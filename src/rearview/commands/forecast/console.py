@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rearview.commands.console import (
-    counted,
     new_console,
     new_table,
     number_or_dash,
@@ -16,6 +15,7 @@ from rearview.commands.console import (
 from rearview.commands.forecast.files import write
 from rearview.commands.forecast.job import Job, Outcome, run
 from rearview.commands.output_folder import check_folder, describe_replaced
+from rearview.core.wording import quantity
 from rearview.tasks.plan import Choice
 from rearview.train import Line
 
@@ -48,7 +48,7 @@ def _print_scores(console: "Console", outcome: Outcome) -> None:
     if not scored:
         return
     levels = sorted({level for _, scores in scored for level in scores.coverage})
-    title = f"Backtest, {counted(outcome.windows, 'window')} of {counted(outcome.job.spec.horizon, 'step')}"
+    title = f"Backtest, {quantity(outcome.windows, 'window')} of {quantity(outcome.job.spec.horizon, 'step')}"
     table = new_table(title, ["model"], ["MSE", "MAE", "MASE", *(f"in {level:g} %" for level in levels)])
     for result, scores in scored:
         inside = [number_or_dash(100 * scores.coverage.get(level, math.nan), ".1f", " %") for level in levels]

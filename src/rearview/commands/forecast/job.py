@@ -9,11 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rearview import models
-from rearview.commands.console import counted
 from rearview.commands.forecast.verdict import Scored, verdict
 from rearview.commands.output_folder import fingerprint
 from rearview.core.errors import SettingsError, collect_warnings, did_you_mean
-from rearview.core.wording import listing
+from rearview.core.wording import listing, quantity
 from rearview.data.io.table import Table
 from rearview.data.panel import Finding, Panel
 from rearview.data.panel_checks import check_length, forecastable
@@ -144,7 +143,7 @@ def run(job: Job, folder: Path, *, progress: Progress | None = None, say: Say = 
         shared = _Shared(job, folder / "checkpoints", windows, lookback.value, progress, say)
         tasks = [_Task.of(shared, name, panel, known_at, settings[name]) for name in names]
         tasks += [_Task.baseline(shared, name, panel, known_at) for name in BASELINES if name not in names]
-        if job.resume and not any(task.begun() for task in tasks):
+        if job.resume and not any(task.has_checkpoint() for task in tasks):
             say("there is no checkpoint of this run to resume, so it starts afresh")
         results, interrupted = _run_each(tasks)
     scored = tuple(Scored(r.name, r.final is None, r.scores) for r in results if r.scores is not None)
@@ -252,7 +251,7 @@ class _Task:
     def name(self) -> str:
         return self.forecaster.spec.model or ""
 
-    def begun(self) -> bool:
+    def has_checkpoint(self) -> bool:
         """Whether there is a checkpoint to resume it from."""
         return any(self.shared.checkpoints.glob(f"{self.stem}-*"))
 
@@ -261,7 +260,7 @@ class _Task:
         shared, resume = self.shared, self.shared.job.resume
         backtest = None
         if shared.windows:
-            shared.say(f"{self.name}: backtest over {counted(shared.windows, 'window')}")
+            shared.say(f"{self.name}: backtest over {quantity(shared.windows, 'window')}")
             backtest = self.forecaster.backtest(
                 self.panel,
                 shared.windows,
@@ -318,7 +317,7 @@ def _missing_parts(job: Job, panel: Panel, windows: int) -> list[str]:
     """What a reader might look for in vain, and why it is not there."""
     notes = []
     if not windows and job.windows is None:
-        notes.append(f"Too short to hold out a backtest window of {counted(job.spec.horizon, 'step')}.")
+        notes.append(f"Too short to hold out a backtest window of {quantity(job.spec.horizon, 'step')}.")
     if panel.known and windows:
         known = listing(panel.known_names)
         notes.append(f"The baselines forecast without {known}, known in the future, for which they have no place.")

@@ -4,7 +4,7 @@ from dataclasses import asdict
 
 import numpy as np
 
-from rearview.commands.forecast.attention_maps import looks
+from rearview.commands.forecast.attention_maps import attention_views
 from rearview.commands.forecast.job import Outcome
 from rearview.commands.page_data import (
     Settings,
@@ -28,7 +28,9 @@ MOST_HISTORY = 1000
 def summary(outcome: Outcome, command: str) -> ForecastSummary:
     """What the page shows."""
     panel = outcome.panel
-    seen = [looks(name, final.forecaster, panel, outcome.job.future) for name, final in outcome.finals.items()]
+    views = [
+        attention_views(name, final.forecaster, panel, outcome.job.future) for name, final in outcome.finals.items()
+    ]
     scored = [(result, asdict(result.scores)) for result in outcome.results if result.scores is not None]
     errors = {name: backtest.by_step() for name, backtest in outcome.backtests.items()}
     return ForecastSummary(
@@ -44,8 +46,8 @@ def summary(outcome: Outcome, command: str) -> ForecastSummary:
         curves=_curves(outcome),
         findings=outcome.findings,
         settings=_settings(outcome),
-        notes=(*outcome.notes, *outcome.warnings, *(note for _, notes in seen for note in notes)),
-        looks=tuple(look for found, _ in seen for look in found),
+        notes=(*outcome.notes, *outcome.warnings, *(note for _, notes in views for note in notes)),
+        looks=tuple(look for shown, _ in views for look in shown),
     )
 
 

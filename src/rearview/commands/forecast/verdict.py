@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rearview.commands.console import counted
+from rearview.core.wording import quantity
 from rearview.estimators.forecast.backtest import Scores
 
 TOLERATED = 0.1
@@ -35,7 +35,7 @@ def verdict(
     metric = "mase" if all(np.isfinite(result.scores.mase) for result in results) else "mae"
     errors = {result.name: float(getattr(result.scores, metric)) for result in results}
     asked = [result for result in results if not result.baseline and result.name != "seasonal_naive"]
-    over = f"{counted(windows, 'backtest window')} of {counted(horizon, 'step')}"
+    over = f"{quantity(windows, 'backtest window')} of {quantity(horizon, 'step')}"
     if all(np.isnan(error) for error in errors.values()):
         return f"No value was observed in {over}, so nothing is known about how good this forecast is."
     if "seasonal_naive" not in errors or not asked:

@@ -26,7 +26,7 @@ from rearview.estimators import base
 from rearview.estimators.base import Estimator, Session
 from rearview.estimators.classify import storage
 from rearview.estimators.classify.fit import Fitted, Likelihoods, fit, predict
-from rearview.estimators.classify.spec import CaseColumns, ClassifierOptions, ClassifySpec
+from rearview.estimators.classify.spec import ClassifierOptions, ClassifySpec
 from rearview.estimators.options import Attention
 from rearview.tasks.confusion import Confusion
 
@@ -137,13 +137,13 @@ class Classifier(Estimator[Fitted]):
 
     def save(self, folder: Path | str) -> None:
         """Write the fitted classifier to a folder: settings as JSON, numbers as safetensors."""
-        storage.save(Path(folder), self.fitted_, CaseColumns(id_col=self.id_col, time_col=self.time_col))
+        storage.save(Path(folder), self.fitted_, {"id_col": self.id_col, "time_col": self.time_col})
 
     @classmethod
     def load(cls, folder: Path | str, *, device: str | None = None) -> "Classifier":
         """The classifier that `save` wrote; a changed or newer one is refused."""
         fitted, reading = storage.load(Path(folder), device)
-        classifier = cls(**fitted.spec.to_dict(), id_col=reading.id_col, time_col=reading.time_col)
+        classifier = cls(**fitted.spec.to_dict(), **reading)
         classifier.adopt(fitted)
         return classifier
 
@@ -195,14 +195,14 @@ class Classifier(Estimator[Fitted]):
         return as_cases(X, y, id_col=self.id_col, time_col=self.time_col, columns=columns)
 
 
-def had(labels: Labels, classes: Labels) -> NDArray[np.bool_]:
+def is_among(labels: Labels, classes: Labels) -> NDArray[np.bool_]:
     """[case]: whether its class is one of some; text is no number, whatever it spells."""
     some = set(classes.tolist())
     return np.array([label in some for label in labels.tolist()], dtype=bool)
 
 
 def _refuse_strangers(labels: Labels, classes: Labels) -> None:
-    if not had(labels, classes).any():
+    if not is_among(labels, classes).any():
         raise InputError(
             f"None of the classes in y is one that the classifier was trained on: y holds "
             f"{listing(np.unique(labels).tolist())}, and training had {listing(classes.tolist())}; give y as it was in "
@@ -213,7 +213,7 @@ def _refuse_strangers(labels: Labels, classes: Labels) -> None:
 def unknown_classes(cases: Cases, classes: Labels) -> list[str]:
     """A sentence where cases are of classes that training did not have."""
     assert cases.labels is not None
-    strange = ~had(cases.labels, classes)
+    strange = ~is_among(cases.labels, classes)
     count = int(strange.sum())
     if not count:
         return []

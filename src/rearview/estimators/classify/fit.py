@@ -12,15 +12,8 @@ from rearview.core.errors import InputError
 from rearview.data.cases.case_set import LEAST, Cases, Labels, Series, hold_out
 from rearview.data.cases.padding import FURTHEST, CaseTensors, ChannelScaler, pad_cases
 from rearview.data.panel import Finding
-from rearview.estimators.base import (
-    NO_CHECKPOINT,
-    FittedNetwork,
-    Session,
-    create_network,
-    resolve_device,
-    train_network,
-    training_settings,
-)
+from rearview.estimators import base
+from rearview.estimators.base import NO_CHECKPOINT, Session
 from rearview.estimators.classify.spec import ClassifySpec
 from rearview.models.contract import Model
 from rearview.tasks import plan as planning
@@ -32,18 +25,15 @@ FEW_HELD = 10
 PREDICTED_AT_ONCE = 256
 
 
-@dataclass(frozen=True, slots=True)
-class Fitted(FittedNetwork):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fitted(base.FittedNetwork):
     """A trained network and everything needed to use it on other cases."""
 
     spec: ClassifySpec
-    plan: Plan
-    network: Model
     classes: Labels
     """Sorted; a network's output is in this order."""
     scaler: ChannelScaler
     history: train.History
-    findings: tuple[Finding, ...]
     cases: dict[str, int]
     """Cases that trained and that picked the epoch."""
     columns: tuple[str, ...] = ()
@@ -86,7 +76,7 @@ class Prepared:
     def train(self, session: Session = NO_CHECKPOINT) -> Fitted:
         """Train the network to tell the classes apart."""
         learned, held = torch.from_numpy(self.learned), torch.from_numpy(self.held)
-        history = train_network(self.network, Classify(), self.data, learned, held, self.training, session)
+        history = base.train_network(self.network, Classify(), self.data, learned, held, self.training, session)
         assert history is not None  # networks that classify are trained
         return Fitted(
             spec=self.spec,
@@ -122,8 +112,8 @@ def prepare(cases: Cases, spec: ClassifySpec) -> Prepared:
     )
     # Statistics of the cases that train, not of those that pick the epoch.
     scaler = ChannelScaler.fit(cases.take(learned))
-    data = pad_cases(cases, scaler, codes, lookback.value, fill=spec.fill, device=resolve_device(spec.device))
-    network = create_network(
+    data = pad_cases(cases, scaler, codes, lookback.value, fill=spec.fill, device=base.resolve_device(spec.device))
+    network = base.create_network(
         spec.model,
         seed=spec.seed,
         device=data.values.device,
@@ -134,7 +124,7 @@ def prepare(cases: Cases, spec: ClassifySpec) -> Prepared:
         asks="classes",
         classes=len(classes),
     )
-    training = training_settings(spec.model, plan, spec.seed)
+    training = base.training_settings(spec.model, plan, spec.seed)
     return Prepared(spec, cases, plan, network, data, classes, codes, scaler, training, learned, held)
 
 
@@ -226,7 +216,7 @@ def _findings(
         which = "1 case has" if empty == 1 else f"{empty} cases have"
         message = f"{which} a channel without any value; the training mean stands there."
         findings.append(Finding("warning", "empty_channel", empty, message))
-    findings += _overshadowed(cases)
+    findings += _find_overshadowing(cases)
     counts = np.bincount(codes)
     tiny = [str(label) for label, count in zip(classes.tolist(), counts, strict=True) if count <= LEAST]
     if tiny and spec.validation:
@@ -242,7 +232,7 @@ def _findings(
     return findings
 
 
-def _overshadowed(cases: Cases) -> list[Finding]:
+def _find_overshadowing(cases: Cases) -> list[Finding]:
     """A word on channels in which a few values are so far off that, scaled by them, all others look alike."""
     steps = np.concatenate(cases.series, axis=1)
     far = np.abs(steps - np.nanmedian(steps, axis=1, keepdims=True))

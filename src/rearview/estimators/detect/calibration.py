@@ -44,7 +44,7 @@ class Calibration:
     def scores(self, errors: NDArray[np.float32], panel: Panel, place: list[int | None]) -> Scores:
         """Scores of rows from errors [row, channel]; `place` says where each series stands among those of training."""
         usual = np.stack([self.usual_elsewhere if p is None else self.usual[p] for p in place])
-        return _weighed(errors, usual, panel.lengths)
+        return _weigh(errors, usual, panel.lengths)
 
     def limits(self, place: list[int | None]) -> NDArray[np.float64]:
         """[series]: the threshold of each series."""
@@ -76,8 +76,8 @@ def calibrate(
     for a, _ in part.bounds():
         errors[a : a + context] = np.nan
     series = np.flatnonzero(used)
-    usual, elsewhere = _usual(errors, part, series, panel.series, constant, balance=spec.balance)
-    rows = _weighed(errors, usual[series], part.lengths).rows
+    usual, elsewhere = _usual_errors(errors, part, series, panel.series, constant, balance=spec.balance)
+    rows = _weigh(errors, usual[series], part.lengths).rows
     limits, pooled, drawn = _thresholds([rows[a:b] for a, b in part.bounds()], series, panel.series, spec)
     if held.any():
         return Calibration(usual, elsewhere, limits, pooled, f"{drawn}, on {words}")
@@ -85,7 +85,7 @@ def calibrate(
     return Calibration(usual, elsewhere, limits, pooled, f"{drawn}, on the training rows", (note,))
 
 
-def _usual(
+def _usual_errors(
     errors: NDArray[np.float32],
     part: Panel,
     series: NDArray[np.int64],
@@ -119,7 +119,7 @@ def _means(errors: NDArray[np.float32], otherwise: NDArray[np.float64]) -> NDArr
     return np.maximum(np.where(number > 0, total / np.maximum(number, 1), otherwise), LEAST_USUAL)
 
 
-def _weighed(errors: NDArray[np.float32], usual: NDArray[np.float64], lengths: NDArray[np.int64]) -> Scores:
+def _weigh(errors: NDArray[np.float32], usual: NDArray[np.float64], lengths: NDArray[np.int64]) -> Scores:
     channels = np.divide(errors, np.repeat(usual, lengths, axis=0), dtype=np.float32)
     seen = ~np.isnan(channels)
     total, number = np.where(seen, channels, 0).sum(axis=1, dtype=np.float64), seen.sum(axis=1)

@@ -21,7 +21,7 @@ def find(panel: Panel, rows: NDArray[np.int64] | None = None) -> Channels:
     """Whether all observed cells among the first `rows[s]` rows (None: all) of each series and channel are equal."""
     taken = panel.lengths if rows is None else rows
     starts = panel.offsets[:-1].tolist()
-    return np.array([_still(panel, slice(a, a + count)) for a, count in zip(starts, taken.tolist(), strict=True)])
+    return np.array([_is_constant(panel, slice(a, a + count)) for a, count in zip(starts, taken.tolist(), strict=True)])
 
 
 def hold(errors: NDArray[np.float32], panel: Panel, scaler: Scaler, channels: Channels, largest: float) -> None:
@@ -52,7 +52,7 @@ def findings(panel: Panel, channels: Channels | None) -> tuple[Finding, ...]:
     return (Finding("warning", "flat_channels", len(places), message),)
 
 
-def _still(panel: Panel, rows: slice) -> NDArray[np.bool_]:
+def _is_constant(panel: Panel, rows: slice) -> NDArray[np.bool_]:
     """[channel]: whether all observed cells of some rows are equal."""
     seen = True if panel.observed is None else panel.observed[rows]
     highest = panel.values[rows].max(axis=0, where=seen, initial=-np.inf)

@@ -112,7 +112,7 @@ class Detector(Estimator[Fitted]):
         if beside and isinstance(frame, Panel):
             truth = check_labels(labels, len(panel.values), panel.layout.source)
         elif truth is None:
-            raise unlabelled(frame, panel, column)
+            raise no_labels(frame, panel, column)
         return assess_detection(detect(self.fitted, panel), truth, self.spec.lookback)
 
     def detect(self, frame: Frame) -> Detection:
@@ -244,7 +244,7 @@ def _text_among(frame: Frame, panel: Panel, missing: Sequence[str]) -> list[str]
     return [name for name in present(frame, missing) if name not in (panel.layout.time_col, panel.layout.id_col)]
 
 
-def unlabelled(frame: Frame, panel: Panel, column: str | None) -> InputError:
+def no_labels(frame: Frame, panel: Panel, column: str | None) -> InputError:
     """What to say of rows to evaluate that came without labels."""
     source = panel.layout.source
     if column is None:

@@ -12,16 +12,8 @@ from rearview.core.wording import listing
 from rearview.data.panel import Finding, Panel
 from rearview.data.scale import Scaler
 from rearview.data.windows import Windows, windows
-from rearview.estimators.base import (
-    NO_CHECKPOINT,
-    FittedNetwork,
-    Session,
-    create_network,
-    resolve_device,
-    thin_validation,
-    train_network,
-    training_settings,
-)
+from rearview.estimators import base
+from rearview.estimators.base import NO_CHECKPOINT, Session
 from rearview.estimators.detect import constant_channels
 from rearview.estimators.detect.calibration import Calibration, calibrate
 from rearview.estimators.detect.scoring import LARGEST, Scores, score, source_of
@@ -38,33 +30,19 @@ REACH = LARGEST**0.5
 """Standard deviations from the mean of the training rows beyond which a cell is left out."""
 
 
-@dataclass(frozen=True, slots=True)
-class Fitted(FittedNetwork):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fitted(base.FittedPanel):
     """A trained network and everything needed to use it on new rows."""
 
     spec: DetectSpec
-    plan: Plan
-    name: str
-    network: Model
-    ids: tuple[str, ...]
-    columns: tuple[str, ...]
-    mean: NDArray[np.float64]
-    """[series, column] in original units."""
-    std: NDArray[np.float64]
     constant: constant_channels.Channels | None
     """Channels that never vary in training and are held against their constant; None: all are left to the network."""
     calibration: Calibration
-    step: str
-    history: train.History | None
-    notes: tuple[str, ...]
-    findings: tuple[Finding, ...]
-    windows: dict[str, int]
-    """Windows that trained and stopped."""
 
     def errors(self, panel: Panel) -> NDArray[np.float32]:
         """[row, channel]: squared errors on the scaled axis."""
-        scaler = Scaler.known(panel, self.ids, self.mean, self.std)
-        return score(self.network, panel, scaler, self.lookback, self.spec.mode, self.spec.step, self._constant(panel))
+        spec, constant = self.spec, self._constant(panel)
+        return score(self.network, panel, self.scaler(panel), self.lookback, spec.mode, spec.step, constant)
 
     def place(self, panel: Panel) -> list[int | None]:
         """[series]: where each series of a panel stands among those of training; None: it was not seen there."""
@@ -132,11 +110,11 @@ class Prepared:
     def train(self, session: Session = NO_CHECKPOINT, *, hold_constants: bool = True) -> Fitted:
         """Train the network and draw its threshold (see `fit`)."""
         spec, panel, learned = self.spec, self.panel, len(self.learned)
-        device = resolve_device(spec.device)
+        device = base.resolve_device(spec.device)
         source = source_of(panel, self.scaler, self.learned + self.held, spec.lookback, spec.mode, device)
         order = torch.arange(len(source))
-        stopping, notes = thin_validation(order[learned:], self.plan, learned)
-        history = train_network(self.network, Detect(), source, order[:learned], stopping, self.training, session)
+        stopping, notes = base.thin_validation(order[learned:], self.plan, learned)
+        history = base.train_network(self.network, Detect(), source, order[:learned], stopping, self.training, session)
         del source  # the rows once more on the device, which scoring has its own copy of
         words = f"the last {HELD_OUT:.0%} of the rows, held out from training"
         constant = constant_channels.find(panel, self.border) if hold_constants else None
@@ -178,19 +156,19 @@ def prepare(panel: Panel, spec: DetectSpec) -> Prepared:
             f"{name} forecasts and can't give a window back; score rows by its forecasts with mode='forecast' "
             f"(--mode forecast), or use one of {able}."
         )
-    panel, silent = _with_values(panel)
+    panel, silent = _drop_empty_series(panel)
     _check_rows(panel, spec)
     ahead = 0 if spec.mode == "reconstruct" else 1
     border = _borders(panel, spec.lookback + ahead)
     scaler = Scaler.fit(panel, border)
-    panel, left_out = _without_extremes(panel, scaler)
-    learned = _observed(panel, windows(panel, spec.lookback, ahead, None, border), spec, ahead)
-    held = _observed(panel, _after(panel, border, spec.lookback, ahead), spec, ahead)
+    panel, left_out = _drop_extremes(panel, scaler)
+    learned = _keep_observed(panel, windows(panel, spec.lookback, ahead, None, border), spec, ahead)
+    held = _keep_observed(panel, _after(panel, border, spec.lookback, ahead), spec, ahead)
     if not len(learned):
         raise InputError(
             f"{panel.layout.source}: no window of the rows to train on holds an observed value; bring more history."
         )
-    device = resolve_device(spec.device)
+    device = base.resolve_device(spec.device)
     on_gpu, channels = device.startswith("cuda"), len(panel.columns)
     season = planning.choose_season(panel, None, int(panel.lengths.max()))
     samples = len(learned) * (1 if claims.mixes_channels else channels)
@@ -205,7 +183,7 @@ def prepare(panel: Panel, spec: DetectSpec) -> Prepared:
         model=planning.with_given(settings, spec.settings),
         training=planning.with_given(loop, spec.training) if claims.trains else {},
     )
-    network = create_network(
+    network = base.create_network(
         name,
         seed=spec.seed,
         device=device,
@@ -215,13 +193,13 @@ def prepare(panel: Panel, spec: DetectSpec) -> Prepared:
         lookback=spec.lookback,
         **({"asks": "window"} if spec.mode == "reconstruct" else {"steps": 1}),
     )
-    training = training_settings(name, plan, spec.seed)
+    training = base.training_settings(name, plan, spec.seed)
     return Prepared(spec, panel, plan, name, network, learned, held, border, scaler, training, (*silent, *left_out))
 
 
-def _with_values(panel: Panel) -> tuple[Panel, tuple[Finding, ...]]:
+def _drop_empty_series(panel: Panel) -> tuple[Panel, tuple[Finding, ...]]:
     """The panel without series that have no value, and a word on them; where none has one, reading refuses."""
-    dead = _silent(panel)
+    dead = _empty_series(panel)
     if not dead:
         return panel, ()
     one = len(dead) == 1
@@ -232,7 +210,7 @@ def _with_values(panel: Panel) -> tuple[Panel, tuple[Finding, ...]]:
     return panel.only(set(panel.ids) - set(dead)), (Finding("warning", "empty", len(dead), message),)
 
 
-def _silent(panel: Panel) -> list[str]:
+def _empty_series(panel: Panel) -> list[str]:
     """The series without any value."""
     return [panel.ids[s] for s in np.flatnonzero(_unseen(panel).all(axis=1)).tolist()]
 
@@ -242,7 +220,7 @@ def _unseen(panel: Panel) -> NDArray[np.bool_]:
     return np.asarray(panel.first >= panel.offsets[1:, None])
 
 
-def _without_extremes(panel: Panel, scaler: Scaler) -> tuple[Panel, tuple[Finding, ...]]:
+def _drop_extremes(panel: Panel, scaler: Scaler) -> tuple[Panel, tuple[Finding, ...]]:
     """The panel with cells beyond measure taken for missing, and a warning of them.
 
     The error of such a cell is the largest there is, whatever a network says. Among the rows held out from training it
@@ -300,7 +278,7 @@ def _after(panel: Panel, border: NDArray[np.int64], lookback: int, ahead: int) -
     return after.take(np.flatnonzero(border[after.series] < panel.lengths[after.series]))
 
 
-def _observed(panel: Panel, which: Windows, spec: DetectSpec, ahead: int) -> Windows:
+def _keep_observed(panel: Panel, which: Windows, spec: DetectSpec, ahead: int) -> Windows:
     """The windows that hold at least one observed cell of what is asked for."""
     if panel.observed is None:
         return which
@@ -313,7 +291,7 @@ def _observed(panel: Panel, which: Windows, spec: DetectSpec, ahead: int) -> Win
 
 def _notes(fitted: Fitted, panel: Panel, scores: Scores) -> tuple[str, ...]:
     notes = []
-    silent = _silent(panel)
+    silent = _empty_series(panel)
     places = zip(panel.ids, fitted.place(panel), strict=True)
     unknown = [name for name, place in places if place is None and name not in silent]
     if unknown:

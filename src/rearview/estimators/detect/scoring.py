@@ -77,7 +77,7 @@ def score(
     Channels that are `constant` [series, channel] are held against their constant, whatever the network says.
     """
     device = next((weight.device for weight in network.parameters()), torch.device("cpu"))
-    which = covering(panel, lookback, stride) if mode == "reconstruct" else following(panel, lookback)
+    which = covering_windows(panel, lookback, stride) if mode == "reconstruct" else forecast_windows(panel, lookback)
     source = source_of(panel, scaler, which, lookback, mode, device)
     ahead = torch.arange(-lookback, 0, device=device) if mode == "reconstruct" else torch.zeros(1, device=device).long()
     total = torch.zeros(panel.values.shape, device=device)
@@ -101,7 +101,7 @@ def score(
     return means
 
 
-def covering(panel: Panel, lookback: int, stride: int) -> Windows:
+def covering_windows(panel: Panel, lookback: int, stride: int) -> Windows:
     """Windows that hold every row of every series: one each `stride` rows, and one at the very end.
 
     A series shorter than a window has one window, padded at the front.
@@ -110,15 +110,15 @@ def covering(panel: Panel, lookback: int, stride: int) -> Windows:
     for a, b in panel.bounds():
         starts = np.arange(min(a + lookback, b), b, stride, dtype=np.int64)
         parts.append(np.append(starts, b))
-    return _joined(parts)
+    return _concatenate(parts)
 
 
-def following(panel: Panel, lookback: int) -> Windows:
+def forecast_windows(panel: Panel, lookback: int) -> Windows:
     """A window before every row that has at least a quarter of a window before it, padded at the front if need be."""
     least = max(1, lookback // 4)
-    return _joined([np.arange(min(a + least, b), b, dtype=np.int64) for a, b in panel.bounds()])
+    return _concatenate([np.arange(min(a + least, b), b, dtype=np.int64) for a, b in panel.bounds()])
 
 
-def _joined(parts: list[np.ndarray[tuple[int], np.dtype[np.int64]]]) -> Windows:
+def _concatenate(parts: list[np.ndarray[tuple[int], np.dtype[np.int64]]]) -> Windows:
     counts = [len(part) for part in parts]
     return Windows(np.concatenate(parts), np.repeat(np.arange(len(parts)), counts))

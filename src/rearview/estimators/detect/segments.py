@@ -33,7 +33,7 @@ def segments(
 ) -> tuple[Segment, ...]:
     """The segments of flagged rows; those at most `join` rows apart within one series are one."""
     found: list[Segment] = []
-    for first, end in _joined(runs(flags, offsets), offsets, join):
+    for first, end in _join(runs(flags, offsets), offsets, join):
         peak = first + int(np.nanargmax(scores[first:end]))
         series = int(np.searchsorted(offsets, first, side="right")) - 1
         carriers = _carriers(channels[first:end][flags[first:end]])
@@ -47,7 +47,7 @@ def shares(channels: NDArray[np.float32]) -> NDArray[np.float64]:
     return np.asarray(total / total.sum() if total.sum() > 0 else np.full(len(total), 1 / len(total)))
 
 
-def _joined(stretches: NDArray[np.int64], offsets: Offsets, join: int) -> list[tuple[int, int]]:
+def _join(stretches: NDArray[np.int64], offsets: Offsets, join: int) -> list[tuple[int, int]]:
     series = np.searchsorted(offsets, stretches[:, 0], side="right")
     found: list[tuple[int, int]] = []
     for number, (first, end) in enumerate(stretches.tolist()):

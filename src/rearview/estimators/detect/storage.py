@@ -1,70 +1,48 @@
 """A fitted detector on disk."""
 
 from pathlib import Path
-from typing import Any
 
 from rearview.core.model_folder import DETECTOR
 from rearview.estimators.detect.calibration import Calibration
 from rearview.estimators.detect.fit import Fitted
 from rearview.estimators.detect.spec import DetectSpec
-from rearview.estimators.storage import Array, Stored, load_model, save_model
+from rearview.estimators.storage import Facts, Stored, load_model, save_model
+
+_PLAIN = ("name", "ids", "columns", "step", "notes", "windows")
+_USUAL = ("usual", "usual_elsewhere", "thresholds")
 
 
-def save(folder: Path, fitted: Fitted, reading: dict[str, Any]) -> None:
+def save(folder: Path, fitted: Fitted, reading: Facts) -> None:
     """Write a fitted detector and how its tables are read."""
     calibration = fitted.calibration
     facts = {
-        "name": fitted.name,
-        "ids": list(fitted.ids),
-        "columns": list(fitted.columns),
+        **{name: getattr(fitted, name) for name in _PLAIN},
         "threshold_elsewhere": calibration.threshold_elsewhere,
         "drawn": calibration.drawn,
-        "step": fitted.step,
-        "notes": list(fitted.notes),
-        "windows": fitted.windows,
         "reading": reading,
     }
-    arrays: dict[str, Array] = {
-        "mean": fitted.mean,
-        "std": fitted.std,
-        "usual": calibration.usual,
-        "usual_elsewhere": calibration.usual_elsewhere,
-        "thresholds": calibration.thresholds,
-    }
-    if fitted.constant is not None:
-        arrays["constant"] = fitted.constant
+    usual = {name: getattr(calibration, name) for name in _USUAL}
+    arrays = {"mean": fitted.mean, "std": fitted.std, **usual, "constant": fitted.constant}
     save_model(DETECTOR, folder, fitted, facts, arrays)
 
 
-def load(folder: Path, device: str | None = None) -> tuple[Fitted, dict[str, Any]]:
+def load(folder: Path, device: str | None = None) -> tuple[Fitted, Facts]:
     """What `save` wrote, on another device if one is named; a missing, changed or newer model is refused."""
     return load_model(DETECTOR, folder, device, _read)
 
 
-def _read(stored: Stored) -> tuple[Fitted, dict[str, Any]]:
+def _read(stored: Stored) -> tuple[Fitted, Facts]:
     facts = stored.facts
     spec = DetectSpec(**facts["request"])
     fitted = Fitted(
         spec=spec,
-        plan=stored.plan,
-        name=facts["name"],
         network=stored.network(facts["name"], spec),
-        ids=tuple(facts["ids"]),
-        columns=tuple(facts["columns"]),
-        mean=stored.array("mean"),
-        std=stored.array("std"),
         constant=stored.array("constant") if "constant" in stored.tensors else None,
         calibration=Calibration(
-            usual=stored.array("usual"),
-            usual_elsewhere=stored.array("usual_elsewhere"),
-            thresholds=stored.array("thresholds"),
+            **stored.arrays(_USUAL),
             threshold_elsewhere=float(facts["threshold_elsewhere"]),
             drawn=str(facts["drawn"]),
         ),
-        step=facts["step"],
-        history=stored.history,
-        notes=tuple(facts["notes"]),
-        findings=stored.findings,
-        windows=facts["windows"],
+        **stored.fields(_PLAIN, ("mean", "std")),
     )
     return fitted, facts["reading"]

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from rearview.data.panel import Panel
 from rearview.data.windows import Source, Windows
 from rearview.models.contract import Model
-from rearview.tasks.alarms import Flags, Quality, adjusted, adjusted_by_chance, pointwise
+from rearview.tasks.alarms import Flags, Quality, adjust, chance_adjusted_f1, pointwise
 from rearview.tasks.detect import Detect
 
 VALIDATION = 0.8
@@ -34,7 +34,7 @@ class Published:
     anomalous: int
 
 
-def joined(panel: Panel) -> Panel:
+def join_series(panel: Panel) -> Panel:
     """All entities as one series, centred on one mean for each channel."""
     if panel.series == 1:
         return panel
@@ -53,7 +53,7 @@ def joined(panel: Panel) -> Panel:
     )
 
 
-def strided(rows: int, lookback: int, step: int, begin: int = 0) -> Windows:
+def stride_windows(rows: int, lookback: int, step: int, begin: int = 0) -> Windows:
     """Windows of whole length from row `begin` on, one each `step` rows; rows after the last one are in none."""
     starts = np.arange(begin + lookback, rows + 1, step, dtype=np.int64)
     return Windows(starts, np.zeros(len(starts), dtype=np.int64))
@@ -86,14 +86,14 @@ def judge(train: NDArray[np.floating], test: NDArray[np.floating], labels: Flags
     return Published(
         threshold=limit,
         raw=pointwise(truth, flags),
-        adjusted=pointwise(truth, adjusted(truth, flags)),
-        by_chance=adjusted_by_chance(truth, int(flags.sum())),
+        adjusted=pointwise(truth, adjust(truth, flags)),
+        by_chance=chance_adjusted_f1(truth, int(flags.sum())),
         flagged=int(flags.sum()),
         rows=len(flags),
         anomalous=int(truth.sum()),
     )
 
 
-def labels_of(labels: NDArray[np.float64], which: Windows, lookback: int) -> Flags:
+def window_labels(labels: NDArray[np.float64], which: Windows, lookback: int) -> Flags:
     """[window, time]: the labels of the rows of each window."""
     return (labels == 1)[which.starts[:, None] + np.arange(-lookback, 0)]

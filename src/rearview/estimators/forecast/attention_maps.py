@@ -3,7 +3,7 @@
 A network counts channels, marks and steps (`Model.axes`); what they are called and when they were is known here.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -89,73 +89,45 @@ def explain_windows(fitted: Fitted, panel: Panel, known: Array | None) -> Attent
     axes = fitted.network.axes()
     names = layer_names(axes) or [f"layer {number}" for number in range(1, len(layers) + 1)]
     arrays = {name: _arrays(weights) for name, weights in zip(names, layers, strict=True)}
-    columns, clock = _Names.of(fitted), _Clock.of(fitted, panel)
-    labels = [_label_axes(each, columns, clock) for each in axes]
-    return AttentionMaps(arrays, panel.ids, dict(zip(names, labels, strict=False)))
+    labels = dict(zip(names, _label_axes(fitted, panel, axes), strict=False))
+    return AttentionMaps(arrays, panel.ids, labels)
 
 
-def _label_axes(axes: Axes, names: "_Names", clock: "_Clock") -> Labels:
-    columns = tuple(names.name(token) for token in axes.tokens)
-    groups = tuple(names.name(token) for token in axes.groups)
-    counted = [token.steps for token in axes.tokens if token.steps is not None]
-    if len(counted) < len(axes.tokens):
-        padded = np.zeros((len(clock.begins), len(axes.tokens)), dtype=np.bool_)
-        return Labels(groups, columns, None, None, None, padded)
-    steps = tuple(map(clock.moments, counted))
-    first, last = (np.array(side) for side in zip(*steps, strict=True))
-    starts, ends = clock.stamps(first), clock.stamps(last - 1)
-    return Labels(groups, columns, steps, starts, ends, last[None, :] <= clock.begins[:, None])
+def _label_axes(fitted: Fitted, panel: Panel, layers: list[Axes]) -> Iterator[Labels]:
+    """What the axes of each layer stand for in the last window of every series."""
+    cut = len(fitted.columns) - fitted.known
+    channels, known = fitted.columns[:cut], fitted.columns[cut:]
+    marks = known if fitted.calendar is None else (*calendar.names(fitted.calendar), *known)
+    lookback, last = fitted.lookback, panel.offsets[1:]
+    # [series, step]: from the first step of the look-back to the last one ahead; before a series began, its first.
+    rows = np.maximum(last[:, None] + np.arange(-lookback, 0), panel.offsets[:-1, None])
+    when = np.concatenate([panel.stamps[rows], panel.ahead(last - 1, fitted.spec.horizon)], axis=1)
+    when = wall(when.ravel(), panel.layout).reshape(when.shape)
+    begins = -np.minimum(panel.lengths, lookback)
+    repeats = max(1, len(fitted.task.quantiles))  # each step ahead is asked for once for every quantile
 
-
-@dataclass(frozen=True, slots=True)
-class _Names:
-    """Channels and marks by name."""
-
-    channels: tuple[str, ...]
-    marks: tuple[str, ...]
-
-    @classmethod
-    def of(cls, fitted: Fitted) -> "_Names":
-        cut = len(fitted.columns) - fitted.known
-        features = () if fitted.calendar is None else calendar.names(fitted.calendar)
-        return cls(fitted.columns[:cut], (*features, *fitted.columns[cut:]))
-
-    def name(self, token: Token) -> str:
+    def name(token: Token) -> str:
         if token.of == "all":
             return ALL
         if token.of == "component":
             return f"component {token.index + 1}"
-        return (self.channels if token.of == "channel" else self.marks)[token.index]
+        return (channels if token.of == "channel" else marks)[token.index]
 
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Clock:
-    """When the steps of each series' last window are."""
-
-    when: NDArray[np.generic]
-    """[series, step]: from the first step of the look-back to the last one ahead; before a series began, its first."""
-    lookback: int
-    begins: NDArray[np.int64]
-    """[series]: the first step there is."""
-    repeats: int
-    """How often each step ahead is asked for: once for every quantile."""
-
-    @classmethod
-    def of(cls, fitted: Fitted, panel: Panel) -> "_Clock":
-        lookback, last = fitted.lookback, panel.offsets[1:]
-        rows = np.maximum(last[:, None] + np.arange(-lookback, 0), panel.offsets[:-1, None])
-        ahead = panel.ahead(last - 1, fitted.spec.horizon)
-        when = np.concatenate([panel.stamps[rows], ahead], axis=1)
-        local = wall(when.ravel(), panel.layout).reshape(when.shape)
-        return cls(local, lookback, -np.minimum(panel.lengths, lookback), max(1, len(fitted.task.quantiles)))
-
-    def moments(self, steps: tuple[int, int]) -> tuple[int, int]:
-        """The same span where every step ahead counts once."""
+    def count_once(steps: tuple[int, int]) -> tuple[int, int]:
         first, end = steps
-        return first if first < 0 else first // self.repeats, end if end <= 0 else -(-end // self.repeats)
+        return first if first < 0 else first // repeats, end if end <= 0 else -(-end // repeats)
 
-    def stamps(self, steps: NDArray[np.int64]) -> NDArray[np.generic]:
-        return self.when[:, steps + self.lookback]
+    for axes in layers:
+        groups, columns = (tuple(map(name, tokens)) for tokens in (axes.groups, axes.tokens))
+        timed = [token.steps for token in axes.tokens if token.steps is not None]
+        if len(timed) < len(axes.tokens):
+            padded = np.zeros((len(begins), len(axes.tokens)), dtype=np.bool_)
+            yield Labels(groups, columns, None, None, None, padded)
+            continue
+        steps = tuple(map(count_once, timed))
+        firsts, after = (np.array(side) for side in zip(*steps, strict=True))
+        starts, ends = when[:, firsts + lookback], when[:, after - 1 + lookback]
+        yield Labels(groups, columns, steps, starts, ends, after[None, :] <= begins[:, None])
 
 
 def _arrays(weights: torch.Tensor | Mapping[str, torch.Tensor]) -> Weights:

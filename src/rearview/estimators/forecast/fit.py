@@ -10,21 +10,13 @@ from torch import Tensor
 from rearview import models, train
 from rearview.core.errors import InputError, SettingsError
 from rearview.data.calendar import names as calendar_names
-from rearview.data.panel import Finding, Panel
+from rearview.data.panel import Panel
 from rearview.data.panel_checks import check_length
 from rearview.data.scale import Scaler
 from rearview.data.split import Split, short_series, split
 from rearview.data.windows import Batch, Source, Windows
-from rearview.estimators.base import (
-    NO_CHECKPOINT,
-    FittedNetwork,
-    Session,
-    create_network,
-    resolve_device,
-    thin_validation,
-    train_network,
-    training_settings,
-)
+from rearview.estimators import base
+from rearview.estimators.base import NO_CHECKPOINT, Session
 from rearview.estimators.forecast.spec import ForecastSpec
 from rearview.estimators.forecast.transform import transform_panel
 from rearview.models.contract import Model
@@ -39,35 +31,17 @@ NARROW = "The intervals rest on rows the model trained on, for want of others: t
 SOFTENING = 0.01  # added to a window's variance on the scaled axis, so that flat windows keep a finite interval
 
 
-@dataclass(frozen=True, slots=True)
-class Fitted(FittedNetwork):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fitted(base.FittedPanel):
     """A trained network and everything needed to use it on new rows."""
 
     spec: ForecastSpec
-    plan: Plan
-    name: str
-    network: Model
     task: Forecast
-    ids: tuple[str, ...]
-    columns: tuple[str, ...]
-    """Columns the network reads: targets, past inputs, known inputs."""
     targets: int
+    """Of the columns: targets, past inputs, known inputs."""
     known: int
-    mean: NDArray[np.float64]
-    """[series, column] in (transformed) original units."""
-    std: NDArray[np.float64]
-    step: str
     calendar: str | None
     residuals: Residuals | None
-    history: train.History | None
-    notes: tuple[str, ...]
-    findings: tuple[Finding, ...]
-    windows: dict[str, int]
-    """Windows that trained, stopped and calibrated."""
-
-    def scaler(self, panel: Panel) -> Scaler:
-        """Training statistics for series that were seen in training, their own for others."""
-        return Scaler.known(panel, self.ids, self.mean, self.std)
 
     def source(self, panel: Panel, which: Windows) -> Source:
         """The windows of a panel as this network reads them."""
@@ -109,14 +83,14 @@ class Prepared:
             cut.train + cut.validation + cut.calibration,
             self.plan.lookback.value,
             spec.horizon,
-            device=resolve_device(spec.device),
+            device=base.resolve_device(spec.device),
             inputs=len(panel.columns) > panel.targets,
             calendar=self.calendar,
         )
         order = torch.arange(len(source))
         a, b = len(cut.train), len(cut.train) + len(cut.validation)
-        stopping, fewer = thin_validation(order[a:b], self.plan, a)
-        history = train_network(self.network, self.task, source, order[:a], stopping, self.training, session)
+        stopping, fewer = base.thin_validation(order[a:b], self.plan, a)
+        history = base.train_network(self.network, self.task, source, order[:a], stopping, self.training, session)
         fitted = Fitted(
             spec=spec,
             plan=self.plan,
@@ -175,7 +149,7 @@ def prepare(panel: Panel, spec: ForecastSpec) -> Prepared:
     panel = transform_panel(panel, spec)
     name = planning.choose_model(panel, spec.model).value
     claims = models.claims(name)
-    panel, notes = _usable(panel, name, claims)
+    panel, notes = _select_usable(panel, name, claims)
     longest = int(panel.lengths.max())
     season = planning.choose_season(panel, spec.season, longest)
     lookback = planning.choose_lookback(panel, spec.horizon, spec.lookback, longest)
@@ -191,7 +165,7 @@ def prepare(panel: Panel, spec: ForecastSpec) -> Prepared:
     task = Forecast(spec.horizon, spec.loss, spec.quantiles if claims.trains else ())
     calendar = str(panel.step) if claims.uses_marks and spec.calendar and panel.step.unit != "int" else None
     scaler = Scaler.fit(panel, cut.rows)
-    device = resolve_device(spec.device)
+    device = base.resolve_device(spec.device)
     on_gpu = device.startswith("cuda")
     channels = len(panel.columns) - panel.known
     samples = len(cut.train) * (1 if claims.mixes_channels else panel.targets)
@@ -204,7 +178,7 @@ def prepare(panel: Panel, spec: ForecastSpec) -> Prepared:
         training=planning.with_given(loop, spec.training) if claims.trains else {},
     )
     marks = panel.known + (0 if calendar is None else len(calendar_names(calendar)))
-    network = create_network(
+    network = base.create_network(
         name,
         seed=spec.seed,
         device=device,
@@ -216,7 +190,7 @@ def prepare(panel: Panel, spec: ForecastSpec) -> Prepared:
         marks=marks,
         future=spec.horizon if marks else 0,
     )
-    training = training_settings(name, plan, spec.seed)
+    training = base.training_settings(name, plan, spec.seed)
     return Prepared(spec, panel, plan, name, network, task, cut, scaler, calendar, training, notes)
 
 
@@ -245,7 +219,7 @@ def window_scale(past: Tensor, mask: Tensor | None) -> Tensor:
     return ((seen + past.shape[-1] - count) / past.shape[-1] + SOFTENING).sqrt()
 
 
-def _usable(panel: Panel, name: str, claims: models.ModelClaims) -> tuple[Panel, tuple[str, ...]]:
+def _select_usable(panel: Panel, name: str, claims: models.ModelClaims) -> tuple[Panel, tuple[str, ...]]:
     """The panel as far as a network can read it; known inputs that it can't use are refused, others named."""
     if panel.known and not claims.uses_marks:
         raise SettingsError(

@@ -165,13 +165,15 @@ class Forecaster(Estimator[Fitted]):
 
     def save(self, folder: Path | str) -> None:
         """Write the fitted forecaster to a folder: settings as JSON, numbers as safetensors."""
-        storage.save(Path(folder), self.fitted, self.tail, self.reading, self.alias, self._whole_ids)
+        reading = {**self.reading.to_json(), "alias": self.alias, "whole_ids": self._whole_ids}
+        storage.save(Path(folder), self.fitted, self.tail, reading)
 
     @classmethod
     def load(cls, folder: Path | str, *, device: str | None = None) -> "Forecaster":
         """The forecaster that `save` wrote; a changed or newer one is refused."""
-        fitted, tail, keywords, whole_ids = storage.load(Path(folder), device)
-        forecaster = cls(**fitted.spec.to_dict(), **keywords)
+        fitted, tail, reading = storage.load(Path(folder), device)
+        whole_ids = reading.pop("whole_ids")
+        forecaster = cls(**fitted.spec.to_dict(), **reading)
         forecaster._fitted, forecaster._tail, forecaster._whole_ids = fitted, tail, whole_ids
         return forecaster
 

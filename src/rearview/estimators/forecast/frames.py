@@ -1,4 +1,8 @@
-"""Forecasts and backtests as columns, in the layout that the data came in or always long."""
+"""Forecasts and backtests as columns, in the layout that the data came in or always long.
+
+Long: `unique_id, ds, [cutoff, y,] model, model-lo-95, model-hi-95`, variable by variable. Wide: `time, [cutoff,]
+column, column-lo-95, column-hi-95, [column-y]`.
+"""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,113 +13,68 @@ from rearview.estimators.forecast.backtest import Backtest
 from rearview.estimators.forecast.prediction import Array, Bounds, Forecasts, variables
 from rearview.estimators.frames import Columns
 
-
-def long_columns(
-    layout: Layout,
-    names: tuple[str, ...],
-    stamps: NDArray[np.generic],
-    mean: Array,
-    intervals: Bounds,
-    model: str,
-    *,
-    y: Array | None = None,
-    cutoffs: NDArray[np.generic] | None = None,
-    whole_ids: bool = False,
-) -> Columns:
-    """Columns `unique_id, ds, [cutoff, y,] model, model-lo-95, model-hi-95`, variable by variable.
-
-    Shapes: stamps [variable, step], mean and bounds the same, y too, cutoffs [variable]. With `whole_ids` the ids are
-    integers again.
-    """
-    steps = stamps.shape[1]
-    ids = np.repeat(np.array(names, dtype=np.int64 if whole_ids else np.str_), steps)
-    columns: Columns = {
-        layout.id_col or "unique_id": ids if whole_ids else ids.tolist(),
-        layout.time_col if layout.form == "long" else "ds": localise(stamps.ravel(), layout),
-    }
-    if cutoffs is not None:
-        columns["cutoff"] = localise(np.repeat(cutoffs, steps), layout)
-    if y is not None:
-        columns["y" if layout.target_col is None else layout.target_col] = y.ravel()
-    return columns | _forecast_columns(model, mean, intervals)
-
-
-def wide_columns(
-    layout: Layout,
-    names: tuple[str, ...],
-    stamps: NDArray[np.generic],
-    mean: Array,
-    intervals: Bounds,
-    *,
-    y: Array | None = None,
-    cutoffs: NDArray[np.generic] | None = None,
-) -> Columns:
-    """Columns `time, [cutoff,] column, column-lo-95, column-hi-95, [column-y]`, for every target column.
-
-    Shapes: stamps [window, step], mean, bounds and y [window, column, step], cutoffs [window].
-    """
-    columns: Columns = {layout.time_col: localise(stamps.ravel(), layout)}
-    if cutoffs is not None:
-        columns["cutoff"] = localise(np.repeat(cutoffs, stamps.shape[1]), layout)
-    for c, name in enumerate(names):
-        columns |= _forecast_columns(
-            name, mean[:, c], {level: (low[:, c], high[:, c]) for level, (low, high) in intervals.items()}
-        )
-        if y is not None:
-            columns[f"{name}-y"] = y[:, c].ravel()
-    return columns
-
-
-def _forecast_columns(name: str, mean: Array, intervals: Bounds) -> Columns:
-    columns = {name: mean.ravel()}
-    for level in sorted(intervals):
-        low, high = intervals[level]
-        columns[f"{name}-lo-{level:g}"] = low.ravel()
-        columns[f"{name}-hi-{level:g}"] = high.ravel()
-    return columns
+Stamps = NDArray[np.generic]
 
 
 def forecast_frame(
     panel: Panel,
     forecasts: Forecasts,
-    stamps: NDArray[np.generic],
+    stamps: Stamps,
     model: str,
     *,
     layout: Layout | None = None,
     whole_ids: bool = False,
 ) -> Columns:
-    """Forecasts after the last rows of a panel as columns, in the layout of the data unless another is named."""
-    layout = panel.layout if layout is None else layout
-    names, steps = variables(panel), stamps.shape[1]
+    """Forecasts after the last rows of a panel, in the layout of the data unless another is named.
+
+    With `whole_ids` the ids of series are integers again.
+    """
+    layout, names = panel.layout if layout is None else layout, variables(panel)
     if layout.form == "wide":
-        return wide_columns(layout, names, stamps[:1], forecasts.mean, forecasts.intervals)
-    bounds = {
-        level: (low.reshape(-1, steps), high.reshape(-1, steps)) for level, (low, high) in forecasts.intervals.items()
-    }
+        columns: Columns = {layout.time_col: localise(stamps[0], layout)}
+        for c, name in enumerate(names):
+            columns |= _with_bounds(name, forecasts.mean, forecasts.intervals, np.s_[:, c])
+        return columns
     each = np.repeat(stamps, panel.targets, axis=0)
-    return long_columns(layout, names, each, forecasts.mean.reshape(-1, steps), bounds, model, whole_ids=whole_ids)
+    columns = _long_columns(layout, names, each, whole_ids)
+    return columns | _with_bounds(model, forecasts.mean, forecasts.intervals, np.s_[:])
 
 
 def backtest_frame(result: Backtest, layout: Layout, model: str, *, whole_ids: bool = False) -> Columns:
-    """A backtest as columns; windows in which a variable has no forecast are left out of long ones."""
+    """A backtest; windows in which a variable has no forecast are left out of long ones."""
     if layout.form == "wide":
-        return wide_columns(
-            layout, result.names, result.stamps, result.mean, result.intervals, y=result.y, cutoffs=result.cutoffs
-        )
-    windows, count = len(result.cutoffs), len(result.names)
-    there = ~np.isnan(result.mean).all(axis=-1).ravel()
+        columns: Columns = {
+            layout.time_col: localise(result.stamps.ravel(), layout),
+            "cutoff": localise(np.repeat(result.cutoffs, result.stamps.shape[1]), layout),
+        }
+        for c, name in enumerate(result.names):
+            columns |= _with_bounds(name, result.mean, result.intervals, np.s_[:, c])
+            columns[f"{name}-y"] = result.y[:, c].ravel()
+        return columns
+    windows, count, steps = result.mean.shape
+    there = np.asarray(~np.isnan(result.mean).all(axis=-1))
+    names = [name for name, kept in zip(result.names * windows, there.ravel(), strict=True) if kept]
+    columns = _long_columns(layout, names, np.repeat(result.stamps, count, axis=0)[there.ravel()], whole_ids)
+    columns["cutoff"] = localise(np.repeat(np.repeat(result.cutoffs, count)[there.ravel()], steps), layout)
+    columns["y" if layout.target_col is None else layout.target_col] = result.y[there].ravel()
+    return columns | _with_bounds(model, result.mean, result.intervals, there)
 
-    def rows(cells: Array) -> Array:
-        return cells.reshape(windows * count, -1)[there]
 
-    return long_columns(
-        layout,
-        tuple(name for name, kept in zip(result.names * windows, there, strict=True) if kept),
-        np.repeat(result.stamps, count, axis=0)[there],
-        rows(result.mean),
-        {level: (rows(low), rows(high)) for level, (low, high) in result.intervals.items()},
-        model,
-        y=rows(result.y),
-        cutoffs=np.repeat(result.cutoffs, count)[there],
-        whole_ids=whole_ids,
-    )
+def _long_columns(layout: Layout, names: tuple[str, ...] | list[str], stamps: Stamps, whole_ids: bool) -> Columns:
+    """The ids of variables and their stamps [variable, step]."""
+    ids = np.repeat(np.array(names, dtype=np.int64 if whole_ids else np.str_), stamps.shape[1])
+    return {
+        layout.id_col or "unique_id": ids if whole_ids else ids.tolist(),
+        layout.time_col if layout.form == "long" else "ds": localise(stamps.ravel(), layout),
+    }
+
+
+def _with_bounds(
+    name: str, mean: Array, intervals: Bounds, part: slice | tuple[slice, int] | NDArray[np.bool_]
+) -> Columns:
+    """The part of forecasts [window, variable, step] in a column, and its bounds."""
+    columns = {name: mean[part].ravel()}
+    for level in sorted(intervals):
+        low, high = intervals[level]
+        columns |= {f"{name}-lo-{level:g}": low[part].ravel(), f"{name}-hi-{level:g}": high[part].ravel()}
+    return columns

@@ -14,7 +14,7 @@ from rearview.data.scale import Scaler
 from rearview.data.windows import Batch, Windows
 from rearview.estimators.forecast.fit import Fitted, outputs
 from rearview.estimators.forecast.transform import transform_panel, undo_transform
-from rearview.tasks.conformal import Residuals, needed
+from rearview.tasks.conformal import Residuals, residuals_needed
 
 Array = NDArray[np.float64]
 Bounds = dict[float, tuple[Array, Array]]
@@ -166,7 +166,7 @@ def _without_residuals(fitted: Fitted, residuals: Residuals) -> list[str]:
 def _pooling_note(residuals: Residuals, level: float, reach: int) -> str:
     counts = residuals.counts[~residuals.empty]
     count, steps = int(counts.min()), counts.shape[1]
-    start = f"An interval of {level:g} % needs {needed(level)} residuals a step and there are {count}"
+    start = f"An interval of {level:g} % needs {residuals_needed(level)} residuals a step and there are {count}"
     if reach < steps:
         steps_were = "step on each side was" if reach == 1 else "steps on each side were"
         return f"{start}: up to {reach} neighbouring {steps_were} pooled."

@@ -57,7 +57,7 @@ class ForecastSpec(NetworkSpec):
         for name, known in choices.items():
             if getattr(self, name) not in known:
                 raise SettingsError(f"{name} is {getattr(self, name)!r}; it can be one of {', '.join(known)}.")
-        object.__setattr__(self, "loss", losses.chosen(self.loss))
+        object.__setattr__(self, "loss", losses.simplify(self.loss))
         object.__setattr__(self, "level", read_levels(self.level))
 
     @property
