@@ -14,6 +14,7 @@ from rearview.bench.runs.detection import detect
 from rearview.core.errors import InputError, SettingsError
 from rearview.data.datasets import labelled_arrays
 from rearview.estimators.detect import tslib
+from rearview.tasks.alarms import adjust
 
 GOLDEN = np.load(Path(__file__).parents[1] / "golden" / "protocol.npz", allow_pickle=False)
 TINY = {"width": 8, "heads": 2, "feed_forward": 8, "depth": 1}
