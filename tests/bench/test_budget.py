@@ -21,39 +21,41 @@ def trained(seeds: int = 1, **training: object) -> list:
 
 
 def test_a_budget_has_defaults_draws_and_updates():
-    assert budget.budget_of_rows(trained(3, epochs=7)) == budget.Budget(3, 0, 7, None, 10)
-    assert (
-        budget.budget_of_rows(trained(batch=8, updates_per_epoch=50, accumulate=2, patience=None)).epoch_windows == 800
-    )
-    assert budget.budget_of_rows(trained(windows_per_epoch=31)).epoch_windows == 31
+    assert budget.budget_of(trained(3, epochs=7)) == budget.Budget(3, 0, 7, None, 10)
+    assert budget.budget_of(trained(batch=8, updates_per_epoch=50, accumulate=2, patience=None)).epoch_windows == 800
+    assert budget.budget_of(trained(windows_per_epoch=31)).epoch_windows == 31
     listed = row(budget=json.dumps({"candidates": [{"alpha": 1}, {"alpha": 2}]}))
-    assert budget.budget_of_rows([listed]).tried == 2
+    assert budget.budget_of([listed]).tried == 2
     drawn = Tuning(20, {"alpha": Range(0, 1), "training.epochs": (3, 5)}).budget()
     tuned = row(budget=json.dumps({**drawn, "candidates": [{"alpha": 0.5}]}), training='{"epochs":5}')
-    assert (budget.budget_of_rows([tuned]).tried, budget.budget_of_rows([tuned]).epochs) == (20, 5)
-    assert budget.budget_of_rows([row(model="seasonal_naive", attention="", training="{}")]).epochs is None
-    assert budget.budget_of_rows(trained(epochs="many")).epochs is None
+    assert (budget.budget_of([tuned]).tried, budget.budget_of([tuned]).epochs) == (20, 5)
+    assert budget.budget_of([row(model="seasonal_naive", attention="", training="{}")]).epochs is None
+    assert budget.budget_of(trained(epochs="many")).epochs is None
 
 
 def test_unlike_budgets_on_one_block_are_told_and_from_block_to_block_they_are_not():
     long, short = (
-        budget.budget_of_rows(trained(3, epochs=100, patience=None)),
-        budget.budget_of_rows(trained(1, epochs=10, patience=3)),
+        budget.budget_of(trained(3, epochs=100, patience=None)),
+        budget.budget_of(trained(1, epochs=10, patience=3)),
     )
-    assert budget.uneven([[long, long], [short, short]]) == ()
-    assert budget.uneven([[long, short], [short, short]]) == ("epochs 10 to 100", "patience 3 to any", "seeds 1 to 3")
-    plain = budget.budget_of_rows([row(training="{}")])
-    assert budget.uneven([[long, plain]]) == ()
+    assert budget.describe_differences([[long, long], [short, short]]) == ()
+    assert budget.describe_differences([[long, short], [short, short]]) == (
+        "epochs 10 to 100",
+        "patience 3 to any",
+        "seeds 1 to 3",
+    )
+    plain = budget.budget_of([row(training="{}")])
+    assert budget.describe_differences([[long, plain]]) == ()
 
 
 def test_a_standing_says_where_budgets_differ():
     rows = [row(attention=name, seed=seed) for name in ("softmax", "toa") for seed in (0, 1)]
-    [equal] = standings.standings(build_boards(FORECASTING, rows))
+    [equal] = standings.build_standings(build_boards(FORECASTING, rows))
     assert equal.uneven == ()
-    [unlike] = standings.standings(build_boards(FORECASTING, rows[1:]))
+    [unlike] = standings.build_standings(build_boards(FORECASTING, rows[1:]))
     assert unlike.uneven == ("seeds 1 to 2",)
     searched = json.dumps({"candidates": [{"alpha": 0.5}, {"alpha": 1.0}]})
-    [found] = standings.standings(build_boards(FORECASTING, [row(), row(attention="rbca", budget=searched)]))
+    [found] = standings.build_standings(build_boards(FORECASTING, [row(), row(attention="rbca", budget=searched)]))
     assert found.uneven == ("settings tried 0 to 2",)
 
 

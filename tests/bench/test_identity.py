@@ -258,8 +258,8 @@ def grid(*arms: tuple[str, str, float], **changes):
 
 
 def against(rows) -> dict[str, str]:
-    [standing] = [one for one in standings.standings(build_boards(FORECASTING, rows)) if not one.model]
-    return {one.name: one.against for one in standings.contrasts(standing)}
+    [standing] = [one for one in standings.build_standings(build_boards(FORECASTING, rows)) if not one.model]
+    return {one.name: one.against for one in standings.build_contrasts(standing)}
 
 
 def test_every_candidate_is_held_against_its_own_networks_softmax():

@@ -31,7 +31,7 @@ def grid(winner: float = 0.0):
 
 def test_standings_leave_out_who_lacks_blocks_and_say_so():
     rows = [*grid(), row(attention="rbca", horizon=7)]
-    (own,) = standings.standings(build_boards(FORECASTING, rows))
+    (own,) = standings.build_standings(build_boards(FORECASTING, rows))
     assert own.left_out == ("patchtst + rbca",)
     assert own.judgement.blocks == 7
     assert own.model == "patchtst"
@@ -42,8 +42,8 @@ def test_standings_leave_out_who_lacks_blocks_and_say_so():
 
 
 def test_contrasts_are_against_softmax():
-    (own,) = standings.standings(build_boards(FORECASTING, grid()))
-    best = standings.contrasts(own)[0]
+    (own,) = standings.build_standings(build_boards(FORECASTING, grid()))
+    best = standings.build_contrasts(own)[0]
     assert (best.name, best.against, str(best.record)) == ("patchtst + caps", "patchtst + softmax", "7/0/0")
     expected = np.mean([100 * ((0.8 + h / 100) / (1 + h / 100) - 1) for h in range(7, 14)])
     assert best.change == pytest.approx(expected)
@@ -54,9 +54,9 @@ def test_contrasts_are_against_softmax():
 
 def test_an_interval_needs_blocks_to_draw_from():
     few = [one for one in grid() if one.horizon < 10]
-    (own,) = standings.standings(build_boards(FORECASTING, few))
+    (own,) = standings.build_standings(build_boards(FORECASTING, few))
     assert own.judgement.blocks == 3
-    assert [one.interval for one in standings.contrasts(own)] == [None, None]
+    assert [one.interval for one in standings.build_contrasts(own)] == [None, None]
 
 
 def test_mechanisms_are_measured_by_softmax_on_the_same_footing():
@@ -64,15 +64,15 @@ def test_mechanisms_are_measured_by_softmax_on_the_same_footing():
     rows = [row(attention=name, mse=mse) for name, mse in (("softmax", 1.0), ("toa", 0.9), ("caps", 0.8))]
     rows += [row(training=longer, mse=0.5), row(training=longer, attention="prime", mse=0.4)]
     rows += [row(loss="mae", mse=0.1)]
-    short, long = standings.standings(build_boards(FORECASTING, rows))
+    short, long = standings.build_standings(build_boards(FORECASTING, rows))
     assert short.judgement.names == ("patchtst + caps", "patchtst + toa", "patchtst + softmax")
-    assert [(one.name, round(one.change)) for one in standings.contrasts(short)] == [
+    assert [(one.name, round(one.change)) for one in standings.build_contrasts(short)] == [
         ("patchtst + caps", -20),
         ("patchtst + toa", -10),
     ]
     assert long.judgement.names == ("patchtst + prime", "patchtst + softmax")
     assert long.title == "Forecasting, clean, by MSE: mechanisms in patchtst, epochs=100, loss=mse"
-    assert standings.contrasts(long)[0].change == pytest.approx(-20)
+    assert standings.build_contrasts(long)[0].change == pytest.approx(-20)
 
 
 def test_a_footing_is_one_of_each_data_set():
@@ -81,7 +81,7 @@ def test_a_footing_is_one_of_each_data_set():
     rows += [row(dataset="Other", attention=n, settings=wide, mse=m) for n, m in (("softmax", 1.0), ("toa", 0.8))]
     # On the other set this mechanism trained for longer, and is not compared there.
     rows += [row(attention="caps", mse=0.7), row(attention="caps", dataset="Other", training='{"epochs":99}', mse=0.1)]
-    (own,) = standings.standings(build_boards(FORECASTING, rows))
+    (own,) = standings.build_standings(build_boards(FORECASTING, rows))
     assert own.judgement.names == ("patchtst + toa", "patchtst + softmax")
     assert own.blocks == ("Other 7", "Small 7")
     assert own.left_out == ("patchtst + caps",)
@@ -92,18 +92,18 @@ def test_many_candidates_on_one_block_do_not_push_out_several_blocks():
     rows = [row(attention=name, horizon=horizon) for name in names[:2] for horizon in (7, 14)]
     rows += [row(attention="caps", horizon=21)]
     rows += [rbca(alpha) for alpha in (0.1, 0.2, 0.3, 0.4)]
-    (own,) = standings.standings(build_boards(FORECASTING, rows))
+    (own,) = standings.build_standings(build_boards(FORECASTING, rows))
     assert set(own.judgement.names) == {"patchtst + softmax", "patchtst + toa"}
     assert own.judgement.blocks == 2
 
 
 def test_the_same_run_under_two_protocols_stands_side_by_side():
     rows = [row(mse=1.0), row(protocol="published:rbca", mse=0.9), row(model="dlinear", attention="")]
-    (one,) = standings.sided(build_boards(FORECASTING, rows))
+    (one,) = standings.compare_protocols(build_boards(FORECASTING, rows))
     assert one.name == "patchtst + softmax, lookback=29"
     assert {protocol: score.mean for protocol, score in one.scores.items()} == {"clean": 1.0, "published:rbca": 0.9}
     # Errors in the data's own units have nothing to stand beside.
-    assert standings.sided(build_boards(FORECASTING, [row(), row(protocol="published:mica")])) == []
+    assert standings.compare_protocols(build_boards(FORECASTING, [row(), row(protocol="published:mica")])) == []
 
 
 def made_for(cell, **changes: object):
@@ -138,7 +138,7 @@ def flooded():
 
 
 def test_an_experiment_of_ours_stands_by_itself_whatever_else_was_run():
-    asked, *others = standings.standings(build_boards(FORECASTING, [*flooded(), *questioned()]))
+    asked, *others = standings.build_standings(build_boards(FORECASTING, [*flooded(), *questioned()]))
     assert asked.question == OURS.title
     assert asked.title == "Forecasting, clean, by MSE: mechanisms in patchtst, rearview:mechanisms"
     assert asked.blocks == ("ETTh1 96", "ETTh1 336", "ETTh2 96", "ETTh2 336")
@@ -147,27 +147,27 @@ def test_an_experiment_of_ours_stands_by_itself_whatever_else_was_run():
     # The largest group has neither the other mechanisms nor the longer horizon, the next one has no longer horizon.
     assert [(len(one.judgement.names), len(one.blocks)) for one in others] == [(21, 3), (27, 2)]
     assert [one.is_ablation for one in others] == [True, False]
-    assert standings.headline([*others, asked]) is asked
+    assert standings.pick_headline([*others, asked]) is asked
 
 
 def test_an_experiment_that_lacks_a_cell_or_a_footing_is_none():
     rows = questioned()
-    assert not any(one.question for one in standings.standings(build_boards(FORECASTING, rows[1:])))
+    assert not any(one.question for one in standings.build_standings(build_boards(FORECASTING, rows[1:])))
     other = [made_for(OURS.cells[0], training=as_json({"batch": 16, **OURS.training})), *rows[1:]]
-    assert not any(one.question for one in standings.standings(build_boards(FORECASTING, other)))
+    assert not any(one.question for one in standings.build_standings(build_boards(FORECASTING, other)))
 
 
 def test_an_experiment_is_not_answered_by_runs_of_another_training():
     shorter = [made for seed in range(6) for made in questioned(seed=seed, training='{"batch":32,"epochs":1}')]
-    assert not any(one.question for one in standings.standings(build_boards(FORECASTING, shorter)))
-    first, *_ = standings.standings(build_boards(FORECASTING, [*shorter, *questioned()]))
+    assert not any(one.question for one in standings.build_standings(build_boards(FORECASTING, shorter)))
+    first, *_ = standings.build_standings(build_boards(FORECASTING, [*shorter, *questioned()]))
     assert first.question
     assert all("patience" in made.training for made in first.rows)
 
 
 def test_an_experiment_is_told_by_the_footing_with_the_most_runs():
     rows = [*questioned(training=as_json({"batch": 64, **OURS.training})), *questioned(seed=3), *questioned(seed=4)]
-    first, second = standings.standings(build_boards(FORECASTING, rows))
+    first, second = standings.build_standings(build_boards(FORECASTING, rows))
     assert first.question
     assert {one.seed for one in first.rows} == {3, 4}
     assert not second.question
@@ -177,11 +177,11 @@ def test_an_experiment_is_told_by_the_footing_with_the_most_runs():
 def test_softmax_joins_an_experiment_that_leaves_it_out():
     combinations = catalogue.get("rearview", "combinations").cells
     rows = [made_for(cell, mse=2.0) for cell in combinations]
-    (alone,) = standings.standings(build_boards(FORECASTING, rows))
+    (alone,) = standings.build_standings(build_boards(FORECASTING, rows))
     assert alone.holds == ("rearview:combinations",)
     assert (len(alone.judgement.names), len(alone.plain)) == (3, 0)
     plain = [row for row in questioned() if row.attention == "softmax"]
-    (joined,) = standings.standings(build_boards(FORECASTING, [*rows, *plain]))
+    (joined,) = standings.build_standings(build_boards(FORECASTING, [*rows, *plain]))
     assert joined.judgement.names[0] == "patchtst + softmax"
     assert len(joined.plain) == 4
 
@@ -189,25 +189,25 @@ def test_softmax_joins_an_experiment_that_leaves_it_out():
 def test_a_wider_comparison_that_holds_an_experiment_whole_says_so_and_is_the_headline():
     combinations = catalogue.get("rearview", "combinations").cells
     rows = [*questioned(), *(made_for(cell, mse=2.0) for cell in combinations), *flooded()]
-    found = standings.standings(build_boards(FORECASTING, rows))
+    found = standings.build_standings(build_boards(FORECASTING, rows))
     assert [bool(one.question) for one in found] == [True, True, False, False, False]
     wider = next(one for one in found if not one.question and one.holds)
     assert wider.holds == ("rearview:mechanisms", "rearview:combinations")
     assert wider.title.endswith("mechanisms in patchtst, 10 candidates over 4 blocks")
-    assert standings.headline(found) is wider
+    assert standings.pick_headline(found) is wider
 
 
 def test_an_ablation_is_no_headline_where_several_mechanisms_are_compared():
     rows = [rbca(alpha / 10, horizon=horizon) for alpha in range(1, 10) for horizon in (7, 14, 21)]
     rows += [row(horizon=horizon) for horizon in (7, 14, 21)]
-    (ablation,) = standings.standings(build_boards(FORECASTING, rows))
+    (ablation,) = standings.build_standings(build_boards(FORECASTING, rows))
     assert ablation.is_ablation
-    assert standings.headline([ablation]) is ablation
+    assert standings.pick_headline([ablation]) is ablation
     rows += [row(model="itransformer", attention=name) for name in ("softmax", "toa", "prime")]
-    found = standings.standings(build_boards(FORECASTING, rows))
-    assert standings.headline(found).model == "itransformer"
+    found = standings.build_standings(build_boards(FORECASTING, rows))
+    assert standings.pick_headline(found).model == "itransformer"
     pair = [row(model="itransformer", attention=name) for name in ("softmax", "toa")]
-    assert not standings.standings(build_boards(FORECASTING, pair))[0].is_ablation
+    assert not standings.build_standings(build_boards(FORECASTING, pair))[0].is_ablation
 
 
 def test_rectangles_are_maximal_and_each_shown_one_has_something_that_those_before_lack():
@@ -232,18 +232,18 @@ def together(**changes: object):
 
 
 def test_networks_are_ranked_together_on_equal_budgets_alone():
-    everyone = standings.standings(build_boards(FORECASTING, together()))[-1]
+    everyone = standings.build_standings(build_boards(FORECASTING, together()))[-1]
     assert (everyone.model, len(everyone.judgement.names)) == ("", 4)
     assert everyone.title == "Forecasting, clean, by MSE: every candidate"
     longer = [row(model="dlinear", attention="", horizon=h, training='{"epochs":90}') for h in (7, 14)]
-    unlike = standings.standings(build_boards(FORECASTING, [*together(), *longer]))
+    unlike = standings.build_standings(build_boards(FORECASTING, [*together(), *longer]))
     assert [one.model for one in unlike] == ["patchtst", "itransformer"]
 
 
 def test_networks_are_ranked_together_only_beside_their_softmax():
     rows = [one for one in together() if (one.model, one.attention) != ("itransformer", "softmax")]
-    assert [one.model for one in standings.standings(build_boards(FORECASTING, rows))] == ["patchtst"]
+    assert [one.model for one in standings.build_standings(build_boards(FORECASTING, rows))] == ["patchtst"]
     plain = [row(model="dlinear", attention="", horizon=horizon) for horizon in (7, 14)]
     rows = [one for one in rows if one.model == "patchtst"] + plain
-    everyone = standings.standings(build_boards(FORECASTING, rows))[-1]
+    everyone = standings.build_standings(build_boards(FORECASTING, rows))[-1]
     assert len(everyone.judgement.names) == 3

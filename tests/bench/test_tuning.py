@@ -202,7 +202,7 @@ def test_a_tuned_row_stands_beside_no_printed_number():
         (lambda: Range(64, 250, step=-1), "64..250:-1 has no step that leads"),
         (lambda: Range(1, 3, step=4), "1..3:4 has no step that leads"),
         (lambda: Range(1, 9, log=True, step=2), "on the logarithmic scale has no step"),
-        (lambda: Tuning(0, SPACE), "A search of 0 trials"),
+        (lambda: Tuning(0, SPACE), "trials is 0; it must be at least 1"),
         (lambda: Tuning(3, {}), "needs settings to draw"),
         (lambda: Tuning(3, {"a": ()}), "at least one value"),
         (lambda: Request("ETTh1", "patchtst", candidates=[{"alpha": 1}], tuning=Tuning(3, SPACE)).budget, "not both"),

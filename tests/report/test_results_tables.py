@@ -8,7 +8,7 @@ import pytest
 from rearview.bench import tasks
 from rearview.bench.analysis import statistics
 from rearview.bench.analysis.leaderboard import Score
-from rearview.bench.analysis.standings import Sided
+from rearview.bench.analysis.standings import ProtocolContrast
 from rearview.report.common import text
 from rearview.report.common.tables import Cell, Table, score_cells
 from rearview.report.results.figures import Lane, Mark, draw_lanes, draw_ranks
@@ -89,7 +89,7 @@ def test_the_diagram_draws_a_bar_for_every_clique():
 
 def test_a_score_of_zero_has_no_changes_beside_it():
     scores = {"clean": Score(0.0, None, 1), "published:tslib": Score(0.5, None, 1)}
-    one = Sided(tasks.DETECTION, "SMAP", None, "itransformer", "adjusted_f1", scores)
+    one = ProtocolContrast(tasks.DETECTION, "SMAP", None, "itransformer", "adjusted_f1", scores)
     (row,) = protocol_table([one]).rows
     assert [cell.text for cell in row[-2:]] == ["0", "0.5000"]
     assert not row[-1].beside

@@ -122,7 +122,7 @@ def summarise(files: ResultFiles, command: str) -> ResultsSummary:
     for task in files.rows:
         if task is not FORECASTING:
             besides += coverage.compare_boards(task, [board for board in boards if board.task is task])
-    ranked = standings.standings(boards)
+    ranked = standings.build_standings(boards)
     counted = [row for board in boards for entry in board.entries for row in entry.rows]
     overlapping = timing_overlap.find_overlapping(files.every_row)
     return ResultsSummary(
@@ -147,7 +147,7 @@ def summarise(files: ResultFiles, command: str) -> ResultsSummary:
         standings=tuple(ranked),
         besides=tuple(besides),
         coverage=tuple(coverage.measure_coverage(files.rows)),
-        sided=tuple(standings.sided(boards)),
+        sided=tuple(standings.compare_protocols(boards)),
         failures=tuple(broken),
         overlapping=overlapping,
         files=files.files,
@@ -211,7 +211,7 @@ def _verdict(boards: Sequence[Board], ranked: Sequence[Standing]) -> str:
     """Which candidate leads, over how much, and whether the lead is significant."""
     if not ranked:
         return _unranked(boards)
-    widest = standings.headline(ranked)
+    widest = standings.pick_headline(ranked)
     judgement = widest.judgement
     best = f"{widest.task.name.capitalize()}: {candidate(judgement.names[0]).text}"
     whom = f"{len(judgement.names)} {f'mechanisms in {widest.model}' if widest.model else 'candidates'}"

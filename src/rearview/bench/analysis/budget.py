@@ -1,14 +1,15 @@
-"""What runs were granted, and who had less than whom: epochs and how long they are, patience, settings tried, seeds.
+"""The budgets of runs, and where they differ: epochs and how long they are, patience, settings tried, seeds.
 
-Whoever may train for longer, try more settings or average over more seeds has an advantage that is not its own; a
-comparison of unlike budgets must say so, and so must a number that stands beside one of a paper.
+A candidate that trains for longer, tries more settings or averages over more seeds has an advantage that is not its
+own; a comparison of unequal budgets must say so, and so must a comparison with a paper's number.
 """
 
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from rearview.bench.rows.identity import budget_of, parse_column, training_of, tried_candidates
+from rearview.bench.rows import identity
+from rearview.bench.rows.identity import parse_column, training_of, tried_candidates
 from rearview.bench.rows.row import Facts, RunRow
 
 TRAINING = ("epochs", "batch", "updates_per_epoch", "windows_per_epoch", "patience")
@@ -17,7 +18,7 @@ TRAINING = ("epochs", "batch", "updates_per_epoch", "windows_per_epoch", "patien
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """What the runs of one candidate on one block were granted."""
+    """The budget of one candidate's runs on one block."""
 
     seeds: int
     tried: int
@@ -30,8 +31,8 @@ class Budget:
     """Epochs without improvement before training stops; None: it never does."""
 
 
-def budget_of_rows(rows: Sequence[RunRow]) -> Budget:
-    """What rows that differ in their seed alone were granted."""
+def budget_of(rows: Sequence[RunRow]) -> Budget:
+    """The budget of rows that differ in their seed alone."""
     configuration = rows[0].configuration
     # What was searched for is no part of `training_of`; the best of it is what a row has.
     training = {**training_of(configuration), **parse_column(configuration, "training")}
@@ -44,41 +45,42 @@ def budget_of_rows(rows: Sequence[RunRow]) -> Budget:
     )
 
 
-def uneven(blocks: Iterable[Sequence[Budget]]) -> tuple[str, ...]:
-    """In what the candidates of some block differ, in words ("epochs 10 to 100"); empty where budgets are equal.
+def describe_differences(blocks: Iterable[Sequence[Budget]]) -> tuple[str, ...]:
+    """In what the budgets of some block differ, in words ("epochs 10 to 100"); empty where they are equal.
 
-    What has nothing to train has no use for epochs, settings or seeds, and is no reason to call a comparison unequal.
+    A candidate with nothing to train needs no epochs, settings or seeds, and makes no comparison unequal.
     """
     trained = [[budget for budget in block if budget.epochs is not None] for block in blocks]
-    found = []
+    differences = []
     for name, words in _WORDS.items():
         columns = [{getattr(budget, name) for budget in block} for block in trained]
         differing = {value for column in columns if len(column) > 1 for value in column}
         if differing:
             low, *_, high = sorted(differing, key=lambda value: math.inf if value is None else value)
-            found.append(f"{words} {_said(low)} to {_said(high)}")
-    return tuple(found)
+            differences.append(f"{words} {_spell(low)} to {_spell(high)}")
+    return tuple(differences)
 
 
 def shortfall(rows: Sequence[RunRow], published: Facts, windows: int) -> str:
-    """By how much the training of rows, alike but for their seeds, falls short of the one that a paper published.
+    """How much less rows, alike but for their seeds, were trained than a paper's published training.
 
     In words ("30 of 100 epochs"); empty where it does not. `windows` are those of a whole epoch. A smaller patience
     counts where it ended a run.
     """
-    ours = budget_of_rows(rows)
+    ours = budget_of(rows)
     if ours.epochs is None or not published:
         return ""
-    found = []
+    short = []
     epochs, patience = _whole(published, "epochs") or 0, _whole(published, "patience")
     own, other = ours.epoch_windows or windows, _epoch_windows(published) or windows
     if own == other and ours.epochs < epochs:
-        found.append(f"{ours.epochs:,} of {epochs:,} epochs")
+        short.append(f"{ours.epochs:,} of {epochs:,} epochs")
     elif ours.epochs * own < epochs * other:
-        found.append(f"{ours.epochs * own:,} of {epochs * other:,} windows")
-    if any(row.epochs < ours.epochs for row in rows) and _less(ours.patience, patience):
-        found.append(f"patience {ours.patience} instead of {_said(patience)}")
-    return ", ".join(found)
+        short.append(f"{ours.epochs * own:,} of {epochs * other:,} windows")
+    impatient = ours.patience is not None and (patience is None or ours.patience < patience)
+    if impatient and any(row.epochs < ours.epochs for row in rows):
+        short.append(f"patience {ours.patience} instead of {_spell(patience)}")
+    return ", ".join(short)
 
 
 _WORDS = {
@@ -92,7 +94,7 @@ _WORDS = {
 
 def _tried(configuration: Facts) -> int:
     """How many settings a search may try: as many as are listed, or as many draws as it has."""
-    tuner, _, trials = str(budget_of(configuration).get("tuner", "")).partition(":")
+    tuner, _, trials = str(identity.budget_of(configuration).get("tuner", "")).partition(":")
     return int(trials) if tuner else len(tried_candidates(configuration))
 
 
@@ -109,9 +111,5 @@ def _whole(training: Facts, name: str) -> int | None:
     return value if isinstance(value, int) else None
 
 
-def _less(ours: int | None, theirs: int | None) -> bool:
-    return ours is not None and (theirs is None or ours < theirs)
-
-
-def _said(value: int | None) -> str:
+def _spell(value: int | None) -> str:
     return "any" if value is None else f"{value:,}"

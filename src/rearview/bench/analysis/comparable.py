@@ -190,14 +190,14 @@ def _complete_arms(cells: Sequence[Cell], entries: Sequence[Entry]) -> dict[str,
 
 def _arms_by_footing(arms: Sequence[Cell], entries: Sequence[Entry]) -> list[dict[str, Entry]]:
     """The entries of a block's arms, together those on one footing; versions of a data set are kept apart."""
-    found: dict[tuple[str, str], dict[str, Entry]] = defaultdict(dict)
+    footings: dict[tuple[str, str], dict[str, Entry]] = defaultdict(dict)
     for arm in arms:
         for entry in entries:
             first = entry.rows[:1]  # the others differ in their seeds alone
             training = parse_column(first[0].configuration, "training")
             if find_rows(arm, first) and all(training.get(key) == value for key, value in arm.training.items()):
-                found[entry.dataset, as_json(footing_of(entry))][arm.label] = entry
-    return list(found.values())
+                footings[entry.dataset, as_json(footing_of(entry))][arm.label] = entry
+    return list(footings.values())
 
 
 def _count_and_time(made: Mapping[str, Entry]) -> tuple[int, float]:

@@ -149,7 +149,7 @@ def measure_coverage(rows: Mapping[Task, Sequence[RunRow]]) -> list[Coverage]:
     """Every experiment of a task that has rows, with those of its cells that were not run."""
     finished = {task.name: latest_runs(made) for task, made in rows.items() if made}
     by_place = {name: _group_by_place(made) for name, made in finished.items()}
-    found = []
+    coverage = []
     for experiment in catalogue.every():
         # Tables of averages are views of another table's cells.
         tables = {number.table for cell in experiment.cells for number in cell.numbers}
@@ -157,8 +157,8 @@ def measure_coverage(rows: Mapping[Task, Sequence[RunRow]]) -> list[Coverage]:
             made = [find_rows(cell, by_place[experiment.task].get(_place(cell), ())) for cell in experiment.cells]
             counts = Counter(protocol for some in made for protocol in {row.protocol for row in some})
             missing = tuple(cell for cell, some in zip(experiment.cells, made, strict=True) if not some)
-            found.append(Coverage(experiment, dict(sorted(counts.items())), missing))
-    return found
+            coverage.append(Coverage(experiment, dict(sorted(counts.items())), missing))
+    return coverage
 
 
 Place = tuple[str, str, int | None, int | None]

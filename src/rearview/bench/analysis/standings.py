@@ -54,7 +54,7 @@ class Standing:
     footing: str = ""
     """What sets these runs of a network apart from others of it, which are compared by themselves."""
     question: str = ""
-    """What the experiment of ours asks whose standing it is; empty: it is none."""
+    """The title of the experiment of ours that it answers; empty: none."""
     holds: tuple[str, ...] = ()
     """The experiments of ours that it holds whole."""
     extent: str = ""
@@ -95,7 +95,7 @@ class Contrast:
 
 
 @dataclass(frozen=True, slots=True)
-class Sided:
+class ProtocolContrast:
     """One candidate on one block under several protocols, by one measure."""
 
     task: Task
@@ -107,65 +107,57 @@ class Sided:
     """By protocol, `clean` first."""
 
 
-def standings(boards: Sequence[Board]) -> list[Standing]:
+def build_standings(boards: Sequence[Board]) -> list[Standing]:
     """For each task: the experiments of ours that were run whole, then for each protocol the mechanisms of each network
     that has several, then the candidates of several networks.
 
     Mechanisms are compared on an equal footing: runs of a network that differ in anything else make another standing.
     """
-    found: list[Standing] = []
+    standings: list[Standing] = []
     for task, protocol in dict.fromkeys((board.task, board.protocol) for board in boards):
         entries = [e for b in boards if (b.task, b.protocol) == (task, protocol) for e in b.entries if e.score]
         models: dict[str, list[Entry]] = defaultdict(list)
         for entry in entries:
             models[entry.model].append(entry)
         for own in models.values():
-            asked = _questions(own)
-            found += [*asked, *_mechanisms(own, asked)]
-        found += _together(entries) if len(models) > 1 else []
+            answers = _answer_experiments(own)
+            standings += [*answers, *_compare_mechanisms(own, answers)]
+        standings += _compare_networks(entries) if len(models) > 1 else []
     tasks = list(dict.fromkeys(board.task for board in boards))
-    return sorted(found, key=lambda one: (tasks.index(one.task), not one.question))
+    return sorted(standings, key=lambda one: (tasks.index(one.task), not one.question))
 
 
-def _questions(entries: Sequence[Entry]) -> list[Standing]:
+def _answer_experiments(entries: Sequence[Entry]) -> list[Standing]:
     """The experiments of ours that one network's entries answer."""
-    found = []
+    standings = []
     for answer in comparable.find_answers(entries[0].task, entries):
         cells = {name: {comparable.block_of(entry): entry for entry in made} for name, made in answer.arms.items()}
         for whole in comparable.find_rectangles(cells):  # one, or none of a single arm
             standing = _standing(cells, whole, entries[0].model)
-            found.append(replace(standing, question=answer.experiment.title, holds=(answer.experiment.name,)))
-    return found
+            standings.append(replace(standing, question=answer.experiment.title, holds=(answer.experiment.name,)))
+    return standings
 
 
-def _mechanisms(entries: Sequence[Entry], asked: Sequence[Standing]) -> list[Standing]:
-    """The mechanisms of a network, footing by footing; what a question of ours compares anyway is left out."""
-    found: list[Standing] = []
-    for study in comparable.group_by_footing(entries):
-        cells = _again(study.entries)
-        fresh = [one for one in comparable.find_rectangles(cells) if not _is_within(_rows(cells, one), asked)]
+def _compare_mechanisms(entries: Sequence[Entry], answers: Sequence[Standing]) -> list[Standing]:
+    """The mechanisms of a network, footing by footing; what an experiment of ours compares anyway is left out."""
+    standings: list[Standing] = []
+    for group in comparable.group_by_footing(entries):
+        # Among themselves entries differ in less, and need shorter names.
+        cells: dict[str, dict[Block, Entry]] = defaultdict(dict)
+        for board in build_boards(entries[0].task, [row for entry in group.entries for row in entry.rows]):
+            for entry in board.entries:
+                cells[entry.label][comparable.block_of(entry)] = entry
+        rectangles = comparable.find_rectangles(cells)
+        fresh = [one for one in rectangles if not any(_rows(cells, one) <= other.rows for other in answers)]
         made = [_standing(cells, one, entries[0].model) for one in comparable.pick_rectangles(fresh)]
         for one in made:
             size = f"{len(one.judgement.names)} candidates over {len(one.blocks)} blocks" if len(made) > 1 else ""
-            holds = tuple(name for other in asked if other.rows <= one.rows for name in other.holds)
-            found.append(replace(one, footing=study.footing, holds=holds, extent=size))
-    return found
+            holds = tuple(name for other in answers if other.rows <= one.rows for name in other.holds)
+            standings.append(replace(one, footing=group.footing, holds=holds, extent=size))
+    return standings
 
 
-def _is_within(rows: frozenset[RunRow], asked: Sequence[Standing]) -> bool:
-    return any(rows <= one.rows for one in asked)
-
-
-def _again(entries: Sequence[Entry]) -> dict[str, dict[Block, Entry]]:
-    """Entries of one network by name and block; among themselves they differ in less, and need shorter names."""
-    cells: dict[str, dict[Block, Entry]] = defaultdict(dict)
-    for board in build_boards(entries[0].task, [row for entry in entries for row in entry.rows]):
-        for entry in board.entries:
-            cells[entry.label][comparable.block_of(entry)] = entry
-    return cells
-
-
-def _together(entries: Sequence[Entry]) -> list[Standing]:
+def _compare_networks(entries: Sequence[Entry]) -> list[Standing]:
     """The widest ranking of candidates of several networks on equal budgets, each network's softmax among them."""
     cells: dict[str, dict[Block, Entry]] = defaultdict(dict)
     for entry in entries:
@@ -183,7 +175,7 @@ def _together(entries: Sequence[Entry]) -> list[Standing]:
     return []
 
 
-def headline(standings: Sequence[Standing]) -> Standing:
+def pick_headline(standings: Sequence[Standing]) -> Standing:
     """The standing that a page is summed up by, of the first task.
 
     A lead over a mechanism's own variants, or one that a larger budget or a paper's habits bought, is none where there
@@ -201,7 +193,7 @@ def headline(standings: Sequence[Standing]) -> Standing:
     return max(pool, key=lambda one: one.scores.size)
 
 
-def contrasts(standing: Standing) -> list[Contrast]:
+def build_contrasts(standing: Standing) -> list[Contrast]:
     """Every candidate of a standing against its own network with softmax, or against the best where there is none."""
     names = standing.judgement.names
     scores = dict(zip(names, standing.scores.T, strict=True))
@@ -209,17 +201,19 @@ def contrasts(standing: Standing) -> list[Contrast]:
     pairs = [(name, against) for name, against in pairs if name != against]
     p_values = [statistics.signed_rank(scores[name], scores[against]).p_value for name, against in pairs]
     corrected = statistics.holm(p_values)
-    found = []
+    contrasts = []
     for place, (name, against) in enumerate(pairs):
         column, base = scores[name], scores[against]
         change = 100 * (column / base - 1)
         won = statistics.record(column, base, lower_is_better=standing.task.lower_is_better)
         interval = statistics.paired_interval(change, np.zeros_like(change)) if len(change) >= FEWEST else None
-        found.append(Contrast(name, against, won, float(change.mean()), interval, p_values[place], corrected[place]))
-    return found
+        contrasts.append(
+            Contrast(name, against, won, float(change.mean()), interval, p_values[place], corrected[place])
+        )
+    return contrasts
 
 
-def sided(boards: Sequence[Board]) -> list[Sided]:
+def compare_protocols(boards: Sequence[Board]) -> list[ProtocolContrast]:
     """Every candidate that was run on one block under more than one protocol, by the measures that decide under them.
 
     A measure that only one of the protocols has is left out: there is nothing to compare.
@@ -231,13 +225,15 @@ def sided(boards: Sequence[Board]) -> list[Sided]:
             scale = entry.task.in_original_units(entry.protocol)
             key = (entry.task, entry.dataset, entry.horizon, entry.label, entry.lookback, scale)
             gathered[key][entry.protocol] = entry
-    found = []
+    contrasts = []
     for (task, dataset, horizon, label, lookback, _), entries in gathered.items():
         for metric in dict.fromkeys(task.deciding_measure(protocol) for protocol in entries):
             scores = {one: entry.scores[metric] for one, entry in sorted(entries.items()) if metric in entry.scores}
             if len(scores) > 1:
-                found.append(Sided(task, dataset, horizon, f"{label}, lookback={lookback}", metric, scores))
-    return found
+                contrasts.append(
+                    ProtocolContrast(task, dataset, horizon, f"{label}, lookback={lookback}", metric, scores)
+                )
+    return contrasts
 
 
 def _standing(cells: Mapping[str, Mapping[Block, Entry]], rectangle: Rectangle, model: str) -> Standing:
@@ -253,11 +249,11 @@ def _standing(cells: Mapping[str, Mapping[Block, Entry]], rectangle: Rectangle, 
         protocol=protocol,
         model=model,
         judgement=judgement,
-        blocks=tuple(_told(block, len({block[2:] for block in blocks}) > 1) for block in blocks),
+        blocks=tuple(_spell_block(block, len({block[2:] for block in blocks}) > 1) for block in blocks),
         left_out=tuple(name for name in cells if name not in names),
         scores=scores[:, order],
         plain=_plain(who),
-        uneven=budget.uneven([budget.budget_of_rows(entry.rows) for entry in line] for line in grid),
+        uneven=budget.describe_differences([budget.budget_of(entry.rows) for entry in line] for line in grid),
         mechanisms=tuple(entry.attention for entry in who.values()),
         rows=_rows(cells, rectangle),
     )
@@ -281,7 +277,7 @@ def _plain(candidates: dict[str, Entry]) -> dict[str, str]:
     return {name: best[host] for name, host in hosts.items() if host in best}
 
 
-def _told(block: Block, with_lookback: bool) -> str:
+def _spell_block(block: Block, with_lookback: bool) -> str:
     dataset, horizon, *lookback = block
     name = dataset if horizon is None else f"{dataset} {horizon}"
     return f"{name} (look-back {lookback[0]})" if with_lookback else str(name)

@@ -9,7 +9,7 @@ normal beyond; chi-squared with a whole number of degrees of freedom has a close
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -32,7 +32,7 @@ class Record:
         return f"{self.wins}/{self.ties}/{self.losses}"
 
 
-def checked(scores: Scores) -> Scores:
+def check_scores(scores: Scores) -> Scores:
     """Scores [block, candidate] as they are, if every one is a number."""
     values = np.asarray(scores, dtype=np.float64)
     if values.ndim != 2 or values.shape[0] < 1 or values.shape[1] < 2:
@@ -59,7 +59,7 @@ def ranks(values: Scores, *, lower_is_better: bool = True) -> NDArray[np.float64
 
 def average_ranks(scores: Scores, *, lower_is_better: bool = True) -> NDArray[np.float64]:
     """[candidate]: mean rank over the blocks of scores [block, candidate]."""
-    return ranks(checked(scores), lower_is_better=lower_is_better).mean(axis=0)
+    return ranks(check_scores(scores), lower_is_better=lower_is_better).mean(axis=0)
 
 
 def record(ours: Scores, theirs: Scores, *, lower_is_better: bool = True) -> Record:
@@ -97,18 +97,18 @@ class Friedman:
 def signed_rank(ours: Scores, theirs: Scores) -> SignedRank:
     """Whether two candidates differ over the same blocks; equals share their mean rank."""
     differences = np.asarray(ours, dtype=np.float64) - np.asarray(theirs, dtype=np.float64)
-    kept = differences[differences != 0]
-    if not len(kept):
+    nonzero = differences[differences != 0]
+    if not len(nonzero):
         return SignedRank(0.0, 1.0, 0, True)
-    sizes = ranks(np.abs(kept))
-    statistic = float(min(sizes[kept > 0].sum(), sizes[kept < 0].sum()))
-    exact = len(kept) <= EXACT
-    return SignedRank(statistic, (_counted if exact else _normal)(sizes, statistic), len(kept), exact)
+    sizes = ranks(np.abs(nonzero))
+    statistic = float(min(sizes[nonzero > 0].sum(), sizes[nonzero < 0].sum()))
+    exact = len(nonzero) <= EXACT
+    return SignedRank(statistic, (_counted if exact else _normal)(sizes, statistic), len(nonzero), exact)
 
 
 def friedman(scores: Scores) -> Friedman:
     """Friedman's test of scores [block, candidate], corrected for ties."""
-    ranked = ranks(checked(scores))
+    ranked = ranks(check_scores(scores))
     blocks, candidates = ranked.shape
     ties = sum(_tie_sum(row) for row in ranked)
     shrink = 1 - ties / (blocks * candidates * (candidates**2 - 1))
@@ -222,7 +222,7 @@ class Judgement:
 
 def judge(scores: Scores, names: Sequence[str], *, lower_is_better: bool = True, alpha: float = ALPHA) -> Judgement:
     """What scores [block, candidate] say of the candidates; pairs count as different only after Friedman's test."""
-    values = checked(scores)
+    values = check_scores(scores)
     if len(names) != values.shape[1] or len(set(names)) != len(names):
         raise InputError(f"Every candidate needs a name of its own: {values.shape[1]} candidates, names {list(names)}.")
     average = average_ranks(values, lower_is_better=lower_is_better)
@@ -241,22 +241,22 @@ def judge(scores: Scores, names: Sequence[str], *, lower_is_better: bool = True,
     )
     overall = friedman(values) if len(values) > 1 and values.shape[1] > 2 else None
     named = tuple(names[place] for place in order)
-    found = Judgement(named, tuple(average[order].tolist()), len(values), overall, pairs, (), alpha)
-    different = {frozenset((pair.first, pair.second)) for pair in found.significant}
+    judgement = Judgement(named, tuple(average[order].tolist()), len(values), overall, pairs, (), alpha)
+    different = {frozenset((pair.first, pair.second)) for pair in judgement.significant}
     groups = cliques(len(named), lambda i, j: frozenset((named[i], named[j])) in different)
-    return Judgement(named, found.ranks, found.blocks, overall, pairs, groups, alpha)
+    return replace(judgement, cliques=groups)
 
 
 def cliques(count: int, different: Callable[[int, int], bool]) -> tuple[tuple[int, int], ...]:
     """The longest stretches of places within which no two differ; what lies within a longer one is left out."""
-    found: list[tuple[int, int]] = []
+    stretches: list[tuple[int, int]] = []
     for first in range(count):
         last = first
         while last + 1 < count and not any(different(place, last + 1) for place in range(first, last + 1)):
             last += 1
-        if last > first and not (found and found[-1][1] >= last):
-            found.append((first, last))
-    return tuple(found)
+        if last > first and not (stretches and stretches[-1][1] >= last):
+            stretches.append((first, last))
+    return tuple(stretches)
 
 
 def blocks_needed(candidates: int, alpha: float = ALPHA) -> int:
@@ -283,8 +283,8 @@ class Interval:
 
 
 def paired_interval(
-    ours: NDArray[np.floating[Any]],
-    theirs: NDArray[np.floating[Any]],
+    ours: Scores,
+    theirs: Scores,
     *,
     level: float = 0.95,
     draws: int = DRAWS,

@@ -19,7 +19,7 @@ from rearview.bench import presets, protocols
 from rearview.bench.papers import published
 from rearview.bench.papers.published import Kind, Number
 from rearview.bench.rows.row import Facts
-from rearview.bench.runs.request import Request, spell
+from rearview.bench.runs.request import Part, Request, spell
 from rearview.core.errors import SettingsError, did_you_mean
 
 _FOLDER = "rearview.bench.papers.experiments"
@@ -164,13 +164,13 @@ def get(paper: str, table: str) -> Experiment:
 
 def costs(paper: str) -> Mapping[str, Any]:
     """At which sizes the networks of a paper's tables of cost are built (for `bench.papers.cost_tables`)."""
-    found: Mapping[str, Any] = _file(paper).get("costs", {})
-    return found
+    costs: Mapping[str, Any] = _file(paper).get("costs", {})
+    return costs
 
 
-def combinations(values: Mapping[str, Sequence[Any]]) -> tuple[dict[str, Any], ...]:
+def combinations(values: Mapping[str, Sequence[object]]) -> tuple[Facts, ...]:
     """Every combination of the values listed for each setting, as candidates of a search."""
-    return tuple(dict(zip(values, chosen, strict=True)) for chosen in product(*values.values()))
+    return tuple(dict(zip(values, each, strict=True)) for each in product(*values.values()))
 
 
 @cache
@@ -236,7 +236,7 @@ def _candidates(
     return tuple(candidate for settings in parts for candidate in combinations(settings))
 
 
-def _loss(number: Number, losses: Mapping[str, Mapping[str, float]]) -> str | Mapping[str, Any] | None:
+def _loss(number: Number, losses: Mapping[str, Mapping[str, float]]) -> Part | None:
     """The loss of a run, with the share that its authors use on the data set where they say so."""
     name = number.around.get("loss")
     share = losses.get(str(name), {}).get(number.dataset)

@@ -146,10 +146,10 @@ def note(paper: str) -> str:
     return str(catalogue.costs(paper).get("note", ""))
 
 
-def compare(asked: Sequence[CostCell], times: Sequence[Timed]) -> Iterator[CostComparison]:
+def compare(cells: Sequence[CostCell], times: Sequence[Timed]) -> Iterator[CostComparison]:
     """Every printed number of the cells beside ours: counted now, or among the times."""
-    for cell in asked:
-        counted = _counted(cell) if cell.counts else None
+    for cell in cells:
+        counted = _count(cell) if cell.counts else None
         for number in cell.numbers:
             if number.metric in MEASURED:
                 yield from _measured(cell, number, times)
@@ -157,10 +157,10 @@ def compare(asked: Sequence[CostCell], times: Sequence[Timed]) -> Iterator[CostC
                 yield CostComparison(cell, number, None, "not counted")
             else:
                 ours = _value(cell, number, counted)
-                yield CostComparison(cell, number, ours, judged(ours, number, cell.digits))
+                yield CostComparison(cell, number, ours, judge(ours, number, cell.digits))
 
 
-def judged(ours: float, number: Number, digits: tuple[str, int]) -> str:
+def judge(ours: float, number: Number, digits: tuple[str, int]) -> str:
     """agrees, differs or not comparable, by the rule above."""
     if number.doubtful or not number.value:
         return "not comparable"
@@ -206,7 +206,7 @@ def _attention(number: Number, facts: Mapping[str, Any]) -> Facts | None:
     return {**number.attention, **facts.get("mechanisms", {}).get(number.attention["name"], {})}
 
 
-def _counted(cell: CostCell) -> "Cost":
+def _count(cell: CostCell) -> "Cost":
     from rearview.models.costs import cost
 
     assert cell.lookback is not None
@@ -231,10 +231,10 @@ def _value(cell: CostCell, number: Number, counted: "Cost") -> float:
 
 
 def _measured(cell: CostCell, number: Number, times: Sequence[Timed]) -> Iterator[CostComparison]:
-    found = [one for one in times if one.metric == number.metric and one.is_of(cell)]
-    for one in found:
+    own = [one for one in times if one.metric == number.metric and one.is_of(cell)]
+    for one in own:
         yield CostComparison(cell, number, one.milliseconds, "", one.where)
-    if not found:
+    if not own:
         yield CostComparison(cell, number, None, "not measured here")
 
 
@@ -252,14 +252,10 @@ def read_times(path: Path) -> list[Timed]:
         with path.open(encoding="utf-8", newline="") as file:
             rows = csv.DictReader(file)
             known = [columns for columns in _FORMS if columns <= set(rows.fieldnames or ())]
-            found = [_FORMS[known[0]](row) for row in rows if all(row[name] for name in known[0])] if known else []
+            times = [_FORMS[known[0]](row) for row in rows if all(row[name] for name in known[0])] if known else []
     except (OSError, UnicodeDecodeError, KeyError, TypeError, ValueError) as problem:
         raise InputError(f"{path} could not be read as rows of a benchmark: {problem}.") from None
-    return _last(found)
-
-
-def _last(found: Sequence[Timed]) -> list[Timed]:
-    return list({(one.metric, one.network, one.sizes, one.where): one for one in found}.values())
+    return list({(one.metric, one.network, one.sizes, one.where): one for one in times}.values())
 
 
 def _inference(row: Mapping[str, str]) -> Timed:

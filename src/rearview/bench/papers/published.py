@@ -11,7 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import resources
-from typing import Any, Literal
+from typing import Literal, TypedDict
+
+from rearview.bench.rows.row import Facts
 
 Kind = Literal["forecast", "classification", "detection", "synthetic", "cost", "summary", "elsewhere"]
 """forecast, classification, detection, synthetic: a run of ours compares. cost: parameters, FLOPs, milliseconds.
@@ -28,6 +30,14 @@ PAPERS = {
 }
 
 
+class Around(TypedDict, total=False):
+    """What else a run needs beside network and mechanism."""
+
+    loss: str
+    adapters: list[str]
+    channels: int
+
+
 @dataclass(frozen=True, slots=True)
 class Number:
     """One printed number, and what of ours it compares with."""
@@ -42,7 +52,7 @@ class Number:
     """None: an average over horizons, or a task without one."""
     model: str
     """Our name; empty where there is none."""
-    attention: Mapping[str, object] | None
+    attention: Facts | None
     """Our mechanism with its settings; None for a network's own."""
     metric: str
     value: float | None
@@ -54,7 +64,7 @@ class Number:
     """The paper's name of the mechanism."""
     setting: str
     note: str
-    around: Mapping[str, Any] = field(default_factory=dict)
+    around: Around = field(default_factory=Around)
     """What else the run needs: a loss, an adapter, a network's setting."""
     reason: str = ""
     """Why no run of ours stands beside it."""
@@ -116,7 +126,7 @@ _CAPS_WITHOUT = {
     "caps_no_prefix": ("riemann", "clock"),
     "caps_no_clock": ("riemann", "prefix"),
 }
-ATTENTIONS: dict[str, dict[str, Any]] = {
+ATTENTIONS: dict[str, dict[str, object]] = {
     "softmax": {"name": "softmax"},
     "standard": {"name": "softmax"},
     "softmax_rope": {"name": "softmax", "rotary": True},
@@ -158,7 +168,7 @@ _TASKS: dict[str, Kind] = {"classification": "classification", "anomaly": "detec
 def numbers() -> tuple[Number, ...]:
     """Every printed number of the five papers."""
     text = resources.files("rearview.bench.papers").joinpath("results.csv").read_text(encoding="utf-8")
-    return _with_doubts(tuple(_number(row) for row in csv.DictReader(text.splitlines())))
+    return _share_doubts(tuple(_number(row) for row in csv.DictReader(text.splitlines())))
 
 
 def of(paper: str, table: str | None = None) -> list[Number]:
@@ -171,19 +181,19 @@ def tables(paper: str) -> list[str]:
     return list(dict.fromkeys(n.table for n in of(paper)))
 
 
-def _with_doubts(found: tuple[Number, ...]) -> tuple[Number, ...]:
+def _share_doubts(numbers: tuple[Number, ...]) -> tuple[Number, ...]:
     """A number that a table takes over from another one is as doubtful as it is there."""
-    doubts = {_taken(number, number.table): number.note for number in found if number.doubtful}
+    doubts = {_place(number, number.table): number.note for number in numbers if number.doubtful}
     return tuple(
         replace(number, note="; ".join(filter(None, (number.note, f"as in {table[1]}: {doubts[key]}"))))
         if (table := re.search(r"\bsame cells as .+ in (\w+)", number.setting))
-        and (key := _taken(number, table[1])) in doubts
+        and (key := _place(number, table[1])) in doubts
         else number
-        for number in found
+        for number in numbers
     )
 
 
-def _taken(number: Number, table: str) -> tuple[Any, ...]:
+def _place(number: Number, table: str) -> tuple[object, ...]:
     """What a number of a table shares with its copy elsewhere."""
     return (number.paper, table, number.dataset, number.horizon, number.backbone, number.variant, number.metric)
 
@@ -229,7 +239,7 @@ def _model(backbone: str, kind: Kind) -> str:
     return MODELS.get(backbone, "")
 
 
-def _attention(row: Mapping[str, str]) -> dict[str, Any] | None:
+def _attention(row: Mapping[str, str]) -> dict[str, object] | None:
     if row["attention"] == "own":
         return None
     spec = dict(ATTENTIONS[row["attention"]])
@@ -242,8 +252,8 @@ def _attention(row: Mapping[str, str]) -> dict[str, Any] | None:
     return spec
 
 
-def _around(row: Mapping[str, str]) -> dict[str, Any]:
-    around: dict[str, Any] = {}
+def _around(row: Mapping[str, str]) -> Around:
+    around = Around()
     if row["backbone"] == "FreDF":
         around["loss"] = "fredf"
     if row["backbone"] == "LIFT":

@@ -12,6 +12,7 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
+from rearview.bench.rows.row import Facts
 from rearview.core.errors import SettingsError, did_you_mean
 from rearview.data.datasets.catalogue import Dataset
 
@@ -22,8 +23,8 @@ OFFICIAL = "official"
 class Preset:
     """Settings of a network and of its training."""
 
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    training: Mapping[str, Any] = field(default_factory=dict)
+    settings: Facts = field(default_factory=dict)
+    training: Facts = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +35,8 @@ class Entry:
     """Names of the catalogue; none: every data set."""
     horizon: int = 0
     """The smallest horizon it holds for."""
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    training: Mapping[str, Any] = field(default_factory=dict)
+    settings: Facts = field(default_factory=dict)
+    training: Facts = field(default_factory=dict)
 
     def holds(self, dataset: Dataset, horizon: int) -> bool:
         """Whether it says something about a data set at a horizon."""
@@ -79,20 +80,20 @@ def summary(source: str) -> str:
 def entries(source: str = OFFICIAL) -> Mapping[str, tuple[Entry, ...]]:
     """What a source says, by network."""
     return {
-        model: tuple(Entry(**{**entry, "datasets": tuple(entry.get("datasets", ()))}) for entry in found)
-        for model, found in _file(source).items()
+        model: tuple(Entry(**{**entry, "datasets": tuple(entry.get("datasets", ()))}) for entry in listed)
+        for model, listed in _file(source).items()
         if not model.startswith("_")
     }
 
 
 def lines(source: str) -> list[str]:
     """A source for a person: what it says of each network, in the order in which it applies."""
-    told = [f"{source}: {summary(source)}"]
+    lines = [f"{source}: {summary(source)}"]
     if source != OFFICIAL:
-        told.append(f"on top of: {OFFICIAL} (`rearview describe presets:{OFFICIAL}`)")
-    for model, found in entries(source).items():
-        told += ["", "any other network:" if model == "any" else f"{model}:", *(f"- {entry}" for entry in found)]
-    return told
+        lines.append(f"on top of: {OFFICIAL} (`rearview describe presets:{OFFICIAL}`)")
+    for model, own in entries(source).items():
+        lines += ["", "any other network:" if model == "any" else f"{model}:", *(f"- {entry}" for entry in own)]
+    return lines
 
 
 def source_of(model: str, source: str) -> str:
@@ -107,8 +108,8 @@ def preset(model: str, dataset: Dataset, *, lookback: int, horizon: int, source:
         return Preset({"period": season if season <= lookback else 1})
     official = entries().get(model, entries()["any"])
     chosen = official if source == OFFICIAL else (*official, *entries(source).get(model, ()))
-    settings: dict[str, Any] = {}
-    training: dict[str, Any] = {}
+    settings: dict[str, object] = {}
+    training: dict[str, object] = {}
     for entry in chosen:
         if entry.holds(dataset, horizon):
             settings |= entry.settings

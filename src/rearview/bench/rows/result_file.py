@@ -46,7 +46,7 @@ def known_rows(path: Path, kind: type[AnyRow]) -> Sequence[AnyRow]:
     For asking before a run what would otherwise fail after it. A file that did not change is not read again.
     """
     try:
-        found = path.stat()
+        state = path.stat()
     except (FileNotFoundError, NotADirectoryError):
         folder = next(folder for folder in path.absolute().parents if folder.exists())
         if not folder.is_dir():
@@ -57,7 +57,7 @@ def known_rows(path: Path, kind: type[AnyRow]) -> Sequence[AnyRow]:
         return []
     except OSError as problem:
         raise _unreadable(path, problem) from problem
-    key, stamp = (path.absolute(), kind), (found.st_ino, found.st_size, found.st_mtime_ns)
+    key, stamp = (path.absolute(), kind), (state.st_ino, state.st_size, state.st_mtime_ns)
     if key not in _seen or _seen[key][0] != stamp:
         content = _read_bytes(path)
         rows = _parse(path, content, kind)

@@ -5,6 +5,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -126,7 +127,7 @@ def resolve(request: Request) -> ForecastingSpec:
     dataset = catalogue.get(request.dataset)
     source = request.presets or protocol.presets
     published = preset(model, dataset, lookback=lookback, horizon=horizon, source=source)
-    given = {**published.settings, **protocol.settings.get(model, {}), **request.settings}
+    given: dict[str, Any] = {**published.settings, **protocol.settings.get(model, {}), **request.settings}
     calendar = _calendar(dataset, given.pop("calendar", True)) if claims.uses_marks else None
     if request.adapters and "adapters" in given:
         raise SettingsError(f"adapters are given twice, {request.adapters!r} and among the settings; give them once.")

@@ -60,13 +60,13 @@ def errors(
             cells += seen.sum((0, 2))
     scale = torch.from_numpy(std).to(source.device)
     sums = torch.stack([squares.sum(), sizes.sum(), (squares * scale.square()).sum(), (sizes * scale).sum()])
-    found = Errors(*(sums / cells.sum()).tolist())
-    if not math.isfinite(found.mse):
+    pooled = Errors(*(sums / cells.sum()).tolist())
+    if not math.isfinite(pooled.mse):
         raise TrainingError(
-            f"The test error is {found.mse}, although training ended well; use precision='float32', a lower "
+            f"The test error is {pooled.mse}, although training ended well; use precision='float32', a lower "
             "learning_rate or clip=1.0, and look for huge values in the test rows."
         )
-    return found
+    return pooled
 
 
 def best_epoch(history: History) -> Epoch:

@@ -11,10 +11,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from rearview.bench.rows.row import as_json
+from rearview.bench.rows.row import Facts, as_json
 from rearview.core.errors import SettingsError
 
-Judge = Callable[[Mapping[str, Any]], float | None]
+Judge = Callable[[Facts], float | None]
 """From settings to their validation loss; None: they could not be trained."""
 
 
@@ -73,7 +73,7 @@ class Range:
         return f"{self.low:.12g}..{self.high:.12g}{manner}"
 
 
-Values = Range | tuple[Any, ...]
+Values = Range | tuple[object, ...]
 """What a setting is drawn from: a range, or values without an order."""
 
 
@@ -86,7 +86,7 @@ class Tuning:
 
     def __post_init__(self) -> None:
         if self.trials < 1:
-            raise SettingsError(f"A search of {self.trials} trials finds nothing; it has at least 1.")
+            raise SettingsError(f"trials is {self.trials}; it must be at least 1.")
         if not self.space or not all(self.space.values()):
             raise SettingsError("A search needs settings to draw, each with a range or at least one value.")
 
@@ -95,7 +95,7 @@ class Tuning:
         """Who searches, and how often."""
         return f"optuna:{self.trials}"
 
-    def budget(self) -> dict[str, Any]:
+    def budget(self) -> dict[str, object]:
         """What a row says of the search before it is made."""
         listed = {name: str(values) if isinstance(values, Range) else values for name, values in self.space.items()}
         return {"tuner": self.name, "sampler": "TPE", "space": listed, "chosen_by": "validation loss"}
@@ -124,7 +124,7 @@ def search(tuning: Tuning, seed: int, judge: Judge) -> None:
         known: dict[str, float | None] = {}
         for _ in range(tuning.trials):
             trial = study.ask()
-            drawn = {name: _drawn(trial, name, values) for name, values in tuning.space.items()}
+            drawn = {name: _draw(trial, name, values) for name, values in tuning.space.items()}
             place = as_json(drawn)
             if place not in known:
                 known[place] = judge(drawn)
@@ -134,7 +134,7 @@ def search(tuning: Tuning, seed: int, judge: Judge) -> None:
         optuna.logging.set_verbosity(level)
 
 
-def _drawn(trial: Any, name: str, values: Values) -> Any:
+def _draw(trial: Any, name: str, values: Values) -> object:
     if not isinstance(values, Range):
         # By place: a value can be anything that a setting can be, and optuna's choices can't.
         return values[trial.suggest_categorical(name, list(range(len(values))))]

@@ -107,9 +107,9 @@ class Reader(nn.Module):
 
     def read_weights(self, text: Strings) -> Float[Tensor, "layer string head symbol"]:
         """How the last read of each string attends, layer by layer and head by head."""
-        found = self.stack.weights(self._tokens(text))
+        layers = self.stack.weights(self._tokens(text))
         # A mechanism whose operator is a dict of parts has no single weight; those of this study are softmax-like.
-        return torch.stack([weights[:, 0, :, -2] for weights in found if isinstance(weights, Tensor)])
+        return torch.stack([weights[:, 0, :, -2] for weights in layers if isinstance(weights, Tensor)])
 
     def _tokens(self, text: Strings) -> Float[Tensor, "string 1 symbol width"]:
         return self.positions(self.symbols(text)[:, None])
@@ -184,17 +184,17 @@ def read_attention(network: Reader, text: Strings) -> dict[str, NDArray[np.float
     right = functional.one_hot(last_writes(instructions)[:, -1], instructions.shape[1]).bool()
     wrong = (instructions == WRITE) & ~right
     on = {"write": weights[..., 0::2], "bit": weights[..., 1::2]}
-    chosen = (on["bit"], right), (on["write"], right), (on["bit"], wrong), (on["write"], wrong)
+    kinds = (on["bit"], right), (on["write"], right), (on["bit"], wrong), (on["write"], wrong)
     edges = torch.linspace(0, 1, BINS + 1)
     layers, _, heads, _ = weights.shape
     shares = np.full((layers, heads, len(KINDS), BINS), np.nan)
     means = np.full(shares.shape[:-1], np.nan)
-    for kind, (values, where) in enumerate(chosen):
+    for kind, (values, where) in enumerate(kinds):
         for layer, head in np.ndindex(shares.shape[:2]):
-            found = values[layer, :, head][where].cpu().clamp(0, 1)
-            if len(found):
-                shares[layer, head, kind] = torch.histogram(found, edges).hist.numpy() / len(found)
-                means[layer, head, kind] = found.mean().item()
+            chosen = values[layer, :, head][where].cpu().clamp(0, 1)
+            if len(chosen):
+                shares[layer, head, kind] = torch.histogram(chosen, edges).hist.numpy() / len(chosen)
+                means[layer, head, kind] = chosen.mean().item()
     return {"shares": shares, "means": means}
 
 

@@ -78,14 +78,14 @@ class Restorer(nn.Module):
 
     def operators(self, noisy: Float[Tensor, "signal time"]) -> Float[Tensor, "layer signal head query key"]:
         """The effective operators of every layer."""
-        found = self.stack.weights(self._tokens(noisy))
-        return torch.stack([weights[:, 0] for weights in found if isinstance(weights, Tensor)])
+        layers = self.stack.weights(self._tokens(noisy))
+        return torch.stack([weights[:, 0] for weights in layers if isinstance(weights, Tensor)])
 
     def offsets(self) -> Float[Tensor, "layer head query key"] | None:
         """M2 of every layer, the learned part that does not depend on the signal; None for arms without one."""
         layers = [block.attend for block in self.stack.blocks if isinstance(block, Block)]
-        found = [layer.value_offset for layer in layers if isinstance(layer, OperatorAttention)]
-        return torch.stack(found).detach() if found else None
+        offsets = [layer.value_offset for layer in layers if isinstance(layer, OperatorAttention)]
+        return torch.stack(offsets).detach() if offsets else None
 
     def _tokens(self, noisy: Float[Tensor, "signal time"]) -> Float[Tensor, "signal 1 time width"]:
         return self.positions(self.values(noisy[:, None, :, None]))
@@ -156,11 +156,11 @@ def read_operators(network: Restorer, tested: Signals) -> tuple[dict[str, NDArra
     first = [int((tested.regime == number).nonzero()[0]) for number in range(len(REGIMES))]
     with evaluation_mode(network):
         restored = network(tested.noisy[first])
-        found = [network.operators(part).float() for part in tested.noisy[:LOOKED_AT].split(4)]
+        several = [network.operators(part).float() for part in tested.noisy[:LOOKED_AT].split(4)]
         operators = network.operators(tested.noisy[first[:1]])[:, 0].float()
-    squares = torch.cat([torch.fft.rfft(part).abs().square().mean(-2) for part in found], dim=1)
-    negative = sum(part.clamp(max=0).abs().sum().item() for part in found)
-    total = sum(part.abs().sum().item() for part in found)
+    squares = torch.cat([torch.fft.rfft(part).abs().square().mean(-2) for part in several], dim=1)
+    negative = sum(part.clamp(max=0).abs().sum().item() for part in several)
+    total = sum(part.abs().sum().item() for part in several)
     arrays: dict[str, NDArray[np.generic]] = {
         "operators": thin(operators),
         "responses": squares.mean(1).sqrt().cpu().numpy(),

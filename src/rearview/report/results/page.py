@@ -9,7 +9,7 @@ from typing import Any
 from rearview.bench.analysis.coverage import Coverage, PaperComparison
 from rearview.bench.analysis.leaderboard import Board, Entry
 from rearview.bench.analysis.paper_comparison import SHARE
-from rearview.bench.analysis.standings import HEADLINE, RULE, Contrast, Sided, Standing, contrasts
+from rearview.bench.analysis.standings import HEADLINE, RULE, Contrast, ProtocolContrast, Standing, build_contrasts
 from rearview.bench.tasks import METRICS
 from rearview.core.errors import InputError
 from rearview.report.common import text
@@ -65,7 +65,7 @@ class ResultsSummary(Summary):
     standings: tuple[Standing, ...]
     besides: tuple[PaperComparison, ...]
     coverage: tuple[Coverage, ...]
-    sided: tuple[Sided, ...]
+    sided: tuple[ProtocolContrast, ...]
     failures: tuple[Any, ...]
     overlapping: frozenset[Any]
     """The rows whose times include waiting, as other runs shared their device."""
@@ -129,7 +129,7 @@ class ResultsSummary(Summary):
 
     @property
     def ablations(self) -> list[tuple[Standing, list[Contrast]]]:
-        return [(standing, contrasts(standing)) for standing in self.standings if standing.model]
+        return [(standing, build_contrasts(standing)) for standing in self.standings if standing.model]
 
     @property
     def habits(self) -> list[tuple[str, list[str]]]:

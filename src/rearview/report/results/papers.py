@@ -9,7 +9,7 @@ from rearview.bench import protocols
 from rearview.bench.analysis.candidates import spell_mechanism
 from rearview.bench.analysis.coverage import Coverage, PaperComparison
 from rearview.bench.analysis.paper_comparison import RULE
-from rearview.bench.analysis.standings import Sided
+from rearview.bench.analysis.standings import ProtocolContrast
 from rearview.bench.tasks import METRICS
 from rearview.report.common import text
 from rearview.report.common.tables import Cell, Table
@@ -66,7 +66,7 @@ def measure(one: PaperComparison) -> str:
     return METRICS.get(one.metric, one.metric.upper())
 
 
-def protocol_table(sided: Sequence[Sided]) -> Table:
+def protocol_table(sided: Sequence[ProtocolContrast]) -> Table:
     """The same run under several protocols: how much of a number is a habit's."""
     names = list(dict.fromkeys(sorted((p for one in sided for p in one.scores), key=lambda p: (p != "clean", p))))
     rows = []

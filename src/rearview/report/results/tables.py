@@ -55,7 +55,7 @@ def leaderboard_table(
     words = frozenset({len(heads) - 1}) if any(printed) else frozenset()
     caption = (
         f"{board.title}; protocol {board.protocol}{_judged_on(entries)}{_units(board)}. Budget: seeds × "
-        f"{'settings tried × ' if any(budget.budget_of_rows(entry.rows).tried for entry in entries) else ''}epochs."
+        f"{'settings tried × ' if any(budget.budget_of(entry.rows).tried for entry in entries) else ''}epochs."
         f"{' * Other runs shared the device: the time includes waiting.' if any(waited) else ''}{chance_note(metrics)}"
     )
     tags = tuple(entry.model for entry in entries)
@@ -260,7 +260,7 @@ def _cost(entry: Entry, cost: str, show: Callable[[float], str]) -> str:
 def _budget(entry: Entry) -> str:
     """How many runs (of how many, where some ended without a number), settings tried in each, and epochs granted."""
     runs, counted = len(entry.rows), entry.score.count if entry.score else 0
-    granted = budget.budget_of_rows(entry.rows)
+    granted = budget.budget_of(entry.rows)
     parts = [str(runs) if counted == runs else f"{counted} of {runs}"]
     amounts = (granted.tried or None, granted.epochs)
     return " × ".join([*parts, *(str(amount) for amount in amounts if amount is not None)])
