@@ -21,7 +21,7 @@ from rearview.core.errors import SettingsError
 from rearview.data.datasets import catalogue
 from rearview.data.panel import Panel
 from rearview.data.scale import Scaler
-from rearview.data.windows import Source, windows
+from rearview.data.windows import Source, list_windows
 from rearview.tasks.forecast import Forecast
 
 MODES: dict[str, dict[str, Any]] = {
@@ -121,7 +121,7 @@ class Stopwatch(train.Silent):
 
 def measure_mode(host: Host, attention: str, mode: str, panel: Panel, asked: Asked) -> Row:
     """The row of one host with one attention in one mode."""
-    which = windows(panel, host.lookback, host.horizon)
+    which = list_windows(panel, host.lookback, host.horizon)
     calendar = str(panel.step) if host.marks else None
     source = Source(
         panel, Scaler.fit(panel), which, host.lookback, host.horizon, calendar=calendar, device=asked.device

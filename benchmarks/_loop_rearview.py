@@ -13,7 +13,7 @@ from _gate import Gate, memory
 from rearview import data, models, train
 from rearview.bench.runs.provenance import device_words
 from rearview.data.scale import Scaler
-from rearview.data.windows import Batch, Source, windows
+from rearview.data.windows import Batch, Source, list_windows
 from rearview.tasks.forecast import Forecast
 
 
@@ -51,7 +51,7 @@ def main(case: dict[str, Any]) -> None:
     if cuda:
         gate.synchronise = torch.cuda.synchronize
     panel = data.load(case["file"])
-    which = windows(panel, case["lookback"], case["horizon"])
+    which = list_windows(panel, case["lookback"], case["horizon"])
     source = Source(
         panel,
         Scaler.fit(panel),

@@ -107,7 +107,7 @@ def _source(count: int) -> Any:
 
     from rearview import data
     from rearview.data.scale import Scaler
-    from rearview.data.windows import Source, windows
+    from rearview.data.windows import Source, list_windows
 
     random = np.random.default_rng(0)
     rows = count + LOOKBACK + HORIZON - 1
@@ -116,7 +116,7 @@ def _source(count: int) -> Any:
     frame = pd.DataFrame(waves, columns=[f"sensor_{number}" for number in range(CHANNELS)])
     frame.insert(0, "date", pd.date_range("2020-01-01", periods=rows, freq="h"))
     panel = data.load(frame)
-    return Source(panel, Scaler.fit(panel), windows(panel, LOOKBACK, HORIZON), LOOKBACK, HORIZON)
+    return Source(panel, Scaler.fit(panel), list_windows(panel, LOOKBACK, HORIZON), LOOKBACK, HORIZON)
 
 
 if __name__ == "__main__":

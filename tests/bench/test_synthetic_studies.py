@@ -16,8 +16,8 @@ from rearview.bench.synthetic.row import Look
 from rearview.bench.synthetic.study import StudyRun, first_weights
 from rearview.core.errors import InputError, SettingsError
 from rearview.data.synthetic.flipflop import IGNORE, READ, WRITE
-from rearview.data.synthetic.flipflop import strings as flipflop_strings
-from rearview.data.synthetic.harmonic import REGIMES, signals
+from rearview.data.synthetic.flipflop import draw_strings as flipflop_strings
+from rearview.data.synthetic.harmonic import REGIMES, draw_signals
 
 QUICK = {
     "flipflop": {"length": 22, "width": 8, "steps": 4, "stretch": 2, "batch": 3, "tested": 7},
@@ -203,7 +203,9 @@ def test_an_operator_that_passes_everything_on_has_gain_one():
         def offsets(self):
             return None
 
-    arrays, negative = harmonic.read_operators(Identity(), signals(40, 28, generator=torch.Generator().manual_seed(2)))
+    arrays, negative = harmonic.read_operators(
+        Identity(), draw_signals(40, 28, generator=torch.Generator().manual_seed(2))
+    )
     assert np.allclose(arrays["responses"], 1, atol=1e-5)
     assert arrays["responses"].shape == (2, 3, 15)
     assert negative == 0
@@ -215,7 +217,7 @@ def test_convex_weights_pass_the_mean_and_signed_operators_can_take_it_off():
     size = harmonic.STUDY.resize(False, QUICK["harmonic"])
     with first_weights(0):
         network = harmonic.Restorer(size, harmonic.STUDY.spec("toa_softmax"))
-    tested = signals(40, 28, generator=torch.Generator().manual_seed(2))
+    tested = draw_signals(40, 28, generator=torch.Generator().manual_seed(2))
     offsets = [block.attend.value_offset for block in network.stack.blocks]
     for value, mean, signed in ((0.0, 1.0, False), (-1 / 28, 0.0, True)):
         with torch.no_grad():
@@ -228,7 +230,7 @@ def test_convex_weights_pass_the_mean_and_signed_operators_can_take_it_off():
 
 
 def test_errors_are_told_by_regime():
-    made = signals(30, 28, generator=torch.Generator().manual_seed(4))
+    made = draw_signals(30, 28, generator=torch.Generator().manual_seed(4))
     off = torch.tensor([0.0, 1.0, 2.0])[made.regime][:, None]
     found = harmonic.errors(lambda noisy: (made.clean + off)[: len(noisy)], made, at_once=30)
     assert [found[f"mse_{regime}"] for regime in REGIMES] == pytest.approx([0, 1, 4], abs=1e-6)

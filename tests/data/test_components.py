@@ -4,14 +4,14 @@ import pytest
 import torch
 
 from rearview.core.errors import SettingsError
-from rearview.data.synthetic.components import PARTS, PERIOD, RHO, Recipe, windows
+from rearview.data.synthetic.components import PARTS, PERIOD, RHO, Recipe, draw_windows
 
 LOOKBACK, STEPS, COUNT = 37, 13, 29
 
 
 def made(*parts: str, noise: float = 0.0) -> torch.Tensor:
     recipe = Recipe(LOOKBACK, STEPS, parts or PARTS, noise)
-    return windows(COUNT, recipe, generator=torch.Generator().manual_seed(11)).double()[:, 0]
+    return draw_windows(COUNT, recipe, generator=torch.Generator().manual_seed(11)).double()[:, 0]
 
 
 def test_the_trend_component_is_a_line():

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 from rearview.core.errors import InputError
-from rearview.data.infer.timestamps import localise, wall
+from rearview.data.infer.timestamps import localise, to_wall_time
 from rearview.data.panel import Layout, Panel
 from rearview.data.panel_reader import load
 from rearview.data.step import Step
@@ -287,9 +287,9 @@ def test_time_zones_survive_a_clock_change(stamps: pd.DatetimeIndex, stored: str
 
 def test_wall_is_what_a_local_clock_shows() -> None:
     panel = load(pd.DataFrame({"ds": BERLIN_HOURS, "y": np.arange(72.0)}))
-    np.testing.assert_array_equal(wall(panel.stamps, panel.layout), BERLIN_HOURS.tz_localize(None).to_numpy())
+    np.testing.assert_array_equal(to_wall_time(panel.stamps, panel.layout), BERLIN_HOURS.tz_localize(None).to_numpy())
     daily = load(pd.DataFrame({"ds": BERLIN_DAYS, "y": np.arange(9.0)}))
-    np.testing.assert_array_equal(wall(daily.stamps, daily.layout), daily.stamps)
+    np.testing.assert_array_equal(to_wall_time(daily.stamps, daily.layout), daily.stamps)
 
 
 def test_a_midnight_that_the_clocks_skip_moves_on() -> None:

@@ -4,13 +4,13 @@ import pytest
 import torch
 
 from rearview.core.errors import SettingsError
-from rearview.data.synthetic.flipflop import IGNORE, READ, WRITE, last_writes, strings
+from rearview.data.synthetic.flipflop import IGNORE, READ, WRITE, draw_strings, find_last_writes
 
 COUNT, LENGTH = 211, 46
 
 
 def drawn(ignore: float, seed: int = 5) -> torch.Tensor:
-    return strings(COUNT, LENGTH, ignore, generator=torch.Generator().manual_seed(seed))
+    return draw_strings(COUNT, LENGTH, ignore, generator=torch.Generator().manual_seed(seed))
 
 
 @pytest.mark.parametrize("ignore", [0.1, 0.8, 0.98])
@@ -30,7 +30,7 @@ def test_reads_repeat_what_was_last_written(ignore):
 
 @pytest.mark.parametrize("ignore", [0.1, 0.8, 0.98])
 def test_instructions_come_as_often_as_asked(ignore):
-    inner = strings(4000, LENGTH, ignore, generator=torch.Generator().manual_seed(3))[:, 2:-2:2]
+    inner = draw_strings(4000, LENGTH, ignore, generator=torch.Generator().manual_seed(3))[:, 2:-2:2]
     shares = [(inner == code).float().mean().item() for code in (IGNORE, WRITE, READ)]
     assert shares == pytest.approx([ignore, (1 - ignore) / 2, (1 - ignore) / 2], abs=0.01)
 
@@ -47,10 +47,10 @@ def test_the_same_generator_gives_the_same_strings():
 
 def test_the_last_write_is_found():
     instructions = torch.tensor([[WRITE, IGNORE, WRITE, READ, IGNORE, READ]])
-    assert last_writes(instructions).tolist() == [[0, 0, 2, 2, 2, 2]]
+    assert find_last_writes(instructions).tolist() == [[0, 0, 2, 2, 2, 2]]
 
 
 @pytest.mark.parametrize(("length", "ignore", "words"), [(7, 0.5, "even number"), (8, 1.2, "probability")])
 def test_what_is_no_flip_flop_is_refused(length, ignore, words):
     with pytest.raises(SettingsError, match=words):
-        strings(3, length, ignore)
+        draw_strings(3, length, ignore)

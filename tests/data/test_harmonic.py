@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from rearview.core.errors import SettingsError
-from rearview.data.synthetic.harmonic import LENGTH, REGIMES, linear_floor, signals, tones, warped
+from rearview.data.synthetic.harmonic import LENGTH, REGIMES, draw_signals, linear_floor, tone_periods, warp_time
 
 
 def seeded(seed: int = 7) -> torch.Generator:
@@ -15,19 +15,19 @@ def seeded(seed: int = 7) -> torch.Generator:
 
 
 def test_the_paper_s_axis_at_its_length():
-    stationary, vibrato, chirp = warped(LENGTH).double()
+    stationary, vibrato, chirp = warp_time(LENGTH).double()
     assert stationary[100] == 100
     assert vibrato[84].item() == pytest.approx(84 + 20 * math.sin(4 * math.pi * 84 / 672), abs=1e-3)
     assert chirp[336].item() == pytest.approx(336 + 40 * 0.25, abs=1e-3)
-    assert tones(LENGTH) == (24.0, 84.0, 168.0)
+    assert tone_periods(LENGTH) == (24.0, 84.0, 168.0)
 
 
 def test_a_clean_signal_is_three_tones_of_one_phase():
-    made = signals(31, LENGTH, generator=seeded())
+    made = draw_signals(31, LENGTH, generator=seeded())
     assert sorted(set(made.regime.tolist())) == list(range(len(REGIMES)))
     for clean, regime in zip(made.clean.double(), made.regime, strict=True):
-        at = warped(LENGTH)[regime].double()
-        angles = [2 * math.pi / period * at for period in tones(LENGTH)]
+        at = warp_time(LENGTH)[regime].double()
+        angles = [2 * math.pi / period * at for period in tone_periods(LENGTH)]
         # cos(a + phi) = cos a cos phi - sin a sin phi: two numbers must explain all 672 steps.
         basis = torch.stack([sum(map(torch.cos, angles)), -sum(map(torch.sin, angles))], dim=1)
         phase = torch.linalg.lstsq(basis, clean[:, None]).solution
@@ -36,21 +36,21 @@ def test_a_clean_signal_is_three_tones_of_one_phase():
 
 
 def test_noise_is_as_strong_as_asked():
-    made = signals(200, 84, generator=seeded())
+    made = draw_signals(200, 84, generator=seeded())
     assert (made.noisy - made.clean).std().item() == pytest.approx(0.5, abs=0.01)
-    quiet = signals(5, 84, noise=0.0, generator=seeded())
+    quiet = draw_signals(5, 84, noise=0.0, generator=seeded())
     assert torch.equal(quiet.noisy, quiet.clean)
 
 
 def test_a_short_signal_is_a_long_one_seen_from_afar():
-    assert torch.allclose(warped(112) * 6, warped(LENGTH)[:, ::6], atol=1e-3)
+    assert torch.allclose(warp_time(112) * 6, warp_time(LENGTH)[:, ::6], atol=1e-3)
 
 
 @pytest.mark.parametrize("length", [112, LENGTH])
 def test_the_floor_is_what_the_best_fixed_linear_operator_leaves(length):
     covariance = np.zeros((length, length))
-    for at in warped(length).double().numpy():
-        angles = [2 * np.pi / period * at for period in tones(length)]
+    for at in warp_time(length).double().numpy():
+        angles = [2 * np.pi / period * at for period in tone_periods(length)]
         for wave in (sum(map(np.cos, angles)), sum(map(np.sin, angles))):
             covariance += np.outer(wave, wave) / 2 / len(REGIMES)
     strengths = np.linalg.eigvalsh(covariance)
@@ -62,4 +62,4 @@ def test_the_floor_is_what_the_best_fixed_linear_operator_leaves(length):
 
 def test_too_short_a_signal_is_refused():
     with pytest.raises(SettingsError, match="at least 8 steps"):
-        signals(3, 7)
+        draw_signals(3, 7)

@@ -10,7 +10,7 @@ from random_panels import panel_of
 from rearview.data.calendar import features
 from rearview.data.panel import Panel
 from rearview.data.scale import Scaler
-from rearview.data.windows import Batch, Source, Windows, ends, least_past, windows
+from rearview.data.windows import Batch, Source, Windows, final_windows, list_windows, rows_of_past
 
 LOOKBACK, HORIZON = 7, 3
 
@@ -75,7 +75,7 @@ def assert_equal(batch: Batch, expected: list[dict[str, np.ndarray]]) -> None:
 )
 def test_a_gather_equals_a_literal_loop(panel: Panel, calendar: str | None) -> None:
     scaler = Scaler.fit(panel)
-    which = windows(panel, LOOKBACK, HORIZON)
+    which = list_windows(panel, LOOKBACK, HORIZON)
     source = Source(panel, scaler, which, LOOKBACK, HORIZON, calendar=calendar)
     index = torch.randperm(len(which), generator=torch.Generator().manual_seed(3))
     batch = source.batch(index)
@@ -93,14 +93,14 @@ def test_a_gather_equals_a_literal_loop(panel: Panel, calendar: str | None) -> N
 )
 def test_no_window_crosses_a_series(lengths: list[int], lookback: int, horizon: int, stride: int) -> None:
     panel = panel_of(tuple(lengths), targets=1)
-    found = windows(panel, lookback, horizon, stride=stride)
+    found = list_windows(panel, lookback, horizon, stride=stride)
     for start, s in zip(found.starts, found.series, strict=True):
         begin, end = panel.offsets[s], panel.offsets[s + 1]
-        assert begin + least_past(lengths[s], lookback, horizon) <= start <= end - horizon
+        assert begin + rows_of_past(lengths[s], lookback, horizon) <= start <= end - horizon
     every = {
         (begin + place, s)
         for s, (begin, length) in enumerate(zip(panel.offsets, lengths, strict=False))
-        for place in range(least_past(length, lookback, horizon), length - horizon + 1)
+        for place in range(rows_of_past(length, lookback, horizon), length - horizon + 1)
         if (length - horizon - place) % stride == 0
     }
     assert set(zip(found.starts.tolist(), found.series.tolist(), strict=True)) == every
@@ -108,7 +108,7 @@ def test_no_window_crosses_a_series(lengths: list[int], lookback: int, horizon: 
 
 def test_windows_end_within_their_borders() -> None:
     panel = panel_of((31, 20), targets=1)
-    found = windows(panel, LOOKBACK, HORIZON, np.array([12, 9]), np.array([18, 15]))
+    found = list_windows(panel, LOOKBACK, HORIZON, np.array([12, 9]), np.array([18, 15]))
     inside = found.starts - panel.offsets[found.series]
     assert inside[found.series == 0].tolist() == [12, 13, 14, 15]
     assert inside[found.series == 1].tolist() == [9, 10, 11, 12]
@@ -130,7 +130,7 @@ def test_what_lies_before_a_short_series_never_matters() -> None:
 def test_a_forecast_starts_after_the_last_row() -> None:
     panel = panel_of((31, 12), targets=1)
     scaler = Scaler.fit(panel)
-    batch = Source(panel, scaler, ends(panel), LOOKBACK, HORIZON).pasts(torch.arange(2))
+    batch = Source(panel, scaler, final_windows(panel), LOOKBACK, HORIZON).pasts(torch.arange(2))
     for s in range(2):
         last = panel.values[panel.offsets[s + 1] - LOOKBACK : panel.offsets[s + 1], 0]
         np.testing.assert_allclose(batch.past[s, 0], (last - scaler.mean[s, 0]) / scaler.std[s, 0], atol=2e-6)
@@ -139,7 +139,7 @@ def test_a_forecast_starts_after_the_last_row() -> None:
 
 def test_inputs_can_be_left_out() -> None:
     panel = panel_of(targets=2, inputs=1, known=2)
-    source = Source(panel, Scaler.fit(panel), windows(panel, LOOKBACK, HORIZON), LOOKBACK, HORIZON, inputs=False)
+    source = Source(panel, Scaler.fit(panel), list_windows(panel, LOOKBACK, HORIZON), LOOKBACK, HORIZON, inputs=False)
     batch = source.batch(torch.arange(5))
     assert batch.past.shape == (5, 2, LOOKBACK)
     assert batch.past_marks is None
@@ -148,7 +148,7 @@ def test_inputs_can_be_left_out() -> None:
 
 def test_memory_is_bounded_by_the_panel_and_not_by_the_number_of_windows() -> None:
     panel = panel_of((5000,), targets=3)
-    which = windows(panel, 512, 96)
+    which = list_windows(panel, 512, 96)
     source = Source(panel, Scaler.fit(panel), which, 512, 96)
     held = [value for value in vars(source).values() if isinstance(value, torch.Tensor)]
     cells = sum(tensor.numel() for tensor in held)
@@ -159,7 +159,7 @@ def test_memory_is_bounded_by_the_panel_and_not_by_the_number_of_windows() -> No
 
 def test_windows_add_up_and_can_be_taken_apart() -> None:
     panel = panel_of((31, 12), targets=1)
-    every = windows(panel, LOOKBACK, HORIZON)
+    every = list_windows(panel, LOOKBACK, HORIZON)
     both = every.take(slice(0, 4)) + every.take(np.arange(4, len(every)))
     assert both.starts.tolist() == every.starts.tolist()
     assert both.series.tolist() == every.series.tolist()

@@ -8,7 +8,7 @@ import torch
 from rearview import models
 from rearview.attention import split
 from rearview.core.wording import quantity
-from rearview.data.infer.timestamps import wall
+from rearview.data.infer.timestamps import to_wall_time
 from rearview.data.panel import Panel
 from rearview.estimators.options import Attention
 from rearview.report.common.summary import Curve, DataFacts
@@ -55,7 +55,7 @@ def page_settings(choices: Mapping[str, Choice[object]]) -> dict[str, tuple[obje
 
 def data_facts(panel: Panel) -> DataFacts:
     """What was read, in numbers."""
-    ends = wall(np.array([panel.stamps.min(), panel.stamps.max()]), panel.layout)
+    ends = to_wall_time(np.array([panel.stamps.min(), panel.stamps.max()]), panel.layout)
     first, last = (str(stamp).replace("T", " ").removesuffix(".000000") for stamp in ends)
     zone = f" ({panel.layout.timezone})" if panel.layout.timezone else ""
     return DataFacts(

@@ -31,7 +31,7 @@ def check_length(panel: Panel, lookback: int, horizon: int) -> None:
     )
 
 
-def forecastable(panel: Panel, *, named: bool = False) -> Panel:
+def drop_empty_targets(panel: Panel, *, named: bool = False) -> Panel:
     """The panel without the series of a long table, or the columns of a wide one, that have no value.
 
     A finding names them. Refused where none has a value, and where the columns of a wide table were asked for by name

@@ -13,7 +13,7 @@ from rearview.data.infer.column_reader import ColumnReader
 from rearview.data.infer.layout import ID_NAME, LONG_TIME_NAME, TEXT_COLUMNS, assign_roles
 from rearview.data.infer.number_text import TextColumn
 from rearview.data.infer.row_order import JOIN, RowOrder, TableRows, align, keep_order, read_series, regularise
-from rearview.data.infer.timestamps import kind_of, read_times
+from rearview.data.infer.timestamps import infer_kind, read_times
 from rearview.data.io.files import open_table
 from rearview.data.io.table import Table
 from rearview.data.panel import Finding, Layout, Panel
@@ -83,7 +83,7 @@ def read_panel(source: object, options: ReadOptions) -> Panel:
     except TextColumn as problem:
         texts = columns.text_columns() if repeats else ()
         # A column of stamps may be the better time column, which the refusal says.
-        if not texts or any(kind_of(table.fetch(name)) == "stamps" for name in texts):
+        if not texts or any(infer_kind(table.fetch(name)) == "stamps" for name in texts):
             raise
         raise InputError(
             f"{table.source} has several rows for one stamp, and text in {listing(texts)}, which may tell its series "

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from rearview.core.wording import listing, plural
 from rearview.data.panel import Finding, Panel
-from rearview.data.windows import Windows, windows
+from rearview.data.windows import Windows, list_windows
 
 SHARE = 0.1
 WINDOWS = 40
@@ -41,7 +41,7 @@ def split(panel: Panel, lookback: int, horizon: int, *, share: float = SHARE, ca
     lengths = panel.lengths
 
     def observed(first: NDArray[np.int64] | None, last: NDArray[np.int64] | None) -> Windows:
-        return drop_unobserved(panel, windows(panel, lookback, horizon, first, last), horizon)
+        return drop_unobserved(panel, list_windows(panel, lookback, horizon, first, last), horizon)
 
     spare = int(lengths.max()) - lookback - horizon
     parts = 2 if calibrate else 1
@@ -67,7 +67,7 @@ def split(panel: Panel, lookback: int, horizon: int, *, share: float = SHARE, ca
     return Split(train, held[0], held[1], borders[0], f"{note}, the {stretch} before them stop the training")
 
 
-def short_series(panel: Panel, cut: Split, lookback: int, horizon: int) -> tuple[Finding, ...]:
+def find_short_series(panel: Panel, cut: Split, lookback: int, horizon: int) -> tuple[Finding, ...]:
     """Findings on series that are padded, and on those that a split leaves nothing of to train on."""
     findings = []
     short = [panel.ids[s] for s in np.flatnonzero(panel.lengths < lookback + horizon).tolist()]

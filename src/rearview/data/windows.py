@@ -53,12 +53,12 @@ class Windows:
         return Windows(self.starts[which], self.series[which])
 
 
-def least_past(length: int, lookback: int, horizon: int) -> int:
+def rows_of_past(length: int, lookback: int, horizon: int) -> int:
     """Rows of past that a window of a series needs: all of the look-back, or a quarter of it in a short series."""
     return lookback if length >= lookback + horizon else max(1, lookback // 4)
 
 
-def windows(
+def list_windows(
     panel: Panel,
     lookback: int,
     horizon: int,
@@ -76,14 +76,14 @@ def windows(
     high = lengths if last is None else np.minimum(last, lengths)
     parts = []
     for s in range(panel.series):
-        begin = max(int(low[s]), least_past(int(lengths[s]), lookback, horizon))
+        begin = max(int(low[s]), rows_of_past(int(lengths[s]), lookback, horizon))
         final = int(high[s]) - horizon
         parts.append(np.arange(final, begin - 1, -stride, dtype=np.int64)[::-1] + panel.offsets[s])
     counts = np.array([len(part) for part in parts], dtype=np.int64)
     return Windows(np.concatenate(parts or [np.zeros(0, np.int64)]), np.repeat(np.arange(panel.series), counts))
 
 
-def ends(panel: Panel) -> Windows:
+def final_windows(panel: Panel) -> Windows:
     """One window per series, its future starting after the last row."""
     return Windows(panel.offsets[1:].copy(), np.arange(panel.series))
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from samples import HORIZON, forecaster, long, to_pandas, wide
 
-from rearview.data.windows import ends
+from rearview.data.windows import final_windows
 from rearview.estimators.forecast.prediction import predict
 from rearview.tasks.conformal import Residuals
 
@@ -26,7 +26,7 @@ def test_repairs_are_told_in_python_too(caplog: pytest.LogCaptureFixture) -> Non
 def test_the_interval_of_a_biased_network_still_holds_its_forecast() -> None:
     model = forecaster("dlinear").fit(wide())
     biased = Residuals.of(np.full((2, 100, HORIZON), 3.0, dtype=np.float32))
-    said = predict(replace(model.fitted, residuals=biased), model.tail, ends(model.tail), (80.0, 95.0))
+    said = predict(replace(model.fitted, residuals=biased), model.tail, final_windows(model.tail), (80.0, 95.0))
     for low, high in said.intervals.values():
         assert (low <= said.mean).all()
         assert (high > said.mean).all()

@@ -10,7 +10,7 @@ from rearview.data.datasets.borders import Borders, Range
 from rearview.data.datasets.catalogue import Dataset
 from rearview.data.panel import Panel
 from rearview.data.scale import Scaler
-from rearview.data.windows import Windows, windows
+from rearview.data.windows import Windows, list_windows
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,4 +62,4 @@ def borders_for(dataset: Dataset, rows: int, lookback: int, horizon: int) -> Bor
 def _windows(panel: Panel, rows: Range, lookback: int, horizon: int) -> Windows:
     """Every window that lies within the rows of a part, its context included."""
     first, last = rows
-    return windows(panel, lookback, horizon, np.array([first + lookback]), np.array([last]))
+    return list_windows(panel, lookback, horizon, np.array([first + lookback]), np.array([last]))

@@ -31,7 +31,7 @@ from rearview.bench.rows.row import Facts
 from rearview.bench.synthetic.row import ComponentsRow
 from rearview.bench.synthetic.study import Size, Study, StudyRun, first_weights, seeded
 from rearview.bench.synthetic.training import Keep, Training, train_stretches
-from rearview.data.synthetic.components import PARTS, Part, Recipe, windows
+from rearview.data.synthetic.components import PARTS, Part, Recipe, draw_windows
 from rearview.data.windows import Batch
 from rearview.models.contract import Model
 from rearview.models.step_hosts.caps_net import Network
@@ -74,7 +74,7 @@ class Fresh:
         self.recipe, self.device = recipe, device
 
     def batch(self, index: Int[Tensor, " window"], /) -> Batch:
-        return self.split(windows(len(index), self.recipe, device=self.device))
+        return self.split(draw_windows(len(index), self.recipe, device=self.device))
 
     def split(self, both: Float[Tensor, "window 1 time"]) -> Batch:
         """Look-back and future of windows as a batch."""
@@ -99,7 +99,7 @@ def fit(
         )  # fmt: skip
     _hold_extension(network)
     network.to(run.device)
-    tested = source.split(windows(size.tested, recipe, generator=seeded(0, 0)).to(run.device))
+    tested = source.split(draw_windows(size.tested, recipe, generator=seeded(0, 0)).to(run.device))
     training = train_stretches(
         network, Forecast(size.horizon), source, run.training(),
         stretch=size.stretch, measure=lambda: {"mse": _error(network, tested)}, seconds=seconds, keep=keep,

@@ -27,7 +27,7 @@ from rearview.bench.rows.row import Facts
 from rearview.bench.synthetic.row import FlipFlopRow
 from rearview.bench.synthetic.study import Size, Study, StudyRun, first_weights, seeded
 from rearview.bench.synthetic.training import Keep, Training, train_stretches
-from rearview.data.synthetic.flipflop import READ, SYMBOLS, WRITE, Strings, last_writes, strings
+from rearview.data.synthetic.flipflop import READ, SYMBOLS, WRITE, Strings, draw_strings, find_last_writes
 from rearview.embed import Learned
 from rearview.models.blocks.stack import BlockSettings, Stack
 from rearview.train.evaluation import autocast, evaluation_mode
@@ -122,7 +122,7 @@ class Fresh:
         self.size, self.device = size, device
 
     def batch(self, index: Int[Tensor, " window"], /) -> Strings:
-        return strings(len(index), self.size.length, self.size.ignore, device=self.device)
+        return draw_strings(len(index), self.size.length, self.size.ignore, device=self.device)
 
 
 class Reads:
@@ -145,7 +145,7 @@ def fit(
         network = Reader(size, spec).to(run.device)
     shares = {"same": size.ignore, "sparse": SPARSE, "dense": DENSE}
     sets = {
-        name: strings(size.tested, size.length, share, generator=seeded(0, place)).to(run.device)
+        name: draw_strings(size.tested, size.length, share, generator=seeded(0, place)).to(run.device)
         for place, (name, share) in enumerate(shares.items())
     }
     settings = run.training()
@@ -181,7 +181,7 @@ def read_attention(network: Reader, text: Strings) -> dict[str, NDArray[np.float
     with evaluation_mode(network):
         weights = torch.cat([network.read_weights(part) for part in text.split(AT_ONCE)], dim=1).float()
     instructions = text[:, 0::2]
-    right = functional.one_hot(last_writes(instructions)[:, -1], instructions.shape[1]).bool()
+    right = functional.one_hot(find_last_writes(instructions)[:, -1], instructions.shape[1]).bool()
     wrong = (instructions == WRITE) & ~right
     on = {"write": weights[..., 0::2], "bit": weights[..., 1::2]}
     kinds = (on["bit"], right), (on["write"], right), (on["bit"], wrong), (on["write"], wrong)

@@ -26,7 +26,7 @@ from rearview.bench.synthetic.row import HarmonicRow
 from rearview.bench.synthetic.study import Size, Study, StudyRun, first_weights, seeded
 from rearview.bench.synthetic.training import Keep, Training, train_stretches
 from rearview.core.errors import SettingsError
-from rearview.data.synthetic.harmonic import LENGTH, REGIMES, Signals, linear_floor, signals
+from rearview.data.synthetic.harmonic import LENGTH, REGIMES, Signals, draw_signals, linear_floor
 from rearview.embed import Learned
 from rearview.models.blocks.stack import Block, BlockSettings, Stack
 from rearview.train.evaluation import autocast, evaluation_mode
@@ -98,7 +98,7 @@ class Fresh:
         self.size, self.device = size, device
 
     def batch(self, index: Int[Tensor, " window"], /) -> Signals:
-        return signals(len(index), self.size.length, device=self.device)
+        return draw_signals(len(index), self.size.length, device=self.device)
 
 
 class Restore:
@@ -117,7 +117,7 @@ def fit(
     assert isinstance(size, HarmonicSize)
     with first_weights(run.seed):
         network = Restorer(size, spec).to(run.device)
-    drawn = signals(size.tested, size.length, generator=seeded(0, 0))
+    drawn = draw_signals(size.tested, size.length, generator=seeded(0, 0))
     if len(drawn.regime.unique()) < len(REGIMES):
         raise SettingsError(
             f"tested is {size.tested}; so few signals are not of all regimes ({', '.join(REGIMES)}): test more."

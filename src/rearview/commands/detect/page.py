@@ -9,7 +9,7 @@ from rearview.commands.page_data import (
     page_settings,
     training_curve,
 )
-from rearview.data.infer.timestamps import wall
+from rearview.data.infer.timestamps import to_wall_time
 from rearview.estimators.detect.segments import shares
 from rearview.report.detect.page import DetectionSummary, EntityView, SegmentView
 from rearview.tasks.alarms import runs
@@ -70,7 +70,7 @@ def _entity(outcome: Outcome, series: int) -> EntityView:
     labels = [] if outcome.labels is None else runs(outcome.labels[a:b] == 1).tolist()
     return EntityView(
         id=panel.ids[series],
-        stamps=wall(panel.stamps[a:b], panel.layout),
+        stamps=to_wall_time(panel.stamps[a:b], panel.layout),
         values=panel.original(slice(a, b), series),
         score=detection.scores.rows[a:b],
         threshold=float(detection.thresholds[series]),

@@ -15,7 +15,7 @@ from rearview.core.errors import SettingsError, collect_warnings, did_you_mean
 from rearview.core.wording import listing, quantity
 from rearview.data.io.table import Table
 from rearview.data.panel import Finding, Panel
-from rearview.data.panel_checks import check_length, forecastable
+from rearview.data.panel_checks import check_length, drop_empty_targets
 from rearview.data.panel_reader import open_source, read_panel
 from rearview.data.read_options import ReadOptions
 from rearview.estimators.base import Session, resolve_device
@@ -125,7 +125,7 @@ def run(job: Job, folder: Path, *, progress: Progress | None = None, say: Say = 
         table = open_source(job.table or job.file, job.reading)
         whole = read_panel(table, job.reading)
         named = job.reading.target is not None or job.reading.target_col is not None
-        panel = forecastable(whole, named=named)
+        panel = drop_empty_targets(whole, named=named)
         for finding in panel.findings:
             say(finding.message)
         model = planning.choose_model(panel, None)

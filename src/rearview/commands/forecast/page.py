@@ -14,7 +14,7 @@ from rearview.commands.page_data import (
     page_settings,
     training_curve,
 )
-from rearview.data.infer.timestamps import wall
+from rearview.data.infer.timestamps import to_wall_time
 from rearview.estimators.forecast.prediction import Array, Bounds, variables
 from rearview.report.common.summary import Curve
 from rearview.report.forecast.page import ForecastSummary
@@ -70,9 +70,9 @@ def _series_view(outcome: Outcome, number: int, name: str) -> SeriesView:
     }
     return SeriesView(
         id=name,
-        stamps=wall(panel.stamps[begin:end], panel.layout),
+        stamps=to_wall_time(panel.stamps[begin:end], panel.layout),
         values=panel.original(slice(begin, end), series)[:, target],
-        forecast=Forecast(wall(stamps, panel.layout), predictions),
+        forecast=Forecast(to_wall_time(stamps, panel.layout), predictions),
         backtest=_windows(outcome, number),
     )
 
@@ -83,11 +83,11 @@ def _windows(outcome: Outcome, number: int) -> tuple[Window, ...]:
         return ()
     one, layout = next(iter(backtests.values())), outcome.panel.layout
     windows = []
-    for w, cutoff in enumerate(wall(one.cutoffs, layout)):
+    for w, cutoff in enumerate(to_wall_time(one.cutoffs, layout)):
         if np.isnan(one.mean[w, number]).all():
             continue
         tested = {name: _prediction(test.mean, test.intervals, (w, number)) for name, test in backtests.items()}
-        windows.append(Window(cutoff, wall(one.stamps[w], layout), one.y[w, number], tested))
+        windows.append(Window(cutoff, to_wall_time(one.stamps[w], layout), one.y[w, number], tested))
     return tuple(windows)
 
 

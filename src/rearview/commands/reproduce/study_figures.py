@@ -6,7 +6,7 @@ import numpy as np
 
 from rearview.bench.synthetic import StoredRun
 from rearview.bench.synthetic.flipflop import KINDS
-from rearview.data.synthetic.harmonic import REGIMES, tones
+from rearview.data.synthetic.harmonic import REGIMES, tone_periods
 from rearview.report.common.summary import Values
 from rearview.report.results.study import Figure, Series, View
 
@@ -83,7 +83,7 @@ def _draw_flipflop(runs: Runs) -> list[Figure]:
 def _draw_harmonic(runs: Runs) -> list[Figure]:
     steps = max(run.arrays["noisy"].shape[1] for run in runs.values())
     every = -(-steps // max(run.arrays["operators"].shape[-1] for run in runs.values()))
-    *cycles, last = (f"{steps / period:g}" for period in tones(steps))
+    *cycles, last = (f"{steps / period:g}" for period in tone_periods(steps))
     layers, heads = next(iter(runs.values())).arrays["responses"].shape[:2]
     m2 = _maps(runs, "offsets")
     about_m2 = "The part of the value operator S2 = I + M2 that was learned and is the same for every signal."

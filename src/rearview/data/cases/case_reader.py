@@ -15,8 +15,8 @@ from numpy.typing import ArrayLike, NDArray
 from rearview.core.errors import InputError
 from rearview.core.wording import listing
 from rearview.data.cases.case_set import Cases, Labels, Series, check_labels, is_missing, label_array
-from rearview.data.infer.number_text import DoubtfulColumn, TextColumn, numeric_column
-from rearview.data.infer.timestamps import kind_of, read_times
+from rearview.data.infer.number_text import DoubtfulColumn, TextColumn, read_numbers
+from rearview.data.infer.timestamps import infer_kind, read_times
 from rearview.data.io import ts
 from rearview.data.io.files import column_names, open_table
 from rearview.data.io.table import Table
@@ -173,9 +173,9 @@ def _times(table: Table, name: str, source: str) -> Stamps:
     values = _complete(table, name, source)
     if values.dtype.kind not in "OUT":
         return values
-    if kind_of(table.fetch(name)) == "other":
+    if infer_kind(table.fetch(name)) == "other":
         try:
-            numbers = numeric_column(table, name)
+            numbers = read_numbers(table, name)
         except InputError:
             # Names of steps have no order but that of their letters; numbers among them would be put out of theirs.
             if not any(_LIKE_A_NUMBER.fullmatch(str(value).strip()) for value in values):
@@ -234,7 +234,7 @@ def _channel(table: Table, name: str, source: str) -> NDArray[np.float64]:
         # Numbers of a file may be spelled in many ways; text in a frame is meant as text, a class of "0" and "1", say.
         if table.backend != "file" and not table.fetch(name).dtype.is_numeric():
             raise TextColumn(name)
-        return numeric_column(table, name)
+        return read_numbers(table, name)
     except DoubtfulColumn as problem:
         raise InputError(
             f"{source}: column {name!r} may hold numbers with a decimal comma or with marks between thousands; write "

@@ -22,9 +22,16 @@ from rearview.data.datasets import borders as published
 from rearview.data.datasets import detection_sets, stand_ins
 from rearview.data.datasets.borders import Borders, Rule
 from rearview.data.datasets.data_folder import checksum, compare_checksum, files_in, locate
-from rearview.data.datasets.readers import Reader, as_published, gathered, npz_feature, number_text, repaired
+from rearview.data.datasets.readers import (
+    Reader,
+    gift_reader,
+    read_as_published,
+    read_repaired,
+    read_undated_npz,
+    read_undated_text,
+)
 from rearview.data.panel import Panel
-from rearview.data.panel_checks import forecastable
+from rearview.data.panel_checks import drop_empty_targets
 from rearview.data.panel_reader import load as read_file
 from rearview.data.step import Step
 
@@ -52,7 +59,7 @@ class Dataset:
     """The horizons that papers report."""
     calendar: str | None = "h"
     """The step whose calendar features published code feeds (hourly, whatever the data's own step); None: none."""
-    read: Reader = as_published
+    read: Reader = read_as_published
     make: Callable[[int, int, Step], Panel] | None = None
     """Makes the panel of a generated set, which has no file, from (rows, channels, step)."""
     like: str = ""
@@ -120,7 +127,7 @@ def _user_file(path: Path, modified: int) -> Dataset:
         )
     if set(panel.target_names) <= set(panel.empty_names):
         raise InputError(f"{path.name} has no value to forecast in any row; bring rows with values.")
-    rows, channels = forecastable(panel).values.shape
+    rows, channels = drop_empty_targets(panel).values.shape
     return Dataset(
         f"{path.name}@{checksum(path)[:8]}",
         (path.name,),
@@ -136,7 +143,7 @@ def _user_file(path: Path, modified: int) -> Dataset:
 
 
 def _read_user_file(path: Path, step: Step) -> Panel:
-    return forecastable(repaired(path, step))
+    return drop_empty_targets(read_repaired(path, step))
 
 
 def register(dataset: Dataset) -> None:
@@ -218,7 +225,7 @@ def _pems(district: int, rows: int, channels: int, start: str) -> Dataset:
     )
     name, aliases = f"PEMS{district:02}", (f"PEMSD{district}", f"PEMS{district}")
     pems = Dataset(name, (f"{name}.npz",), rows, channels, Step(5, "min"), "pems", source, aliases, calendar=None)
-    return replace(pems, horizons=(12, 24, 48, 96), read=partial(npz_feature, start=start))
+    return replace(pems, horizons=(12, 24, 48, 96), read=partial(read_undated_npz, start=start))
 
 
 def _gift(name: str, file: str, hours: int, rows: int, channels: int, horizon: int) -> Dataset:
@@ -226,7 +233,7 @@ def _gift(name: str, file: str, hours: int, rows: int, channels: int, horizon: i
     source = "the GIFT-Eval collection of Salesforce on Hugging Face, or the file it was made from"
     step, rule = {1: _HOUR, 24: _DAY, 168: _WEEK}[hours], published.gift_short(horizon)
     gift = Dataset(name, (file,), rows, channels, step, rule, source, horizons=(horizon,), calendar=None)
-    return replace(gift, read=gathered(file, hours))
+    return replace(gift, read=gift_reader(file, hours))
 
 
 def _tslib(
@@ -257,7 +264,7 @@ _SOLAR = Dataset(
     source="the solar-energy folder of laiguokun/multivariate-time-series-data on GitHub",
     aliases=("Solar-Energy", "solar_AL"),
     calendar=None,
-    read=partial(number_text, start="2006-01-01"),
+    read=partial(read_undated_text, start="2006-01-01"),
 )
 
 _SHELF: dict[str, Dataset] = {}
@@ -268,7 +275,7 @@ for _dataset in (
     _ett("ETTm1", "6ce1759b1a18e3328421d5d75fadcb316c449fcd7cec32820c8dafda71986c9e"),
     _ett("ETTm2"),
     _WEATHER,
-    replace(_WEATHER, name="Weather-repaired", rows=52_704, read=repaired),
+    replace(_WEATHER, name="Weather-repaired", rows=52_704, read=read_repaired),
     replace(_ELECTRICITY, files=("electricity.csv", "ECL.csv")),
     _tslib("Traffic", "traffic.csv", 17_544, 862, _HOUR, "traffic"),
     _SOLAR,

@@ -23,22 +23,22 @@ from rearview.data.step import Step
 Reader = Callable[[Path, Step], Panel]
 
 
-def as_published(path: Path, step: Step) -> Panel:
+def read_as_published(path: Path, step: Step) -> Panel:
     """Every row of a CSV file as it stands: nothing sorted, dropped, filled or taken for a sentinel."""
     return load(path, freq=step, row_by_row=True)
 
 
-def repaired(path: Path, step: Step) -> Panel:
+def read_repaired(path: Path, step: Step) -> Panel:
     """A CSV file put on a regular grid: sentinels are missing, repeated rows dropped, gaps filled."""
     return load(path, freq=step)
 
 
-def number_text(path: Path, step: Step, *, start: str) -> Panel:
+def read_undated_text(path: Path, step: Step, *, start: str) -> Panel:
     """Comma-separated numbers, one row a step, no header; gzip is read too."""
     return _with_made_up_stamps(path, read_number_text(path), step, start)
 
 
-def npz_feature(path: Path, step: Step, *, start: str, key: str = "data", feature: int = 0) -> Panel:
+def read_undated_npz(path: Path, step: Step, *, start: str, key: str = "data", feature: int = 0) -> Panel:
     """One feature of an .npz file that holds an array [time, sensor, feature] under `key`."""
     arrays = read_npz(path)
     if key not in arrays:
@@ -72,7 +72,7 @@ def _with_made_up_stamps(path: Path, cells: NDArray[np.float64], step: Step, sta
     return panel_of_cells(cells, stamps, step, Layout("wide", "date", source=str(path)), findings=tuple(findings))
 
 
-def gathered(file: str, hours: int) -> Reader:
+def gift_reader(file: str, hours: int) -> Reader:
     """How a GIFT-Eval set that MICA is judged on is read: the file as it stands, or rows gathered to `hours` hours.
 
     ETT is summed over quarter hours, the others are averaged over hours, whole stretches from the first row on;
@@ -82,12 +82,12 @@ def gathered(file: str, hours: int) -> Reader:
     """
     if file.startswith("ETTm"):
         return partial(_gather, of=Step(15, "min"), rows=4 * hours, how="summed")
-    return repaired if hours == 1 or file == "covid_deaths.csv" else partial(_gather, of=Step(1, "h"), rows=hours)
+    return read_repaired if hours == 1 or file == "covid_deaths.csv" else partial(_gather, of=Step(1, "h"), rows=hours)
 
 
 def _gather(path: Path, step: Step, *, of: Step, rows: int, how: Literal["averaged", "summed"] = "averaged") -> Panel:
     """Means or sums over some rows at a time of a CSV file of step `of`; a last, incomplete stretch is left out."""
-    panel = repaired(path, of)
+    panel = read_repaired(path, of)
     count = len(panel.values) // rows
     cells = panel.values[: count * rows].reshape(count, rows, -1).astype(np.float64)
     seen = np.ones_like(cells, dtype=bool)

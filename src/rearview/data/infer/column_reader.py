@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 from rearview.core.errors import InputError
 from rearview.core.wording import listing, plural
 from rearview.data.infer.layout import Roles
-from rearview.data.infer.number_text import DoubtfulColumn, Notation, TextColumn, notation, numeric_column
+from rearview.data.infer.number_text import DoubtfulColumn, Notation, TextColumn, find_notation, read_numbers
 from rearview.data.infer.row_order import Indices, RowOrder
-from rearview.data.infer.timestamps import kind_of
+from rearview.data.infer.timestamps import infer_kind
 from rearview.data.io.table import Table
 from rearview.data.panel import Finding, Kind
 from rearview.data.read_options import ReadOptions, Sentinels
@@ -69,7 +69,7 @@ class ColumnReader:
 
     def read(self, name: str, rows: RowOrder) -> NDArray[np.float64]:
         """A column in the order of `rows`, missing cells and sentinels NaN."""
-        column = rows.arrange(numeric_column(self.table, name))
+        column = rows.arrange(read_numbers(self.table, name))
         missing = int(np.isnan(column).sum())
         counts: dict[float, int] = {}
         cells = sentinel_cells(column, rows.bounds, self.sentinels)
@@ -90,7 +90,7 @@ class ColumnReader:
         """The first i for which rows first[i] and second[i] differ, and the column in which they do."""
         places: list[tuple[int, str]] = []
         for name in self.roles.numeric:
-            column = numeric_column(self.table, name)
+            column = read_numbers(self.table, name)
             a, b = column[first], column[second]
             differs = ~((a == b) | (np.isnan(a) & np.isnan(b)))
             if differs.any():
@@ -141,7 +141,7 @@ class ColumnReader:
 
     def _notation_findings(self) -> list[Finding]:
         """How numbers are written, where it is not with a decimal point and nothing else."""
-        notations = {name: notation(self.table, name) for name in self.roles.numeric}
+        notations = {name: find_notation(self.table, name) for name in self.roles.numeric}
         commas = {name: one for name, one in notations.items() if one is not None and not one.thousands}
         grouped = {name: one for name, one in notations.items() if one is not None and one.thousands}
         findings = []
@@ -162,7 +162,7 @@ def _text_problem(table: Table, name: str) -> TextColumn | None:
     if table.fetch(name).dtype.is_numeric():
         return None
     try:
-        numeric_column(table, name)
+        read_numbers(table, name)
     except TextColumn as problem:
         return problem
     except InputError:
@@ -176,7 +176,7 @@ def _is_mere_text(table: Table, name: str) -> bool:
     if problem is None or isinstance(problem, DoubtfulColumn):
         return False
     column = table.fetch(name)
-    return not column.dtype.is_nested() and kind_of(column) != "stamps"
+    return not column.dtype.is_nested() and infer_kind(column) != "stamps"
 
 
 def _example(notations: dict[str, Notation]) -> str:

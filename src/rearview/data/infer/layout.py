@@ -12,7 +12,7 @@ import numpy as np
 
 from rearview.core.errors import InputError
 from rearview.core.wording import listing, plural
-from rearview.data.infer.timestamps import kind_of
+from rearview.data.infer.timestamps import infer_kind
 from rearview.data.io.table import Table
 from rearview.data.panel import Finding
 from rearview.data.read_options import ReadOptions
@@ -133,13 +133,13 @@ def _infer_time(table: Table, exclude: Collection[str]) -> str:
     by_name = {name.casefold(): name for name in reversed(names)}
     named = [by_name[name] for name in TIME_NAMES if name in by_name]
     for name in named:
-        if kind_of(table.fetch(name)) != "other":
+        if infer_kind(table.fetch(name)) != "other":
             return name
     for name in names:
-        if name not in named and kind_of(table.fetch(name)) == "stamps":
+        if name not in named and infer_kind(table.fetch(name)) == "stamps":
             return name
     for name in INTEGER_NAMES:
-        if name in names and kind_of(table.fetch(name)) == "integers":
+        if name in names and infer_kind(table.fetch(name)) == "integers":
             return name
     if named:
         return named[0]

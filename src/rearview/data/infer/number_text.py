@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rearview.core.errors import InputError
-from rearview.data.infer.timestamps import kind_of
+from rearview.data.infer.timestamps import infer_kind
 from rearview.data.io.table import Table, TableColumn
 
 MISSING_WORDS = frozenset({"", "na", "n/a", "#n/a", "nan", "nat", "null", "none", "<na>", "-nan", "-"})
@@ -50,7 +50,7 @@ class Notation(NamedTuple):
         return cell.replace(self.thousands, "").replace(self.decimal, ".")
 
 
-def numeric_column(table: Table, name: str) -> NDArray[np.float64]:
+def read_numbers(table: Table, name: str) -> NDArray[np.float64]:
     """The column as float64, missing cells NaN; text, infinite and oversized values are refused by line and value."""
     import narwhals as nw
 
@@ -108,7 +108,9 @@ def _parse(table: Table, name: str, column: TableColumn) -> NDArray[np.float64]:
             raise DoubtfulColumn(fact, f"{advice}, or leave the column out with drop (--drop {name!r}).")
         raise InputError(f"{fact}; {advice}.")
     if all_bad:
-        clock = "; if it is the time column, say so with time_col (--time-col)" if kind_of(column) == "stamps" else ""
+        clock = (
+            "; if it is the time column, say so with time_col (--time-col)" if infer_kind(column) == "stamps" else ""
+        )
         raise TextColumn(
             f"{table.at(row)}, column {name!r} holds text ({cells[row]!r}) where numbers are expected, as do all its "
             "rows",
@@ -135,7 +137,7 @@ def _number(cell: str, style: Notation | None) -> float | None:
         return None
 
 
-def notation(table: Table, name: str) -> Notation | None:
+def find_notation(table: Table, name: str) -> Notation | None:
     """How the numbers of a column are written where it is not as those of other columns, or None."""
     column = table.fetch(name)
     style = None if column.dtype.is_numeric() else _infer_notation(table, _texts(column))

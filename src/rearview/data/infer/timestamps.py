@@ -73,7 +73,7 @@ def show(stamp: object) -> str:
     return text.removesuffix(".000000").removesuffix(" 00:00:00")
 
 
-def kind_of(column: TableColumn) -> Literal["stamps", "integers", "other"]:
+def infer_kind(column: TableColumn) -> Literal["stamps", "integers", "other"]:
     """Whether the first cells of a column read as stamps, as whole numbers, or as neither."""
     import narwhals as nw
 
@@ -269,7 +269,7 @@ def _zone(name: str) -> tzinfo:
     return ZoneInfo(name)
 
 
-def wall(stamps: Stamps, layout: Layout) -> Stamps:
+def to_wall_time(stamps: Stamps, layout: Layout) -> Stamps:
     """Stamps as a clock in the data's time zone shows them, without the zone; for figures."""
     if layout.timezone is None or layout.stored != "utc" or stamps.dtype.kind != "M":
         return stamps

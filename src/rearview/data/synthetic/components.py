@@ -42,7 +42,7 @@ class Recipe:
             raise SettingsError(f"A window of {self.lookback} and {self.steps} steps is none; both are at least 1.")
 
 
-def windows(
+def draw_windows(
     count: int,
     recipe: Recipe,
     *,

@@ -18,7 +18,7 @@ WRITE, IGNORE, READ = 2, 3, 4
 Strings = Int[Tensor, "string symbol"]
 
 
-def strings(
+def draw_strings(
     count: int,
     length: int,
     ignore: float,
@@ -38,11 +38,11 @@ def strings(
     instructions[:, 0] = WRITE
     instructions[:, -1] = READ
     bits = torch.randint(0, 2, instructions.shape, generator=generator, device=device)
-    bits = torch.where(instructions == READ, bits.gather(1, last_writes(instructions)), bits)
+    bits = torch.where(instructions == READ, bits.gather(1, find_last_writes(instructions)), bits)
     return torch.stack((instructions, bits), dim=-1).flatten(1)
 
 
-def last_writes(instructions: Int[Tensor, "string pair"]) -> Int[Tensor, "string pair"]:
+def find_last_writes(instructions: Int[Tensor, "string pair"]) -> Int[Tensor, "string pair"]:
     """For every pair of an instruction and a bit, the pair in which the bit that counts there was written."""
     pairs = torch.arange(instructions.shape[1], device=instructions.device)
     return torch.where(instructions == WRITE, pairs, 0).cummax(dim=1).values

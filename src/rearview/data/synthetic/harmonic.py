@@ -36,7 +36,7 @@ class Signals:
     """Where in `REGIMES` the bend of the time axis stands."""
 
 
-def warped(length: int, device: torch.device | str = "cpu") -> Float[Tensor, "regime {length}"]:
+def warp_time(length: int, device: torch.device | str = "cpu") -> Float[Tensor, "regime {length}"]:
     """tau_z(t) of every regime."""
     t = torch.arange(length, dtype=torch.float32, device=device)
     shrunk = length / LENGTH
@@ -44,12 +44,12 @@ def warped(length: int, device: torch.device | str = "cpu") -> Float[Tensor, "re
     return torch.stack((t, vibrato, t + CHIRP * shrunk * (t / length).square()))
 
 
-def tones(length: int) -> tuple[float, ...]:
+def tone_periods(length: int) -> tuple[float, ...]:
     """The periods at this length."""
     return tuple(period * length / LENGTH for period in PERIODS)
 
 
-def signals(
+def draw_signals(
     count: int,
     length: int = LENGTH,
     *,
@@ -62,9 +62,9 @@ def signals(
         raise SettingsError(f"length is {length}; a harmonic signal needs at least 8 steps.")
     regime = torch.randint(0, len(REGIMES), (count,), generator=generator, device=device)
     phase = 2 * math.pi * torch.rand(count, 1, generator=generator, device=device)
-    at = warped(length, device)[regime]
+    at = warp_time(length, device)[regime]
     clean = torch.zeros_like(at)
-    for period in tones(length):
+    for period in tone_periods(length):
         clean = clean + torch.cos(2 * math.pi / period * at + phase)
     drawn = torch.randn(clean.shape, generator=generator, device=device)
     return Signals(clean + noise * drawn, clean, regime)

@@ -11,7 +11,7 @@ from rearview.core.errors import InputError, SettingsError
 from rearview.core.wording import listing
 from rearview.data.panel import Finding, Panel
 from rearview.data.scale import Scaler
-from rearview.data.windows import Windows, windows
+from rearview.data.windows import Windows, list_windows
 from rearview.estimators import base
 from rearview.estimators.base import NO_CHECKPOINT, Session
 from rearview.estimators.detect import constant_channels
@@ -162,7 +162,7 @@ def prepare(panel: Panel, spec: DetectSpec) -> Prepared:
     border = _borders(panel, spec.lookback + ahead)
     scaler = Scaler.fit(panel, border)
     panel, left_out = _drop_extremes(panel, scaler)
-    learned = _keep_observed(panel, windows(panel, spec.lookback, ahead, None, border), spec, ahead)
+    learned = _keep_observed(panel, list_windows(panel, spec.lookback, ahead, None, border), spec, ahead)
     held = _keep_observed(panel, _after(panel, border, spec.lookback, ahead), spec, ahead)
     if not len(learned):
         raise InputError(
@@ -274,7 +274,7 @@ def _borders(panel: Panel, needed: int) -> NDArray[np.int64]:
 def _after(panel: Panel, border: NDArray[np.int64], lookback: int, ahead: int) -> Windows:
     """The windows of the held-out rows: whole ones, or those whose next row is held out."""
     first = border + lookback if ahead == 0 else border
-    after = windows(panel, lookback, ahead, first)
+    after = list_windows(panel, lookback, ahead, first)
     return after.take(np.flatnonzero(border[after.series] < panel.lengths[after.series]))
 
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from rearview.core.errors import InputError
 from rearview.data.infer.column_reader import sentinel_cells
 from rearview.data.infer.layout import ID_NAME
-from rearview.data.infer.number_text import numeric_column
+from rearview.data.infer.number_text import read_numbers
 from rearview.data.infer.row_order import JOIN, read_series
 from rearview.data.infer.timestamps import read_times, show
 from rearview.data.io.table import Table
@@ -91,7 +91,7 @@ def _cells(table: Table, panel: Panel, options: ReadOptions) -> Array:
         ending = f"{JOIN}{panel.columns[0]}"
         used = {name.removesuffix(ending) for name in columns if name.endswith(ending)} | {layout.target_col or ""}
     others = (*ids, layout.time_col)
-    numbers = {name: numeric_column(table, name) for name in table.names if name in used and name not in others}
+    numbers = {name: read_numbers(table, name) for name in table.names if name in used and name not in others}
     out = np.full(panel.values.shape, np.nan)
     bounds: dict[str, tuple[int, int]] = dict(zip(panel.ids, panel.bounds(), strict=True))
     for series, taken in _series(table, panel, ids):

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from rearview.core.errors import InputError, SettingsError, did_you_mean
 from rearview.data import calendar
-from rearview.data.infer.timestamps import show, wall
+from rearview.data.infer.timestamps import show, to_wall_time
 from rearview.data.panel import Panel
-from rearview.data.windows import ends
+from rearview.data.windows import final_windows
 from rearview.estimators.forecast.fit import Fitted
 from rearview.estimators.forecast.prediction import Array, with_future
 from rearview.estimators.forecast.transform import transform_panel
@@ -79,7 +79,7 @@ def select_series(panel: Panel, series: Sequence[str]) -> Panel:
 def explain_windows(fitted: Fitted, panel: Panel, known: Array | None) -> AttentionMaps:
     """The weights of every layer for the last window of each series; `known` is the future of known inputs."""
     moved = transform_panel(panel, fitted.spec)
-    which = ends(moved)
+    which = final_windows(moved)
     index = torch.arange(len(which))
     batch = with_future(fitted, moved, which, index, fitted.source(moved, which).pasts(index), known)
     with torch.inference_mode():
@@ -102,7 +102,7 @@ def _label_axes(fitted: Fitted, panel: Panel, layers: list[Axes]) -> Iterator[La
     # [series, step]: from the first step of the look-back to the last one ahead; before a series began, its first.
     rows = np.maximum(last[:, None] + np.arange(-lookback, 0), panel.offsets[:-1, None])
     when = np.concatenate([panel.stamps[rows], panel.ahead(last - 1, fitted.spec.horizon)], axis=1)
-    when = wall(when.ravel(), panel.layout).reshape(when.shape)
+    when = to_wall_time(when.ravel(), panel.layout).reshape(when.shape)
     begins = -np.minimum(panel.lengths, lookback)
     repeats = max(1, len(fitted.task.quantiles))  # each step ahead is asked for once for every quantile
 

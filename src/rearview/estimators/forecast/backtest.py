@@ -16,7 +16,7 @@ from rearview.core.wording import listing
 from rearview.data.infer.timestamps import show
 from rearview.data.panel import Panel
 from rearview.data.panel_checks import TooShort, check_length
-from rearview.data.windows import Windows, ends
+from rearview.data.windows import Windows, final_windows
 from rearview.estimators.forecast.fit import Fitted
 from rearview.estimators.forecast.prediction import Array, Bounds, predict, variables
 from rearview.estimators.options import check_whole
@@ -169,7 +169,7 @@ def backtest(
             fitted = fit(seen, w)
         which = _windows_at(panel, date)
         place_of = {name: s for s, name in enumerate(seen.ids)}
-        last = ends(seen).take(np.array([place_of[panel.ids[s]] for s in which.series]))
+        last = final_windows(seen).take(np.array([place_of[panel.ids[s]] for s in which.series]))
         forecasts = predict(fitted, select_columns(seen, fitted), last, levels, _known_ahead(panel, which, horizon))
         notes |= dict.fromkeys(forecasts.notes)
         place = which.series[:, None] * panel.targets + np.arange(panel.targets)

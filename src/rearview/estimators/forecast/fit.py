@@ -13,7 +13,7 @@ from rearview.data.calendar import names as calendar_names
 from rearview.data.panel import Panel
 from rearview.data.panel_checks import check_length
 from rearview.data.scale import Scaler
-from rearview.data.split import Split, short_series, split
+from rearview.data.split import Split, find_short_series, split
 from rearview.data.windows import Batch, Source, Windows
 from rearview.estimators import base
 from rearview.estimators.base import NO_CHECKPOINT, Session
@@ -108,7 +108,7 @@ class Prepared:
             residuals=None,
             history=history,
             notes=(*self.notes, f"Of each series, {cut.note}.", *fewer),
-            findings=short_series(panel, cut, self.plan.lookback.value, spec.horizon),
+            findings=find_short_series(panel, cut, self.plan.lookback.value, spec.horizon),
             windows={"train": a, "validation": len(stopping), "calibration": len(source) - b},
         )
         if spec.intervals != "conformal":

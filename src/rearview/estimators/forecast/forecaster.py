@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 from rearview import train
 from rearview.data.io.files import present
 from rearview.data.panel import Finding, Panel
-from rearview.data.panel_checks import forecastable
+from rearview.data.panel_checks import drop_empty_targets
 from rearview.data.panel_reader import read_panel
 from rearview.data.step import Step
-from rearview.data.windows import ends
+from rearview.data.windows import final_windows
 from rearview.estimators import base
 from rearview.estimators.base import Estimator, Session
 from rearview.estimators.forecast import backtest as backtesting
@@ -92,7 +92,7 @@ class Forecaster(Estimator[Fitted]):
         """Forecasts after the last row of each series of a panel, as arrays, and their stamps [series, step]."""
         stamps = stamps_ahead(panel, self.spec.horizon)
         known = read_known(panel, stamps, future, self.reading)
-        return predict(self.fitted, panel, ends(panel), self._levels(level), known), stamps
+        return predict(self.fitted, panel, final_windows(panel), self._levels(level), known), stamps
 
     def cross_validation(
         self,
@@ -184,7 +184,7 @@ class Forecaster(Estimator[Fitted]):
     def read_to_fit(self, frame: Frame) -> Panel:
         """The same without series and columns that have no value; those asked for by name are refused then."""
         named = self.reading.target is not None or self.reading.target_col is not None
-        return forecastable(self.read(frame), named=named)
+        return drop_empty_targets(self.read(frame), named=named)
 
     def read_new(self, frame: Frame) -> Panel:
         """The panel of new rows as the fitted network reads it; another step or a missing column is refused.
