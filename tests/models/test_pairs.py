@@ -31,7 +31,7 @@ KNOWN = (*UNORDERED, "differential", "gat", "hyperglu", "linear", "prime", "soft
 
 def works(host: str, mechanism: str) -> bool:
     """Whether a pair must work: as listed for the mechanisms known here, as it says itself for another."""
-    return mechanism not in REFUSED.get(host, ()) if mechanism in KNOWN else not pairs.refusal(host, mechanism)
+    return mechanism not in REFUSED.get(host, ()) if mechanism in KNOWN else not pairs.try_pair(host, mechanism).reason
 
 
 WORKING = [pair for pair in product(HOSTS, attention.names()) if works(*pair)]

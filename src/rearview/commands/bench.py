@@ -110,7 +110,7 @@ def _compatible(cells: Sequence[Cell]) -> list[Cell]:
     named = {(cell.model, name) for cell in cells if (name := cell.mechanism) in attention.names()}
     asked = sorted(pair for pair in named if pair[0] in known)
     plain = {model for model, _ in asked if not models.claims(model).attention}
-    refusals = {pair: pairs.refusal(*pair) for pair in asked if pair[0] not in plain}
+    refusals = {pair: pairs.try_pair(*pair).reason for pair in asked if pair[0] not in plain}
     if not refusals:
         return list(cells)
     if all(refusals.values()) and not plain:

@@ -7,15 +7,6 @@ from rearview.embed.positions import Learned, RelativeBias, Sinusoidal, sinusoid
 from rearview.embed.tokenisers import Patches, Points, Variates
 
 __all__ = [
-    "Dropout",
-    "Dual",
-    "Learned",
-    "Normalise",
-    "Patches",
-    "Points",
-    "RelativeBias",
-    "Sinusoidal",
-    "Variates",
-    "dropout",
-    "sinusoids",
-]
+    "Dropout", "Dual", "Learned", "Normalise", "Patches", "Points", "RelativeBias", "Sinusoidal", "Variates",
+    "dropout", "sinusoids",
+]  # fmt: skip

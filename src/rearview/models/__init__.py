@@ -183,22 +183,6 @@ def __getattr__(name: str) -> Any:
 
 
 __all__ = [
-    "KNOWN_INPUTS",
-    "Axes",
-    "BlockSettings",
-    "Description",
-    "Model",
-    "ModelClaims",
-    "Shape",
-    "Stack",
-    "Token",
-    "attention_of",
-    "borrowed",
-    "claims",
-    "create",
-    "describe",
-    "names",
-    "register",
-    "settings_of",
-    "summary",
-]
+    "KNOWN_INPUTS", "Axes", "BlockSettings", "Description", "Model", "ModelClaims", "Shape", "Stack", "Token",
+    "attention_of", "borrowed", "claims", "create", "describe", "names", "register", "settings_of", "summary",
+]  # fmt: skip

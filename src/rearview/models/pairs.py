@@ -26,11 +26,6 @@ def matrix() -> list[Pair]:
     return [try_pair(model, name) for model in networks for name in mechanisms.names()]
 
 
-def refusal(model: str, name: str) -> str:
-    """Why a network and a mechanism do not go together; empty where they do."""
-    return try_pair(model, name).reason
-
-
 def try_pair(model: str, name: str) -> Pair:
     """A network and a mechanism, built together at their defaults."""
     import torch

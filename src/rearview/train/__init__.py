@@ -8,17 +8,6 @@ from rearview.train.progress import Line, Progress, Silent, follower
 from rearview.train.settings import Settings
 
 __all__ = [
-    "Epoch",
-    "History",
-    "Line",
-    "Progress",
-    "SelectingTask",
-    "Settings",
-    "Silent",
-    "Source",
-    "Task",
-    "TrainingError",
-    "evaluate",
-    "fit",
-    "follower",
-]
+    "Epoch", "History", "Line", "Progress", "SelectingTask", "Settings", "Silent", "Source", "Task",
+    "TrainingError", "evaluate", "fit", "follower",
+]  # fmt: skip

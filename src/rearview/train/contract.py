@@ -1,4 +1,4 @@
-"""What the loop asks of the others: a source of batches, a task with a loss, and a word for when training fails."""
+"""The protocols that the loop relies on: a source of batches, and a task with a loss."""
 
 from typing import Protocol, TypeVar, runtime_checkable
 

@@ -1,4 +1,4 @@
-"""What stands around a network: models that hold a model and change what goes in or what comes out.
+"""Adapters: models around a model that change what goes in or what comes out.
 
     models.create("patchtst", channels=7, lookback=336, steps=96, adapters=["decorrelate"])
     models.create("patchtst", channels=7, lookback=336, steps=96, adapters=[{"name": "lift", "leaders": 2}])

@@ -1,4 +1,4 @@
-"""What the hosts without tokens have in common: blocks that keep [batch, channel, time], and one map along time."""
+"""The base of networks without tokens: blocks that keep [batch, channel, time], and one map along time."""
 
 from torch import nn
 

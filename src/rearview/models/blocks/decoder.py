@@ -1,4 +1,4 @@
-"""What reads from other tokens than its own: cross-attention, and the decoder that looks back at an encoder.
+"""Cross-attention, and the decoder that attends to an encoder's tokens.
 
     x = norm(x + drop(attend(x)));   x = norm(x + drop(cross(x, memory)));   x = norm(x + drop(feed_forward(x)))
 

@@ -1,4 +1,4 @@
-"""The palindrome that token hosts fill: normalise, tokenise, mix, detokenise, denormalise."""
+"""The base of token networks: normalise, tokenise, mix, detokenise, denormalise."""
 
 from abc import abstractmethod
 from typing import NamedTuple

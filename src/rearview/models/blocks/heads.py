@@ -1,4 +1,4 @@
-"""What a stack of tokens is read out by when something other than steps is asked for."""
+"""The head that turns tokens into the logits of classes."""
 
 from typing import Literal
 

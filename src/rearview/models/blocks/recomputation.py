@@ -1,4 +1,4 @@
-"""Work on a few windows at a time, done again in the backward pass instead of being kept.
+"""Recompute work in the backward pass instead of keeping it, a few windows at a time.
 
 Batch norm looks at all windows of a batch, so a batch can't be cut; but between two norms every window goes by itself.
 There it is cut: what a part needs inside is held while that part is at work, and no longer. The norms stand outside,

@@ -1,4 +1,4 @@
-"""What stands between a block's products: bias, activation, dropout, the residual sum and the norm.
+"""Residual sums: the bias, activation, dropout, sum and norm between a block's products.
 
 On a GPU in training, where it pays, they are one kernel each way (`kernels`), which also adds the bias of the product
 before: its gradient is then a sum of numbers that are at hand. Everywhere else, evaluation included, the modules run

@@ -1,4 +1,4 @@
-"""What the tokens of the hosts' tokenisers stand for, for networks that say what the axes of their weights are."""
+"""What each token stands for (a channel, a mark, which steps), so that attention's weights can be labelled."""
 
 from rearview.embed import Patches
 from rearview.models.contract import Shape, Token

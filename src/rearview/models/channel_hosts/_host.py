@@ -1,4 +1,4 @@
-"""What the hosts whose tokens are whole channels have in common: everything but stack and defaults."""
+"""The base of networks whose tokens are whole channels: everything but stack and defaults."""
 
 from typing import ClassVar
 

@@ -1,4 +1,4 @@
-"""What the hosts that cut each channel into patches have in common: everything but positions, stack and defaults."""
+"""The base of networks that cut each channel into patches: everything but stack and defaults."""
 
 import warnings
 from typing import ClassVar, Literal
