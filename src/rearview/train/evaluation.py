@@ -4,6 +4,7 @@ import math
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Generic
 
 import torch
@@ -86,27 +87,26 @@ def evaluate(
     return Evaluation(model, task, source, index, batch, precision)()
 
 
+@dataclass(eq=False)
 class Evaluation(Generic[Batch]):
     """`evaluate` for a model whose weights change in place: each call measures them as they are."""
 
-    def __init__(
-        self,
-        model: nn.Module,
-        task: Task[Batch],
-        source: Source[Batch],
-        index: Int[Tensor, " window"],
-        batch: int,
-        precision: Precision,
-    ) -> None:
-        self.model, self.source, self.batch, self.precision = model, source, batch, precision
-        self.criterion = task.validation if isinstance(task, SelectingTask) else task.loss
-        device = device_of(model)
-        self.index = index.to(device)
+    model: nn.Module
+    task: Task[Batch]
+    source: Source[Batch]
+    index: Int[Tensor, " window"]
+    batch: int
+    precision: Precision
+
+    def __post_init__(self) -> None:
+        self.criterion = self.task.validation if isinstance(self.task, SelectingTask) else self.task.loss
+        device = device_of(self.model)
+        self.index = self.index.to(device)
         self.pool = Pool(device)
         self.preparing_seconds = 0.0
         """What capturing took."""
         self.notes: list[str] = []
-        self._full = self.index[: len(index) // batch * batch].reshape(-1, batch)
+        self._full = self.index[: len(self.index) // self.batch * self.batch].reshape(-1, self.batch)
         self._place = torch.zeros(1, dtype=torch.int64, device=device)
         self._graph: Graph | None = None
         self._tried = False

@@ -10,6 +10,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Generic
@@ -76,38 +77,33 @@ def epoch_order(windows: int, settings: Settings, epoch: int) -> Int[Tensor, " v
     return torch.cat(rounds)[:visited]
 
 
+@dataclass(eq=False)
 class _Run(Generic[Batch]):
-    def __init__(
-        self,
-        model: nn.Module,
-        task: Task[Batch],
-        source: Source[Batch],
-        train: Int[Tensor, " window"],
-        validation: Int[Tensor, " other"] | None,
-        settings: Settings,
-        checkpoint: Path | None,
-        progress: Progress,
-    ) -> None:
-        self.model = model
-        self.task = task
-        self.source = source
-        self.settings = settings
-        self.checkpoint = checkpoint
-        self.progress = progress
+    model: nn.Module
+    task: Task[Batch]
+    source: Source[Batch]
+    train: Int[Tensor, " window"]
+    held_out: Int[Tensor, " other"] | None
+    settings: Settings
+    checkpoint: Path | None
+    progress: Progress
+
+    def __post_init__(self) -> None:
+        model, task, source, settings = self.model, self.task, self.source, self.settings
         self.device = device_of(model)
-        self.train = train.cpu()
+        self.train = self.train.cpu()
         self.validation = None
-        if validation is not None:
+        if self.held_out is not None:
             at_once = settings.validation_batch or 4 * settings.batch
-            self.validation = Evaluation(model, task, source, validation, at_once, settings.precision)
-        self.visited, self.updates = _plan(len(train), settings)
+            self.validation = Evaluation(model, task, source, self.held_out, at_once, settings.precision)
+        self.visited, self.updates = _plan(len(self.train), settings)
         self.optimiser = optimisation.build(model, settings)
         self.step = Step(model, task, source, self.optimiser, settings)
         self.update = Updates(self.step, self.visited)
         self.identity: checkpoints.Facts = {}
-        if checkpoint:
-            self.identity = checkpoints.fingerprint(model, settings, train, validation)
-            _make_folder(checkpoint)
+        if self.checkpoint:
+            self.identity = checkpoints.fingerprint(model, settings, self.train, self.held_out)
+            _make_folder(self.checkpoint)
         self.standing = checkpoints.Standing()
         # The epoch under way and its updates done: one tuple, so that an interrupt never finds a new one beside an old.
         self.place = (1, 0)

@@ -4,6 +4,7 @@ Nothing in here waits for the device: no value is read, no branch depends on one
 shapes. So a full update can be captured in a CUDA graph.
 """
 
+from dataclasses import dataclass
 from types import FunctionType
 from typing import Any, Generic
 
@@ -18,28 +19,23 @@ from rearview.train.memory import Room, TooMuch
 from rearview.train.settings import Settings
 
 
+@dataclass(eq=False)
 class Step(Generic[Batch]):
     """One update of the weights, over up to batch * accumulate windows."""
 
-    def __init__(
-        self,
-        model: nn.Module,
-        task: Task[Batch],
-        source: Source[Batch],
-        optimiser: torch.optim.Optimizer,
-        settings: Settings,
-    ) -> None:
-        self.model = model
+    model: nn.Module
+    task: Task[Batch]
+    source: Source[Batch]
+    optimiser: torch.optim.Optimizer
+    settings: Settings
+
+    def __post_init__(self) -> None:
         # For full batches alone: a smaller last one, or a larger one of validation, would be compiled a second time.
-        self.compiled = CompiledModel(model) if settings.compile else None
-        self.task = task
-        self.source = source
-        self.optimiser = optimiser
-        self.settings = settings
-        self.device = device_of(model)
-        self.parameters: list[Tensor] = [p for group in optimiser.param_groups for p in group["params"]]
+        self.compiled = CompiledModel(self.model) if self.settings.compile else None
+        self.device = device_of(self.model)
+        self.parameters: list[Tensor] = [p for group in self.optimiser.param_groups for p in group["params"]]
         self.pool = Pool(self.device)
-        self.room = Room(model, settings, self.device)
+        self.room = Room(self.model, self.settings, self.device)
 
     def __call__(self, index: Int[Tensor, " window"]) -> None:
         """Update the weights with the windows of `index`, and add their losses to the pool."""
