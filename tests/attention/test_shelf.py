@@ -197,7 +197,7 @@ def test_a_layer_without_claims_is_told_how_to_make_them() -> None:
 
 
 def plug_in(monkeypatch: pytest.MonkeyPatch, *points: EntryPoint) -> None:
-    monkeypatch.setattr(registry.Shelf, "_plug_ins", lambda self: tuple(p for p in points if p.group == self.package))
+    monkeypatch.setattr(registry, "_find_plug_ins", lambda package: tuple(p for p in points if p.group == package))
 
 
 def test_a_plug_in_is_found_by_its_entry_point(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,7 @@ from sensors import SHIFT, SPIKE, broken, fleet, ordinary
 
 from rearview.cli import main
 from rearview.commands.detect.job import _height, _judgement
-from rearview.tasks.alarms import Hits, runs
+from rearview.tasks.alarms import Hits, find_runs
 from rearview.tasks.assess import Assessment
 
 FILES = ["anomalies.csv", "model", "report.html", "run.json", "scores.csv"]
@@ -315,7 +315,7 @@ def test_verdict_tile_and_table_count_the_same_anomalies(files: Path, tmp_path: 
     assert detect(files / "test.csv", tmp_path, *arguments) == 0
     run, found = json.loads((tmp_path / "run.json").read_text()), pd.read_csv(tmp_path / "anomalies.csv")
     flags = pd.read_csv(tmp_path / "scores.csv")["anomaly"].to_numpy()
-    assert len(found) < len(runs(flags))
+    assert len(found) < len(find_runs(flags))
     marked = pd.to_datetime(broken()["date"])[(broken()["label"] == 1) & flags]
     right = sum(
         marked.between(start, end).any()

@@ -143,10 +143,10 @@ def test_plug_ins_are_looked_up_once(monkeypatch: pytest.MonkeyPatch) -> None:
         return ()
 
     monkeypatch.setattr(importlib.metadata, "entry_points", entry_points)
-    registry._installed.cache_clear()
+    registry._find_plug_ins.cache_clear()
     for _ in range(3):
         models.create("patchtst", channels=3, lookback=7, steps=5, attention="softmax")
-    registry._installed.cache_clear()
+    registry._find_plug_ins.cache_clear()
     assert set(looks) >= {"rearview.attention", "rearview.models"}
     assert set(looks.values()) == {1}
 

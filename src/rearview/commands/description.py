@@ -6,7 +6,7 @@ from typing import Any
 
 from rearview.commands.console import print_lines
 from rearview.core.errors import SettingsError, did_you_mean
-from rearview.core.settings import Description, format_part, settings_table
+from rearview.core.settings import Description, settings_table
 
 TRAINING = "training"
 """The name under which the settings of the training loop are described."""
@@ -104,7 +104,7 @@ def _training() -> list[str]:
 
     settings = tuple(one for one in settings_table(train.Settings) if one.name != "seed")
     return [
-        format_part(TRAINING, "how a network is trained, whatever the task.", settings),
+        str(Description(TRAINING, "how a network is trained, whatever the task.", "", settings)),
         "",
         "given by: --train epochs=30,learning_rate=1e-4, or training={'epochs': 30} in Python; the seed by --seed",
         "Forecasts, detections and classifications choose anything you omit from the data and print the reason;",

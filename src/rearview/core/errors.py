@@ -3,7 +3,7 @@
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TextIO
+from typing import Any
 
 
 class RearviewError(ValueError):
@@ -40,14 +40,7 @@ def collect_warnings(tell: Callable[[str], None] | None = None) -> Iterator[list
     with warnings.catch_warnings():
         others = warnings.showwarning
 
-        def show(
-            message: Warning | str,
-            category: type[Warning],
-            filename: str,
-            lineno: int,
-            file: TextIO | None = None,
-            line: str | None = None,
-        ) -> None:
+        def show(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
             own = issubclass(category, RearviewWarning)
             if own and str(message) in sentences:
                 return
@@ -56,7 +49,7 @@ def collect_warnings(tell: Callable[[str], None] | None = None) -> Iterator[list
             if own and tell is not None:
                 tell(str(message))
             else:
-                others(message, category, filename, lineno, file, line)
+                others(message, category, *place, **more)
 
         warnings.showwarning = show
         yield sentences

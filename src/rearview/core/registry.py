@@ -11,6 +11,7 @@ import importlib.util
 import inspect
 import pkgutil
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from types import ModuleType
@@ -22,33 +23,24 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
 
+@dataclass(slots=True)
 class Shelf:
-    """The parts of one folder by name; each is a module or package that defines what `needs` names.
+    """The parts of one folder by name; each is a module or package that defines what `needs` names."""
 
-    `aside` are modules and packages that are no parts, wherever they stand; `families` are packages whose modules are
-    parts. `refuse(name, module)` checks further what a third party's module must be.
-    """
-
-    def __init__(
-        self,
-        package: str,
-        kind: str,
-        needs: tuple[str, ...],
-        aside: tuple[str, ...] = (),
-        families: tuple[str, ...] = (),
-        refuse: Callable[[str, ModuleType], None] = lambda name, module: None,
-    ) -> None:
-        self.package = package
-        self.kind = kind
-        self.needs = needs
-        self.aside = aside
-        self.families = families
-        self.refuse = refuse
-        self._added: dict[str, ModuleType] = {}
+    package: str
+    kind: str
+    needs: tuple[str, ...]
+    aside: tuple[str, ...] = ()
+    """Modules and packages that are no parts, wherever they stand."""
+    families: tuple[str, ...] = ()
+    """Packages whose modules are parts."""
+    refuse: Callable[[str, ModuleType], None] = lambda name, module: None
+    """Checks further what a third party's module, under this name, must be."""
+    _added: dict[str, ModuleType] = field(default_factory=dict, init=False)
 
     def names(self) -> list[str]:
         """Every part on the shelf, sorted: the package's own, registered ones and those of installed plug-ins."""
-        return sorted({*self.own(), *self._added, *(point.name for point in self._plug_ins())})
+        return sorted({*self.own(), *self._added, *(point.name for point in _find_plug_ins(self.package))})
 
     def own(self) -> dict[str, str]:
         """The dotted module name of every part that comes with the package, by its name on the shelf."""
@@ -66,7 +58,7 @@ class Shelf:
         if name in self._added:
             return self._added[name]
         own = self.own().get(name)
-        plugged = [point for point in self._plug_ins() if point.name == name]
+        plugged = [point for point in _find_plug_ins(self.package) if point.name == name]
         places = ([own] if own else []) + [point.value for point in plugged]
         if not places:
             known = self.names()
@@ -96,9 +88,6 @@ class Shelf:
             text = ast.get_docstring(ast.parse(Path(spec.origin).read_text(encoding="utf-8")))
         return (text or "").partition("\n")[0]
 
-    def _plug_ins(self) -> "tuple[EntryPoint, ...]":
-        return _installed(self.package)
-
     def _complete(self, name: str, module: ModuleType) -> ModuleType:
         missing = [part for part in self.needs if not hasattr(module, part)]
         if missing:
@@ -111,7 +100,7 @@ class Shelf:
 
 
 @cache
-def _installed(package: str) -> "tuple[EntryPoint, ...]":
+def _find_plug_ins(package: str) -> "tuple[EntryPoint, ...]":
     """The plug-ins for a package; looked up once, since that reads the metadata of every installed distribution."""
     from importlib.metadata import entry_points
 

@@ -78,12 +78,8 @@ def _matches(value: object, kind: object) -> bool:
 
 
 _WORDS: dict[object, str] = {
-    bool: "True or False",
-    int: "a whole number",
-    float: "a number",
-    str: "a word",
-    NoneType: "None",
-}
+    bool: "True or False", int: "a whole number", float: "a number", str: "a word", NoneType: "None"
+}  # fmt: skip
 
 
 def _in_words(kind: object) -> str:
@@ -167,7 +163,7 @@ def spell_type(kind: object) -> str:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Description:
-    """What a part is, for a person; as text, everything but the details."""
+    """A part for a person to read; as text, everything but the details."""
 
     name: str
     summary: str
@@ -176,35 +172,21 @@ class Description:
     claims: "DataclassInstance | None" = None
 
     def __str__(self) -> str:
-        return format_part(self.name, self.summary, self.settings, self.claims)
+        lines = [f"{self.name}: {self.summary}", "", "settings:"]
+        lines += [f"  {s.name} = {s.default}  ({s.kind})  {s.meaning}" for s in self.settings] or ["  none"]
+        if self.claims is not None:
+            docs = field_docs(type(self.claims))
+            values = {field.name: getattr(self.claims, field.name) for field in dataclasses.fields(self.claims)}
+            sentences = [
+                f"  {docs.get(name, name)}" if value is True else f"  {docs.get(name, name).rstrip('.')}: {value}."
+                for name, value in values.items()
+                if value not in (False, None)
+            ]
+            lines += ["", "claims:", *(sentences or ["  none"])]
+        return "\n".join(lines)
 
 
 def describe_part(name: str, module: ModuleType, claims: "DataclassInstance | None" = None) -> Description:
-    """The module's docstring, first line apart, the settings with defaults and meaning, and the claims, if any."""
+    """A part as its module documents it."""
     head, _, details = (module.__doc__ or "").strip().partition("\n")
     return Description(name, head, details.strip("\n"), settings_table(module.Settings), claims)
-
-
-def format_part(
-    name: str, summary: str, settings: tuple[Setting, ...], claims: "DataclassInstance | None" = None
-) -> str:
-    """A part in full, for a person to read; None: it makes no claims."""
-    lines = [f"{name}: {summary}", "", "settings:"]
-    lines += [f"  {s.name} = {s.default}  ({s.kind})  {s.meaning}" for s in settings] or ["  none"]
-    if claims is not None:
-        lines += ["", "claims:", *(f"  {sentence}" for sentence in claim_sentences(claims) or ["none"])]
-    return "\n".join(lines)
-
-
-def claim_sentences(claims: "DataclassInstance") -> list[str]:
-    """The text under every claim that is not False or None, with its value if it has one."""
-    docs = field_docs(type(claims))
-    sentences = []
-    for field in dataclasses.fields(claims):
-        value = getattr(claims, field.name)
-        sentence = docs.get(field.name, field.name)
-        if value is True:
-            sentences.append(sentence)
-        elif value not in (False, None):
-            sentences.append(f"{sentence.rstrip('.')}: {value}.")
-    return sentences

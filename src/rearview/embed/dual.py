@@ -92,7 +92,10 @@ class Dual(nn.Module):
     ) -> Float[Tensor, "batch mark token"]:
         past, future = check_marks(self.marks, self.future if self.ahead else 0, past_marks, future_marks)
         last = past[..., -1:]
-        spread = _spread(past, mask)
+        real = torch.ones_like(past[:, :1]) if mask is None else mask[:, None].to(past.dtype)
+        count = real.sum(-1, keepdim=True)
+        mean = (past * real).sum(-1, keepdim=True) / count
+        spread = (((past - mean).square() * real).sum(-1, keepdim=True) / (count - 1).clamp(min=1)).sqrt()
         spread = torch.where(spread > STILL, spread + 1e-8, 1)
         known = past - last if mask is None else (past - last) * mask[:, None]
         if future is not None:
@@ -100,11 +103,3 @@ class Dual(nn.Module):
                 future = future.repeat_interleave(self.ahead // self.future, dim=-1)
             known = torch.cat([known, future[..., : self.ahead] - last], dim=-1)
         return functional.pad(known / spread, (0, self.tokens - known.shape[-1]))
-
-
-def _spread(x: Float[Tensor, "batch mark time"], mask: Tensor | None) -> Float[Tensor, "batch mark 1"]:
-    """The standard deviation over the real steps, with n - 1."""
-    real = torch.ones_like(x[:, :1]) if mask is None else mask[:, None].to(x.dtype)
-    count = real.sum(-1, keepdim=True)
-    mean = (x * real).sum(-1, keepdim=True) / count
-    return (((x - mean).square() * real).sum(-1, keepdim=True) / (count - 1).clamp(min=1)).sqrt()

@@ -45,18 +45,20 @@ class Normalise(nn.Module):
         if mask is not None:
             # Filled, not multiplied: whatever stands there, a NaN too, must not reach the statistics.
             past = past.masked_fill(~mask[:, None], 0)
+        inverse: Inverse
         if self.kind == "none":
-            return past, _same
+            return past, lambda x: x
         if self.kind == "last":
             last = past[..., -1:]
-            return _blank(past - last, mask), lambda x: x + last
-        mean, std = self.statistics(past, mask)
-        z = (past - mean) / std
-        if self.weight is None or self.bias is None:
-            return _blank(z, mask), lambda x: x * std + mean
-        weight, bias = self.weight[:, None], self.bias[:, None]
-        undo = weight + self.eps * self.eps
-        return _blank(z * weight + bias, mask), lambda x: (x - bias) / undo * std + mean
+            z, inverse = past - last, lambda x: x + last
+        else:
+            mean, std = self.statistics(past, mask)
+            z, inverse = (past - mean) / std, lambda x: x * std + mean
+            if self.weight is not None and self.bias is not None:
+                weight, bias = self.weight[:, None], self.bias[:, None]
+                undo = weight + self.eps * self.eps
+                z, inverse = z * weight + bias, lambda x: (x - bias) / undo * std + mean
+        return z if mask is None else z * mask[:, None], inverse
 
     def statistics(self, past: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
         """Mean and standard deviation of the look-back; constants for the gradient, as in the released code."""
@@ -72,11 +74,3 @@ class Normalise(nn.Module):
 
     def extra_repr(self) -> str:
         return f"{self.kind}, affine={self.weight is not None}"
-
-
-def _same(x: Tensor) -> Tensor:
-    return x
-
-
-def _blank(x: Tensor, mask: Tensor | None) -> Tensor:
-    return x if mask is None else x * mask[:, None]

@@ -1,9 +1,8 @@
 """How well flags meet labels: rows, events, ranges, and the field's point adjustment.
 
-Everything here is about flags that were already drawn at a threshold. Stretches of rows are found by `runs`, where
-`offsets` [series + 1] says where each series begins in the concatenated rows, so that none crosses from one series into
-the next; the measures take them as they are found, and without them those of one series whose rows all count. A ratio
-that does not exist (no flag, no anomaly) is NaN.
+Flags are drawn at a threshold beforehand. Stretches of rows are [stretch, 2]: first row and row after the last. None
+crosses from one series into the next where `offsets` [series + 1] says at which rows series begin. A ratio that does
+not exist (no flag, no anomaly) is NaN.
 """
 
 from dataclasses import dataclass
@@ -37,15 +36,14 @@ class Quality:
 
 
 class Hits(NamedTuple):
-    """Alarms held against labels."""
+    """How many stretches are alarms, because a row of theirs is flagged, and how many of those on an anomaly."""
 
     alarms: int
     right: int
-    """Those with a flagged row that is marked."""
 
 
-def runs(flags: Flags, offsets: Offsets | None = None) -> Runs:
-    """[run, 2]: first row and row after the last of every stretch of flagged rows."""
+def find_runs(flags: Flags, offsets: Offsets | None = None) -> Runs:
+    """Every stretch of flagged rows."""
     edges = np.diff(np.concatenate([[0], flags.astype(np.int8), [0]]))
     firsts, ends = edges == 1, edges == -1
     if offsets is not None:
@@ -62,7 +60,7 @@ def count_inside(flags: Flags, stretches: Runs) -> NDArray[np.int64]:
     return counts[stretches[:, 1]] - counts[stretches[:, 0]]
 
 
-def count_among(stretches: Runs, known: Flags) -> Runs:
+def restrict(stretches: Runs, known: Flags) -> Runs:
     """Stretches as rows counted among the known ones alone; those without a known row are left out.
 
     So rows of which nothing is known neither count nor bring stretches together that lie apart.
@@ -71,48 +69,50 @@ def count_among(stretches: Runs, known: Flags) -> Runs:
     return np.asarray(counts[stretches[count_inside(known, stretches) > 0]])
 
 
-def pointwise(labels: Flags, flags: Flags) -> Quality:
+def count_hits(labels: Flags, flags: Flags, stretches: Runs) -> Hits:
+    """The alarms among stretches; one is right by a flag on an anomaly, not by spanning it."""
+    on_anomaly = count_inside(flags & labels, stretches) > 0
+    return Hits(int((count_inside(flags, stretches) > 0).sum()), int(on_anomaly.sum()))
+
+
+def score_rows(labels: Flags, flags: Flags) -> Quality:
     """Rows counted one by one."""
     hits = int((labels & flags).sum())
     return Quality.of(_ratio(hits, int(flags.sum())), _ratio(hits, int(labels.sum())))
 
 
-def hits(labels: Flags, flags: Flags, stretches: Runs) -> Hits:
-    """How many stretches are alarms, because a row of theirs is flagged, and how many of those are right."""
-    return Hits(
-        int((count_inside(flags, stretches) > 0).sum()), int((count_inside(flags & labels, stretches) > 0).sum())
-    )
+def score_events(labels: Flags, flags: Flags, events: Runs, alarms: Runs) -> Quality:
+    """Stretches counted one by one: alarms with a flag on an anomaly, anomalies (`events`) that a flag touches."""
+    hits = count_hits(labels, flags, alarms)
+    touched = int((count_inside(flags, events) > 0).sum())
+    return Quality.of(_ratio(hits.right, hits.alarms), _ratio(touched, len(events)))
 
 
-def eventwise(labels: Flags, flags: Flags, events: Runs | None = None, alarms: Runs | None = None) -> Quality:
-    """Stretches counted one by one: alarms with a flag on an anomaly, anomalies that a flag touches.
-
-    What counts as one alarm is a run of flagged rows, or one of `alarms` where close runs were joined.
-    """
-    events = runs(labels) if events is None else events
-    raised, right = hits(labels, flags, runs(flags) if alarms is None else alarms)
-    found = int((count_inside(flags, events) > 0).sum())
-    return Quality.of(_ratio(right, raised), _ratio(found, len(events)))
-
-
-def rangewise(labels: Flags, flags: Flags, events: Runs | None = None, alarms: Runs | None = None) -> Quality:
+def score_ranges(labels: Flags, flags: Flags, events: Runs, alarms: Runs) -> Quality:
     """Range-based precision and recall (Tatbul et al., 2018): mean over ranges of overlap / cardinality.
 
     The overlap of a range is the share of it that ranges of the other kind cover (flat bias, no reward for mere
     existence), the cardinality is how many of them do: an anomaly found in three pieces counts a third.
     """
-    events = runs(labels) if events is None else events
-    alarms = runs(flags) if alarms is None else alarms
-    return Quality.of(_overlap(alarms, labels, events), _overlap(events, flags, alarms))
+
+    def overlap(ranges: Runs, others: Flags, other_ranges: Runs) -> float:
+        if not len(ranges):
+            return float("nan")
+        share = count_inside(others, ranges) / (ranges[:, 1] - ranges[:, 0])
+        first = np.searchsorted(other_ranges[:, 1], ranges[:, 0], side="right")
+        last = np.searchsorted(other_ranges[:, 0], ranges[:, 1], side="left")
+        return float(np.mean(share / np.maximum(last - first, 1)))
+
+    return Quality.of(overlap(alarms, labels, events), overlap(events, flags, alarms))
 
 
 def adjust(labels: Flags, flags: Flags, events: Runs | None = None) -> Flags:
     """Point adjustment, the field's habit: one flag within an anomaly flags all of it. It edits flags by labels."""
-    events = runs(labels) if events is None else events
-    found = events[count_inside(flags, events) > 0]
+    events = find_runs(labels) if events is None else events
+    touched = events[count_inside(flags, events) > 0]
     changes = np.zeros(len(flags) + 1, dtype=np.int64)
-    np.add.at(changes, found[:, 0], 1)
-    np.add.at(changes, found[:, 1], -1)
+    np.add.at(changes, touched[:, 0], 1)
+    np.add.at(changes, touched[:, 1], -1)
     return flags | (np.cumsum(changes[:-1]) > 0)
 
 
@@ -122,7 +122,7 @@ def chance_adjusted_f1(labels: Flags, flagged: int, events: Runs | None = None, 
     How many flags of a throw fall on each anomaly, and how many on none, follows a multivariate hypergeometric law, so
     only these counts are drawn, never rows. Few anomalies, whose F1 varies most, are thrown at most often.
     """
-    events = runs(labels) if events is None else events
+    events = find_runs(labels) if events is None else events
     if not len(events):
         return float("nan")
     lengths = events[:, 1] - events[:, 0]
@@ -139,16 +139,6 @@ def chance_adjusted_f1(labels: Flags, flagged: int, events: Runs | None = None, 
         total += float(np.sum(2 * hit / (hit + counts[:, -1] + anomalous)))
         left -= size
     return total / throws
-
-
-def _overlap(ranges: Runs, others: Flags, other_ranges: Runs) -> float:
-    """Mean over ranges of the share covered by others, over the number of others that cover it."""
-    if not len(ranges):
-        return float("nan")
-    share = count_inside(others, ranges) / (ranges[:, 1] - ranges[:, 0])
-    first = np.searchsorted(other_ranges[:, 1], ranges[:, 0], side="right")
-    last = np.searchsorted(other_ranges[:, 0], ranges[:, 1], side="left")
-    return float(np.mean(share / np.maximum(last - first, 1)))
 
 
 def _ratio(part: int, whole: int) -> float:

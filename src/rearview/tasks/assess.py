@@ -4,12 +4,12 @@ The point-adjusted F1 edits flags by labels (one hit within an anomaly counts fo
 make random flags look good; it is given because the field reports it, and `adjusted_f1_by_chance` tells its worth.
 """
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import numpy as np
 
 from rearview.tasks import alarms, rankings
-from rearview.tasks.alarms import Flags, Offsets, Runs
+from rearview.tasks.alarms import Flags, Offsets, Quality, Runs
 from rearview.tasks.rankings import Scores
 
 
@@ -66,36 +66,28 @@ def assess(
     `segments` [segment, 2] (first row, row after the last) are what a reader is shown as one anomaly each: flagged
     rows that lie close together. Events are counted by them; None: by runs of flagged rows.
     """
+
+    def named(prefix: str, quality: Quality) -> dict[str, float]:
+        return {f"{prefix}{name}": value for name, value in asdict(quality).items()}
+
     known = ~np.isnan(scores)
-    events = alarms.count_among(alarms.runs(labels, offsets), known)
-    flagged = alarms.count_among(alarms.runs(flags, offsets), known)
-    shown = flagged if segments is None else alarms.count_among(segments, known)
+    events = alarms.restrict(alarms.find_runs(labels, offsets), known)
+    flagged = alarms.restrict(alarms.find_runs(flags, offsets), known)
+    shown = flagged if segments is None else alarms.restrict(segments, known)
     vus_pr = rankings.vus_pr(labels, scores, slack, offsets)
     labels, scores, flags = labels[known], scores[known], flags[known]
-    rows = alarms.pointwise(labels, flags)
-    ranges = alarms.rangewise(labels, flags, events, flagged)
-    eventwise = alarms.eventwise(labels, flags, events, shown)
-    adjusted = alarms.pointwise(labels, alarms.adjust(labels, flags, events))
     return Assessment(
         rows=len(scores),
         anomalous=int(labels.sum()),
         events=len(events),
         flagged=int(flags.sum()),
-        precision=rows.precision,
-        recall=rows.recall,
-        f1=rows.f1,
+        **named("", alarms.score_rows(labels, flags)),
         best_f1=rankings.best_f1(labels, scores)[0],
         auc_pr=rankings.auc_pr(labels, scores),
         auc_roc=rankings.auc_roc(labels, scores),
         vus_pr=vus_pr,
-        range_precision=ranges.precision,
-        range_recall=ranges.recall,
-        range_f1=ranges.f1,
-        event_precision=eventwise.precision,
-        event_recall=eventwise.recall,
-        event_f1=eventwise.f1,
-        adjusted_precision=adjusted.precision,
-        adjusted_recall=adjusted.recall,
-        adjusted_f1=adjusted.f1,
+        **named("range_", alarms.score_ranges(labels, flags, events, flagged)),
+        **named("event_", alarms.score_events(labels, flags, events, shown)),
+        **named("adjusted_", alarms.score_rows(labels, alarms.adjust(labels, flags, events))),
         adjusted_f1_by_chance=alarms.chance_adjusted_f1(labels, int(flags.sum()), events),
     )

@@ -7,12 +7,11 @@ before its answers get worse.
 
 from typing import TYPE_CHECKING
 
-import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
-from rearview.tasks.penalty import add_penalty
+from rearview.tasks.pooling import add_penalty
 
 if TYPE_CHECKING:
     from rearview.data.cases.padding import CaseBatch
@@ -37,15 +36,11 @@ class Classify:
         """Sum of cross-entropies, and the number of cases."""
         logits = self.logits(model, batch)
         total = functional.cross_entropy(logits, batch.labels, reduction="sum")
-        return add_penalty(model, total, _count(logits))
+        return add_penalty(model, total, logits.new_full((), len(logits)))
 
     def validation(self, model: nn.Module, batch: "CaseBatch") -> tuple[Tensor, Tensor]:
         """Wrong answers with the tie-break, and the number of cases."""
         logits = self.logits(model, batch)
         wrong = (logits.argmax(-1) != batch.labels).float()
         surprise = functional.cross_entropy(logits, batch.labels, reduction="none").clamp(max=MOST_SURPRISED)
-        return (wrong + self.tie_break * surprise).sum(), _count(logits)
-
-
-def _count(logits: Tensor) -> Tensor:
-    return torch.full((), len(logits), dtype=torch.float32, device=logits.device)
+        return (wrong + self.tie_break * surprise).sum(), logits.new_full((), len(logits))

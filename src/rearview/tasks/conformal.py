@@ -19,8 +19,7 @@ Array = NDArray[np.float32]
 
 def residuals_needed(level: float) -> int:
     """Residuals below which the ranks of a level (in percent) do not exist."""
-    tail = (1 - level / 100) / 2
-    return math.ceil(round(1 / tail, 9)) - 1
+    return math.ceil(round(1 / ((1 - level / 100) / 2), 9)) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,16 +65,13 @@ class Residuals:
         All steps together may still be too few; the reach is then their number.
         """
         steps = self.sorted.shape[1]
-        inner = values = self._within(pool, step, 0)
+        inner = values = self.sorted[pool, step, : self.counts[pool, step]]
         for reach in range(1, steps):
-            inner, values = values, self._within(pool, step, reach)
+            near = self.sorted[pool, max(0, step - reach) : step + reach + 1]
+            inner, values = values, np.sort(near[~np.isnan(near)])
             if len(values) >= count:
                 return values, inner, reach
         return values, inner, steps
-
-    def _within(self, pool: int, step: int, reach: int) -> Array:
-        values = self.sorted[pool, max(0, step - reach) : step + reach + 1].ravel()
-        return np.sort(values[~np.isnan(values)])
 
 
 def _ranks(n: NDArray[np.int64], level: float) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -6,11 +6,10 @@ what should come out (`future`) and which of its cells were observed; only those
 
 from typing import TYPE_CHECKING
 
-import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from rearview.tasks.penalty import add_penalty
+from rearview.tasks.pooling import add_penalty, sum_observed
 
 if TYPE_CHECKING:
     from rearview.data.windows import Batch
@@ -26,8 +25,4 @@ class Detect:
 
     def loss(self, model: nn.Module, batch: "Batch") -> tuple[Tensor, Tensor]:
         """Sum of the errors over the observed cells, and their number."""
-        cells = self.errors(model, batch)
-        if batch.observed is None:
-            number = torch.full((), cells.numel(), dtype=torch.float32, device=cells.device)
-            return add_penalty(model, cells.sum(), number)
-        return add_penalty(model, (cells * batch.observed).sum(), batch.observed.sum().to(torch.float32))
+        return add_penalty(model, *sum_observed(self.errors(model, batch), batch.observed))

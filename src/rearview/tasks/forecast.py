@@ -1,4 +1,4 @@
-"""The forecasting task: what is asked of a model, and how wrong its answer is.
+"""Forecasting as a task: what is asked of a model, and how wrong its answer is.
 
 A point forecast asks for the horizon. A quantile forecast asks for the horizon times the quantiles and reads the steps
 as [ahead, quantile], so any model can give quantiles without knowing of them. Missing cells of the future do not count.
@@ -15,7 +15,7 @@ from torch.nn import functional
 
 from rearview.core.errors import SettingsError
 from rearview.tasks import losses
-from rearview.tasks.penalty import add_penalty
+from rearview.tasks.pooling import add_penalty, sum_observed
 
 if TYPE_CHECKING:
     from rearview.data.windows import Batch
@@ -32,7 +32,7 @@ class Forecast:
             raise SettingsError(f"quantiles are {list(quantiles)}; each must lie between 0 and 1.")
         self.horizon = horizon
         self.quantiles = tuple(sorted(quantiles))
-        self._levels_kept: Tensor | None = None
+        self._levels: Tensor | None = None
 
     @property
     def steps(self) -> int:
@@ -47,40 +47,24 @@ class Forecast:
 
     def loss(self, model: nn.Module, batch: "Batch") -> tuple[Tensor, Tensor]:
         """Sum of losses over the observed cells, and their number; in training with the model's own penalty."""
-        yhat = self.forecasts(model, batch)
-        return add_penalty(model, *self._errors(yhat, batch))
-
-    def _errors(self, yhat: Tensor, batch: "Batch") -> tuple[Tensor, Tensor]:
-        if isinstance(self.settings, losses.Fredf):
-            return self._in_time_and_frequency(yhat[..., 0].float(), batch, self.settings.time_share)
-        cells = self._cells(yhat.float(), batch.future[..., None])
-        if batch.observed is None:
-            return cells.sum(), torch.full((), cells.numel(), dtype=torch.float32, device=cells.device)
-        cells = cells * batch.observed[..., None]
-        return cells.sum(), batch.observed.sum().to(torch.float32) * cells.shape[-1]
-
-    @staticmethod
-    def _in_time_and_frequency(yhat: Tensor, batch: "Batch", share: float) -> tuple[Tensor, Tensor]:
-        error = yhat - batch.future
-        number = torch.full((), error.numel(), dtype=torch.float32, device=error.device)
-        if batch.observed is not None:
-            error = error * batch.observed
-            number = batch.observed.sum().to(torch.float32)
+        yhat = self.forecasts(model, batch).float()
+        if not isinstance(self.settings, losses.Fredf):
+            observed = None if batch.observed is None else batch.observed[..., None]
+            return add_penalty(model, *sum_observed(self._errors(yhat, batch.future[..., None]), observed))
+        error = yhat[..., 0] - batch.future
+        squares, number = sum_observed(error.square(), batch.observed)
         # The transform is linear: the spectrum of the error is the difference of the spectra.
-        spectrum = torch.fft.rfft(error, dim=-1).abs().mean()
-        return share * error.square().sum() + (1 - share) * spectrum * number, number
+        spectrum = torch.fft.rfft(error if batch.observed is None else error * batch.observed, dim=-1).abs().mean()
+        share = self.settings.time_share
+        return add_penalty(model, share * squares + (1 - share) * spectrum * number, number)
 
-    def _levels(self, like: Tensor) -> Tensor:
-        """The quantiles where the forecasts are; made once, because a copy to the device would stop a captured step."""
-        if self._levels_kept is None or self._levels_kept.device != like.device:
-            self._levels_kept = torch.tensor(self.quantiles, dtype=like.dtype, device=like.device)
-        return self._levels_kept
-
-    def _cells(self, yhat: Tensor, y: Tensor) -> Tensor:
+    def _errors(self, yhat: Tensor, y: Tensor) -> Tensor:
         if self.quantiles:
-            q = self._levels(yhat)
+            if self._levels is None or self._levels.device != yhat.device:
+                # Made once: a copy to the device would stop a captured step.
+                self._levels = torch.tensor(self.quantiles, dtype=yhat.dtype, device=yhat.device)
             error = y - yhat
-            return torch.maximum(q * error, (q - 1) * error)
+            return torch.maximum(self._levels * error, (self._levels - 1) * error)
         if isinstance(self.settings, losses.Huber):
             return functional.huber_loss(yhat, y, reduction="none", delta=self.settings.delta)
         return (yhat - y).square() if self.name == "mse" else (yhat - y).abs()

@@ -19,7 +19,7 @@ Spec = str | Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Plain:
-    """Settings of mse and mae: they have none."""
+    """mse and mae have no settings."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ KINDS: Mapping[str, type[Settings]] = {"mse": Plain, "mae": Plain, "huber": Hube
 
 
 def resolve(spec: Spec) -> tuple[str, Settings]:
-    """A loss and all of its settings; what there is none of is refused by name."""
+    """The name of a loss and all of its settings; an unknown name or setting is refused."""
     if isinstance(spec, Mapping) and "loss" in spec and "name" not in spec:  # as rows write it
         spec = {"name" if key == "loss" else key: value for key, value in spec.items()}
     name, given = split_spec("A loss", "mse", spec)
@@ -62,7 +62,7 @@ def resolve(spec: Spec) -> tuple[str, Settings]:
 
 
 def simplify(spec: Spec) -> Spec:
-    """A loss as a person would ask for it: its name, and those of its settings that differ from the default."""
+    """A loss as a person would ask for it: its name, with those of its settings that are no defaults."""
     name, settings = resolve(spec)
     usual = asdict(KINDS[name]())
     given = {key: float(value) for key, value in asdict(settings).items() if value != usual[key]}

@@ -104,15 +104,11 @@ def choose_lookback(panel: Panel, horizon: int, given: int | None, longest: int)
     season = max(fitting, default=1)
     wanted = max(2 * season, 2 * horizon, SHORTEST_USEFUL)
     room = (longest - 3 * horizon) // 2
-    if wanted > min(room, LONGEST_LOOKBACK):
-        return _shorten_lookback(room, horizon, longest)
-    if wanted == 2 * season:
-        return Choice(wanted, f"two seasons of {season} steps")
-    return Choice(wanted, f"twice the horizon of {horizon}" if wanted == 2 * horizon else "the shortest that is useful")
-
-
-def _shorten_lookback(room: int, horizon: int, longest: int) -> Choice[int]:
-    """A look-back shorter than wanted: the longest there is, or what the rows leave."""
+    if wanted <= min(room, LONGEST_LOOKBACK):
+        if wanted == 2 * season:
+            return Choice(wanted, f"two seasons of {season} steps")
+        why = f"twice the horizon of {horizon}" if wanted == 2 * horizon else "the shortest that is useful"
+        return Choice(wanted, why)
     if room >= LONGEST_LOOKBACK:
         return Choice(LONGEST_LOOKBACK, "the longest that is chosen")
     most = max(min(longest - horizon, SHORTEST), 1)
@@ -147,7 +143,9 @@ def model_settings(name: str, lookback: int, season: int, samples: int, on_gpu: 
         kernel = min(25, max(3, lookback // 2 * 2 - 1))
         return {"kernel": Choice(kernel, "the original's" if kernel == 25 else f"fits a look-back of {lookback}")}
     known = settings_names(name)
-    width, heads = _width(samples, on_gpu)
+    largest = (128, 16) if on_gpu else (64, 8)
+    sizes_below = {2_000: (16, 4), 20_000: (32, 4), 200_000: (64, 8)}
+    width, heads = next((size for most, size in sizes_below.items() if samples < most), largest)
     reason = f"{samples:,} training windows (times channels){'' if on_gpu else ' on a CPU'}"
     sizes: dict[str, Choice[object]] = {
         "width": Choice(width, reason),
@@ -185,27 +183,20 @@ def with_given(chosen: Choices, given: Mapping[str, object]) -> dict[str, Choice
     return merged
 
 
-def _width(samples: int, on_gpu: bool) -> tuple[int, int]:
-    for most, width, heads in ((2_000, 16, 4), (20_000, 32, 4), (200_000, 64, 8)):
-        if samples < most:
-            return width, heads
-    return (128, 16) if on_gpu else (64, 8)
-
-
 def training_settings(windows: int, channels: int, validation: int, on_gpu: bool) -> dict[str, Choice[object]]:
     """How long and in which portions to train, from the number of training windows."""
     room = 2 ** max(3, min(8, round(math.log2(256 / channels))))
     batch = max(8, min(room, 2 ** math.floor(math.log2(max(8, windows / 8)))))
     steps = -(-windows // batch)
     most = 400 if on_gpu else 60
-    patience = max(5, min(20, 100 // steps))
+    patience: Choice[int | None] = Choice(max(5, min(20, 100 // steps)), "epochs without improvement")
     settings: dict[str, Choice[object]] = {
         "batch": Choice(batch, f"{windows:,} training windows of {channels} channel{'s' if channels > 1 else ''}"),
         "learning_rate": Choice(1e-3, "usual for this size"),
         "schedule": Choice("cosine", "falls smoothly to zero"),
         "clip": Choice(1.0, "guards against rare large gradients"),
         "checkpoint_every": Choice(50, "updates; a run that is cut off loses little"),
-        "patience": Choice(patience, "epochs without improvement"),
+        "patience": patience if validation else Choice(None, "no rows are held out for early stopping"),
     }
     if steps > most:
         settings["epochs"] = Choice(15, "with early stopping")
@@ -215,8 +206,6 @@ def training_settings(windows: int, channels: int, validation: int, on_gpu: bool
     else:
         epochs = max(15, min(100, round(900 / max(1, steps))))
         settings["epochs"] = Choice(epochs, f"about {epochs * steps} updates of {steps} batches an epoch")
-    if not validation:
-        settings["patience"] = Choice(None, "no rows are held out for early stopping")
     return settings
 
 

@@ -6,7 +6,7 @@ Tied scores are one threshold. A measure that does not exist, because no row or 
 import numpy as np
 from numpy.typing import NDArray
 
-from rearview.tasks.alarms import Flags, Offsets, Runs, count_among, count_inside, runs
+from rearview.tasks.alarms import Flags, Offsets, count_inside, find_runs, restrict
 
 Scores = NDArray[np.float64]
 THRESHOLDS = 250
@@ -15,7 +15,7 @@ THRESHOLDS = 250
 
 def auc_roc(labels: Flags, scores: Scores) -> float:
     """The probability that an anomalous row scores above an ordinary one, ties counting half."""
-    hits, alarms = _counts(labels, scores)
+    hits, alarms = _count_alarms(labels, scores)
     if not hits[-1] or hits[-1] == alarms[-1]:
         return float("nan")
     right = np.concatenate([[0.0], hits / hits[-1]])
@@ -25,7 +25,7 @@ def auc_roc(labels: Flags, scores: Scores) -> float:
 
 def auc_pr(labels: Flags, scores: Scores) -> float:
     """Average precision: precision summed over the steps of recall."""
-    hits, alarms = _counts(labels, scores)
+    hits, alarms = _count_alarms(labels, scores)
     if not hits[-1]:
         return float("nan")
     return float(np.sum(np.diff(np.concatenate([[0.0], hits / hits[-1]])) * hits / alarms))
@@ -33,7 +33,7 @@ def auc_pr(labels: Flags, scores: Scores) -> float:
 
 def best_f1(labels: Flags, scores: Scores) -> tuple[float, float]:
     """The highest F1 of any threshold, chosen with the labels in hand, and that threshold (flags: score >= it)."""
-    hits, alarms = _counts(labels, scores)
+    hits, alarms = _count_alarms(labels, scores)
     if not hits[-1]:
         return float("nan"), float("nan")
     f1 = 2 * hits / (alarms + hits[-1])
@@ -51,7 +51,7 @@ def vus_pr(
     without a score (NaN) do not count, nor do anomalies of such rows alone, but they keep others at their distance.
     """
     known = ~np.isnan(scores)
-    events = runs(labels, offsets)
+    events = find_runs(labels, offsets)
     events = events[count_inside(known, events) > 0]
     if not len(events):
         return float("nan")
@@ -60,11 +60,15 @@ def vus_pr(
     ranked = seen[order]
     cuts = ranked[np.linspace(0, len(seen) - 1, min(thresholds, len(seen))).astype(np.int64)]
     alarms = np.searchsorted(-ranked, -cuts, side="right")
-    limits = _series_limits(len(labels), events, offsets)
+    # First row and row after the last of the series that each event lies in.
+    borders = np.array([0, len(labels)]) if offsets is None else offsets
+    place = np.searchsorted(borders, events[:, 0], side="right")
+    limits = np.stack([borders[place - 1], borders[place]], axis=1)
     areas = []
     for buffer in range(slack + 1):
         widened = _soften(len(labels), events, limits, buffer)
-        peaks = _peaks(seen, count_among(runs(widened > 0, offsets), known))
+        stretches = restrict(find_runs(widened > 0, offsets), known).tolist()
+        peaks = np.sort(np.array([seen[first:end].max() for first, end in stretches]))
         soft = widened[known]
         hits = np.concatenate([[0.0], np.cumsum(soft[order])])[alarms]
         existing = 1 - np.searchsorted(peaks, cuts, side="left") / len(peaks)
@@ -73,18 +77,7 @@ def vus_pr(
     return float(np.mean(areas))
 
 
-def _peaks(scores: Scores, stretches: Runs) -> Scores:
-    return np.sort(np.array([scores[a:b].max() for a, b in stretches.tolist()]))
-
-
-def _series_limits(rows: int, events: Runs, offsets: Offsets | None) -> NDArray[np.int64]:
-    """[event, 2]: first row and row after the last of the series that each event lies in."""
-    borders = np.array([0, rows], dtype=np.int64) if offsets is None else offsets
-    place = np.searchsorted(borders, events[:, 0], side="right")
-    return np.stack([borders[place - 1], borders[place]], axis=1)
-
-
-def _soften(rows: int, events: Runs, limits: NDArray[np.int64], buffer: int) -> Scores:
+def _soften(rows: int, events: NDArray[np.int64], limits: NDArray[np.int64], buffer: int) -> Scores:
     """Labels that fade out on both sides of each event, within its series; where two fade together they add up to 1."""
     soft = np.zeros(rows)
     reach = buffer // 2
@@ -97,7 +90,7 @@ def _soften(rows: int, events: Runs, limits: NDArray[np.int64], buffer: int) -> 
     return np.minimum(soft, 1.0)
 
 
-def _counts(labels: Flags, scores: Scores) -> tuple[Scores, Scores]:
+def _count_alarms(labels: Flags, scores: Scores) -> tuple[Scores, Scores]:
     """True alarms and alarms at every threshold, from the highest score down; one threshold for tied scores."""
     order = np.argsort(-scores, kind="stable")
     ranked = scores[order]

@@ -41,7 +41,10 @@ def choose(scores: Scores, rule: Rule, *, quantile: float, risk: float) -> tuple
     if not len(known):
         raise InputError("There is no score to draw a threshold from: no row could be scored; bring rows with values.")
     if rule == "robust":
-        return robust(known), f"{ROBUST_DEVIATIONS:g} robust deviations of the cube root above the median"
+        roots = np.cbrt(known)
+        middle = float(np.median(roots))
+        limit = (middle + ROBUST_DEVIATIONS * 1.4826 * float(np.median(np.abs(roots - middle)))) ** 3
+        return limit, f"{ROBUST_DEVIATIONS:g} robust deviations of the cube root above the median"
     if rule == "pot":
         peaks = int((known > np.quantile(known, PEAKS_ABOVE)).sum())
         if peaks >= LEAST_PEAKS:
@@ -62,13 +65,6 @@ def over_peaks(scores: Scores, risk: float, above: float = PEAKS_ABOVE) -> float
     return start + max(0.0, float(beyond))
 
 
-def robust(scores: Scores) -> float:
-    """Median and median absolute deviation of the cube root, so many deviations up, and back."""
-    roots = np.cbrt(scores)
-    middle = float(np.median(roots))
-    return (middle + ROBUST_DEVIATIONS * 1.4826 * float(np.median(np.abs(roots - middle)))) ** 3
-
-
 def pareto(peaks: Scores) -> tuple[float, float]:
     """Shape xi and scale sigma of the generalised Pareto law of greatest likelihood for positive excesses."""
     mean, largest = float(peaks.mean()), float(peaks.max())
@@ -80,7 +76,15 @@ def pareto(peaks: Scores) -> tuple[float, float]:
     order = np.argsort(candidates)
     candidates, likelihoods = candidates[order], likelihoods[order]
     best = int(likelihoods.argmax())
-    theta = _refine(peaks, candidates[max(best - 1, 0)], candidates[min(best + 1, len(candidates) - 1)])
+    low, high = candidates[max(best - 1, 0)], candidates[min(best + 1, len(candidates) - 1)]
+    ratio = (np.sqrt(5) - 1) / 2
+    for _ in range(_HALVINGS):  # golden section
+        first, second = high - ratio * (high - low), low + ratio * (high - low)
+        if _likelihood(peaks, first) >= _likelihood(peaks, second):
+            high = second
+        else:
+            low = first
+    theta = (low + high) / 2
     exponential = -len(peaks) * (np.log(mean) + 1)
     if exponential >= _likelihood(peaks, theta):
         return 0.0, mean
@@ -94,15 +98,3 @@ def _likelihood(peaks: Scores, theta: float) -> float:
     if theta == 0 or shape / theta <= 0 or shape < -0.5:
         return -np.inf
     return -len(peaks) * (np.log(shape / theta) + shape + 1)
-
-
-def _refine(peaks: Scores, low: float, high: float) -> float:
-    """The best theta between two, by golden section."""
-    ratio = (np.sqrt(5) - 1) / 2
-    for _ in range(_HALVINGS):
-        first, second = high - ratio * (high - low), low + ratio * (high - low)
-        if _likelihood(peaks, first) >= _likelihood(peaks, second):
-            high = second
-        else:
-            low = first
-    return (low + high) / 2

@@ -17,7 +17,7 @@ from rearview.data.panel import Finding, Panel
 from rearview.estimators.base import Session
 from rearview.estimators.detect.detector import Detector, Labels, assess_detection
 from rearview.estimators.detect.fit import Detection, detect, prepare
-from rearview.tasks.alarms import Hits, hits
+from rearview.tasks.alarms import Hits, count_hits
 from rearview.tasks.assess import Assessment
 from rearview.train import Progress
 
@@ -102,7 +102,7 @@ def verdict(detection: Detection, assessment: Assessment | None, labels: Labels 
         )
     if assessment is None or labels is None:
         return sentence
-    labelled = hits(labels == 1, detection.flags & ~np.isnan(labels), detection.stretches)
+    labelled = count_hits(labels == 1, detection.flags & ~np.isnan(labels), detection.stretches)
     return f"{sentence} {_judgement(assessment, len(detection.segments), labelled)}"
 
 

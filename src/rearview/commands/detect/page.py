@@ -12,7 +12,7 @@ from rearview.commands.page_data import (
 from rearview.data.infer.timestamps import to_wall_time
 from rearview.estimators.detect.segments import shares
 from rearview.report.detect.page import DetectionSummary, EntityView, SegmentView
-from rearview.tasks.alarms import runs
+from rearview.tasks.alarms import find_runs
 
 MEASURES = {
     "precision": ("Precision", "rows flagged rightly, counted one by one at the threshold"),
@@ -67,7 +67,7 @@ def _entity(outcome: Outcome, series: int) -> EntityView:
     panel = detection.panel
     a, b = panel.bounds()[series]
     flagged = detection.scores.channels[a:b][detection.flags[a:b]]
-    labels = [] if outcome.labels is None else runs(outcome.labels[a:b] == 1).tolist()
+    labels = [] if outcome.labels is None else find_runs(outcome.labels[a:b] == 1).tolist()
     return EntityView(
         id=panel.ids[series],
         stamps=to_wall_time(panel.stamps[a:b], panel.layout),

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from rearview.tasks.alarms import Flags, Offsets, runs
+from rearview.tasks.alarms import Flags, Offsets, find_runs
 
 CARRIED = 0.8
 """The channels named are those that together make up this share of a segment's error."""
@@ -33,7 +33,7 @@ def segments(
 ) -> tuple[Segment, ...]:
     """The segments of flagged rows; those at most `join` rows apart within one series are one."""
     found: list[Segment] = []
-    for first, end in _join(runs(flags, offsets), offsets, join):
+    for first, end in _join(find_runs(flags, offsets), offsets, join):
         peak = first + int(np.nanargmax(scores[first:end]))
         series = int(np.searchsorted(offsets, first, side="right")) - 1
         carriers = _carriers(channels[first:end][flags[first:end]])

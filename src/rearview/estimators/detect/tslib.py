@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from rearview.data.panel import Panel
 from rearview.data.windows import Source, Windows
 from rearview.models.contract import Model
-from rearview.tasks.alarms import Flags, Quality, adjust, chance_adjusted_f1, pointwise
+from rearview.tasks.alarms import Flags, Quality, adjust, chance_adjusted_f1, score_rows
 from rearview.tasks.detect import Detect
 
 VALIDATION = 0.8
@@ -85,8 +85,8 @@ def judge(train: NDArray[np.floating], test: NDArray[np.floating], labels: Flags
     flags, truth = test.ravel() > limit, labels.ravel()
     return Published(
         threshold=limit,
-        raw=pointwise(truth, flags),
-        adjusted=pointwise(truth, adjust(truth, flags)),
+        raw=score_rows(truth, flags),
+        adjusted=score_rows(truth, adjust(truth, flags)),
         by_chance=chance_adjusted_f1(truth, int(flags.sum())),
         flagged=int(flags.sum()),
         rows=len(flags),
