@@ -296,14 +296,14 @@ def test_values_may_have_a_width_of_their_own() -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"paths": ("riemann", "prefx")}, "paths holds 'prefx'; a path can be one of riemann, prefix, clock"),
-        ({"paths": "clok"}, "paths holds 'clok'"),
-        ({"paths": 5}, "paths is 5; it must list paths, any of riemann, prefix, clock"),
+        ({"paths": ("riemann", "prefx")}, "each one of 'riemann', 'prefix', 'clock'"),
+        ({"paths": "clok"}, r"paths is \('clok',\); it must be a list, each one of"),
+        ({"paths": 5}, "paths is 5; it must be a list, each one of 'riemann'"),
         ({"paths": ()}, "at least one path"),
         ({"paths": ("clock", "clock")}, "each of them once"),
-        ({"normaliser": "none"}, "normaliser is 'none'; it can be one of linear, softmax"),
-        ({"rotation": "free"}, "rotation is 'free'; it can be one of fixed, learned, released, none"),
-        ({"numerics": "exact"}, "numerics is 'exact'; it can be one of stable, released"),
+        ({"normaliser": "none"}, "normaliser is 'none'; it must be one of 'linear', 'softmax'"),
+        ({"rotation": "free"}, "rotation is 'free'; it must be one of 'fixed', 'learned', 'released' or 'none'"),
+        ({"numerics": "exact"}, "numerics is 'exact'; it must be one of 'stable', 'released'"),
         ({"rotation": "released"}, "two equal halves, and heads of width 7 have none"),
     ],
 )

@@ -92,7 +92,7 @@ def test_what_does_not_fit_is_refused() -> None:
     crowded = Site(groups=1, tokens=4, width=10, heads=5, times=(0, 1, 0, 1), host="Timer-XL")
     with pytest.raises(SettingsError, match="several of Timer-XL's tokens share a moment; use rbca"):
         attention.create("linear_rope", crowded)
-    with pytest.raises(SettingsError, match="rotation is 'none'; it can be one of fixed, learned, released"):
+    with pytest.raises(SettingsError, match="rotation is 'none'; it must be one of 'fixed', 'learned', 'released'"):
         layer_of(3, rotation="none")
     with pytest.raises(SettingsError, match="no scores to add a bias to; use softmax with rotary=True"):
         layer_of(3)(tokens_of(3), bias=torch.zeros(3, 3))

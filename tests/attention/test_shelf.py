@@ -243,7 +243,7 @@ def test_what_is_unknown_is_refused_with_its_neighbour() -> None:
         ("mica", {"channel_weights": {"a": 1.0}}, r"it must be a list, each a number or None\.$"),
         ("mica", {"local": 3}, r"An attention is a name, such as 'rbca', or a mapping .* not 3"),
         ("prime", {"bias": 1.5}, r"^prime: bias is 1\.5; it must be a word or a mapping or None\.$"),
-        ("rbca", {"window": 2.5}, r"rbca's window is 2\.5; it can be auto"),
+        ("rbca", {"window": 2.5}, r"^rbca: window is 2\.5; it must be a whole number or 'auto' or None\.$"),
         ("gat", {"edges": "all"}, r"gat: edges is 'all'; give pairs"),
         ("gat", {"edges": [[0, 1.5]]}, r"gat: an edge names a token by a fraction"),
     ],

@@ -316,9 +316,9 @@ def test_a_recency_bias_fades_the_softmax_kind():
 @pytest.mark.parametrize(
     ("settings", "sentence"),
     [
-        ({"kind": "tanh"}, "toa's kind is 'tanh'; it can be one of gated, relu, softmax"),
+        ({"kind": "tanh"}, "toa: kind is 'tanh'; it must be one of 'gated', 'relu', 'softmax'"),
         ({"sor_rate": 1.0}, r"sor_rate is 1.0; it must lie in \[0, 1\)"),
-        ({"sor_share": "head"}, "sor_share is 'head'; it can be one of call, matrix"),
+        ({"sor_share": "head"}, "sor_share is 'head'; it must be one of 'call', 'matrix'"),
         ({"score_norm": "max"}, "score_norm is 'max'"),
         ({"score_scale": 0.0}, "score_scale is 0.0; it must be a positive number"),
         ({"kind": "softmax", "score_norm": "l2"}, "softmax weights sum to 1 already; use kind relu or gated"),

@@ -44,6 +44,8 @@ __all__ = [
     "additive",
     "causal_bias",
     "gated",
+    "score_bias",
+    "zero_padding",
 ]
 
 
@@ -94,17 +96,6 @@ class Inputs(NamedTuple):
     """The windows that the tokens were made from [batch, channel, time], for a layer that claims to read them."""
     gate: Tensor | None = None
     """0 or 1 for every pair, broadcastable to [batch, group, head, token, token]; see `gated`."""
-
-    def score_bias(self, dtype: torch.dtype) -> Tensor | None:
-        """All that the caller adds to the scores: the bias, and -inf on padded keys; None for nothing."""
-        if self.mask is None:
-            return self.bias
-        padding = additive(self.mask, dtype)
-        return padding if self.bias is None else padding + self.bias
-
-    def zero_padding(self, part: Tensor) -> Tensor:
-        """Keys or values [batch, group, head, token, width] with padded tokens at 0, so that nothing is read there."""
-        return part if self.mask is None else part * self.mask[:, :, None, :, None]
 
 
 class Attention(nn.Module, ABC):
@@ -280,6 +271,19 @@ def additive(mask: Mask, dtype: torch.dtype) -> Float[Tensor, "batch group 1 tok
     own = torch.eye(mask.shape[-1], dtype=torch.bool, device=mask.device)
     hidden = ~(mask[:, :, None, None, :] | own)
     return torch.zeros(hidden.shape, dtype=dtype, device=mask.device).masked_fill_(hidden, -torch.inf)
+
+
+def score_bias(inputs: Inputs, dtype: torch.dtype) -> Tensor | None:
+    """All that the caller adds to the scores: the bias, and -inf on padded keys; None for nothing."""
+    if inputs.mask is None:
+        return inputs.bias
+    padding = additive(inputs.mask, dtype)
+    return padding if inputs.bias is None else padding + inputs.bias
+
+
+def zero_padding(part: Tensor, mask: Mask | None) -> Tensor:
+    """Keys or values [*branch, batch, group, head, token, width] with padded tokens at 0."""
+    return part if mask is None else part * mask[:, :, None, :, None]
 
 
 def causal_bias(tokens: int, like: Tensor) -> Float[Tensor, "{tokens} {tokens}"]:

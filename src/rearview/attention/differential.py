@@ -23,7 +23,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from rearview.attention.contract import Carry, Claims, Heads, Inputs, Projected, Site, Tokens
+from rearview.attention.contract import Carry, Claims, Heads, Inputs, Projected, Site, Tokens, score_bias
 from rearview.attention.softmax import attend_heads, join_carried, weigh_pairs
 from rearview.core.errors import SettingsError
 from rearview.embed.dropout import dropout
@@ -124,7 +124,7 @@ class Layer(Projected):
         return q.movedim(2, 0), k.movedim(2, 0), None if inputs.carry is None else (q, k)
 
     def _bias(self, inputs: Inputs, like: Tensor) -> Tensor | None:
-        bias = inputs.score_bias(like.dtype)
+        bias = score_bias(inputs, like.dtype)
         return None if bias is None else bias.to(like.dtype)
 
 

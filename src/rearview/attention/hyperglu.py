@@ -31,7 +31,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
-from rearview.attention.contract import Carry, Claims, Heads, Inputs, Projected, Site, Tokens
+from rearview.attention.contract import Carry, Claims, Heads, Inputs, Projected, Site, Tokens, zero_padding
 from rearview.attention.shared.rectifier import rectified, shown
 from rearview.core.errors import SettingsError
 from rearview.embed.dropout import dropout
@@ -121,10 +121,10 @@ class Layer(Projected):
 
     def mix(self, q: Tensor, k: Tensor, v: Tensor, inputs: Inputs) -> tuple[Heads, Carry | None]:
         if self.site.causal:
-            return self._by_age(q, k, inputs, self.training) @ inputs.zero_padding(v), inputs.carry
+            return self._by_age(q, k, inputs, self.training) @ zero_padding(v, inputs.mask), inputs.carry
         diagonal, spread, gather, gates = self._mixers(inputs)
         q, k = self._branches(q, k, inputs)
-        v = inputs.zero_padding(v)
+        v = zero_padding(v, inputs.mask)
         chosen = q @ torch.einsum("sbghnd,shnr->sbghdr", k, spread[:READOUT]) * gates[:READOUT]
         bank = gather[:, None, None].expand(*gates.shape[:-1], -1)
         keys = torch.cat([k * diagonal[:READOUT], bank[:READOUT]], dim=-1)
@@ -160,7 +160,7 @@ class Layer(Projected):
     def _branches(self, q: Tensor, k: Tensor, inputs: Inputs) -> tuple[Tensor, Tensor]:
         """Scaled queries and real keys [2, batch, group, head, token, width] of gate and scale."""
         q, k = (part.unflatten(-1, (2, -1)).movedim(-2, 0) for part in (q, k))
-        return q * self.scale, inputs.zero_padding(k)
+        return q * self.scale, zero_padding(k, inputs.mask)
 
     def _mixers(self, inputs: Inputs) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """1 + p, A, B [3, ...] for the tokens at hand, and s [3, batch, group, head, token, rank]."""

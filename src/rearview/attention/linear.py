@@ -15,7 +15,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional
 
-from rearview.attention.contract import Carry, Claims, Heads, Inputs, Projected, Site
+from rearview.attention.contract import Carry, Claims, Heads, Inputs, Projected, Site, zero_padding
 from rearview.core.errors import SettingsError
 
 CHUNK = 64
@@ -99,4 +99,4 @@ class Layer(Projected):
         if inputs.bias is not None:
             raise SettingsError("linear attention has no scores to add a bias to; use softmax or rbca.")
         q, k = features(q), features(k)
-        return q, inputs.zero_padding(k)
+        return q, zero_padding(k, inputs.mask)

@@ -16,12 +16,10 @@ from jaxtyping import Float
 from torch import Tensor
 
 from rearview.attention.caps.maps import Bare, need_one_time_axis
-from rearview.attention.contract import Carry, Claims, Heads, Inputs, Site
+from rearview.attention.contract import Carry, Claims, Heads, Inputs, Site, zero_padding
 from rearview.attention.linear import chunked
 from rearview.attention.shared.rotary import Layout, Rotary
 from rearview.core.errors import SettingsError
-
-ROTATIONS = ("fixed", "learned", "released")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,12 +29,6 @@ class Settings:
     rotation: Layout = "fixed"
     """fixed: a rotation by base 10000; learned: its frequencies are parameters; released: the authors' layout, which
     is no rotation."""
-
-    def __post_init__(self) -> None:
-        if self.rotation not in ROTATIONS:
-            raise SettingsError(
-                f"rotation is {self.rotation!r}; it can be one of {', '.join(ROTATIONS)} (without one, use linear)."
-            )
 
 
 def reference(
@@ -68,4 +60,4 @@ class Layer(Bare):
         if inputs.bias is not None:
             raise SettingsError("linear_rope has no scores to add a bias to; use softmax with rotary=True, or rbca.")
         q, k = self.rotary(q, k, inputs.ages)
-        return q, inputs.zero_padding(k)
+        return q, zero_padding(k, inputs.mask)

@@ -17,7 +17,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from rearview.attention.contract import Carry, Claims, Heads, Inputs, Projected, Site, causal_bias, gated
+from rearview.attention.contract import Carry, Claims, Heads, Inputs, Projected, Site, causal_bias, gated, score_bias
 from rearview.attention.shared.fused import attend, by_row
 from rearview.attention.shared.rotary import Rotary
 from rearview.core.errors import SettingsError
@@ -72,7 +72,7 @@ class Layer(Projected):
     def mix(self, q: Tensor, k: Tensor, v: Tensor, inputs: Inputs) -> tuple[Heads, Carry | None]:
         q, k = self._queries_and_keys(q, k, inputs)
         if inputs.gate is None:
-            mixed = attend_heads(q, k, v, inputs.score_bias(inputs.x.dtype), self.site, self.training)
+            mixed = attend_heads(q, k, v, score_bias(inputs, inputs.x.dtype), self.site, self.training)
         else:
             # No fused kernel multiplies scores by a gate that learns.
             mixed = dropout(self._weights(q, k, inputs), self.site.dropout, self.training) @ v
@@ -82,7 +82,7 @@ class Layer(Projected):
         return self._weights(*self._queries_and_keys(q, k, inputs), inputs)
 
     def _weights(self, q: Tensor, k: Tensor, inputs: Inputs) -> Float[Tensor, "batch group head query key"]:
-        return weigh_pairs(q, k, inputs.score_bias(inputs.x.dtype), inputs.gate, self.site)
+        return weigh_pairs(q, k, score_bias(inputs, inputs.x.dtype), inputs.gate, self.site)
 
     def _queries_and_keys(self, q: Tensor, k: Tensor, inputs: Inputs) -> tuple[Tensor, Tensor]:
         if self.rotary is not None:

@@ -12,7 +12,7 @@ Wrap = Callable[[Any], Any]
 """How a kernel is called: as it is, or made visible to torch.compile by `torch.library.wrap_triton`."""
 
 
-def plain(kernel: Any) -> Any:
+def plain(kernel) -> Any:
     """A kernel as it is."""
     return kernel
 

@@ -17,7 +17,7 @@ times X_t: 0 exactly where a gate lets nothing through, whatever it is multiplie
 TF32 or not: a few operations for each number of a state, too little for tensor cores to matter.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 import triton
@@ -277,13 +277,13 @@ class _Eager(torch.autograd.Function):
     """The same without the dispatcher."""
 
     @staticmethod
-    def forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor, a: Tensor) -> Tensor:
+    def forward(ctx, q: Tensor, k: Tensor, v: Tensor, a: Tensor) -> Tensor:
         ctx.save_for_backward(q, k, v, a)
         return _run_forward(q, k, v, a, plain)
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, g: Tensor) -> tuple[Tensor, ...]:
+    def backward(ctx, g: Tensor) -> tuple[Tensor, ...]:
         q, k, v, a = ctx.saved_tensors
         return _run_backward(g.contiguous(), q, k, v, a, plain)
 
@@ -302,11 +302,11 @@ def gated_attention_backward(
     return _run_backward(g, q, k, v, a, wrap_triton)
 
 
-def _remember(ctx: Any, inputs: Any, output: Any) -> None:
+def _remember(ctx, inputs, output) -> None:
     ctx.save_for_backward(*inputs)
 
 
-def _gradients(ctx: Any, g: Tensor) -> tuple[Tensor, ...]:
+def _gradients(ctx, g: Tensor) -> tuple[Tensor, ...]:
     return gated_attention_backward(g.contiguous(), *ctx.saved_tensors)
 
 

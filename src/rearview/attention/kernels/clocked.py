@@ -8,7 +8,7 @@ suits an axis of a hundred tokens and many rows; `caps` has a kernel for longer 
 states and back for their gradients, and keeps nothing from the forward pass. All sums are float32, TF32 or not.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 import triton
@@ -62,13 +62,13 @@ class _Eager(torch.autograd.Function):
     """The same without the dispatcher."""
 
     @staticmethod
-    def forward(ctx: Any, *inputs: Any) -> Tensor:
+    def forward(ctx, *inputs) -> Tensor:
         _remember(ctx, inputs, None)
         return _run_forward(plain, *inputs)
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, pull: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx, pull: Tensor) -> tuple[Tensor | None, ...]:
         return _named(ctx, _run_backward(plain, packed(pull), *ctx.saved_tensors, *ctx.settings))
 
 
@@ -133,18 +133,18 @@ def clocked_attention_backward(
     return _run_backward(wrap_triton, pull, q, k, v, p, g, clock, table, clocked)
 
 
-def _remember(ctx: Any, inputs: Any, output: Any) -> None:
+def _remember(ctx, inputs, output) -> None:
     ctx.save_for_backward(*inputs[:7])
     ctx.settings = inputs[7:]
 
 
-def _named(ctx: Any, made: tuple[Tensor, ...]) -> tuple[Tensor | None, ...]:
+def _named(ctx, made: tuple[Tensor, ...]) -> tuple[Tensor | None, ...]:
     """Gradients in the order of the inputs, none for what is not there."""
     given = ctx.saved_tensors[:6]
     return (*(None if part is None else grad for part, grad in zip(given, made, strict=True)), None, None)
 
 
-def _gradients(ctx: Any, pull: Tensor) -> tuple[Tensor | None, ...]:
+def _gradients(ctx, pull: Tensor) -> tuple[Tensor | None, ...]:
     return _named(ctx, clocked_attention_backward(packed(pull), *ctx.saved_tensors, *ctx.settings))
 
 

@@ -74,18 +74,18 @@ class _Eager(torch.autograd.Function):
     """The same without the dispatcher."""
 
     @staticmethod
-    def forward(ctx: Any, *inputs: Any) -> Tensor:
+    def forward(ctx, *inputs) -> Tensor:
         made = _run_forward(long_programs.forward, *inputs)
         _remember(ctx, inputs, made)
         return made[0]
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx, g: Tensor) -> tuple[Tensor | None, ...]:
         return _pulled(_KERNELS, ctx, packed(g))
 
 
-def _remember(ctx: Any, inputs: Any, output: Any) -> None:
+def _remember(ctx, inputs, output) -> None:
     ctx.save_for_backward(*inputs[:5], *output)
     ctx.settings = inputs[5:]
 
@@ -113,7 +113,7 @@ def _options(
 
 
 def _run_forward(
-    kernel: Any, q: Tensor, k: Tensor, v: Tensor, fading: Tensor | None, real: Tensor | None,
+    kernel, q: Tensor, k: Tensor, v: Tensor, fading: Tensor | None, real: Tensor | None,
     back: int, scale: float, causal: bool, kind: str,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     rows, heads, tokens, width = v.shape
@@ -128,7 +128,7 @@ def _run_forward(
 
 
 def _run_backward(
-    kernels: tuple[Any, Any, Any], g: Tensor, q: Tensor, k: Tensor, v: Tensor, fading: Tensor | None,
+    kernels, g: Tensor, q: Tensor, k: Tensor, v: Tensor, fading: Tensor | None,
     real: Tensor | None, out: Tensor, norm: Tensor, back: int, slope: float, causal: bool, kind: str, ages: bool,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
     rows, heads, tokens, width = v.shape
@@ -176,7 +176,7 @@ def _by_age(sums: Tensor, tokens: int) -> Tensor:
     return functional.pad(ages, (0, max(tokens - ages.shape[1], 0)))[:, :tokens].contiguous()
 
 
-def _pulled(kernels: tuple[Any, Any, Any] | None, ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
+def _pulled(kernels, ctx, g: Tensor) -> tuple[Tensor | None, ...]:
     """Gradients of everything that `attend_long` hands on; without kernels, by the operator."""
     fading = ctx.saved_tensors[3]
     wanted = fading is not None and ctx.needs_input_grad[3]
@@ -205,7 +205,7 @@ def long_attention_backward(
     return _run_backward(kernels, g, q, k, v, fading, real, out, norm, back, scale, causal, kind, ages)
 
 
-def _gradients(ctx: Any, g: Tensor, _: Tensor | None) -> tuple[Tensor | None, ...]:
+def _gradients(ctx, g: Tensor, _: Tensor | None) -> tuple[Tensor | None, ...]:
     return _pulled(None, ctx, packed(g))
 
 

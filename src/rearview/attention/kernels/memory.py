@@ -56,14 +56,14 @@ class _Eager(torch.autograd.Function):
     """The same without the dispatcher."""
 
     @staticmethod
-    def forward(ctx: Any, *inputs: Any) -> Tensor:
+    def forward(ctx, *inputs) -> Tensor:
         made = _run_forward(plain, *inputs)
         _remember(ctx, inputs, made)
         return made[0]
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx, g: Tensor) -> tuple[Tensor | None, ...]:
         made = _run_backward(plain, packed(g), *ctx.saved_tensors, *ctx.settings)
         return (*made, None, None, None, None)
 
@@ -186,12 +186,12 @@ def memory_attention_backward(
     return _run_backward(wrap_triton, g, q, k, v, share, bias, seed, local, memory, scale, rate)
 
 
-def _remember(ctx: Any, inputs: Any, output: Any) -> None:
+def _remember(ctx, inputs, output) -> None:
     ctx.save_for_backward(*inputs[:6], *output[1:])
     ctx.settings = inputs[6:]
 
 
-def _gradients(ctx: Any, g: Tensor, *_: Tensor | None) -> tuple[Tensor | None, ...]:
+def _gradients(ctx, g: Tensor, *_: Tensor | None) -> tuple[Tensor | None, ...]:
     made = memory_attention_backward(packed(g), *ctx.saved_tensors, *ctx.settings)
     return (*made, None, None, None, None)
 

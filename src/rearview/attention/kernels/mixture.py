@@ -95,13 +95,13 @@ class _Eager(torch.autograd.Function):
     """The same without the dispatcher, which costs more than the kernel at these sizes."""
 
     @staticmethod
-    def forward(ctx: Any, *inputs: Tensor) -> Tensor:
+    def forward(ctx, *inputs) -> Tensor:
         ctx.save_for_backward(*inputs)
         return _run_forward(_forward, *inputs)
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, g: Tensor) -> tuple[Tensor, Tensor]:
+    def backward(ctx, g: Tensor) -> tuple[Tensor, Tensor]:
         return _run_backward(_backward, packed(g), *ctx.saved_tensors)
 
 
@@ -115,14 +115,14 @@ def _launch(part: Tensor) -> tuple[tuple[int, int], tuple[int, int, int], dict[s
     return (branches * heads, programs), (rows, heads, tokens), {**sizes, "num_warps": 8 if side > 64 else 4}
 
 
-def _run_forward(kernel: Any, offset: Tensor, part: Tensor) -> Tensor:
+def _run_forward(kernel, offset: Tensor, part: Tensor) -> Tensor:
     out = torch.empty_like(part)
     grid, counts, sizes = _launch(part)
     kernel[grid](part, offset, out, *part.stride()[:4], *offset.stride(), *out.stride()[:4], *counts, **sizes)
     return out
 
 
-def _run_backward(kernel: Any, g: Tensor, offset: Tensor, part: Tensor) -> tuple[Tensor, Tensor]:
+def _run_backward(kernel, g: Tensor, offset: Tensor, part: Tensor) -> tuple[Tensor, Tensor]:
     made = torch.empty_like(part)
     grid, counts, sizes = _launch(part)
     sums = torch.empty(grid[1], *offset.shape, dtype=torch.float32, device=part.device)
@@ -145,11 +145,11 @@ def mixture_backward(g: Tensor, offset: Tensor, part: Tensor) -> tuple[Tensor, T
     return _run_backward(wrap_triton(_backward), g, offset, part)
 
 
-def _remember(ctx: Any, inputs: Any, output: Any) -> None:
+def _remember(ctx, inputs, output) -> None:
     ctx.save_for_backward(*inputs)
 
 
-def _gradients(ctx: Any, g: Tensor) -> tuple[Tensor, Tensor]:
+def _gradients(ctx, g: Tensor) -> tuple[Tensor, Tensor]:
     return mixture_backward(packed(g), *ctx.saved_tensors)
 
 

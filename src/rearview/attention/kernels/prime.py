@@ -13,8 +13,6 @@ than what the literal form holds) and adds up dF over the batch; `_query_gradien
 Dropout zeroes weights by a counter-based generator, so backward draws the same ones from the same seed.
 """
 
-from typing import Any
-
 import torch
 import triton
 import triton.language as tl
@@ -287,7 +285,7 @@ class _Eager(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, q: Tensor, k: Tensor, v: Tensor, primer: Tensor, bias: Tensor | None, seed: Tensor | None,
+        ctx, q: Tensor, k: Tensor, v: Tensor, primer: Tensor, bias: Tensor | None, seed: Tensor | None,
         scale: float, rate: float,
     ) -> Tensor:  # fmt: skip
         out, total = _run_forward(q, k, v, primer, bias, seed, scale, rate, plain)
@@ -297,7 +295,7 @@ class _Eager(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx, g: Tensor) -> tuple[Tensor | None, ...]:
         q, k, v, primer, bias, seed, out, total = ctx.saved_tensors
         g = g if g.stride(-1) == 1 else g.contiguous()
         given = (q, k, v, primer, bias, seed, out, total)
@@ -323,13 +321,13 @@ def primed_attention_backward(
     return _run_backward(g, q, k, v, primer, bias, seed, out, total, scale, rate, wrap_triton)
 
 
-def _remember(ctx: Any, inputs: Any, output: Any) -> None:
+def _remember(ctx, inputs, output) -> None:
     *tensors, ctx.scale, ctx.rate = inputs
     ctx.save_for_backward(*tensors, *output)
     ctx.mark_non_differentiable(output[1])
 
 
-def _gradients(ctx: Any, g: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
+def _gradients(ctx, g: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
     saved = ctx.saved_tensors
     g = g if g.stride(-1) == 1 else g.contiguous()
     *made, dscores = primed_attention_backward(g, *saved, ctx.scale, ctx.rate)

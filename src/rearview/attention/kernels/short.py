@@ -210,13 +210,13 @@ class _Eager(torch.autograd.Function):
     """The same without the dispatcher, which costs more than the kernel at these sizes."""
 
     @staticmethod
-    def forward(ctx: Any, *inputs: Any) -> Tensor:
+    def forward(ctx, *inputs) -> Tensor:
         _remember(ctx, inputs, None)
         return run_forward(plain, *inputs)
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx, g: Tensor) -> tuple[Tensor | None, ...]:
         return (*run_backward(plain, packed(g), *ctx.saved_tensors, *ctx.settings), *[None] * 6)
 
 
@@ -269,12 +269,12 @@ def short_attention_backward(
     return run_backward(wrap_triton, g, q, k, v, bias, seed, scale, rate, causal, kind)
 
 
-def _remember(ctx: Any, inputs: Any, output: Any) -> None:
+def _remember(ctx, inputs, output) -> None:
     ctx.save_for_backward(*inputs[:5])
     ctx.settings = inputs[5:]
 
 
-def _gradients(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
+def _gradients(ctx, g: Tensor) -> tuple[Tensor | None, ...]:
     return (*short_attention_backward(packed(g), *ctx.saved_tensors, *ctx.settings), *[None] * 6)
 
 

@@ -3,8 +3,6 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from numbers import Integral
-from typing import get_args
 
 import torch
 from jaxtyping import Float
@@ -51,27 +49,16 @@ class Settings:
     """The mechanism within each channel: a name, or a mapping with its settings such as {"name": "rbca"}."""
 
     def __post_init__(self) -> None:
-        for name, known in (("gate", GateName), ("weighting", WeightingName)):
-            if getattr(self, name) not in get_args(known):
-                raise SettingsError(
-                    f"mica's {name} is {getattr(self, name)!r}; it can be one of {', '.join(get_args(known))}."
-                )
         for name, least in (("key_width", 1), ("value_width", 1), ("mlp_width", 1), ("mlp_layers", 2)):
-            given = getattr(self, name)
-            if given is None and name in ("key_width", "value_width"):
-                continue
-            if not isinstance(given, Integral):
-                raise SettingsError(f"mica's {name} is {given!r}; it must be a whole number.")
-            if given < least:
-                raise SettingsError(f"mica's {name} is {given}; it must be at least {least}.")
-        dropout: object = self.mlp_dropout
-        if not isinstance(dropout, int | float) or not 0 <= dropout < 1:
-            raise SettingsError(f"mica's mlp_dropout is {dropout!r}; it must lie in [0, 1).")
+            size = getattr(self, name)
+            if size is not None and size < least:
+                raise SettingsError(f"mica's {name} is {size}; it must be at least {least}.")
+        if not 0 <= self.mlp_dropout < 1:
+            raise SettingsError(f"mica's mlp_dropout is {self.mlp_dropout}; it must lie in [0, 1).")
         attention.split(self.local)
-        if self.channel_weights is not None:
-            self._check_weights(tuple(float(weight) for weight in self.channel_weights))
-
-    def _check_weights(self, weights: tuple[float, ...]) -> None:
+        if self.channel_weights is None:
+            return
+        weights = [float(weight) for weight in self.channel_weights]
         if self.weighting != "uniform":
             raise SettingsError(
                 f"mica got channel_weights and weighting={self.weighting!r}, which are two answers to one question; "
@@ -87,7 +74,7 @@ class Settings:
             raise SettingsError(
                 f"mica's channel_weights need at least {needed} above 0"
                 f"{', so that something is left when a channel is excluded' if self.exclude_self else ''}; "
-                f"got {list(weights)}."
+                f"got {weights}."
             )
 
 

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from rearview.attention import kernels
-from rearview.attention.contract import Carry, Claims, Heads, Inputs, Projected, Site, causal_bias, gated
+from rearview.attention.contract import Carry, Claims, Heads, Inputs, Projected, Site, causal_bias, gated, score_bias
 from rearview.attention.prime import features as pairs
 from rearview.attention.rbca import lend_decay
 from rearview.attention.shared import execution
@@ -54,12 +54,6 @@ class Settings:
     """A mechanism whose bias is added to the scores, such as {"name": "rbca"}."""
 
     def __post_init__(self) -> None:
-        for name, known in (
-            ("primer", ("dense", "sparse", "graph")),
-            ("features", ("full", "lead_lag", "instantaneous", "random")),
-        ):
-            if getattr(self, name) not in known:
-                raise SettingsError(f"prime: {name} is {getattr(self, name)!r}; it can be one of {', '.join(known)}.")
         if not 0 <= self.sparsity <= 1:
             raise SettingsError(f"prime: sparsity is {self.sparsity}; it is a share from 0 to 1.")
         if self.sparsity and self.primer != "sparse":
@@ -317,7 +311,7 @@ class Layer(Projected):
 
     def _bias(self, inputs: Inputs, like: Tensor) -> Tensor | None:
         """All that is added to the scores: [batch * group, head, query, key], or None."""
-        tokens, total, own = inputs.x.shape[2], inputs.score_bias(like.dtype), None
+        tokens, total, own = inputs.x.shape[2], score_bias(inputs, like.dtype), None
         if self.decay is not None:
             own = self.decay(tokens, like, inputs.ages)
         elif self.site.causal:

@@ -2,14 +2,14 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
-from rearview.attention.contract import Carry, Claims, Heads, Inputs, Projected, Site, additive, gated
+from rearview.attention.contract import Carry, Claims, Heads, Inputs, Projected, Site, additive, gated, zero_padding
 from rearview.attention.rbca import lend_decay
 from rearview.attention.shared.fused import own_kernels_run
 from rearview.attention.shared.rectifier import ScoreNorm, by_kernel, rectified, shown
@@ -18,7 +18,6 @@ from rearview.core.errors import SettingsError
 from rearview.embed.dropout import dropout
 
 Kind = Literal["gated", "relu", "softmax"]
-Share = Literal["call", "matrix"]
 OFFSET_SCALE = 1e-3
 
 
@@ -32,7 +31,7 @@ class Settings:
     """Whether entries of M1 and M2 are dropped in training (stochastic operator regularisation)."""
     sor_rate: float | None = None
     """The drop rate p; None: drawn from U[0, 1)."""
-    sor_share: Share = "call"
+    sor_share: Literal["call", "matrix"] = "call"
     """Who shares a drawn rate: every matrix of a call, or no two matrices (M1, M2 and heads each draw their own)."""
     score_scale: float | None = None
     """What scores are multiplied by; None: 1 / sqrt(width of a head's queries). 1 is the formula as printed."""
@@ -49,10 +48,6 @@ class Settings:
     """For the gated kind: L and R get queries and keys of half the width each, as HyperMLP has them."""
 
     def __post_init__(self) -> None:
-        for name, choices in (("kind", Kind), ("sor_share", Share), ("score_norm", ScoreNorm)):
-            if getattr(self, name) not in get_args(choices):
-                known = ", ".join(get_args(choices))
-                raise SettingsError(f"toa's {name} is {getattr(self, name)!r}; it can be one of {known}.")
         if self.sor_rate is not None and not 0 <= self.sor_rate < 1:
             raise SettingsError(f"toa's sor_rate is {self.sor_rate}; it must lie in [0, 1), or be None to draw it.")
         if self.score_scale is not None and not 0 < self.score_scale < float("inf"):
@@ -180,14 +175,14 @@ class Layer(Projected):
     def mix(self, q: Tensor, k: Tensor, v: Tensor, inputs: Inputs) -> tuple[Heads, Carry | None]:
         q, k, handed_on = self._branches(q, k, inputs)
         before, after = self.offsets(v.shape[-2], v, self.settings.sor and self.training)
-        k, v = inputs.zero_padding(k), inputs.zero_padding(v)
+        k, v = zero_padding(k, inputs.mask), zero_padding(v, inputs.mask)
         k, v = mixed(before.transpose(-1, -2), k), mixed(after, v)
         return self._attended(q, k, v, inputs), handed_on
 
     def operator(self, q: Tensor, k: Tensor, inputs: Inputs) -> Float[Tensor, "batch group head query key"]:
         q, k, _ = self._branches(q, k, inputs)
         before, after = self.offsets(q.shape[-2], q, regularise=False)
-        k = inputs.zero_padding(k)
+        k = zero_padding(k, inputs.mask)
         scores = q @ mixed(before.transpose(-1, -2), k).transpose(-1, -2)
         weights = self._weights(scores, inputs)
         weights = weights + weights @ after
