@@ -18,7 +18,7 @@ from rearview.bench.rows import result_file
 from rearview.bench.rows.row import ClassificationRow, DetectionRow, as_json
 from rearview.bench.runs.request import Request
 from rearview.bench.runs.run_spec import complete_mechanism, resolve
-from rearview.bench.synthetic.row import FlipFlopRow
+from rearview.bench.synthetic.flipflop import FlipFlopRow
 from rearview.bench.tasks import CLASSIFICATION, DETECTION, FORECASTING
 from rearview.core.errors import InputError
 

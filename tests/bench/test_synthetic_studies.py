@@ -12,8 +12,8 @@ from rearview import attention
 from rearview.bench import synthetic
 from rearview.bench.rows import result_file
 from rearview.bench.synthetic import components, flipflop, harmonic, runner
-from rearview.bench.synthetic.row import Look
-from rearview.bench.synthetic.study import StudyRun, first_weights
+from rearview.bench.synthetic.runner import Look
+from rearview.bench.synthetic.study import StudyRun
 from rearview.core.errors import InputError, SettingsError
 from rearview.data.synthetic.flipflop import IGNORE, READ, WRITE
 from rearview.data.synthetic.flipflop import draw_strings as flipflop_strings
@@ -172,7 +172,8 @@ def test_only_reads_are_scored():
     text = torch.tensor([[WRITE, 1, IGNORE, 0, READ, 1, IGNORE, 1, READ, 1]])
     logits = torch.zeros(1, 5, 2)
     logits[0, 2] = torch.tensor([0.0, math.log(3)])
-    total, number = flipflop.Reads().loss(lambda batch: logits, text)
+    trial = flipflop.FlipFlopTrial(flipflop.STUDY.resize(False, QUICK["flipflop"]), "mha", "cpu")
+    total, number = trial.loss(lambda batch: logits, text)
     assert number.item() == 2
     assert total.item() == pytest.approx(-math.log(0.75) + math.log(2))
 
@@ -215,8 +216,8 @@ def test_an_operator_that_passes_everything_on_has_gain_one():
 
 def test_convex_weights_pass_the_mean_and_signed_operators_can_take_it_off():
     size = harmonic.STUDY.resize(False, QUICK["harmonic"])
-    with first_weights(0):
-        network = harmonic.Restorer(size, harmonic.STUDY.spec("toa_softmax"))
+    torch.manual_seed(0)
+    network = harmonic.Restorer(size, harmonic.STUDY.spec("toa_softmax"))
     tested = draw_signals(40, 28, generator=torch.Generator().manual_seed(2))
     offsets = [block.attend.value_offset for block in network.stack.blocks]
     for value, mean, signed in ((0.0, 1.0, False), (-1 / 28, 0.0, True)):
@@ -229,12 +230,14 @@ def test_convex_weights_pass_the_mean_and_signed_operators_can_take_it_off():
         assert np.allclose(arrays["offsets"], value, atol=1e-4)
 
 
-def test_errors_are_told_by_regime():
-    made = draw_signals(30, 28, generator=torch.Generator().manual_seed(4))
-    off = torch.tensor([0.0, 1.0, 2.0])[made.regime][:, None]
-    found = harmonic.errors(lambda noisy: (made.clean + off)[: len(noisy)], made, at_once=30)
-    assert [found[f"mse_{regime}"] for regime in REGIMES] == pytest.approx([0, 1, 4], abs=1e-6)
-    assert found["mse"] == pytest.approx(off.square().mean().item())
+def test_errors_are_measured_by_regime():
+    size = harmonic.STUDY.resize(False, {**QUICK["harmonic"], "tested": 30, "batch": 30})
+    trial = harmonic.HarmonicTrial(size, "softmax", "cpu")
+    off = torch.tensor([0.0, 1.0, 2.0])[trial.tested.regime][:, None]
+    trial.network = lambda noisy: trial.tested.clean + off
+    errors = trial.measure()
+    assert [errors[f"mse_{regime}"] for regime in REGIMES] == pytest.approx([0, 1, 4], abs=1e-6)
+    assert errors["mse"] == pytest.approx(off.square().mean().item())
 
 
 def test_operators_are_thinned_evenly():
@@ -249,13 +252,13 @@ def trained_on_components(arm):
 
 
 def test_shares_of_paths_add_up_and_silence_is_told_of_paths_that_are_there():
-    row = trained_on_components("all/all").row
+    row, _ = trained_on_components("all/all")
     assert row.share_riemann + row.share_prefix + row.share_clock == pytest.approx(1)
     assert None not in (row.without_riemann, row.without_prefix, row.without_clock)
-    alone = trained_on_components("shocks/prefix")
-    assert (alone.row.share_prefix, alone.row.share_clock, alone.row.without_prefix) == (1, None, None)
-    assert (alone.row.parts, alone.row.paths) == ("shocks", "prefix")
-    assert alone.arrays["paths"].tolist() == ["prefix"]
+    alone, arrays = trained_on_components("shocks/prefix")
+    assert (alone.share_prefix, alone.share_clock, alone.without_prefix) == (1, None, None)
+    assert (alone.parts, alone.paths) == ("shocks", "prefix")
+    assert arrays["paths"].tolist() == ["prefix"]
 
 
 def test_a_silenced_path_is_heard_again():

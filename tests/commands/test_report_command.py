@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rearview.bench.synthetic.row import FlipFlopRow
+from rearview.bench.synthetic.flipflop import FlipFlopRow
 from rearview.cli import main
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "report"))

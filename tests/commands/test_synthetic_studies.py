@@ -6,7 +6,8 @@ import re
 import pytest
 
 from rearview.bench import synthetic
-from rearview.bench.synthetic.row import ComponentsRow, HarmonicRow
+from rearview.bench.synthetic.components import ComponentsRow
+from rearview.bench.synthetic.harmonic import HarmonicRow
 from rearview.cli import main
 from rearview.commands.reproduce.study import select, study_command, verdict
 from rearview.commands.runs import RunOptions

@@ -13,12 +13,7 @@ the rest imports it.
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rearview.bench.synthetic.runner import StoredRun as StoredRun
-    from rearview.bench.synthetic.runner import get as get
-    from rearview.bench.synthetic.runner import looks_file as looks_file
-    from rearview.bench.synthetic.runner import read_runs as read_runs
-    from rearview.bench.synthetic.runner import rows_file as rows_file
-    from rearview.bench.synthetic.runner import run as run
+    from rearview.bench.synthetic.runner import StoredRun, get, looks_file, read_runs, rows_file, run
 
 NAMES = ("flipflop", "harmonic", "components")
 """The studies."""

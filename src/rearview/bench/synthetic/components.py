@@ -12,7 +12,7 @@ season to the rotation that all paths share; the clock weighs time. Three readin
 An arm is called after parts and paths: "shocks/prefix", "all/riemann+clock".
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import combinations
@@ -20,18 +20,16 @@ from itertools import combinations
 import numpy as np
 import torch
 from jaxtyping import Float, Int
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from rearview import models
 from rearview.attention import Spec
 from rearview.attention.caps import Layer as PathAttention
 from rearview.attention.caps.paths import PATHS, PathName
+from rearview.attention.shared.execution import full_precision
 from rearview.bench.rows.row import Facts
-from rearview.bench.synthetic.row import ComponentsRow
-from rearview.bench.synthetic.study import Size, Study, StudyRun, first_weights, seeded
-from rearview.bench.synthetic.training import Keep, Training, train_stretches
-from rearview.data.synthetic.components import PARTS, Part, Recipe, draw_windows
+from rearview.bench.synthetic.study import Arrays, Measurement, Size, Study, SyntheticRow, Trial, fixed_generator
+from rearview.data.synthetic.components import PARTS, Recipe, draw_windows
 from rearview.data.windows import Batch
 from rearview.models.contract import Model
 from rearview.models.step_hosts.caps_net import Network
@@ -41,6 +39,28 @@ from rearview.train.evaluation import evaluation_mode
 ALL = "all"
 LOOKED_AT = 64
 """Windows over which weights are averaged."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComponentsRow(SyntheticRow):
+    """What a choice of CAPS's paths came to on some of the parts of a signal."""
+
+    parts: str
+    """The parts of the signal, joined by +."""
+    paths: str
+    """The paths the network had, joined by +."""
+    mse: float
+    """Of the forecast, on fixed windows."""
+    last_value_mse: float
+    """Of repeating the last value."""
+    share_riemann: float | None
+    """Path's share of the absolute weight that steps ahead put on earlier ones; None: the network lacks the path."""
+    share_prefix: float | None
+    share_clock: float | None
+    without_riemann: float | None
+    """The trained network's error with the path silenced, others as they are; None: it is absent, or the only one."""
+    without_prefix: float | None
+    without_clock: float | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,85 +87,83 @@ FULL = ComponentsSize(
 )  # fmt: skip
 
 
-class Fresh:
-    """Windows drawn when they are asked for."""
+class ComponentsTrial(Trial[Batch]):
+    """A network of some of CAPS's paths that learns to forecast signals of some parts, and its test windows."""
 
-    def __init__(self, recipe: Recipe, device: str) -> None:
-        self.recipe, self.device = recipe, device
+    network: Model
+
+    def __init__(self, size: ComponentsSize, arm: str, device: str) -> None:
+        parts, _, paths = arm.partition("/")
+        self.parts = tuple(part for part in PARTS if parts in (part, ALL))
+        self.paths = _paths(paths)
+        self.recipe = Recipe(size.lookback, size.horizon, self.parts, size.noise)
+        self.device, self.task = device, Forecast(size.horizon)
+        self.network = models.create(
+            "caps_net", channels=1, lookback=size.lookback, steps=size.horizon, attention=STUDY.spec(arm),
+            width=size.width, heads=size.heads, depth=size.depth, channel_dropout=False,
+        )  # fmt: skip
+        assert isinstance(self.network, Network)
+        assert self.network.dual.extend is not None
+        # The steps ahead start at the last value, without the linear map that makes a first guess of them.
+        nn.init.zeros_(self.network.dual.extend.weight).requires_grad_(False)
+        self.network.to(device)
+        self.tested = self._split(draw_windows(size.tested, self.recipe, generator=fixed_generator(0)).to(device))
 
     def batch(self, index: Int[Tensor, " window"], /) -> Batch:
-        return self.split(draw_windows(len(index), self.recipe, device=self.device))
+        return self._split(draw_windows(len(index), self.recipe, device=self.device))
 
-    def split(self, both: Float[Tensor, "window 1 time"]) -> Batch:
-        """Look-back and future of windows as a batch."""
+    def loss(self, model: nn.Module, batch: Batch, /) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
+        return self.task.loss(model, batch)
+
+    def measure(self) -> dict[str, float]:
+        """The mean squared error of the forecast."""
+        with full_precision(self.tested.past.device):
+            forecast = self.network(self.tested.past)
+        return {"mse": (forecast.double() - self.tested.future.double()).square().mean().item()}
+
+    def report(self, measured: Sequence[Measurement]) -> tuple[Facts, Arrays]:
+        columns: dict[str, object] = {"parts": "+".join(self.parts), "paths": "+".join(self.paths)}
+        columns |= {f"{what}_{path}": None for what in ("share", "without") for path in PATHS}
+        last = self.tested.past[..., -1:]
+        columns["last_value_mse"] = (last - self.tested.future).double().square().mean().item()
+        if len(self.paths) > 1:
+            for path in self.paths:
+                with evaluation_mode(self.network), silence(self.network, path):
+                    columns[f"without_{path}"] = self.measure()["mse"]
+        arrays = read_attention(self.network, self.tested, self.paths)
+        shares = arrays["by_age"].sum(1) / arrays["by_age"].sum()
+        columns |= {f"share_{path}": float(share) for path, share in zip(self.paths, shares, strict=True)}
+        return columns, arrays
+
+    def _split(self, both: Float[Tensor, "window 1 time"]) -> Batch:
         past, future = both[..., : self.recipe.lookback], both[..., self.recipe.lookback :]
         series = torch.zeros(len(both), dtype=torch.int64, device=both.device)
         return Batch(past, future, None, None, None, None, series)
 
 
-def fit(
-    run: StudyRun, spec: Spec, keep: Keep, seconds: float | None
-) -> tuple[Model, Training, Facts, dict[str, NDArray[np.generic]]]:
-    """Train one choice of paths on one choice of parts, and see what each path carries."""
-    size = run.size
-    assert isinstance(size, ComponentsSize)
-    parts, paths = _parts(run.arm), _paths(run.arm)
-    recipe = Recipe(size.lookback, size.horizon, parts, size.noise)
-    source = Fresh(recipe, run.device)
-    with first_weights(run.seed):
-        network = models.create(
-            "caps_net", channels=1, lookback=size.lookback, steps=size.horizon, attention=spec,
-            width=size.width, heads=size.heads, depth=size.depth, channel_dropout=False,
-        )  # fmt: skip
-    _hold_extension(network)
-    network.to(run.device)
-    tested = source.split(draw_windows(size.tested, recipe, generator=seeded(0, 0)).to(run.device))
-    training = train_stretches(
-        network, Forecast(size.horizon), source, run.training(),
-        stretch=size.stretch, measure=lambda: {"mse": _error(network, tested)}, seconds=seconds, keep=keep,
-    )  # fmt: skip
-    with evaluation_mode(network):
-        silenced = {}
-        for path in paths if len(paths) > 1 else ():
-            with silence(network, path):
-                silenced[path] = _error(network, tested)
-    arrays = read_attention(network, tested, paths)
-    shares = arrays["by_age"].sum(1) / arrays["by_age"].sum()
-    carried: dict[str, object] = {f"{what}_{path}": None for what in ("share", "without") for path in PATHS}
-    carried |= {f"share_{path}": float(share) for path, share in zip(paths, shares, strict=True)}
-    carried |= {f"without_{path}": error for path, error in silenced.items()}
-    columns = {
-        "parts": "+".join(parts),
-        "paths": "+".join(paths),
-        "last_value_mse": (tested.past[..., -1:] - tested.future).double().square().mean().item(),
-        **carried,
-    }
-    return network, training, columns, arrays
-
-
-def read_attention(network: Model, tested: Batch, paths: tuple[PathName, ...]) -> dict[str, NDArray[np.generic]]:
+def read_attention(network: Model, tested: Batch, paths: tuple[PathName, ...]) -> Arrays:
     """What each path weighs: `by_age` [path, age], the mean absolute weight of steps ahead on steps so long before.
 
     Over layers, heads and windows; `paths` names the rows. `past`, `future` and `said` are the first window.
     """
     past = tested.past[:LOOKED_AT]
     with evaluation_mode(network):
-        forecast = network(past[:1])
-        weights = network.weights(past)
+        said = network(past[:1])
+        found = network.weights(past)
     ahead = tested.future.shape[-1]
     by_age = np.zeros((len(paths), past.shape[-1] + ahead))
-    for layer in weights:
+    for layer in found:
         assert isinstance(layer, dict)
         for row, path in enumerate(paths):
             size = layer[path].abs().mean((0, 1, 2)).double().cpu().numpy()
             for query in range(len(size) - ahead, len(size)):
-                by_age[row, : query + 1] += size[query, query::-1] / (ahead * len(weights))
+                by_age[row, : query + 1] += size[query, query::-1] / (ahead * len(found))
     return {
         "by_age": by_age,
         "paths": np.array(paths),
         "past": past[0, 0].cpu().numpy(),
         "future": tested.future[0, 0].cpu().numpy(),
-        "said": forecast[0, 0].float().cpu().numpy(),
+        "said": said[0, 0].float().cpu().numpy(),
     }
 
 
@@ -164,32 +182,18 @@ def silence(network: Model, path: PathName) -> Iterator[None]:
             layer.settings = settings
 
 
-def _hold_extension(network: Model) -> None:
-    """Let the steps ahead start at the last value, without the linear map that makes a first guess of them."""
-    assert isinstance(network, Network)
-    assert network.dual.extend is not None
-    nn.init.zeros_(network.dual.extend.weight).requires_grad_(False)
-
-
-def _error(network: Model, tested: Batch) -> float:
-    return (network(tested.past).double() - tested.future.double()).square().mean().item()
-
-
-def _parts(arm: str) -> tuple[Part, ...]:
-    word = arm.partition("/")[0]
-    return tuple(part for part in PARTS if word in (part, ALL))
-
-
-def _paths(arm: str) -> tuple[PathName, ...]:
-    word = arm.partition("/")[2]
-    return tuple(path for path in PATHS if word == ALL or path in word.split("+"))
+def _paths(words: str) -> tuple[PathName, ...]:
+    return tuple(path for path in PATHS if words == ALL or path in words.split("+"))
 
 
 def _arms(full: bool) -> Mapping[str, Spec]:
     counts = (1, 2) if full else (1,)
-    choices: list[str] = ["+".join(some) for count in counts for some in combinations(PATHS, count)]
-    arms = [f"{parts}/{paths}" for parts in (*PARTS, ALL) for paths in (*choices, ALL)]
-    return {arm: {"name": "caps", "paths": _paths(arm)} for arm in arms}
+    choices = ["+".join(some) for count in counts for some in combinations(PATHS, count)]
+    return {
+        f"{parts}/{paths}": {"name": "caps", "paths": _paths(paths)}
+        for parts in (*PARTS, ALL)
+        for paths in (*choices, ALL)
+    }
 
 
 STUDY = Study(
@@ -212,5 +216,5 @@ STUDY = Study(
         "share_clock": "clock's share",
     },
     published=dict,
-    fit=fit,
+    trial=ComponentsTrial,
 )

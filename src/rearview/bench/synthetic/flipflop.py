@@ -11,26 +11,23 @@ strings. Its strings have a blank behind a read where ours have the answer, as t
 stands after the question, so a causal network can't peek, but it may copy from an earlier read.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 from jaxtyping import Float, Int
-from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
 from rearview.attention import Spec
 from rearview.attention.contract import Site
 from rearview.bench.rows.row import Facts
-from rearview.bench.synthetic.row import FlipFlopRow
-from rearview.bench.synthetic.study import Size, Study, StudyRun, first_weights, seeded
-from rearview.bench.synthetic.training import Keep, Training, train_stretches
+from rearview.bench.synthetic.study import Arrays, Measurement, Size, Study, SyntheticRow, Trial, fixed_generator
 from rearview.data.synthetic.flipflop import READ, SYMBOLS, WRITE, Strings, draw_strings, find_last_writes
 from rearview.embed import Learned
 from rearview.models.blocks.stack import BlockSettings, Stack
-from rearview.train.evaluation import autocast, evaluation_mode
+from rearview.train.evaluation import evaluation_mode
 
 SPARSE, DENSE = 0.98, 0.1
 BINS = 20
@@ -55,6 +52,33 @@ PUBLISHED: Mapping[str, str] = {
     "butterworth": "very poor",
 }
 """What section 4.1 says of the sparse set, and S5.1 where it says otherwise."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlipFlopRow(SyntheticRow):
+    """What an arm of the flip-flop study came to: shares of last reads answered right, on fixed sets of strings."""
+
+    same: float
+    """Strings as in training."""
+    sparse: float
+    """Long stretches of ignored bits: what must be remembered lies far back."""
+    dense: float
+    """Many writes: what must be remembered lies close by."""
+    sparse_late: float
+    """Mean of `sparse` over the last quarter of the looks, since it goes up and down in training."""
+    sparse_best: float
+    """The best of all looks; picked on the test set, so no estimate of anything."""
+    sparse_perfect: float
+    """Share of the looks of the last quarter at which every read was right."""
+    head: str
+    """The head that looks hardest at the right bit, as layer.head from 1."""
+    on_right_bit: float
+    """Its mean weight, in sparse strings, of the last read on the bit it has to answer."""
+    on_right_write: float
+    """The same on the instruction before that bit."""
+    on_wrong_bits: float
+    """The same on each bit that an earlier write put down, a bit at a time."""
+    on_wrong_writes: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,18 +139,22 @@ class Reader(nn.Module):
         return self.positions(self.symbols(text)[:, None])
 
 
-class Fresh:
-    """Strings drawn when they are asked for."""
+class FlipFlopTrial(Trial[Strings]):
+    """A reader that learns the bits behind reads, and its three test sets."""
 
-    def __init__(self, size: FlipFlopSize, device: str) -> None:
+    network: Reader
+
+    def __init__(self, size: FlipFlopSize, arm: str, device: str) -> None:
         self.size, self.device = size, device
+        self.network = Reader(size, STUDY.spec(arm)).to(device)
+        shares = {"same": size.ignore, "sparse": SPARSE, "dense": DENSE}
+        self.sets = {
+            name: draw_strings(size.tested, size.length, share, generator=fixed_generator(place)).to(device)
+            for place, (name, share) in enumerate(shares.items())
+        }
 
     def batch(self, index: Int[Tensor, " window"], /) -> Strings:
         return draw_strings(len(index), self.size.length, self.size.ignore, device=self.device)
-
-
-class Reads:
-    """Cross-entropy of the bits behind reads."""
 
     def loss(self, model: nn.Module, batch: Strings, /) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
         logits = model(batch).float()
@@ -134,45 +162,31 @@ class Reads:
         asked = (batch[:, 0::2] == READ).flatten().to(missed.dtype)
         return (missed * asked).sum(), asked.sum()
 
+    def measure(self) -> dict[str, float]:
+        """The share of last reads answered right, set by set."""
+        right = {}
+        for name, text in self.sets.items():
+            said = torch.cat([self.network(part)[:, -1].argmax(-1) for part in text.split(AT_ONCE * 16)])
+            right[name] = (said == text[:, -1]).double().mean().item()
+        return right
 
-def fit(
-    run: StudyRun, spec: Spec, keep: Keep, seconds: float | None
-) -> tuple[Reader, Training, Facts, dict[str, NDArray[np.float64]]]:
-    """Train one arm and see how its last reads fare."""
-    size = run.size
-    assert isinstance(size, FlipFlopSize)
-    with first_weights(run.seed):
-        network = Reader(size, spec).to(run.device)
-    shares = {"same": size.ignore, "sparse": SPARSE, "dense": DENSE}
-    sets = {
-        name: draw_strings(size.tested, size.length, share, generator=seeded(0, place)).to(run.device)
-        for place, (name, share) in enumerate(shares.items())
-    }
-    settings = run.training()
-
-    def look() -> dict[str, float]:
-        with autocast(torch.device(run.device), settings.precision):
-            return {name: _right(network, text) for name, text in sets.items()}
-
-    training = train_stretches(
-        network, Reads(), Fresh(size, run.device), settings,
-        stretch=size.stretch, measure=look, seconds=seconds, keep=keep,
-    )  # fmt: skip
-    arrays = read_attention(network, sets["sparse"][:LOOKED_AT])
-    layer, head = np.unravel_index(arrays["means"][..., 0].argmax(), arrays["means"].shape[:2])
-    on = dict(zip(KINDS, arrays["means"][layer, head].tolist(), strict=True))
-    late = training.last_quarter("sparse")
-    columns = {
-        "sparse_late": sum(late) / len(late),
-        "sparse_best": max(look.values["sparse"] for look in training.looks),
-        "sparse_perfect": sum(value == 1 for value in late) / len(late),
-        "head": f"{layer + 1}.{head + 1}",
-        **{f"on_{kind.replace(' ', '_')}": weight for kind, weight in on.items()},
-    }
-    return network, training, columns, arrays
+    def report(self, measured: Sequence[Measurement]) -> tuple[Facts, Arrays]:
+        arrays = read_attention(self.network, self.sets["sparse"][:LOOKED_AT])
+        layer, head = np.unravel_index(arrays["means"][..., 0].argmax(), arrays["means"].shape[:2])
+        weights = zip(KINDS, arrays["means"][layer, head].tolist(), strict=True)
+        sparse = [each.values["sparse"] for each in measured]
+        late = sparse[-max(1, len(sparse) // 4) :]
+        columns = {
+            "sparse_late": sum(late) / len(late),
+            "sparse_best": max(sparse),
+            "sparse_perfect": sum(value == 1 for value in late) / len(late),
+            "head": f"{layer + 1}.{head + 1}",
+            **{f"on_{kind.replace(' ', '_')}": weight for kind, weight in weights},
+        }
+        return columns, arrays
 
 
-def read_attention(network: Reader, text: Strings) -> dict[str, NDArray[np.float64]]:
+def read_attention(network: Reader, text: Strings) -> Arrays:
     """Attention of the last read on right and wrong writes and their bits (the paper's figure 3), in every head.
 
     `shares` [layer, head, kind, bin] are histograms that sum to 1 over the weights of a kind, `means` [layer, head,
@@ -198,12 +212,6 @@ def read_attention(network: Reader, text: Strings) -> dict[str, NDArray[np.float
     return {"shares": shares, "means": means}
 
 
-def _right(network: Reader, text: Strings) -> float:
-    """Share of last reads answered right."""
-    said = torch.cat([network(part)[:, -1].argmax(-1) for part in text.split(AT_ONCE * 16)])
-    return (said == text[:, -1]).double().mean().item()
-
-
 STUDY = Study(
     name="flipflop",
     title="Flip-flop: write, ignore, read",
@@ -225,5 +233,5 @@ STUDY = Study(
         "on_wrong_bits": "on wrong bits",
     },
     published=lambda: PUBLISHED,
-    fit=fit,
+    trial=FlipFlopTrial,
 )

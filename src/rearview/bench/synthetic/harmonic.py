@@ -8,7 +8,7 @@ The paper leaves open width, norm, optimiser and steps; ours are in the rows. Bl
 normalised, and a norm after the residual absorbs their scale.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,20 +22,32 @@ from rearview.attention.contract import Site
 from rearview.attention.toa import Layer as OperatorAttention
 from rearview.bench.papers import published
 from rearview.bench.rows.row import Facts
-from rearview.bench.synthetic.row import HarmonicRow
-from rearview.bench.synthetic.study import Size, Study, StudyRun, first_weights, seeded
-from rearview.bench.synthetic.training import Keep, Training, train_stretches
+from rearview.bench.synthetic.study import Arrays, Measurement, Size, Study, SyntheticRow, Trial, fixed_generator
 from rearview.core.errors import SettingsError
 from rearview.data.synthetic.harmonic import LENGTH, REGIMES, Signals, draw_signals, linear_floor
 from rearview.embed import Learned
 from rearview.models.blocks.stack import Block, BlockSettings, Stack
-from rearview.train.evaluation import autocast, evaluation_mode
+from rearview.train.evaluation import evaluation_mode
 
 DRAWN = 112
 """Rows and columns of an operator that are kept for its figure, evenly spaced."""
 LOOKED_AT = 24
 """Signals over which operators are averaged."""
 KINDS = ("softmax", "relu", "gated")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HarmonicRow(SyntheticRow):
+    """What an arm of the harmonic study came to: mean squared errors against the clean signal, on fixed signals."""
+
+    mse: float
+    mse_stationary: float
+    mse_vibrato: float
+    mse_chirp: float
+    linear_floor: float
+    """About the error of the best linear operator that is the same for every signal."""
+    negative: float
+    """Share of the effective operators' absolute weight that is negative."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,61 +103,43 @@ class Restorer(nn.Module):
         return self.positions(self.values(noisy[:, None, :, None]))
 
 
-class Fresh:
-    """Signals drawn when they are asked for."""
+class HarmonicTrial(Trial[Signals]):
+    """A restorer that learns the clean signal, and its test signals."""
 
-    def __init__(self, size: HarmonicSize, device: str) -> None:
+    network: Restorer
+
+    def __init__(self, size: HarmonicSize, arm: str, device: str) -> None:
         self.size, self.device = size, device
+        self.network = Restorer(size, STUDY.spec(arm)).to(device)
+        drawn = draw_signals(size.tested, size.length, generator=fixed_generator(0))
+        if len(drawn.regime.unique()) < len(REGIMES):
+            raise SettingsError(
+                f"tested is {size.tested}; so few signals are not of all regimes ({', '.join(REGIMES)}): test more."
+            )
+        self.tested = Signals(*(part.to(device) for part in (drawn.noisy, drawn.clean, drawn.regime)))
 
     def batch(self, index: Int[Tensor, " window"], /) -> Signals:
         return draw_signals(len(index), self.size.length, device=self.device)
-
-
-class Restore:
-    """Squared error against the clean signal."""
 
     def loss(self, model: nn.Module, batch: Signals, /) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
         errors = (model(batch.noisy).float() - batch.clean).square()
         return errors.sum(), torch.full((), errors.numel(), dtype=torch.float32, device=errors.device)
 
+    def measure(self) -> dict[str, float]:
+        """Mean squared errors against the clean signal, over all signals and regime by regime."""
+        restored = torch.cat([self.network(part) for part in self.tested.noisy.split(self.size.batch)])
+        each = (restored.double() - self.tested.clean.double()).square().mean(1)
+        by_regime = {
+            f"mse_{regime}": each[self.tested.regime == number].mean().item() for number, regime in enumerate(REGIMES)
+        }
+        return {"mse": each.mean().item(), **by_regime}
 
-def fit(
-    run: StudyRun, spec: Spec, keep: Keep, seconds: float | None
-) -> tuple[Restorer, Training, Facts, dict[str, NDArray[np.generic]]]:
-    """Train one arm and measure what noise it leaves."""
-    size = run.size
-    assert isinstance(size, HarmonicSize)
-    with first_weights(run.seed):
-        network = Restorer(size, spec).to(run.device)
-    drawn = draw_signals(size.tested, size.length, generator=seeded(0, 0))
-    if len(drawn.regime.unique()) < len(REGIMES):
-        raise SettingsError(
-            f"tested is {size.tested}; so few signals are not of all regimes ({', '.join(REGIMES)}): test more."
-        )
-    tested = Signals(*(part.to(run.device) for part in (drawn.noisy, drawn.clean, drawn.regime)))
-    settings = run.training()
-
-    def look() -> dict[str, float]:
-        with autocast(torch.device(run.device), settings.precision):
-            return errors(network, tested, size.batch)
-
-    training = train_stretches(
-        network, Restore(), Fresh(size, run.device), settings,
-        stretch=size.stretch, measure=look, seconds=seconds, keep=keep,
-    )  # fmt: skip
-    arrays, negative = read_operators(network, tested)
-    return network, training, {"linear_floor": linear_floor(size.length), "negative": negative}, arrays
+    def report(self, measured: Sequence[Measurement]) -> tuple[Facts, Arrays]:
+        arrays, negative = read_operators(self.network, self.tested)
+        return {"linear_floor": linear_floor(self.size.length), "negative": negative}, arrays
 
 
-def errors(network: Restorer, tested: Signals, at_once: int) -> dict[str, float]:
-    """Mean squared errors, over all signals and regime by regime."""
-    restored = torch.cat([network(part) for part in tested.noisy.split(at_once)])
-    each = (restored.double() - tested.clean.double()).square().mean(1)
-    by_regime = {f"mse_{regime}": each[tested.regime == n].mean().item() for n, regime in enumerate(REGIMES)}
-    return {"mse": each.mean().item(), **by_regime}
-
-
-def read_operators(network: Restorer, tested: Signals) -> tuple[dict[str, NDArray[np.generic]], float]:
+def read_operators(network: Restorer, tested: Signals) -> tuple[Arrays, float]:
     """The numbers behind figure 3, and the share of the operators' absolute weight that is negative.
 
     `operators` [layer, head, query, key] of one stationary signal and `offsets` (M2) are thinned; `responses` [layer,
@@ -161,7 +155,7 @@ def read_operators(network: Restorer, tested: Signals) -> tuple[dict[str, NDArra
     squares = torch.cat([torch.fft.rfft(part).abs().square().mean(-2) for part in several], dim=1)
     negative = sum(part.clamp(max=0).abs().sum().item() for part in several)
     total = sum(part.abs().sum().item() for part in several)
-    arrays: dict[str, NDArray[np.generic]] = {
+    arrays = {
         "operators": thin(operators),
         "responses": squares.mean(1).sqrt().cpu().numpy(),
         "noisy": tested.noisy[first].cpu().numpy(),
@@ -188,10 +182,6 @@ def _arms(full: bool) -> Mapping[str, Spec]:
     return arms
 
 
-def _published() -> Mapping[str, str]:
-    return {number.variant: f"{number.value:g}" for number in published.of("toa", "text4.1")}
-
-
 STUDY = Study(
     name="harmonic",
     title="Harmonic demixing: three tones under noise",
@@ -209,6 +199,6 @@ STUDY = Study(
         "linear_floor": "fixed linear",
         "negative": "negative weight",
     },
-    published=_published,
-    fit=fit,
+    published=lambda: {number.variant: f"{number.value:g}" for number in published.of("toa", "text4.1")},
+    trial=HarmonicTrial,
 )

@@ -1,28 +1,79 @@
-"""What the synthetic studies have in common: arms, sizes, and how a run becomes a row with its figures."""
+"""What the synthetic studies share: rows, sizes, arms, and how an arm is trained and measured.
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+Samples are drawn afresh for every step and training pauses now and then to measure on fixed test sets. The one training
+loop does the work: an epoch is a stretch of steps between two measurements, and its "windows" are only counted. Where
+steps are replayed from a CUDA graph, the draws are part of the graph, since they come from the device's own generator.
+"""
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from time import perf_counter
-from typing import Any
+from typing import Any, ClassVar, Generic
 
 import numpy as np
 import torch
+from jaxtyping import Float, Int
 from numpy.typing import NDArray
-from torch import nn
+from torch import Tensor, nn
 
 from rearview import __version__, train
 from rearview.attention import Spec
-from rearview.bench.rows.row import Facts, as_json
+from rearview.bench.rows.row import Facts, ResultRow, as_json
 from rearview.bench.runs import provenance
 from rearview.bench.runs.run_spec import LEFT_OUT, complete_mechanism
-from rearview.bench.synthetic.row import SyntheticRow
-from rearview.bench.synthetic.training import Keep, Training
 from rearview.core.errors import SettingsError, did_you_mean
 from rearview.core.settings import settings_from
+from rearview.train.contract import Batch
+from rearview.train.evaluation import autocast, evaluation_mode
 
 Arrays = Mapping[str, NDArray[Any]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SyntheticRow(ResultRow):
+    """One arm of one study with one seed."""
+
+    SCHEMA: ClassVar[int] = 1
+    CONFIGURATION: ClassVar[tuple[str, ...]] = (
+        "study", "arm", "attention", "attention_settings", "settings", "training", "seed",
+    )  # fmt: skip
+
+    schema: int = 1
+    study: str
+    arm: str
+    attention: str
+    attention_settings: str
+    """JSON: every setting of the mechanism."""
+    settings: str
+    """JSON: the sizes of data and network."""
+    training: str
+    """JSON: every setting of the training that bears on the outcome."""
+    seed: int
+    size: str
+    """reduced, full, or changed: neither of the two as declared."""
+    steps: int
+    """Updates done."""
+    ended: str
+    """steps: all that were asked for; seconds: time ran out before, and the schedule was cut."""
+    parameters: int
+    version: str
+    """Of rearview."""
+    commit: str
+    """Of rearview's checkout, "-dirty" behind it where the package had changes; empty outside a checkout."""
+    device: str
+    torch: str
+    threads: int
+    train_loss: float
+    """Mean over the last stretch between two measurements."""
+    train_seconds: float
+    """Wall time of training, measurements on the test sets included."""
+    total_seconds: float
+    loop: str
+    """How the training step ran: eager, or captured (in a CUDA graph)."""
+    created: str
+    """When the row was made: UTC, ISO 8601."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +83,7 @@ class Size:
     steps: int
     """Updates of the weights."""
     stretch: int
-    """Updates between two looks at the test sets."""
+    """Updates between two measurements on the test sets."""
     batch: int
     """Samples an update."""
     learning_rate: float
@@ -50,22 +101,17 @@ class Size:
             )
 
     def training(self, seed: int, device: str) -> train.Settings:
-        """How the loop trains at this size."""
+        """The settings of the training loop at this size."""
         names = ("batch", "learning_rate", "weight_decay", "schedule", "warmup", "clip", "precision")
         chosen = {name: getattr(self, name) for name in names}
         if device == "cpu":
             chosen["precision"] = "float32"
         return settings_from(train.Settings, "training", {**chosen, "epochs": self.steps // self.stretch, "seed": seed})
 
-    def sizes(self) -> dict[str, object]:
-        """The sizes of data and network, for a row."""
-        training = {name for name in Size.__dataclass_fields__ if name != "stretch"}
-        return {name: value for name, value in asdict(self).items() if name not in training}
-
 
 @dataclass(frozen=True, slots=True)
 class StudyRun:
-    """One arm of a study at one size with one seed, as another process understands it."""
+    """One arm of a study, to be trained with one seed."""
 
     study: str
     arm: str
@@ -73,22 +119,45 @@ class StudyRun:
     seed: int
     device: str
 
-    def training(self) -> train.Settings:
-        """How the loop trains it."""
-        return self.size.training(self.seed, self.device)
-
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """What came of a run: a row, and the numbers behind its figures."""
+class Measurement:
+    """What the test sets showed after some steps."""
 
-    row: SyntheticRow
-    arrays: Arrays
+    step: int
+    seconds: float
+    train_loss: float
+    values: Mapping[str, float]
+
+
+Keep = Callable[[Measurement], None]
+
+
+class Trial(ABC, Generic[Batch]):
+    """A network of a study with its samples, loss and test sets: what the training loop takes for source and task."""
+
+    network: nn.Module
+
+    @abstractmethod
+    def batch(self, index: Int[Tensor, " window"], /) -> Batch:
+        """As many new samples as `index` has places."""
+
+    @abstractmethod
+    def loss(self, model: nn.Module, batch: Batch, /) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
+        """The sum of the losses and how many there are."""
+
+    @abstractmethod
+    def measure(self) -> Mapping[str, float]:
+        """The network's scores on the test sets."""
+
+    @abstractmethod
+    def report(self, measured: Sequence[Measurement]) -> tuple[Facts, Arrays]:
+        """The study's own columns after training, scores aside, and the numbers behind its figures."""
 
 
 @dataclass(frozen=True, slots=True)
 class Study:
-    """A synthetic study: what is compared, at which sizes, and how a run is made."""
+    """A synthetic study: what is compared, at which sizes, and how an arm becomes a row."""
 
     name: str
     title: str
@@ -98,17 +167,17 @@ class Study:
     arms: Callable[[bool], Mapping[str, Spec]]
     """Arm -> mechanism; True: those of the full size."""
     metric: str
-    """The column that says how well an arm did."""
+    """The column that tells how well an arm did."""
     more_is_better: bool
     shown: Mapping[str, str]
     """Columns of the table: column -> heading."""
     published: Callable[[], Mapping[str, str]]
     """What the paper says of an arm, where it does."""
-    fit: Callable[[StudyRun, Spec, Keep, float | None], tuple[nn.Module, Training, Facts, Arrays]]
-    """Train an arm within some seconds: network, training, the columns of this study alone, and arrays."""
+    trial: Callable[[Any, str, str], Trial[Any]]
+    """Builds an arm of a size, by name, on a device."""
 
     def resize(self, full: bool, changes: Facts | None = None) -> Size:
-        """The reduced or the full size, with changes by name."""
+        """The full or the reduced size, with changes by name."""
         declared = self.full if full else self.reduced
         return settings_from(type(declared), self.name, {**asdict(declared), **(changes or {})})
 
@@ -121,57 +190,83 @@ class Study:
             )
         return known[arm]
 
-    def columns(self, run: StudyRun) -> dict[str, object]:
+    def configuration(self, run: StudyRun) -> dict[str, object]:
         """The columns that describe a run."""
         name, settings = complete_mechanism(self.spec(run.arm))
-        sizes = (("reduced", self.reduced), ("full", self.full))
+        training = run.size.training(run.seed, run.device).to_dict()
+        of_training = Size.__dataclass_fields__.keys() - {"stretch"}
+        sizes = {key: value for key, value in asdict(run.size).items() if key not in of_training}
         return {
             "study": self.name,
             "arm": run.arm,
             "attention": name,
             "attention_settings": as_json(settings),
-            "settings": as_json(run.size.sizes()),
-            "training": as_json({key: v for key, v in run.training().to_dict().items() if key not in LEFT_OUT}),
+            "settings": as_json(sizes),
+            "training": as_json({key: value for key, value in training.items() if key not in LEFT_OUT}),
             "seed": run.seed,
-            "size": next((word for word, size in sizes if size == run.size), "changed"),
         }
 
-    def make(self, run: StudyRun, keep: Keep = lambda measured: None, seconds: float | None = None) -> Outcome:
-        """Train an arm, `seconds` at most, and measure it."""
-        started = perf_counter()
-        network, training, own, arrays = self.fit(run, self.spec(run.arm), keep, seconds)
-        last = training.looks[-1]
-        row = self.row.build(
-            {
-                **self.columns(run),
-                "steps": training.steps,
-                "ended": "steps" if training.in_time else "seconds",
-                "parameters": sum(weight.numel() for weight in network.parameters() if weight.requires_grad),
-                "version": __version__,
-                "commit": provenance.commit(),
-                "device": provenance.device_words(torch.device(run.device)),
-                "torch": str(torch.__version__),
-                "threads": torch.get_num_threads(),
-                "train_loss": last.train_loss,
-                "train_seconds": training.seconds,
-                "total_seconds": perf_counter() - started,
-                "loop": "captured" if training.captured else "eager",
-                "created": datetime.now(UTC).isoformat(timespec="seconds"),
-                **last.values,
-                **own,
-            }
-        )
-        return Outcome(row, arrays)
+    def make(
+        self, run: StudyRun, *, seconds: float | None = None, keep: Keep = lambda _: None
+    ) -> tuple[SyntheticRow, Arrays]:
+        """Train an arm for `seconds` at most and measure it: its row, and the numbers behind its figures."""
+        started = time.perf_counter()
+        settings = run.size.training(run.seed, run.device)
+        # First weights depend on the seed alone, and torch's generator is left as it was.
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(run.seed)
+            trial = self.trial(run.size, run.arm, run.device)
+        watch = _Watch(trial, autocast(torch.device(run.device), settings.precision), run.size.stretch, seconds, keep)
+        samples = torch.arange(run.size.stretch * settings.windows_per_update)
+        history = train.fit(trial.network, trial, trial, samples, None, settings, progress=watch)
+        if history.ended == "interrupted" and not watch.late:
+            # Ctrl-C: a row of a run cut short by hand would pass for a whole one.
+            raise KeyboardInterrupt
+        own, arrays = trial.report(watch.measured)
+        columns = {
+            **self.configuration(run),
+            "size": {self.reduced: "reduced", self.full: "full"}.get(run.size, "changed"),
+            "steps": history.steps,
+            "ended": "steps" if len(history.epochs) == settings.epochs else "seconds",
+            "parameters": sum(weight.numel() for weight in trial.network.parameters() if weight.requires_grad),
+            "version": __version__,
+            "commit": provenance.commit(),
+            "device": provenance.device_words(torch.device(run.device)),
+            "torch": str(torch.__version__),
+            "threads": torch.get_num_threads(),
+            "train_loss": watch.measured[-1].train_loss,
+            "train_seconds": history.seconds,
+            "total_seconds": time.perf_counter() - started,
+            "loop": "captured" if history.captured else "eager",
+            "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        }
+        return self.row.build({**columns, **watch.measured[-1].values, **own}), arrays
 
 
-def seeded(seed: int, purpose: int) -> torch.Generator:
-    """A generator of its own for one purpose: test sets are the same on every device and for every arm."""
-    return torch.Generator().manual_seed(int(np.random.SeedSequence([seed, purpose]).generate_state(1)[0]))
+class _Watch(train.Silent):
+    """Measures at the end of every stretch, and ends training once its time is up."""
+
+    def __init__(
+        self, trial: Trial[Any], precision: torch.autocast, stretch: int, seconds: float | None, keep: Keep
+    ) -> None:
+        self.trial, self.precision, self.stretch, self.keep = trial, precision, stretch, keep
+        self.started = time.perf_counter()
+        self.until = None if seconds is None else self.started + seconds
+        self.measured: list[Measurement] = []
+        self.late = False
+
+    def epoch(self, epoch: train.Epoch) -> None:
+        with evaluation_mode(self.trial.network), self.precision:
+            values = dict(self.trial.measure())
+        now = time.perf_counter()
+        self.measured.append(Measurement(epoch.number * self.stretch, now - self.started, epoch.train_loss, values))
+        self.keep(self.measured[-1])
+        self.late = self.until is not None and now + epoch.seconds > self.until
+        if self.late:
+            # The loop ends in good order on an interrupt, whoever makes it.
+            raise KeyboardInterrupt
 
 
-@contextmanager
-def first_weights(seed: int) -> Iterator[None]:
-    """Weights that are drawn within depend on the seed alone; torch's generator is left as it was."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        yield
+def fixed_generator(number: int) -> torch.Generator:
+    """The generator of a study's test set: the same on every device and for every arm."""
+    return torch.Generator().manual_seed(int(np.random.SeedSequence([0, number]).generate_state(1)[0]))

@@ -8,8 +8,10 @@ from typing import Any
 
 from rearview.bench import synthetic
 from rearview.bench.synthetic import StoredRun
-from rearview.bench.synthetic.row import ComponentsRow, FlipFlopRow, HarmonicRow, SyntheticRow
-from rearview.bench.synthetic.study import Study
+from rearview.bench.synthetic.components import ComponentsRow
+from rearview.bench.synthetic.flipflop import FlipFlopRow
+from rearview.bench.synthetic.harmonic import HarmonicRow
+from rearview.bench.synthetic.study import Study, SyntheticRow
 from rearview.commands.console import align, print_lines, say
 from rearview.commands.output_folder import check_folder
 from rearview.commands.reproduce.study_figures import draw, name_runs
