@@ -15,9 +15,8 @@ from rearview.bench.rows.row import RunRow
 from rearview.bench.runs.sweep import Plan, first_process, make_runs
 from rearview.commands.console import print_lines, say
 from rearview.commands.experiments import possible_runs, training_lines
-from rearview.commands.reproduce.costs import compare_costs
 from rearview.commands.reproduce.selection import Selection
-from rearview.commands.reproduce.table import comparison_table
+from rearview.commands.reproduce.table import comparison_table, cost_table
 from rearview.commands.runs import RunOptions, exit_code, late_lines
 from rearview.core.errors import InputError, SettingsError, UsageError
 from rearview.train import Line
@@ -52,7 +51,7 @@ def reproduce_command(
         if experiment.task == COST:
             reached = True
             cells = [cell for cell in costs.cells(experiment.paper, experiment.table) if selection.matches(cell)]
-            show(compare_costs(experiment, cells, options.results))
+            show(cost_table(experiment, cells, options.results))
             continue
         place, task = places[experiment.task], tasks.get(experiment.task)
         declared = protocols.get(protocol or experiment.protocol)

@@ -11,7 +11,7 @@ from rearview.bench.synthetic import StoredRun
 from rearview.bench.synthetic.components import ComponentsRow
 from rearview.bench.synthetic.flipflop import FlipFlopRow
 from rearview.bench.synthetic.harmonic import HarmonicRow
-from rearview.bench.synthetic.study import Study, SyntheticRow
+from rearview.bench.synthetic.study import Study
 from rearview.commands.console import align, print_lines, say
 from rearview.commands.output_folder import check_folder
 from rearview.commands.reproduce.study_figures import draw, name_runs
@@ -107,18 +107,23 @@ def tabulate(study: Study, runs: Sequence[StoredRun]) -> Table:
 
 
 def summarise(
-    study: Study, runs: Sequence[StoredRun], table: Table, command: str, warnings: Sequence[str] = ()
+    study: Study, runs: Sequence[StoredRun], table: Table, command: str, warnings: Sequence[str]
 ) -> StudySummary:
-    """Everything on the study's page; `warnings` came up while runs were made."""
+    """Everything on the study's page."""
     rows = [run.row for run in runs]
     first = rows[0]
     cut = [row.arm for row in rows if row.ended != "steps"]
     notes = [f"Time ran out before the last step of {', '.join(cut)}; their rows say how far they came."] if cut else []
+    tiles: list[Tile] = []
+    if study.name != "components":  # whose arms are not all set the same task
+        ordered = sorted(rows, key=lambda row: getattr(row, study.metric), reverse=study.more_is_better)
+        for word, row in {"Best": ordered[0], "Worst": ordered[-1]}.items():
+            tiles.append((f"{word}, {study.shown[study.metric]}", f"{getattr(row, study.metric):.4g}", row.arm))
     facts = (
         ("Study", study.title),
         ("Size", first.size),
         ("Runs", f"{len(rows):,}"),
-        ("Seeds", ", ".join(str(seed) for seed in sorted({row.seed for row in rows}))),
+        ("Seeds", ", ".join(map(str, sorted({row.seed for row in rows})))),
         ("Samples", "drawn afresh for every step; test sets are fixed"),
     )
     settings = {
@@ -134,36 +139,23 @@ def summarise(
         data=StudyFacts(facts),
         settings=settings,
         notes=(*notes, *warnings),
-        tiles=tuple(_tiles(study, rows)),
+        tiles=tuple(tiles),
         table=table,
         figures=draw(study.name, runs),
     )
-
-
-def _tiles(study: Study, rows: Sequence[SyntheticRow]) -> list[Tile]:
-    """The best and the worst arm, where all arms were set the same task."""
-    if study.name == "components":
-        return []
-    ordered = sorted(rows, key=lambda row: getattr(row, study.metric), reverse=study.more_is_better)
-    heading = study.shown[study.metric]
-    ends = {"Best": ordered[0], "Worst": ordered[-1]}
-    return [(f"{word}, {heading}", f"{getattr(row, study.metric):.4g}", row.arm) for word, row in ends.items()]
 
 
 def verdict(study: Study, runs: Sequence[StoredRun]) -> str:
     """The outcome of a study in a sentence."""
     rows = [run.row for run in runs]
     if study.name == "flipflop":
-        return _judge_flipflop([row for row in rows if isinstance(row, FlipFlopRow)])
+        readers = [row for row in rows if isinstance(row, FlipFlopRow)]
+        readers.sort(key=lambda row: -row.sparse_late)
+        listed = ", ".join(f"{row.arm} {text.percent(row.sparse_late)}" for row in readers)
+        return f"Last reads of sparse strings answered right, on average over the last quarter of training: {listed}."
     if study.name == "harmonic":
         return _judge_harmonic([row for row in rows if isinstance(row, HarmonicRow)])
     return _judge_components([row for row in rows if isinstance(row, ComponentsRow)])
-
-
-def _judge_flipflop(rows: Sequence[FlipFlopRow]) -> str:
-    ordered = sorted(rows, key=lambda row: -row.sparse_late)
-    listed = ", ".join(f"{row.arm} {text.percent(row.sparse_late)}" for row in ordered)
-    return f"Last reads of sparse strings answered right, on average over the last quarter of training: {listed}."
 
 
 def _judge_harmonic(rows: Sequence[HarmonicRow]) -> str:
@@ -176,13 +168,11 @@ def _judge_harmonic(rows: Sequence[HarmonicRow]) -> str:
 
 
 def _judge_components(rows: Sequence[ComponentsRow]) -> str:
-    parts: dict[str, list[ComponentsRow]] = {}
-    for row in rows:
-        parts.setdefault(row.arm.partition("/")[0], []).append(row)
     resting: list[str] = []
     best: list[str] = []
-    for part, same in parts.items():
+    for part in dict.fromkeys(row.arm.partition("/")[0] for row in rows):
         signal = "all parts" if part == "all" else part
+        same = [row for row in rows if row.arm.startswith(f"{part}/")]
         needed = [words for row in same if (words := _most_needed(row))]
         resting += [f"{signal} {words}" for words in needed]
         if not needed and (words := _best_paths(same)):
@@ -194,9 +184,8 @@ def _judge_components(rows: Sequence[ComponentsRow]) -> str:
 
 
 def _most_needed(row: ComponentsRow) -> str:
-    """Which of all paths a network's forecast rests on; empty where it lacks one, or one is not known."""
+    """The path that a forecast with all paths rests on; empty where a path or its share is not known."""
     lost = {path: getattr(row, f"without_{path}") for path in row.paths.split("+")}
-    # Of paths that are not all known, nobody can say which counts most.
     if not row.arm.endswith("/all") or None in lost.values():
         return ""
     path = max(lost, key=lambda each: lost[each])
@@ -212,7 +201,5 @@ def _best_paths(rows: Sequence[ComponentsRow]) -> str:
         return ""
     means = {paths: sum(each) / len(each) for paths, each in errors.items()}
     best = min(means, key=lambda paths: means[paths])
-    if best == "all":
-        return f"all paths (error {means[best]:.3g})"
-    beside = f", all paths {means['all']:.3g}" if "all" in means else ""
-    return f"{best} (error {means[best]:.3g}{beside})"
+    beside = f", all paths {means['all']:.3g}" if "all" in means and best != "all" else ""
+    return f"{'all paths' if best == 'all' else best} (error {means[best]:.3g}{beside})"

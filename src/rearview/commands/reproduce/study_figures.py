@@ -1,6 +1,7 @@
 """The figures of the synthetic studies, drawn from the runs as they are kept."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -16,12 +17,8 @@ Runs = Mapping[str, StoredRun]
 
 def draw(study: str, runs: Sequence[StoredRun]) -> tuple[Figure, ...]:
     """All figures of a study."""
-    figures: Mapping[str, Callable[[Runs], list[Figure]]] = {
-        "flipflop": _draw_flipflop,
-        "harmonic": _draw_harmonic,
-        "components": _draw_components,
-    }
-    return tuple(figures[study](name_runs(runs)))
+    draw_study = {"flipflop": _draw_flipflop, "harmonic": _draw_harmonic, "components": _draw_components}[study]
+    return tuple(draw_study(name_runs(runs)))
 
 
 def name_runs(runs: Sequence[StoredRun]) -> dict[str, StoredRun]:
@@ -32,14 +29,6 @@ def name_runs(runs: Sequence[StoredRun]) -> dict[str, StoredRun]:
 
 def _draw_flipflop(runs: Runs) -> list[Figure]:
     sets = {"sparse": "sparse strings", "dense": "dense strings", "same": "strings as in training"}
-    losses = tuple(
-        Series(
-            name,
-            np.array([look.step for look in run.looks if look.metric == run.looks[0].metric], dtype=np.float64),
-            np.array([look.train_loss for look in run.looks if look.metric == run.looks[0].metric]),
-        )
-        for name, run in runs.items()
-    )
     attention = []
     for name, run in runs.items():
         shares, means = run.arrays["shares"], run.arrays["means"]
@@ -62,7 +51,7 @@ def _draw_flipflop(runs: Runs) -> list[Figure]:
             "Training loss",
             "Mean loss of fresh samples since the look before.",
             "lines",
-            (View("loss", losses),),
+            (_curves(runs, "same", "loss", "train_loss"),),
             "step",
             "loss",
             y_log=True,
@@ -85,9 +74,7 @@ def _draw_harmonic(runs: Runs) -> list[Figure]:
     every = -(-steps // max(run.arrays["operators"].shape[-1] for run in runs.values()))
     *cycles, last = (f"{steps / period:g}" for period in tone_periods(steps))
     layers, heads = next(iter(runs.values())).arrays["responses"].shape[:2]
-    m2 = _maps(runs, "offsets")
-    about_m2 = "The part of the value operator S2 = I + M2 that was learned and is the same for every signal."
-    return [
+    figures = [
         Figure(
             "Error on the test signals",
             "Mean squared error against the clean signal, look by look.",
@@ -108,11 +95,6 @@ def _draw_harmonic(runs: Runs) -> list[Figure]:
             "query",
             choice="Operator",
             every=every,
-        ),
-        *(
-            [Figure("Learned operators M2", about_m2, "map", m2, "key", "query", False, "Operator", every)]
-            if m2
-            else []
         ),
         Figure(
             "Frequency responses",
@@ -148,12 +130,22 @@ def _draw_harmonic(runs: Runs) -> list[Figure]:
             choice="Arm and regime",
         ),
     ]
+    if offsets := _maps(runs, "offsets"):
+        about = "The part of the value operator S2 = I + M2 that was learned and is the same for every signal."
+        figures.insert(2, replace(figures[1], title="Learned operators M2", about=about, views=offsets))
+    return figures
 
 
 def _draw_components(runs: Runs) -> list[Figure]:
     # Runs with every path first: they have the most to show.
     whole_first = dict(sorted(runs.items(), key=lambda named: not named[1].row.arm.endswith("/all")))
     parts = dict.fromkeys(run.row.arm.partition("/")[0] for run in runs.values())
+    forecasts = []
+    for name, run in whole_first.items():
+        past, future, said = (run.arrays[what] for what in ("past", "future", "said"))
+        ahead = len(past) + np.arange(len(future), dtype=np.float64)
+        series = (_line("past", past), Series("future", ahead, future), Series("forecast", ahead, said))
+        forecasts.append(View(name, series))
     return [
         Figure(
             "Weight by age",
@@ -173,7 +165,7 @@ def _draw_components(runs: Runs) -> list[Figure]:
             "A forecast",
             "The first test window: the past, the future, and the forecast.",
             "lines",
-            tuple(_forecast(name, run) for name, run in whole_first.items()),
+            tuple(forecasts),
             "step",
             "value",
             choice="Parts and paths",
@@ -194,12 +186,6 @@ def _draw_components(runs: Runs) -> list[Figure]:
     ]
 
 
-def _forecast(name: str, run: StoredRun) -> View:
-    past, future, said = (run.arrays[what] for what in ("past", "future", "said"))
-    ahead = len(past) + np.arange(len(future), dtype=np.float64)
-    return View(name, (_line("past", past), Series("future", ahead, future), Series("forecast", ahead, said)))
-
-
 def _maps(runs: Runs, what: str) -> tuple[View, ...]:
     return tuple(
         View(f"{name}, layer {layer + 1}, head {head + 1}", map=run.arrays[what][layer, head])
@@ -209,17 +195,14 @@ def _maps(runs: Runs, what: str) -> tuple[View, ...]:
     )
 
 
-def _curves(runs: Runs, metric: str, name: str) -> View:
-    looks = {arm: [look for look in run.looks if look.metric == metric] for arm, run in runs.items()}
-    return View(
-        name,
-        tuple(
-            Series(
-                arm, np.array([look.step for look in seen], dtype=np.float64), np.array([look.value for look in seen])
-            )
-            for arm, seen in looks.items()
-        ),
-    )
+def _curves(runs: Runs, metric: str, name: str, column: str = "value") -> View:
+    """A column of each run's curve over steps, at the measurements of a metric."""
+    series = []
+    for arm, run in runs.items():
+        points = [(look.step, getattr(look, column)) for look in run.looks if look.metric == metric]
+        steps, values = np.array(points, dtype=np.float64).reshape(-1, 2).T
+        series.append(Series(arm, steps, values))
+    return View(name, tuple(series))
 
 
 def _line(name: str, values: Values) -> Series:

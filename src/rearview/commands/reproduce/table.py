@@ -1,14 +1,17 @@
-"""Ours beside the printed numbers of an experiment, as text."""
+"""Ours beside the printed numbers of an experiment, as text: errors of runs, or costs of networks."""
 
 import json
 from collections import Counter
 from collections.abc import Sequence
+from pathlib import Path
 
 from rearview.bench import protocols
 from rearview.bench.analysis import paper_comparison
 from rearview.bench.analysis.paper_comparison import Comparison
 from rearview.bench.analysis.timing_overlap import find_overlapping
+from rearview.bench.papers import costs
 from rearview.bench.papers.catalogue import Cell, Experiment
+from rearview.bench.papers.costs import COUNTED, MEASURED, CostCell
 from rearview.bench.rows.row import RunRow
 from rearview.bench.tasks import METRICS
 from rearview.commands.console import align
@@ -20,10 +23,60 @@ FORECASTING = (
 LABELLED = (
     "dataset", "run", "budget", "metric", "ours", "std", "n", "by chance", "published", "diff", "verdict", "seconds",
 )  # fmt: skip
+COSTS = ("dataset", "L", "H", "C", "run", "metric", "ours", "published", "diff", "verdict", "measured on")
 CHANCE = (
     "by chance: the adjusted F1 of as many flags thrown at random; point adjustment edits flags by the labels, so "
     "guessing does well by it"
 )
+
+
+def cost_table(experiment: Experiment, cells: Sequence[CostCell], results: Path) -> list[str]:
+    """A line for each printed number of the cells, how many of the counts agree, by which rule, and why others don't.
+
+    Milliseconds stand beside those in `results`, if that is a file of `benchmarks/scaling.py` or `train_speed.py`.
+    """
+    metrics = {number.metric for cell in cells for number in cell.numbers}
+    timed = not metrics.isdisjoint(MEASURED)
+    times = costs.read_times(results) if timed and results.exists() else []
+    comparisons = list(costs.compare(cells, times))
+    counts = Counter(one.verdict for one in comparisons if one.verdict)
+    # Why counts differ or are not made, where that is known, once for each network.
+    known = [one.cell for one in comparisons if one.verdict in ("differs", "not counted") and one.cell.reason]
+    lines = [
+        {
+            "dataset": one.cell.dataset,
+            "L": str(one.cell.lookback or ""),
+            "H": str(one.cell.horizon or ""),
+            "C": str(one.cell.channels or ""),
+            "run": one.cell.label,
+            "metric": {**COUNTED, **MEASURED}[one.number.metric],
+            "ours": "" if one.ours is None else f"{one.ours:.5g}",
+            "published": "" if one.number.value is None else f"{one.number.value:g}",
+            "diff": "" if one.difference is None else f"{one.difference:+.2f} %",
+            "verdict": one.verdict,
+            "measured on": one.where,
+        }
+        for one in comparisons
+    ]
+    always = ("run", "metric", "ours", "published")
+    head = [name for name in COSTS if name in always or any(line[name] for line in lines)]
+    missing = f"{results} holds no rows of them" if results.exists() else f"there is no file {results}"
+    where = (
+        f"milliseconds: {missing}; name the rows of benchmarks/scaling.py (inference) or benchmarks/train_speed.py "
+        "(training steps) with --results"
+    )
+    return [
+        f"{experiment.name}: {experiment.title}",
+        *filter(None, [costs.note(experiment.paper)]),
+        *align([head, *([line[name] or "-" for name in head] for line in lines)]),
+        "",
+        *([", ".join(f"{count} {verdict}" for verdict, count in counts.items())] if counts else []),
+        *dict.fromkeys(f"{cell.model}: {cell.reason}" for cell in known),
+        *([] if metrics.isdisjoint(COUNTED) else [costs.RULE]),
+        *([costs.NO_RULE] if timed else []),
+        *([where] if timed and not times else []),
+        "",
+    ]
 
 
 def comparison_table(experiment: Experiment, cells: Sequence[Cell], rows: Sequence[RunRow], protocol: str) -> list[str]:
@@ -70,9 +123,11 @@ def comparison_line(comparison: Comparison, head: Sequence[str]) -> tuple[str, .
     epochs = training.get("epochs")
     budget = f"{epochs} epoch{'s' * (epochs != 1)} of batch {training.get('batch')}" if training else "none"
     short = f" (smaller budget: {comparison.shortfall})" if comparison.shortfall else ""
+    # The look-back of a cell, or those of its rows where the best of several was chosen.
+    lookbacks = [one.lookback for one in (rows if cell.among and rows else (cell, *cell.among))]
     words = {
         "dataset": cell.dataset,
-        "L": _lookbacks(comparison),
+        "L": "/".join(dict.fromkeys(map(str, lookbacks))),
         "H": str(cell.horizon),
         "run": ", ".join([cell.label, *comparison.apart]),
         "budget": budget if rows else "-",
@@ -88,13 +143,6 @@ def comparison_line(comparison: Comparison, head: Sequence[str]) -> tuple[str, .
         "memory": f"{max(memory) / 2**20:,.0f} MiB" if memory else "-",
     }
     return tuple(words[name] for name in head)
-
-
-def _lookbacks(comparison: Comparison) -> str:
-    """That of a cell, or those of its rows where the best of several was chosen."""
-    others = comparison.cell.among
-    chosen = comparison.rows if others and comparison.rows else (comparison.cell, *others)
-    return "/".join(dict.fromkeys(str(one.lookback) for one in chosen))
 
 
 def _short(value: float | None) -> str:
