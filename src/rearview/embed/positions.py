@@ -1,4 +1,4 @@
-"""Where a token stands: a learned table, fixed sines and cosines, or a learned bias by how far two tokens are apart."""
+"""Positions of tokens: a learned table, fixed sines and cosines, or a learned bias by the distance of two tokens."""
 
 import math
 

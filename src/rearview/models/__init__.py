@@ -86,7 +86,7 @@ def register(name: str, module: ModuleType) -> None:
 
 
 def claims(name: str) -> "ModelClaims":
-    """What a network says of itself."""
+    """The claims of a network."""
     return _module(name).Network.claims
 
 
@@ -151,7 +151,7 @@ def create(
 
 
 def _shelf(name: str) -> Shelf:
-    """Where a name stands; what nobody knows is refused by the shelf of our own."""
+    """The shelf that holds a name; unknown names are left to our own shelf, which refuses them."""
     return _BASELINES if name in _BASELINES.names() and name not in _SHELF.names() else _SHELF
 
 

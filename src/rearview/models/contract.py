@@ -39,7 +39,7 @@ _LEAST = {"channels": 1, "lookback": 1, "steps": 1, "marks": 0, "future": 0, "cl
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What goes into a model and what is asked of it."""
+    """The sizes of a model's input, and the output asked for."""
 
     channels: int
     lookback: int
@@ -49,9 +49,9 @@ class Shape:
     future: int = 0
     """Steps for which marks are known ahead; 0: past marks only."""
     asks: Asks = "steps"
-    """What is asked for: steps after the window, the window itself, or its class."""
+    """The output: steps after the window, the window itself, or its class."""
     classes: int = 0
-    """How many classes there are, where a class is asked for."""
+    """Number of classes, where the output is a class."""
 
     def __post_init__(self) -> None:
         for name, least in _LEAST.items():
@@ -80,7 +80,7 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class ModelClaims:
-    """What a model says of itself; it steers defaults, tests and refusals."""
+    """Properties of a model, which steer defaults, tests and refusals."""
 
     attention: bool = True
     """Has attention layers, so the `attention` setting means something."""
@@ -104,7 +104,7 @@ class ModelClaims:
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """What one place on an axis of the weights was made from."""
+    """The input that one place on an axis of the weights was made from."""
 
     of: Literal["all", "channel", "mark", "component"] = "all"
     """All channels together, one of them, a mark, or a mixture of channels that has no column of its own."""
@@ -118,10 +118,10 @@ class Token:
 
 @dataclass(frozen=True, slots=True)
 class Axes:
-    """What the axes of one attention layer's weights stand for: [batch, group, head, query, key]."""
+    """Labels of the axes of one attention layer's weights: [batch, group, head, query, key]."""
 
     groups: tuple[Token, ...]
-    """What is kept apart; a single one where nothing is."""
+    """One for each group that attention keeps apart; a single one where it keeps nothing apart."""
     tokens: tuple[Token, ...]
     """Queries and keys alike, since a layer mixes tokens among themselves."""
     stage: str = "layer"
@@ -170,7 +170,7 @@ class Model(nn.Module, ABC):
         self.shape = shape
 
     def __call__(self, past: Tensor, *args: Any, **others: Any) -> Any:
-        """What was asked for, of windows of the size that the network was built for; others are refused."""
+        """Run `forward` on windows of the size that the network was built for; refuse others."""
         self.check(past)
         return super().__call__(past, *args, **others)
 
@@ -199,7 +199,7 @@ class Model(nn.Module, ABC):
 
     @abstractmethod
     def forward(self, past: Past, past_marks: Marks = None, future_marks: Marks = None, *, mask: Real = None) -> Answer:
-        """What was asked for; `mask` is False where a window reaches back before its series began."""
+        """The steps, window or logits asked for; `mask` is False where a window begins before its series."""
 
     def weights(
         self, past: Past, past_marks: Marks = None, future_marks: Marks = None, *, mask: Real = None
@@ -208,15 +208,15 @@ class Model(nn.Module, ABC):
         return layer_weights(self, past, past_marks, future_marks, mask=mask)
 
     def axes(self) -> list[Axes]:
-        """What the axes of `weights` stand for, one entry per attention layer; a model without attention has none."""
+        """Labels for the axes of `weights`, one entry per attention layer; a model without attention has none."""
         return []
 
     def penalty(self) -> Float[Tensor, ""] | None:
-        """What training adds to the mean loss of the forward pass just made, handed over once; None: nothing."""
+        """A term that training adds to the mean loss of the last forward pass, returned once; None: nothing to add."""
         return None
 
     def remark(self) -> str:
-        """What a reader of the forecasts made since the last call should know, handed over once; empty: nothing."""
+        """A remark on the forecasts made since the last call, for their reader, returned once; empty: none."""
         return ""
 
     def prepare(self, windows: Past) -> None:

@@ -1,4 +1,4 @@
-"""What a network costs at given sizes: its parameters, the FLOPs of a forward pass, the tokens of a window.
+"""The cost of a network at given sizes: parameters, FLOPs of a forward pass, tokens of a window.
 
 Nothing is computed and no memory is taken: tensors have shapes and no values, so a network of 600 channels is counted
 as fast as one of 7. Networks whose shapes depend on values (a graph's edges) run once for real instead.
@@ -27,7 +27,7 @@ aten = torch.ops.aten
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What a network costs."""
+    """The cost of a network."""
 
     parameters: int
     """Numbers that are trained."""
@@ -40,7 +40,7 @@ class Cost:
     """Tokens of one window, those of all channels together; None: the network has no attention."""
 
     def lines(self) -> list[str]:
-        """What is printed, a line each."""
+        """The cost as lines of text."""
         tokens = [] if self.tokens is None else [f"tokens per window: {self.tokens:,}"]
         return [
             *tokens,

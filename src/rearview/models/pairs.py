@@ -1,4 +1,4 @@
-"""Which mechanism goes into which network: every pair is built once; a refusal is the constructor's own sentence."""
+"""Compatibility of networks and mechanisms: each pair is built once; the reason is the constructor's sentence."""
 
 import warnings
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ class Pair:
     reason: str
     """Why they do not go together; empty where they do."""
     caution: str = ""
-    """What to know before training them together; empty where there is nothing."""
+    """A warning about training them together; empty where there is none."""
 
 
 def matrix() -> list[Pair]:

@@ -49,7 +49,7 @@ class Graph:
 
 
 def attempt(record: Callable[[], None]) -> str | None:
-    """Why a graph can't be made, in one line; None where it could."""
+    """Try to record a graph; the reason in one line where that fails, else None."""
     outside = sys.exception()
     try:
         record()

@@ -30,7 +30,7 @@ _FREE_SETTINGS = frozenset({"checkpoint_every"})
 """Settings that may differ on resuming, because they don't change what comes out."""
 
 Facts = dict[str, Any]
-"""What JSON holds."""
+"""Anything that JSON holds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ def _identity(tensor: Tensor) -> tuple[object, ...]:
 
 
 def fingerprint(model: nn.Module, settings: Settings, train: Tensor, validation: Tensor | None) -> Facts:
-    """Whose run it is: settings, names and shapes of the model, count and identity of the windows."""
+    """The identity of a run: settings, names and shapes of the model, count and checksum of the windows."""
 
     def windows(index: Tensor) -> list[int]:
         return [len(index), zlib.crc32(index.cpu().contiguous().numpy().data)]

@@ -22,7 +22,7 @@ class Diverged(TrainingError):
 
 @runtime_checkable
 class Source(Protocol[BatchOut]):
-    """Where batches come from; the loop never looks inside one."""
+    """A source of batches; the loop never looks inside one."""
 
     def batch(self, index: Int[Tensor, " window"], /) -> BatchOut:
         """The windows of `index` (on any device) in one gather, on the device the model is on."""
@@ -31,7 +31,7 @@ class Source(Protocol[BatchOut]):
 
 @runtime_checkable
 class Task(Protocol[BatchIn]):
-    """What is asked of a model."""
+    """A task: the loss of a model on a batch."""
 
     def loss(self, model: nn.Module, batch: BatchIn, /) -> tuple[Float[Tensor, ""], Num[Tensor, ""]]:
         """The sum of the losses over the observed cells of the batch, and the number of those cells.

@@ -104,7 +104,7 @@ class Evaluation(Generic[Batch]):
         self.index = self.index.to(device)
         self.pool = Pool(device)
         self.preparing_seconds = 0.0
-        """What capturing took."""
+        """Seconds spent on capturing."""
         self.notes: list[str] = []
         self._full = self.index[: len(self.index) // self.batch * self.batch].reshape(-1, self.batch)
         self._place = torch.zeros(1, dtype=torch.int64, device=device)

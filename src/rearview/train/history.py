@@ -1,4 +1,4 @@
-"""What happened in training: the loss curves, the best epoch, and why it ended."""
+"""The history of a training run: loss curves, best epoch, and why it ended."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -25,7 +25,7 @@ class Epoch:
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """What happened in training."""
+    """The history of a training run."""
 
     epochs: tuple[Epoch, ...]
     """The epochs that came to their end."""
@@ -46,7 +46,7 @@ class History:
     preparing_seconds: float = 0.0
     """Wall time that compiling and capturing took, part of `seconds`; of this session alone."""
     notes: tuple[str, ...] = ()
-    """What ran otherwise than asked for, and why; each a sentence."""
+    """Sentences on what ran differently from the settings, and why."""
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers and lists, ready for JSON."""

@@ -248,7 +248,7 @@ class _Run(Generic[Batch]):
 
 
 def _plan(windows: int, settings: Settings) -> tuple[int, int]:
-    """How many windows an epoch visits, in how many updates."""
+    """Windows and updates of an epoch."""
     size = parallel.windows_per_update(settings)
     if settings.updates_per_epoch is not None:
         return settings.updates_per_epoch * size, settings.updates_per_epoch

@@ -39,9 +39,9 @@ from rearview.train.settings import Settings
 
 GIB = 1 << 30
 PEAK = 1.5
-"""What an update takes at its height, gradients on their way back included, by what its forward pass keeps."""
+"""Peak memory of an update, backward pass included, divided by what its forward pass keeps."""
 WIDE = 1 << 16
-"""Values in the windows of a batch from which on a few windows are tried first."""
+"""Values in a batch above which a few windows are tried first."""
 AUTO_SHARE = 0.25
 """Of the machine's memory, what `memory="auto"` lets an update take."""
 _CONTAINER = Path("/sys/fs/cgroup/memory.max")
@@ -60,7 +60,7 @@ class TooMuch(Exception):
 
 
 class Room:
-    """How much an update may keep, and how many windows go through at once for it."""
+    """The memory an update may take, and the number of windows that go through at once for it."""
 
     def __init__(self, model: nn.Module, settings: Settings, device: torch.device) -> None:
         self.model = model
@@ -152,7 +152,7 @@ class Room:
 
 
 def _count_fitting(room: float, one: int, each: int) -> int:
-    """How many windows fit, where one keeps so many bytes and each further one so many."""
+    """The number of windows that fit, where one keeps `one` bytes and each further one `each`."""
     return 1 + int(max(room - one, 0) / max(each, 1))
 
 

@@ -32,7 +32,7 @@ _FUSED_DEVICES = ("cpu", "cuda")
 
 
 class Rate(NamedTuple):
-    """What one update runs at."""
+    """Learning rate and beta1 of one update."""
 
     learning_rate: float
     beta1: float

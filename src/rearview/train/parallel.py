@@ -33,12 +33,12 @@ def begin(device: torch.device) -> None:
 
 
 def size() -> int:
-    """How many processes share a run."""
+    """The number of processes that share a run."""
     return distributed.get_world_size() if distributed.is_available() and distributed.is_initialized() else 1
 
 
 def rank() -> int:
-    """Which of them this is; the first is 0."""
+    """The number of this process; the first is 0."""
     return distributed.get_rank() if size() > 1 else 0
 
 

@@ -46,7 +46,7 @@ class Silent:
 
 
 def follower(progress: "Progress | bool | None") -> Progress:
-    """What follows a run: True is a line on the terminal, False and None nothing; what can't follow one is refused."""
+    """The follower of a run: True is a line on the terminal, False and None nothing; other objects must be one."""
     if progress is None or isinstance(progress, bool):
         return Line() if progress else Silent()
     if not isinstance(progress, Progress):

@@ -1,4 +1,4 @@
-"""How to train: every knob of the loop, checked when it is set."""
+"""The settings of training, each checked when it is set."""
 
 import math
 from collections.abc import Callable
@@ -23,12 +23,12 @@ _RANGES: dict[str, tuple[str, Callable[[float], bool]]] = {
     "clip": ("a number above 0, or None", lambda value: value > 0),
     "memory": ("a number of GiB above 0, 'auto' or None", lambda value: value > 0),
 }
-"""What each setting that is a real number can be."""
+"""The range of each setting that is a real number."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """How to train. A value out of range is refused with the field, the value and what is allowed."""
+    """Settings of training. A value out of range is refused with the field, the value and what is allowed."""
 
     epochs: int = 20
     """Passes over the training windows, at most."""

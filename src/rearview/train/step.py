@@ -117,7 +117,7 @@ class CompiledModel(nn.Module):
         return self._run(*arguments, **named)
 
     def __getattr__(self, name: str) -> Any:
-        """What a task may read from the model."""
+        """Attributes of the model, which a task may read."""
         try:
             return super().__getattr__(name)
         except AttributeError:

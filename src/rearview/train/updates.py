@@ -42,7 +42,7 @@ class Updates(Generic[Batch]):
         self.graph: CapturedUpdates[Batch] | None = None
         self.compiled = settings.compile and visited >= settings.batch
         self.preparing_seconds = 0.0
-        """What compiling and capturing took."""
+        """Seconds spent on compiling and capturing."""
         self.notes: list[str] = []
         self._prepared = False
 
@@ -95,7 +95,7 @@ class Updates(Generic[Batch]):
 
 
 def obstacle(settings: Settings, device: torch.device, full: int) -> str | None:
-    """Why there is no use in trying to capture a run with `full` full updates an epoch; None where there is."""
+    """The reason not to capture a run with `full` full updates an epoch; None: no reason."""
     if device.type != "cuda":
         return f"that takes a GPU, and the model is on the {device.type}"
     if parallel.size() > 1:

@@ -46,7 +46,7 @@ class Adapter(Around):
 
 
 def _shared_layers(network: Model) -> Iterator[tuple[nn.Module, str, nn.Linear | ChannelLinear]]:
-    """Who holds each output layer that all channels share, under which name, and the layer."""
+    """Owner, attribute name and layer of each output layer that all channels share."""
     if isinstance(network, Around):
         yield from _shared_layers(network.network)
         return

@@ -79,5 +79,5 @@ class Adapter(Around):
 
 
 def _components(tokens: tuple[Token, ...]) -> tuple[Token, ...]:
-    """What the network takes for channels, by its name."""
+    """The labels, with components in place of channels."""
     return tuple(replace(token, of="component") if token.of == "channel" else token for token in tokens)

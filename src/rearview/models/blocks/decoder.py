@@ -36,7 +36,7 @@ class Cross(nn.Module):
         self.out = nn.Linear(width, width)
 
     def forward(self, x: Tokens, memory: Memory, mask: Remembered | None = None) -> Tokens:
-        """What every token of `x` gathers from `memory`, whose padding `mask` leaves out."""
+        """Attend from every token of `x` to the tokens of `memory`, padding left out by `mask`."""
         q = self._by_head(self.query(x))
         k, v = (self._by_head(part) for part in self.key_value(memory).chunk(2, dim=-1))
         bias = None if mask is None else _hidden(mask.flatten(0, 1), x.dtype)

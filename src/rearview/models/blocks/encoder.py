@@ -36,7 +36,7 @@ class StackHost(Model):
 
     @abstractmethod
     def read(self, past: Past, past_marks: Marks, future_marks: Marks, mask: Real) -> ReadWindow:
-        """What the stack is given."""
+        """Turn a window into the inputs of the stack."""
 
     @abstractmethod
     def detokenise(self, tokens: Tokens) -> Steps:
@@ -44,7 +44,7 @@ class StackHost(Model):
 
     @abstractmethod
     def token_axes(self) -> Axes:
-        """What groups and tokens of the stack stand for."""
+        """Labels of the stack's groups and tokens."""
 
     def forward(self, past: Past, past_marks: Marks = None, future_marks: Marks = None, *, mask: Real = None) -> Answer:
         window = self.read(past, past_marks, future_marks, mask)

@@ -82,7 +82,7 @@ def _replaceable(drop: Dropout, other: nn.Module | None) -> bool:
 
 
 def _product(x: Tensor, layer: nn.Module | None) -> tuple[Tensor, Tensor | None]:
-    """What a layer makes of x, and the bias that is still to be added: that of a plain linear map."""
+    """The layer's output and the bias still to be added, that of a plain linear map."""
     if layer is None:
         return x, None
     if type(layer) is not nn.Linear or has_hooks(layer):
@@ -100,5 +100,5 @@ def _function(activation: nn.Module) -> Literal["relu", "gelu", "gelu_tanh"] | N
 
 
 def _seed(x: Tensor, drop: Dropout) -> Tensor | None:
-    """What a kernel draws from; on the device, where a captured training step makes another one at every replay."""
+    """A seed for a kernel's dropout; drawn on the device, so that a captured step draws another at every replay."""
     return torch.randint(1 << 31, (1,), device=x.device) if drop.rate else None

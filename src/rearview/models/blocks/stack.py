@@ -23,7 +23,7 @@ from rearview.models.blocks.recomputation import in_parts
 from rearview.models.contract import layer_weights
 
 Bias = Tensor | list[Tensor] | None
-"""What is added to scores: the same in every layer, or one in each."""
+"""A bias on the scores: the same in every layer, or one for each."""
 Norm = Literal["batch", "layer", "rms"]
 Activation = Literal["gelu", "relu", "gelu_tanh", "silu"]
 ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {
@@ -36,7 +36,7 @@ ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {
 
 @dataclass(frozen=True, slots=True)
 class BlockSettings:
-    """How a block is put together."""
+    """Settings of a block."""
 
     feed_forward: int
     """Width between the two maps of the feed-forward part."""
@@ -175,7 +175,7 @@ class FeedForward(nn.Sequential):
 
 
 class FeedBlock(nn.Module):
-    """What every block ends with: feed forward, added to what came in."""
+    """The second half of every block: feed forward, added to its input."""
 
     part: int | None = None
     """Windows at work at once, whose work is done again in the backward pass instead of kept; None: all, and kept."""
@@ -196,7 +196,7 @@ class FeedBlock(nn.Module):
 
 
 class Block(FeedBlock):
-    """Attend, then feed forward, each added to what came in."""
+    """Attend, then feed forward, each added to its input."""
 
     def __init__(self, attend: Attention, width: int, settings: BlockSettings) -> None:
         super().__init__(width, settings)
