@@ -88,8 +88,7 @@ class Panel:
     layout: Layout
     findings: tuple[Finding, ...] = field(default=())
     anchors: NDArray[np.generic] | None = None
-    """[series]: a stamp that all of a series are whole steps from, where rows that are no longer here told it; None:
-    the rows tell it."""
+    """[series]: a stamp that a whole series is whole steps from, kept where rows were cut off; None: see `anchored`."""
 
     @property
     def series(self) -> int:

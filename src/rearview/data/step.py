@@ -125,7 +125,7 @@ class Step:
 
     @property
     def season(self) -> int:
-        """The period, in steps, that a seasonal forecast repeats when nobody says otherwise; 1 where there is none."""
+        """The period, in steps, that a seasonal forecast repeats by default; 1 where there is none."""
         return self.seasons[0]
 
     @property

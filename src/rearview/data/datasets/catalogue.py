@@ -1,4 +1,4 @@
-"""The benchmark data sets by name: which file, which shape, which step, which borders, and where the world gets it.
+"""The benchmark data sets by name: file, shape, step, borders, and where to get the file.
 
 Files are looked for in the data folder and taken as published, row by row, so that numbers compare with those in the
 literature; `Weather-repaired` is the one set that is mended. A file of another shape is refused, because a cut of a
@@ -44,14 +44,14 @@ class Dataset:
 
     name: str
     files: tuple[str, ...]
-    """File names looked for, in any case; the first is the one the world uses."""
+    """File names looked for, in any case; the first is the usual one."""
     rows: int
     channels: int
     step: Step
     rule: str | Rule
     """Where training, validation and test end: a name out of `rearview.data.datasets.borders.RULES`, or a function."""
     source: str
-    """Where the world gets the file, in words."""
+    """Where to get the file, in words."""
     aliases: tuple[str, ...] = ()
     sha256: tuple[str, ...] = ()
     """Checksums of the copies known to be good; empty where none is known."""
@@ -65,7 +65,7 @@ class Dataset:
     like: str = ""
     """The published set that a stand-in is run with the settings of."""
     path: Path | None = None
-    """The file itself, where it is one's own and not looked for in a folder."""
+    """The file itself, where it is the user's own and not looked for in a folder."""
 
     @property
     def folded_names(self) -> set[str]:
@@ -79,7 +79,7 @@ def names() -> tuple[str, ...]:
 
 
 def get(name: str) -> Dataset:
-    """The data set of that name or alias, in any case, or in a file of one's own, by its path.
+    """The data set of that name or alias, in any case, or in a file of the user's own, by its path.
 
     Of a generated one, `name:rows` is its first rows.
     """
@@ -115,7 +115,7 @@ def _first_rows(dataset: Dataset, rows: str) -> Dataset:
 
 @lru_cache(maxsize=16)
 def _user_file(path: Path, modified: int) -> Dataset:
-    """The data set in a file of one's own, on a regular grid and without columns that have no value in any row.
+    """The data set in a file of the user's own, on a regular grid and without columns that have no value in any row.
 
     `modified` is the file's time stamp: a file that has changed since is read again.
     """

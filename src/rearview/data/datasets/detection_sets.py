@@ -1,4 +1,4 @@
-"""The detection data sets by name: which files, which shape, where the world gets them.
+"""The detection data sets by name: their files, their shape, and where to get them.
 
 They are looked for in the data folder. A file of another shape is refused, because a cut of a benchmark set must not
 carry its name: SMD19 holds 19 of SMD's 28 machines and is a set of its own.
@@ -40,7 +40,7 @@ class LabelledSet:
     test_rows: int
     channels: int
     source: str
-    """Where the world gets the files, in words."""
+    """Where to get the files, in words."""
     ratio: float = 1.0
     """The share of rows, in percent, that the field's code flags."""
     step: int = 1

@@ -1,1 +1,1 @@
-"""What a file leaves unsaid: the time column, its step, the layout, the series."""
+"""What a file leaves unsaid: column roles, time stamps, step, row order, how numbers are written."""

@@ -24,7 +24,7 @@ def infer_step(stamps: Stamps, offsets: NDArray[np.int64]) -> Step:
     """
     differences = _differences(stamps, offsets)
     if len(differences) < 2:
-        raise InputError(f"the step can't be told from fewer than 3 stamps. {_WHAT_FREQ_DOES}")
+        raise InputError(f"the step can't be inferred from fewer than 3 stamps. {_WHAT_FREQ_DOES}")
     if stamps.dtype.kind in "iu":
         return Step(int(_modal(differences, "integers")), "int")
     calendar = _calendar_step(stamps, offsets, differences)

@@ -1,1 +1,1 @@
-"""Files in: CSV, parquet and .ts into tables of columns."""
+"""Files and frames into tables: CSV and its dialects, parquet, .ts, plain arrays."""

@@ -166,7 +166,7 @@ def demo_components(rows: int = ROWS, seed: int = 0) -> Components:
 
 
 def write_demo(path: Path | str, rows: int = ROWS, seed: int = 0) -> Path:
-    """Writes `demo(rows, seed)` as a CSV file that reads back to the same numbers; returns its path."""
+    """Write `demo(rows, seed)` as a CSV file that reads back to the same numbers; returns its path."""
     parts = demo_components(rows, seed)
     dates = np.char.replace(np.datetime_as_string(parts.stamps, unit="s"), "T", " ").tolist()
     lines = [",".join(["date", *parts.names])]
