@@ -247,6 +247,8 @@ def test_classification_stands_beside_its_paper(summary: ResultsSummary):
 
 def test_tables_are_written_as_markdown_and_latex(summary: ResultsSummary, tmp_path: Path):
     markdown, latex = (path.read_text(encoding="utf-8") for path in table_files.write_tables(tmp_path, summary))
+    headings = [line.removeprefix("## ") for line in markdown.splitlines() if line.startswith("## ")]
+    assert {"Results by data set", "Beside the papers", "Protocols", "Cells run and not run"} <= set(headings)
     assert "| patchtst + toa (L=336) |" in markdown
     assert re.search(r"\*\*0\.\d{4}\*\* ±", markdown)
     assert re.search(r"<u>0\.\d{4}</u>", markdown)

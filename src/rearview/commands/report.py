@@ -7,13 +7,13 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from rearview.bench import tasks
 from rearview.bench.analysis import coverage, leaderboard, standings, timing_overlap
 from rearview.bench.analysis.candidates import spell_mechanism
 from rearview.bench.analysis.leaderboard import Board, Repeats
 from rearview.bench.analysis.standings import Standing
+from rearview.bench.rows.row import RunRow
 from rearview.bench.tasks import FORECASTING, StrangeFileError, Task
 from rearview.commands.console import print_lines, say
 from rearview.commands.output_folder import check_folder
@@ -25,9 +25,6 @@ from rearview.report.results.files import write_tables
 from rearview.report.results.page import ResultFacts, ResultsSummary
 from rearview.report.results.tables import candidate
 
-Rows = Sequence[Any]
-"""Rows of any task."""
-
 
 @dataclass(frozen=True, slots=True)
 class ResultFiles:
@@ -35,13 +32,13 @@ class ResultFiles:
 
     files: tuple[tuple[str, bytes], ...]
     """Name and content of each."""
-    rows: dict[Task, list[Any]]
+    rows: dict[Task, list[RunRow]]
     findings: tuple[Finding, ...]
     unknown: tuple[Path, ...] = ()
     """Files of something else, which are left out."""
 
     @property
-    def every_row(self) -> Rows:
+    def every_row(self) -> list[RunRow]:
         return [row for rows in self.rows.values() for row in rows]
 
 
@@ -66,7 +63,7 @@ def read(patterns: Sequence[str]) -> ResultFiles:
     Among several files, one of something else is left out with a warning: patterns match more than was meant.
     """
     files: list[tuple[str, bytes]] = []
-    rows: dict[Task, list[Any]] = {}
+    rows: dict[Task, list[RunRow]] = {}
     findings: list[Finding] = []
     unknown: list[Path] = []
     paths = _match(patterns)
@@ -186,7 +183,7 @@ def _widest_difference(task: Task, again: Repeats) -> str:
     )
 
 
-def _notes(boards: Sequence[Board], counted: Rows, waited: int) -> tuple[str, ...]:
+def _notes(boards: Sequence[Board], counted: Sequence[RunRow], waited: int) -> tuple[str, ...]:
     notes = []
     entries = [entry for board in boards for entry in board.entries]
     if lost := sum(len(entry.rows) - (entry.score.count if entry.score else 0) for entry in entries):

@@ -3,9 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from rearview.core.errors import InputError, UsageError
+
+if TYPE_CHECKING:
+    from rearview.bench.rows.row import RunRow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,24 +46,14 @@ class RunOptions:
             raise UsageError(f"--seconds is {self.seconds:g}; it must be above 0. Omit it for no limit.")
 
 
-class AnyRow(Protocol):
-    """A row of any task."""
-
-    @property
-    def status(self) -> str: ...
-
-    @property
-    def problem(self) -> str: ...
-
-
-def late_lines(rows: Sequence[AnyRow], count: int, seconds: float | None) -> list[str]:
+def late_lines(rows: "Sequence[RunRow]", count: int, seconds: float | None) -> list[str]:
     """How many of `count` runs there was no time for, where time was limited."""
     from rearview.bench.runs.sweep import describe_unbegun
 
     return [describe_unbegun(count - len(rows), count)] if seconds is not None and len(rows) < count else []
 
 
-def exit_code(rows: Sequence[AnyRow], first: bool) -> int:
+def exit_code(rows: "Sequence[RunRow]", first: bool) -> int:
     """0, unless every run failed, which the first process alone says."""
     if not rows or any(row.status != "failed" for row in rows):
         return 0

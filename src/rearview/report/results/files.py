@@ -59,7 +59,7 @@ def _chapters(summary: ResultsSummary) -> list[tuple[str, Sequence[Table | Habit
         ("Results by data set", tables.dataset_tables(summary.boards)),
         *((f"Ranks, {standing.title}", [tables.rank_table(standing)]) for standing in summary.tested),
         ("Ablations", [tables.ablation_table(*ablation) for ablation in summary.ablations]),
-        ("PaperComparison the papers", [papers.tally_table(besides), papers.number_table(besides)] if besides else []),
+        ("Beside the papers", [papers.tally_table(besides), papers.number_table(besides)] if besides else []),
         ("Protocols", [*sides, *(Habits(title, habits) for title, habits in summary.habits)]),
         ("Failed runs", [papers.failure_table(summary.failures)] if summary.failures else []),
         ("Cells run and not run", [papers.coverage_table(summary.coverage)] if summary.coverage else []),

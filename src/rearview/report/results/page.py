@@ -4,12 +4,12 @@ import base64
 from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from html import escape
-from typing import Any
 
 from rearview.bench.analysis.coverage import Coverage, PaperComparison
 from rearview.bench.analysis.leaderboard import Board, Entry
 from rearview.bench.analysis.paper_comparison import SHARE
 from rearview.bench.analysis.standings import HEADLINE, RULE, Contrast, ProtocolContrast, Standing, build_contrasts
+from rearview.bench.rows.row import RunRow
 from rearview.bench.tasks import METRICS
 from rearview.core.errors import InputError
 from rearview.report.common import text
@@ -66,8 +66,8 @@ class ResultsSummary(Summary):
     besides: tuple[PaperComparison, ...]
     coverage: tuple[Coverage, ...]
     sided: tuple[ProtocolContrast, ...]
-    failures: tuple[Any, ...]
-    overlapping: frozenset[Any]
+    failures: tuple[RunRow, ...]
+    overlapping: frozenset[RunRow]
     """The rows whose times include waiting, as other runs shared their device."""
     files: tuple[tuple[str, bytes], ...]
     """Name and content of every results file."""
@@ -155,7 +155,7 @@ def encode(summary: ResultsSummary) -> dict[str, object]:
     }
 
 
-def _encode_entry(entry: Entry, overlapping: Set[Any]) -> dict[str, object]:
+def _encode_entry(entry: Entry, overlapping: Set[RunRow]) -> dict[str, object]:
     return {
         "task": entry.task.name,
         "protocol": entry.protocol,

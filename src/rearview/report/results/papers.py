@@ -3,13 +3,13 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from statistics import median
-from typing import Any
 
 from rearview.bench import protocols
 from rearview.bench.analysis.candidates import spell_mechanism
 from rearview.bench.analysis.coverage import Coverage, PaperComparison
 from rearview.bench.analysis.paper_comparison import RULE
 from rearview.bench.analysis.standings import ProtocolContrast
+from rearview.bench.rows.row import RunRow
 from rearview.bench.tasks import METRICS
 from rearview.report.common import text
 from rearview.report.common.tables import Cell, Table
@@ -85,7 +85,7 @@ def protocol_table(sided: Sequence[ProtocolContrast]) -> Table:
     return Table(caption, ("Candidate", "Block", "Measure", *names), tuple(rows), frozenset({1, 2}))
 
 
-def failure_table(rows: Sequence[Any]) -> Table:
+def failure_table(rows: Sequence[RunRow]) -> Table:
     """Runs that never came to an end, and why."""
     cells = []
     for row in rows:

@@ -7,12 +7,12 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence, Set
 from dataclasses import replace
 from itertools import groupby
-from typing import Any
 
 from rearview.bench.analysis import budget
 from rearview.bench.analysis.coverage import PaperComparison
 from rearview.bench.analysis.leaderboard import Board, Entry
 from rearview.bench.analysis.standings import Contrast, Standing
+from rearview.bench.rows.row import RunRow
 from rearview.bench.tasks import METRICS, Task
 from rearview.report.common import text
 from rearview.report.common.tables import Cell, Table, score_cells
@@ -23,7 +23,7 @@ _DIGEST = re.compile(r"more \(([0-9a-f]{4})\)$")
 
 
 def leaderboard_table(
-    board: Board, besides: Sequence[PaperComparison] = (), overlapping: Set[Any] = frozenset()
+    board: Board, besides: Sequence[PaperComparison] = (), overlapping: Set[RunRow] = frozenset()
 ) -> Table:
     """One block: place, measures, seeds, cost, and what papers print for the same run.
 
@@ -62,7 +62,7 @@ def leaderboard_table(
     return Table(caption, tuple(heads), tuple(zip(*columns, strict=True)), words, tags=tags)
 
 
-def overlaps(entry: Entry, overlapping: Set[Any]) -> bool:
+def overlaps(entry: Entry, overlapping: Set[RunRow]) -> bool:
     """Whether other runs shared the device with one of an entry's, so that its times include waiting."""
     return any(row in overlapping for row in entry.rows)
 
