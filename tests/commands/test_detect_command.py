@@ -17,7 +17,7 @@ from sensors import SHIFT, SPIKE, broken, fleet, ordinary
 from rearview.cli import main
 from rearview.commands.detect.job import _height, _judgement
 from rearview.tasks.alarms import Hits, find_runs
-from rearview.tasks.assess import Assessment
+from rearview.tasks.assessment import Assessment
 
 FILES = ["anomalies.csv", "model", "report.html", "run.json", "scores.csv"]
 TINY = ["--lookback", "24", "--set", "width=8,heads=2,feed_forward=16,depth=1", "--train", "epochs=3"]

@@ -44,10 +44,10 @@ READERS: Mapping[str, Callable[[str], object]] = {
     "settings": lambda text: parse.pairs(text, "--set"),
     "training": lambda text: parse.pairs(text, "--train"),
     "sentinels": parse.missing_marks,
-    "threshold": parse.number_or_word,
-    **dict.fromkeys(("id_col", "target", "known", "drop", "channels"), parse.words),
+    "threshold": lambda text: parse.number_or_word(text) if text else None,
+    **dict.fromkeys(("id_col", "target", "known", "drop", "channels"), lambda text: parse.words(text) or None),
 }
-"""How options that are written as text are read."""
+"""How options that are written as text are read; None: as if it was not given."""
 TEXTS = {"level": "80,95", "loss": "mse", "sentinels": "auto"}
 """Defaults as they are written."""
 HELP = {
@@ -84,7 +84,7 @@ def takes(
         def run(*args: Any, **kwargs: Any) -> int:
             given = {name: kwargs.pop(name) for name in taken if name in kwargs}
             read = {name: readers[name](value) if name in readers else value for name, value in given.items()}
-            return command({name: value for name, value in read.items() if value not in (None, ())}, *args, **kwargs)
+            return command({name: value for name, value in read.items() if value is not None}, *args, **kwargs)
 
         _, *own = inspect.signature(command, eval_str=True).parameters.values()
         added = [_parameter(each, meanings[each.name], each.name in readers) for each in taken.values()]

@@ -1,1 +1,1 @@
-"""What is asked of a model, its loss and its metrics."""
+"""Tasks: losses, metrics, intervals, thresholds, and defaults with their reasons."""

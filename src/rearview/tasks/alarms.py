@@ -1,4 +1,4 @@
-"""How well flags meet labels: rows, events, ranges, and the field's point adjustment.
+"""Flags compared with labels: by rows, by events, by ranges, and with the field's point adjustment.
 
 Flags are drawn at a threshold beforehand. Stretches of rows are [stretch, 2]: first row and row after the last. None
 crosses from one series into the next where `offsets` [series + 1] says at which rows series begin. A ratio that does
@@ -16,9 +16,9 @@ Offsets = NDArray[np.int64]
 Runs = NDArray[np.int64]
 
 FEWEST_THROWS, USUAL_THROWS = 20, 1_000
-"""How often flags are thrown at random, at least: however many anomalies there are, and up to some 4,000 of them."""
+"""How often flags are thrown at random: at least, and for up to some 4,000 anomalies."""
 COUNTS_AT_ONCE, MOST_COUNTS = 1 << 19, 1 << 22
-"""Counts of flags drawn at once, which are all where that makes the usual throws; and in all, the fewest aside."""
+"""Counts of flags that are drawn at once, and in all (but for the fewest throws)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class Quality:
 
     @staticmethod
     def of(precision: float, recall: float) -> "Quality":
-        """With F1 = 0 where nothing was found, be it for want of flags."""
+        """With F1 = 0 where nothing was found, even without any flag."""
         return Quality(precision, recall, 2 * precision * recall / (precision + recall) if recall != 0 else 0.0)
 
 

@@ -1,8 +1,8 @@
-"""What is asked of a classifier: logits whose cross-entropy with the true classes is small.
+"""The classification task: logits whose cross-entropy with the true classes is small.
 
 Training minimises the cross-entropy. The best weights are picked by what counts in the end, the share of errors: a
 network that learns few cases by heart grows ever surer of its mistakes, so that its cross-entropy on others rises long
-before its answers get worse.
+before its predictions get worse.
 """
 
 from typing import TYPE_CHECKING
@@ -29,7 +29,7 @@ class Classify:
         self.tie_break = tie_break
 
     def logits(self, model: nn.Module, batch: "CaseBatch") -> Float[Tensor, "batch classes"]:
-        """The model's answer."""
+        """The logits of a batch."""
         return model(batch.past, mask=batch.mask).float()
 
     def loss(self, model: nn.Module, batch: "CaseBatch") -> tuple[Tensor, Tensor]:
@@ -39,7 +39,7 @@ class Classify:
         return add_penalty(model, total, logits.new_full((), len(logits)))
 
     def validation(self, model: nn.Module, batch: "CaseBatch") -> tuple[Tensor, Tensor]:
-        """Wrong answers with the tie-break, and the number of cases."""
+        """Number of errors with the tie-break, and the number of cases."""
         logits = self.logits(model, batch)
         wrong = (logits.argmax(-1) != batch.labels).float()
         surprise = functional.cross_entropy(logits, batch.labels, reduction="none").clamp(max=MOST_SURPRISED)

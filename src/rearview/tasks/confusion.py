@@ -1,25 +1,27 @@
-"""How well classes were told apart, all from one table: how often each class was taken for each.
+"""Scores of a classification, all from one table: how often each class was taken for each.
 
 `Confusion.counts[true, predicted]`. A class that is in the truth but was never trained on can't be predicted: it has a
 row like any other, and its cases count as errors.
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+Labels = NDArray[np.generic]
+"""[case]: classes as numbers or text."""
 
-def commonest_accuracy(trained: NDArray[Any], truth: NDArray[Any]) -> float:
-    """The accuracy of always saying the commonest class of training; the mean over classes that tie."""
+
+def commonest_accuracy(trained: Labels, truth: Labels) -> float:
+    """The accuracy of always predicting the commonest class of training; the mean over classes that tie."""
     labels, counts = np.unique(trained, return_counts=True)
     return float(np.mean([(truth == label).mean() for label in labels[counts == counts.max()]]))
 
 
 @dataclass(frozen=True, slots=True)
 class ClassScore:
-    """How one class fared."""
+    """Scores of one class."""
 
     label: str
     precision: float
@@ -36,26 +38,26 @@ class ClassScore:
 class Confusion:
     """Counts of true and predicted classes."""
 
-    labels: tuple[Any, ...]
+    labels: tuple[object, ...]
     """Every class, those of training first."""
     counts: NDArray[np.int64]
     """[true, predicted]."""
 
     @staticmethod
-    def of(truth: NDArray[Any], said: NDArray[Any], classes: NDArray[Any]) -> "Confusion":
-        """The table of some answers; `classes` are those trained on, and others that the truth holds follow."""
+    def of(truth: Labels, predicted: Labels, classes: Labels) -> "Confusion":
+        """The table of some predictions; `classes` are those trained on, and others that the truth holds follow."""
         known = classes.tolist()
         labels = [*known, *sorted(set(truth.tolist()) - set(known), key=str)]
         place = {label: row for row, label in enumerate(labels)}
         counts = np.zeros((len(labels), len(labels)), dtype=np.int64)
         rows = [place[label] for label in truth.tolist()]
-        columns = [place[label] for label in said.tolist()]
+        columns = [place[label] for label in predicted.tolist()]
         np.add.at(counts, (rows, columns), 1)
         return Confusion(tuple(labels), counts)
 
     @property
     def accuracy(self) -> float:
-        """Share of right answers."""
+        """Share of cases predicted right."""
         return float(np.trace(self.counts) / self.counts.sum())
 
     @property
@@ -67,10 +69,10 @@ class Confusion:
     def by_class(self) -> tuple[ClassScore, ...]:
         """Precision, recall and F1 of each class."""
         right = np.diag(self.counts)
-        said, true = self.counts.sum(axis=0), self.counts.sum(axis=1)
-        precision = right / np.maximum(said, 1)
+        predicted, true = self.counts.sum(axis=0), self.counts.sum(axis=1)
+        precision = right / np.maximum(predicted, 1)
         recall = right / np.maximum(true, 1)
-        f1 = 2 * right / np.maximum(said + true, 1)
+        f1 = 2 * right / np.maximum(predicted + true, 1)
         return tuple(
             ClassScore(str(label), float(p), float(r), float(f), int(n))
             for label, p, r, f, n in zip(self.labels, precision, recall, f1, true, strict=True)

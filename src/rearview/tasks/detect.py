@@ -1,7 +1,7 @@
-"""Detection as a task: how far a window is from what a model makes of it.
+"""The detection task: how far a window is from its reconstruction, or a row from its forecast.
 
-A reconstruction is asked for the window itself, a one-step forecast for the row after it. In both cases a batch says
-what should come out (`future`) and which of its cells were observed; only those count.
+A batch holds what should come out (`future`: the window itself, or the row after it) and which of its cells were
+observed; only those count.
 """
 
 from typing import TYPE_CHECKING
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 
 class Detect:
-    """Squared errors over the observed cells of what was asked for."""
+    """Squared errors over the observed cells."""
 
     def errors(self, model: nn.Module, batch: "Batch") -> Float[Tensor, "batch channel time"]:
         """The squared error of every cell, whether it was observed or not."""
-        given = model(batch.past, batch.past_marks, batch.future_marks, mask=batch.mask)
-        return (given.float() - batch.future).square()
+        output = model(batch.past, batch.past_marks, batch.future_marks, mask=batch.mask)
+        return (output.float() - batch.future).square()
 
     def loss(self, model: nn.Module, batch: "Batch") -> tuple[Tensor, Tensor]:
         """Sum of the errors over the observed cells, and their number."""

@@ -36,11 +36,11 @@ class Forecast:
 
     @property
     def steps(self) -> int:
-        """What to ask of a model."""
+        """Steps that a model must output."""
         return self.horizon * max(1, len(self.quantiles))
 
     def forecasts(self, model: nn.Module, batch: "Batch") -> Float[Tensor, "batch target ahead quantile"]:
-        """The model's answer, one forecast per quantile (one in all for a point forecast)."""
+        """Forecasts of a batch, one per quantile (one in all for a point forecast)."""
         steps = model(batch.past, batch.past_marks, batch.future_marks, mask=batch.mask)
         targets = steps[:, : batch.future.shape[1]]
         return targets.reshape(*targets.shape[:2], self.horizon, -1)

@@ -48,7 +48,7 @@ class Fredf:
 
 Settings = Plain | Huber | Fredf
 KINDS: Mapping[str, type[Settings]] = {"mse": Plain, "mae": Plain, "huber": Huber, "fredf": Fredf}
-"""What each loss can be given, by its name."""
+"""Loss -> its settings."""
 
 
 def resolve(spec: Spec) -> tuple[str, Settings]:

@@ -16,7 +16,7 @@ from rearview.data.panel import Panel
 LONGEST_LOOKBACK = 1024
 SHORTEST_USEFUL = 16
 SHORTEST = 8
-"""What is looked back on where rows are too few for anything useful."""
+"""The look-back where rows are too few for a useful one."""
 LONGEST_TOKENS = 64
 """Patches in a case, about: beyond that patches grow longer, because attention costs their square."""
 
@@ -26,7 +26,7 @@ Value = TypeVar("Value", covariant=True)
 
 @dataclass(frozen=True, slots=True)
 class Choice(Generic[Value]):
-    """A value and why it is what it is."""
+    """A value and the reason for it."""
 
     value: Value
     reason: str
@@ -118,7 +118,7 @@ def choose_lookback(panel: Panel, horizon: int, given: int | None, longest: int)
 
 
 def naive_lookback(season: Choice[int], lookback: Choice[int], horizon: int, longest: int) -> Choice[int]:
-    """What the seasonal naive forecast looks back on: a season, where one fits."""
+    """The look-back of the seasonal naive forecast: a season, where one fits."""
     if lookback.value < season.value <= longest - horizon:
         return Choice(season.value, f"a season of {season.value} steps")
     return lookback

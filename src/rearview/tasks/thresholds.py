@@ -36,7 +36,7 @@ Scores = NDArray[np.float64]
 
 
 def choose(scores: Scores, rule: Rule, *, quantile: float, risk: float) -> tuple[float, str]:
-    """The threshold that a rule draws from scores, and how it came about; scores that are NaN do not count."""
+    """Choose a threshold from scores by a rule, and say how; scores that are NaN do not count."""
     known = scores[np.isfinite(scores)]
     if not len(known):
         raise InputError("There is no score to draw a threshold from: no row could be scored; bring rows with values.")

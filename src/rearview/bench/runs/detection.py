@@ -39,7 +39,7 @@ from rearview.estimators.detect import tslib
 from rearview.estimators.detect.scoring import source_of
 from rearview.estimators.detect.spec import DetectSpec, Mode
 from rearview.models.contract import Model
-from rearview.tasks.assess import assess
+from rearview.tasks.assessment import assess
 from rearview.tasks.detect import Detect
 from rearview.tasks.thresholds import Rule
 

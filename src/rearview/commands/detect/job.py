@@ -18,7 +18,7 @@ from rearview.estimators.base import Session
 from rearview.estimators.detect.detector import Detector, Labels, assess_detection
 from rearview.estimators.detect.fit import Detection, detect, prepare
 from rearview.tasks.alarms import Hits, count_hits
-from rearview.tasks.assess import Assessment
+from rearview.tasks.assessment import Assessment
 from rearview.train import Progress
 
 MOST_TIMES = 1e4

@@ -1,4 +1,4 @@
-"""The classifier: which class does a series belong to? In scikit-learn's manner, without needing scikit-learn.
+"""The classifier: which class a series belongs to, with scikit-learn's interface but without scikit-learn.
 
 classifier = Classifier(attention={"name": "toa", "kind": "relu"})
 classifier.fit(X, y)                       # X [case, channel, time], a list of unequal arrays, or a long frame
@@ -181,7 +181,7 @@ class Classifier(Estimator[Fitted]):
         return self._fitted is not None
 
     def __sklearn_tags__(self) -> "Tags":
-        """What scikit-learn wants to know; only it asks, so it is there to be imported."""
+        """What scikit-learn asks of an estimator; it is installed where this is called."""
         from sklearn.utils import ClassifierTags, InputTags, Tags, TargetTags
 
         return Tags(

@@ -53,7 +53,7 @@ class ClassifierOptions(CaseColumns, ClassifySpec):
     """Everything that a classifier can be given."""
 
     progress: "Progress | bool | None" = field(default=None, kw_only=True)
-    """Who is told how training goes; True: a line on the terminal; default: nobody."""
+    """Receives the progress of training; True: a line on the terminal; default: none."""
 
     def __post_init__(self) -> None:
         """Leave the checks to the spec."""

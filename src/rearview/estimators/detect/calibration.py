@@ -1,4 +1,4 @@
-"""What is usual, learned from rows held out from training: the error of each channel, and the threshold of each series.
+"""The usual error of each channel and the threshold of each series, learned from rows held out from training.
 
 A channel that can't be foretold has a large error at all times and would drown the others, so the error of a cell is
 divided by what is usual for its series and channel. A series with enough held-out rows has a threshold of its own;
@@ -27,7 +27,7 @@ LEAST_USUAL = 0.01
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Calibration:
-    """What is usual for the series of the training rows, and for others."""
+    """Usual errors and thresholds of the series seen in training, and of others."""
 
     usual: NDArray[np.float64]
     """[series, channel]: the error that cells are divided by; 1 where errors are taken as they are."""
@@ -38,7 +38,7 @@ class Calibration:
     threshold_elsewhere: float
     """The threshold drawn from all series together."""
     drawn: str
-    """How the thresholds came about."""
+    """How the thresholds were chosen, in words."""
     notes: tuple[str, ...] = ()
 
     def scores(self, errors: NDArray[np.float32], panel: Panel, place: list[int | None]) -> Scores:
@@ -60,7 +60,7 @@ def calibrate(
     words: str,
     constant: Channels | None = None,
 ) -> Calibration:
-    """Learn what is usual from the rows after `border[s]`; from all rows where none are held out.
+    """Learn usual errors and thresholds from the rows after `border[s]`; from all rows where none are held out.
 
     `words` names the held-out rows; `constant` [series, channel] are the channels that are held against their constant.
     """

@@ -30,16 +30,16 @@ from rearview.estimators.detect.fit import Detection, Fitted, detect, fit
 from rearview.estimators.detect.labels import add_labels, check_labels, split_labels
 from rearview.estimators.detect.spec import DetectorOptions, DetectSpec
 from rearview.estimators.frames import Frame, has_whole_ids, read_on_step, to_native
-from rearview.tasks.assess import Assessment, assess
+from rearview.tasks.assessment import Assessment, assess
 
 Labels = NDArray[np.float64]
 """[row]: 1 (anomaly), 0, or NaN where a row has no label."""
 _OF_INPUTS = (("repaired", "constant"), ("repaired", "empty"))
-"""Findings on inputs of a forecast, by kind and key: of channels they would say what is not so."""
+"""Findings that hold for inputs of a forecast only, by kind and key."""
 
 
 class Prediction(NamedTuple):
-    """What a detector says of a frame, as frames of the same kind."""
+    """Flags and segments of a frame, as frames of the same kind."""
 
     flags: Frame
     """A row a step: `[id,] time, score, threshold, anomaly`."""
@@ -48,7 +48,7 @@ class Prediction(NamedTuple):
 
 
 class Detector(Estimator[Fitted]):
-    """Anomalies by how badly one trained network gives windows back, or forecasts the next row."""
+    """Finds anomalies by the errors of one trained network that reconstructs windows or forecasts the next row."""
 
     @base.takes(DetectorOptions)
     def __init__(self, options: DetectorOptions) -> None:
@@ -238,14 +238,14 @@ def select_channels(panel: Panel, columns: Sequence[str], frame: Frame = None) -
 
 
 def _text_among(frame: Frame, panel: Panel, missing: Sequence[str]) -> list[str]:
-    """Those of some columns missing in a panel that the frame it was read from has, as text, which was left out."""
+    """Those of the missing columns that the frame holds as text, which reading left out."""
     if frame is None or isinstance(frame, Panel) or not missing:
         return []
     return [name for name in present(frame, missing) if name not in (panel.layout.time_col, panel.layout.id_col)]
 
 
 def no_labels(frame: Frame, panel: Panel, column: str | None) -> InputError:
-    """What to say of rows to evaluate that came without labels."""
+    """The error for rows to evaluate that have no labels."""
     source = panel.layout.source
     if column is None:
         return InputError(f"{source} has no labels: name their column, or give an array.")

@@ -62,7 +62,7 @@ class Fitted(base.FittedPanel):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Detection:
-    """What a detector says of the rows of a panel."""
+    """Scores, flags and segments of the rows of a panel."""
 
     panel: Panel
     scores: Scores
@@ -198,7 +198,7 @@ def prepare(panel: Panel, spec: DetectSpec) -> Prepared:
 
 
 def _drop_empty_series(panel: Panel) -> tuple[Panel, tuple[Finding, ...]]:
-    """The panel without series that have no value, and a word on them; where none has one, reading refuses."""
+    """The panel without series that have no value, and a warning of them; where none has one, reading refuses."""
     dead = _empty_series(panel)
     if not dead:
         return panel, ()
@@ -279,7 +279,7 @@ def _after(panel: Panel, border: NDArray[np.int64], lookback: int, ahead: int) -
 
 
 def _keep_observed(panel: Panel, which: Windows, spec: DetectSpec, ahead: int) -> Windows:
-    """The windows that hold at least one observed cell of what is asked for."""
+    """The windows that hold at least one observed cell to reconstruct or forecast."""
     if panel.observed is None:
         return which
     some = np.concatenate([[0], np.cumsum(panel.observed.any(axis=1))])

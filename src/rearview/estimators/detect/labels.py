@@ -66,7 +66,7 @@ def _in_order(labels: Any, frame: Frame, source: str) -> Any:
 
 
 def check_labels(labels: object, rows: int, source: str) -> NDArray[np.float64]:
-    """Labels [row] of an array that stands beside the data."""
+    """Labels [row] from an array; what is no label a row is refused."""
     try:
         cells = np.asarray(labels, dtype=np.float64)
     except (TypeError, ValueError) as problem:

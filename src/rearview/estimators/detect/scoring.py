@@ -38,7 +38,7 @@ class Scores:
 
 
 class WholeWindows(Source):
-    """Windows that are asked for themselves: what should come out is what went in."""
+    """Windows to be reconstructed: what should come out is what went in."""
 
     def batch(self, index: Tensor) -> Batch:
         given = self.pasts(index)
@@ -57,7 +57,7 @@ class WholeWindows(Source):
 def source_of(
     panel: Panel, scaler: Scaler, which: Windows, lookback: int, mode: Mode, device: torch.device | str
 ) -> Source:
-    """Batches of windows, asked for what the mode asks for."""
+    """Batches of windows, to reconstruct or to forecast from, as the mode says."""
     if mode == "reconstruct":
         return WholeWindows(panel, scaler, which, lookback, 0, device=device)
     return Source(panel, scaler, which, lookback, 1, device=device)

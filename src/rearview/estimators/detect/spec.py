@@ -87,7 +87,7 @@ class DetectorOptions(TableKeywords, DetectSpec):
     label_col: str | None = field(default=None, kw_only=True)
     """A column of labels, which is never looked at, only compared with."""
     progress: "Progress | bool | None" = field(default=None, kw_only=True)
-    """Who is told how training goes; True: a line on the terminal; default: nobody."""
+    """Receives the progress of training; True: a line on the terminal; default: none."""
 
     def __post_init__(self) -> None:
         """Leave the checks to the spec."""

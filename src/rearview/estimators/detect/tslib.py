@@ -20,7 +20,7 @@ VALIDATION = 0.8
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """What the protocol reports, and what it leaves unsaid beside it."""
+    """What the protocol reports, and what it leaves out."""
 
     threshold: float
     raw: Quality

@@ -85,7 +85,7 @@ class ForecasterOptions(TableKeywords, ForecastSpec):
     alias: str | None = field(default=None, kw_only=True)
     """The column name of the forecasts; default: the network's name."""
     progress: "Progress | bool | None" = field(default=None, kw_only=True)
-    """Who is told how training goes; True: a line on the terminal; default: nobody."""
+    """Receives the progress of training; True: a line on the terminal; default: none."""
 
     def __post_init__(self) -> None:
         """Leave the checks to the spec."""

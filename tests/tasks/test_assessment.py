@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from rearview.tasks.assess import assess
+from rearview.tasks.assessment import assess
 
 LABELS = np.array([0, 0, 1, 0, 1, 0, 0, 1], dtype=bool)
 SCORES = np.array([0.1, 0.2, 9.0, 0.3, 8.0, 0.1, 0.2, 7.0])

@@ -1,4 +1,4 @@
-"""Detection judged by labels: every measure under its own name, the inflated one beside what chance gets.
+"""A detection compared with labels: every measure under its own name, the inflated one beside what chance gets.
 
 The point-adjusted F1 edits flags by labels (one hit within an anomaly counts for all of it), so that long anomalies
 make random flags look good; it is given because the field reports it, and `adjusted_f1_by_chance` tells its worth.
@@ -15,7 +15,7 @@ from rearview.tasks.rankings import Scores
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assessment:
-    """What labels say of scores and flags; NaN where a measure does not exist."""
+    """Measures of scores and flags against labels; NaN where one does not exist."""
 
     rows: int
     """Rows that have both a score and a label."""
