@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 from rearview.core.errors import SettingsError
-from rearview.models.adapters.contract import Around, refuse_classes, refuse_mixing, refuse_one_channel
+from rearview.models.adapters.contract import Around, refuse_unsuitable
 from rearview.models.attention_free.dlinear import ChannelLinear
 from rearview.models.contract import Marks, Model, Past, Real, Steps
 
@@ -29,9 +29,9 @@ class Adapter(Around):
 
     def __init__(self, network: Model, settings: Settings, within: str) -> None:
         super().__init__(network, replace(network.claims, equivariant_to_channels=False))
-        refuse_classes(network, "channel_heads")
-        refuse_one_channel(network, "channel_heads", "gives each channel an output layer of its own")
-        refuse_mixing(network, "channel_heads", within, "replaces an output layer that reads each channel by itself")
+        does = "gives each channel an output layer of its own"
+        because = "replaces an output layer that reads each channel by itself"
+        refuse_unsuitable(network, "channel_heads", within, does, because)
         shared = list(_shared_layers(network))
         if not shared:
             raise SettingsError(

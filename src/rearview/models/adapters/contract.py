@@ -38,27 +38,19 @@ class Around(Model):
         self.network.prepare(windows)
 
 
-def mixes_channels(network: Model) -> bool:
-    """Whether a channel's forecast can depend on other channels, by the network or by the attention in it."""
-    layers = (part for part in network.modules() if isinstance(part, Attention))
-    return network.claims.mixes_channels or any(layer.claims.mixes_groups for layer in layers)
-
-
-def refuse_classes(network: Model, name: str) -> None:
-    """For adapters that change what is forecast: a class is nothing they could change."""
-    if network.shape.asks == "classes":
-        raise SettingsError(f"{name} changes the steps that a network gives, and classes are none; leave it out.")
-
-
 def refuse_one_channel(network: Model, name: str, does: str) -> None:
     """For adapters that bring channels together."""
     if network.shape.channels == 1:
         raise SettingsError(f"{name} {does}, and there is 1 channel alone; leave it out.")
 
 
-def refuse_mixing(network: Model, name: str, within: str, because: str) -> None:
-    """For adapters of networks that read each channel by itself."""
-    if mixes_channels(network):
+def refuse_unsuitable(network: Model, name: str, within: str, does: str, because: str) -> None:
+    """For adapters that change the forecasts of several channels, each of which the network reads by itself."""
+    if network.shape.asks == "classes":
+        raise SettingsError(f"{name} changes the steps that a network gives, and classes are none; leave it out.")
+    refuse_one_channel(network, name, does)
+    layers = (part for part in network.modules() if isinstance(part, Attention))
+    if network.claims.mixes_channels or any(layer.claims.mixes_groups for layer in layers):
         raise SettingsError(
             f"{name} {because}, but {within} mixes channels; put it around a network that reads each channel by "
             "itself, such as patchtst with softmax, moment, mlp or dlinear."

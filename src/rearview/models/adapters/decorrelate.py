@@ -16,7 +16,7 @@ from torch import Tensor
 
 from rearview.attention.contract import Weights
 from rearview.attention.shared.execution import full_precision
-from rearview.models.adapters.contract import Around, refuse_classes, refuse_mixing, refuse_one_channel
+from rearview.models.adapters.contract import Around, refuse_unsuitable
 from rearview.models.contract import Axes, Marks, Model, Past, Real, Steps, Token
 
 
@@ -33,9 +33,9 @@ class Adapter(Around):
 
     def __init__(self, network: Model, settings: Settings, within: str) -> None:
         super().__init__(network, replace(network.claims, mixes_channels=True, equivariant_to_channels=False))
-        refuse_classes(network, "decorrelate")
-        refuse_one_channel(network, "decorrelate", "turns channels that go together into ones that don't")
-        refuse_mixing(network, "decorrelate", within, "stands in for what a network can't learn between channels")
+        does = "turns channels that go together into ones that don't"
+        because = "stands in for what a network can't learn between channels"
+        refuse_unsuitable(network, "decorrelate", within, does, because)
         channels = network.shape.channels
         self.register_buffer("rotation", torch.eye(channels))
         self.register_buffer("mean", torch.zeros(channels, 1))

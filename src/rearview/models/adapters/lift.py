@@ -55,8 +55,18 @@ class Adapter(Around):
             network.claims, mixes_channels=True, equivariant_to_channels=False, reconstructs=False, classifies=False
         )
         super().__init__(network, claims)
-        self._refuse(settings)
         shape = network.shape
+        refuse_one_channel(network, "lift", "looks for channels that lead others")
+        if shape.asks != "steps":
+            raise SettingsError(f"lift refines forecasts, and {shape.asks} are asked for; leave it out.")
+        if shape.lookback < 3:
+            raise SettingsError(f"lift compares a lag with its neighbours; a look-back of {shape.lookback} has none.")
+        if settings.leaders < 1 or settings.states < 1:
+            raise SettingsError(
+                f"leaders is {settings.leaders} and states is {settings.states}; both must be at least 1."
+            )
+        if settings.temperature <= 0:
+            raise SettingsError(f"temperature is {settings.temperature}; it must be above 0.")
         self.leaders = min(settings.leaders, shape.channels)
         self.normalise = Normalise("revin", eps=_EPS)
         self.temperature = nn.Parameter(torch.full((), settings.temperature))
@@ -91,24 +101,9 @@ class Adapter(Around):
         parts = [filtered.sum(2), differences.sum(2), spectrum * own.squeeze(2)]
         return torch.fft.irfft(self.mix(torch.cat(parts, dim=-1)), n=ahead.shape[-1])
 
-    def _refuse(self, settings: Settings) -> None:
-        shape = self.shape
-        refuse_one_channel(self.network, "lift", "looks for channels that lead others")
-        if shape.asks != "steps":
-            raise SettingsError(f"lift refines forecasts, and {shape.asks} are asked for; leave it out.")
-        if shape.lookback < 3:
-            raise SettingsError(f"lift compares a lag with its neighbours; a look-back of {shape.lookback} has none.")
-        if settings.leaders < 1 or settings.states < 1:
-            raise SettingsError(
-                f"leaders is {settings.leaders} and states is {settings.states}; both must be at least 1."
-            )
-        if settings.temperature <= 0:
-            raise SettingsError(f"temperature is {settings.temperature}; it must be above 0.")
-
 
 class Filters(nn.Module):
-    """A filter for each leader, for each leader's difference to the forecast, and for the forecast, by the state that
-    a channel is in."""
+    """A filter for each leader, its difference to the forecast, and the forecast, by a channel's state."""
 
     def __init__(self, leaders: int, states: int, channels: int, lookback: int, frequencies: int) -> None:
         super().__init__()
@@ -140,10 +135,7 @@ class ComplexLinear(nn.Module):
         self.bias = nn.Parameter(torch.zeros(2 * outputs))
 
     def forward(self, x: Tensor) -> Tensor:
-        rows = [
-            torch.cat([self.real, -self.imaginary], dim=1),
-            torch.cat([self.imaginary, self.real], dim=1),
-        ]
+        rows = torch.cat([self.real, -self.imaginary], dim=1), torch.cat([self.imaginary, self.real], dim=1)
         both = functional.linear(torch.cat([x.real, x.imag], dim=-1), torch.cat(rows), self.bias)
         return torch.complex(*both.to(x.real.dtype).chunk(2, dim=-1))
 
@@ -178,8 +170,7 @@ def find_leaders(windows: Float[Tensor, "window channel time"], count: int) -> L
 
 
 def shift(windows: Tensor, ahead: Tensor, leaders: Leaders) -> Float[Tensor, "window channel leader steps"]:
-    """Each leader from its lag before the end of the window on, as far as `ahead` goes; turned over where it goes the
-    other way."""
+    """Each leader from its lag before the window's end on, for the steps ahead; negated where it goes the other way."""
     length, steps = windows.shape[-1], ahead.shape[-1]
     known = torch.cat([windows, ahead], dim=-1)
     first = leaders.channels * known.shape[-1] + length - leaders.lags

@@ -79,10 +79,8 @@ class NormalisedSettings(Protocol):
 class NeuralforecastNetwork(Model):
     """A network of neuralforecast; a subclass names its class there and says what it can be given."""
 
-    name: ClassVar[str]
-    """The name on the shelf."""
     kind: ClassVar[str]
-    """The name of the class in neuralforecast, whose module is called the same in lower case."""
+    """The name of the class in neuralforecast; in lower case, that of its module and of the network on the shelf."""
     all_channels: ClassVar[bool] = False
     """Whether it reads all channels at once."""
     arguments: ClassVar[dict[str, str]]
@@ -92,48 +90,42 @@ class NeuralforecastNetwork(Model):
 
     def __init__(self, shape: Shape, settings: NormalisedSettings) -> None:
         super().__init__(shape)
+        name = self.kind.lower()
         if not self.claims.uses_marks:
-            shape.refuse_marks(self.name, "has no place for them in neuralforecast's form")
+            shape.refuse_marks(name, "has no place for them in neuralforecast's form")
         if shape.marks and self.claims.reads_ahead and (not shape.future or shape.steps % shape.future):
             raise SettingsError(
-                f"{self.name}'s decoder reads the {shape.marks} calendar features or inputs of all {shape.steps} steps "
+                f"{name}'s decoder reads the {shape.marks} calendar features or inputs of all {shape.steps} steps "
                 f"ahead, and they are known for {shape.future}; leave them out, or use itransformer."
             )
-        require(PACKAGE, self.name)
+        require(PACKAGE, name)
         # A network that normalises by itself has a switch for it instead of a kind.
         self.normalise = Normalise("none" if isinstance(settings.normalise, bool) else settings.normalise)
-        self.network = self._borrow(settings)
-
-    def _borrow(self, settings: NormalisedSettings) -> nn.Module:
         arguments: dict[str, object] = {theirs: getattr(settings, ours) for ours, theirs in self.arguments.items()}
-        arguments.update(self.fixed)
         if self.all_channels:
-            arguments["n_series"] = self.shape.channels
-        if self.shape.marks:
-            arguments["futr_exog_list"] = [f"mark_{number}" for number in range(self.shape.marks)]
+            arguments["n_series"] = shape.channels
+        if shape.marks:
+            arguments["futr_exog_list"] = [f"mark_{number}" for number in range(shape.marks)]
         with _contain_seeding() as seed, warnings.catch_warnings():
             warnings.simplefilter("ignore")  # a package's remarks on its own inside
-            kind = getattr(import_module(f"{PACKAGE}.models.{self.kind.lower()}"), self.kind)
+            arguments |= {**self.fixed, "h": shape.steps, "input_size": shape.lookback, "random_seed": seed}
+            kind = getattr(import_module(f"{PACKAGE}.models.{name}"), self.kind)
             loss = import_module(f"{PACKAGE}.losses.pytorch").MAE()  # never asked: it says one number a step is wanted
             try:
-                return kind(
-                    h=self.shape.steps, input_size=self.shape.lookback, loss=loss, random_seed=seed, **arguments
-                )
+                self.network: nn.Module = kind(loss=loss, **arguments)
             except Exception as problem:  # neuralforecast raises bare ones
-                raise SettingsError(f"neuralforecast can't build {self.name} so: {problem}") from problem
+                raise SettingsError(f"neuralforecast can't build {name} so: {problem}") from problem
 
     def forward(self, past: Past, past_marks: Marks = None, future_marks: Marks = None, *, mask: Real = None) -> Steps:
         x, denormalise = self.normalise(past, mask)
+        windows = x.transpose(1, 2) if self.all_channels else x.flatten(0, 1).unsqueeze(-1)
         marks = self._marks(past_marks, future_marks)
-        if self.all_channels:
-            return denormalise(self._call_network(x.transpose(1, 2), marks).transpose(1, 2))
-        if marks is not None:
+        if marks is not None and not self.all_channels:
             marks = marks.repeat_interleave(past.shape[1], dim=0)
-        steps = self._call_network(x.flatten(0, 1).unsqueeze(-1), marks)
-        return denormalise(steps.squeeze(-1).unflatten(0, past.shape[:2]))
-
-    def _call_network(self, windows: Tensor, marks: Tensor | None) -> Tensor:
-        return self.network({"insample_y": windows, "futr_exog": marks, "hist_exog": None, "stat_exog": None})
+        steps = self.network({"insample_y": windows, "futr_exog": marks, "hist_exog": None, "stat_exog": None})
+        return denormalise(
+            steps.transpose(1, 2) if self.all_channels else steps.squeeze(-1).unflatten(0, past.shape[:2])
+        )
 
     def _marks(self, past_marks: Marks, future_marks: Marks) -> Tensor | None:
         """Marks as neuralforecast has them: [batch, time, mark], the steps ahead after those of the look-back."""
@@ -161,8 +153,6 @@ def _contain_seeding() -> Iterator[int]:
         random.setstate(kept[0])
         np.random.set_state(kept[1])  # noqa: NPY002
         said.setLevel(level)
-        for name, value in environment.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
+        for name in _SEEDED:
+            os.environ.pop(name, None)
+        os.environ.update({name: value for name, value in environment.items() if value is not None})

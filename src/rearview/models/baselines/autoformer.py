@@ -28,6 +28,5 @@ class Network(NeuralforecastNetwork):
     """neuralforecast's Autoformer."""
 
     claims = ModelClaims(attention=False, uses_marks=True, reads_ahead=True, scale_free=False)
-    name = "autoformer"
     kind = "Autoformer"
     arguments: ClassVar = {**DECODER_ARGUMENTS, "heads": "n_head", "factor": "factor", "kernel": "MovingAvg_window"}

@@ -40,7 +40,14 @@ class Network(Model):
         super().__init__(shape)
         shape.refuse_marks("chronos2", "is used on series alone here")
         require(PACKAGE, "chronos2", "chronos-forecasting")
-        folder = _folder(settings.weights)
+        if settings.weights is None:
+            raise SettingsError("chronos2 needs its published weights on disk; say where, with weights='FOLDER'.")
+        folder = Path(settings.weights)
+        if not (folder / "config.json").is_file():
+            raise SettingsError(
+                f"There are no weights of chronos2 in {folder}: a folder with config.json and model.safetensors is "
+                "needed."
+            )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # a package's remarks on its own inside
             kind = import_module("chronos.chronos2").Chronos2Pipeline
@@ -61,14 +68,3 @@ class Network(Model):
             )
         steps = torch.stack([quantiles[:, self._median] for quantiles in found])
         return steps.reshape(*past.shape[:2], -1).to(past)
-
-
-def _folder(weights: str | None) -> Path:
-    if weights is None:
-        raise SettingsError("chronos2 needs its published weights on disk; say where, with weights='FOLDER'.")
-    folder = Path(weights)
-    if not (folder / "config.json").is_file():
-        raise SettingsError(
-            f"There are no weights of chronos2 in {folder}: a folder with config.json and model.safetensors is needed."
-        )
-    return folder

@@ -36,7 +36,6 @@ class Network(NeuralforecastNetwork):
     """neuralforecast's FEDformer."""
 
     claims = ModelClaims(attention=False, uses_marks=True, reads_ahead=True, scale_free=False)
-    name = "fedformer"
     kind = "FEDformer"
     arguments: ClassVar = {**DECODER_ARGUMENTS, "modes": "modes", "select": "mode_select", "kernel": "MovingAvg_window"}
 

@@ -28,6 +28,5 @@ class Network(NeuralforecastNetwork):
     """neuralforecast's Informer."""
 
     claims = ModelClaims(attention=False, uses_marks=True, reads_ahead=True, scale_free=False)
-    name = "informer"
     kind = "Informer"
     arguments: ClassVar = {**DECODER_ARGUMENTS, "heads": "n_head", "factor": "factor", "distil": "distil"}

@@ -29,7 +29,6 @@ class Network(NeuralforecastNetwork):
     """neuralforecast's SOFTS."""
 
     claims = ModelClaims(attention=False, mixes_channels=True)
-    name = "softs"
     kind = "SOFTS"
     all_channels = True
     arguments: ClassVar = {

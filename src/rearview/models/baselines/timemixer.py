@@ -41,7 +41,6 @@ class Network(NeuralforecastNetwork):
     """neuralforecast's TimeMixer."""
 
     claims = ModelClaims(attention=False, mixes_channels=True, equivariant_to_channels=False)
-    name = "timemixer"
     kind = "TimeMixer"
     all_channels = True
     arguments: ClassVar = {

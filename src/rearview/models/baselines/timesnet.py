@@ -36,7 +36,6 @@ class Network(NeuralforecastNetwork):
     """neuralforecast's TimesNet."""
 
     claims = ModelClaims(attention=False, mixes_channels=True, uses_marks=True)
-    name = "timesnet"
     kind = "TimesNet"
     arguments: ClassVar = {
         "width": "hidden_size", "depth": "encoder_layers", "feed_forward": "conv_hidden_size", "periods": "top_k",

@@ -32,7 +32,6 @@ class Network(NeuralforecastNetwork):
     """neuralforecast's TimeXer."""
 
     claims = ModelClaims(attention=False, mixes_channels=True, equivariant_to_channels=False)
-    name = "timexer"
     kind = "TimeXer"
     all_channels = True
     arguments: ClassVar = {
