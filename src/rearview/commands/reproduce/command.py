@@ -5,14 +5,13 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from rearview.bench import presets, protocols, tasks
 from rearview.bench.papers import costs
 from rearview.bench.papers.catalogue import Cell, Experiment
 from rearview.bench.papers.costs import COST
-from rearview.bench.rows.row import RunRow
-from rearview.bench.runs.sweep import Plan, first_process, make_runs
+from rearview.bench.rows.row import Facts, RunRow
+from rearview.bench.runs.sweep import Over, Plan, first_process, make_runs
 from rearview.commands.console import print_lines, say
 from rearview.commands.experiments import possible_runs, training_lines
 from rearview.commands.reproduce.selection import Selection
@@ -27,7 +26,7 @@ def reproduce_command(
     options: RunOptions,
     *,
     protocol: str | None = None,
-    training: Mapping[str, Any] | None = None,
+    training: Facts | None = None,
     only_compare: bool = False,
 ) -> int:
     """Make what is missing of an experiment and print ours beside the printed numbers."""
@@ -50,8 +49,8 @@ def reproduce_command(
     for experiment in experiments:
         if experiment.task == COST:
             reached = True
-            cells = [cell for cell in costs.cells(experiment.paper, experiment.table) if selection.matches(cell)]
-            show(cost_table(experiment, cells, options.results))
+            counted = [cell for cell in costs.cells(experiment.paper, experiment.table) if selection.matches(cell)]
+            show(cost_table(experiment, counted, options.results))
             continue
         place, task = places[experiment.task], tasks.get(experiment.task)
         declared = protocols.get(protocol or experiment.protocol)
@@ -60,9 +59,9 @@ def reproduce_command(
         if task is tasks.FORECASTING:
             show([f"presets: {experiment.settings()}", *training_lines(experiment)])
             show([f"presets of these runs, as asked for: {options.presets}"] if options.presets else [])
-        runs, reasons = _runs(experiment, selection, options, declared.name, place if only_compare else None)
+        cells, reasons = _select_cells(experiment, selection, options, declared.name, place if only_compare else None)
         show([f"not run: {number} cells, {reason}" for reason, number in reasons.items()])
-        if not runs:
+        if not cells:
             continue
         reached = True
         if not only_compare:
@@ -75,10 +74,17 @@ def reproduce_command(
                 device=options.device,
                 training=training,
             )
+            # A table's own training gives way to what is asked for, as presets do.
+            runs = plan.runs(replace(cell, training={**cell.training, **(training or {})}) for cell in cells)
+            problems = [run.problem for run in runs if run.problem is not None]
+            # Where some runs can begin, the others become rows that say why not.
+            if len(problems) == len(runs) and isinstance(problems[0], SettingsError):
+                raise problems[0]
             left = None if until is None else max(0.0, until - time.monotonic())
-            made += _make(runs, plan, options, left)
-            count += len(runs) * options.seeds
-        show(comparison_table(experiment, runs, tasks.read_rows(task, place), declared.name))
+            over: Over = "ray" if options.ray else "here"
+            made += make_runs(runs, plan, workers=options.workers, seconds=left, say=say, over=over, progress=Line())
+            count += len(runs)
+        show(comparison_table(experiment, cells, tasks.read_rows(task, place), declared.name))
     if not reached:
         raise InputError(
             "Nothing of that can be run here, for the reasons above; see `rearview list datasets`, and name the folder "
@@ -89,8 +95,7 @@ def reproduce_command(
 
 
 def _select(selection: Selection, flags: Sequence[str], source: str, only_compare: bool) -> list[Experiment]:
-    """The experiments to make; flags of training are refused where nothing is trained, and presets where no run can
-    have them."""
+    """The experiments to make; flags and presets that no run of them can have are refused."""
     tables = selection.tables()
     names = ", ".join(experiment.name for experiment in tables)
     if not any(costs.parts(experiment) for experiment in tables):
@@ -111,16 +116,16 @@ def _select(selection: Selection, flags: Sequence[str], source: str, only_compar
 
 
 def _places(results: Path, experiments: Sequence[Experiment]) -> dict[str, Path]:
-    """By task: the file of its rows, which have other columns than those of other tasks; none for what is counted."""
+    """The file of each task's rows, which have other columns than those of other tasks; none for what is counted."""
     trained = [experiment for experiment in experiments if experiment.task != COST]
     running = {experiment.task for experiment in trained if experiment.cells}
-    apart = running - {"forecasting"} if len(running) > 1 else set()
-    return {
-        one.task: results.with_stem(f"{results.stem}-{one.task}") if one.task in apart else results for one in trained
-    }
+    places = dict.fromkeys((experiment.task for experiment in trained), results)
+    if len(running) > 1:
+        places |= {task: results.with_stem(f"{results.stem}-{task}") for task in running - {"forecasting"}}
+    return places
 
 
-def _runs(
+def _select_cells(
     experiment: Experiment, selection: Selection, options: RunOptions, protocol: str, compared: Path | None
 ) -> tuple[Sequence[Cell], Mapping[str, int]]:
     """The cells to run, or whose rows to compare in a file, and how many others there are by reason."""
@@ -130,29 +135,11 @@ def _runs(
         cells, reasons = [cell for cell in experiment.cells if selection.matches(cell)], Counter()
         if not compared.exists():
             return [], {f"there is no file {compared}": len(cells)}
-    labelled = experiment.task != protocols.FORECASTING
-    reason = tasks.get(experiment.task).obstacle(protocol) if labelled else ""
-    if labelled and options.ray:
-        reason = (
-            f"--ray spreads runs of forecasting, and runs of {experiment.task} share a machine: use --workers instead"
-        )
-    return ([], {reason: len(cells)}) if cells and reason else (cells, reasons)
-
-
-def _make(cells: Sequence[Cell], plan: Plan, options: RunOptions, seconds: float | None) -> list[RunRow]:
-    """The rows of the cells; what no run could begin with is refused, and where some can, the others become rows that
-    say why not."""
-    # A table's own training gives way to what is asked for, as presets do.
-    runs = plan.runs(replace(cell, training={**cell.training, **(plan.training or {})}) for cell in cells)
-    problems = [run.problem for run in runs if run.problem is not None]
-    if len(problems) == len(runs) and isinstance(problems[0], SettingsError):
-        raise problems[0]
-    return make_runs(
-        runs,
-        plan,
-        workers=options.workers,
-        seconds=seconds,
-        say=say,
-        over="ray" if options.ray else "here",
-        progress=Line(),
-    )
+    if cells and experiment.task != protocols.FORECASTING:
+        reason = tasks.get(experiment.task).obstacle(protocol)
+        if options.ray:
+            alone = f"runs of {experiment.task} share a machine: use --workers instead"
+            reason = f"--ray spreads runs of forecasting, and {alone}"
+        if reason:
+            return [], {reason: len(cells)}
+    return cells, reasons

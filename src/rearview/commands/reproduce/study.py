@@ -2,11 +2,11 @@
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from rearview.bench import synthetic
+from rearview.bench.rows.row import Facts
 from rearview.bench.synthetic import StoredRun
 from rearview.bench.synthetic.components import ComponentsRow
 from rearview.bench.synthetic.flipflop import FlipFlopRow
@@ -31,37 +31,25 @@ def study_command(
     out: Path,
     full: bool = False,
     arms: Sequence[str] = (),
-    changes: Mapping[str, Any] | None = None,
+    changes: Facts | None = None,
     only_show: bool = False,
     command: str = "",
 ) -> int:
-    """Run what is missing of a study, or with `only_show` nothing; print its table and write its page to `out`.
-
-    `changes` are settings of the study that replace those of its size.
-    """
+    """Run what is missing of a study (nothing with `only_show`), print its table and write its page to `out`."""
     options.check()
     check_folder(out)
     study = synthetic.get(name)
     for arm in arms:
         study.spec(arm)
-    warnings: list[str] = []
     # Runs only ever add to the files of rows and curves.
     files = (synthetic.rows_file(out, name), synthetic.looks_file(out, name))
     before = [path.stat().st_size if path.exists() else 0 for path in files]
-    if not only_show:
-        with collect_warnings() as warnings:
+    with collect_warnings() as warnings:
+        if not only_show:
             synthetic.run(
-                name,
-                out=out,
-                full=full,
-                arms=arms,
-                seeds=range(options.seeds),
-                device=options.device,
-                seconds=options.seconds,
-                workers=options.workers,
-                changes=changes,
-                say=say,
-            )
+                name, out=out, full=full, arms=arms, changes=changes, seeds=range(options.seeds),
+                device=options.device, seconds=options.seconds, workers=options.workers, say=say,
+            )  # fmt: skip
     size = "changed" if changes else "full" if full else "reduced"
     runs = select(study, synthetic.read_runs(name, out), size, arms, options.seeds)
     if not runs:
