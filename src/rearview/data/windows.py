@@ -158,26 +158,20 @@ class Source:
         if mask is not None:
             cells[:, : self.lookback].masked_fill_(~mask[:, :, None], 0)
         observed = None if self.observed is None else self.observed[rows[:, self.lookback :]].transpose(1, 2)
-        past_marks, future_marks = self._marks(rows, cells)
+        marks = [] if self.marks is None else [self.marks[rows]]
+        if self.known:
+            marks.append(cells[:, :, self.channels :])
+        joined = (marks[0] if len(marks) == 1 else torch.cat(marks, dim=2)).transpose(1, 2) if marks else None
         cells = cells.transpose(1, 2)
         return Batch(
             past=cells[:, : self.channels, : self.lookback].contiguous(),
             future=cells[:, : self.targets, self.lookback :],
             mask=mask,
             observed=observed,
-            past_marks=past_marks,
-            future_marks=future_marks,
+            past_marks=None if joined is None else joined[..., : self.lookback],
+            future_marks=None if joined is None else joined[..., self.lookback :],
             series=series,
         )
-
-    def _marks(self, rows: Tensor, cells: Tensor) -> tuple[Tensor | None, Tensor | None]:
-        parts = [] if self.marks is None else [self.marks[rows]]
-        if self.known:
-            parts.append(cells[:, :, self.channels :])
-        if not parts:
-            return None, None
-        marks = (parts[0] if len(parts) == 1 else torch.cat(parts, dim=2)).transpose(1, 2)
-        return marks[..., : self.lookback], marks[..., self.lookback :]
 
     def _put(self, array: NDArray[np.generic]) -> Tensor:
         return torch.from_numpy(array).to(self.device)

@@ -10,7 +10,7 @@ from rearview.core.errors import InputError, UsageError
 from rearview.core.wording import quantity
 from rearview.data.datasets import labelled_arrays
 from rearview.data.datasets.labelled_arrays import LabelledArrays
-from rearview.data.io.files import column_names, present
+from rearview.data.io.files import column_names, select_present
 from rearview.data.panel import Panel
 from rearview.data.read_options import names_in
 from rearview.estimators.detect.detector import Detector, Labels, no_labels, select_channels
@@ -179,11 +179,11 @@ def _label_hint(names: Sequence[str]) -> str:
     return f" If {marks[0]!r} marks anomalies, say --labels {marks[0]}." if marks else ""
 
 
-def _dropped(job: Job, fit: str) -> list[str]:
+def _dropped(job: Job, fit: str) -> tuple[str, ...]:
     """The columns to leave out of the file to learn from; each must be in one of the two files."""
     dropped = names_in(job.options.drop or ())
-    here = present(fit, dropped) if dropped else []
-    nowhere = [name for name in dropped if name not in (*here, *present(job.file, dropped))]
+    here = select_present(fit, dropped)
+    nowhere = [name for name in dropped if name not in (*here, *select_present(job.file, dropped))]
     if nowhere:
         raise InputError(f"Neither {job.file} nor {fit} has the column {nowhere[0]!r}, which --drop names.")
     return here

@@ -82,13 +82,15 @@ class TableRows:
             return None, bounds
         return np.argsort(self.codes, kind="stable"), bounds
 
-    def infer_step(self, stamps: Stamps, bounds: Indices) -> tuple[Step, Finding]:
-        """The step of stamps in order, and what to say of it."""
+    def settle_step(self, stamps: Stamps, bounds: Indices, given: Step | None) -> tuple[Step, list[Finding]]:
+        """The step that is given, or else that of the stamps in order, with a finding."""
+        if given is not None:
+            return given, []
         try:
             step = infer_step(stamps, bounds)
         except InputError as error:
             raise InputError(f"{self.table.source}, column {self.time_col!r}: {error}") from error
-        return step, Finding("inferred", "step", 0, f"The step is {step.words()} ({step}).")
+        return step, [Finding("inferred", "step", 0, f"The step is {step.words()} ({step}).")]
 
     def check_size(self, rows: int, grid: int, step: Step) -> None:
         """Refuse a grid that has many more rows than the data: one wrong stamp can make it so."""
@@ -143,10 +145,8 @@ def _read_ids(table: Table, name: str) -> tuple[Indices, list[str]]:
 def keep_order(rows: TableRows, step: Step | None) -> tuple[RowOrder, list[Finding]]:
     """The rows of a benchmark file: one after another, nothing sorted, added or dropped."""
     take, bounds = rows.by_series()
-    stamps, findings = rows.ordered(take), []
-    if step is None:
-        step, finding = rows.infer_step(stamps, bounds)
-        findings.append(finding)
+    stamps = rows.ordered(take)
+    step, findings = rows.settle_step(stamps, bounds, step)
     return RowOrder(take, None, bounds, bounds, stamps, step), findings
 
 
@@ -156,18 +156,26 @@ def regularise(rows: TableRows, step: Step | None, first_difference: FirstDiffer
     take, bounds = _sort(rows, findings)
     take, bounds = _drop_duplicates(rows, take, bounds, first_difference, findings)
     stamps = rows.ordered(take)
-    if step is None:
-        step, finding = rows.infer_step(stamps, bounds)
-        findings.append(finding)
-    elif (step.unit == "int") != (stamps.dtype.kind in "iu"):
-        kind = "whole numbers" if stamps.dtype.kind in "iu" else "dates"
+    kind = "whole numbers" if stamps.dtype.kind in "iu" else "dates"
+    if step is not None and (step.unit == "int") != (kind == "whole numbers"):
         raise InputError(
             f"{rows.table.source}: freq {str(step)!r} does not fit column {rows.time_col!r}, whose stamps are {kind}."
         )
+    step, more = rows.settle_step(stamps, bounds, step)
+    findings += more
     counts = np.diff(bounds)
     steps = step.distance(np.repeat(stamps[bounds[:-1]], counts), stamps)
     anchors = step.anchors(stamps, bounds[:-1], bounds[1:])
-    _refuse_off_grid(rows, take, stamps, np.repeat(anchors, counts), step)
+    each_anchor = np.repeat(anchors, counts)
+    off = ~step.on_grid(each_anchor, stamps)
+    if off.any():
+        at = int(off.argmax())
+        row = at if take is None else int(take[at])
+        raise InputError(
+            f"{rows.table.at(row)}, column {rows.time_col!r}: the stamp {show(stamps[at])}{rows.of_series(row)} is off "
+            f"the grid, {step.words()} from {show(each_anchor[at])} ({int(off.sum())} of {len(stamps)} stamps are); "
+            "correct it, round the stamps, or give a finer step with freq (--freq)."
+        )
     last = steps[bounds[1:] - 1]
     offsets = np.concatenate([[0], np.cumsum(last + 1)])
     if offsets[-1] == len(stamps):
@@ -263,16 +271,3 @@ def _drop_duplicates(
     message = f"{len(second)} {dropped} with the stamp and the cells of another row left out."
     findings.append(Finding("repaired", "duplicates", len(second), message))
     return order[kept], np.concatenate([[0], np.cumsum(kept)[bounds[1:] - 1]])
-
-
-def _refuse_off_grid(rows: TableRows, take: Indices | None, stamps: Stamps, anchors: Stamps, step: Step) -> None:
-    off = ~step.on_grid(anchors, stamps)
-    if not off.any():
-        return
-    at = int(off.argmax())
-    row = at if take is None else int(take[at])
-    raise InputError(
-        f"{rows.table.at(row)}, column {rows.time_col!r}: the stamp {show(stamps[at])}{rows.of_series(row)} is off the "
-        f"grid, {step.words()} from {show(anchors[at])} ({int(off.sum())} of {len(stamps)} stamps are); correct it, "
-        "round the stamps, or give a finer step with freq (--freq)."
-    )

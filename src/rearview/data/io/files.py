@@ -36,10 +36,10 @@ def column_names(source: object) -> tuple[str, ...]:
     return parquet_names(path) if _is_parquet(path) else sniff(path).names
 
 
-def present(source: object, names: Names) -> list[str]:
+def select_present(source: object, names: Names) -> tuple[str, ...]:
     """Those of some columns that a file, frame or table has."""
-    there = column_names(source)
-    return [name for name in names_in(names) if name in there]
+    there = column_names(source) if names else ()
+    return tuple(name for name in names_in(names) if name in there)
 
 
 def _is_parquet(path: Path) -> bool:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from rearview import train
 from rearview.core.errors import InputError, did_you_mean
 from rearview.core.wording import listing
-from rearview.data.io.files import column_names, present
+from rearview.data.io.files import column_names, select_present
 from rearview.data.panel import Finding, Panel
 from rearview.data.panel_reader import read_panel
 from rearview.data.read_options import names_in
@@ -163,7 +163,7 @@ class Detector(Estimator[Fitted]):
         """
         if isinstance(frame, Panel):
             return self._select_channels(frame, label_col, frame)
-        there = present(frame, self.reading.drop) if self.reading.drop else ()
+        there = select_present(frame, self.reading.drop)
 
         def read(frame: Frame, *, freq: str | None = None) -> Panel:
             return self._read(frame, drop=there, freq=freq, trained=trained)
@@ -241,7 +241,7 @@ def _text_among(frame: Frame, panel: Panel, missing: Sequence[str]) -> list[str]
     """Those of the missing columns that the frame holds as text, which reading left out."""
     if frame is None or isinstance(frame, Panel) or not missing:
         return []
-    return [name for name in present(frame, missing) if name not in (panel.layout.time_col, panel.layout.id_col)]
+    return [name for name in select_present(frame, missing) if name not in (panel.layout.time_col, panel.layout.id_col)]
 
 
 def no_labels(frame: Frame, panel: Panel, column: str | None) -> InputError:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rearview import train
-from rearview.data.io.files import present
+from rearview.data.io.files import select_present
 from rearview.data.panel import Finding, Panel
 from rearview.data.panel_checks import drop_empty_targets
 from rearview.data.panel_reader import read_panel
@@ -199,7 +199,7 @@ class Forecaster(Estimator[Fitted]):
         """As `read`, with the columns of training as numbers, without those of the columns to drop that are there."""
         if isinstance(frame, Panel):
             return frame
-        dropped = tuple(present(frame, self.reading.drop)) if self.reading.drop else ()
+        dropped = select_present(frame, self.reading.drop)
         step = self.reading.freq if freq is None else Step.parse(freq)
         return read_panel(frame, replace(self.reading, trained=self.fitted.columns, drop=dropped, freq=step))
 
