@@ -91,7 +91,7 @@ def _kinds() -> list[Kind]:
         Kind("As settings:", lambda: [TRAINING], lambda name, sizes: _training()),
         Kind("As an attention:", attention.names, lambda name, sizes: _part(attention.describe(name))),
         Kind("As a model:", lambda: [*models.names(), *models.borrowed()], _model),
-        Kind("As an adapter:", adapters.names, lambda name, sizes: _adapter(adapters.describe(name))),
+        Kind("As an adapter:", adapters.names, lambda name, sizes: _adapter(name)),
         Kind("As data:", catalogue.names, lambda name, sizes: _forecasting_set(name)),
         Kind("As data:", detection_sets.names, lambda name, sizes: _detection_set(name), any_case=True),
         Kind("As data:", archive_names, lambda name, sizes: _archive_set(name), any_case=True),
@@ -116,8 +116,10 @@ def _part(about: Description) -> list[str]:
     return [str(about), *(["", about.details] if about.details else [])]
 
 
-def _adapter(about: Description) -> list[str]:
-    return [*_part(about), "", f"put around a model by: --set adapters={about.name}"]
+def _adapter(name: str) -> list[str]:
+    from rearview.models import adapters
+
+    return [*_part(adapters.describe(name)), "", f"put around a model by: --set adapters={name}"]
 
 
 def _model(name: str, sizes: Sizes) -> list[str]:
@@ -146,20 +148,14 @@ def _cost(name: str, sizes: Sizes) -> list[str]:
         ]
     if name in models.borrowed() and not models.claims(name).trains:
         return ["cost: not counted, as another package fits it to each window"]
-    found = cost(
-        name,
-        channels=sizes.channels,
-        lookback=sizes.lookback,
-        steps=sizes.steps,
-        attention=sizes.attention,
-        **sizes.settings,
-    )
+    shape = {"channels": sizes.channels, "lookback": sizes.lookback, "steps": sizes.steps}
+    counted = cost(name, **shape, attention=sizes.attention, **sizes.settings)
     attention = {"name": sizes.attention} if isinstance(sizes.attention, str) else sizes.attention
     given = ", ".join(spell(spec) for spec in (attention, sizes.settings) if spec)
     return [
         f"cost for {count(sizes.channels, 'channel')}, {count(sizes.lookback, 'step')} of look-back and "
         f"{count(sizes.steps, 'step')} ahead{f', built with {given}' if given else ''}:",
-        *(f"  {line}" for line in found.lines()),
+        *(f"  {line}" for line in counted.lines()),
     ]
 
 

@@ -3,12 +3,11 @@
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal, Protocol, get_args
+from typing import Literal, Protocol
 
 from rearview.commands.console import align, print_lines
 
 What = Literal["attentions", "models", "adapters", "pairs", "datasets", "experiments", "protocols", "presets"]
-WHAT: tuple[What, ...] = get_args(What)
 
 
 class Shelf(Protocol):
@@ -78,33 +77,33 @@ def _datasets(data_dir: Path | None) -> list[str]:
     from rearview.data.datasets import catalogue, detection_sets
 
     every = [catalogue.get(name) for name in catalogue.names()]
-    detection = [detection_sets.get(name) for name in detection_sets.names()]
-    sizes = {one.name: f"{one.rows:>6} x {one.channels:<4}" for one in every}
-    sections = {
-        ("forecasting", "Forecasting, rows x channels:"): {one.name: sizes[one.name] for one in every if not one.make},
-        (
-            "",
-            "Forecasting, generated, of the width of the set they are named after; fewer rows: Traffic-standin:2000",
-        ): {one.name: sizes[one.name] for one in every if one.make},
-        ("detection", "Detection, training rows + labelled test rows x channels:"): {
-            one.name: f"{one.train_rows:>6} + {one.test_rows:>6} x {one.channels:<4}" for one in detection
-        },
-        (
-            "classification",
-            "Classification, the sets of the UEA archive that experiments ask for; others are found in the same way:",
-        ): dict.fromkeys(collection("classification").names(), ""),
-    }
-    width = max(len(name) for names in sections.values() for name in names)
+    published, generated = (
+        {one.name: f"{one.rows:>6} x {one.channels:<4}" for one in every if bool(one.make) == made}
+        for made in (False, True)
+    )
+    detection = {}
+    for one in map(detection_sets.get, detection_sets.names()):
+        detection[one.name] = f"{one.train_rows:>6} + {one.test_rows:>6} x {one.channels:<4}"
+    classification = dict.fromkeys(collection("classification").names(), "")
+    about_generated = "of the width of the set they are named after; fewer rows: Traffic-standin:2000"
+    about_classification = "the sets of the UEA archive that experiments ask for; others are found in the same way:"
+    sections = [
+        ("forecasting", "Forecasting, rows x channels:", published),
+        ("", f"Forecasting, generated, {about_generated}", generated),
+        ("detection", "Detection, training rows + labelled test rows x channels:", detection),
+        ("classification", f"Classification, {about_classification}", classification),
+    ]
+    width = max(len(name) for _, _, sizes in sections for name in sizes)
     lines: list[str] = []
     count = total = 0
-    for (task, heading), names in sections.items():
-        here = set(collection(task).available(data_dir)) if task else set()
+    for task, heading, sizes in sections:
         lines += [*([""] if lines else []), heading]
-        for name, size in names.items():
+        here = set(collection(task).available(data_dir)) if task else set()
+        for name, size in sizes.items():
             mark = ("found" if name in here else "missing") if task else ""
             lines.append(f"{name:<{width}}  {size}{' ' if size and task else ''}{mark}")
         count += len(here)
-        total += len(names) if task else 0
+        total += len(sizes) if task else 0
     folder = data_dir or os.environ.get("REARVIEW_DATA") or "data"
     return [*lines, "", f"{count} of {total} found in {folder}; --data-dir or REARVIEW_DATA names another folder."]
 

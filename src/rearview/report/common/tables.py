@@ -43,7 +43,7 @@ class Table:
         ]
         tags = [f' data-tag="{escape(tag)}"' for tag in self.tags] or [""] * len(self.rows)
         body = "".join(
-            f'<tr{tag}><th scope="row">{_html_name(row[0])}</th>{_html_cells(row[1:], kinds[1:])}</tr>'
+            f'<tr{tag}><th scope="row">{_html_name(row[0])}</th>{html_cells(row[1:], kinds[1:])}</tr>'
             for tag, row in zip(tags, self.rows, strict=True)
         )
         return html_table(self.caption, self.heads, body, self.caption, kind="named", kinds=kinds)
@@ -113,9 +113,10 @@ def _html_name(cell: Cell) -> str:
     return f'<abbr title="{escape(cell.whole)}">{name}</abbr>' if cell.whole else name
 
 
-def _html_cells(cells: Sequence[Cell], kinds: Sequence[str]) -> str:
+def html_cells(cells: Sequence[Cell], kinds: Sequence[str] = ()) -> str:
+    """Cells of a row; `kinds` are classes of the columns."""
     parts = []
-    for cell, kind in zip(cells, kinds, strict=True):
+    for cell, kind in zip(cells, kinds or [""] * len(cells), strict=True):
         inner = escape(cell.text)
         inner = {"best": f"<b>{inner}</b>", "second": f"<u>{inner}</u>", "": inner}[cell.mark]
         beside = f" <small>{escape(cell.beside)}</small>" if cell.beside else ""

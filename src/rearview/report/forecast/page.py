@@ -17,7 +17,7 @@ from rearview.core.errors import InputError
 from rearview.report.common import text
 from rearview.report.common.payload import BUDGET, DIGITS, Axes, encode_curves, round_digits, stamp_numbers
 from rearview.report.common.summary import Content, DataFacts, Summary, Tile
-from rearview.report.common.tables import html_table
+from rearview.report.common.tables import Cell, html_cells, html_table
 from rearview.report.forecast.views import (
     Look,
     Names,
@@ -138,49 +138,35 @@ def score_table(scores: Sequence[Score]) -> str:
     if not scores:
         return '<p class="quiet">No backtest was run, so there is nothing to score.</p>'
     heads: list[tuple[str, str]] = []
-    columns: list[list[str]] = []
+    columns: list[list[Cell]] = []
     for name, meaning, measure in MEASURES:
         values = [measure(score) for score in scores]
         if any(map(math.isfinite, values)):
             words = text.column(values)
             best = words[min(range(len(values)), key=lambda row: (not math.isfinite(values[row]), values[row]))]
             heads.append((name, meaning))
-            columns.append([_cell(each, each == best) for each in words])
+            columns.append([Cell(each, mark="best" if each == best else "") for each in words])
     for level in sorted({level for score in scores for level in score.coverage}):
         shares = [score.coverage.get(level, math.nan) for score in scores]
-        if any(map(math.isfinite, shares)):
-            off = [round(abs(100 * share - level), 1) if math.isfinite(share) else math.inf for share in shares]
-            beside = [
-                f"{100 * share - level:+.1f}".replace("-", "−") if math.isfinite(share) else "" for share in shares
-            ]
-            heads.append(
-                (
-                    f"{level:g} % coverage",
-                    f"share of actual values inside the {level:g} % interval, and how far that is from {level:g}",
-                )
-            )
-            columns.append(
-                [
-                    _cell(text.percent(share), far == min(off), note)
-                    for share, far, note in zip(shares, off, beside, strict=True)
-                ]
-            )
+        off = [round(abs(100 * share - level), 1) if math.isfinite(share) else math.inf for share in shares]
+        if min(off) < math.inf:
+            about = f"share of actual values inside the {level:g} % interval, and how far that is from {level:g}"
+            heads.append((f"{level:g} % coverage", about))
+            columns.append([])
+            for share, far in zip(shares, off, strict=True):
+                note = f"{100 * share - level:+.1f}".replace("-", "−") if math.isfinite(share) else ""
+                columns[-1].append(Cell(text.percent(share), note, "best" if far == min(off) else ""))
     if not columns:
         return '<p class="quiet">No measure could be computed.</p>'
     rows = []
     for row, score in enumerate(scores):
         kind, word = (" class=baseline", "<small>baseline</small>") if score.is_baseline else ("", "")
-        cells = "".join(column[row] for column in columns)
+        cells = html_cells([column[row] for column in columns])
         rows.append(f'<tr{kind}><th scope="row">{escape(score.model)}{word}</th>{cells}</tr>')
     caption = (
         "Backtest scores over all series and windows. Lower is better; coverage is best near its level. Best in bold."
     )
     return html_table("Backtest scores", ["Model", *heads], "".join(rows), caption)
-
-
-def _cell(value: str, best: bool, beside: str = "") -> str:
-    inner = f"<b>{value}</b>" if best else value
-    return f"<td>{inner}{f' <small>{beside}</small>' if beside else ''}</td>"
 
 
 def encode(summary: ForecastSummary, budget: int = BUDGET) -> tuple[dict[str, object], tuple[str, ...]]:
