@@ -81,3 +81,14 @@ def test_a_missing_file_is_told_without_torch(arguments: list[str], tmp_path: Pa
     done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "nothing.csv does not exist" in done.stderr
+
+
+def test_a_set_to_forecast_is_not_taken_for_one_to_classify(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["forecast", "ETTh1"]) == 2
+    assert "benchmark set" not in capsys.readouterr().err
+
+
+def test_no_worker_at_all_is_refused(sales: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    sizes = ["--model", "dlinear", "--horizon", "4", "--lookback", "16", "--results", str(tmp_path / "rows.csv")]
+    assert main(["bench", "--dataset", str(sales), *sizes, "--workers", "0"]) == 1
+    assert "workers is 0; it must be at least 1." in capsys.readouterr().err

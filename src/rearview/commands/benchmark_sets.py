@@ -43,7 +43,7 @@ def hint(name: str) -> str:
     from rearview.data.datasets import detection_sets
 
     for experiment in catalogue.every():
-        for cell in experiment.cells:
+        for cell in experiment.cells if experiment.task in ("classification", "detection") else ():
             known = cell.dataset
             if known.casefold() == name.casefold():
                 run = f"rearview reproduce {experiment.paper} --table {experiment.table} --dataset {known}"

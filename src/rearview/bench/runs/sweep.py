@@ -111,8 +111,6 @@ def sweep(
     progress: "Progress | None" = None,
 ) -> list[RunRow]:
     """The rows of all cells and seeds, those of failed runs included: `make_runs` of a plan's runs."""
-    if workers < 1:
-        raise SettingsError(f"workers is {workers}; it must be at least 1.")
     first_process(plan.device)
     return make_runs(plan.runs(cells), plan, workers=workers, seconds=seconds, over=over, say=say, progress=progress)
 
@@ -144,6 +142,8 @@ def make_runs(
     if reason := task.obstacle(plan.protocol):
         raise SettingsError(f"{reason[0].upper()}{reason[1:]}.")
     first = first_process(plan.device)
+    if workers < 1:
+        raise SettingsError(f"workers is {workers}; it must be at least 1.")
     if workers > 1 and parallel.size() > 1:
         raise SettingsError("torchrun shares each run among its processes; leave out workers, or start without it.")
     forecasts = task is tasks.FORECASTING
