@@ -1,4 +1,4 @@
-"""What the pages of every run show: data, device, training curve, settings with their reasons."""
+"""Content that the pages of all tasks share: data, device, training curve, settings with their reasons."""
 
 from collections.abc import Mapping
 
@@ -54,7 +54,7 @@ def page_settings(choices: Mapping[str, Choice[object]]) -> dict[str, tuple[obje
 
 
 def data_facts(panel: Panel) -> DataFacts:
-    """What was read, in numbers."""
+    """The data in numbers."""
     ends = to_wall_time(np.array([panel.stamps.min(), panel.stamps.max()]), panel.layout)
     first, last = (str(stamp).replace("T", " ").removesuffix(".000000") for stamp in ends)
     zone = f" ({panel.layout.timezone})" if panel.layout.timezone else ""

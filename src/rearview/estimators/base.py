@@ -170,7 +170,7 @@ class FittedPanel(FittedNetwork):
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """Where a training is kept while it runs, whether it goes on from there, and who is told how it goes."""
+    """Where a training is checkpointed, whether it resumes from there, and what receives its progress."""
 
     checkpoint: Path | None = None
     resume: bool = False
@@ -261,7 +261,7 @@ def train_network(
 
 
 def training_settings(name: str, plan: Plan, seed: int) -> train.Settings | None:
-    """Return what a plan says of the training; None where a network has nothing to train."""
+    """Return the training settings of a plan; None where a network has nothing to train."""
     if not models.claims(name).trains:
         return None
     values = {key: choice.value for key, choice in plan.training.items()}
@@ -279,11 +279,11 @@ def thin_validation(held: Tensor, plan: Plan, learned: int) -> tuple[Tensor, tup
 
 
 def warn(sentences: Iterable[str]) -> None:
-    """Say what a caller must know, through logging."""
+    """Log sentences as warnings."""
     for sentence in sentences:
         _LOGGER.warning(sentence)
 
 
 def warn_of(findings: Iterable[Finding]) -> None:
-    """Say what was repaired or looks odd, through logging."""
+    """Log findings as warnings, but for those that were only inferred."""
     warn(finding.message for finding in findings if finding.kind != "inferred")

@@ -1,4 +1,4 @@
-"""What an estimator can be given, each option declared once: a dataclass field with its meaning below it.
+"""The options of estimators, each declared once: a dataclass field with its meaning below it.
 
 Constructors, command line options and the JSON of saved models are all read from these fields. Nothing here imports
 torch, so that the command line can show its help without it.

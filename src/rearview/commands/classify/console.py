@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def classify_command(job: Job, out: Path, command: str) -> int:
-    """Run a classification, write its files and print what came of it; `command` is how to make the run again."""
+    """Run a classification, write its files and print the result; `command` repeats the run."""
     check_folder(out, "classify")
     console = new_console()
     outcome = run(job, out, progress=Line(), say=print_dim(console))

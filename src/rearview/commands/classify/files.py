@@ -22,7 +22,7 @@ def write(outcome: Outcome, folder: Path, command: str) -> list[Path]:
 
 
 def _predictions(outcome: Outcome) -> Columns:
-    """A row for each test case: where it stands, its class, what was said, and how likely each class is."""
+    """A row for each test case: its name, its class, the prediction, and how likely each class is."""
     columns: Columns = {
         "case": list(outcome.test.names),
         "class": [str(label) for label in outcome.truth],
@@ -34,7 +34,7 @@ def _predictions(outcome: Outcome) -> Columns:
 
 
 def _facts(outcome: Outcome) -> dict[str, object]:
-    """The run as plain data: what was asked, found, chosen and measured."""
+    """The run as plain data: spec, data, plan, measures."""
     fitted, confusion = outcome.classifier.fitted_, outcome.confusion
     return {
         "protocol": "clean",

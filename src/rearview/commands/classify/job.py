@@ -89,7 +89,7 @@ class Outcome:
 
     @property
     def verdict(self) -> str:
-        """How good it is, beside what needs no network."""
+        """How good it is, beside always predicting the commonest class."""
         confusion = self.confusion
         right = round(confusion.accuracy * len(self.test))
         sentence = (

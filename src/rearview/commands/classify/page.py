@@ -8,11 +8,11 @@ from rearview.report.classify.page import CaseFacts, ClassificationSummary, Exam
 from rearview.tasks.plan import Choice
 
 EXAMPLES = 2
-"""Cases of each class to look at, of those told right and of those told wrong."""
+"""Cases of each class that are shown, of those predicted right and of those predicted wrong."""
 
 
 def summary(outcome: Outcome, command: str) -> ClassificationSummary:
-    """What the page shows."""
+    """The content of the page."""
     fitted = outcome.classifier.fitted_
     return ClassificationSummary(
         title=f"Classification of {outcome.job.test}",
@@ -60,7 +60,7 @@ def _case_facts(outcome: Outcome) -> CaseFacts:
 
 
 def _examples(outcome: Outcome) -> list[Example]:
-    """Of each class the cases told right and wrong with the greatest certainty."""
+    """Of each class the cases predicted right and wrong with the greatest certainty."""
     sure = outcome.probabilities.max(axis=1)
     predicted, truth = outcome.predicted, outcome.truth
     chosen: list[int] = []

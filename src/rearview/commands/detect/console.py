@@ -22,7 +22,7 @@ MOST_PRINTED = 10
 
 
 def detect_command(job: Job, out: Path, command: str) -> int:
-    """Run a detection job, write its files and print what came of it; `command` is how to make the run again."""
+    """Run a detection job, write its files and print the result; `command` repeats the run."""
     check_folder(out, "detect")
     console = new_console()
     outcome = run(job, out, progress=Line(), say=print_dim(console))

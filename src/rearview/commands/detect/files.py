@@ -30,7 +30,7 @@ def write(outcome: Outcome, folder: Path, command: str) -> list[Path]:
 
 
 def _facts(outcome: Outcome) -> dict[str, object]:
-    """The run as plain data: what was asked, found and measured."""
+    """The run as plain data: spec, data, plan, measures."""
     detection, fitted = outcome.detection, outcome.detector.fitted
     panel = detection.panel
     return {

@@ -87,7 +87,7 @@ def run(
 
 
 def verdict(detection: Detection, assessment: Assessment | None, labels: Labels | None) -> str:
-    """What was found, in a sentence or two; segments are what it counts, as the table and anomalies.csv do."""
+    """The result in a sentence or two; it counts segments, as the table and anomalies.csv do."""
     rows = len(detection.scores.rows)
     if not detection.segments:
         sentence = f"No anomaly in {quantity(rows, 'row')}: no score is above the threshold."
@@ -117,7 +117,7 @@ def _height(score: float, threshold: float) -> str:
 
 
 def _judgement(assessment: Assessment, found: int, labelled: Hits) -> str:
-    """What labels say of those of the segments found that have some."""
+    """The labelled segments against the labels, in a sentence."""
     where = "found" if labelled.alarms == found else "found in labelled rows"
     if not assessment.anomalous:
         if not labelled.alarms:
@@ -147,7 +147,7 @@ def _share_of(part: int, whole: str) -> str:
 
 
 def _compare(detection: Detection, labels: Labels | None, slack: int) -> tuple[Assessment | None, list[str]]:
-    """What labels say of a detection, and a word on it; a finished detection is not lost to unfit labels."""
+    """Assess a detection by labels, with notes; labels that don't fit become a note, so that no detection is lost."""
     if labels is None:
         return None, []
     try:
@@ -163,7 +163,7 @@ def _compare(detection: Detection, labels: Labels | None, slack: int) -> tuple[A
 
 
 def _about_channels(file: str, rows: Rows) -> list[str]:
-    """A word on channels that look like labels, and on those of which nothing was observed in the rows judged."""
+    """Notes on channels that look like labels, and on those without any value in the rows judged."""
     panel = rows.panel
     notes = [
         f"The column {name!r} holds 0 and 1 alone and was looked at as a channel; if it marks anomalies, say "

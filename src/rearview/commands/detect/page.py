@@ -35,7 +35,7 @@ MEASURES = {
 
 
 def summary(outcome: Outcome, command: str) -> DetectionSummary:
-    """What the page shows."""
+    """The content of the page."""
     panel, fitted = outcome.detection.panel, outcome.detector.fitted
     history = fitted.history
     return DetectionSummary(
@@ -56,7 +56,7 @@ def summary(outcome: Outcome, command: str) -> DetectionSummary:
 
 
 def measures(outcome: Outcome) -> dict[str, tuple[float, str]]:
-    """What labels say of the detection: measure -> (value, what it is)."""
+    """The detection against the labels: measure -> (value, what it is)."""
     if outcome.assessment is None:
         return {}
     return {name: (getattr(outcome.assessment, key), meaning) for key, (name, meaning) in MEASURES.items()}

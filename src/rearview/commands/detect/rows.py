@@ -1,4 +1,4 @@
-"""What a detection reads before anything is trained: rows to judge, their labels, and rows to learn from."""
+"""Read the rows to judge, their labels, and the rows to learn from, before anything is trained."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -19,7 +19,7 @@ from rearview.estimators.options import TableKeywords
 from rearview.tasks.thresholds import Rule
 
 LABEL_NAMES = ("label", "labels", "anomaly", "is_anomaly")
-"""What a column of labels is often called."""
+"""Usual names of a column of labels."""
 RULE_OF: dict[str, Rule] = {"quantile": "quantile", "risk": "pot"}
 """Option -> the rule of the threshold that it belongs to."""
 LEARNED_FROM_ITSELF = (
@@ -55,11 +55,11 @@ class Rows:
     learned: Panel | None
     """None where a saved detector is used."""
     notes: tuple[str, ...] = ()
-    """What a reader must know of the rows that are learned from."""
+    """Notes on the rows that are learned from."""
 
 
 def read_rows(job: Job, say: Callable[[str], None]) -> Rows:
-    """Everything a job reads; `say` is told what was inferred and repaired in the rows to judge."""
+    """Read everything a job needs; `say` receives the findings of the rows to judge."""
     if job.model is not None:
         detector = Detector.load(job.model, device=job.options.device)
         panel, labels = _read_new(job, detector)
@@ -83,7 +83,7 @@ def read_rows(job: Job, say: Callable[[str], None]) -> Rows:
 
 
 def _same_values(one: Panel, other: Panel) -> bool:
-    """Whether panels of the same channels hold the same values, be they read from a copy of a file."""
+    """Whether panels of the same channels hold the same values, even if read from two files."""
     seen = [np.True_ if panel.observed is None else panel.observed for panel in (one, other)]
     parts = ((one.offsets, other.offsets), (one.centre, other.centre), (one.values, other.values), seen)
     return one is other or all(np.array_equal(a, b) for a, b in parts)
@@ -120,7 +120,7 @@ def _new_detector(job: Job, *, itself: bool = False) -> Detector:
 
 
 def _read_arrays(job: Job) -> LabelledArrays:
-    """The arrays of a file; what has no meaning for them is refused, not passed over."""
+    """The arrays of a file; options that have no meaning for them are refused."""
     name = Path(job.file).name
     if job.fit is not None or job.labels is not None:
         raise UsageError(f"{name} brings its own training rows and labels; leave out --fit and --labels.")

@@ -34,7 +34,7 @@ Operator = NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Axis:
-    """The queries or the keys of a layer in one window, as far as they are real."""
+    """The queries or the keys of a layer in one window, without padding."""
 
     names: tuple[str, ...]
     columns: tuple[str, ...]
@@ -163,7 +163,7 @@ def _views(model: str, maps: AttentionMaps, panel: Panel) -> tuple[Look, ...]:
 
 
 def _window(maps: AttentionMaps, series: int, group: int) -> tuple[str, tuple[WeightMap, ...], tuple[AgeCurve, ...]]:
-    """(words on tokens and on what is left out, maps, weight by age) of one window."""
+    """(notes on tokens and on what is left out, maps, weight by age) of one window."""
     every = [
         layer for each, weights in maps.items() for layer in _layers(each, weights, maps.labels[each], series, group)
     ]
@@ -176,7 +176,7 @@ def _window(maps: AttentionMaps, series: int, group: int) -> tuple[str, tuple[We
 
 
 def _about(kept: list[Layer], room: int) -> Iterator[str]:
-    """What a token is called, and what of heads, tokens and columns is not seen one by one."""
+    """Notes on the names of tokens, and on heads, tokens and columns that are joined or left out."""
     if any(layer.keys.starts is not None for layer in kept):
         yield "A token is named by its first step."
     heads = len(kept[0].weights)

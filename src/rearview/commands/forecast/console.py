@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def forecast_command(job: Job, out: Path, command: str) -> int:
-    """Run a forecast job, write its files and print what came of it; `command` is how to make the run again."""
+    """Run a forecast job, write its files and print the result; `command` repeats the run."""
     check_folder(out, "forecast")
     console = new_console()
     replaced = None if job.resume else describe_replaced(out)

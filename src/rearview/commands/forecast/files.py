@@ -45,7 +45,7 @@ def _save_models(outcome: Outcome, folder: Path) -> None:
 
 
 def _facts(outcome: Outcome) -> dict[str, object]:
-    """The run as plain data: what was asked, found, chosen and measured."""
+    """The run as plain data: spec, data, plan, measures."""
     panel = outcome.panel
     return {
         "file": outcome.job.file,

@@ -217,13 +217,13 @@ class _Task:
     prepared: Prepared | None
     """The network of the forecast, so that what can't be trained is refused at once; None: a baseline."""
     stem: str
-    """What the checkpoints are called."""
+    """The beginning of the names of its checkpoints."""
 
     @classmethod
     def of(
         cls, shared: _Shared, name: str, panel: Panel, known_at: AsOf | None, settings: Mapping[str, object]
     ) -> "_Task":
-        """The part of a network that was asked for."""
+        """The task of a network that was asked for."""
         spec = replace(shared.job.spec, model=name, lookback=shared.lookback, settings=settings)
         spec = spec if models.claims(name).attention else replace(spec, attention=None)
         return cls._with(shared, spec, panel, known_at, final=True)
@@ -314,7 +314,7 @@ def _notes(results: tuple[ModelResult, ...]) -> list[str]:
 
 
 def _missing_parts(job: Job, panel: Panel, windows: int) -> list[str]:
-    """What a reader might look for in vain, and why it is not there."""
+    """Notes on what is missing, and why."""
     notes = []
     if not windows and job.windows is None:
         notes.append(f"Too short to hold out a backtest window of {quantity(job.spec.horizon, 'step')}.")
@@ -325,7 +325,7 @@ def _missing_parts(job: Job, panel: Panel, windows: int) -> list[str]:
 
 
 def _hints(names: tuple[str, ...], job: Job, panel: Panel, results: tuple[ModelResult, ...]) -> list[str]:
-    """What a person would want to know but did not ask for."""
+    """Notes on options that have no effect, or that would help."""
     notes = []
     without = [name for name in names if not models.claims(name).attention]
     if job.spec.attention is not None and without:

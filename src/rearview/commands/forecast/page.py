@@ -26,7 +26,7 @@ MOST_HISTORY = 1000
 
 
 def summary(outcome: Outcome, command: str) -> ForecastSummary:
-    """What the page shows."""
+    """The content of the page."""
     panel = outcome.panel
     views = [
         attention_views(name, final.forecaster, panel, outcome.job.future) for name, final in outcome.finals.items()

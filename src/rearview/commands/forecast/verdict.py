@@ -14,7 +14,7 @@ LEVEL = 0.005
 
 
 class Scored(NamedTuple):
-    """A network, whether it is there for comparison only, and how it did."""
+    """A network, whether it is a baseline, and its scores."""
 
     name: str
     baseline: bool
@@ -24,7 +24,7 @@ class Scored(NamedTuple):
 def verdict(
     results: tuple[Scored, ...], windows: int, horizon: int, *, skipped: bool = False, known: bool = False
 ) -> str:
-    """Does the model beat the naive forecast? And what else must be said.
+    """Say whether the model beats the naive forecast, whether a simpler one does better, and which intervals failed.
 
     `known`: the networks had inputs known in the future, for which a baseline has no place.
     """

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 class NotFittedError(SettingsError, AttributeError):
-    """Something was asked of a classifier that has not learned yet; also an AttributeError, as scikit-learn has it."""
+    """The classifier has not been fitted; also an AttributeError, as in scikit-learn."""
 
 
 class Classifier(Estimator[Fitted]):
@@ -96,7 +96,7 @@ class Classifier(Estimator[Fitted]):
         return self.likelihoods(X).probabilities
 
     def score(self, X: object, y: object = None, sample_weight: object = None) -> float:
-        """Share of cases told right; a class that training did not have is told wrong, and a sentence says so.
+        """Share of cases predicted right; a class that training did not have counts as an error, with a warning.
 
         Where it had none of them, `y` is refused: they are spelt otherwise, or of another type.
         """
@@ -196,7 +196,7 @@ class Classifier(Estimator[Fitted]):
 
 
 def is_among(labels: Labels, classes: Labels) -> NDArray[np.bool_]:
-    """[case]: whether its class is one of some; text is no number, whatever it spells."""
+    """[case]: whether its class is among `classes`; text is never equal to a number."""
     some = set(classes.tolist())
     return np.array([label in some for label in labels.tolist()], dtype=bool)
 

@@ -37,7 +37,7 @@ class Fitted(base.FittedNetwork):
     cases: dict[str, int]
     """Cases that trained and that picked the epoch."""
     columns: tuple[str, ...] = ()
-    """What the channels are called, where the cases came from a frame."""
+    """The names of the channels, where the cases came from a frame."""
 
     @property
     def channels(self) -> int:
@@ -51,7 +51,7 @@ class Likelihoods:
     probabilities: NDArray[np.float64]
     """[case, class]; rows sum to 1."""
     notes: tuple[str, ...]
-    """What a reader must know to read them right."""
+    """Notes on how to read them."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -233,7 +233,7 @@ def _findings(
 
 
 def _find_overshadowing(cases: Cases) -> list[Finding]:
-    """A word on channels in which a few values are so far off that, scaled by them, all others look alike."""
+    """Warn of channels in which a few values are so far off that, scaled by them, all others look alike."""
     steps = np.concatenate(cases.series, axis=1)
     far = np.abs(steps - np.nanmedian(steps, axis=1, keepdims=True))
     usual = np.nanmedian(far, axis=1)

@@ -38,7 +38,7 @@ class AsOf:
     """[row, column] of the whole panel: the values as they came, NaN where there is none."""
     options: ReadOptions
     views: dict[np.generic, Panel] = field(default_factory=dict)
-    """What was read before, by date; shared among the networks of a job."""
+    """Panels by date, kept for all networks of a job."""
 
     @classmethod
     def of(cls, source: object, panel: Panel, options: ReadOptions) -> "AsOf":

@@ -29,7 +29,7 @@ Weights = NDArray[np.float32] | dict[str, NDArray[np.float32]]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Labels:
-    """What the axes of one layer's weights [series, group, head, query, key] stand for."""
+    """Labels of the axes of one layer's weights [series, group, head, query, key]."""
 
     groups: tuple[str, ...]
     """The column of each group; "all columns" where there is one group."""
@@ -94,7 +94,7 @@ def explain_windows(fitted: Fitted, panel: Panel, known: Array | None) -> Attent
 
 
 def _label_axes(fitted: Fitted, panel: Panel, layers: list[Axes]) -> Iterator[Labels]:
-    """What the axes of each layer stand for in the last window of every series."""
+    """Label the axes of each layer for the last window of every series."""
     cut = len(fitted.columns) - fitted.known
     channels, known = fitted.columns[:cut], fitted.columns[cut:]
     marks = known if fitted.calendar is None else (*calendar.names(fitted.calendar), *known)

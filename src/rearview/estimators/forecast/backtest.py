@@ -23,11 +23,11 @@ from rearview.estimators.options import check_whole
 from rearview.tasks import metrics
 
 ROUNDING = 2.0**-19
-"""What float32 may round off between a value and its forecast, as a share of the mean deviation: 16 of its steps."""
+"""The rounding of float32 that is tolerated, as a share of the mean deviation: 16 of its steps."""
 
 
 class History(Protocol):
-    """What was known of a panel when (see `AsOf`)."""
+    """A panel as it was known at any date (see `AsOf`)."""
 
     def __call__(self, date: np.generic) -> Panel:
         """The panel as it was known at a date."""

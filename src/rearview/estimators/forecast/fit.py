@@ -220,7 +220,7 @@ def window_scale(past: Tensor, mask: Tensor | None) -> Tensor:
 
 
 def _select_usable(panel: Panel, name: str, claims: models.ModelClaims) -> tuple[Panel, tuple[str, ...]]:
-    """The panel as far as a network can read it; known inputs that it can't use are refused, others named."""
+    """Select the columns that a network can use; known inputs that it can't use are refused, others named."""
     if panel.known and not claims.uses_marks:
         raise SettingsError(
             f"{name} has no place for columns known in the future ({', '.join(panel.known_names)}); "

@@ -178,11 +178,11 @@ class Forecaster(Estimator[Fitted]):
         return forecaster
 
     def read(self, frame: Frame) -> Panel:
-        """The panel of a frame or file, read as this forecaster was told to."""
+        """The panel of a frame or file, read with the options of this forecaster."""
         return frame if isinstance(frame, Panel) else read_panel(frame, self.reading)
 
     def read_to_fit(self, frame: Frame) -> Panel:
-        """The same without series and columns that have no value; those asked for by name are refused then."""
+        """The same without series and columns that have no value; one that was named as a target is refused."""
         named = self.reading.target is not None or self.reading.target_col is not None
         return drop_empty_targets(self.read(frame), named=named)
 

@@ -36,7 +36,7 @@ class Forecasts:
     """Each [window, target, step]."""
     notes: tuple[str, ...]
     findings: tuple[Finding, ...] = ()
-    """What is odd about the rows that were forecast from; the notes hold it too."""
+    """Warnings of the rows that were forecast from; the notes hold them too."""
 
 
 def predict(
@@ -78,7 +78,7 @@ def predict(
 
 
 def variables(panel: Panel) -> tuple[str, ...]:
-    """What is forecast, by name: the target columns of a wide panel, the series of a long one."""
+    """The names of what is forecast: the target columns of a wide panel, the series of a long one."""
     if panel.series == 1 and not panel.layout.named_series:
         return panel.target_names
     return panel.ids
@@ -87,7 +87,7 @@ def variables(panel: Panel) -> tuple[str, ...]:
 def _about_past(
     fitted: Fitted, panel: Panel, which: Windows, scaler: Scaler, blind: NDArray[np.bool_]
 ) -> list[Finding]:
-    """Words on windows that are short, hold nothing observed, or hold what training had nothing like."""
+    """Warnings of windows that are short, hold nothing observed, or lie far from the rows of training."""
     begins = np.maximum(which.starts - fitted.lookback, panel.offsets[which.series])
     found = []
     short = int((which.starts - begins < fitted.lookback).sum())
@@ -156,7 +156,7 @@ def _intervals(
 
 
 def _without_residuals(fitted: Fitted, residuals: Residuals) -> list[str]:
-    """A word on the columns (or on everything, where series share residuals) that have none, and so no intervals."""
+    """A note on columns (or on all, where series share residuals) without residuals, and so without intervals."""
     if not residuals.empty.any():
         return []
     names = [fitted.columns[target] for target in np.flatnonzero(residuals.empty)]
