@@ -27,8 +27,8 @@ from torch.testing import assert_close
 
 from rearview import attention, models
 from rearview.attention import Site, caps
-from rearview.attention.caps.paths import EPS, PATHS, Signals, released, scores, stable
-from rearview.attention.caps.recurrence import mixed, sequential, whole
+from rearview.attention.caps.paths import EPS, PATHS, Signals, released_path, score_path, stable_path
+from rearview.attention.caps.recurrence import mix_chunks, mix_sequentially, score_pairs
 from rearview.attention.shared.rotary import Rotary
 from rearview.core.errors import SettingsError
 
@@ -85,9 +85,9 @@ def test_chunks_are_the_recurrence(tokens: int) -> None:
     draw = torch.Generator().manual_seed(tokens)
     q, k, v = (torch.randn(2, 3, tokens, n, generator=draw, dtype=torch.float64) for n in (5, 5, 7))
     log_gate = -torch.rand(2, 3, tokens, 5, generator=draw, dtype=torch.float64)
-    expected = sequential(q, k, v, log_gate)
-    assert_close(mixed(q, k, v, log_gate), expected, rtol=EXACT, atol=EXACT)
-    assert_close(whole(q, k, log_gate) @ v, expected, rtol=EXACT, atol=EXACT)
+    expected = mix_sequentially(q, k, v, log_gate)
+    assert_close(mix_chunks(q, k, v, log_gate), expected, rtol=EXACT, atol=EXACT)
+    assert_close(score_pairs(q, k, log_gate) @ v, expected, rtol=EXACT, atol=EXACT)
 
 
 def test_gradients_are_those_of_the_function(monkeypatch) -> None:
@@ -131,7 +131,9 @@ def path_weights(tokens: int = 23, change: Tensor | None = None) -> dict[str, Te
     p, g, clock = (part.detach()[:, :, :1, :, :1] for part in head(tokens)[3:])
     if change is not None:
         p, g, clock = p + change, g + change, clock + change
-    return {path: scores(stable(path, ones(tokens), ones(tokens), signals(p, g, clock)))[0, 0, 0] for path in PATHS}
+    return {
+        path: score_path(stable_path(path, ones(tokens), ones(tokens), signals(p, g, clock)))[0, 0, 0] for path in PATHS
+    }
 
 
 def test_weights_of_the_paths_are_those_of_the_paper() -> None:
@@ -227,9 +229,9 @@ def test_the_released_riemann_path_lets_a_late_token_in() -> None:
     p, g, clock = (torch.zeros_like(part) for part in head(5)[3:])
     late = p.clone()
     late[..., 4, :] = 30.0
-    for form, least, most in ((released, 0.9, 1.0), (stable, 0.0, 0.0)):
+    for form, least, most in ((released_path, 0.9, 1.0), (stable_path, 0.0, 0.0)):
         paths = [form("riemann", torch.ones_like(p), torch.ones_like(p), signals(each, g, clock)) for each in (p, late)]
-        first, second = (scores(path)[..., 2, 2] / p.shape[-1] for path in paths)
+        first, second = (score_path(path)[..., 2, 2] / p.shape[-1] for path in paths)
         assert least <= ((first - second) / first).abs().max() <= most
     assert not layer_of(numerics="released", rotation="none").claims.causal
     assert layer_of(numerics="released", rotation="none", paths=("prefix", "clock")).claims.causal

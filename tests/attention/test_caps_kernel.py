@@ -7,7 +7,7 @@ from kernel_parts import DEVICE, compiled_errors, errors, needs_a_device, needs_
 from torch import Tensor
 from torch.nn import functional
 
-from rearview.attention.caps.recurrence import mixed, sequential
+from rearview.attention.caps.recurrence import mix_chunks, mix_sequentially
 
 ROWS = 2
 pytestmark = needs_kernels
@@ -28,7 +28,7 @@ def kernel(q: Tensor, k: Tensor, v: Tensor, gate: Tensor) -> Tensor:
 
 @pytest.mark.parametrize(("tokens", "channels", "values"), [(2, 5, 3), (13, 1, 1), (42, 24, 8), (65, 3, 20)])
 def test_the_kernel_is_the_recurrence(tokens: int, channels: int, values: int) -> None:
-    assert max(errors(kernel, sequential, drawn(tokens, channels, values))) <= 2e-6
+    assert max(errors(kernel, mix_sequentially, drawn(tokens, channels, values))) <= 2e-6
 
 
 def test_one_token_is_its_own_past() -> None:
@@ -43,7 +43,7 @@ def test_gates_of_any_size_are_right(size: float) -> None:
     """Every fifth token forgets by `size`; a gate that lets nothing through has a gradient of 0, not of rounding."""
     q, k, v, gate = drawn(37)
     gate[:, 2::5] = -size
-    assert max(errors(kernel, mixed, [q, k, v, gate])) <= 2e-6
+    assert max(errors(kernel, mix_chunks, [q, k, v, gate])) <= 2e-6
     dgate = with_gradients(kernel, [part.to(DEVICE) for part in (q, k, v, gate)])[-1]
     if size > 100:
         assert dgate[:, 2::5].eq(0).all()
@@ -52,7 +52,7 @@ def test_gates_of_any_size_are_right(size: float) -> None:
 @needs_a_device
 @pytest.mark.parametrize(("tokens", "channels", "values"), [(193, 96, 32), (1000, 24, 128), (100_000, 32, 32)])
 def test_long_rows_are_right(tokens: int, channels: int, values: int) -> None:
-    assert max(errors(kernel, mixed, drawn(tokens, channels, values))) <= 5e-6
+    assert max(errors(kernel, mix_chunks, drawn(tokens, channels, values))) <= 5e-6
 
 
 @needs_a_device

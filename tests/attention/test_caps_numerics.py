@@ -13,8 +13,8 @@ from torch.testing import assert_close
 
 from rearview import attention
 from rearview.attention import Site, caps
-from rearview.attention.caps.paths import EPS, PATHS, Signals, averaging, released, scores, stable
-from rearview.attention.caps.recurrence import mixed, states, whole
+from rearview.attention.caps.paths import EPS, PATHS, Signals, average_gates, released_path, score_path, stable_path
+from rearview.attention.caps.recurrence import mix_chunks, scan_states, score_pairs
 
 LONGEST = 100_000
 EVERY = [{**each, "rotation": "none"} if each.get("numerics") == "released" else each for each in SETTINGS]
@@ -101,7 +101,7 @@ def test_no_digit_is_lost_after_a_gate_that_closes() -> None:
     """Differences of sums that hold -1e6 would give 0.829 for exp(-0.2)."""
     gate = torch.full((1, 16, 1), -0.1)
     gate[:, 5] = -1e6
-    found = whole(torch.ones(1, 16, 1), torch.ones(1, 16, 1), gate)[0]
+    found = score_pairs(torch.ones(1, 16, 1), torch.ones(1, 16, 1), gate)[0]
     assert found[8, 6].item() == pytest.approx(math.exp(-0.2), rel=1e-6)
     assert found[8, 4].item() == 0
     assert found[4, 2].item() == pytest.approx(math.exp(-0.2), rel=1e-6)
@@ -109,7 +109,7 @@ def test_no_digit_is_lost_after_a_gate_that_closes() -> None:
 
 def test_gate_and_weight_of_an_average_add_up_to_one() -> None:
     score = 100 * torch.randn(1, 1, 1, 513, 3)
-    log_gate, weight = averaging(score)
+    log_gate, weight = average_gates(score)
     assert_close(log_gate.exp() + weight, torch.ones_like(weight), rtol=0, atol=2e-7)
     assert (log_gate <= 0).all()
     assert weight[..., 0, :].eq(1).all()
@@ -121,7 +121,7 @@ def test_states_by_groups_are_the_recurrence(count: int) -> None:
     gate = -torch.rand(2, count, 3, generator=draw, dtype=torch.float64)
     added = torch.randn(2, count, 3, 5, generator=draw, dtype=torch.float64)
     state = torch.zeros(2, 3, 5, dtype=torch.float64)
-    for n, found in enumerate(states(gate, added).unbind(1)):
+    for n, found in enumerate(scan_states(gate, added).unbind(1)):
         state = gate[:, n, :, None].exp() * state + added[:, n]
         assert_close(found, state, rtol=EXACT, atol=EXACT)
 
@@ -130,10 +130,13 @@ def test_the_released_diagonal_dies_where_the_notes_say() -> None:
     """A fresh layer: clock and softplus(g) are ln 2, so each step fades by exp(-0.48)."""
     tokens = 97
     fresh = Signals(torch.full((1, 1, 1, tokens, 1), math.log(2)), None, torch.zeros(1, 1, 1, tokens, 1), None)
-    found = {form: scores(form("prefix", *(ones(tokens),) * 2, fresh))[0, 0, 0].diag() for form in (released, stable)}
-    by_step = {step: found[released][step - 1].item() for step in (38, 50, 96)}
+    found = {
+        form: score_path(form("prefix", *(ones(tokens),) * 2, fresh))[0, 0, 0].diag()
+        for form in (released_path, stable_path)
+    }
+    by_step = {step: found[released_path][step - 1].item() for step in (38, 50, 96)}
     assert by_step == pytest.approx({38: 0.54, 50: 3.7e-3, 96: 9.3e-13}, rel=0.02)
-    assert found[stable].eq(1).all()
+    assert found[stable_path].eq(1).all()
 
 
 def test_cost_is_linear_in_tokens() -> None:
@@ -281,4 +284,4 @@ def test_chunks_and_pairs_agree_in_float32() -> None:
     draw = torch.Generator().manual_seed(9)
     q, k, v = (torch.randn(2, 3, 193, n, generator=draw) for n in (5, 5, 7))
     gate = -torch.rand(2, 3, 193, 5, generator=draw)
-    assert_close(mixed(q, k, v, gate), whole(q, k, gate) @ v, rtol=1e-4, atol=1e-4)
+    assert_close(mix_chunks(q, k, v, gate), score_pairs(q, k, gate) @ v, rtol=1e-4, atol=1e-4)

@@ -12,7 +12,7 @@ from rearview import attention
 from rearview.attention import Site, gat
 from rearview.attention.prime import features as pairs
 from rearview.attention.shared import execution
-from rearview.attention.shared.graph import edge_list, random_pairs
+from rearview.attention.shared.graph import draw_pairs, list_edges
 from rearview.core.errors import SettingsError
 
 TOKENS, LOOKBACK = 5, 11
@@ -125,7 +125,7 @@ def test_primers_come_from_the_features_of_training_windows() -> None:
     windows = torch.randn(13, TOKENS, LOOKBACK)
     layer = attention.create("gat", SITE, primed=True, edges=RING, features="full")
     layer.prepare(windows)
-    found = pairs.features(windows, "full")
+    found = pairs.average_features(windows, "full")
     same(layer.primer.features, found[layer.edges[0], layer.edges[1]], 1e-6)
     assert layer.primer.features.shape[1] == LOOKBACK + 3
     assert attention.create("gat", SITE).primer is None
@@ -152,32 +152,32 @@ def test_cost_grows_with_the_edges() -> None:
             layer(x)
         return held.total
 
-    assert written(edges=[]) < written(edges=random_pairs(64, 0.1)) < 0.2 * written()
+    assert written(edges=[]) < written(edges=draw_pairs(64, 0.1)) < 0.2 * written()
 
 
 def test_a_random_graph_has_the_density_asked_for() -> None:
     torch.manual_seed(0)
-    found = random_pairs(21, 0.3)
+    found = draw_pairs(21, 0.3)
     assert len(found) == 2 * round(0.3 * 21 * 20 / 2)
     linked = torch.zeros(21, 21, dtype=torch.bool)
     linked[found[:, 0], found[:, 1]] = True
     assert torch.equal(linked, linked.T)
     assert not linked.diagonal().any()
-    assert len(random_pairs(21, 1.0)) == 21 * 20
-    assert len(random_pairs(1, 0.5)) == 0
+    assert len(draw_pairs(21, 1.0)) == 21 * 20
+    assert len(draw_pairs(1, 0.5)) == 0
 
 
 def test_a_graph_is_pairs_or_a_matrix() -> None:
     matrix = torch.zeros(TOKENS, TOKENS, dtype=torch.int64)
     for query, key in RING:
         matrix[query, key] = 1
-    assert torch.equal(edge_list("gat", matrix, TOKENS, TOKENS), edge_list("gat", RING, TOKENS, TOKENS))
-    assert torch.equal(edge_list("gat", [[0, 1], [1, 0]], 2, 2), edge_list("gat", None, 2, 2))
+    assert torch.equal(list_edges("gat", matrix, TOKENS, TOKENS), list_edges("gat", RING, TOKENS, TOKENS))
+    assert torch.equal(list_edges("gat", [[0, 1], [1, 0]], 2, 2), list_edges("gat", None, 2, 2))
     with pytest.raises(SettingsError, match=r"gat: edges has shape \(1, 3\); give pairs .* or a 5 x 5 matrix"):
-        edge_list("gat", [[0, 1, 2]], TOKENS, TOKENS)
+        list_edges("gat", [[0, 1, 2]], TOKENS, TOKENS)
     with pytest.raises(SettingsError, match="names token 5, but there are tokens 0 to 4"):
-        edge_list("gat", [(0, 5)], TOKENS, TOKENS)
+        list_edges("gat", [(0, 5)], TOKENS, TOKENS)
     with pytest.raises(SettingsError, match="names token -1"):
-        edge_list("gat", [(-1, 0)], TOKENS, TOKENS)
+        list_edges("gat", [(-1, 0)], TOKENS, TOKENS)
     with pytest.raises(SettingsError, match=r"density is 1\.5"):
-        random_pairs(TOKENS, 1.5)
+        draw_pairs(TOKENS, 1.5)

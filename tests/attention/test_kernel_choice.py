@@ -26,7 +26,7 @@ def test_smaller_chips_get_half_of_a_short_axis(tokens, width, dtype, large, sma
     part = torch.empty(1, 1, tokens, width, dtype=dtype)
     for roomy, fits in ((True, large), (False, small)):
         monkeypatch.setattr(tiles, "roomy", lambda device, answer=roomy: answer)
-        assert fused.short(part, part) is fits
+        assert fused.fits_short_kernel(part, part) is fits
 
 
 @pytest.mark.parametrize(

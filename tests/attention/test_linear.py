@@ -20,8 +20,8 @@ def heads(tokens: int) -> list[Tensor]:
 
 
 def fast(q: Tensor, k: Tensor, v: Tensor, causal: bool, chunk: int = linear.CHUNK) -> Tensor:
-    q, k = linear.features(q), linear.features(k)
-    top, bottom = linear.chunked(q, k, v, chunk) if causal else linear.whole(q, k, v)
+    q, k = linear.positive_features(q), linear.positive_features(k)
+    top, bottom = linear.attend_chunks(q, k, v, chunk) if causal else linear.attend_all(q, k, v)
     return top / (bottom + EPS)
 
 

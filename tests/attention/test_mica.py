@@ -15,7 +15,7 @@ from torch.testing import assert_close
 
 from rearview import attention
 from rearview.attention import Site, linear, mica
-from rearview.attention.mica.memory import excluded, sum_of_others
+from rearview.attention.mica.memory import attend_to_others, sum_of_others
 from rearview.core.errors import SettingsError
 
 BATCH, GROUPS, TOKENS, WIDTH, HEADS, KEYS, VALUES = 2, 3, 7, 13, 5, 7, 11
@@ -73,7 +73,10 @@ def test_the_two_forms_of_a_channels_own_part_agree(form: dict[str, Any]) -> Non
     made = layer(**form | {"exclude_self": True, "channel_weights": None})
     q, k, v = made.local.heads(tokens_for(made))
     phi_q, phi_k, logs = made._features(q, k, None)
-    same(excluded(phi_q, phi_k, v, logs, by_scores=True), excluded(phi_q, phi_k, v, logs, by_scores=False))
+    same(
+        attend_to_others(phi_q, phi_k, v, logs, by_scores=True),
+        attend_to_others(phi_q, phi_k, v, logs, by_scores=False),
+    )
 
 
 def test_scores_are_taken_where_they_are_smaller_than_a_memory() -> None:
@@ -193,7 +196,7 @@ def test_excluding_a_channel_is_its_not_being_there(gate: str, weighting: str) -
         others = [other for other in range(GROUPS) if other != channel]
         phi_q, _, _ = including._features(q, k, None)
         _, phi_k, logs = including._features(q[:, others], k[:, others], None)
-        seen = mica.layer.included(phi_q[:, [channel] * 2], phi_k, v[:, others], logs)
+        seen = mica.layer.attend_to_all(phi_q[:, [channel] * 2], phi_k, v[:, others], logs)
         same(across[:, channel], seen[:, 0])
 
 
@@ -264,7 +267,7 @@ def complement(q: Tensor, k: Tensor, v: Tensor, logs: Tensor) -> Tensor:
     out = []
     for channel in range(q.shape[1]):
         others = [other for other in range(q.shape[1]) if other != channel]
-        seen = mica.layer.included(q[:, [channel] * len(others)], k[:, others], v[:, others], logs[:, others])
+        seen = mica.layer.attend_to_all(q[:, [channel] * len(others)], k[:, others], v[:, others], logs[:, others])
         out.append(seen[:, 0])
     return torch.stack(out, dim=1)
 
@@ -276,19 +279,19 @@ def test_exclusion_is_right_when_one_weight_dominates(gap: float, heaviest: int,
     """Others of 1e-6 (gap 14) cost the plain subtraction three digits in float32, 1e-8 (gap 18) all of them."""
     torch.manual_seed(11)
     q, k, v = (torch.randn(BATCH, GROUPS, HEADS, TOKENS, width) for width in (KEYS, KEYS, VALUES))
-    q, k = linear.features(q), linear.features(k)
+    q, k = linear.positive_features(q), linear.positive_features(k)
     logs = torch.randn(1, GROUPS, HEADS)
     logs[:, heaviest] += gap
-    same(excluded(q, k, v, logs, by_scores).double(), complement(q, k, v, logs), 1e-5)
+    same(attend_to_others(q, k, v, logs, by_scores).double(), complement(q, k, v, logs), 1e-5)
 
 
 @pytest.mark.parametrize("by_scores", [False, True])
 def test_exclusion_is_right_when_one_channels_keys_dominate(by_scores: bool) -> None:
     torch.manual_seed(11)
     q, k, v = (torch.randn(BATCH, GROUPS, HEADS, TOKENS, width) for width in (KEYS, KEYS, VALUES))
-    q, k = linear.features(q), linear.features(k)
+    q, k = linear.positive_features(q), linear.positive_features(k)
     k[:, 1] *= 1e7
-    found = excluded(q, k, v, None, by_scores).double()
+    found = attend_to_others(q, k, v, None, by_scores).double()
     same(found, complement(q, k, v, torch.zeros(1, GROUPS, HEADS)), 1e-5)
 
 

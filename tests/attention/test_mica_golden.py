@@ -13,7 +13,7 @@ from torch import Tensor
 
 from rearview import attention, models
 from rearview.attention import Site, mica
-from rearview.attention.mica.memory import remember, with_ones
+from rearview.attention.mica.memory import append_ones, remember
 
 FOLDER = Path(__file__).parents[1] / "golden"
 TOLERANCE = 1e-9
@@ -101,7 +101,7 @@ def test_memory_weights_and_both_paths(golden: Golden) -> None:
     _, phi_k, logs = layer._features(q, k, None)
     w = torch.ones(1, 1, 1, dtype=x.dtype) if logs is None else logs.softmax(1)
     same(w[..., None, None], torch.from_numpy(golden.arrays["mid/w"]))
-    memory = remember(phi_k * w[..., None, None], with_ones(v))
+    memory = remember(phi_k * w[..., None, None], append_ones(v))
     same(memory[:, None, :, :, :-1], torch.from_numpy(golden.arrays["mid/M"]))
     same(memory[:, None, :, :, -1:], torch.from_numpy(golden.arrays["mid/z"]))
     same(layer._across(q, k, v, None), torch.from_numpy(golden.arrays["mid/A_global"]))

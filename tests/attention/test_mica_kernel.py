@@ -10,8 +10,8 @@ from torch import Tensor, nn
 
 from rearview import attention
 from rearview.attention.contract import Site
-from rearview.attention.linear import features
-from rearview.attention.mica.memory import included
+from rearview.attention.linear import positive_features
+from rearview.attention.mica.memory import attend_to_all
 
 BATCH, GROUPS, HEADS, KEY, VALUE, SCALE = 2, 5, 3, 7, 11, 0.4
 EXACT = 5e-6
@@ -37,7 +37,7 @@ def paths(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None = None, kept: Ten
     """A_global and A_local."""
     scores = q @ k.transpose(-1, -2) * SCALE
     scores = scores if bias is None else scores + bias
-    return [included(features(q), features(k), v, None), (scores.softmax(-1) * kept) @ v]
+    return [attend_to_all(positive_features(q), positive_features(k), v, None), (scores.softmax(-1) * kept) @ v]
 
 
 @pytest.mark.parametrize(

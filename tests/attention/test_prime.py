@@ -16,7 +16,7 @@ from rearview import attention, models
 from rearview.attention import prime
 from rearview.attention.prime import features as pairs
 from rearview.attention.shared import execution
-from rearview.attention.shared.graph import edge_list
+from rearview.attention.shared.graph import list_edges
 from rearview.core.errors import SettingsError
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -237,7 +237,7 @@ def test_instantaneous_features_equal_scipy() -> None:
 def test_constant_channels_have_finite_features() -> None:
     windows = torch.randn(3, 4, 30, dtype=torch.float64)
     windows[:, 2] = 5.0
-    found = pairs.features(windows, "full")
+    found = pairs.average_features(windows, "full")
     assert found.shape == (4, 4, 33)
     assert found.isfinite().all()
     assert found[2].abs().max() < 1e-6
@@ -349,7 +349,7 @@ def test_sums_along_edges_are_rounded_once() -> None:
     torch.manual_seed(5)
     tokens = 40
     q, k, v = torch.randn(3, 2, 3, tokens, 4, dtype=torch.float64)
-    edges = edge_list("prime", None, tokens, tokens)
+    edges = list_edges("prime", None, tokens, tokens)
     primers = torch.rand(edges.shape[1], 3, 4, dtype=torch.float64)
     v = v.to(torch.bfloat16)
 

@@ -12,7 +12,7 @@ from torch.testing import assert_close
 from rearview import attention, models
 from rearview.attention import rbca
 from rearview.attention.contract import Site
-from rearview.attention.rbca.biases import spread
+from rearview.attention.rbca.biases import spread_rates
 from rearview.core.errors import SettingsError
 
 BATCH, GROUPS, HEADS, WIDTH, HEAD_WIDTH = 2, 3, 5, 13, 7
@@ -152,10 +152,10 @@ def test_filters_end_where_they_should() -> None:
 
 
 def test_one_alpha_per_head_is_that_of_the_study() -> None:
-    assert spread("exponential", 0.5, 4) == pytest.approx((0.25, 0.0625, 0.015625, 0.00390625))
-    assert spread("power_law", 0.5, 4) == pytest.approx((0.25, 0.5, 0.75, 1.0))
-    assert spread("similarity_power_law", 0.5, 4) == pytest.approx((0.1, 0.5, 1.0, 2.0))
-    assert spread("butterworth", 10, 4) == pytest.approx((5, 10, 15, 20))
+    assert spread_rates("exponential", 0.5, 4) == pytest.approx((0.25, 0.0625, 0.015625, 0.00390625))
+    assert spread_rates("power_law", 0.5, 4) == pytest.approx((0.25, 0.5, 0.75, 1.0))
+    assert spread_rates("similarity_power_law", 0.5, 4) == pytest.approx((0.1, 0.5, 1.0, 2.0))
+    assert spread_rates("butterworth", 10, 4) == pytest.approx((5, 10, 15, 20))
     slopes = layer_of(3, bias="exponential", alpha=None).decay.rates
     assert slopes == pytest.approx([2 ** (-8 * k / HEADS) for k in range(1, HEADS + 1)])
     assert slopes == layer_of(3, bias="exponential", per_head=True).decay.rates

@@ -13,8 +13,8 @@ from torch.testing import assert_close
 
 from rearview import models
 from rearview.attention import rbca
-from rearview.attention.contract import Site
-from rearview.attention.rbca.biased_attention import toeplitz
+from rearview.attention.contract import Inputs, Site
+from rearview.attention.rbca.biased_attention import expand_ages
 
 FOLDER = Path(__file__).parents[1] / "golden"
 EXACT = {"rtol": 1e-9, "atol": 1e-9}
@@ -175,10 +175,10 @@ def test_powerformer_adds_up_scores_and_masks_as_the_authors_do(name: str) -> No
     total = torch.zeros(11, 11, dtype=torch.float64)
     met = 0
     for layer, block in enumerate(model.stack.blocks):
-        tokens, carry = block(tokens, None, None, carry)
+        tokens, carry = block(Inputs(tokens, carry=carry))
         queries, keys, profile = carry
         total = total + stored[f"mid/decay_mask_{layer}"]
-        mask = toeplitz(profile, 11, 11)
+        mask = expand_ages(profile, 11, 11)
         assert_close(mask[0], total, **EXACT)
         assert_close(tokens.flatten(0, 1), stored[f"mid/layer_out_{layer}"], **EXACT)
         if f"mid/attn_scores_{layer}" in stored:

@@ -17,7 +17,7 @@ from rearview import attention
 from rearview.attention import rbca
 from rearview.attention.contract import Site
 from rearview.attention.rbca import biased_attention
-from rearview.attention.rbca.biases import BIASES, DROPPED, LOGIT_RANGE, butterworth, reach
+from rearview.attention.rbca.biases import BIASES, DROPPED, LOGIT_RANGE, butterworth, find_window
 
 BATCH, GROUPS, HEADS, WIDTH, HEAD_WIDTH = 2, 3, 5, 13, 7
 EXACT = {"rtol": 1e-10, "atol": 1e-11}
@@ -96,7 +96,7 @@ def test_without_a_window_cost_is_not_linear() -> None:
     + [("similarity_power_law", alpha) for alpha in (0.5, 0.75, 1.0, 2.0)],
 )
 def test_the_window_is_the_shortest_that_drops_no_more_than_allowed(bias: str, rate: float) -> None:
-    back = reach(bias, (rate,)).back
+    back = find_window(bias, (rate,)).back
     assert back is not None
     ages = torch.arange(1 << 17, dtype=torch.float64)
     weights = (BIASES[bias](ages, rate) + LOGIT_RANGE).exp()
@@ -105,9 +105,9 @@ def test_the_window_is_the_shortest_that_drops_no_more_than_allowed(bias: str, r
 
 
 def test_windows_of_filters_are_exact() -> None:
-    assert reach("step", (5.0,)).back == 5
-    assert [reach("butterworth", (float(s),)).back for s in (2, 5, 10, 15, 20)] == [3, 7, 15, 23, 31]
-    assert reach("butterworth", (2.0, 20.0)).back == 31
+    assert find_window("step", (5.0,)).back == 5
+    assert [find_window("butterworth", (float(s),)).back for s in (2, 5, 10, 15, 20)] == [3, 7, 15, 23, 31]
+    assert find_window("butterworth", (2.0, 20.0)).back == 31
     assert butterworth(torch.tensor([31.0, 32.0]), 20.0, 1).isfinite().tolist() == [True, False]
 
 
@@ -255,7 +255,7 @@ def test_the_bias_gradient_by_blocks_is_that_of_the_plain_form(monkeypatch: Any,
     blocks = (1, 17 * HEADS * 3, 2 * 11 * 17 * HEADS, 1 << 20)
     for block, ordered in itertools.product(blocks, (False, True)):
         monkeypatch.setattr(biased_attention, "BLOCK", block)
-        ours = biased_attention.attend(q, k, v, bias, 0.3, ordered)
+        ours = biased_attention.attend_biased(q, k, v, bias, 0.3, ordered)
         assert type(ours.grad_fn).__name__ == "_AttendBackward"
         assert_close(ours, plain, **EXACT)
         assert_close(torch.autograd.grad(ours, wanted, pull), theirs, **EXACT)

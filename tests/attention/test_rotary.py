@@ -11,7 +11,7 @@ from torch.testing import assert_close
 
 from rearview import attention
 from rearview.attention import Site, caps
-from rearview.attention.shared.rotary import Rotary, frequencies, turned
+from rearview.attention.shared.rotary import Rotary, frequencies, quarter_turn
 from rearview.attention.softmax import Layer
 from rearview.core.errors import SettingsError
 
@@ -58,7 +58,7 @@ def test_numbers_by_hand() -> None:
     out, _ = Rotary(Site(groups=1, tokens=4, width=4, heads=1)).double()(x, x)
     expected = [math.cos(3), math.sin(3), -2 * math.sin(0.03), 2 * math.cos(0.03)]
     assert_close(out[0, 0, 0, 3], torch.tensor(expected, dtype=torch.float64))
-    assert turned(torch.arange(1.0, 6.0)).tolist() == [-2.0, 1.0, -4.0, 3.0, 0.0]
+    assert quarter_turn(torch.arange(1.0, 6.0)).tolist() == [-2.0, 1.0, -4.0, 3.0, 0.0]
 
 
 @pytest.mark.parametrize(

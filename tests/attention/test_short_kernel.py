@@ -220,7 +220,7 @@ def test_the_largest_tiles_that_are_sent_there_fit(tokens, width, dtype, tf32):
     torch.backends.cuda.matmul.allow_tf32 = tf32
     torch.manual_seed(37)
     leaves = [torch.randn(2, HEADS, tokens, width, device="cuda", dtype=dtype).requires_grad_() for _ in range(3)]
-    if not fused.short(leaves[0], leaves[2]):
+    if not fused.fits_short_kernel(leaves[0], leaves[2]):
         assert (tokens, width, dtype) == (128, 128, torch.float32)
         return
     if spacious(leaves[0], leaves[2]):

@@ -9,7 +9,7 @@ from torch.testing import assert_close
 
 from rearview import attention
 from rearview.attention import Site
-from rearview.attention.shared.rotary import turned
+from rearview.attention.shared.rotary import quarter_turn
 from rearview.core.errors import SettingsError
 
 CHANNELS, TIMES, WIDTH, HEADS = 3, 5, 14, 2
@@ -86,7 +86,7 @@ def test_leading_channels_are_turned_by_token_index(name: str) -> None:
     angles = torch.arange(TOKENS, dtype=x.dtype)[:, None] * 10000.0 ** -torch.tensor([0, 0, 0.5, 0.5], dtype=x.dtype)
     for before, after in zip(plain.heads(x)[:2], turning.heads(x)[:2], strict=True):
         first = before[..., :width]
-        assert_close(after[..., :width], first * angles.cos() + turned(first) * angles.sin())
+        assert_close(after[..., :width], first * angles.cos() + quarter_turn(first) * angles.sin())
         assert torch.equal(after[..., width:], before[..., width:])
     assert torch.equal(plain.values(x), turning.values(x))
     assert (plain(x) - turning(x)).abs().max() > 1e-6

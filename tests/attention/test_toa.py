@@ -202,12 +202,12 @@ def test_by_hand():
 def test_score_norms_by_hand():
     scores = torch.tensor([3.0, -4.0, 12.0], dtype=torch.float64)
     shown = torch.tensor([True, True, False])
-    none, l2, mean = (toa.layer.rectified(scores, None, shown, norm) for norm in ("none", "l2", "mean"))
+    none, l2, mean = (toa.layer.rectify(scores, None, shown, norm) for norm in ("none", "l2", "mean"))
     assert none.tolist() == [3.0, 0.0, 0.0]
     assert l2.tolist() == pytest.approx([0.6, 0.0, 0.0])
     assert mean.tolist() == [1.5, 0.0, 0.0]
-    assert toa.layer.rectified(scores, None, None, "mean").tolist() == [1.0, 0.0, 4.0]
-    assert toa.layer.rectified(scores, None, None, "l2").tolist() == pytest.approx([3 / 13, 0.0, 12 / 13])
+    assert toa.layer.rectify(scores, None, None, "mean").tolist() == [1.0, 0.0, 4.0]
+    assert toa.layer.rectify(scores, None, None, "l2").tolist() == pytest.approx([3 / 13, 0.0, 12 / 13])
 
 
 @pytest.mark.parametrize("settings", VARIANTS, ids=str)

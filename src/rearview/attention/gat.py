@@ -31,7 +31,7 @@ from rearview.attention import prime
 from rearview.attention.contract import Carry, Claims, Heads, Inputs, Projected, Site, Tokens, additive
 from rearview.attention.prime import features as pairs
 from rearview.attention.shared.execution import block_spans, recompute
-from rearview.attention.shared.graph import Edges, edge_list, softmax_by_query, spread
+from rearview.attention.shared.graph import Edges, list_edges, scatter_weights, softmax_by_query
 from rearview.embed.dropout import dropout
 
 Views = Callable[[int, int], Tensor]
@@ -89,11 +89,11 @@ class Layer(Projected):
         channels = site.variates if site.variates is not None else 0 if site.time_ordered else site.tokens
         self.channels = channels
         self.count = channels or site.tokens
-        self.register_buffer("edges", _looking_back(edge_list("gat", settings.edges, self.count, site.tokens), site))
+        self.register_buffer("edges", _looking_back(list_edges("gat", settings.edges, self.count, site.tokens), site))
         self.primer: prime.Primer | None = None
         if settings.primed:
             made_from = prime.Settings(features=settings.features, free=settings.free)
-            width = pairs.width(settings.features, site.lookback or 0) if channels else 0
+            width = pairs.feature_width(settings.features, site.lookback or 0) if channels else 0
             self.primer = prime.Primer((self.edges.shape[1],), 1, site.width, width, made_from)
         self.claims = Claims(causal=site.causal)
 
@@ -102,9 +102,9 @@ class Layer(Projected):
         kind = self.settings.features
         if self.primer is None or not self.channels or kind == "random":
             return
-        pairs.check("gat", windows, kind, self.channels, self.site.lookback)
+        pairs.check_windows("gat", windows, kind, self.channels, self.site.lookback)
         with torch.no_grad():
-            found = pairs.features(windows, kind)
+            found = pairs.average_features(windows, kind)
             query, key = self.edges.clamp(max=self.channels - 1)
             self.primer.features.copy_(found.to(self.primer.features)[query, key])
 
@@ -123,7 +123,7 @@ class Layer(Projected):
     def operator(self, q: Tensor, k: Tensor, inputs: Inputs) -> Float[Tensor, "batch group head query key"]:
         """Where edges are primed it is applied to each edge's own values, W (h_j * F_ij); `modulators` has F."""
         edges, views = self._within(q.shape[3])
-        return spread(self._along(q, k, inputs, edges, views), edges, q.shape[3]).unflatten(0, q.shape[:2])
+        return scatter_weights(self._along(q, k, inputs, edges, views), edges, q.shape[3]).unflatten(0, q.shape[:2])
 
     def project(self, heads: Heads) -> Tokens:
         return super().project(functional.elu(heads))

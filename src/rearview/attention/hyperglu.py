@@ -32,7 +32,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from rearview.attention.contract import Carry, Claims, Heads, Inputs, Projected, Site, Tokens, zero_padding
-from rearview.attention.shared.rectifier import rectified, shown
+from rearview.attention.shared.rectifier import rectify, visible_pairs
 from rearview.core.errors import SettingsError
 from rearview.embed.dropout import dropout
 
@@ -183,5 +183,5 @@ class Layer(Projected):
         return a * diagonal.transpose(-1, -2) + torch.einsum("bghtr,hnr->bghtn", low, spread)
 
     def _activated(self, scores: Tensor, inputs: Inputs, earlier: Tensor | None = None) -> Tensor:
-        pairs = shown(inputs.mask, inputs.bias, earlier)
-        return rectified(scores[GATE], inputs.bias, pairs, "l2") * functional.softplus(scores[SCALE])
+        pairs = visible_pairs(inputs.mask, inputs.bias, earlier)
+        return rectify(scores[GATE], inputs.bias, pairs, "l2") * functional.softplus(scores[SCALE])

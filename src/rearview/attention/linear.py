@@ -35,7 +35,7 @@ class Settings:
             raise SettingsError(f"linear's eps is {self.eps}; it must be at least 0.")
 
 
-def features(x: Tensor) -> Tensor:
+def positive_features(x: Tensor) -> Tensor:
     """phi(x) = elu(x) + 1 > 0."""
     return functional.elu(x) + 1
 
@@ -51,17 +51,17 @@ def reference(
     out = []
     for t in range(len(q)):
         seen = t + 1 if causal else len(k)
-        w = features(k[:seen]) @ features(q[t])
+        w = positive_features(k[:seen]) @ positive_features(q[t])
         out.append(w @ v[:seen] / (w.sum() + eps))
     return torch.stack(out)
 
 
-def whole(q: Heads, k: Heads, v: Values) -> tuple[Tensor, Tensor]:
+def attend_all(q: Heads, k: Heads, v: Values) -> tuple[Tensor, Tensor]:
     """Numerator and normaliser when every token sees every other."""
     return q @ (k.transpose(-1, -2) @ v), q @ k.sum(-2).unsqueeze(-1)
 
 
-def chunked(q: Heads, k: Heads, v: Values, chunk: int = CHUNK) -> tuple[Tensor, Tensor]:
+def attend_chunks(q: Heads, k: Heads, v: Values, chunk: int = CHUNK) -> tuple[Tensor, Tensor]:
     """Numerator and normaliser when a token sees itself and earlier ones."""
     tokens = q.shape[-2]
     padding = -tokens % chunk
@@ -85,7 +85,7 @@ class Layer(Projected):
 
     def mix(self, q: Tensor, k: Tensor, v: Tensor, inputs: Inputs) -> tuple[Heads, Carry | None]:
         q, k = self._features(q, k, inputs)
-        top, bottom = chunked(q, k, v) if self.site.causal else whole(q, k, v)
+        top, bottom = attend_chunks(q, k, v) if self.site.causal else attend_all(q, k, v)
         return top / (bottom + self.settings.eps), inputs.carry
 
     def operator(self, q: Tensor, k: Tensor, inputs: Inputs) -> Float[Tensor, "batch group head query key"]:
@@ -98,5 +98,5 @@ class Layer(Projected):
     def _features(self, q: Tensor, k: Tensor, inputs: Inputs) -> tuple[Tensor, Tensor]:
         if inputs.bias is not None:
             raise SettingsError("linear attention has no scores to add a bias to; use softmax or rbca.")
-        q, k = features(q), features(k)
+        q, k = positive_features(q), positive_features(k)
         return q, zero_padding(k, inputs.mask)

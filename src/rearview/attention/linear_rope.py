@@ -17,7 +17,7 @@ from torch import Tensor
 
 from rearview.attention.caps.maps import Bare, need_one_time_axis
 from rearview.attention.contract import Carry, Claims, Heads, Inputs, Site, zero_padding
-from rearview.attention.linear import chunked
+from rearview.attention.linear import attend_chunks
 from rearview.attention.shared.rotary import Layout, Rotary
 from rearview.core.errors import SettingsError
 
@@ -50,7 +50,7 @@ class Layer(Bare):
 
     def mix(self, q: Tensor, k: Tensor, v: Tensor, inputs: Inputs) -> tuple[Heads, Carry | None]:
         q, k = self._turned(q, k, inputs)
-        return chunked(q, k, v)[0], inputs.carry
+        return attend_chunks(q, k, v)[0], inputs.carry
 
     def operator(self, q: Tensor, k: Tensor, inputs: Inputs) -> Float[Tensor, "batch group head query key"]:
         q, k = self._turned(q, k, inputs)

@@ -18,7 +18,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from rearview.attention.contract import Carry, Claims, Heads, Inputs, Projected, Site, causal_bias, gated, score_bias
-from rearview.attention.shared.fused import attend, by_row
+from rearview.attention.shared.fused import attend, flatten_bias
 from rearview.attention.shared.rotary import Rotary
 from rearview.core.errors import SettingsError
 from rearview.embed.dropout import dropout
@@ -92,7 +92,7 @@ class Layer(Projected):
 
 def attend_heads(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, site: Site, training: bool) -> Heads:
     """softmax(Q K^T / sqrt(d_h) + bias) V, fused; queries and keys may be wider than the values."""
-    bias = None if bias is None else by_row(bias, *v.shape[:2])
+    bias = None if bias is None else flatten_bias(bias, *v.shape[:2])
     rows = q.flatten(0, 1), k.flatten(0, 1), v.flatten(0, 1)
     rate = site.dropout if training else 0.0
     return attend(*rows, bias, site.per_head**-0.5, causal=site.causal, dropout=rate).view(v.shape)

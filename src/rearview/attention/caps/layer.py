@@ -16,12 +16,12 @@ from rearview.attention.caps.paths import (
     Path,
     PathName,
     Signals,
-    applied,
-    padded,
-    released,
-    scores,
-    side_by_side,
-    stable,
+    apply_path,
+    concatenate_paths,
+    fill_padding,
+    released_path,
+    score_path,
+    stable_path,
 )
 from rearview.attention.caps.recurrence import kernel_fits
 from rearview.attention.contract import Carry, Claims, Heads, Inputs, Site, Tokens, Weights, additive, causal_bias
@@ -119,7 +119,7 @@ def fast(
     v: Float[Tensor, "batch group head token value_width"],
     signals: Signals,
     paths: tuple[PathName, ...] = PATHS,
-    form: Callable[[PathName, Tensor, Tensor, Signals], Path] = stable,
+    form: Callable[[PathName, Tensor, Tensor, Signals], Path] = stable_path,
 ) -> Float[Tensor, "batch group head token value_width"]:
     """Equation (17) with phi the identity, at linear cost; q and k are turned already.
 
@@ -128,7 +128,7 @@ def fast(
     """
     kernel = kernel_fits(v)
     if v.shape[-2] < LONG or (kernel and v.numel() <= KEPT_BY_KERNEL):
-        return applied(side_by_side([form(path, q, k, signals) for path in paths]), v)
+        return apply_path(concatenate_paths([form(path, q, k, signals) for path in paths]), v)
     rows = [None if part is None else _rows(part, v.shape[:3]) for part in (q, k, v, *signals)]
     # A compiler would unroll the pieces, and finds its own way through memory.
     held = HELD_BY_KERNEL if kernel else HELD
@@ -157,7 +157,7 @@ def _one_path(
     g: Tensor | None,
     real: Tensor | None,
 ) -> Tensor:
-    return applied(form(path, q, k, Signals(delta, p, g, real)), v)
+    return apply_path(form(path, q, k, Signals(delta, p, g, real)), v)
 
 
 class Layer(Bare):
@@ -174,7 +174,7 @@ class Layer(Bare):
             )
         super().__init__(site)
         self.settings = settings
-        self.form = released if as_released else stable
+        self.form = released_path if as_released else stable_path
         inner = site.heads * site.per_head
         self.signal_widths = [inner * ("riemann" in settings.paths), inner * ("prefix" in settings.paths), site.heads]
         self.signals = nn.Linear(site.width, sum(self.signal_widths), bias=False)
@@ -203,7 +203,7 @@ class Layer(Bare):
             q, k = self._turned(q, k, inputs, found)
             if self.settings.normaliser == "softmax":
                 return self._softmax(q, k, inputs, found).to(dtype)
-            return {path: scores(self.form(path, q, k, found)).tril().to(dtype) for path in self.settings.paths}
+            return {path: score_path(self.form(path, q, k, found)).tril().to(dtype) for path in self.settings.paths}
 
     def _raw(self, x: Tokens) -> tuple[Tensor | None, Tensor | None, Tensor]:
         """p, g and the clock before its softplus [batch, group, head, token, width], None without their paths."""
@@ -254,15 +254,15 @@ class Layer(Bare):
         q, k = _wide(q), _wide(k)
         if self.rotary is not None:
             q, k = self.rotary(q, k, inputs.ages)
-        return q, padded(k, found, 0.0)
+        return q, fill_padding(k, found, 0.0)
 
     def _softmax(
         self, q: Tensor, k: Tensor, inputs: Inputs, found: Signals
     ) -> Float[Tensor, "batch group head query key"]:
-        path = side_by_side([self.form(path, q, k, found) for path in self.settings.paths])
+        path = concatenate_paths([self.form(path, q, k, found) for path in self.settings.paths])
         both_ways = self.settings.numerics == "released"
         width = path.q.shape[-1] if both_ways else self.site.per_head
-        alpha = scores(path) * width**-0.5
+        alpha = score_path(path) * width**-0.5
         if inputs.bias is not None:
             alpha = alpha + inputs.bias
         if inputs.mask is not None:

@@ -29,7 +29,7 @@ Values = Float[Tensor, "*batch token value"]
 States = Float[Tensor, "*batch token channel value"]
 
 
-def sequential(q: Channels, k: Channels, v: Values, log_gate: Channels) -> Values:
+def mix_sequentially(q: Channels, k: Channels, v: Values, log_gate: Channels) -> Values:
     """The recurrence as it stands above, token by token."""
     state = torch.zeros(*k.shape[:-2], k.shape[-1], v.shape[-1], dtype=v.dtype, device=v.device)
     out = []
@@ -39,7 +39,7 @@ def sequential(q: Channels, k: Channels, v: Values, log_gate: Channels) -> Value
     return torch.stack(out, dim=-2)
 
 
-def mixed(q: Channels, k: Channels, v: Values, log_gate: Channels) -> Values:
+def mix_chunks(q: Channels, k: Channels, v: Values, log_gate: Channels) -> Values:
     """o, by chunks."""
     if kernel_fits(v):
         from rearview.attention.kernels import caps
@@ -48,11 +48,11 @@ def mixed(q: Channels, k: Channels, v: Values, log_gate: Channels) -> Values:
     tokens = q.shape[-2]
     padding = -tokens % CHUNK
     q, k, v, log_gate = (_cut(functional.pad(part, (0, 0, 0, padding)), -2, CHUNK) for part in (q, k, v, log_gate))
-    scores, since, until = pairs(q, k, log_gate)
+    scores, since, until = score_chunks(q, k, log_gate)
     out = scores @ v
     if tokens > CHUNK:
         added = (k * until.exp()).transpose(-1, -2) @ v
-        out = out + (q * since.exp()) @ _before(states(since[..., -1, :], added))
+        out = out + (q * since.exp()) @ _before(scan_states(since[..., -1, :], added))
     return out.flatten(-3, -2)[..., :tokens, :]
 
 
@@ -65,15 +65,15 @@ def kernel_fits(v: Tensor) -> bool:
     return v.shape[-1] <= WIDEST
 
 
-def whole(q: Channels, k: Channels, log_gate: Channels) -> Float[Tensor, "*batch token token"]:
+def score_pairs(q: Channels, k: Channels, log_gate: Channels) -> Float[Tensor, "*batch token token"]:
     """s[t,i] for all pairs of tokens, 0 for i > t."""
     tokens = q.shape[-2]
     padding = (1 << (tokens - 1).bit_length()) - tokens
     q, k, log_gate = (functional.pad(part, (0, 0, 0, padding)) for part in (q, k, log_gate))
-    return pairs(q, k, log_gate)[0][..., :tokens, :tokens]
+    return score_chunks(q, k, log_gate)[0][..., :tokens, :tokens]
 
 
-def pairs(
+def score_chunks(
     q: Channels, k: Channels, log_gate: Channels
 ) -> tuple[Float[Tensor, "*batch token token"], Channels, Channels]:
     """Scores s[t,i] of 2^m tokens; gates summed from the start to each token, and from after each to the end."""
@@ -94,7 +94,7 @@ def pairs(
     return scores.squeeze(-3), since, until
 
 
-def states(log_gate: Channels, added: States) -> States:
+def scan_states(log_gate: Channels, added: States) -> States:
     """S_n = diag(exp(a_n)) S_(n-1) + added_n, for every n: by groups, whose ends make the same recurrence again."""
     count = log_gate.shape[-2]
     if count <= GROUP:
@@ -104,7 +104,7 @@ def states(log_gate: Channels, added: States) -> States:
     added = _cut(functional.pad(added, (0, 0, 0, 0, 0, padding)), -3, GROUP)
     within = _states_of_a_group(log_gate, added)
     since = log_gate.cumsum(-2)
-    ends = states(since[..., -1, :], within[..., -1, :, :])
+    ends = scan_states(since[..., -1, :], within[..., -1, :, :])
     carried = since.exp().unsqueeze(-1) * _before(ends).unsqueeze(-3)
     return (within + carried).flatten(-4, -3)[..., :count, :, :]
 

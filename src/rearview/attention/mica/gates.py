@@ -66,7 +66,7 @@ class Static(nn.Module):
         self.scores = nn.Parameter(torch.ones(channels, heads))
 
     def forward(self, q: Queries, real: Bool[Tensor, "batch group token"] | None) -> LogWeights:
-        return present(self.scores.to(q.dtype).log_softmax(0)[None], real)
+        return drop_absent(self.scores.to(q.dtype).log_softmax(0)[None], real)
 
 
 class Dynamic(nn.Module):
@@ -82,7 +82,7 @@ class Dynamic(nn.Module):
         else:
             count = real.sum(-1).clamp(min=1)[:, :, None, None]
             mean = (q * real[:, :, None, :, None]).sum(-2) / count
-        return present((mean * self.direction.to(q.dtype)).sum(-1), real)
+        return drop_absent((mean * self.direction.to(q.dtype)).sum(-1), real)
 
 
 class Fixed(nn.Module):
@@ -100,6 +100,6 @@ class Fixed(nn.Module):
         return self.logs.to(q.dtype)
 
 
-def present(logs: LogWeights, real: Bool[Tensor, "batch group token"] | None) -> LogWeights:
+def drop_absent(logs: LogWeights, real: Bool[Tensor, "batch group token"] | None) -> LogWeights:
     """Log-weights without the channels that are padding from end to end."""
     return logs if real is None else logs.masked_fill(~real.any(-1)[..., None], ABSENT)

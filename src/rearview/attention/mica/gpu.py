@@ -12,23 +12,25 @@ from rearview.attention.contract import Carry, Inputs, Projected
 from rearview.attention.mica.gates import Beta, Perceptron
 from rearview.attention.mica.memory import Queries, Values
 from rearview.attention.shared.execution import has_hooks
-from rearview.attention.shared.fused import REACH, drop_seed, learned, own_kernels_run, short
+from rearview.attention.shared.fused import REACH, drop_seed, fits_short_kernel, needs_gradient, own_kernels_run
 from rearview.attention.softmax import Layer as Softmax
 from rearview.attention.softmax import join_carried
 
 
-def together(
+def mix_on_gpu(
     q: Queries, k: Queries, v: Values, local: Projected, gate: nn.Module, inputs: Inputs
 ) -> tuple[Values, Carry | None] | None:
     """What the gate makes of both paths, and what the next layer needs; None where no kernel does it."""
     plain = type(local) is Softmax and local.rotary is None and inputs.mask is None
-    if not plain or not own_kernels_run(q, k, v) or not short(q, v) or not all(_reached(part) for part in (q, k, v)):
+    # Kernels want the channels of a token side by side, and those of a batch within what 32 bits count.
+    near = all(part.stride(-1) == 1 and part.shape[1] * part.stride(1) < REACH for part in (q, k, v))
+    if not (plain and near and own_kernels_run(q, k, v) and fits_short_kernel(q, v)):
         return None
     if any(has_hooks(part) for part in gate.modules()):
         return None
     bias = inputs.bias
     if bias is not None:
-        if learned(bias) or any(size > 1 for size in bias.shape[:-3]):
+        if needs_gradient(bias) or any(size > 1 for size in bias.shape[:-3]):
             return None
         bias = bias.reshape(-1, *bias.shape[-2:])
     scale = local.site.per_head**-0.5
@@ -45,11 +47,6 @@ def together(
     scored = join_carried(q, k, inputs.carry)
     mixed = _by_perceptron(q, k, v, scored, bias, gate, scale)
     return None if mixed is None else (mixed, None if inputs.carry is None else scored)
-
-
-def _reached(part: Tensor) -> bool:
-    """Whether channels of a token lie side by side, and those of a batch within what kernels count in 32 bits."""
-    return part.stride(-1) == 1 and part.shape[1] * part.stride(1) < REACH
 
 
 def _by_perceptron(

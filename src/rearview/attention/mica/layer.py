@@ -10,10 +10,10 @@ from torch import Tensor, nn
 
 from rearview import attention
 from rearview.attention.contract import Attention, Carry, Claims, Heads, Inputs, Mask, Projected, Site, Tokens
-from rearview.attention.linear import features
+from rearview.attention.linear import positive_features
 from rearview.attention.mica.gates import Beta, Dynamic, Fixed, GateName, LogWeights, Perceptron, Static, WeightingName
-from rearview.attention.mica.gpu import together
-from rearview.attention.mica.memory import EPS, Queries, Values, excluded, included, operator
+from rearview.attention.mica.gpu import mix_on_gpu
+from rearview.attention.mica.memory import EPS, Queries, Values, attend_to_all, attend_to_others, weigh_tokens
 from rearview.attention.shared.execution import full_precision
 from rearview.core.errors import SettingsError
 
@@ -93,7 +93,7 @@ def reference(
     `w` sums to 1, or is None for ones. Exclusion with `renormalise=False` is the printed and released form.
     """
     C, d_k = len(Q), Q.shape[-1]
-    phi_Q, phi_K = features(Q), features(K)
+    phi_Q, phi_K = positive_features(Q), positive_features(K)
     ones = torch.ones(C, dtype=Q.dtype) if w is None else w
     M_all = torch.stack([ones[c] * phi_K[c].T @ V[c] for c in range(C)]).sum(0)  # (4), (17), (22)
     z_all = torch.stack([ones[c] * phi_K[c].sum(0) for c in range(C)]).sum(0)  # (5), (19), (23)
@@ -206,7 +206,7 @@ class Layer(Attention):
         local = torch.stack(list(found.values())).sum(0) if isinstance(found, dict) else found
         with full_precision(q.device):
             phi_q, phi_k, logs = self._features(q, k, inputs.mask)
-            cross = operator(phi_q, phi_k, logs, self.settings.exclude_self)
+            cross = weigh_tokens(phi_q, phi_k, logs, self.settings.exclude_self)
         gate = self._gate()
         if isinstance(gate, Beta):
             to_cross, to_local = gate.shares(cross)
@@ -260,7 +260,7 @@ class Layer(Attention):
     def _mixed(self, q: Queries, k: Queries, v: Values, inputs: Inputs) -> tuple[Values, Carry | None]:
         """A_mixed, and what the next layer needs."""
         if self.weighting is None and not self.settings.exclude_self:
-            found = together(q, k, v, self.local, self._gate(), inputs)
+            found = mix_on_gpu(q, k, v, self.local, self._gate(), inputs)
             if found is not None:
                 return found
         local, handed_on = self.local.mix(q, k, v, inputs)
@@ -272,15 +272,15 @@ class Layer(Attention):
             phi_q, phi_k, logs = self._features(q, k, mask)
             v = v.to(phi_q.dtype)
             if self.settings.exclude_self:
-                return excluded(phi_q, phi_k, v, logs, self.by_scores)
-            return included(phi_q, phi_k, v, logs)
+                return attend_to_others(phi_q, phi_k, v, logs, self.by_scores)
+            return attend_to_all(phi_q, phi_k, v, logs)
 
     def _features(self, q: Queries, k: Queries, mask: Mask | None) -> tuple[Tensor, Tensor, LogWeights | None]:
         wide = torch.promote_types(q.dtype, torch.float32)
         q, k = q.to(wide), k.to(wide)
         logs = None if self.weighting is None else self.weighting(q, mask)
-        phi_k = features(k) if mask is None else features(k) * mask[:, :, None, :, None]
-        return features(q), phi_k, logs
+        phi_k = positive_features(k) if mask is None else positive_features(k) * mask[:, :, None, :, None]
+        return positive_features(q), phi_k, logs
 
     def _claims(self) -> Claims:
         inner = self.local.claims

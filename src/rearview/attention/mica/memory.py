@@ -19,23 +19,23 @@ Values = Float[Tensor, "batch group head token value"]
 Memory = Float[Tensor, "batch head key value"]
 
 
-def included(q: Queries, k: Queries, v: Values, logs: LogWeights | None) -> Values:
+def attend_to_all(q: Queries, k: Queries, v: Values, logs: LogWeights | None) -> Values:
     """A_global with a memory of all channels; queries and keys come as features."""
-    v = with_ones(v)
+    v = append_ones(v)
     if logs is None:
-        return normalised(read(q, remember(k, v)))
+        return normalise(read(q, remember(k, v)))
     weights = (logs - logs.amax(1, keepdim=True).detach()).exp()
     found = read(q, remember(k * weights[..., None, None], v))
-    return normalised(found, weights.sum(1, keepdim=True)[..., None, None])
+    return normalise(found, weights.sum(1, keepdim=True)[..., None, None])
 
 
-def excluded(q: Queries, k: Queries, v: Values, logs: LogWeights | None, by_scores: bool) -> Values:
+def attend_to_others(q: Queries, k: Queries, v: Values, logs: LogWeights | None, by_scores: bool) -> Values:
     """A_global with a memory of all channels but one's own, without a memory per channel where `by_scores`.
 
     Of each head, the channel with the largest part of z is left out of the sum from the start, so that its complement
     is right to the last digit. For any other channel at least half of z, its entries summed, is left by subtraction.
     """
-    v = with_ones(v)
+    v = append_ones(v)
     relative = logs is not None
     logs = (q.new_zeros(1, q.shape[1], 1) if logs is None else logs).expand(k.shape[0], -1, k.shape[2])
     index = (logs + k.sum((-1, -2)).log()).argmax(1, keepdim=True)
@@ -56,12 +56,12 @@ def excluded(q: Queries, k: Queries, v: Values, logs: LogWeights | None, by_scor
     spread = heaviest[..., None, None]
     found = torch.where(spread, read(q_chosen, rest), read(q, memory) - weight[..., None, None] * own)
     if not relative:
-        return normalised(found)
+        return normalise(found)
     total = torch.where(heaviest, left.sum(1, keepdim=True), sum_of_others(weight))
-    return normalised(found, total[..., None, None])
+    return normalise(found, total[..., None, None])
 
 
-def with_ones(v: Values) -> Tensor:
+def append_ones(v: Values) -> Tensor:
     """The values and a column of ones, by which M holds z as well."""
     # Laid out head by head, as `remember` multiplies: the copy that padding makes is then the only one.
     return functional.pad(v.transpose(1, 2), (0, 1), value=1.0).transpose(1, 2)
@@ -77,7 +77,7 @@ def read(q: Queries, memory: Memory) -> Values:
     return (q.transpose(1, 2).flatten(2, 3) @ memory).unflatten(2, (q.shape[1], q.shape[3])).transpose(1, 2)
 
 
-def normalised(found: Tensor, total: Tensor | None = None) -> Tensor:
+def normalise(found: Tensor, total: Tensor | None = None) -> Tensor:
     """phi(Q) M / (phi(Q) z + eps); weights that sum to `total` instead of 1 scale eps, and nothing else."""
     top, bottom = found[..., :-1], found[..., -1:]
     return top * (bottom + (EPS if total is None else EPS * total.clamp(min=LEAST))).reciprocal()
@@ -90,7 +90,7 @@ def sum_of_others(weight: Float[Tensor, "batch group head"]) -> Float[Tensor, "b
     return before + after
 
 
-def operator(q: Queries, k: Queries, logs: LogWeights | None, exclude_self: bool) -> Tensor:
+def weigh_tokens(q: Queries, k: Queries, logs: LogWeights | None, exclude_self: bool) -> Tensor:
     """The weight of every token of every channel in A_global [batch, group, head, query, group, key]."""
     channels = q.shape[1]
     relative = logs is not None

@@ -22,7 +22,7 @@ INSTANTANEOUS = 3
 Windows = Float[Tensor, "window channel time"]
 
 
-def check(owner: str, windows: Windows, kind: str, channels: int, lookback: int | None) -> None:
+def check_windows(owner: str, windows: Windows, kind: str, channels: int, lookback: int | None) -> None:
     """Refuse windows that have other features than the pairs of a layer with these channels were made for."""
     if lookback is None and kind in ("full", "lead_lag"):
         raise SettingsError(
@@ -37,7 +37,7 @@ def check(owner: str, windows: Windows, kind: str, channels: int, lookback: int 
         )
 
 
-def standardised(x: Tensor) -> Tensor:
+def standardise(x: Tensor) -> Tensor:
     """z-scores along the last axis (biased variance + 1e-8, as in LIFT); a constant row becomes 0."""
     centred = x - x.mean(-1, keepdim=True)
     return centred / (centred.square().mean(-1, keepdim=True) + 1e-8).sqrt()
@@ -46,7 +46,7 @@ def standardised(x: Tensor) -> Tensor:
 def lead_lag(windows: Windows) -> Float[Tensor, "channel channel time"]:
     """R_ij(tau), averaged over windows."""
     length = windows.shape[-1]
-    spectrum = torch.fft.rfft(standardised(windows))
+    spectrum = torch.fft.rfft(standardise(windows))
     crossed = torch.einsum("wjf,wif->ijf", spectrum, spectrum.conj()) / len(windows)
     return torch.fft.irfft(crossed, n=length) / length
 
@@ -54,7 +54,7 @@ def lead_lag(windows: Windows) -> Float[Tensor, "channel channel time"]:
 def lead_lag_each(windows: Windows) -> Float[Tensor, "window channel channel time"]:
     """R_ij(tau) of every window by itself."""
     length = windows.shape[-1]
-    spectrum = torch.fft.rfft(standardised(windows))
+    spectrum = torch.fft.rfft(standardise(windows))
     return torch.fft.irfft(spectrum[:, None] * spectrum[:, :, None].conj(), n=length) / length
 
 
@@ -65,7 +65,7 @@ def instantaneous_each(windows: Windows) -> Float[Tensor, "window channel channe
     return torch.stack([_correlation(part) for part in (windows, rolled, ranks)], dim=-1)
 
 
-def features(windows: Windows, kind: str) -> Float[Tensor, "channel channel feature"]:
+def average_features(windows: Windows, kind: str) -> Float[Tensor, "channel channel feature"]:
     """The features of a kind ("lead_lag", "instantaneous" or "full"), averaged over windows."""
     parts = []
     if kind in ("lead_lag", "full"):
@@ -76,7 +76,7 @@ def features(windows: Windows, kind: str) -> Float[Tensor, "channel channel feat
     return torch.cat(parts, dim=-1)
 
 
-def features_each(windows: Windows, kind: str) -> Float[Tensor, "window channel channel feature"]:
+def window_features(windows: Windows, kind: str) -> Float[Tensor, "window channel channel feature"]:
     """The features of every window by itself."""
     parts = []
     if kind in ("lead_lag", "full"):
@@ -86,13 +86,13 @@ def features_each(windows: Windows, kind: str) -> Float[Tensor, "window channel 
     return torch.cat(parts, dim=-1)
 
 
-def width(kind: str, lookback: int) -> int:
+def feature_width(kind: str, lookback: int) -> int:
     """How many features a pair has."""
     return {"lead_lag": lookback, "instantaneous": INSTANTANEOUS, "full": lookback + INSTANTANEOUS}.get(kind, 0)
 
 
 def _correlation(x: Tensor) -> Tensor:
-    z = standardised(x)
+    z = standardise(x)
     return z @ z.transpose(-1, -2) / x.shape[-1]
 
 

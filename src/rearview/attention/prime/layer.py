@@ -22,7 +22,7 @@ from rearview.attention.prime import features as pairs
 from rearview.attention.rbca import lend_decay
 from rearview.attention.shared import execution
 from rearview.attention.shared.execution import block_spans, recompute
-from rearview.attention.shared.graph import edge_list, softmax_by_query, spread
+from rearview.attention.shared.graph import list_edges, scatter_weights, softmax_by_query
 from rearview.core.errors import SettingsError
 from rearview.embed import dropout
 
@@ -148,7 +148,7 @@ class Layer(Projected):
                 "use per_window=False or iTransformer."
             )
         self.count = count = self.channels or site.tokens
-        edges = None if settings.edges is None else edge_list("prime", settings.edges, count, site.tokens)
+        edges = None if settings.edges is None else list_edges("prime", settings.edges, count, site.tokens)
         self.register_buffer("edges", edges)
         primed = None
         if settings.primer == "sparse":
@@ -157,7 +157,7 @@ class Layer(Projected):
             primed = primed.view(count, count)
         self.register_buffer("primed", primed)
         shape = (count, count) if edges is None else (edges.shape[1],)
-        feature_width = pairs.width(settings.features, site.lookback or 0) if self.channels else 0
+        feature_width = pairs.feature_width(settings.features, site.lookback or 0) if self.channels else 0
         self.primer = Primer(shape, site.heads, max(site.per_head, site.per_value), feature_width, settings)
         self.decay = lend_decay("prime", site, settings.bias)
         self.claims = Claims(
@@ -173,9 +173,9 @@ class Layer(Projected):
         kind = self.settings.features
         if not self.channels or kind == "random" or self.settings.per_window:
             return
-        pairs.check("prime", windows, kind, self.channels, self.site.lookback)
+        pairs.check_windows("prime", windows, kind, self.channels, self.site.lookback)
         with torch.no_grad():
-            features = pairs.features(windows, kind).to(self.primer.features)
+            features = pairs.average_features(windows, kind).to(self.primer.features)
             if self.edges is not None:
                 query, key = self.edges.clamp(max=self.count - 1)
                 features = features[query, key]
@@ -212,7 +212,7 @@ class Layer(Projected):
             return (logits if bias is None else logits + bias).softmax(-1).unflatten(0, leading)
         edges, primers = self._edges_within(tokens)
         along = weigh_edges(q, k, edges, primers, bias, self.site.per_head**-0.5)
-        return spread(along, edges, tokens).unflatten(0, leading)
+        return scatter_weights(along, edges, tokens).unflatten(0, leading)
 
     def _mix_pairs(
         self, q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, rate: float, inputs: Inputs
@@ -306,8 +306,8 @@ class Layer(Projected):
         return self._features_of(inputs.windows).repeat_interleave(inputs.x.shape[1], dim=0)
 
     def _features_of(self, windows: Tensor) -> Tensor:
-        pairs.check("prime", windows, self.settings.features, self.channels, self.site.lookback)
-        return pairs.features_each(windows, self.settings.features)
+        pairs.check_windows("prime", windows, self.settings.features, self.channels, self.site.lookback)
+        return pairs.window_features(windows, self.settings.features)
 
     def _bias(self, inputs: Inputs, like: Tensor) -> Tensor | None:
         """All that is added to the scores: [batch * group, head, query, key], or None."""

@@ -2,18 +2,19 @@
 
 Five pieces that any mechanism with a causal mask can use:
 
-- `toeplitz`: a bias that depends on age alone, from its values at ages 0, 1, 2 ... (as many as keys, not pairs);
-- `hide`: the same with padding hidden, no row of it empty;
-- `attend`: softmax(Q K^T s + M) V on torch's fused kernel. On a CPU that kernel takes no bias that needs a gradient and
-  torch turns to its explicit form, which keeps every weight for the backward pass. Here the forward pass stays fused
-  and the backward pass makes the weights again, a block at a time, so that memory does not grow with the square:
+- `expand_ages`: a bias that depends on age alone, from its values at ages 0, 1, 2 ... (as many as keys, not pairs);
+- `hide_padding`: the same with padding hidden, no row of it empty;
+- `attend_biased`: softmax(Q K^T s + M) V on torch's fused kernel. On a CPU that kernel takes no bias that needs a
+  gradient and torch turns to its explicit form, which keeps every weight for the backward pass. Here the forward pass
+  stays fused and the backward pass makes the weights again, a block at a time, so that memory does not grow with the
+  square:
 
       P = softmax(Q K^T s + M)     dP = dO V^T     dS = P o (dP - rowsum(dO o O))
       dQ = s dS K     dK = s dS^T Q     dV = P^T dO     dM = dS, summed over what M is broadcast along
 
-- `banded`: attention to the last few keys only, in chunks, so that cost grows with the number of tokens;
-- `by_age`: attention under a bias of age alone, in the form that suits: all pairs, a band, or on a GPU a kernel that
-  reads the bias as a vector.
+- `attend_band`: attention to the last few keys only, in chunks, so that cost grows with the number of tokens;
+- `attend_by_age`: attention under a bias of age alone, in the form that suits: all pairs, a band, or on a GPU a kernel
+  that reads the bias as a vector.
 """
 
 from typing import Any
@@ -36,14 +37,14 @@ CHUNK = 64
 Flat = Float[Tensor, "row head _ _"]
 
 
-def toeplitz(profile: Float[Tensor, "head age"], rows: int, columns: int) -> Float[Tensor, "head {rows} {columns}"]:
+def expand_ages(profile: Float[Tensor, "head age"], rows: int, columns: int) -> Float[Tensor, "head {rows} {columns}"]:
     """M[i, j] = profile[age] for the last `rows` queries of `columns` keys, -inf at ages outside of the profile."""
     ages = min(profile.shape[-1], columns)
     line = functional.pad(profile[:, :ages].flip(-1), (columns - ages, rows - 1), value=-torch.inf)
     return line.unfold(-1, columns, 1).flip(-2)
 
 
-def hide(bias: Tensor, real: Bool[Tensor, "*row key"]) -> Tensor:
+def hide_padding(bias: Tensor, real: Bool[Tensor, "*row key"]) -> Tensor:
     """[*row, head, query, key]: -inf on keys that are padding, save a query's own; the last query's is the last key.
 
     Nobody reads what a query that is padding sees, but a row of it with nothing to see would be NaN, and one whose
@@ -55,7 +56,7 @@ def hide(bias: Tensor, real: Bool[Tensor, "*row key"]) -> Tensor:
     return torch.where(real[..., None, None, :] | own, bias, -torch.inf)
 
 
-def attend(q: Flat, k: Flat, v: Flat, bias: Tensor, scale: float, ordered: bool = False) -> Flat:
+def attend_biased(q: Flat, k: Flat, v: Flat, bias: Tensor, scale: float, ordered: bool = False) -> Flat:
     """softmax(q k^T scale + bias) v; `bias` is broadcastable to [row, head, query, key] and may need a gradient.
 
     `ordered` says that the bias hides every key after a query's own, where the last query's is the last key; the
@@ -67,7 +68,7 @@ def attend(q: Flat, k: Flat, v: Flat, bias: Tensor, scale: float, ordered: bool 
     return fused.attend(q, k, v, bias, scale)
 
 
-def by_age(
+def attend_by_age(
     q: Flat,
     k: Flat,
     v: Flat,
@@ -76,21 +77,21 @@ def by_age(
     real: Bool[Tensor, "row token"] | None,
     scale: float,
 ) -> Flat:
-    """Attention with profile[age] added to the scores, to keys of ages 0 to `back` or all; `real` as in `banded`."""
+    """Attention with profile[age] added to the scores of keys up to age `back`, or all; `real` is False on padding."""
     tokens = v.shape[2]
-    if fused.long_fits(q, k, v) and (fused.learned(profile) or not fused.short(q, v)):
+    if fused.fits_long_kernel(q, k, v) and (fused.needs_gradient(profile) or not fused.fits_short_kernel(q, v)):
         from rearview.attention.kernels.long import attend_long
 
         fading = profile.expand(q.shape[1], -1)
         return attend_long(q[None], k[None], v, fading, back, real, scale, True, "softmax")
     # Two chunks are as dear as the whole.
     if back is not None and tokens > 2 * chunk_of(back):
-        return banded(q, k, v, profile, back, real, scale)
-    bias = toeplitz(profile, tokens, tokens)[None]
-    return attend(q, k, v, bias if real is None else hide(bias, real), scale, ordered=True)
+        return attend_band(q, k, v, profile, back, real, scale)
+    bias = expand_ages(profile, tokens, tokens)[None]
+    return attend_biased(q, k, v, bias if real is None else hide_padding(bias, real), scale, ordered=True)
 
 
-def banded(
+def attend_band(
     q: Flat,
     k: Flat,
     v: Flat,
@@ -109,11 +110,11 @@ def banded(
     rows, heads, tokens, width = v.shape
     chunks = -(-tokens // chunk) - 1
     spare = (chunks + 1) * chunk - tokens
-    band = toeplitz(profile[:, : back + 1], chunk, back + chunk)
+    band = expand_ages(profile[:, : back + 1], chunk, back + chunk)
     first = band[None, :, :, back:]
     if real is not None:
-        first = hide(first, real[:, :chunk])
-    start = attend(q[:, :, :chunk], k[:, :, :chunk], v[:, :, :chunk], first, scale, ordered=True)
+        first = hide_padding(first, real[:, :chunk])
+    start = attend_biased(q[:, :, :chunk], k[:, :, :chunk], v[:, :, :chunk], first, scale, ordered=True)
 
     later = functional.pad(q[:, :, chunk:], (0, 0, 0, spare)).unflatten(2, (chunks, chunk))
     seen = [
@@ -122,17 +123,17 @@ def banded(
     ]
     bias = band[None]
     if real is not None:
-        bias = hide(
+        bias = hide_padding(
             bias, functional.pad(real[:, chunk - back :], (0, spare)).unfold(1, back + chunk, chunk).flatten(0, 1)
         )
     by_chunk = [part.transpose(1, 2).flatten(0, 1) for part in (later, *seen)]
-    rest = attend(by_chunk[0], by_chunk[1], by_chunk[2], bias, scale, ordered=True)
+    rest = attend_biased(by_chunk[0], by_chunk[1], by_chunk[2], bias, scale, ordered=True)
     rest = rest.view(rows, chunks, heads, chunk, width).transpose(1, 2).flatten(2, 3)
     return torch.cat([start, rest[:, :, : tokens - chunk]], dim=2)
 
 
 def chunk_of(back: int) -> int:
-    """How many queries `banded` takes at a time."""
+    """How many queries `attend_band` takes at a time."""
     return max(back, CHUNK)
 
 

@@ -83,7 +83,7 @@ BIASES: dict[str, Callable[[Tensor, Rate], Tensor]] = {
 }
 
 
-def spread(bias: str, rate: Number, heads: int) -> tuple[float, ...]:
+def spread_rates(bias: str, rate: Number, heads: int) -> tuple[float, ...]:
     """One rate per head around `rate`, as in the flip-flop study where it has four heads.
 
     At alpha 0.5: power law 0.25, 0.5, 0.75, 1; similarity power law 0.1, 0.5, 1, 2; exponential 2^(-8k/h), ALiBi's
@@ -99,7 +99,7 @@ def spread(bias: str, rate: Number, heads: int) -> tuple[float, ...]:
     return tuple(float(r) for r in rates)
 
 
-def reach(bias: str, rates: tuple[float, ...]) -> Window:
+def find_window(bias: str, rates: tuple[float, ...]) -> Window:
     """The shortest window such that no row loses more than `DROPPED` of its weight, where there is one.
 
     A row's weight is at least that of its own key, exp(0) with its score taken as 0; a dropped key of age t weighs at

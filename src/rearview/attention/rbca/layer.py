@@ -13,9 +13,9 @@ from torch.autograd.function import once_differentiable
 
 from rearview import attention
 from rearview.attention.contract import Carry, Claims, Heads, Inputs, Projected, Site
-from rearview.attention.rbca.biased_attention import attend, by_age, hide, toeplitz
-from rearview.attention.rbca.biases import BIASES, STUDY, Number, Rate, Window, butterworth, reach, spread
-from rearview.attention.shared.fused import by_row
+from rearview.attention.rbca.biased_attention import attend_biased, attend_by_age, expand_ages, hide_padding
+from rearview.attention.rbca.biases import BIASES, STUDY, Number, Rate, Window, butterworth, find_window, spread_rates
+from rearview.attention.shared.fused import flatten_bias
 from rearview.attention.softmax import join_carried
 from rearview.core.errors import SettingsError
 from rearview.core.settings import settings_from
@@ -91,7 +91,7 @@ class Settings:
                 )
             return tuple(given)
         rate = STUDY if given is None else float(given)
-        return spread(self.bias, rate, heads) if self.per_head or given is None else (rate,)
+        return spread_rates(self.bias, rate, heads) if self.per_head or given is None else (rate,)
 
 
 def _rates(name: str, given: Number | Sequence[Number] | None) -> float | tuple[float, ...] | None:
@@ -185,7 +185,7 @@ class Decay(nn.Module):
         -inf hides what lies in the future: later tokens, or where the site has times later times, and negative ages.
         """
         if ages is None and self.times is None:
-            return toeplitz(self.profile(tokens, like), tokens, tokens).to(like.dtype)
+            return expand_ages(self.profile(tokens, like), tokens, tokens).to(like.dtype)
         return self.pairs(tokens, like, ages).to(like.dtype)
 
     def profile(self, tokens: int, like: Tensor) -> Float[Tensor, "_ {tokens}"]:
@@ -237,9 +237,9 @@ class Decay(nn.Module):
         if self.times is not None:
             return Window(None, "every key is kept: where times are given, the last tokens are not the latest")
         if not settings.learnable:
-            return reach(settings.bias, self.rates)
+            return find_window(settings.bias, self.rates)
         if self.floor:
-            return reach(settings.bias, (self.floor,))
+            return find_window(settings.bias, (self.floor,))
         return Window(None, "every key is kept: a learned alpha without a floor above 0 may fall to where all matter")
 
     def extra_repr(self) -> str:
@@ -286,10 +286,10 @@ class Layer(Projected):
         scale = self.site.per_head**-0.5
         if self._by_age(inputs) and inputs.bias is None:
             real = None if inputs.mask is None else inputs.mask.flatten(0, 1)
-            mixed = by_age(*rows, profile=fading, back=self.decay.window.back, real=real, scale=scale)
+            mixed = attend_by_age(*rows, profile=fading, back=self.decay.window.back, real=real, scale=scale)
         else:
-            bias = by_row(self._bias(fading, q, inputs), q.shape[0], q.shape[1])
-            mixed = attend(*rows, bias=bias, scale=scale, ordered=self.site.times is None)
+            bias = flatten_bias(self._bias(fading, q, inputs), q.shape[0], q.shape[1])
+            mixed = attend_biased(*rows, bias=bias, scale=scale, ordered=self.site.times is None)
         handed_on = (q, k, fading) if self.settings.residual_mask == "accumulate" else (q, k)
         return mixed.view(v.shape), None if inputs.carry is None else handed_on
 
@@ -310,8 +310,8 @@ class Layer(Projected):
 
     def _bias(self, fading: Tensor, q: Tensor, inputs: Inputs) -> Tensor:
         """All that is added to the scores, broadcastable to [batch, group, head, token, token]."""
-        bias = toeplitz(fading, q.shape[-2], q.shape[-2]) if self._by_age(inputs) else fading
-        bias = bias if inputs.mask is None else hide(bias, inputs.mask)
+        bias = expand_ages(fading, q.shape[-2], q.shape[-2]) if self._by_age(inputs) else fading
+        bias = bias if inputs.mask is None else hide_padding(bias, inputs.mask)
         return bias if inputs.bias is None else bias + inputs.bias
 
 

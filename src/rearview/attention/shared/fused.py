@@ -64,7 +64,7 @@ def _plain(q: Flat, k: Flat, v: Flat, bias: Tensor | None, scale: float, causal:
     return drop(scores.softmax(-1), dropout, training=True) @ v
 
 
-def by_row(bias: Tensor, batch: int, group: int) -> Float[Tensor, "row _ token token"]:
+def flatten_bias(bias: Tensor, batch: int, group: int) -> Float[Tensor, "row _ token token"]:
     """A bias broadcastable to [batch, group, head, token, token] as [row, ...], one row where all have the same."""
     bias = bias[(None,) * (5 - bias.dim())]
     return bias[0] if bias.shape[:2] == (1, 1) else bias.expand(batch, group, -1, -1, -1).flatten(0, 1)
@@ -82,7 +82,7 @@ def own_kernels_run(q: Tensor, k: Tensor, v: Tensor) -> bool:
     return reached and q.shape[-2] == k.shape[-2] and min(*q.shape, *v.shape) > 0
 
 
-def long_fits(q: Tensor, k: Tensor, v: Tensor, dropout: float = 0.0) -> bool:
+def fits_long_kernel(q: Tensor, k: Tensor, v: Tensor, dropout: float = 0.0) -> bool:
     """Whether the kernel for long axes can run here: it drops no weights."""
     if dropout or not own_kernels_run(q, k, v):
         return False
@@ -97,12 +97,12 @@ def drop_seed(q: Tensor, dropout: float) -> Tensor | None:
     return torch.randint(1 << 31, (1,), device=q.device) if dropout else None
 
 
-def learned(bias: Tensor | None) -> bool:
+def needs_gradient(bias: Tensor | None) -> bool:
     """Whether a bias needs a gradient here."""
     return bias is not None and bias.requires_grad and torch.is_grad_enabled()
 
 
-def short(q: Tensor, v: Tensor) -> bool:
+def fits_short_kernel(q: Tensor, v: Tensor) -> bool:
     """Whether axis and heads are small enough for the kernel that holds all scores of a head."""
     from rearview.attention.kernels.short import CRAMPED, LONGEST, WIDEST
     from rearview.attention.kernels.tiles import roomy
@@ -115,11 +115,11 @@ def short(q: Tensor, v: Tensor) -> bool:
 
 def _short_fits(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None) -> bool:
     """Whether the kernel for short axes can run here: it has no gradient for a bias."""
-    if not own_kernels_run(q, k, v) or not short(q, v) or learned(bias):
+    if not own_kernels_run(q, k, v) or not fits_short_kernel(q, v) or needs_gradient(bias):
         return False
     return all(part.stride(-1) == 1 for part in (q, k, v))
 
 
 def _long_pays(q: Tensor, k: Tensor, v: Tensor, dropout: float) -> bool:
     """Whether our kernel beats torch's: in TF32, which that one does not use; half precision is where it is at home."""
-    return long_fits(q, k, v, dropout) and q.dtype == torch.float32 and tf32_allowed()
+    return fits_long_kernel(q, k, v, dropout) and q.dtype == torch.float32 and tf32_allowed()

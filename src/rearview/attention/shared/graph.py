@@ -14,7 +14,7 @@ from rearview.core.errors import SettingsError
 Edges = Int[Tensor, "2 edge"]
 
 
-def edge_list(owner: str, edges: Any, count: int, tokens: int) -> Edges:
+def list_edges(owner: str, edges: Any, count: int, tokens: int) -> Edges:
     """The given pairs (query, key), or those of an adjacency matrix, a loop at every token, and all pairs with a token
     beyond the first `count` (a calendar token); None: all pairs."""
     linked = torch.eye(tokens, dtype=torch.bool)
@@ -27,7 +27,7 @@ def edge_list(owner: str, edges: Any, count: int, tokens: int) -> Edges:
     return torch.nonzero(linked).T.contiguous()
 
 
-def random_pairs(count: int, density: float) -> Int[Tensor, "edge 2"]:
+def draw_pairs(count: int, density: float) -> Int[Tensor, "edge 2"]:
     """A share of all pairs of different tokens, drawn at random and linked in both directions."""
     if not 0 <= density <= 1:
         raise SettingsError(f"density is {density}; it is the share of pairs that are linked, from 0 to 1.")
@@ -48,7 +48,9 @@ def softmax_by_query(
     return mass / total.gather(2, place)
 
 
-def spread(along: Float[Tensor, "row head edge"], edges: Edges, tokens: int) -> Float[Tensor, "row head token token"]:
+def scatter_weights(
+    along: Float[Tensor, "row head edge"], edges: Edges, tokens: int
+) -> Float[Tensor, "row head token token"]:
     """Weights along edges as a matrix, 0 elsewhere."""
     dense = torch.zeros(*along.shape[:2], tokens * tokens, dtype=along.dtype, device=along.device)
     return dense.index_copy(2, edges[0] * tokens + edges[1], along).view(*along.shape[:2], tokens, tokens)

@@ -10,12 +10,12 @@ from torch import Tensor
 from torch.nn import functional
 
 from rearview.attention.contract import Heads, Mask
-from rearview.attention.shared.fused import drop_seed, long_fits, own_kernels_run, short
+from rearview.attention.shared.fused import drop_seed, fits_long_kernel, fits_short_kernel, own_kernels_run
 
 ScoreNorm = Literal["none", "l2", "mean"]
 
 
-def shown(mask: Mask | None, bias: Tensor | None, earlier: Tensor | None) -> Tensor | None:
+def visible_pairs(mask: Mask | None, bias: Tensor | None, earlier: Tensor | None) -> Tensor | None:
     """The pairs that a query may use, broadcastable to [batch, group, head, query, key]; None: all of them.
 
     Left out are padded keys, later tokens where `earlier` [query, key] is given, and pairs that the bias puts at -inf.
@@ -30,7 +30,7 @@ def shown(mask: Mask | None, bias: Tensor | None, earlier: Tensor | None) -> Ten
     return pairs
 
 
-def rectified(scores: Tensor, bias: Tensor | None, pairs: Tensor | None, norm: ScoreNorm) -> Tensor:
+def rectify(scores: Tensor, bias: Tensor | None, pairs: Tensor | None, norm: ScoreNorm) -> Tensor:
     """max(0, norm(scores + bias)) on the pairs that are shown, 0 on the others.
 
     `l2` divides a row of scores by its length, `mean` divides the weights by the number of keys that are shown.
@@ -49,7 +49,7 @@ def rectified(scores: Tensor, bias: Tensor | None, pairs: Tensor | None, norm: S
     return weights / pairs.broadcast_to(scores.shape).sum(-1, keepdim=True).clamp(min=1)
 
 
-def by_kernel(
+def weigh_by_kernel(
     q: Tensor, k: Tensor, v: Heads, mask: Mask | None, scale: float, causal: bool, kind: str, dropout: float
 ) -> Heads | None:
     """max(0, scores) v, times softplus of a second branch's scores where the kind is gated; None where no kernel fits.
@@ -63,13 +63,13 @@ def by_kernel(
 
     heads = v.shape
     rows, real = (q.flatten(1, 2), k.flatten(1, 2), v.flatten(0, 1)), None if mask is None else mask.flatten(0, 1)
-    if short(q, v) and (kind == "relu" or spacious(q, v)):
+    if fits_short_kernel(q, v) and (kind == "relu" or spacious(q, v)):
         hidden = None
         if real is not None:
             hidden = torch.zeros_like(real, dtype=q.dtype).masked_fill(~real, -torch.inf)[:, None, None, :]
         q, k, v = map(packed, rows)
         return weigh_short(q, k, v, hidden, scale, causal, kind, drop_seed(q, dropout), dropout).view(heads)
-    if long_fits(q, k, v, dropout):
+    if fits_long_kernel(q, k, v, dropout):
         from rearview.attention.kernels.long import attend_long
 
         return attend_long(*rows, None, None, real, scale, causal, kind).view(heads)

@@ -35,7 +35,7 @@ def frequencies(width: int) -> Float[Tensor, " pair"]:
     return BASE ** (-2 * torch.arange(width // 2, dtype=torch.float64) / width)
 
 
-def turned(x: Float[Tensor, "*batch width"]) -> Float[Tensor, "*batch width"]:
+def quarter_turn(x: Float[Tensor, "*batch width"]) -> Float[Tensor, "*batch width"]:
     """Every pair (a, b) a quarter turn on: (-b, a); a last channel without partner becomes 0."""
     pairs = x.shape[-1] // 2
     a, b = torch.unflatten(x[..., : 2 * pairs], -1, (pairs, 2)).unbind(-1)
@@ -76,7 +76,7 @@ class Rotary(nn.Module):
         return self._turn(q, cos, sin), self._turn(k, cos, sin)
 
     def _turn(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-        return (x * cos + turned(x) * sin).to(x.dtype)
+        return (x * cos + quarter_turn(x) * sin).to(x.dtype)
 
     def _turns(self, tokens: int, ages: Tensor | None) -> tuple[Tensor, Tensor]:
         if self.table is not None and ages is None:

@@ -11,9 +11,9 @@ from torch.nn import functional
 
 from rearview.attention.contract import Carry, Claims, Heads, Inputs, Projected, Site, additive, gated, zero_padding
 from rearview.attention.rbca import lend_decay
-from rearview.attention.shared.fused import own_kernels_run
-from rearview.attention.shared.rectifier import ScoreNorm, by_kernel, rectified, shown
+from rearview.attention.shared.rectifier import ScoreNorm, rectify, visible_pairs, weigh_by_kernel
 from rearview.attention.softmax import attend_heads, join_carried
+from rearview.attention.toa.operators import apply_operator, drop_entries
 from rearview.core.errors import SettingsError
 from rearview.embed.dropout import dropout
 
@@ -91,45 +91,6 @@ def reference(
     return (W @ S2) @ V
 
 
-def regularised(offset: Tensor, rate: Tensor | float) -> Tensor:
-    """M~ = M * B / (1 - p): each entry dropped with probability p, the others scaled up (section 3.4)."""
-    kept = torch.rand_like(offset) >= rate
-    return offset * kept / (1 - rate)
-
-
-def mixed(
-    offset: Float[Tensor, "*branch head token token"], part: Float[Tensor, "*branch batch group head token d"]
-) -> Float[Tensor, "*branch batch group head token d"]:
-    """(I + offset) part, as part + offset part: one product a head, whatever the number of batches and groups.
-
-    Over fewer tokens than a head has channels the products are so small that turning the axes would cost more than it
-    saves, and there is one for each batch and group.
-    """
-    tokens, width = part.shape[-2:]
-    if _mixes_in_a_kernel(offset, part):
-        from rearview.attention.kernels.mixture import add_mixture
-
-        rows = part.view(-1, *part.shape[-5:]).flatten(1, 2)
-        return add_mixture(offset.view(-1, *offset.shape[-3:]), rows).view(part.shape)
-    if tokens <= width:
-        each = part.reshape(-1, tokens, width)
-        offsets = offset[..., None, None, :, :, :].expand(*part.shape[:-1], tokens).reshape(-1, tokens, tokens)
-        return torch.baddbmm(each, offsets, each).view(part.shape)
-    columns = part.movedim((-5, -4), (-3, -2))
-    flat = columns.flatten(-3).flatten(0, -3)
-    out = torch.baddbmm(flat, offset.flatten(0, -3), flat).view(columns.shape).movedim((-3, -2), (-5, -4))
-    # A CPU's kernels walk from token to token and want them side by side; on a GPU the copy is one more pass.
-    return out.contiguous() if out.device.type == "cpu" else out
-
-
-def _mixes_in_a_kernel(offset: Tensor, part: Tensor) -> bool:
-    if not own_kernels_run(part, part, offset):
-        return False
-    from rearview.attention.kernels.mixture import fits
-
-    return fits(part)
-
-
 class Layer(Projected):
     """Multi-head temporal operator attention."""
 
@@ -176,14 +137,14 @@ class Layer(Projected):
         q, k, handed_on = self._branches(q, k, inputs)
         before, after = self.offsets(v.shape[-2], v, self.settings.sor and self.training)
         k, v = zero_padding(k, inputs.mask), zero_padding(v, inputs.mask)
-        k, v = mixed(before.transpose(-1, -2), k), mixed(after, v)
+        k, v = apply_operator(before.transpose(-1, -2), k), apply_operator(after, v)
         return self._attended(q, k, v, inputs), handed_on
 
     def operator(self, q: Tensor, k: Tensor, inputs: Inputs) -> Float[Tensor, "batch group head query key"]:
         q, k, _ = self._branches(q, k, inputs)
         before, after = self.offsets(q.shape[-2], q, regularise=False)
         k = zero_padding(k, inputs.mask)
-        scores = q @ mixed(before.transpose(-1, -2), k).transpose(-1, -2)
+        scores = q @ apply_operator(before.transpose(-1, -2), k).transpose(-1, -2)
         weights = self._weights(scores, inputs)
         weights = weights + weights @ after
         return weights if inputs.mask is None else weights * inputs.mask[:, :, None, None, :]
@@ -195,7 +156,7 @@ class Layer(Projected):
         after = self.value_offset[..., :tokens, :tokens].to(wide)
         if regularise:
             for_scores, for_values = self._drop_rates()
-            before, after = regularised(before, for_scores), regularised(after, for_values)
+            before, after = drop_entries(before, for_scores), drop_entries(after, for_values)
         if self.earlier is not None:
             earlier = self.earlier[:tokens, :tokens]
             before, after = before * earlier.T, after * earlier
@@ -229,7 +190,7 @@ class Layer(Projected):
             return attend_heads(self._to_fused(q[0]), k[0], v, self._bias(inputs, q), self.place, self.training)
         known = inputs.bias is None and self.causal == self.place.causal and self.settings.score_norm == "none"
         kind = self.settings.kind
-        found = by_kernel(q, k, v, inputs.mask, self.scale, self.causal, kind, self._dropout()) if known else None
+        found = weigh_by_kernel(q, k, v, inputs.mask, self.scale, self.causal, kind, self._dropout()) if known else None
         if found is not None:
             return found
         weights = self._rectified(q @ k.transpose(-1, -2), inputs)
@@ -248,8 +209,8 @@ class Layer(Projected):
     def _rectified(self, scores: Float[Tensor, "branch batch group head query key"], inputs: Inputs) -> Tensor:
         scores = scores * self.scale
         earlier = None if self.earlier is None else self.earlier[: scores.shape[-2], : scores.shape[-1]]
-        pairs = shown(inputs.mask, inputs.bias, earlier)
-        weights = rectified(scores[0], inputs.bias, pairs, self.settings.score_norm)
+        pairs = visible_pairs(inputs.mask, inputs.bias, earlier)
+        weights = rectify(scores[0], inputs.bias, pairs, self.settings.score_norm)
         return weights if self.branches == 1 else weights * functional.softplus(scores[1])
 
     def _softmax(self, scores: Tensor, inputs: Inputs) -> Tensor:

@@ -24,7 +24,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
-from rearview.attention.prime.features import standardised
+from rearview.attention.prime.features import standardise
 from rearview.core.errors import SettingsError
 from rearview.embed import Normalise
 from rearview.models.adapters.contract import Around, refuse_one_channel
@@ -160,7 +160,7 @@ class Leaders(NamedTuple):
 def find_leaders(windows: Float[Tensor, "window channel time"], count: int) -> Leaders:
     """The `count` strongest leaders of every channel."""
     batch, channels, length = windows.shape
-    spectrum = torch.fft.rfft(standardised(windows))
+    spectrum = torch.fft.rfft(standardise(windows))
     # A compiler would unroll the portions, and an exported network is to take a batch of any size.
     portion = channels
     if not torch.compiler.is_compiling():

@@ -22,7 +22,7 @@ from torch import Tensor
 from rearview.attention import Spec, split
 from rearview.attention.contract import Tokens
 from rearview.attention.prime import Features
-from rearview.attention.shared.graph import edge_list, random_pairs
+from rearview.attention.shared.graph import draw_pairs, list_edges
 from rearview.core.errors import SettingsError
 from rearview.models.blocks import setting
 from rearview.models.blocks.stack import Bias, BlockSettings, Stack
@@ -72,7 +72,7 @@ class Network(ChannelHost):
         super().__init__(shape, settings.normalise, settings.width, settings.dropout)
         edges = settings.edges
         if edges is None and settings.density != 1:
-            edges = random_pairs(shape.channels, settings.density)
+            edges = draw_pairs(shape.channels, settings.density)
         name, chosen = split(self.attention_of(settings, attention))
         own = name == "gat"
         if own:
@@ -85,7 +85,7 @@ class Network(ChannelHost):
         linked = None
         if not own and edges is not None:
             linked = torch.zeros(site.tokens, site.tokens, dtype=torch.bool)
-            linked[tuple(edge_list("gat", edges, shape.channels, site.tokens))] = True
+            linked[tuple(list_edges("gat", edges, shape.channels, site.tokens))] = True
             claims = self.stack.layers[0].claims
             if not linked.all() and not (claims.takes_bias and claims.hides_pairs):
                 why = "mixes values across it" if claims.takes_bias else "has none"
