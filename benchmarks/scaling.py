@@ -36,7 +36,7 @@ from rearview.bench.papers.costs import CostCell, cells, network_name
 from rearview.bench.runs.provenance import device_words
 from rearview.models.costs import cost
 from rearview.train.capture import Graph, attempt
-from rearview.train.step import CompiledModel
+from rearview.train.updates import CompiledModel
 
 STEPS, CHANNELS, LOOKBACK = 48, 7, 96
 SWEEPS = {"channels": (7, 50, 150, 300, 600), "lookback": (64, 512, 2048, 8192)}

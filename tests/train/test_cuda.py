@@ -8,7 +8,7 @@ from toys import TRAIN, VALIDATION, Squares, Table, network, without_seconds
 
 from rearview import train
 from rearview.train import optimisation
-from rearview.train.step import Step
+from rearview.train.updates import Step
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
 

@@ -14,8 +14,7 @@ from rearview import models, train
 from rearview.train import optimisation
 from rearview.train.loop import epoch_order
 from rearview.train.optimisation import rate
-from rearview.train.step import Step
-from rearview.train.updates import Updates
+from rearview.train.updates import Step, Updates
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
 

@@ -11,7 +11,7 @@ from rearview import models, train
 from rearview.core.errors import SettingsError
 from rearview.models.blocks.stack import FeedBlock, TokenBatchNorm
 from rearview.train import memory, optimisation
-from rearview.train.step import Step
+from rearview.train.updates import Step
 
 CHANNELS, LOOKBACK, STEPS, WINDOWS = 3, 32, 5, 11
 SMALL = {"width": 8, "heads": 2, "feed_forward": 16, "depth": 2}

@@ -14,8 +14,7 @@ from toys import INPUTS, TRAIN, VALIDATION, WINDOWS, Squares, Table, network, sa
 from rearview import train
 from rearview.train import evaluation, optimisation, updates
 from rearview.train.optimisation import Rate
-from rearview.train.step import CompiledModel, Step
-from rearview.train.updates import WORTHWHILE, obstacle
+from rearview.train.updates import WORTHWHILE, CompiledModel, Step, obstacle
 
 CUDA, CPU = torch.device("cuda"), torch.device("cpu")
 

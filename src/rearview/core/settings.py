@@ -45,9 +45,9 @@ def settings_from(cls: type[T], owner: str, given: Mapping[str, object]) -> T:
 def _refuse_wrong_types(cls: "type[DataclassInstance]", owner: str, given: Mapping[str, object]) -> None:
     types = {field.name: _bare(field.type) for field in dataclasses.fields(cls)}
     for name, value in given.items():
-        if not _matches(value, types[name]):
-            near = did_you_mean(value, _choices(types[name])) if isinstance(value, str) else ""
-            raise SettingsError(f"{owner}: {name} is {value!r}; it must be {_in_words(types[name])}.{near}")
+        if not matches_type(value, types[name]):
+            near = did_you_mean(value, words_of_type(types[name])) if isinstance(value, str) else ""
+            raise SettingsError(f"{owner}: {name} is {value!r}; it must be {type_in_words(types[name])}.{near}")
 
 
 def _bare(kind: object) -> object:
@@ -55,13 +55,13 @@ def _bare(kind: object) -> object:
     return get_args(kind)[0] if get_origin(kind) is Annotated else kind
 
 
-def _matches(value: object, kind: object) -> bool:
+def matches_type(value: object, kind: object) -> bool:
     """Whether a value is of a type, a whole number being a number too; types without words for them always match."""
     origin, parts = get_origin(kind), get_args(kind)
     if origin is Literal:
         return any(isinstance(value, type(part)) and value == part for part in parts)
     if origin in (Union, UnionType):
-        return any(_matches(value, part) for part in parts)
+        return any(matches_type(value, part) for part in parts)
     if kind is int or kind is float:
         if isinstance(value, bool) or not isinstance(value, Real):
             return False
@@ -73,7 +73,7 @@ def _matches(value: object, kind: object) -> bool:
     if isinstance(origin, type) and issubclass(origin, Sequence):
         if not isinstance(value, Sequence) or isinstance(value, str):
             return False
-        return all(_matches(one, parts[0]) for one in value)
+        return all(matches_type(one, parts[0]) for one in value)
     return True
 
 
@@ -82,23 +82,23 @@ _WORDS: dict[object, str] = {
 }  # fmt: skip
 
 
-def _in_words(kind: object) -> str:
+def type_in_words(kind: object) -> str:
     """A type as an error names it: a whole number or None, one of 'revin', 'last', 'none'."""
     origin, parts = get_origin(kind), get_args(kind)
     if origin is Literal:
         return f"one of {', '.join(map(repr, parts))}" if len(parts) > 1 else repr(parts[0])
     if origin in (Union, UnionType):
-        return " or ".join(dict.fromkeys(map(_in_words, parts)))
+        return " or ".join(dict.fromkeys(map(type_in_words, parts)))
     if isinstance(origin, type) and issubclass(origin, Sequence):
-        return f"a list, each {_in_words(parts[0])}"
+        return f"a list, each {type_in_words(parts[0])}"
     return _WORDS.get(kind, "a mapping")
 
 
-def _choices(kind: object) -> list[str]:
+def words_of_type(kind: object) -> list[str]:
     """The words that a type names."""
     if get_origin(kind) is Literal:
         return [part for part in get_args(kind) if isinstance(part, str)]
-    return [word for part in get_args(kind) for word in _choices(part)]
+    return [word for part in get_args(kind) for word in words_of_type(part)]
 
 
 def field_docs(cls: type) -> dict[str, str]:

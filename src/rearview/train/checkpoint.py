@@ -5,6 +5,7 @@ runs no code. safetensors refuses memory that several names share, so a shared t
 stand in the header.
 """
 
+import copy
 import json
 import math
 import zlib
@@ -18,6 +19,7 @@ from torch import Tensor, nn
 
 from rearview.core.errors import InputError, SettingsError
 from rearview.core.files import write_atomically
+from rearview.core.model_folder import strip_prefix
 from rearview.train import optimisation, parallel
 from rearview.train.evaluation import Pool
 from rearview.train.history import Ended, Epoch
@@ -68,25 +70,14 @@ class Standing:
         if epoch.validation_loss is not None:
             patience = patience.after(epoch.validation_loss, settings)
             if not patience.waited:
-                best, best_epoch = clone_weights(model), epoch.number
+                # A deep copy keeps shared tensors shared.
+                best, best_epoch = copy.deepcopy(model.state_dict()), epoch.number
         ended: Ended | None = None
         if epoch.number >= settings.epochs:
             ended = "epochs"
         elif patience.is_spent(settings):
             ended = "patience"
         return Standing((*self.epochs, epoch), best, best_epoch, patience, ended)
-
-
-def clone_weights(model: nn.Module) -> dict[str, Tensor]:
-    """A copy of weights and buffers, on their device; names that share a tensor share its copy."""
-    copies: dict[tuple[object, ...], Tensor] = {}
-    weights: dict[str, Tensor] = {}
-    for name, tensor in model.state_dict().items():
-        key = _identity(tensor)
-        if key not in copies:
-            copies[key] = tensor.detach().clone()
-        weights[name] = copies[key]
-    return weights
 
 
 def _identity(tensor: Tensor) -> tuple[object, ...]:
@@ -182,20 +173,16 @@ def load(path: Path, run: Facts, model: nn.Module, optimiser: torch.optim.Optimi
     tensors, facts = read(path)
     _refuse_other_run(path, facts["run"], run)
 
-    def part(prefix: str) -> dict[str, Tensor]:
-        return {name.removeprefix(f"{prefix}/"): t for name, t in tensors.items() if name.startswith(f"{prefix}/")}
-
     device = pool.total.device
-    model.load_state_dict(part("model"))
-    optimisation.restore_moments(model, optimiser, part("optimiser"))
-    sums, random = part("pool"), part("random")
-    pool.total.copy_(sums["total"])
-    pool.number.copy_(sums["number"])
-    torch.set_rng_state(random["cpu"])
-    if device.type == "cuda" and "cuda" in random:
-        torch.cuda.set_rng_state(random["cuda"], device)
+    model.load_state_dict(strip_prefix("model/", tensors))
+    optimisation.restore_moments(model, optimiser, strip_prefix("optimiser/", tensors))
+    pool.total.copy_(tensors["pool/total"])
+    pool.number.copy_(tensors["pool/number"])
+    torch.set_rng_state(tensors["random/cpu"])
+    if device.type == "cuda" and "random/cuda" in tensors:
+        torch.cuda.set_rng_state(tensors["random/cuda"], device)
     epochs = tuple(Epoch(**epoch) for epoch in facts["epochs"])
-    best = {name: tensor.to(device) for name, tensor in part("best").items()}
+    best = {name: tensor.to(device) for name, tensor in strip_prefix("best/", tensors).items()}
     best_epoch: int | None = facts["best_epoch"]
     least = None if best_epoch is None else epochs[best_epoch - 1].validation_loss
     patience = Patience() if least is None else Patience(least, facts["waited"])

@@ -29,8 +29,7 @@ from rearview.train.history import Epoch, History
 from rearview.train.optimisation import rate
 from rearview.train.progress import Line, Progress, Silent
 from rearview.train.settings import Settings
-from rearview.train.step import Step
-from rearview.train.updates import Updates
+from rearview.train.updates import Step, Updates
 
 
 def fit(
@@ -103,7 +102,13 @@ class _Run(Generic[Batch]):
         self.identity: checkpoints.Facts = {}
         if self.checkpoint:
             self.identity = checkpoints.fingerprint(model, settings, self.train, self.held_out)
-            _make_folder(self.checkpoint)
+            try:
+                self.checkpoint.parent.mkdir(parents=True, exist_ok=True)
+            except OSError as problem:
+                raise InputError(
+                    f"The folder of the checkpoint {self.checkpoint} can't be made ({problem}); give a path that "
+                    "can be written to."
+                ) from problem
         self.standing = checkpoints.Standing()
         # The epoch under way and its updates done: one tuple, so that an interrupt never finds a new one beside an old.
         self.place = (1, 0)
@@ -133,7 +138,12 @@ class _Run(Generic[Batch]):
                 self._settle()
             except torch.OutOfMemoryError as problem:
                 self._settle()
-                raise self._out_of_memory() from problem
+                batch, accumulate = self.settings.batch, self.settings.accumulate
+                remedy = f"batch={batch // 2} with accumulate={accumulate * 2}" if batch % 2 == 0 else "a smaller batch"
+                raise TrainingError(
+                    f"The device ran out of memory in epoch {len(self.standing.epochs) + 1} with batch={batch}; "
+                    f"use {remedy}, precision='bfloat16', or memory= with the GiB that an update may take."
+                ) from problem
         finally:
             self.step.room.leave()
             self.progress.end()
@@ -192,14 +202,6 @@ class _Run(Generic[Batch]):
             f"Usual remedies: a lower learning_rate (it is {self.settings.learning_rate:g}), clip=1.0, "
             f"precision='float32', and a look at the inputs for huge values."
             + ("" if best is None else f" The model holds the weights of epoch {best}, the best before.")
-        )
-
-    def _out_of_memory(self) -> TrainingError:
-        batch, accumulate = self.settings.batch, self.settings.accumulate
-        remedy = f"batch={batch // 2} with accumulate={accumulate * 2}" if batch % 2 == 0 else "a smaller batch"
-        return TrainingError(
-            f"The device ran out of memory in epoch {len(self.standing.epochs) + 1} with batch={batch}; "
-            f"use {remedy}, precision='bfloat16', or memory= with the GiB that an update may take."
         )
 
     def _settle(self) -> None:
@@ -271,15 +273,6 @@ def _check_windows(kind: str, index: Tensor) -> None:
     if not len(index):
         rather = "" if kind == "training" else ", or None to train without validation"
         raise InputError(f"There are no {kind} windows; give at least one{rather}.")
-
-
-def _make_folder(path: Path) -> None:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as problem:
-        raise InputError(
-            f"The folder of the checkpoint {path} can't be made ({problem}); give a path that can be written to."
-        ) from problem
 
 
 @contextmanager

@@ -22,6 +22,7 @@ import ctypes
 import gc
 import math
 import os
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -119,7 +120,8 @@ class Room:
             return
         # A pass that has no way back may hold itself, in a circle that only the collector finds.
         gc.collect()
-        return_blocks(self.device)
+        # Return freed memory at once from now on, and leave no holes.
+        _set_allocator(self.device, _RETURN_EARLY, trim=True)
         if not self._whole:
             self.at_once = self.fewer = fits
             self._note(f"went through the model in parts of {fits}")
@@ -141,7 +143,7 @@ class Room:
         with _count_saved(self.model) as count:
             loss(index)
         before.restore()
-        return count.bytes
+        return count["bytes"]
 
     def _note(self, what: str) -> None:
         assert self.limit is not None
@@ -186,27 +188,21 @@ def _machine() -> int:
     return min(total, int(allowed)) if allowed.isdecimal() else total
 
 
-class _Count:
-    """Bytes that are kept for the backward pass."""
-
-    bytes = 0
-
-
 @contextmanager
-def _count_saved(model: nn.Module, room: float = math.inf) -> Iterator[_Count]:
-    """Count what is kept for the backward pass within, the model's own tensors aside, as long as it fits."""
+def _count_saved(model: nn.Module, room: float = math.inf) -> Iterator[Counter[str]]:
+    """Count the bytes kept for the backward pass within, the model's own aside, as long as they fit."""
 
     def place(tensor: Tensor) -> int:
         return tensor.untyped_storage().data_ptr()
 
     seen = {place(tensor) for tensor in (*model.parameters(), *model.buffers())}
-    count = _Count()
+    count = Counter[str]()
 
     def keep(tensor: Tensor) -> Tensor:
         if place(tensor) not in seen:
             seen.add(place(tensor))
-            count.bytes += tensor.untyped_storage().nbytes()
-            if count.bytes > room:
+            count["bytes"] += tensor.untyped_storage().nbytes()
+            if count["bytes"] > room:
                 raise TooMuch
         # Without the way it came by, which would lead back to whoever keeps it.
         return tensor.detach()
@@ -243,11 +239,6 @@ def keep_blocks(device: torch.device) -> Iterator[None]:
         yield
     finally:
         _set_allocator(device, _RETURN, trim=True)
-
-
-def return_blocks(device: torch.device) -> None:
-    """Where memory is short: return freed memory at once for as long as `keep_blocks` lasts, and leave no holes."""
-    _set_allocator(device, _RETURN_EARLY, trim=True)
 
 
 def _set_allocator(device: torch.device, choices: dict[int, int], *, trim: bool = False) -> bool:

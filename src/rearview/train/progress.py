@@ -76,7 +76,15 @@ class Line:
         now = self.clock()
         if self.shown and now - self.drawn >= REFRESH_SECONDS:
             self.drawn = now
-            self._draw(self._describe(epoch, done, loss(), now - self.started))
+            visited = (epoch - 1) * self.windows + done
+            speed = (visited - self.before) / max(now - self.started, 1e-9)
+            minutes, seconds = divmod(round((self.epochs * self.windows - visited) / max(speed, 1e-9)), 60)
+            left = f"{minutes // 60}:{minutes % 60:02}:{seconds:02}" if minutes >= 60 else f"{minutes}:{seconds:02}"
+            validation = "" if self.validation is None else f"  validation {self.validation:.4g}"
+            self._draw(
+                f"epoch {epoch}/{self.epochs}  {done / self.windows:4.0%}  loss {loss():.4g}{validation}"
+                f"  {speed:,.0f} windows/s  {left} left at most"
+            )
 
     def epoch(self, epoch: Epoch) -> None:
         self.validation = epoch.validation_loss
@@ -85,22 +93,7 @@ class Line:
         if self.shown:
             self._draw("")
 
-    def _describe(self, epoch: int, done: int, loss: float, elapsed: float) -> str:
-        visited = (epoch - 1) * self.windows + done
-        speed = (visited - self.before) / max(elapsed, 1e-9)
-        left = (self.epochs * self.windows - visited) / max(speed, 1e-9)
-        parts = [f"epoch {epoch}/{self.epochs}", f"{done / self.windows:4.0%}", f"loss {loss:.4g}"]
-        if self.validation is not None:
-            parts.append(f"validation {self.validation:.4g}")
-        return "  ".join([*parts, f"{speed:,.0f} windows/s", f"{_clock_time(left)} left at most"])
-
     def _draw(self, text: str) -> None:
         columns = shutil.get_terminal_size().columns
         self.stream.write("\r\x1b[K" + text[: columns - 1])
         self.stream.flush()
-
-
-def _clock_time(seconds: float) -> str:
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

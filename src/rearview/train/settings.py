@@ -1,29 +1,36 @@
 """The settings of training, each checked when it is set."""
 
-import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields
 from numbers import Integral, Real
-from typing import Any, Literal, get_args, get_origin
+from typing import Any, Literal, get_args
 
 from rearview.core.errors import SettingsError, did_you_mean
+from rearview.core.settings import matches_type, type_in_words, words_of_type
 
 Optimiser = Literal["adamw", "adam", "radam"]
 ScheduleName = Literal["constant", "cosine", "halving", "onecycle", "type1", "type3"]
 Anneal = Literal["cosine", "linear"]
 Precision = Literal["float32", "bfloat16"]
 
-_RANGES: dict[str, tuple[str, Callable[[float], bool]]] = {
+_COUNT = ("a whole number of at least 1", lambda value: 1 <= value < 2**63)
+_RANGES: dict[str, tuple[str, Callable[[Any], bool]]] = {
+    "seed": ("a whole number of at least 0", lambda value: 0 <= value < 2**63),
     "learning_rate": ("a number above 0", lambda value: value > 0),
     "weight_decay": ("a number of at least 0", lambda value: value >= 0),
     "minimum_delta": ("a number of at least 0", lambda value: value >= 0),
     "warmup": ("a share from 0 up to, not including, 1", lambda value: 0 <= value < 1),
     "pct_start": ("a share from 0 up to, not including, 1", lambda value: 0 <= value < 1),
+    "betas": (
+        "two numbers from 0 up to, not including, 1",
+        lambda pair: len(pair) == 2 and 0 <= min(pair) <= max(pair) < 1,
+    ),
     "divide": ("a number of at least 1", lambda value: value >= 1),
     "clip": ("a number above 0, or None", lambda value: value > 0),
     "memory": ("a number of GiB above 0, 'auto' or None", lambda value: value > 0),
+    "capture": ("True, False or None", bool),
 }
-"""The range of each setting that is a real number."""
+"""The range of each setting whose type alone does not say it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,30 +114,14 @@ class Settings:
 
     def __post_init__(self) -> None:
         for field in fields(self):
-            name, value = field.name, getattr(self, field.name)
-            if field.type is bool:
-                self._check(name, isinstance(value, bool), "True or False")
-            elif field.type == bool | None:
-                self._check(name, value is None or isinstance(value, bool), "True, False or None")
-            elif field.type is int or (field.type == int | None and value is not None):
-                least = 0 if name == "seed" else 1
-                whole = not isinstance(value, bool) and isinstance(value, Integral) and least <= int(value) < 2**63
-                self._check(name, whole, f"a whole number of at least {least}")
-                object.__setattr__(self, name, int(value))
-            elif get_origin(field.type) is Literal and value not in get_args(field.type):
-                known = get_args(field.type)
-                listed = ", ".join(repr(word) for word in known)
-                raise SettingsError(f"{name} must be one of {listed}, not {value!r}.{did_you_mean(str(value), known)}")
-            elif name in _RANGES and value is not None and (name, value) != ("memory", "auto"):
-                allowed, fits = _RANGES[name]
-                number = not isinstance(value, bool) and isinstance(value, Real) and math.isfinite(float(value))
-                self._check(name, number and fits(float(value)), allowed)
-                object.__setattr__(self, name, float(value))
-        betas: Any = self.betas
-        pair = isinstance(betas, tuple | list) and len(betas) == 2
-        pair = pair and all(isinstance(beta, Real) and 0 <= float(beta) < 1 for beta in betas)
-        self._check("betas", pair, "two numbers from 0 up to, not including, 1")
-        object.__setattr__(self, "betas", (float(betas[0]), float(betas[1])))
+            name, value, whole = field.name, getattr(self, field.name), int in (field.type, *get_args(field.type))
+            allowed, fits = _RANGES.get(name, _COUNT if whole else (type_in_words(field.type), lambda value: True))
+            if not matches_type(value, field.type) or not (isinstance(value, bool | str | None) or fits(value)):
+                near = did_you_mean(value, words_of_type(field.type)) if isinstance(value, str) else ""
+                raise SettingsError(f"{name} must be {allowed}, not {value!r}.{near}")
+            if not isinstance(value, bool) and isinstance(value, Real):
+                object.__setattr__(self, name, int(value) if isinstance(value, Integral) and whole else float(value))
+        object.__setattr__(self, "betas", (float(self.betas[0]), float(self.betas[1])))
         self._check_together()
 
     def to_dict(self) -> dict[str, Any]:
@@ -140,10 +131,6 @@ class Settings:
     @property
     def windows_per_update(self) -> int:
         return self.batch * self.accumulate
-
-    def _check(self, name: str, fine: bool, allowed: str) -> None:
-        if not fine:
-            raise SettingsError(f"{name} must be {allowed}, not {getattr(self, name)!r}.")
 
     def _check_together(self) -> None:
         if self.warmup and self.schedule not in ("constant", "cosine"):
