@@ -65,21 +65,17 @@ class Protocol:
 
     def _fields(self, source: str) -> list[str]:
         """What the runner of forecasts reads; `source`: whose settings, in words."""
-        facts = [
-            f"scale of the errors: {self.scale}; loss: {self.loss}; settings: {source}",
-            f"dropped: {self._dropped()}",
-        ]
-        if self.training:
-            facts.append("training on top of the published settings: " + _spell(self.training))
-        for name, settings in (*self.attention.items(), *self.settings.items()):
-            facts.append(f"{name} runs with " + _spell(settings))
-        return facts
-
-    def _dropped(self) -> str:
-        parts = [("test", self.drop_last_test), ("validation", self.drop_last_validation)]
-        dropped = [f"the last partial batch of {part} windows" for part, drops in parts if drops]
+        parts = {"test": self.drop_last_test, "validation": self.drop_last_validation}
+        dropped = " and ".join(f"the last partial batch of {part} windows" for part, drops in parts.items() if drops)
         some = "" if isinstance(self.drop_last_test, bool) else f" (test: {', '.join(self.drop_last_test)} only)"
-        return (" and ".join(dropped) or "no window") + some
+        settings = {f"{name} runs with ": own for name, own in (*self.attention.items(), *self.settings.items())}
+        if self.training:
+            settings = {"training on top of the published settings: ": self.training, **settings}
+        return [
+            f"scale of the errors: {self.scale}; loss: {self.loss}; settings: {source}",
+            f"dropped: {dropped or 'no window'}{some}",
+            *(what + ", ".join(f"{key}={value}" for key, value in own.items()) for what, own in settings.items()),
+        ]
 
 
 def names() -> list[str]:
@@ -101,16 +97,14 @@ def _protocols() -> dict[str, Protocol]:
 
     text = resources.files("rearview.bench").joinpath("protocols.yaml").read_text(encoding="utf-8")
     declared: dict[str, dict[str, Any]] = yaml.safe_load(text)
-    return {name: _read(name, fields) for name, fields in declared.items() if not name.startswith("_")}
+    protocols = {}
+    for name, fields in declared.items():
+        if not name.startswith("_"):
+            parts = {part: _freeze(fields.get(part, {})) for part in ("habits", "training")}
+            protocols[name] = Protocol(name=name, **{**_freeze(fields), **parts})
+    return protocols
 
 
-def _read(name: str, fields: dict[str, Any]) -> Protocol:
-    habits = {task: tuple(sentences) for task, sentences in fields.pop("habits").items()}
-    fields = {key: tuple(value) if isinstance(value, list) else value for key, value in fields.items()}
-    training = fields.pop("training", {})
-    training = {key: tuple(value) if isinstance(value, list) else value for key, value in training.items()}
-    return Protocol(name=name, habits=habits, training=training, **fields)
-
-
-def _spell(settings: Facts) -> str:
-    return ", ".join(f"{key}={value}" for key, value in settings.items())
+def _freeze(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Fields whose lists are tuples."""
+    return {key: tuple(value) if isinstance(value, list) else value for key, value in fields.items()}

@@ -28,15 +28,13 @@ class Preset:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(Preset):
     """What holds for some data sets from some horizon on."""
 
     datasets: tuple[str, ...] = ()
     """Names of the catalogue; none: every data set."""
     horizon: int = 0
     """The smallest horizon it holds for."""
-    settings: Facts = field(default_factory=dict)
-    training: Facts = field(default_factory=dict)
 
     def holds(self, dataset: Dataset, horizon: int) -> bool:
         """Whether it says something about a data set at a horizon."""

@@ -90,7 +90,7 @@ def run(
     size, device = study.resize(full, changes), resolve_device(device)
     runs = [StudyRun(name, arm, size, seed, device) for seed in seeds for arm in (arms or study.arms(full))]
     known = files.known_rows(rows_file(out, name), study.row)
-    rows = {one: made[-1] for one in runs if (made := _finished(one, known))}
+    rows = {one: made[-1] for one in runs if (made := _find_finished(one, known))}
     waiting = [one for one in runs if one not in rows]
     until = None if seconds is None else time.time() + seconds
     for one, row in _run_each(waiting, out, workers, until):
@@ -140,7 +140,7 @@ def looks_file(out: Path, name: str) -> Path:
     return out / f"{name}-looks.csv"
 
 
-def _finished(one: StudyRun, known: Sequence[SyntheticRow]) -> list[SyntheticRow]:
+def _find_finished(one: StudyRun, known: Sequence[SyntheticRow]) -> list[SyntheticRow]:
     """The rows of a run that came to its end before."""
     return [row for row in find_same(known, get(one.study).configuration(one)) if row.ended == "steps"]
 
@@ -183,7 +183,7 @@ def make(one: StudyRun, *, out: Path, seconds: float | None = None, until: float
         content = io.BytesIO()
         np.savez_compressed(content, allow_pickle=False, **arrays)
         write_atomically(out / one.study / f"{run_name}.npz", content.getvalue())
-    return files.append(path, row, unless=lambda rows: _finished(one, rows))
+    return files.append(path, row, unless=lambda rows: _find_finished(one, rows))
 
 
 def _run_name(configuration: Facts) -> str:

@@ -1,7 +1,7 @@
 """The part of a paper's experiments that a command is about."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 
 from rearview.bench import synthetic
 from rearview.bench.papers import catalogue
@@ -57,9 +57,8 @@ class Selection:
     def _refuse(self, cells: Sequence[AnyCell]) -> None:
         """Name the word that no cell has, or say that no cell has all of them."""
         where = self.paper if self.table is None else f"{self.paper}:{self.table}"
-        words = {name: value for name, value in asdict(self).items() if value is not None}
-        del words["paper"]
-        words.pop("table", None)
+        names = ("dataset", "horizon", "attention", "model")
+        words = {name: value for name in names if (value := getattr(self, name)) is not None}
         for name, value in words.items():
             if not any(map(replace(Selection(self.paper), **{name: value}).matches, cells)):
                 values = [cell.mechanism if name == "attention" else getattr(cell, name, None) for cell in cells]

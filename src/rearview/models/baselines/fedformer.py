@@ -7,10 +7,10 @@ decoder; a state holds it once. The maps are complex and stay in single precisio
 """
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from rearview.models.baselines._neuralforecast import DECODER_ARGUMENTS, DecoderSettings, NeuralforecastNetwork
 from rearview.models.baselines._neuralforecast import PACKAGE as PACKAGE
@@ -56,14 +56,14 @@ class Network(NeuralforecastNetwork):
         self.register_load_state_dict_post_hook(_restore)  # type: ignore[no-untyped-call]
 
 
-def _hold_once(network: nn.Module, state: dict[str, Any], prefix: str, _: Any) -> None:
+def _hold_once(network: nn.Module, state: dict[str, Tensor], prefix: str, _: object) -> None:
     """Leave a shared parameter under the first of its names."""
     assert isinstance(network, Network)
     for name in network._again:
         state.pop(prefix + name, None)
 
 
-def _hold_again(network: nn.Module, state: dict[str, Any], prefix: str, *_: Any) -> None:
+def _hold_again(network: nn.Module, state: dict[str, Tensor], prefix: str, *_: object) -> None:
     """Give a shared parameter its other names back."""
     assert isinstance(network, Network)
     for name, known in network._again.items():
@@ -71,7 +71,7 @@ def _hold_again(network: nn.Module, state: dict[str, Any], prefix: str, *_: Any)
             state[prefix + name] = state[prefix + known]
 
 
-def _restore(network: nn.Module, _: Any) -> None:
+def _restore(network: nn.Module, _: object) -> None:
     """Give the blocks the frequencies that were loaded."""
     assert isinstance(network, Network)
     for number, (block, drawn) in enumerate(network._places):
