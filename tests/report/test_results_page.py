@@ -220,7 +220,7 @@ def test_times_of_runs_that_shared_a_device_are_marked(tmp_path: Path):
     assert boards.count("<td>1 min 0 s</td><td>2.00 ms</td>") == 1
     assert "* Other runs shared the device: the time includes waiting." in boards
     assert any(note.startswith("2 of 3 runs ran at the same time as others") for note in found.notes)
-    overlaps = {entry["attention"]: entry["overlaps"] for entry in encode(found)["entries"]}
+    overlaps = {entry["attention"]: entry["company"] for entry in encode(found)["entries"]}
     assert overlaps == {"softmax": True, "rbca": True, "toa": False}
     quiet = tmp_path / "quiet.csv"
     store.append(quiet, small_results.row())

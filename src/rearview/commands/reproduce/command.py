@@ -56,7 +56,7 @@ def reproduce_command(
         declared = protocols.get(protocol or experiment.protocol)
         tasks.read_rows(task, place)
         show([f"{experiment.name}: {experiment.title}", f"protocol {declared.name}: {declared.summary}"])
-        if task is tasks.FORECASTING:
+        if task is tasks.FORECASTING and experiment.cells:
             show([f"presets: {experiment.settings()}", *training_lines(experiment)])
             show([f"presets of these runs, as asked for: {options.presets}"] if options.presets else [])
         cells, reasons = _select_cells(experiment, selection, options, declared.name, place if only_compare else None)

@@ -205,7 +205,7 @@
   }
 
   /* Whether what is drawn of a candidate is a time in which it waited for other runs. */
-  const waited = (entry) => entry.overlaps && data.times.includes(state.cost);
+  const waited = (entry) => entry.company && data.times.includes(state.cost);
 
   function costSubject(entries, left) {
     const better = task().lower ? "lower left" : "upper left";

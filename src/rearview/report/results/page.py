@@ -172,7 +172,7 @@ def _encode_entry(entry: Entry, overlapping: Set[RunRow]) -> dict[str, object]:
         },
         "costs": entry.costs,
         "device": " and ".join(dict.fromkeys(row.device for row in entry.rows)),
-        "overlaps": tables.overlaps(entry, overlapping),
+        "company": tables.overlaps(entry, overlapping),
     }
 
 
