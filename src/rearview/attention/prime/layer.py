@@ -141,6 +141,7 @@ class Layer(Projected):
     def __init__(self, site: Site, settings: Settings) -> None:
         super().__init__(site)
         self.settings = settings
+        self.scale = site.per_head**-0.5
         self.channels = site.variates if site.variates is not None else 0 if site.time_ordered else site.tokens
         if settings.per_window and not self.channels:
             raise SettingsError(
@@ -200,7 +201,7 @@ class Layer(Projected):
         if self.edges is None:
             out = self._mix_pairs(*rows, bias, rate, inputs)
         else:
-            out = mix_edges(*rows, *self._edges_within(q.shape[3]), bias, self.site.per_head**-0.5, rate)
+            out = mix_edges(*rows, *self._edges_within(q.shape[3]), bias, self.scale, rate)
         return out.unflatten(0, q.shape[:2]), inputs.carry
 
     def operator(self, q: Tensor, k: Tensor, inputs: Inputs) -> Float[Tensor, "batch group head query key"]:
@@ -211,7 +212,7 @@ class Layer(Projected):
             logits = self._gated(self._scores(q, k, self._window_features(inputs)), inputs)
             return (logits if bias is None else logits + bias).softmax(-1).unflatten(0, leading)
         edges, primers = self._edges_within(tokens)
-        along = weigh_edges(q, k, edges, primers, bias, self.site.per_head**-0.5)
+        along = weigh_edges(q, k, edges, primers, bias, self.scale)
         return scatter_weights(along, edges, tokens).unflatten(0, leading)
 
     def _mix_pairs(
@@ -254,11 +255,11 @@ class Layer(Projected):
     ) -> Tensor:
         """The same for the queries from `first` on, with their free terms, bias and seed."""
         primers = self._rows(first, first + q.shape[2], k.shape[2], features, free)
-        return attend_pairs(q, k, v, primers, bias, self.site.per_head**-0.5, rate, seed)
+        return attend_pairs(q, k, v, primers, bias, self.scale, rate, seed)
 
     def _scores(self, q: Tensor, k: Tensor, features: Tensor | None) -> Float[Tensor, "row head query key"]:
         """The primed scores of all pairs, block by block."""
-        tokens, scale = k.shape[2], self.site.per_head**-0.5
+        tokens, scale = k.shape[2], self.scale
         at = block_spans(q.shape[2], q.shape[0] * q.shape[1] * tokens * q.shape[3], q.device)
         blocks = [_scores(q[:, :, a:b], k, self._rows(a, b, tokens, features), scale) for a, b in at]
         return torch.cat(blocks, dim=2)
@@ -267,7 +268,7 @@ class Layer(Projected):
         if inputs.gate is None:
             return scores
         gate = inputs.gate.expand(*inputs.x.shape[:2], *scores.shape[1:]).flatten(0, 1)
-        return gated(scores, gate, self.site.per_head**-0.5)
+        return gated(scores, gate, self.scale)
 
     def _rows(self, a: int, b: int, tokens: int, features: Tensor | None = None, free: Tensor | None = None) -> Tensor:
         """F of queries a to b and all keys; 1 for calendar tokens and pairs without a primer."""
