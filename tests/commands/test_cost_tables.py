@@ -57,8 +57,8 @@ def printed(metric: str, value: float, note: str = "") -> Number:
     ],
 )
 def test_counts_agree_by_the_digits_that_are_printed(ours, value, digits, verdict):
-    assert costs.judged(ours, printed("gflops", value), digits) == verdict
-    assert costs.judged(ours, printed("gflops", value, "DOUBTFUL"), digits) == "not comparable"
+    assert costs.judge(ours, printed("gflops", value), digits) == verdict
+    assert costs.judge(ours, printed("gflops", value, "DOUBTFUL"), digits) == "not comparable"
 
 
 def test_a_table_is_counted_without_data(tmp_path, monkeypatch, capsys):
