@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rearview.core.errors import SettingsError, did_you_mean
 
@@ -120,7 +120,7 @@ def refuse_unfinished(what: str, part: object, base: type) -> None:
         )
 
 
-def split_spec(what: str, example: str, spec: str | Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+def split_spec(what: str, example: str, spec: str | Mapping[str, object]) -> tuple[str, dict[str, object]]:
     """Name and settings of a part that is asked for by name, or by a mapping with a name and settings."""
     if isinstance(spec, str):
         return spec, {}

@@ -82,7 +82,7 @@ def assess(
         events=len(events),
         flagged=int(flags.sum()),
         **named("", alarms.score_rows(labels, flags)),
-        best_f1=rankings.best_f1(labels, scores)[0],
+        best_f1=rankings.best_f1(labels, scores),
         auc_pr=rankings.auc_pr(labels, scores),
         auc_roc=rankings.auc_roc(labels, scores),
         vus_pr=vus_pr,

@@ -7,13 +7,12 @@ depending on the data set.
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
 
 from rearview.core.errors import SettingsError, did_you_mean
 from rearview.core.registry import split_spec
 from rearview.core.settings import settings_from
 
-Spec = str | Mapping[str, Any]
+Spec = str | Mapping[str, object]
 """A loss by its name, or a mapping with its name and settings: {"name": "fredf", "time_share": 0.3}."""
 
 

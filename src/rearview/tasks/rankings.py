@@ -31,14 +31,10 @@ def auc_pr(labels: Flags, scores: Scores) -> float:
     return float(np.sum(np.diff(np.concatenate([[0.0], hits / hits[-1]])) * hits / alarms))
 
 
-def best_f1(labels: Flags, scores: Scores) -> tuple[float, float]:
-    """The highest F1 of any threshold, chosen with the labels in hand, and that threshold (flags: score >= it)."""
+def best_f1(labels: Flags, scores: Scores) -> float:
+    """The highest F1 of any threshold, chosen with the labels in hand."""
     hits, alarms = _count_alarms(labels, scores)
-    if not hits[-1]:
-        return float("nan"), float("nan")
-    f1 = 2 * hits / (alarms + hits[-1])
-    best = int(f1.argmax())
-    return float(f1[best]), float(np.sort(scores)[::-1][int(alarms[best]) - 1])
+    return float((2 * hits / (alarms + hits[-1])).max()) if hits[-1] else float("nan")
 
 
 def vus_pr(

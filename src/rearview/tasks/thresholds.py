@@ -55,9 +55,9 @@ def choose(scores: Scores, rule: Rule, *, quantile: float, risk: float) -> tuple
     return float(np.quantile(known, quantile)), f"{100 * quantile:g} % of {len(known):,} ordinary scores lie below"
 
 
-def over_peaks(scores: Scores, risk: float, above: float = PEAKS_ABOVE) -> float:
-    """The score that an ordinary row exceeds with the probability `risk`, never below the quantile `above`."""
-    start = float(np.quantile(scores, above))
+def over_peaks(scores: Scores, risk: float) -> float:
+    """The score that an ordinary row exceeds with the probability `risk`, never below the quantile of the peaks."""
+    start = float(np.quantile(scores, PEAKS_ABOVE))
     peaks = scores[scores > start] - start
     shape, scale = pareto(peaks)
     ratio = risk * len(scores) / len(peaks)

@@ -48,7 +48,7 @@ class History:
     notes: tuple[str, ...] = ()
     """Sentences on what ran differently from the settings, and why."""
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Plain numbers and lists, ready for JSON."""
         return {**asdict(self), "epochs": [asdict(epoch) for epoch in self.epochs], "notes": list(self.notes)}
 

@@ -147,7 +147,20 @@ class _Run(Generic[Batch]):
         finally:
             self.step.room.leave()
             self.progress.end()
-        return self._history()
+        steps, windows = self._steps_and_windows()
+        parts = (self.update,) if self.validation is None else (self.update, self.validation)
+        return History(
+            epochs=self.standing.epochs,
+            best_epoch=self.standing.best_epoch,
+            ended=self.standing.ended or "interrupted",
+            steps=steps,
+            windows=windows,
+            seconds=time.perf_counter() - self.started,
+            compiled=self.update.compiled,
+            captured=self.update.captured,
+            preparing_seconds=sum(part.preparing_seconds for part in parts),
+            notes=(*self.step.room.notes, *(note for part in parts for note in part.notes)),
+        )
 
     def _train(self) -> None:
         parallel.broadcast(self.model)
@@ -231,22 +244,6 @@ class _Run(Generic[Batch]):
         partial = self.place[1] if self.place[0] > whole else 0
         windows = min(partial * parallel.windows_per_update(self.settings), self.visited)
         return whole * self.updates + partial, whole * self.visited + windows
-
-    def _history(self) -> History:
-        steps, windows = self._steps_and_windows()
-        parts = (self.update,) if self.validation is None else (self.update, self.validation)
-        return History(
-            epochs=self.standing.epochs,
-            best_epoch=self.standing.best_epoch,
-            ended=self.standing.ended or "interrupted",
-            steps=steps,
-            windows=windows,
-            seconds=time.perf_counter() - self.started,
-            compiled=self.update.compiled,
-            captured=self.update.captured,
-            preparing_seconds=sum(part.preparing_seconds for part in parts),
-            notes=(*self.step.room.notes, *(note for part in parts for note in part.notes)),
-        )
 
 
 def _plan(windows: int, settings: Settings) -> tuple[int, int]:

@@ -124,7 +124,7 @@ class Settings:
         object.__setattr__(self, "betas", (float(self.betas[0]), float(self.betas[1])))
         self._check_together()
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Every setting by name, ready for JSON."""
         return {**asdict(self), "betas": list(self.betas)}
 
