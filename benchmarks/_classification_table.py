@@ -137,7 +137,7 @@ def _published() -> dict[tuple[str, str], float]:
     names = {"hyperglu_dplr": "hyperglu"}
     return {
         (number.dataset, names.get(number.variant, number.variant)): number.value
-        for number in published.of("toa", "T8")
+        for number in published.select("toa", "T8")
         if number.metric == "accuracy" and number.value is not None
     }
 

@@ -101,4 +101,4 @@ def _arm(arm: str) -> str:
 def _published() -> dict[str, float]:
     from rearview.bench.papers import published
 
-    return {str(each.variant): each.value for each in published.of("toa", "text4.1") if each.value is not None}
+    return {str(each.variant): each.value for each in published.select("toa", "text4.1") if each.value is not None}

@@ -16,7 +16,7 @@ import torch
 from _rows import Row, origin
 from rearview import models, train
 from rearview.bench.runs.provenance import device_words
-from rearview.bench.runs.splits import cut
+from rearview.bench.runs.splits import split
 from rearview.core.errors import SettingsError
 from rearview.data.datasets import catalogue
 from rearview.data.panel import Panel
@@ -170,7 +170,7 @@ def measure_mode(host: Host, attention: str, mode: str, panel: Panel, asked: Ask
 def train_whole(host: Host, attention: str, mode: str, folder: Path, asked: Asked, epochs: int) -> Row:
     """The row of a whole training on ETTh1 from this folder, with the published borders."""
     panel = catalogue.load("ETTh1", folder)
-    parts = cut(panel, catalogue.get("ETTh1"), host.lookback, host.horizon)
+    parts = split(panel, catalogue.get("ETTh1"), host.lookback, host.horizon)
     which = parts.train + parts.validation
     calendar = str(panel.step) if host.marks else None
     source = Source(panel, parts.scaler, which, host.lookback, host.horizon, calendar=calendar, device=asked.device)

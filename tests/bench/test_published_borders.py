@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from rearview.bench.runs.splits import cut
+from rearview.bench.runs.splits import split
 from rearview.data.datasets import catalogue
 from rearview.data.windows import Source
 
@@ -22,10 +22,10 @@ def test_windows_are_those_of_the_time_series_library(name, real_data):
     panel = catalogue.load(dataset, real_data)
     cases = GOLDEN[f"output_borders/tslib/{BORDERS[name]}"].tolist()
     assert len(cases) == 12
-    for lookback, horizon, split, rows, first, last, count, first_target, last_target in cases:
-        parts = cut(panel, dataset, lookback, horizon)
-        found = (parts.train, parts.validation, parts.test)[split]
-        border = (parts.borders.train, parts.borders.validation, parts.borders.test)[split]
+    for lookback, horizon, place, rows, first, last, count, first_target, last_target in cases:
+        parts = split(panel, dataset, lookback, horizon)
+        found = (parts.train, parts.validation, parts.test)[place]
+        border = (parts.borders.train, parts.borders.validation, parts.borders.test)[place]
         assert (len(panel.values), border) == (rows, (first, last))
         assert len(found) == count
         assert found.starts[0] == first_target
@@ -36,7 +36,7 @@ def test_windows_are_those_of_the_time_series_library(name, real_data):
 def test_scalers_are_those_of_the_time_series_library(name, real_data):
     dataset = catalogue.get(name)
     panel = catalogue.load(dataset, real_data)
-    scaler = cut(panel, dataset, 96, 96).scaler
+    scaler = split(panel, dataset, 96, 96).scaler
     golden = f"output_scaler/{SCALERS[name]}"
     np.testing.assert_allclose(scaler.mean[0] + panel.centre[0], GOLDEN[f"{golden}/mean"], rtol=1e-6)
     np.testing.assert_allclose(scaler.std[0], GOLDEN[f"{golden}/scale"], rtol=1e-6)
@@ -46,7 +46,7 @@ def test_scalers_are_those_of_the_time_series_library(name, real_data):
 def test_scaled_rows_are_those_of_the_time_series_library(name, real_data):
     dataset = catalogue.get(name)
     panel = catalogue.load(dataset, real_data)
-    parts = cut(panel, dataset, 96, 96)
+    parts = split(panel, dataset, 96, 96)
     source = Source(panel, parts.scaler, parts.train + parts.test, 96, 96)
     ends = source.batch(torch.tensor([0, len(parts.train) - 1, len(source) - 1]))
     found = {

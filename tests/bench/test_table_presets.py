@@ -46,7 +46,7 @@ def test_every_table_goes_by_the_presets_that_its_numbers_rest_on():
 def printed(table: str, *variants: str) -> dict[tuple, float]:
     """The smallest number of some variants, by place and metric; of numbers with a look-back, at each by itself."""
     found: dict[tuple, float] = {}
-    for number in published.of("rbca", table):
+    for number in published.select("rbca", table):
         if number.kind == "forecast" and number.variant in variants:
             place = (number.dataset, number.horizon, number.metric, number.lookback)
             found[place] = min(number.value, found.get(place, number.value))
@@ -62,7 +62,7 @@ def test_what_the_recency_bias_prints_tells_which_of_its_tables_are_of_one_train
     assert best["ETTh1", 96, "mse", None] < lowest  # which no table of the release reaches,
     constant = {
         (n.dataset, n.horizon, n.metric, n.lookback): n.value
-        for n in published.of("rbca", "S10")
+        for n in published.select("rbca", "S10")
         if "constant" in n.setting
     }
     assert constant

@@ -214,11 +214,11 @@ def test_what_can_not_be_searched_is_refused(wrong, sentence):
 
 
 def test_a_range_with_steps_can_be_listed():
-    assert Range(5, 25, whole=True, step=4).listed() == (5, 9, 13, 17, 21, 25)
-    assert Range(1, 4, whole=True).listed() == (1, 2, 3, 4)
-    assert Range(0, 0.5, step=0.1).listed() == (0.0, 0.1, 0.2, 0.3, 0.4, 0.5)
-    assert Range(0, 0.5).listed() is None
-    assert Range(1, 8, whole=True, log=True).listed() is None
+    assert Range(5, 25, whole=True, step=4).list_numbers() == (5, 9, 13, 17, 21, 25)
+    assert Range(1, 4, whole=True).list_numbers() == (1, 2, 3, 4)
+    assert Range(0, 0.5, step=0.1).list_numbers() == (0.0, 0.1, 0.2, 0.3, 0.4, 0.5)
+    assert Range(0, 0.5).list_numbers() is None
+    assert Range(1, 8, whole=True, log=True).list_numbers() is None
 
 
 def test_optuna_is_asked_for_by_name(monkeypatch):

@@ -230,7 +230,7 @@ def test_a_table_of_means_is_compared_over_the_sets_that_all_arms_have(tmp_path,
     found = average_sets(compare(table, rows))
     assert {one.cell.dataset for one in found} == {"mean of 28 of 28 sets"}
     assert {(one.verdict, one.count, round(one.std, 6)) for one in found} == {("reproduced", 2, 0.001414)}
-    printed = {json.dumps(n.attention): n.value for n in published.of("toa", "T4") if n.metric == "accuracy"}
+    printed = {json.dumps(n.attention): n.value for n in published.select("toa", "T4") if n.metric == "accuracy"}
     ours = {json.dumps(one.cell.attention): one.mean for one in found}
     assert len(printed) == 4
     for arm, value in printed.items():

@@ -38,7 +38,7 @@ class Protocol:
     settings: Mapping[str, Facts] = field(default_factory=dict)
     """By network: settings that go on top of the published ones."""
     presets: str = "official"
-    """Whose published settings it goes by unless told otherwise."""
+    """Whose published settings it uses where a run names none."""
     loss: str = "mse"
     """What training minimises where an experiment says nothing else."""
 

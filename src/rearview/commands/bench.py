@@ -192,7 +192,7 @@ def _add_trials(cells: Sequence[Cell], tried: Mapping[str, Values], trials: int 
 
 
 def _list_values(name: str, values: Values) -> Sequence[Any]:
-    listed = values if isinstance(values, tuple) else values.listed()
+    listed = values if isinstance(values, tuple) else values.list_numbers()
     if listed is None:
         raise SettingsError(
             f"{name.rpartition('.')[2]}={values} is a range of any number within, and only --tune draws from one; add "

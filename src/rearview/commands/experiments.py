@@ -68,10 +68,11 @@ def describe_experiment(experiment: Experiment) -> list[str]:
             f"arms: {', '.join(dict.fromkeys(cell.label for cell in cells))}",
             f"networks: {count_costs(experiment)}, made by `{command}`",
         ]
+    forecasts = experiment.cells and experiment.task == FORECASTING
     lines = [
         f"{experiment.name}: {experiment.title}",
         f"protocol: {experiment.protocol} (`rearview describe protocol:{experiment.protocol}`)",
-        *([f"presets: {experiment.settings()} (`rearview list presets`)"] if experiment.task == FORECASTING else []),
+        *([f"presets: {experiment.settings()} (`rearview list presets`)"] if forecasts else []),
         *training_lines(experiment),
         f"task: {experiment.task}",
         f"published numbers: {', '.join(f'{count} {kind}' for kind, count in experiment.kinds.items()) or 'none'}",

@@ -38,7 +38,7 @@ def budget_of(rows: Sequence[RunRow]) -> Budget:
     training = {**training_of(configuration), **parse_column(configuration, "training")}
     return Budget(
         seeds=len(rows),
-        tried=_tried(configuration),
+        tried=_count_tried(configuration),
         epochs=_whole(training, "epochs"),
         epoch_windows=_epoch_windows(training),
         patience=_whole(training, "patience"),
@@ -92,7 +92,7 @@ _WORDS = {
 }
 
 
-def _tried(configuration: Facts) -> int:
+def _count_tried(configuration: Facts) -> int:
     """How many settings a search may try: as many as are listed, or as many draws as it has."""
     tuner, _, trials = str(identity.budget_of(configuration).get("tuner", "")).partition(":")
     return int(trials) if tuner else len(tried_candidates(configuration))

@@ -123,7 +123,7 @@ def build_boards(task: Task, rows: Sequence[RunRow]) -> list[Board]:
     for protocol, dataset, horizon in sorted(gathered, key=lambda block: (*block[:2], block[2] or 0)):
         empty = Board(task, protocol, dataset, horizon, ())
         entries = [_entry(empty, who, same) for who, same in gathered[protocol, dataset, horizon].items()]
-        boards.append(replace(empty, entries=_ordered(entries)))
+        boards.append(replace(empty, entries=_sort_entries(entries)))
     return boards
 
 
@@ -143,7 +143,7 @@ def _group_runs(rows: Iterable[RunRow]) -> dict[tuple[object, ...], list[RunRow]
 
 
 def _latest(same: Sequence[RunRow]) -> RunRow:
-    """By when they were made, which the order of files does not tell; the last of those that don't differ in it."""
+    """By their time stamps, as files have no order; of equal ones the last."""
     return max(enumerate(same), key=lambda one: (parse_time(one[1].created) or -math.inf, one[0]))[1]
 
 
@@ -195,7 +195,7 @@ def _score(values: Sequence[float | None]) -> Score | None:
     return Score(float(np.mean(known)), float(np.std(known, ddof=1)) if len(known) > 1 else None, len(known))
 
 
-def _ordered(entries: Sequence[Entry]) -> tuple[Entry, ...]:
+def _sort_entries(entries: Sequence[Entry]) -> tuple[Entry, ...]:
     def key(entry: Entry) -> tuple[bool, float]:
         value = entry.score.mean if entry.score else math.nan
         return math.isnan(value), value if entry.task.lower_is_better else -value

@@ -103,7 +103,7 @@ def signed_rank(ours: Scores, theirs: Scores) -> SignedRank:
     sizes = ranks(np.abs(nonzero))
     statistic = float(min(sizes[nonzero > 0].sum(), sizes[nonzero < 0].sum()))
     exact = len(nonzero) <= EXACT
-    return SignedRank(statistic, (_counted if exact else _normal)(sizes, statistic), len(nonzero), exact)
+    return SignedRank(statistic, (_exact_p_value if exact else _normal_p_value)(sizes, statistic), len(nonzero), exact)
 
 
 def friedman(scores: Scores) -> Friedman:
@@ -146,7 +146,7 @@ def chi_squared_tail(value: float, freedom: int) -> float:
     return min(1.0, total)
 
 
-def _counted(sizes: NDArray[np.float64], statistic: float) -> float:
+def _exact_p_value(sizes: NDArray[np.float64], statistic: float) -> float:
     # Twice the ranks are whole numbers even where ties share a mean rank; shares, not counts, so that none overflows.
     doubled = np.rint(2 * sizes).astype(np.int64)
     shares = np.zeros(int(doubled.sum()) + 1)
@@ -158,7 +158,7 @@ def _counted(sizes: NDArray[np.float64], statistic: float) -> float:
     return min(1.0, 2 * float(shares[: round(2 * statistic) + 1].sum()))
 
 
-def _normal(sizes: NDArray[np.float64], statistic: float) -> float:
+def _normal_p_value(sizes: NDArray[np.float64], statistic: float) -> float:
     count = len(sizes)
     variance = count * (count + 1) * (2 * count + 1) / 24 - _tie_sum(sizes) / 48
     distance = (statistic - count * (count + 1) / 4) / math.sqrt(variance)

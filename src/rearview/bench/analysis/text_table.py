@@ -30,10 +30,10 @@ def table(rows: Iterable[Row]) -> list[str]:
     columns = [name for name in _COLUMNS if name != "with" or any(line[name] != "-" for line in lines)]
     cells = [columns, *([line[name] for name in columns] for line in lines)]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    return ["  ".join(_aligned(columns, cells_of_line, widths)).rstrip() for cells_of_line in cells]
+    return ["  ".join(_align(columns, cells_of_line, widths)).rstrip() for cells_of_line in cells]
 
 
-def _aligned(columns: Sequence[str], cells: Sequence[str], widths: Sequence[int]) -> list[str]:
+def _align(columns: Sequence[str], cells: Sequence[str], widths: Sequence[int]) -> list[str]:
     return [
         cell.ljust(width) if name in _WORDS else cell.rjust(width)
         for name, cell, width in zip(columns, cells, widths, strict=True)

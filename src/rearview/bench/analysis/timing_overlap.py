@@ -22,10 +22,10 @@ def find_overlapping(rows: Iterable[RunRow]) -> frozenset[RunRow]:
     for row in dict.fromkeys(rows):  # one row can stand in two files
         if (ended := parse_time(row.created)) is not None and math.isfinite(row.total_seconds):
             by_device[row.device].append((ended - row.total_seconds, ended, row))
-    return frozenset(row for spans in by_device.values() for row in _overlapping(spans))
+    return frozenset(row for spans in by_device.values() for row in _find_overlapping_spans(spans))
 
 
-def _overlapping(spans: list[tuple[float, float, RunRow]]) -> set[RunRow]:
+def _find_overlapping_spans(spans: list[tuple[float, float, RunRow]]) -> set[RunRow]:
     overlapping = set()
     latest: tuple[float, RunRow | None] = (-math.inf, None)
     for began, ended, row in sorted(spans, key=lambda span: span[:2]):

@@ -1,11 +1,10 @@
-"""Experiments as data: each table of a paper, and what none of them asks, as cells that can be run.
+"""Experiments as data: each table of a paper, and our own questions, as cells that can be run.
 
-One YAML file a paper says which protocol and whose presets it goes by and names its tables, some of which rest on other
-presets. The cells of a table are read off the paper's own numbers, so every number stands beside the run that it
-compares with: one that is quoted from another paper beside a run with what the network's own authors published. What a
-paper shows in a figure only is a grid in the file, and so are questions of our own, with the training that they are
-asked with. Runs of classification and detection have cells of another kind, and so have tables of what networks cost,
-of which nothing is run: the file says at which sizes their networks are built.
+One YAML file a paper names its protocol, its presets and its tables, some of which rest on other presets. The cells of
+a table are read off the paper's own numbers, so every number has the run that it compares with; one that is quoted from
+another paper is compared with a run that has the settings of the network's own authors. What a paper shows only in a
+figure is a grid in the file, and so are questions of our own, with their training. Tables of what networks cost are not
+run: the file says at which sizes their networks are built (`bench.papers.costs`).
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -75,14 +74,14 @@ class Cell(Request):
 
 @dataclass(frozen=True, slots=True)
 class Experiment:
-    """One table of a paper, or one question."""
+    """One table of a paper, or one question of our own."""
 
     paper: str
     table: str
     title: str
     protocol: str
     presets: str
-    """Whose published settings its runs have, those beside numbers quoted from another paper aside."""
+    """Whose published settings its runs have, except for runs compared with numbers quoted from another paper."""
     cells: tuple[Cell, ...]
     kinds: Mapping[Kind, int]
     """How many printed numbers there are of each kind."""
@@ -90,7 +89,7 @@ class Experiment:
     first_seed: int = 0
     source: str = ""
     """The table that it is a view of, in means; empty: it has runs of its own."""
-    training: Mapping[str, Any] = field(default_factory=dict)
+    training: Facts = field(default_factory=dict)
     """What the forecasting runs of a grid have on top of the presets' training."""
 
     @property
@@ -99,12 +98,12 @@ class Experiment:
 
     def settings(self) -> str:
         """Whose published settings which of its forecasting runs have, in words."""
-        told: dict[str, dict[str, None]] = {self.presets: {}}
+        sources: dict[str, dict[str, None]] = {self.presets: {}}
         for cell in self.cells:
             quoted = cell.presets != self.presets
             source = presets.source_of(cell.model, cell.presets or presets.OFFICIAL)
-            told.setdefault(source, {})[f"{cell.label} (quoted)" if quoted else cell.model] = None
-        return "; ".join(f"{source} for {', '.join(arms)}" for source, arms in told.items() if arms)
+            sources.setdefault(source, {})[f"{cell.label} (quoted)" if quoted else cell.model] = None
+        return "; ".join(f"{source} for {', '.join(arms)}" for source, arms in sources.items() if arms)
 
 
 def papers() -> list[str]:
@@ -135,7 +134,7 @@ def get(paper: str, table: str) -> Experiment:
             f"{paper} has no table {table!r}.{did_you_mean(table, list(known))} Known: {', '.join(known)}."
         )
     chosen = known[table]
-    numbers = published.of(paper, chosen.get("of", table))
+    numbers = published.select(paper, chosen.get("of", table))
     task = chosen.get("task", protocols.FORECASTING)
     protocol, source = (chosen.get(key, facts[key]) for key in ("protocol", "presets"))
     training = chosen.get("training", {})
@@ -189,12 +188,12 @@ def _forecasting_cells(
 ) -> Iterator[Cell]:
     """A cell for each run that some of the numbers compare with, in the order of the paper."""
     lookbacks = facts.get("lookbacks", {})
-    gathered: dict[tuple[Any, ...], list[Number]] = {}
+    gathered: dict[tuple[object, ...], list[Number]] = {}
     for number in numbers:
         if number.kind == "forecast" and number.horizon is not None:
             spec = None if number.attention is None else repr(number.attention)
             key = (number.dataset, number.lookback, number.horizon, number.backbone, spec, repr(number.around))
-            gathered.setdefault((*key, number.variant, _chosen(number)), []).append(number)
+            gathered.setdefault((*key, number.variant, _is_best_of_several(number)), []).append(number)
     for same in gathered.values():
         first = same[0]
         cell = Cell(
@@ -208,10 +207,10 @@ def _forecasting_cells(
             presets=presets.OFFICIAL if all(number.quoted for number in same) else source,
             numbers=tuple(same),
         )
-        yield from _searched(cell, search) if _chosen(first) else (cell,)
+        yield from _search_cells(cell, search) if _is_best_of_several(first) else (cell,)
 
 
-def _searched(cell: Cell, search: Sequence[Mapping[str, Any]]) -> Iterator[Cell]:
+def _search_cells(cell: Cell, search: Sequence[Mapping[str, Any]]) -> Iterator[Cell]:
     """A cell whose number is the best of a search, at each look-back that was tried; the first holds the number."""
     stated = cell.numbers[0].lookback
     tried = dict.fromkeys(lookback for part in search for lookback in part.get("lookbacks", (cell.lookback,)))
@@ -224,9 +223,7 @@ def _searched(cell: Cell, search: Sequence[Mapping[str, Any]]) -> Iterator[Cell]
     yield from among
 
 
-def _candidates(
-    search: Sequence[Mapping[str, Any]], dataset: str, lookback: int | None
-) -> tuple[Mapping[str, Any], ...]:
+def _candidates(search: Sequence[Mapping[str, Any]], dataset: str, lookback: int | None) -> tuple[Facts, ...]:
     """What a search tries on a data set at a look-back; parts of it may be for some data sets or look-backs alone."""
     parts = [
         part["settings"]
@@ -243,7 +240,7 @@ def _loss(number: Number, losses: Mapping[str, Mapping[str, float]]) -> Part | N
     return name if share is None else {"name": name, "time_share": share}
 
 
-def _chosen(number: Number) -> bool:
+def _is_best_of_several(number: Number) -> bool:
     """Whether a number is the best of several settings."""
     return number.variant == "rbca_best" or ("best of" in number.setting and number.variant.startswith("rbca"))
 

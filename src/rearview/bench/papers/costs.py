@@ -93,7 +93,7 @@ class Timed:
     network: str
     """As its file names it: a network, or one and its mechanism."""
     sizes: tuple[int, ...]
-    """(channels, look-back, steps ahead); empty where the network's name tells them."""
+    """(channels, look-back, steps ahead); empty where the network's name implies them."""
     milliseconds: float
     where: str
     """Device, mode and batch."""
@@ -130,7 +130,7 @@ def cells(paper: str, table: str) -> tuple[CostCell, ...]:
     """A cell for each network of a table, in the order of the paper."""
     facts = catalogue.costs(paper)
     gathered: dict[tuple[object, ...], list[Number]] = {}
-    for number in published.of(paper, table):
+    for number in published.select(paper, table):
         key = (number.dataset, number.lookback, number.horizon, number.backbone, number.variant, repr(number.around))
         gathered.setdefault(key, []).append(number)
     return tuple(_cell(tuple(same), facts) for same in gathered.values())
@@ -152,7 +152,7 @@ def compare(cells: Sequence[CostCell], times: Sequence[Timed]) -> Iterator[CostC
         counted = _count(cell) if cell.counts else None
         for number in cell.numbers:
             if number.metric in MEASURED:
-                yield from _measured(cell, number, times)
+                yield from _compare_times(cell, number, times)
             elif counted is None:
                 yield CostComparison(cell, number, None, "not counted")
             else:
@@ -230,7 +230,7 @@ def _value(cell: CostCell, number: Number, counted: "Cost") -> float:
     return (counted.map_flops if cell.maps_alone else counted.flops) / 1e9
 
 
-def _measured(cell: CostCell, number: Number, times: Sequence[Timed]) -> Iterator[CostComparison]:
+def _compare_times(cell: CostCell, number: Number, times: Sequence[Timed]) -> Iterator[CostComparison]:
     own = [one for one in times if one.metric == number.metric and one.is_of(cell)]
     for one in own:
         yield CostComparison(cell, number, one.milliseconds, "", one.where)
@@ -289,4 +289,4 @@ _FORMS: Mapping[frozenset[str], Callable[[Mapping[str, str]], Timed]] = {
     frozenset({"network", "latency_ms"}): _inference,
     frozenset({"host", "ms_per_step"}): _step,
 }
-"""By the columns that tell a file: how its rows are read. A run that did not end has no time."""
+"""By the columns that identify a file: how its rows are read. A run that did not end has no time."""

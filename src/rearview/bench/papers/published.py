@@ -2,7 +2,7 @@
 
 `papers/results.csv` holds every results table of the five papers, one number a row, as printed (its `note` marks cells
 that were hard to read). One map leads from its names to ours and leaves no row out: a row is a number that a run of
-ours can stand beside, or it says why not.
+ours compares with, or it says why not.
 """
 
 import csv
@@ -17,7 +17,7 @@ from rearview.bench.rows.row import Facts
 
 Kind = Literal["forecast", "classification", "detection", "synthetic", "cost", "summary", "elsewhere"]
 """forecast, classification, detection, synthetic: a run of ours compares. cost: parameters, FLOPs, milliseconds.
-summary: a mean, rank or count over other rows. elsewhere: of a network that no kept package offers."""
+summary: a mean, rank or count over other rows. elsewhere: of a network that no maintained package offers."""
 
 DOUBTS = ("RECONSTRUCTED", "DOUBTFUL", "UNREADABLE", "SUSPECT", "DISAGREES")
 
@@ -67,7 +67,7 @@ class Number:
     around: Around = field(default_factory=Around)
     """What else the run needs: a loss, an adapter, a network's setting."""
     reason: str = ""
-    """Why no run of ours stands beside it."""
+    """Why no run of ours compares with it."""
 
     @property
     def doubtful(self) -> bool:
@@ -171,14 +171,14 @@ def numbers() -> tuple[Number, ...]:
     return _share_doubts(tuple(_number(row) for row in csv.DictReader(text.splitlines())))
 
 
-def of(paper: str, table: str | None = None) -> list[Number]:
+def select(paper: str, table: str | None = None) -> list[Number]:
     """The numbers of a paper, or of one of its tables."""
     return [n for n in numbers() if n.paper == paper and table in (None, n.table)]
 
 
 def tables(paper: str) -> list[str]:
     """The tables of a paper, in the order of the file."""
-    return list(dict.fromkeys(n.table for n in of(paper)))
+    return list(dict.fromkeys(n.table for n in select(paper)))
 
 
 def _share_doubts(numbers: tuple[Number, ...]) -> tuple[Number, ...]:

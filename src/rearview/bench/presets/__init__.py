@@ -1,4 +1,4 @@
-"""Settings per data set as the authors' scripts and tables have them: data, in one YAML file a source.
+"""Published settings by data set, as the authors' scripts and tables have them: one YAML file a source.
 
 `official` holds what each network's own authors published, so that a run without settings is the published model.
 The other files hold what somebody else prints for it, such as a paper that tests its attention in that network (prime's
@@ -95,7 +95,7 @@ def lines(source: str) -> list[str]:
 
 
 def source_of(model: str, source: str) -> str:
-    """The source that has a word on a network, where `source` is asked for: itself, or the official ones below it."""
+    """The source of a network's settings: `source`, or the official one where that does not name the network."""
     return source if model in entries(source) else OFFICIAL
 
 

@@ -55,7 +55,7 @@ def tried_candidates(configuration: Facts) -> list[Facts]:
 
 
 def budget_of(configuration: Facts) -> dict[str, object]:
-    """What a search for settings was granted; what was drawn is an outcome."""
+    """The budget of a search for settings; what was drawn is an outcome."""
     budget = parse_column(configuration, "budget")
     return {key: value for key, value in budget.items() if "tuner" not in budget or key not in ("candidates", "losses")}
 
@@ -71,20 +71,20 @@ def training_of(configuration: Facts) -> dict[str, object]:
     """The training settings that bear on the outcome, those searched for aside; empty for a model that does not
     train."""
     given = parse_column(configuration, "training")
-    aside = {*SPEED, *_searched(configuration, "training.")}
+    aside = {*SPEED, *_searched_names(configuration, "training.")}
     return {key: value for key, value in {**_training(), **given}.items() if key not in aside} if given else {}
 
 
 def settings_of(configuration: Facts) -> dict[str, object]:
     """Every setting of the network but those searched for."""
     settings = {**_network(str(configuration.get("model", ""))), **parse_column(configuration, "settings")}
-    searched = _searched(configuration, "network.")
+    searched = _searched_names(configuration, "network.")
     return {key: value for key, value in settings.items() if key not in searched}
 
 
 def mechanism_of(configuration: Facts) -> dict[str, object]:
     """Every setting of the mechanism but those searched for, of which a run has the best."""
-    searched = _searched(configuration, "")
+    searched = _searched_names(configuration, "")
     given = parse_column(configuration, "attention_settings")
     settings = with_defaults(str(configuration.get("attention", "")), given)
     return {key: value for key, value in settings.items() if key not in searched}
@@ -103,7 +103,7 @@ def loss_of(configuration: Facts) -> dict[str, object]:
     return {"loss": name, **{key: float(value) for key, value in asdict(settings).items()}}
 
 
-def _searched(configuration: Facts, prefix: str) -> set[str]:
+def _searched_names(configuration: Facts, prefix: str) -> set[str]:
     """The settings searched for whose full names begin so, under their short names."""
     names = {*search_space(configuration), *(name for one in tried_candidates(configuration) for name in one)}
     return {name.removeprefix(prefix) for name in names if name.startswith(prefix)}

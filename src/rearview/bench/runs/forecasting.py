@@ -21,7 +21,7 @@ from rearview.bench.runs import provenance, search
 from rearview.bench.runs.request import Part, Request
 from rearview.bench.runs.run_spec import Execution, ForecastingSpec, complete_mechanism
 from rearview.bench.runs.runner import make
-from rearview.bench.runs.splits import Parts, cut
+from rearview.bench.runs.splits import Parts, split
 from rearview.bench.runs.tuning import Tuning
 from rearview.core.errors import RearviewWarning, SettingsError
 from rearview.core.settings import settings_from
@@ -277,7 +277,7 @@ def build(spec: ForecastingSpec, channels: int, marks: int, device: torch.device
 
 def fit(spec: ForecastingSpec, data: Data, device: torch.device, execution: Execution, saved: Path | None) -> Trial:
     """Train the network, or of its candidates the best on validation."""
-    parts = cut(data.panel, spec.data, spec.lookback, spec.horizon)
+    parts = split(data.panel, spec.data, spec.lookback, spec.horizon)
 
     def attempt(spec: ForecastingSpec) -> Trial:
         # A checkpoint holds one training, and a search has several.

@@ -1,4 +1,4 @@
-"""What a run is judged by: test errors pooled over every cell, what training took, latency and peak memory."""
+"""Measure a run: test errors pooled over every cell, training time, latency and peak memory."""
 
 import math
 import statistics

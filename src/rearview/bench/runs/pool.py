@@ -88,10 +88,10 @@ def _run_together(
             if not running:
                 return []
             ended, _ = wait(running, return_when=FIRST_COMPLETED)
-            if any(map(_killed, ended)):
+            if any(map(_is_killed, ended)):
                 ended, _ = wait(running)
             for future in ended:
-                if not _killed(future):
+                if not _is_killed(future):
                     yield running.pop(future), future.result().repeat_warnings(said)
             if any(future in running for future in ended):
                 return list(running.values())
@@ -109,5 +109,5 @@ def _end_with_parent() -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
-def _killed(future: Future[Reply[Result]]) -> bool:
+def _is_killed(future: Future[Reply[Result]]) -> bool:
     return isinstance(future.exception(), BrokenProcessPool)

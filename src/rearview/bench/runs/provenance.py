@@ -1,4 +1,4 @@
-"""Where a result comes from: the numbers it was made of, the code that made it and the device it was made on."""
+"""The provenance of a result: checksums of its data, the commit of the code, the device."""
 
 import hashlib
 import os
@@ -28,7 +28,7 @@ def values_checksum(panel: Panel) -> str:
 
 @cache
 def commit() -> str:
-    """The commit of the code at work, as the checkout stood when this was first asked.
+    """The commit of the running code, as the checkout stood when this was first called.
 
     Once in a process: its code stays as it was loaded, however the checkout moves on during a long run. On a machine
     that got a copy without its repository, the variable REARVIEW_COMMIT says which commit it is.

@@ -1,4 +1,4 @@
-"""A data set cut where the literature cuts it: training, validation and test windows, and the training rows' scaler."""
+"""Split a data set where the literature does: training, validation and test windows, and the training rows' scaler."""
 
 from dataclasses import dataclass
 
@@ -25,7 +25,7 @@ class Parts:
     """Fitted on training rows alone."""
 
 
-def cut(panel: Panel, dataset: Dataset, lookback: int, horizon: int) -> Parts:
+def split(panel: Panel, dataset: Dataset, lookback: int, horizon: int) -> Parts:
     """The parts of a benchmark set; a part too short for one window is refused."""
     if horizon < 1:
         raise SettingsError(f"horizon is {horizon}; it must be at least 1.")

@@ -60,7 +60,7 @@ class Range:
                 f"end at {below:.12g} or {above:.12g}."
             )
 
-    def listed(self) -> tuple[float, ...] | None:
+    def list_numbers(self) -> tuple[float, ...] | None:
         """The numbers themselves, where a step or whole numbers part them; None where any number can be drawn."""
         step = self.step or (1.0 if self.whole else None)
         if step is None or self.log:

@@ -199,6 +199,6 @@ STUDY = Study(
         "linear_floor": "fixed linear",
         "negative": "negative weight",
     },
-    published=lambda: {number.variant: f"{number.value:g}" for number in published.of("toa", "text4.1")},
+    published=lambda: {number.variant: f"{number.value:g}" for number in published.select("toa", "text4.1")},
     trial=HarmonicTrial,
 )

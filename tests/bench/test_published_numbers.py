@@ -57,7 +57,7 @@ def test_our_names_exist():
     ],
 )
 def test_settings_in_words_become_settings(table, variant, setting, spec):
-    found = [n for n in published.of("rbca", table) if n.variant == variant and n.setting == setting]
+    found = [n for n in published.select("rbca", table) if n.variant == variant and n.setting == setting]
     assert found
     assert all(number.attention == spec for number in found)
 
@@ -98,7 +98,7 @@ def test_the_best_of_a_grid_is_chosen_from_candidates():
         assert (tried["ETTh1", 336], tried["ETTh1", 512]) == (5 + 4 + 2 * 5, 5 + 4)
         assert tried.get(("Traffic", 336), 9) == 9  # no filters on the larger sets
     printed = {(n.attention["bias"], n.attention.get("order"), n.attention.get("alpha", n.attention.get("scale")))
-               for table in ("S5", "S6", "S7", "S8") for n in published.of("rbca", table)
+               for table in ("S5", "S6", "S7", "S8") for n in published.select("rbca", table)
                if n.kind == "forecast"}  # fmt: skip
     candidates = experiments.get("rbca", "S9").cells[2].candidates
     assert {(c["bias"], c.get("order"), c.get("alpha", c.get("scale"))) for c in candidates} == printed
@@ -109,12 +109,12 @@ def test_the_best_of_a_grid_is_chosen_from_candidates():
 
 
 def test_a_number_taken_over_from_another_table_is_as_doubtful_as_there():
-    there = {(n.dataset, n.horizon, n.metric): n for n in published.of("rbca", "T1") if n.variant == "rbca_best"}
-    taken = [n for n in published.of("rbca", "S9") if n.variant == "rbca_best"]
+    there = {(n.dataset, n.horizon, n.metric): n for n in published.select("rbca", "T1") if n.variant == "rbca_best"}
+    taken = [n for n in published.select("rbca", "S9") if n.variant == "rbca_best"]
     assert [n.doubtful for n in taken] == [there[n.dataset, n.horizon, n.metric].doubtful for n in taken]
     assert [n.value for n in taken] == [there[n.dataset, n.horizon, n.metric].value for n in taken]
     assert {n.value for n in taken if n.doubtful and n.metric == "mse"} >= {0.361}
-    assert not any(n.doubtful for n in published.of("rbca", "S9") if n.variant != "rbca_best")
+    assert not any(n.doubtful for n in published.select("rbca", "S9") if n.variant != "rbca_best")
 
 
 def test_grids_are_spread_out():

@@ -12,7 +12,7 @@ from small import CHANNELS, HORIZON, LOOKBACK, ROWS, SMALL, TEST_START, TRAIN_EN
 
 from rearview import bench, train
 from rearview.bench.runs import forecasting, measure, provenance
-from rearview.bench.runs.splits import cut
+from rearview.bench.runs.splits import split
 from rearview.core.errors import InputError, RearviewWarning, SettingsError
 from rearview.data.datasets import catalogue
 from rearview.data.windows import Source
@@ -126,7 +126,7 @@ def test_training_sees_no_test_row_and_the_test_windows_are_seen_once(folder, te
 
 
 def test_no_row_of_a_training_window_lies_behind_the_training_border(folder):
-    parts = cut(catalogue.load("Small", folder), SMALL, LOOKBACK, HORIZON)
+    parts = split(catalogue.load("Small", folder), SMALL, LOOKBACK, HORIZON)
     rows = parts.train.starts[:, None] + np.arange(-LOOKBACK, HORIZON)
     assert sorted(set(rows.ravel().tolist())) == list(range(TRAIN_END))
     for part, first, last in ((parts.validation, TRAIN_END, TEST_START), (parts.test, TEST_START, ROWS)):
@@ -135,7 +135,7 @@ def test_no_row_of_a_training_window_lies_behind_the_training_border(folder):
 
 
 def test_parts_that_lend_no_context_keep_to_themselves(folder):
-    parts = cut(catalogue.load("Small", folder), replace(SMALL, rule="pems"), LOOKBACK, HORIZON)
+    parts = split(catalogue.load("Small", folder), replace(SMALL, rule="pems"), LOOKBACK, HORIZON)
     assert parts.borders.validation == (301, 402)
     assert parts.validation.starts.min() == 301 + LOOKBACK
     assert parts.test.starts.min() == 402 + LOOKBACK
@@ -145,14 +145,14 @@ def test_parts_that_lend_no_context_keep_to_themselves(folder):
 def test_the_scaler_knows_the_training_rows_alone(folder):
     panel = catalogue.load("Small", folder)
     _, mean, std = scaled()
-    scaler = cut(panel, SMALL, LOOKBACK, HORIZON).scaler
+    scaler = split(panel, SMALL, LOOKBACK, HORIZON).scaler
     np.testing.assert_allclose(scaler.mean[0] + panel.centre[0], mean, rtol=1e-6)
     np.testing.assert_allclose(scaler.std[0], std, rtol=1e-5)
     later = numbers()
     later[TRAIN_END:] = later[TRAIN_END:] * 3 + 100
     write(folder / "small.csv", later)
     other = catalogue.load("Small", folder)
-    moved = cut(other, SMALL, LOOKBACK, HORIZON).scaler
+    moved = split(other, SMALL, LOOKBACK, HORIZON).scaler
     np.testing.assert_allclose(moved.mean[0] + other.centre[0], mean, rtol=1e-6)
     np.testing.assert_allclose(moved.std[0], std, rtol=1e-5)
 
@@ -348,7 +348,7 @@ def test_a_set_of_many_series_is_refused(folder):
     panel = catalogue.load("Small", folder)
     several = replace(panel, ids=("a", "b"), offsets=np.array([0, 200, ROWS]))
     with pytest.raises(SettingsError, match="Small holds 2 series"):
-        cut(several, SMALL, LOOKBACK, HORIZON)
+        split(several, SMALL, LOOKBACK, HORIZON)
 
 
 def test_a_place_that_takes_no_row_is_refused_before_training(folder, monkeypatch):
