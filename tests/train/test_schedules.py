@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +10,8 @@ import numpy as np
 import pytest
 import torch
 
-from rearview.train import Settings
-from rearview.train.checkpoint import Patience
+from rearview.train import Epoch, Settings
+from rearview.train.checkpoint import Standing
 from rearview.train.optimisation import rate
 
 GOLDEN = np.load(Path(__file__).parents[1] / "golden" / "losses_and_schedules.npz", allow_pickle=False)
@@ -121,23 +122,28 @@ def test_warm_up_rises_in_equal_steps_and_then_the_schedule_begins() -> None:
     np.testing.assert_allclose(cosine[5:], [(1 + math.cos(math.pi * k / 15)) / 2 for k in range(15)])
 
 
+def follow(standing: Standing, loss: float, settings: Settings) -> Standing:
+    """The standing after one more epoch with this validation loss."""
+    return standing.after(Epoch(len(standing.epochs) + 1, 0.0, loss, 1e-3, 0.0), torch.nn.Linear(1, 1), settings)
+
+
 @pytest.mark.parametrize("name", ["plain", "ties_reset", "delta", "patience1"])
 def test_stopping_decisions_are_those_of_tslib(name: str) -> None:
     run = CONFIG["early_stopping"]["runs"][name]
-    settings = Settings(patience=run["patience"], minimum_delta=run["delta"], ties_improve=True)
-    patience, decisions = Patience(), []
+    settings = Settings(patience=run["patience"], minimum_delta=run["delta"], ties_improve=True, epochs=1000)
+    standing, decisions = Standing(), []
     for loss in GOLDEN[f"input_early_stopping_nan_ok/{name}"].tolist():
-        patience = patience.after(loss, settings)
-        decisions.append([patience.waited, int(patience.waited == 0), int(patience.is_spent(settings))])
-        if patience.is_spent(settings):
+        standing = follow(standing, loss, settings)
+        decisions.append([standing.waited, int(standing.waited == 0), int(standing.ended == "patience")])
+        if standing.ended:
             break
     assert decisions == GOLDEN[f"output_early_stopping/{name}"][: len(decisions)].tolist()
 
 
 def test_a_tie_is_no_improvement_unless_asked_for() -> None:
     settings = Settings(patience=2)
-    patience = Patience().after(1.0, settings).after(1.0, settings)
-    assert patience == Patience(1.0, 1)
-    assert patience.after(1.0, settings).is_spent(settings)
-    assert not patience.after(0.5, settings).is_spent(settings)
-    assert not Patience(1.0, 1000).is_spent(Settings(patience=None))
+    standing = follow(follow(Standing(), 1.0, settings), 1.0, settings)
+    assert (standing.best_epoch, standing.waited, standing.ended) == (1, 1, None)
+    assert follow(standing, 1.0, settings).ended == "patience"
+    assert follow(standing, 0.5, settings).ended is None
+    assert follow(replace(standing, waited=1000), 1.0, Settings(patience=None)).ended is None

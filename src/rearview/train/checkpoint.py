@@ -10,7 +10,7 @@ import json
 import math
 import zlib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -36,24 +36,6 @@ Facts = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
-    """The best validation loss so far and the epochs since."""
-
-    best: float = math.inf
-    waited: int = 0
-
-    def after(self, loss: float, settings: Settings) -> "Patience":
-        """Patience after an epoch with this validation loss; `waited` is 0 exactly where it improved."""
-        bar = self.best - settings.minimum_delta
-        improved = loss < bar or (settings.ties_improve and loss == bar)
-        return Patience(loss, 0) if improved else Patience(self.best, self.waited + 1)
-
-    def is_spent(self, settings: Settings) -> bool:
-        """Whether it is time to stop."""
-        return settings.patience is not None and self.waited >= settings.patience
-
-
-@dataclass(frozen=True, slots=True)
 class Standing:
     """The result of the epochs so far; replaced as a whole, so that an interrupt never finds half of it."""
 
@@ -61,23 +43,25 @@ class Standing:
     best: dict[str, Tensor] | None = None
     """Weights and buffers of the best epoch; None without validation."""
     best_epoch: int | None = None
-    patience: Patience = field(default_factory=Patience)
+    waited: int = 0
+    """Epochs since the best one."""
     ended: Ended | None = None
 
     def after(self, epoch: Epoch, model: nn.Module, settings: Settings) -> "Standing":
         """The standing once `epoch` is over, with the model as it is now."""
-        best, best_epoch, patience = self.best, self.best_epoch, self.patience
-        if epoch.validation_loss is not None:
-            patience = patience.after(epoch.validation_loss, settings)
-            if not patience.waited:
-                # A deep copy keeps shared tensors shared.
-                best, best_epoch = copy.deepcopy(model.state_dict()), epoch.number
+        loss = epoch.validation_loss
+        best, best_epoch, waited = self.best, self.best_epoch, self.waited + (loss is not None)
+        least = None if best_epoch is None else self.epochs[best_epoch - 1].validation_loss
+        bar = (math.inf if least is None else least) - settings.minimum_delta
+        if loss is not None and (loss < bar or (settings.ties_improve and loss == bar)):
+            # A deep copy keeps shared tensors shared.
+            best, best_epoch, waited = copy.deepcopy(model.state_dict()), epoch.number, 0
         ended: Ended | None = None
         if epoch.number >= settings.epochs:
             ended = "epochs"
-        elif patience.is_spent(settings):
+        elif settings.patience is not None and waited >= settings.patience:
             ended = "patience"
-        return Standing((*self.epochs, epoch), best, best_epoch, patience, ended)
+        return Standing((*self.epochs, epoch), best, best_epoch, waited, ended)
 
 
 def _identity(tensor: Tensor) -> tuple[object, ...]:
@@ -159,7 +143,7 @@ def save(
         "run": run,
         "epochs": [asdict(epoch) for epoch in standing.epochs],
         "best_epoch": standing.best_epoch,
-        "waited": standing.patience.waited,
+        "waited": standing.waited,
         "ended": standing.ended,
         "position": snapshot.position,
         "seconds": snapshot.seconds,
@@ -183,10 +167,7 @@ def load(path: Path, run: Facts, model: nn.Module, optimiser: torch.optim.Optimi
         torch.cuda.set_rng_state(tensors["random/cuda"], device)
     epochs = tuple(Epoch(**epoch) for epoch in facts["epochs"])
     best = {name: tensor.to(device) for name, tensor in strip_prefix("best/", tensors).items()}
-    best_epoch: int | None = facts["best_epoch"]
-    least = None if best_epoch is None else epochs[best_epoch - 1].validation_loss
-    patience = Patience() if least is None else Patience(least, facts["waited"])
-    standing = Standing(epochs, best or None, best_epoch, patience, facts["ended"])
+    standing = Standing(epochs, best or None, facts["best_epoch"], facts["waited"], facts["ended"])
     return Snapshot(standing, facts["position"], facts["seconds"], facts["epoch_seconds"])
 
 

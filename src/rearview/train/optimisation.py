@@ -44,10 +44,9 @@ def rate(settings: Settings, epoch: int, update: int, updates: int) -> Rate:
     total = (settings.schedule_epochs or settings.epochs) * updates
     if settings.schedule == "onecycle":
         return _one_cycle(settings, done, total)
-    if settings.patchtst_compat:
-        share = 1 / settings.divide if epoch == 1 else _factor(settings, epoch, done, total)
-        return Rate(settings.learning_rate * share, CYCLE_BETAS[0])
-    return Rate(settings.learning_rate * _factor(settings, epoch, done, total), settings.betas[0])
+    compat = settings.patchtst_compat
+    share = 1 / settings.divide if compat and epoch == 1 else _factor(settings, epoch, done, total)
+    return Rate(settings.learning_rate * share, CYCLE_BETAS[0] if compat else settings.betas[0])
 
 
 def _factor(settings: Settings, epoch: int, done: int, total: int) -> float:
