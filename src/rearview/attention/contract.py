@@ -72,7 +72,7 @@ class Claims:
     takes_gate: bool = False
     """Has scores or weights of pairs that can be multiplied by a gate."""
     hides_pairs: bool = True
-    """Where it takes a bias: -inf keeps a token from a query altogether; False where values are mixed across pairs."""
+    """A bias of -inf hides a token from a query altogether, which does not hold where values are mixed across pairs."""
     batch_norm_needs: str | None = None
     """The setting without which training in a network with batch norm tends to end at a mean."""
     reduces_to_softmax_at: str | None = None

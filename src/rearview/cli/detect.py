@@ -27,9 +27,9 @@ def detect(
 
     Args:
         file: CSV or parquet of rows to judge; or an .npz (or three .npy) with train, test and test_label.
-        fit: File of ordinary rows to learn from; default: the file itself, with a threshold that bears anomalies.
+        fit: File of ordinary rows to learn from; default: the file itself, with a threshold that allows for anomalies.
         model: Folder of a saved detector, which is used as it is; or the name of a network to train.
-        labels: Column that marks anomalies by 1; it is never looked at, only compared with.
+        labels: Column with 1 where a row is an anomaly; used to judge the result, never to train.
         out: Folder for anomalies.csv, scores.csv, model/, report.html and run.json; default: rearview-detect-FILE.
         resume: Take up a run that was cut off, from its checkpoint in the out folder.
     """

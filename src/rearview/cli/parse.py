@@ -70,7 +70,7 @@ def numbers(text: str, flag: str) -> tuple[float, ...]:
     try:
         return tuple(float(word) for word in words(text))
     except ValueError:
-        raise UsageError(f"{flag} takes numbers separated by commas, such as 80,95; got {text!r}.") from None
+        raise UsageError(f"{flag} takes numbers separated by commas; got {text!r}.") from None
 
 
 def missing_marks(text: str) -> tuple[float, ...] | None:

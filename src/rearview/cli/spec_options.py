@@ -64,8 +64,8 @@ HELP = {
     "drop": "Columns to leave out, by commas.",
     "channels": "Columns to look at, by commas; default: every column of numbers.",
     "threshold": "quantile, pot (peaks over threshold), robust, or a number; default: quantile, without --fit robust.",
-    "quantile": "Share of ordinary rows below the threshold, for quantile (which it asks for).",
-    "risk": "Share of ordinary rows above the threshold, for pot (which it asks for).",
+    "quantile": "Share of ordinary rows below the threshold; giving it chooses --threshold quantile.",
+    "risk": "Share of ordinary rows above the threshold; giving it chooses --threshold pot.",
 }
 """Help of options that are written otherwise on a command line than in Python."""
 

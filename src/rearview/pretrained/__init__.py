@@ -1,1 +1,1 @@
-"""Weights that ship with the package, and how they were trained."""
+"""Pre-training of networks on synthetic series."""

@@ -1,4 +1,4 @@
-"""Which process is making a run, so that two commands that make the same one don't share its checkpoint."""
+"""A lock on a run, so that two commands that make the same run don't share its checkpoint."""
 
 import os
 from collections.abc import Iterator

@@ -149,7 +149,7 @@ def _check_labels(job: Job, detector: Detector, panel: Panel, labels: Labels | N
     if job.labels is not None and job.labels in detector.reading.drop:
         raise InputError(
             f"{job.file}: the detector leaves out the column {job.labels!r} (--drop) and can take no labels from it; "
-            f"train with --labels {job.labels} in place of --drop: labels are never looked at, only compared with."
+            f"train with --labels {job.labels} in place of --drop: labels are used to judge the result, never to train."
         )
     if job.labels is not None and labels is None:
         others = [name for name in column_names(job.file) if name != job.labels]

@@ -213,9 +213,10 @@ def _find_column(
     channels: tuple[str, ...] = (),
 ) -> str:
     """The column that is given, else that with the first of the usual names; `channels` of training are passed over."""
+    option = f"{setting} (--{setting.replace('_', '-')})"
     if given is not None:
         if given not in names:
-            raise InputError(f"{source} has no column {given!r}, which {setting} names; it has {listing(names)}.")
+            raise InputError(f"{source} has no column {given!r}, which {option} names; it has {listing(names)}.")
         return given
     # From the back, so that of names that differ in case alone the first one stays.
     by_name = {name.casefold(): name for name in reversed(names) if name not in channels}
@@ -223,7 +224,7 @@ def _find_column(
     if name is None:
         beside = f" beside {listing(channels)}, which the classifier was trained on" if channels else ""
         raise InputError(
-            f"{source} has no column called {' or '.join(usual)}{beside}; say with {setting}=... which of "
+            f"{source} has no column called {' or '.join(usual)}{beside}; say with {option} which of "
             f"{listing(names)} it is."
         )
     return name

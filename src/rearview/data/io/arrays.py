@@ -18,7 +18,7 @@ def read_npz(path: Path) -> dict[str, Array]:
         with np.load(path, allow_pickle=False) as archive:
             return {name: archive[name] for name in archive.files}
     except FileNotFoundError:
-        raise InputError(f"{path} does not exist; check the name.") from None
+        raise InputError(f"{path} does not exist; check the path and the spelling.") from None
     except (ValueError, OSError, EOFError, AttributeError, zipfile.BadZipFile) as problem:
         # numpy takes what is no archive for a pickle and tells how to load that, which nobody should.
         why = "it is none, or holds objects" if "pickle" in str(problem) else problem

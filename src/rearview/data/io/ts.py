@@ -43,10 +43,12 @@ def read(path: Path | str) -> Cases:
     path = Path(path)
     if path.is_dir():
         raise InputError(f"{path} is a folder; name the .ts file in it.")
+    if not path.exists():
+        raise InputError(f"{path} does not exist; check the path and the spelling.")
     try:
         text = path.read_text(encoding="utf-8-sig", errors="replace")
     except OSError as problem:
-        raise InputError(f"{path} can't be read ({problem.strerror}); check its name.") from problem
+        raise InputError(f"{path} can't be read ({problem.strerror}).") from problem
     lines = ((f"{path}, line {number}", line) for number, line in enumerate(text.splitlines(), start=1))
     header = _read_header(path, lines)
     series, labels, names = [], [], []

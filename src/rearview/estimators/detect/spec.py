@@ -85,7 +85,7 @@ class DetectorOptions(TableKeywords, DetectSpec):
     channels: Names | None = field(default=None, kw_only=True)
     """Columns to look at; default: every column of numbers."""
     label_col: str | None = field(default=None, kw_only=True)
-    """A column of labels, which is never looked at, only compared with."""
+    """A column with 1 where a row is an anomaly; used to judge the result, never to train."""
     progress: "Progress | bool | None" = field(default=None, kw_only=True)
     """Receives the progress of training; True: a line on the terminal; default: none."""
 
