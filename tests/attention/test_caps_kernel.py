@@ -23,7 +23,7 @@ def drawn(tokens: int, channels: int = 5, values: int = 3) -> list[Tensor]:
 def kernel(q: Tensor, k: Tensor, v: Tensor, gate: Tensor) -> Tensor:
     from rearview.attention.kernels import caps
 
-    return caps.mixed(q, k, v, gate)
+    return caps.mix(q, k, v, gate)
 
 
 @pytest.mark.parametrize(("tokens", "channels", "values"), [(2, 5, 3), (13, 1, 1), (42, 24, 8), (65, 3, 20)])

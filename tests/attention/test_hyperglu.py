@@ -72,8 +72,8 @@ def test_a_bias_of_minus_infinity_hides_a_key(causal):
 
 def test_ages_number_the_past_backwards():
     rows = torch.arange(9.0).view(3, 3)
-    assert hyperglu.lagged(rows).tolist() == [[0, 0, 0], [4, 3, 0], [8, 7, 6]]
-    assert torch.equal(hyperglu.lagged(hyperglu.lagged(rows)), rows.tril())
+    assert hyperglu.index_by_age(rows).tolist() == [[0, 0, 0], [4, 3, 0], [8, 7, 6]]
+    assert torch.equal(hyperglu.index_by_age(hyperglu.index_by_age(rows)), rows.tril())
 
 
 def test_by_hand():

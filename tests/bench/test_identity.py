@@ -97,8 +97,8 @@ def test_what_bears_on_speed_alone_is_not_made_again(folder, monkeypatch):
     first = run("dlinear", training=FAST, data_dir=folder, results=results_file)
     plan = Plan(results=results_file, data_dir=folder, device="cpu", training={**FAST, "capture": False})
     cell = Cell("Small", "dlinear", None, LOOKBACK, HORIZON)
-    assert plan.run(cell, 0).find_made([first]) == [first]
-    assert replace(plan, training={**FAST, "tf32": False}).run(cell, 0).find_made([first]) == []
+    assert plan.run(cell, 0).find_finished([first]) == [first]
+    assert replace(plan, training={**FAST, "tf32": False}).run(cell, 0).find_finished([first]) == []
     monkeypatch.setattr(forecasting.train, "fit", lambda *_, **__: pytest.fail("it was trained again"))
     quick = {"capture": False, "compile": True, "memory": 1.0, "validation_batch": 13, "checkpoint_every": 7}
     assert set(quick) == set(SPEED)

@@ -144,7 +144,7 @@ def test_our_own_tables_are_those_of_the_repository(table, file):
     plan = sweep.Plan(Path("rows.csv"), seeds=(0, 1, 2))
     rows = read(REPOSITORY / "results" / f"{file}.csv")
     runs = plan.runs(catalogue.get("rearview", table).cells)
-    assert [run.title for run in runs if not run.find_made(rows)] == []
+    assert [run.title for run in runs if not run.find_finished(rows)] == []
 
 
 @pytest.mark.slow

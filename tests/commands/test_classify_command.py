@@ -181,7 +181,9 @@ def test_long_files_give_what_ts_files_give(tmp_path, ending):
 def test_columns_of_long_files_are_refused_by_name(files, tmp_path, capsys):
     long = write_long(tmp_path / "train.csv", *waves(6, steps=9))
     assert main(["classify", long, long, "--out", str(tmp_path / "run"), *BRIEF]) == 1
-    assert "train.csv has no column called label or class; say with labels (--labels) which of" in capsys.readouterr().err
+    assert (
+        "train.csv has no column called label or class; say with labels (--labels) which of" in capsys.readouterr().err
+    )
     assert main(["classify", *files, "--labels", "kind", "--out", str(tmp_path / "run"), *BRIEF]) == 2
     assert "name columns of a long file, which" in capsys.readouterr().err
 

@@ -138,16 +138,16 @@ def test_the_reason_of_a_patch_is_that_of_its_number(lookback: int, patch: int, 
 
 def test_sizes_that_go_by_another_follow_the_one_that_is_given() -> None:
     chosen = planning.model_settings("patchtst", 336, 7, 1000, on_gpu=False)
-    found = planning.with_given(chosen, {"patch": 5, "width": 24})
+    found = planning.override(chosen, {"patch": 5, "width": 24})
     assert {name: found[name].value for name in ("patch", "stride", "width", "feed_forward")} == {
         "patch": 5, "stride": 2, "width": 24, "feed_forward": 48,
     }  # fmt: skip
     assert found["heads"] == chosen["heads"]
-    assert planning.with_given(chosen, {"patch": np.int64(5)})["stride"] == found["stride"]
-    set_apart = planning.with_given(chosen, {"patch": 5, "stride": 3, "width": 24, "feed_forward": 7})
+    assert planning.override(chosen, {"patch": np.int64(5)})["stride"] == found["stride"]
+    set_apart = planning.override(chosen, {"patch": 5, "stride": 3, "width": 24, "feed_forward": 7})
     assert (set_apart["stride"].value, set_apart["feed_forward"].value) == (3, 7)
     other = {"feed_forward": Choice(128, "enough for cases by the hundred")}
-    assert planning.with_given(other, {"width": 24})["feed_forward"].value == 128
+    assert planning.override(other, {"width": 24})["feed_forward"].value == 128
 
 
 def test_a_season_that_does_not_fit_the_look_back_is_said() -> None:

@@ -82,7 +82,7 @@ def reference(
     return torch.stack(out)
 
 
-def lagged(rows: Tensor) -> Tensor:
+def index_by_age(rows: Tensor) -> Tensor:
     """Keys numbered by age instead of position: [..., t, age] of [..., t, t - age], 0 where age > t.
 
     Applied twice it gives back the lower triangle: the way there is the way back.
@@ -143,15 +143,15 @@ class Layer(Projected):
 
     def _by_age(self, q: Tensor, k: Tensor, inputs: Inputs, training: bool) -> Tensor:
         """The operator of a causal place, where slots are ages."""
-        scores = self._spread_scores(lagged(self._scores(q, k, inputs)), inputs)
+        scores = self._spread_scores(index_by_age(self._scores(q, k, inputs)), inputs)
         tokens = scores.shape[-1]
         pairs = torch.ones(tokens, tokens, dtype=torch.bool, device=q.device).tril()
         if inputs.mask is not None:
-            pairs = lagged(inputs.mask[:, :, None, None, :].expand(*inputs.mask.shape[:2], 1, tokens, tokens))
-        bias = None if inputs.bias is None else lagged(inputs.bias.broadcast_to(scores.shape[1:]))
+            pairs = index_by_age(inputs.mask[:, :, None, None, :].expand(*inputs.mask.shape[:2], 1, tokens, tokens))
+        bias = None if inputs.bias is None else index_by_age(inputs.bias.broadcast_to(scores.shape[1:]))
         weights = self._activated(scores, inputs._replace(mask=None, bias=bias), pairs)
         weights = self._read(dropout(weights, self.site.dropout, training), inputs)
-        return lagged(weights * pairs)
+        return index_by_age(weights * pairs)
 
     def _scores(self, q: Tensor, k: Tensor, inputs: Inputs) -> Tensor:
         q, k = self._branches(q, k, inputs)

@@ -233,7 +233,7 @@ def _check_first(cells: Sequence[Cell], plan: Plan) -> list[Run]:
     known = [] if plan.again else result_file.known_rows(plan.results, bench.Row)
     for place, cell in enumerate(cells):
         same = runs[place :: len(cells)]  # its seeds
-        if all(run.find_made(known) for run in same):
+        if all(run.find_finished(known) for run in same):
             continue
         try:
             assert isinstance(same[0].spec, ForecastingSpec)

@@ -33,7 +33,7 @@ class RunOptions:
     ray: bool = False
     """Spread the runs over the Ray cluster at hand."""
 
-    def changed(self) -> list[str]:
+    def changed_flags(self) -> list[str]:
         """The flags of training whose values are not the defaults."""
         names = [each.name for each in fields(self) if getattr(self, each.name) != each.default]
         return [f"--{name.replace('_', '-')}" for name in names if name != "results"]

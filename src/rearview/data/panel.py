@@ -128,9 +128,9 @@ class Panel:
     def ahead(self, rows: NDArray[np.int64], steps: int) -> NDArray[np.generic]:
         """[row, step]: the stamps that follow each row, whether the panel has rows for them or not."""
         series = np.searchsorted(self.offsets, rows, side="right") - 1
-        return self.step.after(self.stamps[rows], steps, self.anchored()[series])
+        return self.step.after(self.stamps[rows], steps, self.find_anchors()[series])
 
-    def anchored(self) -> NDArray[np.generic]:
+    def find_anchors(self) -> NDArray[np.generic]:
         """[series]: the stamp that all of a series are whole steps from (see `Step.anchors`)."""
         if self.anchors is not None:
             return self.anchors
@@ -189,7 +189,7 @@ class Panel:
             stamps=self.stamps[rows],
             ids=tuple(self.ids[s] for s in alive.tolist()),
             # A February that is cut out alone no longer tells the day of the month.
-            anchors=self.anchored()[alive] if self.step.unit in MONTHS else None,
+            anchors=self.find_anchors()[alive] if self.step.unit in MONTHS else None,
         )
 
     def bounds(self) -> list[tuple[int, int]]:

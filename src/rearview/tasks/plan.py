@@ -173,7 +173,7 @@ def without_normalising(known: set[str], reason: str) -> dict[str, Choice[object
     return {"normalise": Choice("none", reason), **affine}
 
 
-def with_given(chosen: Choices, given: Mapping[str, object]) -> dict[str, Choice[object]]:
+def override(chosen: Choices, given: Mapping[str, object]) -> dict[str, Choice[object]]:
     """Choices with what the user set in their place; one that was chosen by another's size goes by the size set."""
     merged = dict(chosen) | {name: Choice(value, GIVEN) for name, value in given.items()}
     for name, (by, reason, size) in FOLLOWING.items():

@@ -44,7 +44,7 @@ def mix_chunks(q: Channels, k: Channels, v: Values, log_gate: Channels) -> Value
     if kernel_fits(v):
         from rearview.attention.kernels import caps
 
-        return caps.mixed(q, k, v, log_gate)
+        return caps.mix(q, k, v, log_gate)
     tokens = q.shape[-2]
     padding = -tokens % CHUNK
     q, k, v, log_gate = (_cut(functional.pad(part, (0, 0, 0, padding)), -2, CHUNK) for part in (q, k, v, log_gate))

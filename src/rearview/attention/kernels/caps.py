@@ -266,7 +266,7 @@ def _run_backward(
     return dq, dk, dv.sum(0) if wide > 1 else dv[0], da
 
 
-def mixed(q: Tensor, k: Tensor, v: Tensor, log_gate: Tensor) -> Tensor:
+def mix(q: Tensor, k: Tensor, v: Tensor, log_gate: Tensor) -> Tensor:
     """o of q, k, log_gate [.., token, channel] and v [.., token, value], float32."""
     parts = [part.reshape(-1, *part.shape[-2:]).contiguous() for part in (q, k, v, log_gate)]
     out = gated_attention(*parts) if torch.compiler.is_compiling() else _Eager.apply(*parts)
@@ -290,7 +290,7 @@ class _Eager(torch.autograd.Function):
 
 @triton_op("rearview::gated_attention", mutates_args={})
 def gated_attention(q: Tensor, k: Tensor, v: Tensor, a: Tensor) -> Tensor:
-    """`mixed` of packed rows [row, token, ..], as an operator that torch.compile can see into."""
+    """`mix` of packed rows [row, token, ..], as an operator that torch.compile can see into."""
     return _run_forward(q, k, v, a, wrap_triton)
 
 

@@ -17,7 +17,7 @@ from torch.autograd.function import once_differentiable
 from torch.library import triton_op, wrap_triton
 
 from rearview.attention.kernels import Wrap, clocked_programs, plain
-from rearview.attention.kernels.tiles import like, packed
+from rearview.attention.kernels.tiles import like, pack
 
 LONGEST = 128
 WIDEST = 32
@@ -53,8 +53,8 @@ def attend_clocked(
     Without p there is no riemann path, without g no prefix path, and a clock path where `clocked`. `table` [2, token,
     width] has the cosines and sines that queries and keys are turned by.
     """
-    p, g = (None if part is None else packed(part) for part in (p, g))
-    inputs = packed(q), packed(k), packed(v), p, g, clock, table, clocked
+    p, g = (None if part is None else pack(part) for part in (p, g))
+    inputs = pack(q), pack(k), pack(v), p, g, clock, table, clocked
     return clocked_attention(*inputs) if torch.compiler.is_compiling() else _Eager.apply(*inputs)
 
 
@@ -69,7 +69,7 @@ class _Eager(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx, pull: Tensor) -> tuple[Tensor | None, ...]:
-        return _named(ctx, _run_backward(plain, packed(pull), *ctx.saved_tensors, *ctx.settings))
+        return _named(ctx, _run_backward(plain, pack(pull), *ctx.saved_tensors, *ctx.settings))
 
 
 def _common(
@@ -145,7 +145,7 @@ def _named(ctx, made: tuple[Tensor, ...]) -> tuple[Tensor | None, ...]:
 
 
 def _gradients(ctx, pull: Tensor) -> tuple[Tensor | None, ...]:
-    return _named(ctx, clocked_attention_backward(packed(pull), *ctx.saved_tensors, *ctx.settings))
+    return _named(ctx, clocked_attention_backward(pack(pull), *ctx.saved_tensors, *ctx.settings))
 
 
 clocked_attention.register_autograd(_gradients, setup_context=_remember)

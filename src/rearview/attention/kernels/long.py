@@ -18,7 +18,7 @@ from torch.library import triton_op, wrap_triton
 from torch.nn import functional
 
 from rearview.attention.kernels import long_programs
-from rearview.attention.kernels.tiles import block, like, packed, precision, roomy
+from rearview.attention.kernels.tiles import block, like, pack, precision, roomy
 
 WIDEST = 128
 LOG2E = 1.4426950408889634
@@ -62,8 +62,8 @@ def attend_long(
     [row, token] is False on padding. Only the gated kind has two branches, only the softmax kind takes a fading.
     """
     furthest = v.shape[2] - 1 if back is None else min(back, v.shape[2] - 1)
-    beside = (None if part is None else packed(part) for part in (fading, real))
-    inputs = packed(q), packed(k), packed(v), *beside
+    beside = (None if part is None else pack(part) for part in (fading, real))
+    inputs = pack(q), pack(k), pack(v), *beside
     settings = furthest, scale, causal or fading is not None, kind
     if torch.compiler.is_compiling():
         return long_attention(*inputs, *settings)[0]
@@ -82,7 +82,7 @@ class _Eager(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx, g: Tensor) -> tuple[Tensor | None, ...]:
-        return _pulled(_KERNELS, ctx, packed(g))
+        return _pulled(_KERNELS, ctx, pack(g))
 
 
 def _remember(ctx, inputs, output) -> None:
@@ -206,7 +206,7 @@ def long_attention_backward(
 
 
 def _gradients(ctx, g: Tensor, _: Tensor | None) -> tuple[Tensor | None, ...]:
-    return _pulled(None, ctx, packed(g))
+    return _pulled(None, ctx, pack(g))
 
 
 long_attention.register_autograd(_gradients, setup_context=_remember)

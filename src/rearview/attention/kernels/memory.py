@@ -18,7 +18,7 @@ from torch.autograd.function import once_differentiable
 from torch.library import triton_op, wrap_triton
 
 from rearview.attention.kernels import Wrap, memory_programs, plain, short
-from rearview.attention.kernels.tiles import packed, precision, roomy
+from rearview.attention.kernels.tiles import pack, precision, roomy
 
 ROWS = 64
 """Tokens of a tile, fewer where a head is wider than COLUMNS."""
@@ -64,11 +64,11 @@ class _Eager(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx, g: Tensor) -> tuple[Tensor | None, ...]:
-        made = _run_backward(plain, packed(g), *ctx.saved_tensors, *ctx.settings)
+        made = _run_backward(plain, pack(g), *ctx.saved_tensors, *ctx.settings)
         return (*made, None, None, None, None)
 
 
-def remembered(wrap: Wrap, k: Tensor, v: Tensor) -> Tensor:
+def sum_memory(wrap: Wrap, k: Tensor, v: Tensor) -> Tensor:
     """M and z of keys and values [batch, group, head, token, width], as [batch, head, value_width + 1, key_width]."""
     grid, sizes = _summing(k, v)
     sums = _parts(grid, k, v)
@@ -134,7 +134,7 @@ def _run_forward(
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     rows = short.run_forward(wrap, *_flat(q, k, v), bias, seed, scale, rate, False, "softmax")
     local = rows.unflatten(0, (len(q), -1))
-    memory, out = remembered(wrap, k, v), torch.empty_like(local)
+    memory, out = sum_memory(wrap, k, v), torch.empty_like(local)
     grid, sizes = _rowwise(q, v, local, out)
     strides = *_strides(q, local, out), *share.stride()
     wrap(memory_programs.join)[grid](
@@ -192,7 +192,7 @@ def _remember(ctx, inputs, output) -> None:
 
 
 def _gradients(ctx, g: Tensor, *_: Tensor | None) -> tuple[Tensor | None, ...]:
-    made = memory_attention_backward(packed(g), *ctx.saved_tensors, *ctx.settings)
+    made = memory_attention_backward(pack(g), *ctx.saved_tensors, *ctx.settings)
     return (*made, None, None, None, None)
 
 

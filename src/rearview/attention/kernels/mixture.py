@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.library import triton_op, wrap_triton
 
-from rearview.attention.kernels.tiles import block, packed, precision, roomy
+from rearview.attention.kernels.tiles import block, pack, precision, roomy
 
 LONGEST = 128
 """Beyond so many tokens M and the sum of its gradient no longer fit beside the tiles; on smaller chips, beyond half."""
@@ -88,7 +88,7 @@ def fits(part: Tensor) -> bool:
 def add_mixture(offset: Tensor, part: Tensor) -> Tensor:
     """part + offset part, of offset [branch, head, token, token] and part [branch, row, head, token, width]."""
     run = mixture if torch.compiler.is_compiling() else _Eager.apply
-    return run(offset, packed(part))
+    return run(offset, pack(part))
 
 
 class _Eager(torch.autograd.Function):
@@ -102,7 +102,7 @@ class _Eager(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx, g: Tensor) -> tuple[Tensor, Tensor]:
-        return _run_backward(_backward, packed(g), *ctx.saved_tensors)
+        return _run_backward(_backward, pack(g), *ctx.saved_tensors)
 
 
 def _launch(part: Tensor) -> tuple[tuple[int, int], tuple[int, int, int], dict[str, Any]]:
@@ -150,7 +150,7 @@ def _remember(ctx, inputs, output) -> None:
 
 
 def _gradients(ctx, g: Tensor) -> tuple[Tensor, Tensor]:
-    return mixture_backward(packed(g), *ctx.saved_tensors)
+    return mixture_backward(pack(g), *ctx.saved_tensors)
 
 
 mixture.register_autograd(_gradients, setup_context=_remember)

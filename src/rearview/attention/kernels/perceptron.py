@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.library import triton_op, wrap_triton
 
 from rearview.attention.kernels import Wrap, plain
-from rearview.attention.kernels.memory import remembered
+from rearview.attention.kernels.memory import sum_memory
 from rearview.attention.kernels.memory_programs import EPS, features
 from rearview.attention.kernels.short import normal
 from rearview.attention.kernels.tiles import block, precision, roomy, single, tile
@@ -149,7 +149,7 @@ def _run(
     tiles = -(-groups // together)
     sq, sk = q if scored_q is None else scored_q, k if scored_k is None else scored_k
     wrap(_forward)[(batch * heads * tiles,)](
-        q, sq, sk, v, wide, remembered(wrap, k, v), first, first_bias, q if middle is None else middle,
+        q, sq, sk, v, wide, sum_memory(wrap, k, v), first, first_bias, q if middle is None else middle,
         q if middle_bias is None else middle_bias, last, last_bias, out,
         *q.stride()[:4], *sq.stride()[:4], *sk.stride()[:4], *v.stride()[:4], *wide.stride()[:3], *out.stride()[:4],
         first.stride(0), 0 if middle is None else middle.stride(0), last.stride(0),

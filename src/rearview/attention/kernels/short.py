@@ -23,7 +23,7 @@ from torch.library import triton_op, wrap_triton
 
 from rearview.attention.kernels import Wrap, plain
 from rearview.attention.kernels.long_programs import gated, gated_pull
-from rearview.attention.kernels.tiles import block, like, packed, precision, put, roomy, single, tile
+from rearview.attention.kernels.tiles import block, like, pack, precision, put, roomy, single, tile
 
 LONGEST = 128
 """The longest axis; on smaller chips, half of it."""
@@ -217,7 +217,7 @@ class _Eager(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx, g: Tensor) -> tuple[Tensor | None, ...]:
-        return (*run_backward(plain, packed(g), *ctx.saved_tensors, *ctx.settings), *[None] * 6)
+        return (*run_backward(plain, pack(g), *ctx.saved_tensors, *ctx.settings), *[None] * 6)
 
 
 def run_forward(
@@ -275,7 +275,7 @@ def _remember(ctx, inputs, output) -> None:
 
 
 def _gradients(ctx, g: Tensor) -> tuple[Tensor | None, ...]:
-    return (*short_attention_backward(packed(g), *ctx.saved_tensors, *ctx.settings), *[None] * 6)
+    return (*short_attention_backward(pack(g), *ctx.saved_tensors, *ctx.settings), *[None] * 6)
 
 
 short_attention.register_autograd(_gradients, setup_context=_remember)

@@ -58,6 +58,6 @@ def like(part: Tensor) -> Tensor:
     return torch.empty(batch, tokens, heads, width, dtype=part.dtype, device=part.device).transpose(1, 2)
 
 
-def packed(part: Tensor) -> Tensor:
+def pack(part: Tensor) -> Tensor:
     """The tensor as it lies where the numbers of a token lie side by side, else a copy in which they do."""
     return part if part.stride(-1) == 1 else part.contiguous()

@@ -59,7 +59,7 @@ def weigh_by_kernel(
     if not own_kernels_run(q, k, v):
         return None
     from rearview.attention.kernels.short import spacious, weigh_short
-    from rearview.attention.kernels.tiles import packed
+    from rearview.attention.kernels.tiles import pack
 
     heads = v.shape
     rows, real = (q.flatten(1, 2), k.flatten(1, 2), v.flatten(0, 1)), None if mask is None else mask.flatten(0, 1)
@@ -67,7 +67,7 @@ def weigh_by_kernel(
         hidden = None
         if real is not None:
             hidden = torch.zeros_like(real, dtype=q.dtype).masked_fill(~real, -torch.inf)[:, None, None, :]
-        q, k, v = map(packed, rows)
+        q, k, v = map(pack, rows)
         return weigh_short(q, k, v, hidden, scale, causal, kind, drop_seed(q, dropout), dropout).view(heads)
     if fits_long_kernel(q, k, v, dropout):
         from rearview.attention.kernels.long import attend_long

@@ -32,12 +32,12 @@ def make(spec: RunSpec, execution: Execution) -> RunRow:
     data = task.runner.read(spec, execution.data_dir)
     configuration = {**spec.columns(), **data.columns}
 
-    def find_made(rows: Sequence[RunRow]) -> list[RunRow]:
+    def find_finished(rows: Sequence[RunRow]) -> list[RunRow]:
         return find_same(rows, configuration)
 
     folder = execution.checkpoint
     saved = None if folder is None else folder / f"{spec.digest(data.columns)}.safetensors"
-    if execution.resume and (made := find_made(known)):
+    if execution.resume and (made := find_finished(known)):
         if saved is not None:
             saved.unlink(missing_ok=True)  # left behind by a run that was killed just after its row was written
         return made[-1]
@@ -62,7 +62,7 @@ def make(spec: RunSpec, execution: Execution) -> RunRow:
         }
     )
     if results is not None and not parallel.rank():
-        row = result_file.append(results, row, unless=find_made if execution.resume else None)
+        row = result_file.append(results, row, unless=find_finished if execution.resume else None)
         if saved is not None:
             saved.unlink(missing_ok=True)
     return row

@@ -46,7 +46,7 @@ class Run:
     def title(self) -> str:
         return f"{self.cell.title}, seed {self.cell.seed}"
 
-    def find_made(self, rows: Sequence[RunRow]) -> list[RunRow]:
+    def find_finished(self, rows: Sequence[RunRow]) -> list[RunRow]:
         """The rows of this run that are there already, found without reading its data."""
         return [] if self.spec is None else find_same(rows, self.spec.columns())
 
@@ -263,7 +263,7 @@ def _make_here(
     tell: Say,
 ) -> Iterator[tuple[Run, RunRow]]:
     """Each run with its row; then those that there was no time for and that were made before."""
-    there = {id(run): run.find_made(known)[-1:] if execution.resume else [] for run in runs}
+    there = {id(run): run.find_finished(known)[-1:] if execution.resume else [] for run in runs}
     work = partial(attempt, execution=execution)
     begun = set[int]()
     if workers == 1:
@@ -321,7 +321,7 @@ def _spread_on_ray(
     for run in runs:
         if run.spec is None:
             yield run, attempt(run, execution)
-        elif execution.resume and (made := run.find_made(known)):
+        elif execution.resume and (made := run.find_finished(known)):
             yield run, made[-1]
         else:
             waiting.append(run)
@@ -345,4 +345,4 @@ def _add_row(run: Run, execution: "Execution", row: RunRow) -> RunRow:
     """Add a row that another machine made, unless the results have got one of this run in the meantime."""
     assert execution.results is not None
     again = row.status == "failed" or not execution.resume
-    return result_file.append(execution.results, row, unless=None if again else run.find_made)
+    return result_file.append(execution.results, row, unless=None if again else run.find_finished)

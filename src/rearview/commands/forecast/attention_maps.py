@@ -68,7 +68,7 @@ class Axis:
             size += 1
         return found
 
-    def shown(self, blocks: list[int]) -> Names:
+    def select(self, blocks: list[int]) -> Names:
         """The names of the cells that fit: those of the tokens that the blocks begin with."""
         runs = self.runs()
         several = 1 < len(runs) < len(blocks)
@@ -116,7 +116,7 @@ class Layer:
         sizes = np.diff([*rows, len(weights)])
         joined = np.add.reduceat(np.add.reduceat(weights, rows, axis=0) / sizes[:, None], columns, axis=1)
         name = f"{self.name}, {what}".removesuffix(", ")
-        return WeightMap(name, joined[:SIDE, :SIDE], self.queries.shown(rows), self.keys.shown(columns))
+        return WeightMap(name, joined[:SIDE, :SIDE], self.queries.select(rows), self.keys.select(columns))
 
 
 def attention_views(

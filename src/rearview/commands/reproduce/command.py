@@ -38,7 +38,7 @@ def reproduce_command(
             print_lines(lines)
 
     until = None if options.seconds is None else time.monotonic() + options.seconds
-    flags = [*(["--protocol"] if protocol else []), *options.changed(), *(["--train"] if training else [])]
+    flags = [*(["--protocol"] if protocol else []), *options.changed_flags(), *(["--train"] if training else [])]
     experiments = _select(selection, flags, options.presets, only_compare)
     places = _places(options.results, experiments)
     if only_compare and places and not any(place.exists() for place in places.values()):

@@ -65,7 +65,7 @@ class TableRows:
     """[row]: the number of the row's series; None when there is one series."""
     ids: tuple[str, ...]
 
-    def ordered(self, take: Indices | None) -> Stamps:
+    def take_stamps(self, take: Indices | None) -> Stamps:
         """The stamps of the rows taken."""
         return self.stamps if take is None else self.stamps[take]
 
@@ -145,7 +145,7 @@ def _read_ids(table: Table, name: str) -> tuple[Indices, list[str]]:
 def keep_order(rows: TableRows, step: Step | None) -> tuple[RowOrder, list[Finding]]:
     """The rows of a benchmark file: one after another, nothing sorted, added or dropped."""
     take, bounds = rows.by_series()
-    stamps = rows.ordered(take)
+    stamps = rows.take_stamps(take)
     step, findings = rows.settle_step(stamps, bounds, step)
     return RowOrder(take, None, bounds, bounds, stamps, step), findings
 
@@ -155,7 +155,7 @@ def regularise(rows: TableRows, step: Step | None, first_difference: FirstDiffer
     findings: list[Finding] = []
     take, bounds = _sort(rows, findings)
     take, bounds = _drop_duplicates(rows, take, bounds, first_difference, findings)
-    stamps = rows.ordered(take)
+    stamps = rows.take_stamps(take)
     kind = "whole numbers" if stamps.dtype.kind in "iu" else "dates"
     if step is not None and (step.unit == "int") != (kind == "whole numbers"):
         raise InputError(
@@ -227,7 +227,7 @@ def align(order: RowOrder, rows: TableRows) -> tuple[RowOrder, list[Finding]]:
 
 def _sort(rows: TableRows, findings: list[Finding]) -> tuple[Indices | None, Indices]:
     take, bounds = rows.by_series()
-    stamps = rows.ordered(take)
+    stamps = rows.take_stamps(take)
     falls = stamps[1:] < stamps[:-1]
     falls[bounds[1:-1] - 1] = False
     if not falls.any():
@@ -249,7 +249,7 @@ def _drop_duplicates(
     first_difference: FirstDifference,
     findings: list[Finding],
 ) -> tuple[Indices | None, Indices]:
-    stamps = rows.ordered(take)
+    stamps = rows.take_stamps(take)
     same = stamps[1:] == stamps[:-1]
     same[bounds[1:-1] - 1] = False
     if not same.any():

@@ -107,8 +107,8 @@ def prepare(cases: Cases, spec: ClassifySpec) -> Prepared:
         lookback = Choice(int(spec.lookback), GIVEN)
     plan = Plan(
         lookback=lookback,
-        model=planning.with_given(planning.classifier_settings(spec.model, lookback.value), spec.settings),
-        training=planning.with_given(planning.classifier_training(len(learned), len(held)), spec.training),
+        model=planning.override(planning.classifier_settings(spec.model, lookback.value), spec.settings),
+        training=planning.override(planning.classifier_training(len(learned), len(held)), spec.training),
     )
     # Statistics of the cases that train, not of those that pick the epoch.
     scaler = ChannelScaler.fit(cases.take(learned))

@@ -180,8 +180,8 @@ def prepare(panel: Panel, spec: DetectSpec) -> Prepared:
     plan = Plan(
         lookback=Choice(spec.lookback, "rows of a window"),
         season=season,
-        model=planning.with_given(settings, spec.settings),
-        training=planning.with_given(loop, spec.training) if claims.trains else {},
+        model=planning.override(settings, spec.settings),
+        training=planning.override(loop, spec.training) if claims.trains else {},
     )
     network = base.create_network(
         name,

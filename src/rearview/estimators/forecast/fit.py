@@ -174,8 +174,8 @@ def prepare(panel: Panel, spec: ForecastSpec) -> Prepared:
     plan = Plan(
         lookback=lookback,
         season=season,
-        model=planning.with_given(settings, spec.settings),
-        training=planning.with_given(loop, spec.training) if claims.trains else {},
+        model=planning.override(settings, spec.settings),
+        training=planning.override(loop, spec.training) if claims.trains else {},
     )
     marks = panel.known + (0 if calendar is None else len(calendar_names(calendar)))
     network = base.create_network(

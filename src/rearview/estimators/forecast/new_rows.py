@@ -31,11 +31,11 @@ def anchor_months(panel: Panel, trained: Panel) -> Panel:
 
     28 February may stand for the 28th or a later day. What the model does not know of a series either is told.
     """
-    anchors = panel.anchored().copy()
+    anchors = panel.find_anchors().copy()
     unsure = np.flatnonzero(~panel.step.tells_day(anchors)).tolist()
     if not unsure:
         return panel
-    learned = trained.anchored()
+    learned = trained.find_anchors()
     known = {trained.ids[s]: learned[s] for s in np.flatnonzero(trained.step.tells_day(learned)).tolist()}
     days = {one.item().day for one in known.values()}
     common = next(iter(known.values())) if len(days) == 1 else None
