@@ -94,7 +94,7 @@ def test_a_folder_is_refused(tmp_path):
 
 
 def test_a_missing_file_is_refused(tmp_path):
-    with pytest.raises(InputError, match=r"none\.ts can't be read"):
+    with pytest.raises(InputError, match=r"none\.ts does not exist"):
         ts.read(tmp_path / "none.ts")
 
 

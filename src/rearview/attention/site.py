@@ -1,4 +1,4 @@
-"""Where in a network a mechanism stands, and the shapes that every mechanism shares."""
+"""The place of a mechanism in a network, and the shapes that every mechanism shares."""
 
 from dataclasses import dataclass
 
@@ -16,7 +16,7 @@ Weights = Tensor | dict[str, Tensor]
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """Where in a network a mechanism stands: everything about the place that is known when the network is built."""
+    """The place of a mechanism in a network: everything about it that is known when the network is built."""
 
     groups: int
     """Rows kept apart unless the mechanism says otherwise: PatchTST's channels."""

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Outcome(Protocol):
-    """What runs of every kind have to say at their end."""
+    """The end of a run of any kind, as commands print it."""
 
     @property
     def verdict(self) -> str: ...
@@ -73,7 +73,7 @@ def new_table(title: str, left: Sequence[str], right: Sequence[str] = ()) -> "Ta
 
 
 def print_dim(console: "Console") -> Callable[[str], None]:
-    """What prints a line of progress."""
+    """A printer for lines of progress."""
     return lambda sentence: console.print(sentence, style="dim")
 
 

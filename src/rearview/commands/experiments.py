@@ -36,7 +36,7 @@ def possible_runs(
 
 
 def count_runs(experiment: Experiment, data_dir: Path | None) -> str:
-    """How much of an experiment can be run here, in a word or two."""
+    """Count the runs of an experiment that can be made with the data at hand."""
     if experiment.task == COST:
         return count_costs(experiment)
     if experiment.cells:
@@ -57,7 +57,7 @@ def training_lines(experiment: Experiment) -> list[str]:
 
 
 def describe_experiment(experiment: Experiment) -> list[str]:
-    """What an experiment asks and what there is to run."""
+    """Describe an experiment: its question, its settings and its runs."""
     command = f"rearview reproduce {experiment.paper} --table {experiment.table}"
     if experiment.task == COST:
         cells = costs.cells(experiment.paper, experiment.table)

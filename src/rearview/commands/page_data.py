@@ -20,7 +20,7 @@ Settings = dict[str, dict[str, tuple[object, str]]]
 
 
 def describe_device(device: torch.device | None) -> str:
-    """Where a network ran, in words."""
+    """The device that a network ran on, in words."""
     if device is not None and device.type == "cuda":
         return torch.cuda.get_device_name(device)
     return f"CPU, {quantity(torch.get_num_threads(), 'thread')}"

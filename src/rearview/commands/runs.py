@@ -47,7 +47,7 @@ class RunOptions:
 
 
 def late_lines(rows: "Sequence[RunRow]", count: int, seconds: float | None) -> list[str]:
-    """How many of `count` runs there was no time for, where time was limited."""
+    """A line on the runs that `seconds` left no time for; none where time was not limited."""
     from rearview.bench.runs.sweep import describe_unbegun
 
     return [describe_unbegun(count - len(rows), count)] if seconds is not None and len(rows) < count else []

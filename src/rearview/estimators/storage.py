@@ -26,7 +26,7 @@ Facts = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """What a model's folder holds."""
+    """The content of a model's folder."""
 
     facts: Facts
     tensors: Mapping[str, Tensor]

@@ -37,7 +37,7 @@ _COLUMNS = {"": "attention_settings", "network": "settings", "training": "traini
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """What a row stands for."""
+    """The name of a row in comparisons: network, mechanism and what else sets it apart."""
 
     label: str
     """Without the look-back."""
@@ -50,7 +50,7 @@ class Candidate:
 
 
 def name_candidates(rows: Sequence[RunRow]) -> list[Candidate]:
-    """What each row stands for."""
+    """The candidate that each row belongs to."""
     datasets = _name_datasets(rows)
     facets = [facets_of(row) for row in rows]
     blocks: dict[tuple[object, ...], list[Facts]] = defaultdict(list)

@@ -1,4 +1,4 @@
-"""Which runs can be compared: on an equal footing, over the same blocks, or because an experiment of ours asks for it.
+"""Groups of runs that can be compared: on an equal footing, over the same blocks, or because an experiment asks for it.
 
 Runs of a network share a footing where all that was requested is the same, the mechanism aside: a mechanism that
 trained for longer, or with another loss, shows what that is worth and not what the mechanism is.
@@ -105,7 +105,7 @@ def footing_of(entry: Entry) -> dict[str, object]:
 
 
 def block_of(entry: Entry) -> Block:
-    """Where mechanisms of one network are compared."""
+    """The block of an entry: mechanisms of one network are compared within it."""
     return entry.dataset, entry.horizon, entry.lookback
 
 
@@ -131,7 +131,7 @@ def _keep_commonest(group: Sequence[Entry], footings: Mapping[int, str]) -> list
 
 
 def _shared_facets(facets: Sequence[Facts]) -> Facts:
-    """What is the same for all."""
+    """The facets that all candidates share."""
     first, *others = facets
     return {key: value for key, value in first.items() if all(other.get(key) == value for other in others)}
 

@@ -36,7 +36,7 @@ def failed_row(run: "RunSpec | Request", device: str, problem: Exception) -> Run
 
 
 def _nothing(column: str, kind: object) -> object:
-    """What a column holds where nothing came out of the run."""
+    """The value of a column in the row of a run that failed."""
     if column == "borders":
         return "{}"
     if kind is float:

@@ -31,7 +31,7 @@ LEFT_OUT = ("checkpoint_every", "seed")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSpec:
-    """What the runs of all tasks have; every setting of network and training has its value."""
+    """The settings that runs of all tasks share; every setting of network and training has its value."""
 
     task: str
     dataset: str

@@ -43,7 +43,7 @@ LOOKED_AT = 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComponentsRow(SyntheticRow):
-    """What a choice of CAPS's paths came to on some of the parts of a signal."""
+    """The result of a choice of CAPS's paths on some parts of a signal."""
 
     parts: str
     """The parts of the signal, joined by +."""

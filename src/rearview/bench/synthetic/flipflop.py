@@ -56,7 +56,7 @@ PUBLISHED: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlipFlopRow(SyntheticRow):
-    """What an arm of the flip-flop study came to: shares of last reads answered right, on fixed sets of strings."""
+    """The result of an arm of the flip-flop study: shares of last reads answered right, on fixed sets of strings."""
 
     same: float
     """Strings as in training."""

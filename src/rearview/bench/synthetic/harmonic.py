@@ -38,7 +38,7 @@ KINDS = ("softmax", "relu", "gated")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HarmonicRow(SyntheticRow):
-    """What an arm of the harmonic study came to: mean squared errors against the clean signal, on fixed signals."""
+    """The result of an arm of the harmonic study: mean squared errors against the clean signal, on fixed signals."""
 
     mse: float
     mse_stationary: float

@@ -37,7 +37,7 @@ class Curve:
 
 
 class Facts(Protocol):
-    """What was read, as a page lists it."""
+    """Facts about the data, as a page lists them."""
 
     def lines(self) -> list[tuple[str, str]]:
         """Names and values, in order."""
