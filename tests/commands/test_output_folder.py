@@ -114,12 +114,12 @@ def test_a_run_that_is_replaced_is_named(sales: Path, tmp_path: Path, capsys: py
     for horizon in ("5", "4"):
         assert forecast(sales, out, "--model", "dlinear", "--windows", "1", "--horizon", horizon) == 0
         said = capsys.readouterr().out
-        assert ("which this one replaces" in said) == (horizon == "4")
+        assert ("which this one will replace" in said) == (horizon == "4")
     before = f"{out} holds the run of `rearview forecast {sales} --out {out} "
     assert before in said
-    assert "--horizon 5`, which this one replaces." in said
+    assert "--horizon 5`, which this one will replace." in said
     # Taken up again, it is the same run.
     assert forecast(sales, out, "--model", "dlinear", "--windows", "1", "--horizon", "4", "--resume") == 0
-    assert "which this one replaces" not in capsys.readouterr().out
+    assert "which this one will replace" not in capsys.readouterr().out
     left(out, "rearview something else")
     assert describe_replaced(out) is None

@@ -1,4 +1,4 @@
-"""The shelf of attention mechanisms: one file each, one contract, every one of them a drop-in part of every network.
+"""Attention mechanisms by name: one module or package each, one contract, a drop-in part of every network they fit.
 
 site = attention.Site(groups=7, tokens=42, width=128, heads=16)
 layer = attention.create("softmax", site)

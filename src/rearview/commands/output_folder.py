@@ -59,7 +59,7 @@ def describe_replaced(out: Path) -> str | None:
     if not _command_of(out / "run.json"):
         return None
     facts = json.loads((out / "run.json").read_text(encoding="utf-8"))
-    return f"{out} holds the run of `{facts['command']}`, which this one replaces."
+    return f"{out} holds the run of `{facts['command']}`, which this one will replace."
 
 
 def write_csv(path: Path, columns: Mapping[str, Any]) -> Path:

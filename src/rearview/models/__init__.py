@@ -1,4 +1,4 @@
-"""The shelf of networks, each built from the same parts and with attention as one setting.
+"""Networks by name, each built from the same parts and with attention as one setting.
 
 model = models.create("patchtst", channels=7, lookback=336, steps=96, attention="softmax", width=128, heads=16)
 yhat = model(past)               # [batch, channel, time] -> [batch, channel, steps]

@@ -26,7 +26,7 @@ def read_known(
         return None
     if future is None:
         raise InputError(
-            f"The model was trained with {', '.join(_columns(panel))} known in the future; give their next "
+            f"The values of {', '.join(_columns(panel))} are known in the future; give their next "
             f"{stamps.shape[1]} steps as future=... (command line: --future FILE)."
         )
     layout = panel.layout

@@ -45,17 +45,17 @@ def draw(count: int, length: int, generator: torch.Generator) -> Sample:
 def mix(draw: Draw) -> Tensor:
     """The process behind each series: additive, or seasons in proportion to the level."""
     periods = draw_periods(draw)
-    season = scaled(draw, make_season(draw, periods.short), 0.8, 0.2, 3)
+    season = scale_randomly(draw, make_season(draw, periods.short), 0.8, 0.2, 3)
     second = torch.where(draw.chance(0.5), make_week(draw, periods.short), make_season(draw, periods.middle))
-    season = season + scaled(draw, second, 0.45, 0.1, 2)
-    season = season + scaled(draw, make_season(draw, periods.long), 0.35, 0.2, 3)
-    season = season + scaled(draw, processes.make_seasonal_walk(draw, periods.short), 0.15, 0.2, 2)
-    level = scaled(draw, make_trend(draw), 0.6, 0.3, 4)
-    level = level + scaled(draw, processes.make_autoregression(draw), 0.6, 0.1, 3)
-    level = level + scaled(draw, processes.make_gaussian_process(draw), 0.3, 0.2, 3)
-    level = level + scaled(draw, processes.make_cycle(draw), 0.15, 0.2, 2)
-    level = level + scaled(draw, processes.make_components(draw), 0.12, 0.3, 2)
-    level = level + scaled(draw, events.make_shocks(draw), 0.2, 0.3, 3)
+    season = season + scale_randomly(draw, second, 0.45, 0.1, 2)
+    season = season + scale_randomly(draw, make_season(draw, periods.long), 0.35, 0.2, 3)
+    season = season + scale_randomly(draw, processes.make_seasonal_walk(draw, periods.short), 0.15, 0.2, 2)
+    level = scale_randomly(draw, make_trend(draw), 0.6, 0.3, 4)
+    level = level + scale_randomly(draw, processes.make_autoregression(draw), 0.6, 0.1, 3)
+    level = level + scale_randomly(draw, processes.make_gaussian_process(draw), 0.3, 0.2, 3)
+    level = level + scale_randomly(draw, processes.make_cycle(draw), 0.15, 0.2, 2)
+    level = level + scale_randomly(draw, processes.make_components(draw), 0.12, 0.3, 2)
+    level = level + scale_randomly(draw, events.make_shocks(draw), 0.2, 0.3, 3)
     level = events.change_regime(draw, level, 2 * processes.make_autoregression(draw))
     noise = draw.log_uniform(0.01, 1) * make_noise(draw, standardise(season))
     ratio = draw.uniform(0.1, 0.35)
@@ -63,6 +63,6 @@ def mix(draw: Draw) -> Tensor:
     return torch.where(draw.chance(0.3), in_proportion, level + season + noise)
 
 
-def scaled(draw: Draw, part: Tensor, share: float, low: float, high: float) -> Tensor:
+def scale_randomly(draw: Draw, part: Tensor, share: float, low: float, high: float) -> Tensor:
     """An ingredient for a share of the series, each at a size of its own."""
     return torch.where(draw.chance(share), part * draw.log_uniform(low, high), 0.0)
