@@ -47,7 +47,7 @@ def test_a_network_is_trained_and_tested(name, folder, tmp_path):
     assert row.parameters > 100
     assert row.mse < 1.5
     assert row.train_seconds > 0
-    assert len(bench.results.kept(tmp_path / "rows.csv")) == 1
+    assert len(bench.read(tmp_path / "rows.csv")) == 1
 
 
 def test_autoets_has_nothing_to_train(folder):
