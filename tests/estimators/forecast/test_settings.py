@@ -167,7 +167,7 @@ class TestCovariates:
         frame = wide()
         model = forecaster("itransformer", target=["load"], known=["wind"]).fit(frame)
         rows = ahead(frame, "date", wind=100.0)
-        with pytest.raises(InputError, match=r"wind known in the future.*next 5 steps.*--future"):
+        with pytest.raises(InputError, match=r"wind are known in the future.*next 5 steps.*--future"):
             model.predict()
         with pytest.raises(InputError, match=r"no row for 2024-03-07 20:00:00; .*from 2024-03-07 16:00:00 to"):
             model.predict(future=rows.head(4))
