@@ -43,6 +43,14 @@ def test_a_sweep_makes_every_seed_once_and_skips_what_is_there(plan):
     assert len(told) == 8
 
 
+def test_the_line_of_a_run_names_what_its_search_chose(plan: Plan) -> None:
+    told: list[str] = []
+    tried = replace(DLINEAR, candidates=({"network.kernel": 3}, {"network.kernel": 5}))
+    [row] = sweep([tried], plan, say=told.append)
+    kernel = json.loads(row.settings)["kernel"]
+    assert told[-1].endswith(f"; epochs=1, windows_per_epoch=32, best of 2 (kernel={kernel})")
+
+
 def test_a_failure_is_a_row_and_not_the_end(plan):
     wrong = replace(DLINEAR, model="itransformer", attention={"name": "rbca"})
     rows = sweep([wrong, DLINEAR], plan)

@@ -16,10 +16,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from rearview.bench import tasks
+from rearview.bench.analysis.candidates import spell_particulars
 from rearview.bench.papers.catalogue import Cell
 from rearview.bench.rows import result_file
 from rearview.bench.rows.identity import find_same
-from rearview.bench.rows.row import Facts, RunRow
+from rearview.bench.rows.row import Facts, Row, RunRow
 from rearview.bench.runs import pool, run_lock
 from rearview.bench.runs.pool import KILLED, has_time
 from rearview.core.errors import RearviewWarning, SettingsError
@@ -241,8 +242,9 @@ def _describe_outcome(task: tasks.Task, row: RunRow) -> str:
     if row.status == "failed":
         return f"failed: {row.problem}"
     measures = [f"{name} {value:.4f}" for name in task.metrics if (value := getattr(row, name)) is not None]
-    remark = f"; {row.problem}" if row.problem else ""
-    return f"{', '.join(measures)} ({row.total_seconds:.0f} s){remark}"
+    settings = spell_particulars(row) if isinstance(row, Row) else ""
+    remarks = [f"; {remark}" for remark in (settings, row.problem) if remark]
+    return f"{', '.join(measures)} ({row.total_seconds:.0f} s){''.join(remarks)}"
 
 
 def describe_unbegun(count: int, of: int) -> str:
