@@ -159,12 +159,14 @@ def make_runs(
     )
     known = result_file.known_rows(plan.results, task.row)
     until = None if seconds is None else time.monotonic() + seconds
+    heard = say is not None and first
     tell = say if say is not None and first else lambda sentence: None
     make = _make_on_ray if over == "ray" else partial(_make_here, workers=workers)
     rows = []
     for run, row in make(runs, execution, known, until=until, tell=tell):
         rows.append(row)
-        tell(f"{run.title}: {_describe_outcome(task, row)}")
+        if heard:
+            tell(f"{run.title}: {_describe_outcome(task, row)}")
     if len(rows) < len(runs):
         tell(describe_unbegun(len(runs) - len(rows), len(runs)))
     return rows
