@@ -63,7 +63,12 @@ def tokens_for(layer: Attention, batch: int = BATCH, tokens: int | None = None, 
     site = layer.site
     draw = torch.Generator().manual_seed(seed)
     shape = (batch, site.groups, tokens or site.tokens, site.width)
-    return torch.randn(shape, generator=draw, dtype=torch.float64).to(next(layer.parameters()).dtype)
+    return torch.randn(shape, generator=draw, dtype=torch.float64).to(dtype_of(layer))
+
+
+def dtype_of(layer: Attention) -> torch.dtype:
+    """The type of a layer's numbers; one without any takes every type."""
+    return next((parameter.dtype for parameter in layer.parameters()), torch.float64)
 
 
 def ragged_mask(layer: Attention, batch: int = BATCH) -> Tensor:

@@ -102,7 +102,7 @@ def causal_claim_is_true(name: str) -> None:
     for layer in both(name):
         moves = influence(layer, tokens_for(layer), axis=2)
         assert bool((moves.triu(1) <= EXACT).all()) == layer.claims.causal
-        assert moves.tril(-1).max() > EXACT, "the layer mixes nothing"
+        assert bool(moves.tril(-1).max() > EXACT) == layer.claims.mixes_tokens
     placed = place_causal(name)
     assert placed is None or placed.claims.causal, "a layer in a causal place is causal or refuses the place"
 
@@ -136,7 +136,7 @@ def linear_claim_is_true(name: str) -> None:
         narrow = {"groups": 2, "heads": 1, "width": 3, "head_width": 5, "value_width": 7, "causal": causal}
         once, twice, thrice = (cost(place(name, tokens=tokens, **narrow)) for tokens in (256, 512, 768))
         # a + b n has no second difference; c n^2 has 2 c 256^2, and 9 c 256^2 of it are in the whole.
-        bent = (thrice - 2 * twice + once) / thrice
+        bent = (thrice - 2 * twice + once) / thrice.clamp(min=1)
         assert bool((bent < 0.01).all()) == place(name, causal=causal).claims.linear_in_tokens
 
 
@@ -152,6 +152,9 @@ def bias_claim_is_true(name: str) -> None:
             continue
         plain = layer(x)
         same(layer(x, bias=torch.zeros_like(bias)), plain)
+        if not layer.claims.mixes_tokens:
+            same(layer(x, bias=bias), plain)
+            continue
         assert (layer(x, bias=bias) - plain).abs().max() > EXACT
         narrow = bias[0, 0]
         same(layer(x, bias=narrow), layer(x, bias=narrow.expand_as(bias)))
@@ -214,7 +217,7 @@ def mask_changes_what_is_mixed(name: str) -> None:
     layer = place(name)
     mask = ragged_mask(layer)
     x = tokens_for(layer)
-    assert (layer(x, mask=mask) - layer(x))[mask].abs().max() > EXACT
+    assert bool((layer(x, mask=mask) - layer(x))[mask].abs().max() > EXACT) == layer.claims.mixes_tokens
     same(layer(x, mask=torch.ones_like(mask)), layer(x))
 
 
@@ -278,7 +281,7 @@ def empty_batch_is_taken(name: str) -> None:
 def saved_layer_is_the_same_layer(name: str) -> None:
     layer, other = place(name), place(name, seed=47)
     x = tokens_for(layer)
-    assert (layer(x) - other(x)).abs().max() > EXACT
+    assert bool((layer(x) - other(x)).abs().max() > EXACT) == bool(list(layer.parameters()))
     other.load_state_dict(layer.state_dict(), strict=True)
     assert torch.equal(layer(x), other(x))
 

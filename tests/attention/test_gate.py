@@ -14,9 +14,10 @@ from rearview.attention.contract import Attention, Site
 from rearview.core.errors import SettingsError
 
 TAKERS: list[tuple[str, dict[str, Any]]] = [
-    *((name, {}) for name in attention.names() if place(name).claims.takes_gate),
+    *((name, {}) for name in attention.names() if place(name).claims.takes_gate and place(name).claims.mixes_tokens),
     ("toa", {"kind": "softmax"}),
     ("toa", {"kind": "relu"}),
+    ("fixed", {"kind": "plain"}),
 ]
 every = pytest.mark.parametrize(
     ("name", "settings"), TAKERS, ids=[" ".join([name, *settings.values()]) for name, settings in TAKERS]
@@ -78,6 +79,13 @@ def test_a_gate_learns(name: str, settings: dict[str, Any]) -> None:
     assert gate.grad is not None
     assert gate.grad.isfinite().all()
     assert gate.grad.abs().max() > 0
+
+
+@pytest.mark.parametrize("name", ["identity", "zero"])
+def test_a_gate_changes_nothing_where_tokens_do_not_mix(name: str) -> None:
+    layer = taker(name, {})
+    x = tokens_for(layer)
+    same(layer(x, gate=drawn()), layer(x))
 
 
 def test_softmax_scores_are_multiplied_and_then_hidden() -> None:

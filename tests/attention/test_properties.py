@@ -5,7 +5,6 @@ alone and together. Places and settings that a mechanism refuses are drawn again
 """
 
 import dataclasses
-import importlib
 import itertools
 import types
 from collections.abc import Iterator
@@ -54,7 +53,7 @@ def choices(kind: Any) -> list[Any]:
 
 def settings_of(name: str) -> dict[str, list[Any]]:
     """The settings of a mechanism that have more than one value to draw."""
-    kind = importlib.import_module(f"rearview.attention.{name}").Settings
+    kind = attention.settings_of(name)
     hints = get_type_hints(kind)
     listed = {field.name: choices(hints[field.name]) for field in dataclasses.fields(kind)}
     return {field: values for field, values in listed.items() if len(values) > 1}
@@ -150,6 +149,8 @@ def broken(drawn: Drawn) -> Iterator[str]:
 
 def lost_gradients(drawn: Drawn, y: Tensor) -> Iterator[str]:
     named = dict(drawn.layer.named_parameters())
+    if not named:
+        return
     cotangent = torch.linspace(-1, 1, y.numel(), dtype=y.dtype).view(y.shape)
     found = torch.autograd.grad(y, list(named.values()), cotangent, allow_unused=True)
     for name, gradient in zip(named, found, strict=True):

@@ -48,8 +48,10 @@ def test_a_fault_is_caught(check: str) -> None:
 def test_the_folder_is_the_shelf() -> None:
     """Every module and package but those set aside and those with a leading underscore."""
     (folder,) = attention.__path__
-    parts = {path.stem for path in Path(folder).iterdir() if not path.stem.startswith(("_", "."))}
-    assert set(attention.names()) == parts - set(attention._SHELF.aside)
+    places = [Path(folder), *(Path(folder) / family for family in attention._SHELF.families)]
+    found = (path.stem for place in places for path in place.iterdir())
+    parts = {name for name in found if not name.startswith(("_", "."))}
+    assert set(attention.names()) == parts - {*attention._SHELF.aside, *attention._SHELF.families}
     assert {"linear", "softmax"} <= parts
 
 

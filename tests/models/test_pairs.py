@@ -26,7 +26,8 @@ REFUSED = {
     "itransformer_t5": UNORDERED,
     "timer_xl": ("caps", "hyperglu", "linear", "linear_rope", "mica"),
 }
-KNOWN = (*UNORDERED, "differential", "gat", "hyperglu", "linear", "prime", "softmax", "toa")
+CONTROLS = ("fixed", "identity", "uniform", "zero")
+KNOWN = (*UNORDERED, *CONTROLS, "differential", "gat", "hyperglu", "linear", "prime", "softmax", "toa")
 
 
 def works(host: str, mechanism: str) -> bool:
@@ -39,6 +40,7 @@ WORKING = [pair for pair in product(HOSTS, attention.names()) if works(*pair)]
 PATCHED, TIMED = ("patchtst", "patchtst_tslib", "powerformer", "moment"), ("transformer", "caps_net")
 FIVE = ("rbca", "caps", "toa", "prime", "mica")
 MUST_WORK = {
+    *product(HOSTS, CONTROLS),
     *((host, mechanism) for host in PATCHED for mechanism in ("softmax", *FIVE)),
     *((host, mechanism) for host in TIMED for mechanism in ("softmax", "rbca", "caps", "toa", "prime")),
     *(("timer_xl", mechanism) for mechanism in ("softmax", "rbca", "toa", "prime")),
@@ -112,4 +114,4 @@ def test_a_pair_gives_weights_for_every_layer(name: str, mechanism: str) -> None
         for part in operator.values() if isinstance(operator, dict) else [operator]:
             assert len(part) == BATCH
             assert part.isfinite().all()
-            assert part.abs().max() > 0
+            assert bool(part.abs().max() > 0) == (mechanism != "zero")

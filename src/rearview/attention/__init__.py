@@ -37,6 +37,7 @@ _SHELF = Shelf(
     "attention",
     needs=("Settings", "Layer"),
     aside=("contract", "kernels", "shared", "site"),
+    families=("controls",),
     refuse=_refuse,
 )
 _CONTRACT = ("Attention", "Claims", "Inputs", "Projected", "Site")

@@ -20,7 +20,7 @@ Inside, a layer gets all of them as one `Inputs`. A mechanism is one module or p
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import torch
 from jaxtyping import Float
@@ -55,6 +55,8 @@ class Claims:
 
     causal: bool = False
     """A later token never moves an earlier output."""
+    mixes_tokens: bool = True
+    """Tokens see one another; where they do not, mask, bias and gate are taken and change nothing."""
     mixes_groups: bool = False
     """Groups see one another."""
     needs_time_order: bool = False
@@ -196,11 +198,15 @@ class Projected(Attention):
     keys and values, a mechanism that needs another one inside (MICA's local part) can hand over its own.
     """
 
+    compares: ClassVar[bool] = True
+    """Whether there are queries and keys; without them both have a width of 0."""
+
     def __init__(self, site: Site) -> None:
         super().__init__(site)
-        self.widths = [site.heads * site.per_head, site.heads * site.per_head, site.heads * site.per_value]
+        compared = site.heads * site.per_head if self.compares else 0
+        self.widths = [compared, compared, site.heads * site.per_value]
         self.qkv = nn.Linear(site.width, sum(self.widths), bias=site.projection_bias)
-        self.turn = Leading(site) if site.turned else None
+        self.turn = Leading(site) if site.turned and self.compares else None
         self.later: Tensor | None
         self.register_buffer("later", None, persistent=False)
         if site.causal and site.times is not None:
@@ -229,7 +235,8 @@ class Projected(Attention):
         """Queries, keys and values [batch, group, head, token, width of a head]."""
         self.check(x)
         parts = self.qkv(x).split(self.widths, dim=-1)
-        q, k, v = (part.unflatten(-1, (self.site.heads, -1)).transpose(2, 3) for part in parts)
+        heads = self.site.heads
+        q, k, v = (part.unflatten(-1, (heads, part.shape[-1] // heads)).transpose(2, 3) for part in parts)
         return (q, k, v) if self.turn is None else (*self.turn(q, k), v)
 
     def values(self, x: Tokens) -> Heads:

@@ -143,7 +143,7 @@ def local_part(site: Site, settings: Settings) -> Projected:
     local = attention.create(name, site, **chosen)
     if local.claims.mixes_groups:
         raise SettingsError(f"mica's local part must keep channels apart, but {name} mixes them; use softmax or rbca.")
-    if not isinstance(local, Projected):
+    if not isinstance(local, Projected) or not local.compares:
         raise SettingsError(
             f"mica shares queries, keys and values with its local part, and {name} has none to share; "
             "use softmax, rbca, toa or prime."

@@ -1,0 +1,140 @@
+"""The controls, zero, identity, uniform and fixed: what each gives, by its reference and by hand."""
+
+from typing import Any
+
+import pytest
+import torch
+from places import BATCH, EXACT, GROUPS, HEADS, TOKENS, place, tokens_for
+from torch import Tensor
+from torch.testing import assert_close
+
+from rearview import attention
+from rearview.attention.controls import fixed, identity, uniform, zero
+from rearview.core.errors import SettingsError
+
+CONTROLS = ("fixed", "identity", "uniform", "zero")
+LENGTHS = (1, 2, 13, 65)
+
+
+def same(ours: Tensor, theirs: Tensor) -> None:
+    assert_close(ours, theirs, rtol=EXACT, atol=EXACT)
+
+
+def applied(layer: attention.Attention, x: Tensor, form: Any) -> Tensor:
+    """What a reference for the values of one head makes of every head, handed to the output map."""
+    values = layer.values(x)
+    heads = [
+        [[form(values[b, g, h], h) for h in range(HEADS)] for g in range(values.shape[1])] for b in range(len(values))
+    ]
+    return layer.project(torch.stack([torch.stack([torch.stack(row) for row in group]) for group in heads]))
+
+
+@pytest.mark.parametrize("tokens", LENGTHS)
+@pytest.mark.parametrize("causal", [False, True])
+def test_uniform_is_the_mean_of_what_is_seen(tokens: int, causal: bool) -> None:
+    layer = place("uniform", tokens=tokens, causal=causal)
+    x = tokens_for(layer)
+    same(layer(x), applied(layer, x, lambda v, head: uniform.reference(v, causal)))
+
+
+@pytest.mark.parametrize("tokens", LENGTHS)
+def test_identity_maps_each_token_by_itself(tokens: int) -> None:
+    layer = place("identity", tokens=tokens)
+    x = tokens_for(layer)
+    same(layer(x), applied(layer, x, lambda v, head: identity.reference(v)))
+    same(layer(x), layer.out(layer.qkv(x)))
+
+
+def test_zero_gives_nothing_and_learns_nothing() -> None:
+    layer = place("zero")
+    x = tokens_for(layer).requires_grad_()
+    y = layer(x)
+    assert torch.equal(y, torch.stack([torch.stack([zero.reference(row) for row in group]) for group in x]))
+    (gradient,) = torch.autograd.grad(y.sum(), x)
+    assert not gradient.any()
+    assert not list(layer.parameters())
+    assert not layer(torch.full_like(x, torch.nan)).any()
+
+
+@pytest.mark.parametrize("tokens", LENGTHS)
+@pytest.mark.parametrize("kind", ["softmax", "plain"])
+def test_fixed_applies_its_matrix(tokens: int, kind: str) -> None:
+    layer = make_fixed(kind, tokens)
+    x = tokens_for(layer).requires_grad_()
+    expected = applied(layer, x, lambda v, head: fixed.reference(layer.matrix[head], v, kind))
+    same(layer(x), expected)
+    wanted = [x, *layer.parameters()]
+    cotangent = torch.randn_like(x)
+    for ours, theirs in zip(
+        torch.autograd.grad(layer(x), wanted, cotangent), torch.autograd.grad(expected, wanted, cotangent), strict=True
+    ):
+        same(ours, theirs)
+
+
+@pytest.mark.parametrize("kind", ["softmax", "plain"])
+def test_fixed_weighs_by_place_and_never_by_content(kind: str) -> None:
+    layer = make_fixed(kind, TOKENS)
+    weights = layer.weights(tokens_for(layer))
+    assert weights.shape == (BATCH, GROUPS, HEADS, TOKENS, TOKENS)
+    assert torch.equal(weights, layer.weights(tokens_for(layer, seed=91)))
+    assert (weights[:, :, 0] - weights[:, :, 1]).abs().max() > EXACT
+
+
+@pytest.mark.parametrize("kind", ["softmax", "plain"])
+def test_fixed_starts_as_uniform(kind: str) -> None:
+    site = attention.Site(groups=3, tokens=7, width=10, heads=5)
+    layer, mean = attention.create("fixed", site, kind=kind), attention.create("uniform", site)
+    x = torch.randn(2, 3, 7, 10)
+    assert_close(layer.weights(x), mean.weights(x))
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_plain_fixed_hides_what_mask_bias_and_place_hide(causal: bool) -> None:
+    layer = make_fixed("plain", TOKENS, causal=causal)
+    x = tokens_for(layer)
+    mask = torch.ones(BATCH, GROUPS, TOKENS, dtype=torch.bool)
+    mask[:, :, 2] = False
+    bias = torch.full((TOKENS, TOKENS), 0.25, dtype=x.dtype)
+    bias[3, 1] = -torch.inf
+    weights = layer.weights(x, mask=mask, bias=bias)
+    expected = layer.matrix + 0.25
+    expected = expected.tril() if causal else expected.clone()
+    expected[:, :, 2] = expected[:, 3, 1] = 0
+    same(weights, expected.expand_as(weights))
+    same(layer.project(weights @ layer.values(x)), layer(x, mask=mask, bias=bias))
+
+
+def test_uniform_weighs_by_bias_and_gate() -> None:
+    layer = place("uniform", tokens=3)
+    x = tokens_for(layer)
+    bias = torch.tensor([0.0, 1.0, 2.0], dtype=x.dtype).log()
+    same(layer.weights(x, bias=bias)[0, 0, 0, 0], torch.tensor([0, 1 / 3, 2 / 3], dtype=x.dtype))
+    gate = torch.tensor([1.0, 0.0, 1.0], dtype=x.dtype)
+    same(layer.weights(x, gate=gate)[0, 0, 0, 0], torch.tensor([0.5, 0, 0.5], dtype=x.dtype))
+    assert not layer.weights(x, gate=0 * gate).any()
+
+
+@pytest.mark.parametrize("name", ["fixed", "identity", "uniform"])
+def test_controls_have_no_queries_and_keys(name: str) -> None:
+    layer, softmax = place(name), place("softmax")
+    maps = [sum(one.numel() for one in module.qkv.parameters()) for module in (layer, softmax)]
+    assert maps[0] == maps[1] * layer.widths[2] / sum(softmax.widths)
+
+
+@pytest.mark.parametrize("name", CONTROLS)
+def test_mica_takes_no_control_for_its_local_part(name: str) -> None:
+    with pytest.raises(SettingsError, match=f"{name} has none to share; use softmax"):
+        place_mica(name)
+
+
+def make_fixed(kind: str, tokens: int, causal: bool = False) -> attention.Attention:
+    layer = attention.create("fixed", place("softmax", tokens=tokens, causal=causal).site, kind=kind)
+    torch.manual_seed(5)
+    with torch.no_grad():
+        for parameter in layer.parameters():
+            parameter.add_(0.3 * torch.randn_like(parameter))
+    return layer.double().eval()
+
+
+def place_mica(local: str) -> attention.Attention:
+    return attention.create("mica", attention.Site(groups=3, tokens=7, width=10, heads=5), local=local)
