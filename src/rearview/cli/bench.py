@@ -1,4 +1,4 @@
-"""The `bench` and `reproduce` commands."""
+"""The `bench`, `ablate` and `reproduce` commands."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -9,7 +9,7 @@ from cyclopts import Parameter
 from rearview.cli.options import HORIZON, Horizons, Lookbacks, NetworkSettings, Runs, TrainingSettings
 from rearview.cli.parse import again as command_line
 from rearview.cli.parse import app, choices, mechanisms, names, pairs, part, whole_numbers, words
-from rearview.commands.runs import RunOptions
+from rearview.commands.runs import AblationOptions, RunOptions
 from rearview.core.errors import UsageError
 
 if TYPE_CHECKING:
@@ -60,8 +60,6 @@ def bench(
     """
     from rearview.commands.bench import Grid, bench_command
 
-    if tune is not None and tune < 1:
-        raise UsageError(f"--tune is {tune}; it must be at least 1.")
     grid = Grid(
         datasets=names(dataset, "--dataset"),
         models=names(model, "--model"),
@@ -74,10 +72,65 @@ def bench(
         settings=pairs(setting, "--set"),
         training=pairs(training, "--train"),
         tried=_choices(tried or []),
-        trials=tune,
+        trials=_draws(tune),
         again=again,
     )
     return bench_command(grid, options or RunOptions())
+
+
+@app.command
+def ablate(
+    *,
+    dataset: str,
+    model: str,
+    horizon: Horizons = "96",
+    lookback: Lookbacks = "96",
+    attention: str = "",
+    protocol: str = "clean",
+    seed: int = 0,
+    options: Annotated[AblationOptions | None, Parameter(name="*")] = None,
+    setting: NetworkSettings = "",
+    training: TrainingSettings = "",
+    tried: Annotated[list[str] | None, Parameter(name="--try")] = None,
+    tune: int | None = None,
+) -> int:
+    """Hold attention against controls that compare no tokens: does it earn its place here?
+
+    Example: rearview ablate --dataset ETTh1 --model patchtst --lookback 336 --seeds 5
+
+    Softmax, the five papers' mechanisms where they fit, and the controls zero, identity, uniform and fixed are trained
+    with the same settings and seeds. The best control on validation is the yardstick; every other arm has its
+    difference in test error with an interval over seeds, corrected for all comparisons that are printed.
+
+    Args:
+        dataset: Data sets of the catalogue or files of your own, separated by commas, as for `rearview bench`.
+        model: Networks with attention, separated by commas.
+        attention: Mechanisms to hold against the controls, separated by commas, or by semicolons where they have
+            settings; default: softmax, rbca, caps, mica, toa and prime, those that the network can take.
+        protocol: How numbers are made. See `rearview describe protocol:clean`.
+        seed: The first seed; it fixes every random draw.
+        setting: Settings of the network, such as width=16,heads=4; default: as published for the data set.
+        tried: Values to try for settings, such as learning_rate=1e-4|1e-3, for every arm alike and chosen on
+            validation.
+        tune: Draw so many combinations by optuna instead of trying all, as many for each arm.
+    """
+    from rearview.commands.ablate import ablate_command
+    from rearview.commands.bench import Grid
+
+    grid = Grid(
+        datasets=names(dataset, "--dataset"),
+        models=names(model, "--model"),
+        attentions=mechanisms(attention) if attention else (),
+        horizons=whole_numbers(horizon, "--horizon"),
+        lookbacks=whole_numbers(lookback, "--lookback"),
+        seed=seed,
+        protocol=protocol,
+        settings=pairs(setting, "--set"),
+        training=pairs(training, "--train"),
+        tried=_choices(tried or []),
+        trials=_draws(tune),
+    )
+    return ablate_command(grid, options or AblationOptions())
 
 
 @app.command
@@ -146,6 +199,12 @@ def reproduce(
 
     selection = Selection(paper, table, dataset, horizon, attention, model)
     return reproduce_command(selection, options, protocol=protocol, training=changes, only_compare=compare)
+
+
+def _draws(tune: int | None) -> int | None:
+    if tune is not None and tune < 1:
+        raise UsageError(f"--tune is {tune}; it must be at least 1.")
+    return tune
 
 
 def _choices(texts: list[str]) -> Mapping[str, "Values"]:

@@ -8,6 +8,7 @@ from typing import Any
 from rearview import attention, bench, models
 from rearview.bench.papers.catalogue import Cell, combinations
 from rearview.bench.rows import result_file
+from rearview.bench.rows.row import RunRow
 from rearview.bench.runs import preflight, search, tuning
 from rearview.bench.runs.run_spec import ForecastingSpec, known_settings
 from rearview.bench.runs.sweep import Plan, Run, first_process, make_runs
@@ -46,12 +47,32 @@ class Grid:
     again: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of the runs of a grid."""
+
+    rows: list[RunRow]
+    """Of all runs that were begun, failed ones included."""
+    first: bool
+    """Whether this process is the one that speaks."""
+    lines: list[str]
+    """Where the rows are, and how many runs there was no time for."""
+
+
 def bench_command(grid: Grid, options: RunOptions) -> int:
     """Make every run of a grid once, keep its row, and print a table."""
-    options.check()
+    outcome = run_cells(list_cells(grid), grid, options)
+    if outcome.first:
+        done = [row for row in outcome.rows if isinstance(row, bench.Row) and row.status == "done"]
+        print_lines([*(bench.table(done) if done else []), *outcome.lines])
+    return exit_code(outcome.rows, outcome.first)
+
+
+def list_cells(grid: Grid) -> list[Cell]:
+    """The cells of a grid whose network and mechanism go together."""
     specs = {repr(spec): {"name": spec} if isinstance(spec, str) else spec for spec in grid.attentions}
     sizes = product(dict.fromkeys(grid.lookbacks), dict.fromkeys(grid.horizons))
-    cells = _compatible(
+    return _compatible(
         [
             Cell(dataset, model, spec, lookback, horizon, loss=grid.loss)
             for dataset, (lookback, horizon), model, spec in product(
@@ -59,6 +80,11 @@ def bench_command(grid: Grid, options: RunOptions) -> int:
             )
         ]
     )
+
+
+def run_cells(cells: Sequence[Cell], grid: Grid, options: RunOptions) -> Outcome:
+    """Make every run of these cells once, with what every run of their grid has, and keep its row."""
+    options.check()
     cells = _add_trials(cells, grid.tried, grid.trials)
     cells = _add_training(_add_settings(cells, grid.settings), grid.training)
     _report_unequal_trials(cells)
@@ -81,11 +107,8 @@ def bench_command(grid: Grid, options: RunOptions) -> int:
         over="ray" if options.ray else "here",
         progress=Line(),
     )
-    if first:
-        done = [row for row in rows if isinstance(row, bench.Row) and row.status == "done"]
-        print_lines([*(bench.table(done) if done else []), *([f"Rows in {plan.results}"] if rows else [])])
-        print_lines(late_lines(rows, len(cells) * options.seeds, options.seconds))
-    return exit_code(rows, first)
+    late = late_lines(rows, len(cells) * options.seeds, options.seconds)
+    return Outcome(rows, first, [*([f"Rows in {plan.results}"] if rows else []), *late])
 
 
 def _forecasting_sets(names: Sequence[str]) -> list[str]:

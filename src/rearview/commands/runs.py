@@ -1,4 +1,4 @@
-"""What `bench` and `reproduce` share: the options of their runs, and how a sweep ends."""
+"""What `bench`, `ablate` and `reproduce` share: the options of their runs, and how a sweep ends."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
@@ -44,6 +44,20 @@ class RunOptions:
             raise UsageError(f"--seeds is {self.seeds}; it must be at least 1.")
         if self.seconds is not None and not self.seconds > 0:
             raise UsageError(f"--seconds is {self.seconds:g}; it must be above 0. Omit it for no limit.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AblationOptions(RunOptions):
+    """How the runs of an ablation are made; an interval needs several seeds."""
+
+    seeds: int = 5
+    """How many seeds, at least two."""
+
+    def check(self) -> None:
+        """Refuse numbers that no ablation can have."""
+        RunOptions.check(self)
+        if self.seeds < 2:
+            raise UsageError(f"--seeds is {self.seeds}; an interval needs at least 2 seeds, better 5.")
 
 
 def late_lines(rows: "Sequence[RunRow]", count: int, seconds: float | None) -> list[str]:

@@ -1,0 +1,60 @@
+"""The `ablate` command: mechanisms and controls on equal terms, and whether attention earns its place."""
+
+from dataclasses import replace
+
+from rearview import bench, models
+from rearview.bench.analysis import ablation
+from rearview.bench.papers.catalogue import Cell
+from rearview.commands.bench import Grid, Spec, list_cells, run_cells
+from rearview.commands.console import print_lines
+from rearview.commands.runs import AblationOptions, exit_code
+from rearview.core.errors import SettingsError
+from rearview.models import pairs
+
+
+def ablate_command(grid: Grid, options: AblationOptions) -> int:
+    """Make the runs, keep their rows, and print a table and a sentence for each network on each data set."""
+    options.check()
+    cells: list[Cell] = []
+    for model in dict.fromkeys(grid.models):
+        if not models.claims(model).attention:
+            raise SettingsError(
+                f"{model} has no attention to hold against controls; `rearview bench` runs it as it is."
+            )
+        arms = (*(grid.attentions or _choose_arms(model)), *ablation.CONTROLS)
+        cells += list_cells(replace(grid, models=(model,), attentions=arms))
+    outcome = run_cells(cells, grid, options)
+    if outcome.first:
+        done = [row for row in outcome.rows if isinstance(row, bench.Row)]
+        made = ablation.compare_arms(done)
+        for one in made:
+            print_lines([str(one.place), *ablation.table(one), *_remarks(one), one.verdict, ""])
+        print_lines([*_lost(done), *_explain(made), *outcome.lines])
+    return exit_code(outcome.rows, outcome.first)
+
+
+def _choose_arms(model: str) -> tuple[Spec, ...]:
+    """Softmax and the five; toa in the form that trains in this network."""
+    toa: Spec = {"name": "toa", "score_norm": "l2"} if pairs.try_pair(model, "toa").caution else "toa"
+    return ("softmax", "rbca", "caps", "mica", toa, "prime")
+
+
+def _remarks(one: ablation.Ablation) -> list[str]:
+    return [f"Budgets differ ({', '.join(one.uneven)}): no difference is the mechanism's alone."] if one.uneven else []
+
+
+def _lost(rows: list[bench.Row]) -> list[str]:
+    """Runs that did not end with a number, which no comparison has."""
+    lost = [row for row in rows if not ablation.has_error(row)]
+    titles = dict.fromkeys(f"{row.model} with {row.attention} on {row.dataset}" for row in lost)
+    return [f"Left out, {len(lost)} runs without a test error: {', '.join(titles)}."] if lost else []
+
+
+def _explain(made: list[ablation.Ablation]) -> list[str]:
+    if not made:
+        return ["No control and other arm have ended; there is nothing to compare."]
+    return [
+        "Differences are of the test error in percent of the yardstick's, seed by seed; below 0 the arm is better. "
+        f"The {made[0].comparisons} intervals are corrected to hold together with a chance of {ablation.LEVEL:.0%}. "
+        "They speak of other seeds of the same network, settings and split, not of other data."
+    ]

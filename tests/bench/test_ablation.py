@@ -1,0 +1,130 @@
+"""Mechanisms against controls: the yardstick, paired intervals and their correction, and the sentence."""
+
+import math
+import re
+
+import numpy as np
+import pytest
+from scipy import stats
+from small import row
+
+from rearview.bench.analysis import ablation
+from rearview.bench.rows.row import Row
+
+HEADINGS = ["against it", "interval", "seeds", "parameters", "seconds"]
+
+
+def runs(attention: str, errors: list[float], validation: float, **changes: object) -> list[Row]:
+    """A run for each error, with seeds 0, 1, 2 ..."""
+    return [
+        row(attention=attention, mse=error, validation_loss=validation, seed=seed, status="done", **changes)
+        for seed, error in enumerate(errors)
+    ]
+
+
+def test_an_interval_is_students_with_the_level_shared_among_comparisons() -> None:
+    differences = [-1.0, -2.0, -4.0, -3.5]
+    plain = ablation.paired_interval(differences, 1)
+    theirs = stats.ttest_1samp(differences, 0.0).confidence_interval(0.95)
+    assert (plain.low, plain.high) == pytest.approx((theirs.low, theirs.high))
+    corrected = ablation.paired_interval(differences, 10)
+    theirs = stats.ttest_1samp(differences, 0.0).confidence_interval(0.995)
+    assert (corrected.low, corrected.high) == pytest.approx((theirs.low, theirs.high))
+    assert corrected.mean == pytest.approx(np.mean(differences))
+
+
+def test_all_intervals_together_are_right_as_often_as_they_say() -> None:
+    draw = np.random.default_rng(3)
+    right = 0
+    for _ in range(400):
+        made = [ablation.paired_interval(draw.normal(size=4).tolist(), 9) for _ in range(9)]
+        right += all(one.low <= 0 <= one.high for one in made)
+    assert right / 400 > 0.93  # 0.95 and two standard errors below
+
+
+def test_the_yardstick_is_the_best_control_on_validation_and_never_on_test() -> None:
+    rows = [
+        *runs("softmax", [0.9, 0.91], 0.2),
+        *runs("uniform", [1.0, 1.01], 0.30),
+        *runs("fixed", [0.8, 0.81], 0.31),
+    ]
+    (one,) = ablation.compare_arms(rows)
+    assert one.yardstick.name == "uniform"
+    assert [arm.name for arm in one.arms] == ["softmax", "uniform", "fixed"]
+    assert one.comparisons == 2
+    assert one.yardstick.against is None
+
+
+def test_seeds_are_paired() -> None:
+    """What moves all arms of a seed alike is no difference between them."""
+    shift = [1.0, 2.0, 4.0]
+    rows = [*runs("softmax", [0.9 * s for s in shift], 0.2), *runs("zero", shift[::1], 0.3)]
+    (one,) = ablation.compare_arms(rows)
+    against = one.arms[0].against
+    assert against is not None
+    assert (against.mean, against.low, against.high) == pytest.approx((-10, -10, -10))
+    (one,) = ablation.compare_arms([*rows[::-1]])
+    assert one.arms[1].against is not None
+    assert one.arms[1].against.mean == pytest.approx(-10)
+
+
+@pytest.mark.parametrize(
+    ("errors", "words"),
+    [
+        (
+            [0.90, 0.91, 0.9],
+            "9.67 % better than zero, the best control on validation .*: attention earns its place here",
+        ),
+        ([1.10, 1.11, 1.1], "10.33 % worse than zero, .*: attention does harm here"),
+        ([0.90, 1.11, 1.0], "can't be told from zero.*: nothing shows that attention earns its place here"),
+    ],
+)
+def test_the_sentence_says_what_the_interval_says(errors: list[float], words: str) -> None:
+    others = [*runs("rbca", [0.5, 0.51, 0.5], 0.1), *runs("caps", [2.0, 2.01, 2.0], 0.1)]
+    rows = [*runs("softmax", errors, 0.2), *others, *runs("zero", [1.0, 1.0, 1.0], 0.3)]
+    (one,) = ablation.compare_arms(rows)
+    assert re.search(words, one.verdict), one.verdict
+    assert one.verdict.startswith("patchtst on Small, 29 steps to 7: softmax")
+    assert one.verdict.endswith("Of the others, better: rbca; worse: caps.")
+
+
+def test_runs_without_a_number_and_places_without_a_control_are_left_out() -> None:
+    rows = [
+        *runs("softmax", [0.9, math.nan, 0.9], 0.2),
+        *runs("zero", [1.0, 1.0, 1.0], 0.3),
+        *runs("softmax", [0.9, 0.9], 0.2, dataset="Other"),
+    ]
+    (one,) = ablation.compare_arms(rows)
+    assert one.place.dataset == "Small"
+    assert [arm.seeds for arm in one.arms] == [2, 3]
+    assert one.uneven == ("seeds 2 to 3",)
+    assert [ablation.has_error(each) for each in rows[:3]] == [True, False, True]
+
+
+def test_a_seed_alone_gives_no_interval() -> None:
+    (one,) = ablation.compare_arms([*runs("softmax", [0.9], 0.2), *runs("zero", [1.0], 0.3)])
+    assert one.arms[0].against is None
+    assert "fewer than two seeds" in one.verdict
+
+
+def test_comparisons_of_all_places_are_counted_together() -> None:
+    rows = [
+        *runs("softmax", [0.9, 0.8, 0.85], 0.2),
+        *runs("zero", [1.0, 1.1, 1.0], 0.3),
+    ]
+    elsewhere = [*runs("softmax", [0.9, 0.8, 0.85], 0.2, dataset="B"), *runs("zero", [1.0, 1.1, 1.0], 0.3, dataset="B")]
+    (alone,) = ablation.compare_arms(rows)
+    both = ablation.compare_arms([*rows, *elsewhere])
+    assert [one.comparisons for one in both] == [2, 2]
+    assert alone.arms[0].against is not None
+    assert both[0].arms[0].against is not None
+    assert both[0].arms[0].against.high > alone.arms[0].against.high
+
+
+def test_the_table_has_a_line_for_each_arm() -> None:
+    rows = [*runs("softmax", [0.9, 0.8], 0.2), *runs("zero", [1.0, 1.1], 0.3)]
+    (one,) = ablation.compare_arms(rows)
+    lines = ablation.table(one)
+    assert re.split("  +", lines[0]) == ["attention", "mse", "validation", *HEADINGS]
+    assert lines[1].split()[:2] == ["softmax", "0.8500"]
+    assert "yardstick" in lines[2]

@@ -1,0 +1,60 @@
+"""`rearview ablate`: the arms of a network, their rows, the table and the sentence, and what it refuses."""
+
+from pathlib import Path
+
+import pytest
+
+from rearview.bench import read
+from rearview.cli import main
+
+STANDIN = ["ablate", "--dataset", "PEMS08-standin:150", "--lookback", "12", "--horizon", "3", "--device", "cpu"]
+QUICK = ["--train", "epochs=1,windows_per_epoch=16", "--set", "width=8,heads=2,depth=1,feed_forward=8"]
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path, monkeypatch):
+    """A folder that results may fall into."""
+    monkeypatch.chdir(tmp_path)
+
+
+def test_controls_and_mechanisms_are_run_alike_and_compared(capsys):
+    command = [*STANDIN, *QUICK, "--model", "itransformer", "--attention", "softmax", "--seeds", "2"]
+    assert main(command) == 0
+    rows = read(Path("results.csv"))
+    assert [row.attention for row in rows] == 2 * ["softmax", "zero", "identity", "uniform", "fixed"]
+    assert len({(row.training, row.settings) for row in rows}) == 1
+    out = capsys.readouterr().out
+    assert out.count("itransformer on PEMS08-standin:150, 12 steps to 3") == 2  # above the table, and in the sentence
+    assert "the best control on validation" in out
+    assert "The 4 intervals are corrected to hold together with a chance of 95%." in out
+    assert main(command) == 0
+    assert len(read(Path("results.csv"))) == len(rows)
+    assert capsys.readouterr().out == out
+
+
+def test_each_network_gets_what_it_can_take(swept, capsys):
+    assert main(["ablate", "--dataset", "ETTh1", "--model", "itransformer,patchtst", "--device", "cpu"]) == 0
+    (asked,) = swept
+    arms = [(cell.model, cell.attention) for cell in asked.cells if cell.seed == 0]
+    controls = ["zero", "identity", "uniform", "fixed"]
+    for model, fitting in {
+        "itransformer": ["softmax", "toa", "prime", *controls],
+        "patchtst": ["softmax", "rbca", "caps", "mica", "toa", "prime", *controls],
+    }.items():
+        assert [spec["name"] for name, spec in arms if name == model] == fitting
+    assert {"name": "toa", "score_norm": "l2"} in [spec for _, spec in arms]
+    assert asked.plan.seeds == (0, 1, 2, 3, 4)
+    assert "left out: itransformer with rbca" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "sentence"),
+    [
+        (["--model", "dlinear"], 1, "dlinear has no attention to hold against controls; `rearview bench` runs it"),
+        (["--model", "patchtst", "--seeds", "1"], 2, "--seeds is 1; an interval needs at least 2 seeds, better 5."),
+        (["--model", "patchtst", "--tune", "0"], 2, "--tune is 0; it must be at least 1."),
+    ],
+)
+def test_what_can_not_be_compared_is_refused(options, code, sentence, capsys):
+    assert main([*STANDIN, *options]) == code
+    assert sentence in capsys.readouterr().err
