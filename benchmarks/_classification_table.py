@@ -95,7 +95,7 @@ def standings(found: Sequence[Cell]) -> list[Standing]:
             rank=float(ranked[column]),
             wins=int((ours[:, column] > base).sum()),
             losses=int((ours[:, column] < base).sum()),
-            p_value=signed_rank(ours[:, column], base).p_value,
+            p_value=signed_rank(ours[:, column], base),
             published_rank=theirs.get(name),
         )
         for column, name in enumerate(names)

@@ -94,7 +94,7 @@ def against(part: Sequence[Row], column: str, *, more_is_better: bool, means: bo
         better = sum((a > b) if more_is_better else (a < b) for a, b in zip(ours, theirs, strict=True))
         shares = [a / b - 1 for a, b in zip(ours, theirs, strict=True) if b]
         change = statistics.fmean(shares) if shares else 0.0
-        lines.append(Against(arm, len(shared), better, change, signed_rank(ours, theirs).p_value))
+        lines.append(Against(arm, len(shared), better, change, signed_rank(ours, theirs)))
     corrected = holm([line.p_value for line in lines])
     whole = [
         Against(line.name, line.pairs, line.better, line.change, line.p_value, p)

@@ -114,7 +114,7 @@ def test_presets_are_listed_and_described(capsys: pytest.CaptureFixture[str]) ->
         assert main(["describe", f"presets:{name}"]) == 0
         assert capsys.readouterr().out.splitlines() == presets.lines(name)
     assert main(["describe", "presets:rbcq"]) == 1
-    assert "There are no presets called 'rbcq'. Did you mean 'rbca'?" in capsys.readouterr().err
+    assert "There is no source of presets 'rbcq'. Did you mean 'rbca'?" in capsys.readouterr().err
 
 
 def test_cautions_of_pairs_stand_apart_from_refusals(capsys: pytest.CaptureFixture[str]) -> None:

@@ -93,7 +93,7 @@ def test_a_verdict_carries_a_smaller_budget_than_the_papers():
 
     assert found(etth1(training=whole, epochs=100)) == [("worse", "")]
     assert found(etth1(training=part, epochs=30)) == [("worse", "30 of 100 epochs")]
-    assert {one.shortfall for one in coverage.compare_forecasts([etth1(training=part)])} == {"30 of 100 epochs"}
+    assert {one.shortfall for one in coverage.compare_all(FORECASTING, [etth1(training=part)])} == {"30 of 100 epochs"}
     # Of a network that no shelf has any more the paper's own training is not known.
     strange = etth1(training=part, model="gone")
     cell = replace(
@@ -123,7 +123,7 @@ def test_classification_and_detection_carry_it_too():
         training='{"epochs":40,"patience":10}', train_cases=100, validation_cases=20, test_cases=9, epochs=40,
         accuracy=0.5, macro_f1=0.5, validation_criterion=0.5, loop="eager", **shared,
     )  # fmt: skip
-    found = coverage.compare_boards(CLASSIFICATION, build_boards(CLASSIFICATION, [classified]))
+    found = coverage.compare_all(CLASSIFICATION, [classified])
     assert {one.shortfall for one in found} == {"40 of 100 epochs"}
     detected = DetectionRow(
         dataset="SMAP", values_sha256="", entities=1, train_rows=135_183, test_rows=9, mode="reconstruct", lookback=100,
@@ -132,7 +132,7 @@ def test_classification_and_detection_carry_it_too():
         precision=0.5, recall=0.5, f1=0.5, adjusted_precision=0.5, adjusted_recall=0.5, adjusted_f1=0.5,
         adjusted_f1_by_chance=0.5, score_seconds=1.0, **shared,
     )  # fmt: skip
-    found = coverage.compare_boards(DETECTION, build_boards(DETECTION, [detected]))
+    found = coverage.compare_all(DETECTION, [detected])
     assert {one.shortfall for one in found} == {"307,200 of 405,252 windows"}
 
 

@@ -9,17 +9,17 @@ from small_labelled import classified, detected
 
 from rearview import bench
 from rearview.bench import tasks
-from rearview.bench.analysis.coverage import compare_boards, measure_coverage
+from rearview.bench.analysis.coverage import compare_all, measure_coverage
 from rearview.bench.analysis.leaderboard import build_boards, failed_runs
 from rearview.bench.analysis.paper_comparison import compare
 from rearview.bench.papers import catalogue
 from rearview.bench.papers.catalogue import Cell
-from rearview.bench.rows.failed_row import failed_row
 from rearview.bench.rows.identity import find_same
 from rearview.bench.runs import classification, detection, pool
 from rearview.bench.runs.pool import KILLED
 from rearview.bench.runs.request import Request
 from rearview.bench.runs.run_spec import resolve
+from rearview.bench.runs.runner import failed_row
 from rearview.bench.runs.sweep import Plan, sweep
 from rearview.bench.tasks import CLASSIFICATION, DETECTION
 from rearview.train import Silent
@@ -126,7 +126,7 @@ def test_failed_runs_count_nowhere(task, make):
     broken = [lost(make(seed=2)), lost(make(attention="hyperglu", attention_settings="{}")), lost(done[0])]
     every = [*done, *broken]
     assert build_boards(task, every) == build_boards(task, done)
-    assert compare_boards(task, build_boards(task, every)) == compare_boards(task, build_boards(task, done))
+    assert compare_all(task, every) == compare_all(task, done)
     assert measure_coverage({task: every}) == measure_coverage({task: done})
     assert failed_runs(every) == broken[:2]
     table = catalogue.get("toa", "T8" if task is CLASSIFICATION else "T5")

@@ -12,7 +12,7 @@ from small import HORIZON, LOOKBACK, row
 from rearview import bench, models, train
 from rearview.bench.analysis import standings
 from rearview.bench.analysis.candidates import name_candidates
-from rearview.bench.analysis.coverage import compare_forecasts
+from rearview.bench.analysis.coverage import compare_all
 from rearview.bench.analysis.leaderboard import build_boards, latest_runs
 from rearview.bench.analysis.paper_comparison import compare, find_rows, matches
 from rearview.bench.papers import catalogue
@@ -207,9 +207,9 @@ def test_a_repeated_run_is_compared_once():
 
 def test_versions_of_the_data_stand_beside_a_number_apart():
     facts = {"dataset": "ETTh1", "lookback": 336, "horizon": 96, "mse": 0.37, "mae": 0.4}
-    found = compare_forecasts([row(**facts, values_sha256="aaaaaaaa"), row(**facts, values_sha256="bbbbbbbb")])
+    found = compare_all(FORECASTING, [row(**facts, values_sha256="aaaaaaaa"), row(**facts, values_sha256="bbbbbbbb")])
     mine = [one for one in found if one.table == "rbca:T1" and one.number.metric == "mse"]
-    assert [(one.label, one.ours.count) for one in mine] == [
+    assert [(one.label, one.count) for one in mine] == [
         ("patchtst + softmax on ETTh1 (aaaaaa)", 1),
         ("patchtst + softmax on ETTh1 (bbbbbb)", 1),
     ]

@@ -208,9 +208,9 @@ def etth1(**changes: object):
 
 
 def test_every_printed_number_stands_beside_ours_once_under_each_protocol():
-    found = coverage.compare_forecasts([etth1(seed=0), etth1(seed=1), etth1(protocol="published:rbca", mse=0.5)])
+    found = coverage.compare_all(FORECASTING, [etth1(seed=0), etth1(seed=1), etth1(protocol="published:rbca", mse=0.5)])
     mine = [one for one in found if one.table == "rbca:T1" and one.number.metric == "mse"]
-    assert [(one.protocol, one.ours.count, one.verdict) for one in mine] == [
+    assert [(one.protocol, one.count, one.verdict) for one in mine] == [
         ("published:rbca", 1, "worse"),
         ("clean", 2, "reproduced"),
     ]
@@ -225,23 +225,25 @@ def test_runs_that_differ_in_what_a_table_leaves_open_are_not_averaged():
         etth1(attention="toa", attention_settings=words, mse=mse) for words, mse in zip(texts, (0.37, 0.5), strict=True)
     ]
     found = {
-        one.number.variant: (one.ours.mean, one.ours.count)
-        for one in coverage.compare_forecasts(rows)
+        one.number.variant: (one.mean, one.count)
+        for one in coverage.compare_all(FORECASTING, rows)
         if one.table == "toa:T10" and one.number.metric == "mse"
     }
     assert found == {"toa_gated": (0.37, 1), "toa_gated_no_sor": (0.5, 1)}
-    alone = {one.number.variant for one in coverage.compare_forecasts(rows[1:]) if one.number.paper == "toa"}
+    alone = {one.number.variant for one in coverage.compare_all(FORECASTING, rows[1:]) if one.number.paper == "toa"}
     assert alone == {"toa_gated_no_sor"}
 
 
 def test_a_mechanism_of_another_shelf_stands_beside_nothing():
-    assert coverage.compare_forecasts([etth1(attention="ours", attention_settings='{"power":3}')]) == []
+    assert coverage.compare_all(FORECASTING, [etth1(attention="ours", attention_settings='{"power":3}')]) == []
 
 
 def test_runs_of_other_training_stand_beside_a_number_each_by_itself():
     rows = [etth1(mse=0.37), etth1(mse=0.37, seed=9), etth1(training='{"batch":64}', mse=0.5)]
-    found = [one for one in coverage.compare_forecasts(rows) if one.table == "rbca:T1" and one.number.metric == "mse"]
-    assert [(one.label, one.ours.mean, one.ours.count) for one in found] == [
+    found = [
+        one for one in coverage.compare_all(FORECASTING, rows) if one.table == "rbca:T1" and one.number.metric == "mse"
+    ]
+    assert [(one.label, one.mean, one.count) for one in found] == [
         ("patchtst + softmax, training batch=32", 0.37, 2),
         ("patchtst + softmax, training batch=64", 0.5, 1),
     ]

@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from rearview.bench.runs.pool import spread
-from rearview.bench.runs.run_lock import hold as hold_run
+from rearview.bench.runs.pool import hold_run, spread
 from rearview.core.errors import RearviewWarning
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals and locks are those of POSIX")

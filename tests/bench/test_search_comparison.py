@@ -10,6 +10,7 @@ from rearview.bench.analysis import coverage
 from rearview.bench.analysis.paper_comparison import compare
 from rearview.bench.papers import catalogue
 from rearview.bench.rows.identity import with_defaults
+from rearview.bench.tasks import FORECASTING
 from rearview.commands.reproduce.table import comparison_line
 
 TRAINING = '{"batch":128,"epochs":100,"patience":100}'
@@ -45,8 +46,12 @@ def test_the_best_look_back_of_every_seed_stands_beside_the_number():
     assert comparison_line(one, ("L",)) == ("512/336",)
     unlike = [replace(row, training='{"batch":128,"epochs":30,"patience":100}') for row in rows[:2]]
     assert [one.shortfall for one in found([*rows, *unlike])] == ["", "30 of 100 epochs"]
-    told = [one for one in coverage.compare_forecasts(rows) if one.number.table == "T1" and one.number.metric == "mse"]
-    assert [(one.label.partition(", ")[0], one.ours.mean, one.shortfall) for one in told] == [
+    told = [
+        one
+        for one in coverage.compare_all(FORECASTING, rows)
+        if one.number.table == "T1" and one.number.metric == "mse"
+    ]
+    assert [(one.label.partition(", ")[0], one.mean, one.shortfall) for one in told] == [
         ("patchtst + rbca + best of 19 settings", pytest.approx(1.15), "")
     ]
 
@@ -80,7 +85,7 @@ def test_a_search_of_more_than_a_cell_leaves_open_is_not_its_own():
 
 
 def test_look_backs_that_were_not_run_are_told_by_themselves():
-    [covered] = [one for one in coverage.measure_coverage({coverage.FORECASTING: [searched(CELL, 0.3)]})
+    [covered] = [one for one in coverage.measure_coverage({FORECASTING: [searched(CELL, 0.3)]})
                  if one.experiment.name == "rbca:S9"]  # fmt: skip
     assert CELL not in covered.missing
     assert CELL.among[0] in covered.missing

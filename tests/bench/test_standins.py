@@ -11,6 +11,7 @@ from rearview.bench.analysis import coverage
 from rearview.bench.analysis.paper_comparison import compare
 from rearview.bench.papers import catalogue as experiments
 from rearview.bench.presets import entries, preset
+from rearview.bench.tasks import FORECASTING
 from rearview.data.datasets import catalogue, stand_ins
 from rearview.train import Silent
 
@@ -64,6 +65,6 @@ def test_no_printed_number_stands_beside_a_stand_in():
     for name, stands in (("Traffic", True), ("Traffic-standin", False), ("Traffic-standin:200", False)):
         row = replace(made, dataset=name)
         assert any(one.rows for one in compare(experiment, [row], "clean")) == stands
-        assert bool(coverage.compare_forecasts([row])) == stands
+        assert bool(coverage.compare_all(FORECASTING, [row])) == stands
         assert any(one.by_protocol for one in coverage.measure_coverage({tasks.get("forecasting"): [row]})) == stands
     assert not [one for e in experiments.every() for one in e.cells if "standin" in one.dataset.casefold()]

@@ -12,11 +12,11 @@ from small import HORIZON, LOOKBACK, row
 from rearview import bench
 from rearview.bench.papers.catalogue import Cell
 from rearview.bench.rows import result_file
-from rearview.bench.rows.failed_row import failed_row
-from rearview.bench.runs import forecasting, pool, run_lock, runner, search, sweep
+from rearview.bench.runs import forecasting, pool, runner, search, sweep
 from rearview.bench.runs.pool import KILLED
 from rearview.bench.runs.request import Request
 from rearview.bench.runs.run_spec import resolve
+from rearview.bench.runs.runner import failed_row
 from rearview.bench.runs.sweep import Plan
 from rearview.core.errors import InputError, RearviewWarning, SettingsError
 from rearview.train import TrainingError, parallel
@@ -128,7 +128,7 @@ def test_a_run_in_other_hands_leaves_the_checkpoint_to_them(plan, monkeypatch):
     def elsewhere(folder, name):
         yield False
 
-    monkeypatch.setattr(run_lock, "hold", elsewhere)
+    monkeypatch.setattr(pool, "hold_run", elsewhere)
     monkeypatch.setattr(runner, "make", lambda spec, execution: seen.append(execution.checkpoint) or row())
     sweep.sweep([DLINEAR], plan)
     monkeypatch.undo()

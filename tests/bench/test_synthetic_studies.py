@@ -120,7 +120,7 @@ def test_arms_run_in_processes_of_their_own(tmp_path):
 def test_wrong_names_and_sizes_are_refused(tmp_path):
     with pytest.raises(SettingsError, match=r"no synthetic study 'flipflip'\. Did you mean 'flipflop'"):
         synthetic.get("flipflip")
-    with pytest.raises(SettingsError, match=r"flipflop has no arm 'alibbi'.*mha"):
+    with pytest.raises(SettingsError, match=r"no flipflop arm 'alibbi'.*mha"):
         synthetic.run("flipflop", out=tmp_path, arms=("alibbi",))
     with pytest.raises(SettingsError, match="must be a multiple of it"):
         synthetic.get("harmonic").resize(False, {"steps": 250})
@@ -136,17 +136,17 @@ def test_wrong_names_and_sizes_are_refused(tmp_path):
 
 
 def test_the_declared_sizes_are_the_papers():
-    full = flipflop.FULL
+    full = flipflop.STUDY.full
     assert (full.length, full.width, full.heads, full.depth, full.batch) == (512, 512, 4, 2, 32)
     assert (full.learning_rate, full.weight_decay, full.steps) == (1e-5, 0.1, 11_000)
-    assert (harmonic.FULL.length, harmonic.FULL.heads, harmonic.FULL.depth) == (672, 2, 2)
-    assert harmonic.STUDY.published() == {"softmax": "0.0972", "toa_relu": "0.0035", "toa_gated": "0.0028"}
+    assert (harmonic.STUDY.full.length, harmonic.STUDY.full.heads, harmonic.STUDY.full.depth) == (672, 2, 2)
+    assert harmonic.STUDY.published == {"softmax": "0.0972", "toa_relu": "0.0035", "toa_gated": "0.0028"}
 
 
 def test_heads_fade_at_rates_of_their_own():
     site = attention.Site(groups=1, tokens=8, width=8, heads=4, causal=True)
     rates = {}
-    for arm, spec in flipflop.ARMS.items():
+    for arm, spec in flipflop.STUDY.arms(False).items():
         name, chosen = attention.split(spec)
         if name == "rbca":
             rates[arm] = attention.create(name, site, **chosen).decay.rates
@@ -156,10 +156,10 @@ def test_heads_fade_at_rates_of_their_own():
     assert rates["butterworth"] == pytest.approx((5, 10, 15, 20))
 
 
-@pytest.mark.parametrize("arm", flipflop.ARMS)
+@pytest.mark.parametrize("arm", flipflop.STUDY.arms(False))
 def test_a_reader_never_sees_the_answer(arm):
     size = flipflop.STUDY.resize(False, QUICK["flipflop"])
-    reader = flipflop.Reader(size, flipflop.ARMS[arm]).eval()
+    reader = flipflop.Reader(size, flipflop.STUDY.arms(False)[arm]).eval()
     text = flipflop_strings(3, 22, 0.5, generator=torch.Generator().manual_seed(0))
     other = text.clone()
     other[:, 11:] = other[:, 11:].flip(0)

@@ -16,6 +16,7 @@ from rearview.bench.papers.catalogue import Cell
 from rearview.bench.runs.request import Request
 from rearview.bench.runs.run_spec import resolve
 from rearview.bench.runs.sweep import Plan, sweep
+from rearview.bench.tasks import FORECASTING
 
 PLAN = Plan(results=Path("rows.csv"))
 
@@ -134,7 +135,7 @@ def test_runs_with_other_settings_stand_beside_a_number_and_are_told_apart():
     wider = made("rbca", settings='{"width":64}')
     [one, _] = [one for one in compare(experiment, [wider], "clean") if one.rows]
     assert "width=64" in one.apart
-    [label] = {one.label for one in coverage.compare_forecasts(rows[1:]) if one.table == "rbca:S9"}
+    [label] = {one.label for one in coverage.compare_all(FORECASTING, rows[1:]) if one.table == "rbca:S9"}
     shown, _, others = label.partition(", 1 more (")
     assert (shown, bool(others)) == (", ".join(["patchtst + rbca(bias=causal)", *OFFICIAL[:3]]), True)
 

@@ -46,8 +46,8 @@ def swept(monkeypatch: pytest.MonkeyPatch) -> list[SimpleNamespace]:
     def possible_runs(experiment, data_dir, wanted):
         return [cell for cell in experiment.cells if wanted(cell)], Counter()
 
-    monkeypatch.setattr(bench, "make_runs", fake)
-    monkeypatch.setattr(command, "make_runs", fake)
+    monkeypatch.setattr(bench, "sweep", fake)
+    monkeypatch.setattr(command, "sweep", fake)
     monkeypatch.setattr(command, "possible_runs", possible_runs)
     monkeypatch.setattr(bench, "_check_first", lambda cells, plan: plan.runs(cells))
     return sweeps

@@ -84,10 +84,10 @@ def test_settings_that_no_run_could_begin_with_are_refused_before_any_row(swept,
 def test_a_table_of_which_every_run_failed_ends_badly(swept, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     lost = SimpleNamespace(status="failed", problem="RuntimeError: no memory")
-    monkeypatch.setattr(reproduce, "make_runs", lambda runs, plan, **options: [lost])
+    monkeypatch.setattr(reproduce, "sweep", lambda runs, plan, **options: [lost])
     arguments = ["reproduce", "rbca", "--table", "S9", "--dataset", "ETTh1", "--device", "cpu"]
     assert "No run came to an end; the first: RuntimeError: no memory" in refused(arguments, capsys)
-    monkeypatch.setattr(reproduce, "make_runs", lambda runs, plan, **options: [lost, SimpleNamespace(status="done")])
+    monkeypatch.setattr(reproduce, "sweep", lambda runs, plan, **options: [lost, SimpleNamespace(status="done")])
     assert main(arguments) == 0
 
 
@@ -95,13 +95,13 @@ def test_seconds_are_one_deadline_over_all_tables(swept, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     clock = SimpleNamespace(now=100.0)
     monkeypatch.setattr(reproduce, "time", SimpleNamespace(monotonic=lambda: clock.now))
-    fake = reproduce.make_runs
+    fake = reproduce.sweep
 
     def slow(runs, plan, **options):
         clock.now += 7.0
         return fake(runs, plan, **options)
 
-    monkeypatch.setattr(reproduce, "make_runs", slow)
+    monkeypatch.setattr(reproduce, "sweep", slow)
     assert main(["reproduce", "rbca", "--seconds", "10", "--device", "cpu"]) == 0
     assert len(swept) == len(Selection("rbca").tables()) > 2
     assert [asked.seconds for asked in swept[:3]] == [10.0, 3.0, 0.0]

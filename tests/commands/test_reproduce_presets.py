@@ -44,10 +44,10 @@ def test_all_runs_of_a_table_get_the_presets_asked_for(swept, capsys, tmp_path, 
         (
             "rbca --table S5 --presets ofical",
             1,
-            "There are no presets called 'ofical'. Did you mean 'official'? Known: ",
+            "There is no source of presets 'ofical'. Did you mean 'official'? Known: ",
         ),
         ("rbca --compare --presets rbca", 2, "--compare runs nothing, so no run can get other presets"),
-        ("rbca --compare --presets rbcq", 1, "There are no presets called 'rbcq'. Did you mean 'rbca'?"),
+        ("rbca --compare --presets rbcq", 1, "There is no source of presets 'rbcq'. Did you mean 'rbca'?"),
         (
             "toa --table T8 --presets toa",
             2,

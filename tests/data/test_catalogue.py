@@ -299,7 +299,7 @@ def test_days_are_means_of_their_hours(tmp_path):
     days = [f"2020-01-{1 + hour // 24:02d} {hour % 24:02d}:00:00" for hour in hours]
     lines = [f"{day},{hour},{'' if hour == 30 else 2 * hour}" for day, hour in zip(days, hours, strict=True)]
     (tmp_path / "hourly.csv").write_text("date,a,b\n" + "\n".join(lines) + "\n")
-    panel = readers.gift_reader("hourly.csv", 24)(tmp_path / "hourly.csv", Step(1, "D"))
+    panel = readers.gift_reader("hourly.csv", Step(1, "D"))(tmp_path / "hourly.csv", Step(1, "D"))
     means = panel.original(slice(None), 0)
     without = np.delete(2 * hours[24:48], 6).mean()
     np.testing.assert_allclose(means, [[11.5, 23], [35.5, without], [59.5, 119]], rtol=1e-6)
@@ -311,7 +311,7 @@ def test_hours_of_ett_are_sums_of_their_quarters(tmp_path):
     quarters = np.arange(4 * 3 + 2)
     lines = [f"2020-01-01 {at // 4:02d}:{15 * (at % 4):02d}:00,{at},{'' if at == 5 else at}" for at in quarters]
     (tmp_path / "ETTm1.csv").write_text("date,a,b\n" + "\n".join(lines) + "\n")
-    panel = readers.gift_reader("ETTm1.csv", 1)(tmp_path / "ETTm1.csv", Step(1, "h"))
+    panel = readers.gift_reader("ETTm1.csv", Step(1, "h"))(tmp_path / "ETTm1.csv", Step(1, "h"))
     # The hour with a gap is four times the mean of the three quarters that are there.
     np.testing.assert_allclose(panel.original(slice(None), 0), [[6, 6], [22, 4 * 17 / 3], [38, 38]], rtol=1e-6)
     assert str(panel.step) == str(Step(1, "h"))

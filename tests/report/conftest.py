@@ -9,17 +9,9 @@ import pytest
 from numpy.typing import NDArray
 
 from rearview.data.panel import Finding
-from rearview.report import (
-    Curve,
-    DataFacts,
-    Forecast,
-    ForecastSummary,
-    Prediction,
-    Score,
-    SeriesView,
-    StepErrors,
-    Window,
-)
+from rearview.report.common.summary import Curve, DataFacts
+from rearview.report.forecast.page import ForecastSummary
+from rearview.report.forecast.views import Forecast, Prediction, Score, SeriesView, StepErrors, Window
 
 sys.path.insert(0, str(Path(__file__).parent))
 

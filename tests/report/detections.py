@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from rearview.report import Curve, DataFacts, DetectionSummary, EntityView, SegmentView
+from rearview.report.common.summary import Curve, DataFacts
+from rearview.report.detect.page import DetectionSummary, EntityView, SegmentView
 
 ODD = "</script><b>valve & co</b>"
 

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from rearview.report import Curve
 from rearview.report.classify import page
+from rearview.report.common.summary import Curve
 from rearview.tasks.confusion import Confusion
 
 LABELS = np.array(["up", "down", "<b>odd</b>"])

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from rearview.report import ForecastSummary, write
+from rearview.report.common.page import write
+from rearview.report.forecast.page import ForecastSummary
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 DRIVER = shutil.which("chromedriver")

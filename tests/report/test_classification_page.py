@@ -9,9 +9,8 @@ import pytest
 from small_classification import LABELS, summary
 
 from rearview.core.errors import InputError
-from rearview.report import write
 from rearview.report.classify import page
-from rearview.report.common.page import render
+from rearview.report.common.page import render, write
 from rearview.tasks.confusion import Confusion
 
 

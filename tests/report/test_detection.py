@@ -7,9 +7,8 @@ import pytest
 from detections import ODD, entity, summary
 
 from rearview.core.errors import InputError
-from rearview.report import DetectionSummary
 from rearview.report.common.page import render
-from rearview.report.detect.page import MOST_ROWS, encode
+from rearview.report.detect.page import MOST_ROWS, DetectionSummary, encode
 
 
 def data(page: DetectionSummary) -> dict:

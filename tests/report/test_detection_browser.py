@@ -12,7 +12,8 @@ from small_classification import summary as classification
 from test_synthetic_page import line
 from test_synthetic_page import summary as study
 
-from rearview.report import ForecastSummary, write
+from rearview.report.common.page import write
+from rearview.report.forecast.page import ForecastSummary
 from rearview.report.results import study as synthetic_page
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)

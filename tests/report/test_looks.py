@@ -10,10 +10,9 @@ import pytest
 from test_browser import BROWSER, DRIVER, Opened, driver  # noqa: F401
 
 from rearview.core.errors import InputError
-from rearview.report import ForecastSummary, write
-from rearview.report.common.page import render
+from rearview.report.common.page import render, write
 from rearview.report.common.payload import dump
-from rearview.report.forecast.page import LEVELS, encode
+from rearview.report.forecast.page import LEVELS, ForecastSummary, encode
 from rearview.report.forecast.views import AgeCurve, Look, Names, WeightMap
 
 ODD = ("<b>load</b>", "wind & sun", "a long name of a column that no axis has room for", "</script>")

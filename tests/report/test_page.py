@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from rearview.report import ForecastSummary, write
-from rearview.report.common.page import render
+from rearview.report.common.page import render, write
+from rearview.report.forecast.page import ForecastSummary
 
 
 class Page(HTMLParser):

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from rearview.core.errors import InputError
-from rearview.report import ForecastSummary, Prediction
 from rearview.report.common import payload
-from rearview.report.forecast.page import encode
+from rearview.report.forecast.page import ForecastSummary, encode
+from rearview.report.forecast.views import Prediction
 
 
 def _decoded(summary: ForecastSummary, budget: int = payload.BUDGET) -> dict:

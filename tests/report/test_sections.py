@@ -5,11 +5,12 @@ from dataclasses import replace
 
 import pytest
 
+from rearview.core.wording import quantity
 from rearview.data.panel import Finding
-from rearview.report import ForecastSummary, Score
 from rearview.report.common import text
 from rearview.report.common.page import render
-from rearview.report.forecast.page import score_table
+from rearview.report.forecast.page import ForecastSummary, score_table
+from rearview.report.forecast.views import Score
 
 
 @pytest.mark.parametrize(
@@ -49,7 +50,7 @@ def test_memory_shares_counts_and_settings_in_words():
         "100.0 %",
         "–",
     ]
-    assert (text.count(1, "step"), text.count(2000, "step"), text.count(1, "series", "series")) == (
+    assert (quantity(1, "step"), quantity(2000, "step"), quantity(1, "series", "series")) == (
         "1 step",
         "2,000 steps",
         "1 series",

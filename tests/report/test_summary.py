@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from rearview.core.errors import InputError
-from rearview.report import Forecast, ForecastSummary, Prediction
+from rearview.report.forecast.page import ForecastSummary
+from rearview.report.forecast.views import Forecast, Prediction
 
 
 def test_models_stand_in_the_order_of_the_score_table(seven: ForecastSummary):

@@ -9,7 +9,7 @@ from test_browser import BROWSER, DRIVER, Opened, driver  # noqa: F401
 
 from rearview.bench.rows import result_file as store
 from rearview.commands.report import read, summarise
-from rearview.report import write
+from rearview.report.common.page import write
 
 pytestmark = [
     pytest.mark.slow,

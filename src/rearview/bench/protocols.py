@@ -7,11 +7,11 @@ every row made so carries the name.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from importlib import resources
 from typing import Any, Literal
 
 from rearview.bench.rows.row import Facts
-from rearview.core.errors import SettingsError, did_you_mean
+from rearview.core.errors import unknown
+from rearview.core.files import freeze, read_yaml
 
 Scale = Literal["standardised", "original"]
 FORECASTING, CLASSIFICATION, DETECTION = "forecasting", "classification", "detection"
@@ -85,26 +85,17 @@ def names() -> list[str]:
 
 def get(name: str) -> Protocol:
     """The protocol of that name."""
-    known = _protocols()
-    if name not in known:
-        raise SettingsError(f"There is no protocol {name!r}.{did_you_mean(name, names())} Known: {', '.join(known)}.")
-    return known[name]
+    if name not in _protocols():
+        raise unknown("protocol", name, names())
+    return _protocols()[name]
 
 
 @cache
 def _protocols() -> dict[str, Protocol]:
-    import yaml
-
-    text = resources.files("rearview.bench").joinpath("protocols.yaml").read_text(encoding="utf-8")
-    declared: dict[str, dict[str, Any]] = yaml.safe_load(text)
+    declared: dict[str, dict[str, Any]] = read_yaml("rearview.bench", "protocols")
     protocols = {}
     for name, fields in declared.items():
         if not name.startswith("_"):
-            parts = {part: _freeze(fields.get(part, {})) for part in ("habits", "training")}
-            protocols[name] = Protocol(name=name, **{**_freeze(fields), **parts})
+            parts = {part: freeze(fields.get(part, {})) for part in ("habits", "training")}
+            protocols[name] = Protocol(name=name, **{**freeze(fields), **parts})
     return protocols
-
-
-def _freeze(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Fields whose lists are tuples."""
-    return {key: tuple(value) if isinstance(value, list) else value for key, value in fields.items()}

@@ -15,9 +15,7 @@ if TYPE_CHECKING:
     import torch
 
     from rearview.bench.runs.request import Request
-    from rearview.bench.runs.run_spec import Execution, RunSpec
-    from rearview.models.contract import Model
-    from rearview.train import History
+    from rearview.bench.runs.run_spec import Data, Execution, Fit, RunSpec
 
 METRICS = {
     "mse": "MSE", "mae": "MAE", "accuracy": "Accuracy", "macro_f1": "Macro F1", "f1": "F1",
@@ -28,38 +26,7 @@ METRICS = {
 
 SpecT = TypeVar("SpecT", bound="RunSpec")
 DataT = TypeVar("DataT", bound="Data")
-FitT = TypeVar("FitT", bound="Fit")
-
-
-class Data(Protocol):
-    """The data of a run."""
-
-    @property
-    def columns(self) -> Mapping[str, str]:
-        """The columns of a run's configuration that only the data fill: checksums, and the name as files spell it."""
-        ...
-
-
-class Fit(Protocol):
-    """A trained network."""
-
-    @property
-    def spec(self) -> "RunSpec":
-        """The run, with the settings that a search chose."""
-        ...
-
-    @property
-    def network(self) -> "Model": ...
-
-    @property
-    def history(self) -> "History | None":
-        """None: there was nothing to train."""
-        ...
-
-    @property
-    def earlier_seconds(self) -> float:
-        """What earlier sessions took, if the run was resumed."""
-        ...
+FitT = TypeVar("FitT", bound="Fit[Any]")
 
 
 class Runner(Protocol[SpecT, DataT, FitT]):

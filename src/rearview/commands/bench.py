@@ -11,7 +11,7 @@ from rearview.bench.rows import result_file
 from rearview.bench.rows.row import RunRow
 from rearview.bench.runs import preflight, search, tuning
 from rearview.bench.runs.run_spec import ForecastingSpec, known_settings
-from rearview.bench.runs.sweep import Plan, Run, first_process, make_runs
+from rearview.bench.runs.sweep import Plan, Run, first_process, sweep
 from rearview.bench.runs.tuning import Tuning, Values
 from rearview.commands import benchmark_sets
 from rearview.commands.console import print_lines, say
@@ -98,7 +98,7 @@ def run_cells(cells: Sequence[Cell], grid: Grid, options: RunOptions) -> Outcome
         again=grid.again,
     )
     first = first_process(plan.device)
-    rows = make_runs(
+    rows = sweep(
         _check_first(cells, plan),
         plan,
         workers=options.workers,

@@ -139,8 +139,8 @@ def _model(name: str, sizes: Sizes) -> list[str]:
 def _cost(name: str, sizes: Sizes) -> list[str]:
     from rearview import models
     from rearview.bench.runs.request import spell
+    from rearview.core.wording import quantity
     from rearview.models.costs import cost
-    from rearview.report.common.text import count
 
     if name in models.borrowed() and name not in models.borrowed(installed=True):
         return [
@@ -153,8 +153,8 @@ def _cost(name: str, sizes: Sizes) -> list[str]:
     attention = {"name": sizes.attention} if isinstance(sizes.attention, str) else sizes.attention
     given = ", ".join(spell(spec) for spec in (attention, sizes.settings) if spec)
     return [
-        f"cost for {count(sizes.channels, 'channel')}, {count(sizes.lookback, 'step')} of look-back and "
-        f"{count(sizes.steps, 'step')} ahead{f', built with {given}' if given else ''}:",
+        f"cost for {quantity(sizes.channels, 'channel')}, {quantity(sizes.lookback, 'step')} of look-back and "
+        f"{quantity(sizes.steps, 'step')} ahead{f', built with {given}' if given else ''}:",
         *(f"  {line}" for line in counted.lines()),
     ]
 

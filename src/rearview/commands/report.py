@@ -18,9 +18,9 @@ from rearview.bench.tasks import FORECASTING, StrangeFileError, Task
 from rearview.commands.console import print_lines, say
 from rearview.commands.output_folder import check_folder
 from rearview.core.errors import InputError
+from rearview.core.wording import quantity
 from rearview.data.panel import Finding
-from rearview.report import write
-from rearview.report.common import text
+from rearview.report.common.page import write
 from rearview.report.results.files import write_tables
 from rearview.report.results.page import ResultFacts, ResultsSummary
 from rearview.report.results.tables import candidate
@@ -115,10 +115,7 @@ def summarise(files: ResultFiles, command: str) -> ResultsSummary:
     boards = [board for task, rows in files.rows.items() for board in leaderboard.build_boards(task, rows)]
     if not boards:
         raise InputError(f"None of {len(files.every_row):,} runs came to an end; the first: {broken[0].problem}")
-    besides = coverage.compare_forecasts(files.rows.get(FORECASTING, []))
-    for task in files.rows:
-        if task is not FORECASTING:
-            besides += coverage.compare_boards(task, [board for board in boards if board.task is task])
+    besides = [one for task, rows in files.rows.items() for one in coverage.compare_all(task, rows)]
     ranked = standings.build_standings(boards)
     counted = [row for board in boards for entry in board.entries for row in entry.rows]
     overlapping = timing_overlap.find_overlapping(files.every_row)
@@ -157,7 +154,7 @@ def _findings(files: ResultFiles, used: int) -> list[Finding]:
     again = {task: leaderboard.find_repeats(task, rows) for task, rows in files.rows.items()}
     if count := sum(one.count for one in again.values()):
         were = "was" if count == 1 else "were"
-        sentence = f"{text.count(count, 'run')} {were} made more than once; the latest counts."
+        sentence = f"{quantity(count, 'run')} {were} made more than once; the latest counts."
         widest = max(again.items(), key=lambda one: one[1].share)
         findings.append(Finding("inferred", "repeats", count, sentence + _widest_difference(*widest)))
     if spare := len(files.every_row) - used - sum(one.spare for one in again.values()):
@@ -188,7 +185,7 @@ def _notes(boards: Sequence[Board], counted: Sequence[RunRow], waited: int) -> t
     entries = [entry for board in boards for entry in board.entries]
     if lost := sum(len(entry.rows) - (entry.score.count if entry.score else 0) for entry in entries):
         notes.append(
-            f"{text.count(lost, 'run')} came to an end without a finite number; the means leave them out, and the "
+            f"{quantity(lost, 'run')} came to an end without a finite number; the means leave them out, and the "
             "column of budgets says where."
         )
     devices = sorted({row.device for row in counted})
@@ -196,11 +193,11 @@ def _notes(boards: Sequence[Board], counted: Sequence[RunRow], waited: int) -> t
         notes.append(f"Times and memory were measured on different devices ({', '.join(devices)}) and don't compare.")
     if waited:
         notes.append(
-            f"{waited:,} of {text.count(len(counted), 'run')} ran at the same time as others on a device of the same "
+            f"{waited:,} of {quantity(len(counted), 'run')} ran at the same time as others on a device of the same "
             "name: their training times and latencies, marked *, include waiting and say nothing of speed."
         )
     if dirty := sum(row.commit.endswith("-dirty") for row in counted):
-        notes.append(f"{text.count(dirty, 'run')} of {len(counted):,} were made by code with uncommitted changes.")
+        notes.append(f"{quantity(dirty, 'run')} of {len(counted):,} were made by code with uncommitted changes.")
     return tuple(notes)
 
 
@@ -235,7 +232,7 @@ def _unranked(boards: Sequence[Board]) -> str:
     if all(len(board.entries) == 1 for board in first):
         name = candidate(entries[0].name).text
         return f"{task}: {name} on {boards[0].title}; nothing else was run beside it, so there is nothing to compare."
-    who = f"{text.count(len({entry.name for entry in entries}), 'candidate')} on {text.count(len(first), 'block')}"
+    who = f"{quantity(len({entry.name for entry in entries}), 'candidate')} on {quantity(len(first), 'block')}"
     return (
         f"{task}: {who}, not ranked: they differ in more than their attention, and no group of them shares several "
         "blocks on equal budgets with each network's softmax in it; the leaderboards show them block by block."

@@ -77,3 +77,8 @@ def did_you_mean(word: str, known: "list[str] | tuple[str, ...]") -> str:
     elsewhere = _CALLED_ELSEWHERE.get(word.casefold())
     near = [elsewhere] if elsewhere in spelt else difflib.get_close_matches(word.casefold(), list(spelt), n=1)
     return f" Did you mean {spelt[near[0]]!r}?" if near else ""
+
+
+def unknown(what: str, name: str, known: "list[str] | tuple[str, ...]") -> SettingsError:
+    """The refusal of a name that is none of those known."""
+    return SettingsError(f"There is no {what} {name!r}.{did_you_mean(name, known)} Known: {', '.join(known)}.")

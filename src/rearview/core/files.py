@@ -1,7 +1,30 @@
-"""Files that are written whole or not at all."""
+"""Files that are written whole or not at all, and data files that come with the package."""
 
 import os
+from collections.abc import Mapping
+from functools import cache
+from importlib import resources
 from pathlib import Path
+from typing import Any
+
+
+@cache
+def read_yaml(package: str, name: str) -> Any:
+    """The content of a YAML file of a package, read once."""
+    import yaml
+
+    return yaml.safe_load(resources.files(package).joinpath(f"{name}.yaml").read_text(encoding="utf-8"))
+
+
+def freeze(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Fields of such a file whose lists are tuples, as a frozen value has them."""
+    return {key: tuple(value) if isinstance(value, list) else value for key, value in fields.items()}
+
+
+def list_yaml(package: str) -> list[str]:
+    """The names of a package's YAML files."""
+    names = (file.name for file in resources.files(package).iterdir())
+    return sorted(name.removesuffix(".yaml") for name in names if name.endswith(".yaml"))
 
 
 def write_atomically(path: Path, content: bytes | str) -> None:

@@ -16,6 +16,6 @@ def plural(count: int, one: str, several: str) -> str:
     return one if count == 1 else several
 
 
-def quantity(number: int, word: str) -> str:
-    """'1 step', '2,000 steps'."""
-    return f"{number:,} {word}{'' if number == 1 else 's'}"
+def quantity(number: int, word: str, several: str | None = None) -> str:
+    """'1 step', '2,000 steps'; `several` where the plural is another word."""
+    return f"{number:,} {word if number == 1 else several or word + 's'}"

@@ -1,55 +1,17 @@
 """All printed numbers at once: those that our rows compare with, and the cells of the tables that nobody ran."""
 
-import math
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from rearview.bench.analysis.candidates import name_candidates, spell_suffix
-from rearview.bench.analysis.leaderboard import Board, Score, latest_runs
-from rearview.bench.analysis.paper_comparison import (
-    compare,
-    find_all_rows,
-    find_rows,
-    has_mechanism,
-    judge,
-    labelled_shortfall,
-)
-from rearview.bench.papers import catalogue, published
+from rearview.bench.analysis.leaderboard import latest_runs
+from rearview.bench.analysis.paper_comparison import Comparison, compare, find_all_rows, find_rows, has_numbers
+from rearview.bench.papers import catalogue
 from rearview.bench.papers.catalogue import Cell, Experiment
 from rearview.bench.papers.published import Number
-from rearview.bench.rows.row import Row, RunRow
-from rearview.bench.tasks import FORECASTING, Task
-
-
-@dataclass(frozen=True, slots=True)
-class PaperComparison:
-    """One printed number and ours under one protocol."""
-
-    number: Number
-    protocol: str
-    """Ours; the habits of the table's paper are `published:<paper>`."""
-    label: str
-    rows: tuple[RunRow, ...]
-    """Ours, one by one."""
-    ours: Score
-    difference: float | None
-    """Ours against theirs, in percent."""
-    verdict: str
-    shortfall: str = ""
-    """How much less than the paper's own settings allow ours was trained; empty: no less."""
-    task: Task = FORECASTING
-    chance: Score | None = None
-    """What guessing scores by the same measure, where that is more than nothing."""
-
-    @property
-    def metric(self) -> str:
-        """What is compared, under our name."""
-        return self.task.column(self.number.metric)
-
-    @property
-    def table(self) -> str:
-        return f"{self.number.paper}:{self.number.table}"
+from rearview.bench.rows.row import RunRow
+from rearview.bench.tasks import Task
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,22 +25,22 @@ class Coverage:
     """Cells without a finished run under any protocol."""
 
 
-def compare_forecasts(rows: Sequence[RunRow]) -> list[PaperComparison]:
-    """Every printed forecasting error that finished rows compare with, the paper's own protocol first.
+def compare_all(task: Task, rows: Sequence[RunRow]) -> list[Comparison]:
+    """Every printed number that finished rows of a task compare with, the paper's own protocol first.
 
     Runs that differ in anything but the seed are different candidates, and each is compared by itself.
     """
-    usable = [row for row in latest_runs(rows) if isinstance(row, Row) and math.isfinite(row.mse + row.mae)]
+    usable = [row for row in latest_runs(rows) if has_numbers(row)]
     names = {}
     for row, named in zip(usable, name_candidates(usable), strict=True):
         names[id(row)] = named.name if named.dataset == row.dataset else f"{named.name} on {named.dataset}"
     by_place = _group_by_place(usable)
     seen: set[int] = set()
     comparisons = []
-    for experiment in catalogue.every():
+    for experiment in (experiment for experiment in catalogue.every() if experiment.task == task.name):
         for cell in experiment.cells:
             # A table of averages holds the numbers of another one; each is shown once.
-            fresh = tuple(number for number in cell.numbers if id(number) not in seen)
+            fresh = tuple(number for number in cell.numbers if id(number) not in seen and _is_compared(task, number))
             seen |= {id(number) for number in fresh}
             places = [row for each in (cell, *cell.among) for row in by_place.get(_place(each), ())]
             made = find_all_rows(cell, places)
@@ -87,8 +49,13 @@ def compare_forecasts(rows: Sequence[RunRow]) -> list[PaperComparison]:
                 # The rows of a search are one candidate, at whichever look-backs it was made.
                 labels = {id(row): cell.label for row in made} if cell.candidates else names
                 for label, group in _group_candidates(made, labels, experiment.protocol):
-                    comparisons += _compare_group(one, label, group)
+                    for each in compare(one, group, group[0].protocol):
+                        comparisons.append(replace(each, label=label or f"{cell.label}{spell_suffix(each.apart)}"))
     return comparisons
+
+
+def _is_compared(task: Task, number: Number) -> bool:
+    return not task.printed or (number.metric in task.printed and bool(number.value))
 
 
 def _group_candidates(rows: Sequence[RunRow], labels: Mapping[int, str], first: str) -> list[tuple[str, list[RunRow]]]:
@@ -101,48 +68,6 @@ def _group_candidates(rows: Sequence[RunRow], labels: Mapping[int, str], first: 
         for protocol in sorted(gathered, key=lambda name: (name != first, name))
         for name, group in gathered[protocol].items()
     ]
-
-
-def _compare_group(experiment: Experiment, name: str, rows: Sequence[RunRow]) -> list[PaperComparison]:
-    protocol, comparisons = rows[0].protocol, []
-    for one in compare(experiment, rows, protocol):
-        assert one.number is not None
-        assert one.mean is not None
-        score = Score(one.mean, one.std, len(one.rows))
-        label = name or f"{one.cell.label}{spell_suffix(one.apart)}"
-        comparisons.append(
-            PaperComparison(one.number, protocol, label, one.rows, score, one.difference, one.verdict, one.shortfall)
-        )
-    return comparisons
-
-
-def compare_boards(task: Task, boards: Sequence[Board]) -> list[PaperComparison]:
-    """Every printed accuracy or F1 that entries of classification or detection boards compare with."""
-    comparisons = []
-    for number in published.numbers():
-        if number.kind != task.name or number.metric not in task.printed or not number.value:
-            continue
-        measure = task.column(number.metric)
-        for entry in (entry for board in boards for entry in board.entries):
-            score = entry.scores.get(measure)
-            same = (entry.dataset, entry.model) == (number.dataset, number.model)
-            if score is None or not same or not has_mechanism(entry.rows[0], number.attention):
-                continue
-            comparisons.append(
-                PaperComparison(
-                    number=number,
-                    protocol=entry.protocol,
-                    label=entry.name,
-                    rows=entry.rows,
-                    ours=score,
-                    difference=100 * (score.mean / number.value - 1),
-                    verdict=judge(score, number, lower_is_better=task.lower_is_better),
-                    shortfall=labelled_shortfall(entry.rows),
-                    task=task,
-                    chance=entry.scores.get(task.chance.get(measure, "")),
-                )
-            )
-    return comparisons
 
 
 def measure_coverage(rows: Mapping[Task, Sequence[RunRow]]) -> list[Coverage]:

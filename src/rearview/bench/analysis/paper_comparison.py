@@ -71,6 +71,27 @@ class Comparison:
     apart: tuple[str, ...] = ()
     """Settings that are not the published ones which a forecasting error rests on, budgets aside; in classification and
     detection what sets these runs of a cell apart from others of it."""
+    label: str = ""
+    """The candidate that the rows are runs of, where several are compared with one number."""
+
+    @property
+    def table(self) -> str:
+        return "" if self.number is None else f"{self.number.paper}:{self.number.table}"
+
+    @property
+    def block(self) -> str:
+        """Data set and, of a forecast, horizon."""
+        return self.cell.dataset if self.cell.horizon is None else f"{self.cell.dataset} {self.cell.horizon}"
+
+    @property
+    def printed(self) -> float | None:
+        """The printed number; None where there is none, or it can't be read."""
+        return None if self.number is None else self.number.value
+
+    @property
+    def protocol(self) -> str:
+        """Ours; the habits of the table's paper are `published:<paper>`."""
+        return self.rows[0].protocol if self.rows else ""
 
     @property
     def count(self) -> int:
@@ -80,9 +101,7 @@ class Comparison:
     @property
     def difference(self) -> float | None:
         """Ours against theirs, in percent."""
-        if self.mean is None or self.number is None or not self.number.value:
-            return None
-        return 100 * (self.mean / self.number.value - 1)
+        return 100 * (self.mean / self.printed - 1) if self.mean is not None and self.printed else None
 
     @property
     def verdict(self) -> str:
@@ -109,10 +128,9 @@ def compare(experiment: Experiment, rows: Sequence[RunRow], protocol: str | None
     task = tasks.get(experiment.task)
     wanted = protocol or experiment.protocol
     ended = [row for row in latest_runs(rows) if row.protocol == wanted]
-    usable = [row for row in ended if _has_numbers(row)]
-    lost = [row for row in failed_runs(rows) if row.protocol == wanted] + [
-        row for row in ended if not _has_numbers(row)
-    ]
+    usable = [row for row in ended if has_numbers(row)]
+    lost = [row for row in failed_runs(rows) if row.protocol == wanted]
+    lost += [row for row in ended if not has_numbers(row)]
     in_another = {id(other) for cell in experiment.cells for other in cell.among}
     comparisons = []
     for cell in (cell for cell in experiment.cells if id(cell) not in in_another):
@@ -206,7 +224,8 @@ def _beside_the_search(row: RunRow) -> tuple[object, ...]:
     return tuple(value for name, value in identity(row.configuration).items() if name not in aside)
 
 
-def _has_numbers(row: RunRow) -> bool:
+def has_numbers(row: RunRow) -> bool:
+    """Whether a finished run came to finite numbers."""
     return not isinstance(row, Row) or math.isfinite(row.mse + row.mae)
 
 
@@ -289,7 +308,7 @@ def _has_loss(row: Row, wanted: Part) -> bool:
 def _shortfall(task: Task, experiment: Experiment, cell: Cell, rows: Sequence[RunRow], made: Sequence[RunRow]) -> str:
     """How much less our `rows` of those `made` for a cell were trained than the paper trains, or chosen from."""
     if task is not tasks.FORECASTING:
-        return labelled_shortfall(rows)
+        return _labelled_shortfall(rows)
     row, short = rows[0], []
     assert isinstance(row, Row)
     try:
@@ -312,7 +331,7 @@ def _shortfall(task: Task, experiment: Experiment, cell: Cell, rows: Sequence[Ru
     return ", ".join(filter(None, short))
 
 
-def labelled_shortfall(rows: Sequence[RunRow]) -> str:
+def _labelled_shortfall(rows: Sequence[RunRow]) -> str:
     """How much less runs of classification or detection were trained than those of the paper that prints numbers."""
     from rearview.bench.runs import classification, detection
     from rearview.data.datasets import detection_sets

@@ -199,7 +199,7 @@ def build_contrasts(standing: Standing) -> list[Contrast]:
     scores = dict(zip(names, standing.scores.T, strict=True))
     pairs = [(name, standing.plain.get(name, names[0])) for name in names]
     pairs = [(name, against) for name, against in pairs if name != against]
-    p_values = [statistics.signed_rank(scores[name], scores[against]).p_value for name, against in pairs]
+    p_values = [statistics.signed_rank(scores[name], scores[against]) for name, against in pairs]
     corrected = statistics.holm(p_values)
     contrasts = []
     for place, (name, against) in enumerate(pairs):

@@ -73,18 +73,6 @@ EXACT = 200
 
 
 @dataclass(frozen=True, slots=True)
-class SignedRank:
-    """What Wilcoxon's signed-rank test says, two-sided."""
-
-    statistic: float
-    """The smaller of the sums of ranks of the positive and of the negative differences."""
-    p_value: float
-    differences: int
-    """Differences that are not zero; zeros say nothing and are left out."""
-    exact: bool
-
-
-@dataclass(frozen=True, slots=True)
 class Friedman:
     """What Friedman's test says: whether any candidate differs from the others."""
 
@@ -94,16 +82,18 @@ class Friedman:
     candidates: int
 
 
-def signed_rank(ours: Scores, theirs: Scores) -> SignedRank:
-    """Whether two candidates differ over the same blocks; equals share their mean rank."""
+def signed_rank(ours: Scores, theirs: Scores) -> float:
+    """The p-value of Wilcoxon's signed-rank test, two-sided: whether two candidates differ over the same blocks.
+
+    Equals share their mean rank; differences of zero say nothing and are left out.
+    """
     differences = np.asarray(ours, dtype=np.float64) - np.asarray(theirs, dtype=np.float64)
     nonzero = differences[differences != 0]
     if not len(nonzero):
-        return SignedRank(0.0, 1.0, 0, True)
+        return 1.0
     sizes = ranks(np.abs(nonzero))
     statistic = float(min(sizes[nonzero > 0].sum(), sizes[nonzero < 0].sum()))
-    exact = len(nonzero) <= EXACT
-    return SignedRank(statistic, (_exact_p_value if exact else _normal_p_value)(sizes, statistic), len(nonzero), exact)
+    return (_exact_p_value if len(nonzero) <= EXACT else _normal_p_value)(sizes, statistic)
 
 
 def friedman(scores: Scores) -> Friedman:
@@ -228,7 +218,7 @@ def judge(scores: Scores, names: Sequence[str], *, lower_is_better: bool = True,
     average = average_ranks(values, lower_is_better=lower_is_better)
     order = np.argsort(average, kind="stable").tolist()
     places = [(first, second) for place, first in enumerate(order) for second in order[place + 1 :]]
-    raw = [signed_rank(values[:, first], values[:, second]).p_value for first, second in places]
+    raw = [signed_rank(values[:, first], values[:, second]) for first, second in places]
     pairs = tuple(
         Pair(
             names[first],

@@ -10,7 +10,6 @@ run: the file says at which sizes their networks are built (`bench.papers.costs`
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
-from importlib import resources
 from itertools import product
 from typing import Any
 
@@ -19,7 +18,8 @@ from rearview.bench.papers import published
 from rearview.bench.papers.published import Kind, Number
 from rearview.bench.rows.row import Facts
 from rearview.bench.runs.request import Part, Request, spell
-from rearview.core.errors import SettingsError, did_you_mean
+from rearview.core.errors import SettingsError, did_you_mean, unknown
+from rearview.core.files import list_yaml, read_yaml
 
 _FOLDER = "rearview.bench.papers.experiments"
 _FEW = 6
@@ -108,8 +108,7 @@ class Experiment:
 
 def papers() -> list[str]:
     """Every file of experiments."""
-    files = resources.files(_FOLDER).iterdir()
-    return sorted(file.name.removesuffix(".yaml") for file in files if file.name.endswith(".yaml"))
+    return list_yaml(_FOLDER)
 
 
 def tables(paper: str) -> list[str]:
@@ -172,15 +171,11 @@ def combinations(values: Mapping[str, Sequence[object]]) -> tuple[Facts, ...]:
     return tuple(dict(zip(values, each, strict=True)) for each in product(*values.values()))
 
 
-@cache
 def _file(paper: str) -> Mapping[str, Any]:
     if paper not in papers():
-        raise SettingsError(
-            f"There is no paper {paper!r}.{did_you_mean(paper, papers())} Known: {', '.join(papers())}."
-        )
-    import yaml
-
-    return yaml.safe_load(resources.files(_FOLDER).joinpath(f"{paper}.yaml").read_text(encoding="utf-8"))
+        raise unknown("paper", paper, papers())
+    facts: Mapping[str, Any] = read_yaml(_FOLDER, paper)
+    return facts
 
 
 def _forecasting_cells(

@@ -14,6 +14,7 @@ from importlib import resources
 from typing import Literal, TypedDict
 
 from rearview.bench.rows.row import Facts
+from rearview.core.files import read_yaml
 
 Kind = Literal["forecast", "classification", "detection", "synthetic", "cost", "summary", "elsewhere"]
 """forecast, classification, detection, synthetic: a run of ours compares. cost: parameters, FLOPs, milliseconds.
@@ -21,13 +22,10 @@ summary: a mean, rank or count over other rows. elsewhere: of a network that no 
 
 DOUBTS = ("RECONSTRUCTED", "DOUBTFUL", "UNREADABLE", "SUSPECT", "DISAGREES")
 
-PAPERS = {
-    "rbca": "Recency Biased Causal Attention for Time-series Forecasting",
-    "caps": "CAPS: Unifying Attention, Recurrence, and Alignment in Transformer-based Time Series Forecasting",
-    "toa": "Beyond Similarity: Temporal Operator Attention for Time Series Analysis",
-    "mica": "Multivariate Infini Compressive Attention",
-    "prime": "Dynamic Relational Priming Improves Transformer in Multivariate Time Series",
-}
+_NAMES = read_yaml("rearview.bench.papers", "names")
+ELSEWHERE: Mapping[str, str] = _NAMES["elsewhere"]
+"""Networks that no run of ours stands for, and why."""
+_TASKS: dict[str, Kind] = {"classification": "classification", "anomaly": "detection", "synthetic": "synthetic"}
 
 
 class Around(TypedDict, total=False):
@@ -80,90 +78,6 @@ class Number:
         return "quoted" in self.note
 
 
-MODELS = {
-    "PatchTST": "patchtst",
-    "iTransformer": "itransformer",
-    "CAPS": "caps_net",
-    "MOMENT": "moment",
-    "Transformer": "transformer",
-    "DUET": "duet",
-    "Timer-XL": "timer_xl",
-    "FreDF": "itransformer",
-    "iTransformer-T5": "itransformer_t5",
-    "Crossformer": "crossformer",
-    "TSMixer": "tsmixer",
-    "MLP": "mlp",
-    "DLinear": "dlinear",
-    "LIFT": "itransformer",
-    "TimeMixer": "timemixer",
-    "TimesNet": "timesnet",
-    "FEDformer": "fedformer",
-    "Autoformer": "autoformer",
-    "Informer": "informer",
-    "Chronos-2": "chronos2",
-    "AutoETS": "autoets",
-    "Transformer-2L2H": "harmonic",
-}
-ELSEWHERE = {
-    "OLinear": "a network of its authors' repository, in no kept package",
-    "TimeMixer++": "its authors released no complete code, and no kept package has it",
-    "One-Fits-All": "it needs GPT-2's weights and its authors' code, in no kept package",
-    "ETSformer": "a network of its authors' repository, in no kept package",
-    "LagTS": "its authors released no code that could be found",
-}
-
-_TOA = {"gated": {"kind": "gated"}, "relu": {"kind": "relu"}, "softmax": {"kind": "softmax"}}
-_GATES = {
-    "shared": "shared",
-    "channelwise": "channelwise",
-    "layerwise": "layerwise",
-    "layerwise_channelwise": "layerwise_channelwise",
-    "mlp": "mlp",
-    "mlpq": "mlp_query",
-}
-_CAPS_WITHOUT = {
-    "caps_no_riemann": ("prefix", "clock"),
-    "caps_no_prefix": ("riemann", "clock"),
-    "caps_no_clock": ("riemann", "prefix"),
-}
-ATTENTIONS: dict[str, dict[str, object]] = {
-    "softmax": {"name": "softmax"},
-    "standard": {"name": "softmax"},
-    "softmax_rope": {"name": "softmax", "rotary": True},
-    "linear_rope": {"name": "linear_rope"},
-    "caps_linear": {"name": "caps"},
-    "caps_softmax": {"name": "caps", "normaliser": "softmax"},
-    "causal": {"name": "rbca", "bias": "causal"},
-    "rbca_pl": {"name": "rbca", "bias": "power_law"},
-    "rbca_spl": {"name": "rbca", "bias": "similarity_power_law"},
-    "rbca_bw1": {"name": "rbca", "bias": "butterworth", "order": 1},
-    "rbca_bw2": {"name": "rbca", "bias": "butterworth", "order": 2},
-    "rbca_best": {"name": "rbca"},
-    "prime": {"name": "prime"},
-    "diff": {"name": "differential"},
-    "hyperglu_dplr": {"name": "hyperglu"},
-    **{code: {"name": "caps", "paths": paths} for code, paths in _CAPS_WITHOUT.items()},
-    **{f"toa_{kind}": {"name": "toa", **settings} for kind, settings in _TOA.items()},
-    **{f"toa_{kind}_no_sor": {"name": "toa", **settings, "sor": False} for kind, settings in _TOA.items()},
-    **{
-        f"mica_{code}_{side}_{weighting}": {
-            "name": "mica",
-            "gate": gate,
-            "exclude_self": side == "excl",
-            "weighting": weighting,
-        }
-        for code, gate in _GATES.items()
-        for side in ("incl", "excl")
-        for weighting in ("uniform", "static", "dynamic")
-    },
-}
-
-SUMMARY_METRICS = ("rank", "top1_count", "top2_count", "delta_pct", "wins", "ties", "losses")
-COST_METRICS = ("gflops", "params_m", "ms", "ms_train_step")
-SUMMARY_SETS = ("ALL", "ETT_ALL4", "UEA_AVG28")
-_TASKS: dict[str, Kind] = {"classification": "classification", "anomaly": "detection", "synthetic": "synthetic"}
-
-
 @cache
 def numbers() -> tuple[Number, ...]:
     """Every printed number of the five papers."""
@@ -174,11 +88,6 @@ def numbers() -> tuple[Number, ...]:
 def select(paper: str, table: str | None = None) -> list[Number]:
     """The numbers of a paper, or of one of its tables."""
     return [n for n in numbers() if n.paper == paper and table in (None, n.table)]
-
-
-def tables(paper: str) -> list[str]:
-    """The tables of a paper, in the order of the file."""
-    return list(dict.fromkeys(n.table for n in select(paper)))
 
 
 def _share_doubts(numbers: tuple[Number, ...]) -> tuple[Number, ...]:
@@ -199,8 +108,10 @@ def _place(number: Number, table: str) -> tuple[object, ...]:
 
 
 def _number(row: Mapping[str, str]) -> Number:
-    kind = _kind(row)
-    backbone = row["backbone"]
+    kind, backbone = _kind(row), row["backbone"]
+    model = _NAMES["models"].get(backbone, "")
+    if backbone == "PatchTST" and kind in ("detection", "classification"):
+        model = "patchtst_tslib"  # TOA judges these in the Time-Series-Library, whose PatchTST is another network
     return Number(
         paper=row["paper"],
         table=row["table"],
@@ -208,7 +119,7 @@ def _number(row: Mapping[str, str]) -> Number:
         dataset=row["dataset"],
         lookback=int(row["input_len"]) if row["input_len"] else None,
         horizon=int(row["horizon"]) if row["horizon"].isdigit() else None,
-        model=_model(backbone, kind),
+        model=model,
         attention=_attention(row),
         metric=row["metric"],
         value=float(row["value"]) if row["value"] else None,
@@ -223,26 +134,25 @@ def _number(row: Mapping[str, str]) -> Number:
 
 
 def _kind(row: Mapping[str, str]) -> Kind:
-    if row["metric"] in SUMMARY_METRICS or row["dataset"] in SUMMARY_SETS or row["horizon"] == "avg":
+    if (
+        row["metric"] in _NAMES["summary_metrics"]
+        or row["dataset"] in _NAMES["summary_sets"]
+        or row["horizon"] == "avg"
+    ):
         return "summary"
     if row["backbone"] in ELSEWHERE:
         return "elsewhere"
-    if row["metric"] in COST_METRICS:
-        return "cost"
-    return _TASKS.get(row["task"], "forecast")
-
-
-def _model(backbone: str, kind: Kind) -> str:
-    # TOA judges detection and classification in the Time-Series-Library, whose PatchTST is another network.
-    if backbone == "PatchTST" and kind in ("detection", "classification"):
-        return "patchtst_tslib"
-    return MODELS.get(backbone, "")
+    return "cost" if row["metric"] in _NAMES["cost_metrics"] else _TASKS.get(row["task"], "forecast")
 
 
 def _attention(row: Mapping[str, str]) -> dict[str, object] | None:
-    if row["attention"] == "own":
+    if (code := row["attention"]) == "own":
         return None
-    spec = dict(ATTENTIONS[row["attention"]])
+    if code in _NAMES["attentions"]:
+        spec = {key: tuple(v) if isinstance(v, list) else v for key, v in _NAMES["attentions"][code].items()}
+    else:
+        gate, side, weighting = code.removeprefix("mica_").rsplit("_", 2)
+        spec = {"name": "mica", "gate": _NAMES["gates"][gate], "exclude_self": side == "excl", "weighting": weighting}
     if alpha := re.search(r"\balpha=([\d.]+)", row["setting"]):
         spec["alpha"] = float(alpha[1])
     if start := re.search(r"learnable alpha, init=([\d.]+)", row["setting"]):

@@ -9,11 +9,11 @@ network apply from top to bottom, later ones on top of earlier ones.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from importlib import resources
 from typing import Any
 
 from rearview.bench.rows.row import Facts
-from rearview.core.errors import SettingsError, did_you_mean
+from rearview.core.errors import unknown
+from rearview.core.files import freeze, list_yaml, read_yaml
 from rearview.data.datasets.catalogue import Dataset
 
 OFFICIAL = "official"
@@ -53,19 +53,13 @@ class Entry(Preset):
 
 def names() -> list[str]:
     """Every source of presets."""
-    files = resources.files(__name__).iterdir()
-    return sorted(file.name.removesuffix(".yaml") for file in files if file.name.endswith(".yaml"))
+    return list_yaml(__name__)
 
 
-@cache
 def _file(source: str) -> Mapping[str, Any]:
     if source not in names():
-        near = did_you_mean(source, names())
-        raise SettingsError(f"There are no presets called {source!r}.{near} Known: {', '.join(names())}.")
-    import yaml
-
-    text = resources.files(__name__).joinpath(f"{source}.yaml").read_text(encoding="utf-8")
-    read: Mapping[str, Any] = yaml.safe_load(text)
+        raise unknown("source of presets", source, names())
+    read: Mapping[str, Any] = read_yaml(__name__, source)
     return read
 
 
@@ -78,7 +72,7 @@ def summary(source: str) -> str:
 def entries(source: str = OFFICIAL) -> Mapping[str, tuple[Entry, ...]]:
     """What a source says, by network."""
     return {
-        model: tuple(Entry(**{**entry, "datasets": tuple(entry.get("datasets", ()))}) for entry in listed)
+        model: tuple(Entry(**freeze(entry)) for entry in listed)
         for model, listed in _file(source).items()
         if not model.startswith("_")
     }

@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Self, TypeVar
 
+from rearview.core.files import read_yaml
+
 Facts = Mapping[str, object]
 """Settings, columns and the like: names with values that JSON can write."""
 
@@ -67,6 +69,12 @@ class ResultRow:
 
 
 AnyRow = TypeVar("AnyRow", bound=ResultRow)
+
+
+def _declared(task: str) -> tuple[int, Mapping[int, int], tuple[str, ...], tuple[str, ...]]:
+    """What columns.yaml says of the rows of a task: version, earlier ones, configuration, order."""
+    facts = read_yaml("rearview.bench.rows", "columns")[task]
+    return facts["schema"], facts["earlier"], tuple(facts["configuration"]), tuple(facts["columns"])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,20 +144,7 @@ class RunRow(ResultRow):
 class Row(RunRow):
     """A forecasting run: one model on one data set with one seed."""
 
-    SCHEMA: ClassVar[int] = 3
-    EARLIER: ClassVar[Mapping[int, int]] = {1: 39, 2: 46}
-    CONFIGURATION: ClassVar[tuple[str, ...]] = (
-        "dataset", "values_sha256", "protocol", "lookback", "horizon", "model", "attention", "attention_settings",
-        "calendar", "settings", "training", "seed", "loss", "adapters", "budget",
-    )  # fmt: skip
-    ORDER: ClassVar[tuple[str, ...]] = (
-        "schema", "dataset", "file_sha256", "values_sha256", "rows", "channels", "protocol", "borders", "lookback",
-        "horizon", "model", "attention", "attention_settings", "calendar", "settings", "training", "seed", "version",
-        "commit", "device", "torch", "threads", "parameters", "train_windows", "validation_windows", "test_windows",
-        "epochs", "best_epoch", "mse", "mae", "original_mse", "original_mae", "validation_loss", "train_seconds",
-        "total_seconds", "windows_per_second", "peak_memory_bytes", "latency_ms", "created", "status", "problem",
-        "loss", "adapters", "budget", "loop", "setup_seconds", "habits",
-    )  # fmt: skip
+    SCHEMA, EARLIER, CONFIGURATION, ORDER = _declared("forecasting")
 
     schema: int = 3
     file_sha256: str
@@ -188,19 +183,7 @@ class Row(RunRow):
 class ClassificationRow(RunRow):
     """A classification run: one network on one archive set with one seed."""
 
-    SCHEMA: ClassVar[int] = 2
-    EARLIER: ClassVar[Mapping[int, int]] = {1: 33}
-    CONFIGURATION: ClassVar[tuple[str, ...]] = (
-        "dataset", "train_sha256", "test_sha256", "protocol", "model", "attention", "attention_settings", "settings",
-        "training", "seed",
-    )  # fmt: skip
-    ORDER: ClassVar[tuple[str, ...]] = (
-        "schema", "dataset", "train_sha256", "test_sha256", "protocol", "habits", "model", "attention",
-        "attention_settings", "settings", "training", "seed", "lookback", "channels", "classes", "train_cases",
-        "validation_cases", "test_cases", "version", "commit", "device", "torch", "threads", "parameters", "epochs",
-        "best_epoch", "accuracy", "macro_f1", "validation_criterion", "train_seconds", "total_seconds", "loop",
-        "created", "status", "problem", "setup_seconds", "windows_per_second", "peak_memory_bytes", "latency_ms",
-    )  # fmt: skip
+    SCHEMA, EARLIER, CONFIGURATION, ORDER = _declared("classification")
 
     schema: int = 2
     train_sha256: str
@@ -222,22 +205,7 @@ class ClassificationRow(RunRow):
 class DetectionRow(RunRow):
     """A detection run: one network on one labelled set with one seed; what was not measured is empty."""
 
-    SCHEMA: ClassVar[int] = 2
-    EARLIER: ClassVar[Mapping[int, int]] = {1: 53}
-    CONFIGURATION: ClassVar[tuple[str, ...]] = (
-        "dataset", "values_sha256", "protocol", "mode", "lookback", "stride", "threshold_rule", "balance", "model",
-        "attention", "attention_settings", "settings", "training", "seed",
-    )  # fmt: skip
-    ORDER: ClassVar[tuple[str, ...]] = (
-        "schema", "dataset", "values_sha256", "entities", "train_rows", "test_rows", "channels", "protocol", "mode",
-        "lookback", "stride", "threshold_rule", "balance", "model", "attention", "attention_settings", "settings",
-        "training", "seed", "version", "commit", "device", "torch", "threads", "parameters", "epochs", "best_epoch",
-        "validation_loss", "rows", "anomalous", "flagged", "threshold", "precision", "recall", "f1", "best_f1",
-        "auc_pr", "auc_roc", "vus_pr", "range_precision", "range_recall", "range_f1", "event_precision", "event_recall",
-        "event_f1", "adjusted_precision", "adjusted_recall", "adjusted_f1", "adjusted_f1_by_chance", "train_seconds",
-        "score_seconds", "total_seconds", "created", "status", "problem", "habits", "loop", "setup_seconds",
-        "windows_per_second", "peak_memory_bytes", "latency_ms",
-    )  # fmt: skip
+    SCHEMA, EARLIER, CONFIGURATION, ORDER = _declared("detection")
 
     schema: int = 2
     values_sha256: str

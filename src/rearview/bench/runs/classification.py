@@ -16,6 +16,7 @@ from rearview.attention import Spec
 from rearview.bench import protocols, tasks
 from rearview.bench.rows.row import ClassificationRow, Facts
 from rearview.bench.runs import measure as measures
+from rearview.bench.runs import run_spec
 from rearview.bench.runs.request import Request
 from rearview.bench.runs.run_spec import Execution, RunSpec, complete_mechanism
 from rearview.bench.runs.runner import make
@@ -28,7 +29,6 @@ from rearview.data.io import ts
 from rearview.estimators.base import PREPARING, Session, create_network
 from rearview.estimators.classify import fit as fitting
 from rearview.estimators.classify.spec import ClassifySpec
-from rearview.models.contract import Model
 from rearview.tasks.classify import Classify
 from rearview.tasks.confusion import Confusion
 
@@ -106,28 +106,24 @@ def resolve(request: Request) -> RunSpec:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Data:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Data(run_spec.Data):
     """The files of a set; their cases are read by `fit`, as a run whose row is there needs the checksums alone."""
 
     files: archives.Pair
-    columns: Mapping[str, str]
 
 
 def read(spec: RunSpec, data_dir: Path | str | None) -> Data:
     """Find the files of a set and take their checksums."""
     files = archives.find(spec.dataset, data_dir)
     checksums = {"train_sha256": catalogue.checksum(files.train), "test_sha256": catalogue.checksum(files.test)}
-    return Data(files, {"dataset": files.name, **checksums})
+    return Data(files=files, columns={"dataset": files.name, **checksums})
 
 
-@dataclass(frozen=True, slots=True)
-class Fit:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fit(run_spec.Fit[RunSpec]):
     """A trained network and its answers to the test cases."""
 
-    spec: RunSpec
-    network: Model
-    history: train.History
     truth: Labels
     answers: Labels
     classes: Labels
@@ -135,7 +131,6 @@ class Fit:
     lookback: int
     cases: Mapping[str, int]
     """By part: how many."""
-    earlier_seconds: float = 0.0
 
 
 def fit(spec: RunSpec, data: Data, device: torch.device, execution: Execution, saved: Path | None) -> Fit:
@@ -148,6 +143,7 @@ def fit(spec: RunSpec, data: Data, device: torch.device, execution: Execution, s
 
 def measure(fit: Fit, data: Data) -> Facts:
     """The columns that training and testing fill."""
+    assert fit.history is not None
     confusion = Confusion.of(fit.truth, fit.answers, fit.classes)
     return {
         "lookback": fit.lookback,
@@ -178,8 +174,8 @@ def _fit_clean(spec: RunSpec, learned: Cases, tested: Cases, device: str, progre
     answers = fitted.classes[fitting.predict(fitted, tested).probabilities.argmax(1)]
     assert tested.labels is not None
     return Fit(
-        spec, fitted.network, fitted.history, tested.labels, answers, fitted.classes, learned.channels,
-        fitted.lookback, fitted.cases,
+        spec=spec, network=fitted.network, history=fitted.history, truth=tested.labels, answers=answers,
+        classes=fitted.classes, channels=learned.channels, lookback=fitted.lookback, cases=fitted.cases,
     )  # fmt: skip
 
 
@@ -219,5 +215,6 @@ def _fit_tslib(spec: RunSpec, learned: Cases, tested: Cases, device: str, progre
     answers = fitting.logits(network, parts[1]).argmax(-1).numpy()
     cases = {"train": len(learned), "validation": len(tested)}
     return Fit(
-        spec, network, history, truth, answers, np.arange(len(classes)), learned.channels, length, cases
+        spec=spec, network=network, history=history, truth=truth, answers=answers, classes=np.arange(len(classes)),
+        channels=learned.channels, lookback=length, cases=cases,
     )  # fmt: skip

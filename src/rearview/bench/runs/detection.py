@@ -10,7 +10,7 @@ import hashlib
 import math
 import time
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields, replace
 from functools import lru_cache
 from pathlib import Path
@@ -24,7 +24,7 @@ from rearview.attention import Spec
 from rearview.bench import protocols, tasks
 from rearview.bench.rows.row import DetectionRow, Facts
 from rearview.bench.runs import measure as measures
-from rearview.bench.runs import provenance
+from rearview.bench.runs import provenance, run_spec
 from rearview.bench.runs.request import Request
 from rearview.bench.runs.run_spec import DetectionSpec, Execution
 from rearview.bench.runs.runner import make
@@ -38,7 +38,6 @@ from rearview.estimators.detect import fit as fitting
 from rearview.estimators.detect import tslib
 from rearview.estimators.detect.scoring import source_of
 from rearview.estimators.detect.spec import DetectSpec, Mode
-from rearview.models.contract import Model
 from rearview.tasks.assessment import assess
 from rearview.tasks.detect import Detect
 from rearview.tasks.thresholds import Rule
@@ -153,12 +152,11 @@ def resolve(request: Request) -> DetectionSpec:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Data:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Data(run_spec.Data):
     """A labelled set and its checksum."""
 
     arrays: LabelledArrays
-    columns: Mapping[str, str]
 
 
 @lru_cache(maxsize=1)
@@ -170,7 +168,7 @@ def _load(dataset: detection_sets.LabelledSet, data_dir: Path | str | None) -> D
     digest = hashlib.sha256(arrays.labels.tobytes())
     for panel in (arrays.train, arrays.test):
         digest.update(provenance.values_checksum(panel).encode())
-    return Data(arrays, {"values_sha256": digest.hexdigest()})
+    return Data(arrays=arrays, columns={"values_sha256": digest.hexdigest()})
 
 
 def read(spec: DetectionSpec, data_dir: Path | str | None) -> Data:
@@ -178,16 +176,12 @@ def read(spec: DetectionSpec, data_dir: Path | str | None) -> Data:
     return _load(spec.data, data_dir)
 
 
-@dataclass(frozen=True, slots=True)
-class Fit:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fit(run_spec.Fit[DetectionSpec]):
     """A trained network, and what scores the test rows with it."""
 
-    spec: DetectionSpec
-    network: Model
-    history: train.History | None
     judge: Callable[[], Facts]
     """The columns that the test rows fill."""
-    earlier_seconds: float = 0.0
 
 
 def fit(spec: DetectionSpec, data: Data, device: torch.device, execution: Execution, saved: Path | None) -> Fit:
@@ -232,7 +226,7 @@ def _fit_clean(spec: DetectionSpec, arrays: LabelledArrays, progress: train.Prog
         }
         return {**measured, "threshold": fitted.calibration.threshold_elsewhere, "score_seconds": seconds}
 
-    return Fit(spec, fitted.network, fitted.history, judge)
+    return Fit(spec=spec, network=fitted.network, history=fitted.history, judge=judge)
 
 
 def _fit_published(spec: DetectionSpec, arrays: LabelledArrays, progress: train.Progress) -> Fit:
@@ -279,4 +273,4 @@ def _fit_published(spec: DetectionSpec, arrays: LabelledArrays, progress: train.
             "score_seconds": seconds,
         }
 
-    return Fit(spec, network, history, judge)
+    return Fit(spec=spec, network=network, history=history, judge=judge)

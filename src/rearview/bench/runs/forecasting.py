@@ -2,7 +2,7 @@
 
 import time
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from rearview.bench import protocols
 from rearview.bench.presets import preset
 from rearview.bench.rows.row import Facts, Row, as_json
 from rearview.bench.runs import measure as measures
-from rearview.bench.runs import provenance, search
+from rearview.bench.runs import provenance, run_spec, search
 from rearview.bench.runs.request import Part, Request
 from rearview.bench.runs.run_spec import Execution, ForecastingSpec, complete_mechanism
 from rearview.bench.runs.runner import make
@@ -174,14 +174,13 @@ def _calendar(dataset: Dataset, wanted: object) -> str | None:
     return dataset.calendar if wanted else None
 
 
-@dataclass(frozen=True, slots=True)
-class Data:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Data(run_spec.Data):
     """A data set and its checksums."""
 
     panel: Panel
     file: Path | None
     """None: the set is generated."""
-    columns: Mapping[str, str]
 
 
 def read(spec: ForecastingSpec, data_dir: Path | str | None) -> Data:
@@ -191,15 +190,14 @@ def read(spec: ForecastingSpec, data_dir: Path | str | None) -> Data:
     for finding in panel.findings:
         if finding.kind == "warning":
             warnings.warn(finding.message, RearviewWarning, stacklevel=4)
-    return Data(panel, catalogue.find(spec.data, data_dir), {"values_sha256": provenance.values_checksum(panel)})
+    columns = {"values_sha256": provenance.values_checksum(panel)}
+    return Data(panel=panel, file=catalogue.find(spec.data, data_dir), columns=columns)
 
 
-@dataclass(frozen=True, slots=True)
-class Trial:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trial(run_spec.Fit[ForecastingSpec]):
     """A network with the windows it learns from, is selected on and is tested on."""
 
-    spec: ForecastingSpec
-    network: Model
     task: Forecast
     source: Source
     parts: Parts
@@ -207,11 +205,7 @@ class Trial:
     """Training windows, by their place in the source; the next two likewise."""
     selected: Tensor
     tested: Tensor
-    history: train.History | None = None
-    """None: there was nothing to train."""
     validation_loss: float = 0.0
-    earlier_seconds: float = 0.0
-    """What earlier sessions took, if the run was resumed."""
 
     @staticmethod
     def begin(spec: ForecastingSpec, panel: Panel, parts: Parts, device: torch.device) -> "Trial":
@@ -224,7 +218,10 @@ class Trial:
         selected = selected[: spec.protocol.windows(len(selected), batch, "validation", spec.model)]
         tested = tested[: spec.protocol.windows(len(tested), batch, "test", spec.model)]
         network = build(spec, source.channels, source.mark_count, device)
-        return Trial(spec, network, Forecast(spec.horizon, spec.loss), source, parts, learned, selected, tested)
+        return Trial(
+            spec=spec, network=network, task=Forecast(spec.horizon, spec.loss), source=source, parts=parts,
+            learned=learned, selected=selected, tested=tested,
+        )  # fmt: skip
 
     def fit(self, saved: Path | None, resume: bool, progress: train.Progress | None) -> "Trial":
         """Train to the best epoch on validation, or measure there a network with nothing to train."""

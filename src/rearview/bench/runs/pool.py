@@ -14,7 +14,9 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Generic, TypeVar
 
 from rearview.core.errors import RearviewWarning, collect_warnings
@@ -68,6 +70,29 @@ def reply(work: Callable[[Task], Result], task: Task) -> Reply[Result]:
 def has_time(until: float | None) -> bool:
     """Whether something may still begin."""
     return until is None or time.monotonic() < until
+
+
+@contextmanager
+def hold_run(folder: Path, name: str) -> Iterator[bool]:
+    """Hold the run called `name`, a hexadecimal number, until the block ends, so that two commands that make the same
+    run don't share its checkpoint; False: another process holds it. Where the system has no locks it is always held."""
+    try:
+        import fcntl
+    except ImportError:
+        yield True
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    # A byte of one file for each run: nothing is to be cleared away, and a lock ends with its process.
+    handle = os.open(folder / "claims.lock", os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        try:
+            fcntl.lockf(handle, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, int(name, 16) % 2**62)
+        except OSError:
+            yield False
+        else:
+            yield True
+    finally:
+        os.close(handle)
 
 
 def _run_together(

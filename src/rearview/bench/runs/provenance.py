@@ -1,15 +1,18 @@
-"""The provenance of a result: checksums of its data, the commit of the code, the device."""
+"""The provenance of a result: checksums of its data, the commit of the code, the device, and when it was made."""
 
 import hashlib
 import os
 import platform
 import subprocess
+from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 
 import numpy as np
 import torch
+from torch import nn
 
+from rearview import __version__
 from rearview.data.panel import Panel
 
 _PACKAGE = Path(__file__).parents[2]
@@ -34,6 +37,23 @@ def commit() -> str:
     that got a copy without its repository, the variable REARVIEW_COMMIT says which commit it is.
     """
     return commit_of(_PACKAGE) or os.environ.get("REARVIEW_COMMIT", "")
+
+
+def columns(device: torch.device | str) -> dict[str, object]:
+    """The columns of a row that say by which code, on what device (or its name, as it was asked for) and when."""
+    return {
+        "version": __version__,
+        "commit": commit(),
+        "device": device if isinstance(device, str) else device_words(device),
+        "torch": str(torch.__version__),
+        "threads": torch.get_num_threads(),
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+
+
+def count_parameters(network: nn.Module) -> int:
+    """The numbers of a network that training changes."""
+    return sum(weight.numel() for weight in network.parameters() if weight.requires_grad)
 
 
 def commit_of(package: Path) -> str:

@@ -8,6 +8,7 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
+from typing import Generic, TypeVar
 
 from rearview import attention as mechanisms
 from rearview import models, train
@@ -22,6 +23,7 @@ from rearview.data.datasets.catalogue import Dataset
 from rearview.data.datasets.detection_sets import LabelledSet
 from rearview.estimators.detect.spec import DetectSpec
 from rearview.models import adapters
+from rearview.models.contract import Model
 from rearview.tasks import losses
 from rearview.train import parallel
 
@@ -161,6 +163,30 @@ class Execution:
     threads: int | None = None
     """CPU threads of torch; None: as many as ever."""
     progress: train.Progress | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Data:
+    """The data of a run; a task adds what it reads."""
+
+    columns: Mapping[str, str]
+    """Those of a run's configuration that only the data fill: checksums, and the name as files spell it."""
+
+
+SpecT = TypeVar("SpecT", bound=RunSpec)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fit(Generic[SpecT]):
+    """A trained network; a task adds what it measures it by."""
+
+    spec: SpecT
+    """The run, with the settings that a search chose."""
+    network: Model
+    history: train.History | None = None
+    """None: there was nothing to train."""
+    earlier_seconds: float = 0.0
+    """What earlier sessions took, if the run was resumed."""
 
 
 def resolve(request: Request) -> RunSpec:

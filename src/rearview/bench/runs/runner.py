@@ -1,17 +1,18 @@
-"""Make one run of any task: look for its row, read, fit, measure, and keep the new row."""
+"""Make one run of any task: look for its row, read, fit, measure, and keep the new row, or that of a failure."""
 
+import math
 import time
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from dataclasses import MISSING, fields
 
 import torch
 
-from rearview import __version__
 from rearview.bench import tasks
 from rearview.bench.rows import result_file
 from rearview.bench.rows.identity import find_same
 from rearview.bench.rows.row import RunRow
 from rearview.bench.runs import measure, provenance
+from rearview.bench.runs.request import Request
 from rearview.bench.runs.run_spec import Execution, ForecastingSpec, RunSpec
 from rearview.estimators.base import resolve_device
 from rearview.train import parallel
@@ -20,7 +21,7 @@ from rearview.train import parallel
 def make(spec: RunSpec, execution: Execution) -> RunRow:
     """Train a network, test it once, and return the row, which the results file keeps; Ctrl-C leaves no row."""
     started = time.perf_counter()
-    code = provenance.commit()
+    code = provenance.commit()  # as the checkout stands now, however it moves on during the run
     if execution.threads is not None:
         torch.set_num_threads(execution.threads)
     task, results = tasks.get(spec.task), execution.results
@@ -48,17 +49,13 @@ def make(spec: RunSpec, execution: Execution) -> RunRow:
             **fit.spec.columns(),
             **data.columns,
             "habits": fit.spec.habits(),
-            "version": __version__,
+            **provenance.columns(device),
             "commit": code,
-            "device": provenance.device_words(device),
-            "torch": str(torch.__version__),
-            "threads": torch.get_num_threads(),
-            "parameters": sum(weight.numel() for weight in fit.network.parameters() if weight.requires_grad),
+            "parameters": provenance.count_parameters(fit.network),
             **measure.training_facts(fit.history),
             **measured,
             "peak_memory_bytes": memory.read(),
             "total_seconds": time.perf_counter() - started + fit.earlier_seconds,
-            "created": datetime.now(UTC).isoformat(timespec="seconds"),
         }
     )
     if results is not None and not parallel.rank():
@@ -66,3 +63,21 @@ def make(spec: RunSpec, execution: Execution) -> RunRow:
         if saved is not None:
             saved.unlink(missing_ok=True)
     return row
+
+
+def failed_row(run: RunSpec | Request, device: str, problem: Exception) -> RunRow:
+    """The row of a run that broke off; a request that could not even be resolved is stated as it was given."""
+    kind = tasks.get(run.task).row
+    given = {name: value for name, value in run.columns().items() if name in kind.CONFIGURATION}
+    why = " ".join(f"{type(problem).__name__}: {problem}".split())
+    nothing = {field.name: _nothing(field.name, field.type) for field in fields(kind) if field.default is MISSING}
+    return kind.build({**nothing, **given, **provenance.columns(device), "status": "failed", "problem": why})
+
+
+def _nothing(column: str, kind: object) -> object:
+    """The value of a column in the row of a run that failed."""
+    if column == "borders":
+        return "{}"
+    if kind is float:
+        return 0.0 if column.endswith("_seconds") else math.nan
+    return {str: "", int: 0}.get(kind)  # type: ignore[call-overload]  # None for a column that may be empty

@@ -21,7 +21,7 @@ from rearview.bench.papers.catalogue import Cell
 from rearview.bench.rows import result_file
 from rearview.bench.rows.identity import find_same
 from rearview.bench.rows.row import Facts, Row, RunRow
-from rearview.bench.runs import pool, run_lock
+from rearview.bench.runs import pool
 from rearview.bench.runs.pool import KILLED, has_time
 from rearview.core.errors import RearviewWarning, SettingsError
 
@@ -102,7 +102,7 @@ class Plan:
 
 
 def sweep(
-    cells: Iterable[Cell],
+    cells: Iterable[Cell | Run],
     plan: Plan,
     *,
     workers: int = 1,
@@ -111,22 +111,8 @@ def sweep(
     say: Say | None = None,
     progress: "Progress | None" = None,
 ) -> list[RunRow]:
-    """The rows of all cells and seeds, those of failed runs included: `make_runs` of a plan's runs."""
-    first_process(plan.device)
-    return make_runs(plan.runs(cells), plan, workers=workers, seconds=seconds, over=over, say=say, progress=progress)
-
-
-def make_runs(
-    runs: Sequence[Run],
-    plan: Plan,
-    *,
-    workers: int = 1,
-    seconds: float | None = None,
-    over: Over = "here",
-    say: Say | None = None,
-    progress: "Progress | None" = None,
-) -> list[RunRow]:
-    """The rows of runs of one task, those of failed ones included; no run begins after `seconds`.
+    """The rows of cells with all seeds of a plan, or of runs that it made of them, all of one task, those of failed
+    runs included; no run begins after `seconds`.
 
     `workers` processes share the device; a run whose process is killed is a failed row. With over="ray" every run is a
     task of the Ray cluster at hand, as many at once as it has room for, and this process alone appends the rows.
@@ -134,15 +120,19 @@ def make_runs(
     `say` hears how each run ended, how many there was no time for, and, where one worker makes them, as each begins;
     there `progress` follows the current one.
     """
+    import torch
+
     from rearview.bench.runs.run_spec import Execution
     from rearview.train import parallel
 
+    first, listed = first_process(plan.device), list(cells)
+    runs = [run for run in listed if isinstance(run, Run)]
+    runs += plan.runs(cell for cell in listed if isinstance(cell, Cell))
     if not runs:
         return []
     task = tasks.get(runs[0].cell.task)
     if reason := task.obstacle(plan.protocol):
         raise SettingsError(f"{reason[0].upper()}{reason[1:]}.")
-    first = first_process(plan.device)
     if workers < 1:
         raise SettingsError(f"workers is {workers}; it must be at least 1.")
     if workers > 1 and parallel.size() > 1:
@@ -154,7 +144,8 @@ def make_runs(
         results=plan.results,
         checkpoint=plan.results.with_suffix(".checkpoints") if forecasts else None,
         resume=not plan.again,
-        threads=None if forecasts or workers == 1 else _share_threads(workers),
+        # More threads than cores would make all processes slower.
+        threads=None if forecasts or workers == 1 else max(1, torch.get_num_threads() // workers),
         progress=progress if first and workers == 1 and over == "here" else None,
     )
     known = result_file.known_rows(plan.results, task.row)
@@ -218,26 +209,19 @@ def _checkpoint_folder(spec: "RunSpec", folder: Path | None) -> Iterator[Path | 
     if folder is None or parallel.size() > 1:
         yield folder
         return
-    with run_lock.hold(folder, spec.digest({"values_sha256": ""})) as ours:
+    with pool.hold_run(folder, spec.digest({"values_sha256": ""})) as ours:
         yield folder if ours else None
 
 
 def _fail(run: Run, execution: "Execution", problem: Exception) -> RunRow:
     """The row of a run that broke off, added to the results by the process that writes."""
-    from rearview.bench.rows.failed_row import failed_row
+    from rearview.bench.runs.runner import failed_row
     from rearview.train import parallel
 
     row = failed_row(run.spec or run.cell, execution.device, problem)
     if execution.results is not None and not parallel.rank():
         result_file.append(execution.results, row)
     return row
-
-
-def _share_threads(workers: int) -> int:
-    """Threads of each of several processes, since more of them than cores make all slower."""
-    import torch
-
-    return max(1, torch.get_num_threads() // workers)
 
 
 def _describe_outcome(task: tasks.Task, row: RunRow) -> str:

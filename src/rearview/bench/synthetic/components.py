@@ -77,16 +77,6 @@ class ComponentsSize(Size):
     """Windows in the test set."""
 
 
-REDUCED = ComponentsSize(
-    lookback=36, horizon=12, width=16, depth=1, steps=300, stretch=50, batch=32, learning_rate=5e-3,
-    schedule="cosine", warmup=0.05, clip=1.0, tested=256,
-)  # fmt: skip
-FULL = ComponentsSize(
-    lookback=96, horizon=24, width=32, steps=3000, stretch=250, batch=64, learning_rate=2e-3, schedule="cosine",
-    warmup=0.05, clip=1.0,
-)  # fmt: skip
-
-
 class ComponentsTrial(Trial[Batch]):
     """A network of some of CAPS's paths that learns to forecast signals of some parts, and its test windows."""
 
@@ -196,21 +186,4 @@ def _arms(full: bool) -> Mapping[str, Spec]:
     }
 
 
-STUDY = Study(
-    name="components",
-    title="Components: trend, season and shocks",
-    row=ComponentsRow,
-    reduced=REDUCED,
-    full=FULL,
-    arms=_arms,
-    metric="mse",
-    more_is_better=False,
-    shown={
-        "mse": "MSE",
-        "last_value_mse": "last value",
-        **{f"without_{path}": f"without {path}" for path in PATHS},
-        **{f"share_{path}": f"{path}'s share" for path in PATHS},
-    },
-    published=dict,
-    trial=ComponentsTrial,
-)
+STUDY = Study.declare("components", ComponentsRow, ComponentsSize, ComponentsTrial, _arms)

@@ -11,7 +11,7 @@ strings. Its strings have a blank behind a read where ours have the answer, as t
 stands after the question, so a causal network can't peek, but it may copy from an earlier read.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -36,22 +36,6 @@ KINDS = ("right bit", "right write", "wrong bits", "wrong writes")
 LOOKED_AT = 256
 """Strings whose attention is taken down."""
 AT_ONCE = 16
-ARMS: Mapping[str, Spec] = {
-    "mha": "softmax",
-    "alibi": {"name": "rbca", "bias": "exponential", "alpha": None},
-    "power_law": {"name": "rbca", "bias": "power_law", "alpha": None},
-    "similarity_power_law": {"name": "rbca", "bias": "similarity_power_law", "alpha": None},
-    "butterworth": {"name": "rbca", "bias": "butterworth", "scale": 10.0, "per_head": True},
-}
-
-PUBLISHED: Mapping[str, str] = {
-    "mha": "about 0.85",
-    "alibi": "about 0.75",
-    "power_law": "about 1, half the time 1",
-    "similarity_power_law": "about 1; as mha in S5.1",
-    "butterworth": "very poor",
-}
-"""What section 4.1 says of the sparse set, and S5.1 where it says otherwise."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,21 +77,6 @@ class FlipFlopSize(Size):
     """Share of ignored bits in training."""
     tested: int = 500
     """Strings in each test set."""
-
-
-REDUCED = FlipFlopSize(
-    length=64, width=64, steps=800, stretch=50, batch=32, learning_rate=1e-3, weight_decay=0.1, tested=250
-)
-FULL = FlipFlopSize(
-    length=512,
-    width=512,
-    steps=11_000,
-    stretch=100,
-    batch=32,
-    learning_rate=1e-5,
-    weight_decay=0.1,
-    precision="bfloat16",
-)
 
 
 class Reader(nn.Module):
@@ -212,26 +181,4 @@ def read_attention(network: Reader, text: Strings) -> Arrays:
     return {"shares": shares, "means": means}
 
 
-STUDY = Study(
-    name="flipflop",
-    title="Flip-flop: write, ignore, read",
-    row=FlipFlopRow,
-    reduced=REDUCED,
-    full=FULL,
-    arms=lambda full: ARMS,
-    metric="sparse",
-    more_is_better=True,
-    shown={
-        "sparse_late": "sparse, late mean",
-        "sparse": "sparse",
-        "sparse_best": "best look",
-        "sparse_perfect": "looks at 100 %",
-        "dense": "dense",
-        "same": "as trained",
-        "head": "head",
-        "on_right_bit": "on right bit",
-        "on_wrong_bits": "on wrong bits",
-    },
-    published=lambda: PUBLISHED,
-    trial=FlipFlopTrial,
-)
+STUDY = Study.declare("flipflop", FlipFlopRow, FlipFlopSize, FlipFlopTrial)

@@ -8,7 +8,7 @@ The paper leaves open width, norm, optimiser and steps; ours are in the rows. Bl
 normalised, and a norm after the residual absorbs their scale.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -33,7 +33,6 @@ DRAWN = 112
 """Rows and columns of an operator that are kept for its figure, evenly spaced."""
 LOOKED_AT = 24
 """Signals over which operators are averaged."""
-KINDS = ("softmax", "relu", "gated")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,15 +59,6 @@ class HarmonicSize(Size):
     depth: int = 2
     tested: int = 512
     """Signals in the test set."""
-
-
-REDUCED = HarmonicSize(
-    length=112, width=32, steps=800, stretch=100, batch=16, learning_rate=2e-3, schedule="cosine", warmup=0.05,
-    clip=1.0, tested=256,
-)  # fmt: skip
-FULL = HarmonicSize(
-    width=64, steps=4000, stretch=200, batch=32, learning_rate=1e-3, schedule="cosine", warmup=0.05, clip=1.0
-)
 
 
 class Restorer(nn.Module):
@@ -174,31 +164,10 @@ def thin(operators: Float[Tensor, "layer head query key"]) -> NDArray[np.float16
     return operators[..., ::every, ::every].half().cpu().numpy().astype(np.float16, copy=False)
 
 
-def _arms(full: bool) -> Mapping[str, Spec]:
-    arms: dict[str, Spec] = {"softmax": "softmax"}
-    for sor in (False, True) if full else (False,):
-        for kind in KINDS:
-            arms[f"toa_{kind}{'_sor' * sor}"] = {"name": "toa", "kind": kind, "sor": sor}
-    return arms
-
-
-STUDY = Study(
-    name="harmonic",
-    title="Harmonic demixing: three tones under noise",
-    row=HarmonicRow,
-    reduced=REDUCED,
-    full=FULL,
-    arms=_arms,
-    metric="mse",
-    more_is_better=False,
-    shown={
-        "mse": "MSE",
-        "mse_stationary": "stationary",
-        "mse_vibrato": "vibrato",
-        "mse_chirp": "chirp",
-        "linear_floor": "fixed linear",
-        "negative": "negative weight",
-    },
-    published=lambda: {number.variant: f"{number.value:g}" for number in published.select("toa", "text4.1")},
-    trial=HarmonicTrial,
+STUDY = Study.declare(
+    "harmonic",
+    HarmonicRow,
+    HarmonicSize,
+    HarmonicTrial,
+    published={number.variant: f"{number.value:g}" for number in published.select("toa", "text4.1")},
 )

@@ -19,7 +19,7 @@ from rearview.bench.rows.row import Facts, ResultRow
 from rearview.bench.runs.pool import KILLED, spread
 from rearview.bench.synthetic import NAMES
 from rearview.bench.synthetic.study import Arrays, Measurement, Study, StudyRun, SyntheticRow
-from rearview.core.errors import InputError, SettingsError, did_you_mean
+from rearview.core.errors import InputError, SettingsError, unknown
 from rearview.core.files import write_atomically
 from rearview.estimators.base import resolve_device
 
@@ -58,9 +58,7 @@ class StoredRun:
 def get(name: str) -> Study:
     """A study by its name."""
     if name not in NAMES:
-        raise SettingsError(
-            f"There is no synthetic study {name!r}.{did_you_mean(name, NAMES)} Known: {', '.join(NAMES)}."
-        )
+        raise unknown("synthetic study", name, NAMES)
     study: Study = import_module(f"rearview.bench.synthetic.{name}").STUDY
     return study
 

@@ -9,7 +9,6 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
 from typing import Any, ClassVar, Generic
 
 import numpy as np
@@ -18,12 +17,13 @@ from jaxtyping import Float, Int
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from rearview import __version__, train
+from rearview import train
 from rearview.attention import Spec
 from rearview.bench.rows.row import Facts, ResultRow, as_json
 from rearview.bench.runs import provenance
 from rearview.bench.runs.run_spec import LEFT_OUT, complete_mechanism
-from rearview.core.errors import SettingsError, did_you_mean
+from rearview.core.errors import SettingsError, unknown
+from rearview.core.files import read_yaml
 from rearview.core.settings import settings_from
 from rearview.train.contract import Batch
 from rearview.train.evaluation import autocast, evaluation_mode
@@ -168,13 +168,25 @@ class Study:
     """Arm -> mechanism; True: those of the full size."""
     metric: str
     """The column that tells how well an arm did."""
-    more_is_better: bool
     shown: Mapping[str, str]
     """Columns of the table: column -> heading."""
-    published: Callable[[], Mapping[str, str]]
+    published: Mapping[str, str]
     """What the paper says of an arm, where it does."""
     trial: Callable[[Any, str, str], Trial[Any]]
     """Builds an arm of a size, by name, on a device."""
+    more_is_better: bool = False
+
+    @classmethod
+    def declare(
+        cls, name: str, row: type[SyntheticRow], size: type[Size], trial: Callable[[Any, str, str], Trial[Any]],
+        arms: Callable[[bool], Mapping[str, Spec]] | None = None, published: Mapping[str, str] | None = None,
+    ) -> "Study":  # fmt: skip
+        """The study that studies.yaml has under a name; `arms` and `published` where they are computed."""
+        facts = dict(read_yaml("rearview.bench.synthetic", "studies")[name])
+        few, more, said = (facts.pop(key, {}) for key in ("arms", "full_arms", "published"))
+        facts |= {key: size(**facts[key]) for key in ("reduced", "full")}
+        listed = arms or (lambda full: {**few, **more} if full else few)
+        return cls(name=name, row=row, trial=trial, arms=listed, published=published or said, **facts)
 
     def resize(self, full: bool, changes: Facts | None = None) -> Size:
         """The full or the reduced size, with changes by name."""
@@ -185,9 +197,7 @@ class Study:
         """The mechanism of an arm."""
         known = {**self.arms(False), **self.arms(True)}
         if arm not in known:
-            raise SettingsError(
-                f"{self.name} has no arm {arm!r}.{did_you_mean(arm, list(known))} Known: {', '.join(known)}."
-            )
+            raise unknown(f"{self.name} arm", arm, list(known))
         return known[arm]
 
     def configuration(self, run: StudyRun) -> dict[str, object]:
@@ -228,17 +238,12 @@ class Study:
             "size": {self.reduced: "reduced", self.full: "full"}.get(run.size, "changed"),
             "steps": history.steps,
             "ended": "steps" if len(history.epochs) == settings.epochs else "seconds",
-            "parameters": sum(weight.numel() for weight in trial.network.parameters() if weight.requires_grad),
-            "version": __version__,
-            "commit": provenance.commit(),
-            "device": provenance.device_words(torch.device(run.device)),
-            "torch": str(torch.__version__),
-            "threads": torch.get_num_threads(),
+            "parameters": provenance.count_parameters(trial.network),
+            **provenance.columns(torch.device(run.device)),
             "train_loss": watch.measured[-1].train_loss,
             "train_seconds": history.seconds,
             "total_seconds": time.perf_counter() - started,
             "loop": "captured" if history.captured else "eager",
-            "created": datetime.now(UTC).isoformat(timespec="seconds"),
         }
         return self.row.build({**columns, **watch.measured[-1].values, **own}), arrays
 

@@ -11,7 +11,7 @@ from rearview.bench.papers import costs
 from rearview.bench.papers.catalogue import Cell, Experiment
 from rearview.bench.papers.costs import COST
 from rearview.bench.rows.row import Facts, RunRow
-from rearview.bench.runs.sweep import Over, Plan, first_process, make_runs
+from rearview.bench.runs.sweep import Over, Plan, first_process, sweep
 from rearview.commands.console import print_lines, say
 from rearview.commands.experiments import possible_runs, training_lines
 from rearview.commands.reproduce.selection import Selection
@@ -82,7 +82,7 @@ def reproduce_command(
                 raise problems[0]
             left = None if until is None else max(0.0, until - time.monotonic())
             over: Over = "ray" if options.ray else "here"
-            made += make_runs(runs, plan, workers=options.workers, seconds=left, say=say, over=over, progress=Line())
+            made += sweep(runs, plan, workers=options.workers, seconds=left, say=say, over=over, progress=Line())
             count += len(runs)
         show(comparison_table(experiment, cells, tasks.read_rows(task, place), declared.name))
     if not reached:

@@ -17,8 +17,8 @@ from rearview.commands.output_folder import check_folder
 from rearview.commands.reproduce.study_figures import draw, name_runs
 from rearview.commands.runs import RunOptions
 from rearview.core.errors import InputError, collect_warnings
-from rearview.report import write
 from rearview.report.common import text
+from rearview.report.common.page import write
 from rearview.report.common.summary import Tile
 from rearview.report.common.tables import Cell, Table
 from rearview.report.results.study import StudyFacts, StudySummary
@@ -84,8 +84,8 @@ def tabulate(study: Study, runs: Sequence[StoredRun]) -> Table:
             columns[heading] = list(map(str, values))
         else:
             columns[heading] = text.column([math.nan if value is None else value for value in values])
-    if published := study.published():
-        columns["published"] = [published.get(run.row.arm, text.ABSENT) for run in runs]
+    if study.published:
+        columns["published"] = [study.published.get(run.row.arm, text.ABSENT) for run in runs]
     columns["steps"] = [f"{run.row.steps:,}{'' if run.row.ended == 'steps' else ', cut'}" for run in runs]
     columns["seconds"] = [f"{run.row.train_seconds:,.0f}" for run in runs]
     rows = zip(name_runs(runs), *columns.values(), strict=True)

@@ -12,24 +12,18 @@ its first 70 % of rows train, the next 10 % select and the last 20 % test. It is
 its checksum, so that results of a file that has changed since are never taken for those of the new one.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from pathlib import Path
 
 from rearview.core.errors import InputError, SettingsError, did_you_mean
+from rearview.core.files import freeze, read_yaml
 from rearview.data.datasets import borders as published
 from rearview.data.datasets import detection_sets, stand_ins
 from rearview.data.datasets.borders import Borders, Rule
 from rearview.data.datasets.data_folder import checksum, compare_checksum, files_in, locate
-from rearview.data.datasets.readers import (
-    Reader,
-    gift_reader,
-    read_as_published,
-    read_repaired,
-    read_undated_npz,
-    read_undated_text,
-)
+from rearview.data.datasets.readers import READERS, Reader, gift_reader, read_as_published, read_repaired
 from rearview.data.panel import Panel
 from rearview.data.panel_checks import drop_empty_targets
 from rearview.data.panel_reader import load as read_file
@@ -208,99 +202,24 @@ def _fold(name: str) -> str:
     return name.casefold().replace("_", "-").replace(" ", "-")
 
 
-_HOUR, _TEN_MINUTES, _DAY, _WEEK = Step(1, "h"), Step(10, "min"), Step(1, "D"), Step(1, "W")
+def _read_catalogue() -> Iterator[Dataset]:
+    """The sets that catalogue.yaml declares, then their stand-ins."""
+    declared = read_yaml("rearview.data.datasets", "catalogue")
+    shelf: dict[str, Dataset] = {}
+    for name, own in declared["forecasting"].items():
+        facts = freeze({**declared["families"].get(own.get("family"), {}), **own})
+        _, folder, reader, start = (facts.pop(key, "") for key in ("family", "folder", "reader", "start"))
+        facts |= {"step": Step.parse(facts["step"]), "source": facts["source"].format(folder=folder)}
+        if reader == "gift":
+            facts["rule"] = published.gift_short(facts["horizons"][0])
+            facts["read"] = gift_reader(facts["files"][0], facts["step"])
+        elif reader:
+            facts["read"] = partial(READERS[reader], start=start) if start else READERS[reader]
+        shelf[name] = Dataset(name, **facts)
+    yield from shelf.values()
+    for name in stand_ins.SETS:
+        source, make = "rearview itself, which generates it", partial(stand_ins.make, of=name)
+        yield replace(shelf[name], name=f"{name}-standin", files=(), aliases=(), source=source, make=make, like=name)
 
 
-def _ett(name: str, *sha256: str) -> Dataset:
-    source = "the ETT-small folder of zhouhaoyi/ETDataset on GitHub"
-    if name.startswith("ETTh"):
-        return Dataset(name, (f"{name}.csv",), 17_420, 7, _HOUR, "ett_hourly", source, sha256=sha256)
-    return Dataset(name, (f"{name}.csv",), 69_680, 7, Step(15, "min"), "ett_quarter_hourly", source, sha256=sha256)
-
-
-def _pems(district: int, rows: int, channels: int, start: str) -> Dataset:
-    source = (
-        "the data folder linked in the README of thuml/iTransformer on GitHub (PEMS), also kept with "
-        "guoshnBJTU/ASTGNN on GitHub"
-    )
-    name, aliases = f"PEMS{district:02}", (f"PEMSD{district}", f"PEMS{district}")
-    pems = Dataset(name, (f"{name}.npz",), rows, channels, Step(5, "min"), "pems", source, aliases, calendar=None)
-    return replace(pems, horizons=(12, 24, 48, 96), read=partial(read_undated_npz, start=start))
-
-
-def _gift(name: str, file: str, hours: int, rows: int, channels: int, horizon: int) -> Dataset:
-    """A set of GIFT-Eval in the setting that MICA reports: rows of `hours` hours, one horizon."""
-    source = "the GIFT-Eval collection of Salesforce on Hugging Face, or the file it was made from"
-    step, rule = {1: _HOUR, 24: _DAY, 168: _WEEK}[hours], published.gift_short(horizon)
-    gift = Dataset(name, (file,), rows, channels, step, rule, source, horizons=(horizon,), calendar=None)
-    return replace(gift, read=gift_reader(file, hours))
-
-
-def _tslib(
-    name: str, file: str, rows: int, channels: int, step: Step, folder: str, *aliases: str, sha256: str = ""
-) -> Dataset:
-    """A CSV file of the Time-Series-Library's data folder."""
-    source = f"the data folder linked in the README of thuml/Time-Series-Library on GitHub ({folder})"
-    known = (sha256,) if sha256 else ()
-    return Dataset(name, (file,), rows, channels, step, "custom", source, aliases, known)
-
-
-_WEATHER = _tslib(
-    "Weather", "weather.csv", 52_696, 21, _TEN_MINUTES, "weather",
-    sha256="34ee981d07313e51da2a50bb600072c8ae4a69cb4b0651f4cb93a069d7a2ba63",
-)  # fmt: skip
-_ELECTRICITY = _tslib("Electricity", "electricity.csv", 26_304, 321, _HOUR, "electricity", "ECL")
-_ILI = _tslib(
-    "ILI", "national_illness.csv", 966, 7, _WEEK, "illness", "national_illness", "illness",
-    sha256="93601f64d2566dc796ca4305adad8b8560c2db1a1ff04543c3bd813a7263570a",
-)  # fmt: skip
-_SOLAR = Dataset(
-    "Solar",
-    ("solar_AL.txt", "solar_AL.txt.gz"),
-    52_560,
-    137,
-    _TEN_MINUTES,
-    "solar",
-    source="the solar-energy folder of laiguokun/multivariate-time-series-data on GitHub",
-    aliases=("Solar-Energy", "solar_AL"),
-    calendar=None,
-    read=partial(read_undated_text, start="2006-01-01"),
-)
-
-_SHELF: dict[str, Dataset] = {}
-
-for _dataset in (
-    _ett("ETTh1", "f18de3ad269cef59bb07b5438d79bb3042d3be49bdeecf01c1cd6d29695ee066"),
-    _ett("ETTh2", "a3dc2c597b9218c7ce1cd55eb77b283fd459a1d09d753063f944967dd6b9218b"),
-    _ett("ETTm1", "6ce1759b1a18e3328421d5d75fadcb316c449fcd7cec32820c8dafda71986c9e"),
-    _ett("ETTm2"),
-    _WEATHER,
-    replace(_WEATHER, name="Weather-repaired", rows=52_704, read=read_repaired),
-    replace(_ELECTRICITY, files=("electricity.csv", "ECL.csv")),
-    _tslib("Traffic", "traffic.csv", 17_544, 862, _HOUR, "traffic"),
-    _SOLAR,
-    _tslib("Exchange", "exchange_rate.csv", 7_588, 8, _DAY, "exchange_rate", "exchange_rate"),
-    replace(_ILI, horizons=(24, 36, 48, 60)),
-    _pems(3, 26_208, 358, start="2018-09-01"),
-    _pems(4, 16_992, 307, start="2018-01-01"),
-    _pems(7, 28_224, 883, start="2017-05-01"),
-    _pems(8, 17_856, 170, start="2016-07-01"),
-    _gift("ETT1_H", "ETTm1.csv", 1, 17_420, 7, 48),
-    _gift("ETT1_D", "ETTm1.csv", 24, 725, 7, 30),
-    _gift("ETT1_W", "ETTm1.csv", 168, 103, 7, 8),
-    _gift("ETT2_H", "ETTm2.csv", 1, 17_420, 7, 48),
-    _gift("ETT2_D", "ETTm2.csv", 24, 725, 7, 30),
-    _gift("ETT2_W", "ETTm2.csv", 168, 103, 7, 8),
-    _gift("JENA_WEATHER_H", "jena_weather_hourly.csv", 1, 8_784, 21, 48),
-    _gift("JENA_WEATHER_D", "jena_weather_hourly.csv", 24, 366, 21, 30),
-    _gift("M_DENSE_H", "M_DENSE.csv", 1, 17_520, 30, 48),
-    _gift("M_DENSE_D", "M_DENSE.csv", 24, 730, 30, 30),
-    _gift("COVID_DEATHS_D", "covid_deaths.csv", 24, 212, 266, 30),
-):
-    register(_dataset)
-
-for _name in stand_ins.SETS:
-    _source, _make = "rearview itself, which generates it", partial(stand_ins.make, of=_name)
-    register(
-        replace(_SHELF[_name], name=f"{_name}-standin", files=(), aliases=(), source=_source, make=_make, like=_name)
-    )
+_SHELF: dict[str, Dataset] = {dataset.name: dataset for dataset in _read_catalogue()}

@@ -4,11 +4,11 @@ They are looked for in the data folder. A file of another shape is refused, beca
 carry its name: SMD19 holds 19 of SMD's 28 machines and is a set of its own.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from rearview.core.errors import InputError, SettingsError, did_you_mean
+from rearview.core.errors import InputError, unknown
+from rearview.core.files import freeze, read_yaml
 from rearview.data.datasets.data_folder import compare_checksum, files_in, locate
 from rearview.data.datasets.labelled_arrays import PARTS, LabelledArrays, from_arrays, is_array_file, read
 from rearview.data.io.arrays import read_number_table
@@ -48,7 +48,8 @@ class LabelledSet:
     epochs: int = 3
     """How long the field's scripts train."""
     sha256: tuple[str, ...] = ()
-    read: Callable[[Path], LabelledArrays] = read
+    reader: str = ""
+    """The function of this module that reads its files; empty: they are arrays."""
 
 
 def names() -> tuple[str, ...]:
@@ -61,8 +62,7 @@ def get(name: str) -> LabelledSet:
     for dataset in _SHELF:
         if dataset.name.casefold() == name.casefold():
             return dataset
-    near = did_you_mean(name, names())
-    raise SettingsError(f"There is no detection data set {name!r}; there are {', '.join(names())}.{near}")
+    raise unknown("detection data set", name, names())
 
 
 def available(data_dir: Path | str | None = None) -> tuple[str, ...]:
@@ -74,7 +74,7 @@ def available(data_dir: Path | str | None = None) -> tuple[str, ...]:
 def load(dataset: LabelledSet, data_dir: Path | str | None = None) -> LabelledArrays:
     """The rows and labels of a data set; a missing file and one of another shape are refused."""
     path = locate(dataset.name, dataset.files, dataset.source, data_dir)
-    arrays = dataset.read(path)
+    arrays = {"psm": psm, "swat": swat}.get(dataset.reader, read)(path)
     shape = (len(arrays.train.values), len(arrays.test.values), len(arrays.train.columns))
     known = (dataset.train_rows, dataset.test_rows, dataset.channels)
     if shape != known:
@@ -87,27 +87,7 @@ def load(dataset: LabelledSet, data_dir: Path | str | None = None) -> LabelledAr
     return replace(arrays, train=replace(arrays.train, findings=(*arrays.train.findings, *warnings)))
 
 
-_TSLIB = "the data folder linked in the README of thuml/Time-Series-Library on GitHub"
-_OMNI = "NetManAIOps/OmniAnomaly on GitHub"
-_SMD = f"{_TSLIB} (SMD), or the ServerMachineDataset folder of {_OMNI}"
-_SMD19 = f"19 of the 28 machines of the ServerMachineDataset folder of {_OMNI}: a cut of SMD, not SMD"
-_SMD19_SHA = "69ce48935a8735111b34804cff74ac7ebb1f1d14b82c304425ffab42b0de20c6"
-_SMAP_SHA = "33507e1c1a1672ba538d00dcc7dbd3131f2fa59a4acce04d69728f5ba731e53f"
-_ASD_SHA = "2d3b50ed506b8537bbe6bc47236f4e21cb6cc9f4d345e82afdc664fc9391d3ee"
-_TELEMANOM = f"{_TSLIB} ({{}}), or khundman/telemanom on GitHub"
-_PSM = f"{_TSLIB} (PSM: train.csv, test.csv, test_label.csv)"
-_SWAT = f"{_TSLIB} (SWaT: swat_train2.csv, swat2.csv)"
-_ASD = "the data/processed folder of tuananhphamds/MST-VAE on GitHub"
-
-# Name, files, training rows, test rows, channels, source.
-_SHELF = (
-    LabelledSet("SMD", ("SMD.npz", "SMD_test.npy"), 708_405, 708_420, 38, _SMD, ratio=0.5, step=100, epochs=10),
-    LabelledSet("SMD19", ("SMD19.npz",), 450_219, 450_232, 38, _SMD19, 0.5, 100, 10, sha256=(_SMD19_SHA,)),
-    LabelledSet(
-        "SMAP", ("SMAP.npz", "SMAP_test.npy"), 135_183, 427_617, 25, _TELEMANOM.format("SMAP"), sha256=(_SMAP_SHA,)
-    ),
-    LabelledSet("MSL", ("MSL.npz", "MSL_test.npy"), 58_317, 73_729, 55, _TELEMANOM.format("MSL"), epochs=10),
-    LabelledSet("PSM", ("PSM.npz", "test.csv"), 132_481, 87_841, 25, _PSM, read=psm),
-    LabelledSet("SWaT", ("SWaT.npz", "swat2.csv"), 495_000, 449_919, 51, _SWAT, read=swat),
-    LabelledSet("ASD", ("ASD.npz",), 102_331, 51_840, 19, _ASD, sha256=(_ASD_SHA,)),
+_SHELF = tuple(
+    LabelledSet(name, **freeze(facts))
+    for name, facts in read_yaml("rearview.data.datasets", "catalogue")["detection"].items()
 )

@@ -72,14 +72,15 @@ def _with_made_up_stamps(path: Path, cells: NDArray[np.float64], step: Step, sta
     return panel_of_cells(cells, stamps, step, Layout("wide", "date", source=str(path)), findings=tuple(findings))
 
 
-def gift_reader(file: str, hours: int) -> Reader:
-    """How a GIFT-Eval set that MICA is judged on is read: the file as it stands, or rows gathered to `hours` hours.
+def gift_reader(file: str, step: Step) -> Reader:
+    """The reader of a GIFT-Eval set that MICA is judged on: the file as it stands, or rows gathered to a longer step.
 
     ETT is summed over quarter hours, the others are averaged over hours, whole stretches from the first row on;
     GIFT-Eval's own files may have been made in another way, and a finding says so. The errors that MICA prints on the
     ETT sets are those of sums: a seasonal naive forecast has 5.98 on sums of four rows of ETTm1, where they print 5.3
     to 6.3, and 1.60 on ETTh1.
     """
+    hours = {"h": 1, "D": 24, "W": 168}[step.unit]
     if file.startswith("ETTm"):
         return partial(_gather, of=Step(15, "min"), rows=4 * hours, how="summed")
     return read_repaired if hours == 1 or file == "covid_deaths.csv" else partial(_gather, of=Step(1, "h"), rows=hours)
@@ -110,3 +111,11 @@ def _gather(path: Path, step: Step, *, of: Step, rows: int, how: Literal["averag
         step=step,
         findings=(*panel.findings, Finding("inferred", how, 0, message)),
     )
+
+
+READERS: dict[str, Callable[..., Panel]] = {
+    "repaired": read_repaired,
+    "undated_text": read_undated_text,
+    "undated_npz": read_undated_npz,
+}
+"""The readers that the catalogue names; those of files without dates need the start."""

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rearview.core.errors import SettingsError
+from rearview.core.files import read_yaml
 from rearview.data.panel import Finding, Layout, Panel
 from rearview.data.panel_array import panel_of_cells
 from rearview.data.step import MICROSECONDS, Step
@@ -57,33 +58,8 @@ class Kind:
     """Nothing at night."""
 
 
-_ELECTRICITY = Kind(
-    level=600.0, spread=1.2, day=0.3, half_day=0.12, peak=18.0, rush=8.0, weekend=0.12, common=0.08, regional=0.1,
-    noise=0.06, memory=24.0, longest_lag=3.0, decimals=0,
-)  # fmt: skip
-_TRAFFIC = Kind(
-    level=0.05, spread=0.4, day=0.45, half_day=0.35, peak=14.0, rush=6.0, weekend=0.25, common=0.06, regional=0.15,
-    noise=0.12, memory=6.0, longest_lag=2.0, decimals=4,
-)  # fmt: skip
-_SOLAR = Kind(
-    level=18.0, spread=0.5, day=0.1, half_day=0.0, peak=12.5, rush=0.0, weekend=0.0, common=0.25, regional=0.25,
-    noise=0.08, memory=5.0, longest_lag=2.0, decimals=2, dark=True,
-)  # fmt: skip
-_PEMS = Kind(
-    level=230.0, spread=0.5, day=0.45, half_day=0.25, peak=14.0, rush=7.0, weekend=0.15, common=0.05, regional=0.12,
-    noise=0.08, memory=3.0, longest_lag=1.0, decimals=0,
-)  # fmt: skip
-
-
-SETS = {
-    "Electricity": (_ELECTRICITY, "2016-07-01T02:00"),
-    "Traffic": (_TRAFFIC, "2016-07-01T02:00"),
-    "Solar": (_SOLAR, "2006-01-01"),
-    "PEMS03": (_PEMS, "2018-09-01"),
-    "PEMS04": (_PEMS, "2018-01-01"),
-    "PEMS07": (_PEMS, "2017-05-01"),
-    "PEMS08": (_PEMS, "2016-07-01"),
-}
+_DECLARED = read_yaml("rearview.data.datasets", "catalogue")["stand_ins"]
+SETS = {name: (Kind(**_DECLARED["kinds"][kind]), str(start)) for name, (kind, start) in _DECLARED["sets"].items()}
 """What the sets that have stand-ins are like, and when they begin."""
 
 

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rearview.core.errors import InputError
+from rearview.core.wording import quantity
 from rearview.report.common import text
 from rearview.report.common.payload import BUDGET, encode_curves, round_digits
 from rearview.report.common.summary import Content, Summary, Tile
@@ -97,7 +98,7 @@ class ClassificationSummary(Summary):
             (
                 "Accuracy",
                 text.percent(confusion.accuracy),
-                f"of {text.count(int(confusion.counts.sum()), 'test case')}",
+                f"of {quantity(int(confusion.counts.sum()), 'test case')}",
             ),
             ("Macro F1", f"{confusion.macro_f1:.3f}", "mean over classes"),
             ("Commonest training class", text.percent(self.commonest), "accuracy of always predicting it"),
@@ -170,7 +171,7 @@ def _class_table(confusion: Confusion) -> str:
         wrong = confusion.counts[row].copy()
         wrong[row] = 0
         other = int(wrong.argmax())
-        times = text.count(int(wrong[other]), "time")
+        times = quantity(int(wrong[other]), "time")
         mistaken = f"{escape(str(confusion.labels[other]))} <small>{times}</small>" if wrong.any() else text.ABSENT
         rows.append(
             f'<tr><th scope="row">{escape(one.label)}</th><td>{one.precision:.3f}</td><td>{one.recall:.3f}</td>'

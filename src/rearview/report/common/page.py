@@ -14,6 +14,7 @@ from pathlib import Path
 from string import Template
 
 from rearview.core.files import write_atomically
+from rearview.core.wording import quantity
 from rearview.data.panel import Finding, Kind
 from rearview.report.common import payload, text
 from rearview.report.common.summary import Curve, Summary, Tile
@@ -106,7 +107,7 @@ def _training(curves: Mapping[str, Curve]) -> str:
     lines = []
     for model, curve in curves.items():
         best = f", best at epoch {curve.best_epoch}" if curve.best_epoch else ""
-        words = f"{text.count(len(curve.train), 'epoch')}{best}; {ENDINGS.get(curve.ended, curve.ended)}."
+        words = f"{quantity(len(curve.train), 'epoch')}{best}; {ENDINGS.get(curve.ended, curve.ended)}."
         lines.append(f"<li><b>{escape(model)}</b>: {escape(words)}</li>")
     return f'<ul class="plain">{"".join(lines)}</ul>'
 

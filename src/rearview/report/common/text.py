@@ -57,11 +57,6 @@ def memory(size: float) -> str:
     return f"{size:,.1f} GiB"
 
 
-def count(number: int, one: str, many: str | None = None) -> str:
-    """'1 epoch', '2,000 epochs'; 'series' is its own plural."""
-    return f"{number:,} {one if number == 1 else many or one + 's'}"
-
-
 def setting(value: object) -> str:
     """The value of a setting, without Python's quotes and brackets."""
     if value is None:

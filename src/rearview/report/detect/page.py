@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rearview.core.errors import InputError
+from rearview.core.wording import quantity
 from rearview.report.common import text
 from rearview.report.common.payload import BUDGET, Axes, encode_curves, round_digits
 from rearview.report.common.summary import Content, DataFacts, Stamps, Summary, Tile, Values
@@ -105,7 +106,7 @@ class DetectionSummary(Summary):
         flagged = sum(int((entity.score > entity.threshold).sum()) for entity in self.entities)
         segments = sum(len(entity.segments) for entity in self.entities)
         tiles = [
-            ("Anomalies", f"{segments:,}", f"in {text.count(rows, 'row')}"),
+            ("Anomalies", f"{segments:,}", f"in {quantity(rows, 'row')}"),
             ("Rows above the threshold", f"{flagged:,}", text.percent(flagged / max(1, rows))),
         ]
         if "AUC-PR" in self.measures and math.isfinite(self.measures["AUC-PR"][0]):

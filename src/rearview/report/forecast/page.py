@@ -14,6 +14,7 @@ from html import escape
 import numpy as np
 
 from rearview.core.errors import InputError
+from rearview.core.wording import quantity
 from rearview.report.common import text
 from rearview.report.common.payload import BUDGET, DIGITS, Axes, encode_curves, round_digits, stamp_numbers
 from rearview.report.common.summary import Content, DataFacts, Summary, Tile
@@ -111,8 +112,8 @@ class ForecastSummary(Summary):
 
     def _extent(self) -> Tile:
         steps = max(len(view.forecast.stamps) for view in self.series)
-        views = text.count(len(self.series), *(("column", "columns") if self.is_wide else ("series", "series")))
-        return "Forecast", text.count(steps, "step"), f"{self.data.step}, for {views}"
+        views = quantity(len(self.series), *(("column", "columns") if self.is_wide else ("series", "series")))
+        return "Forecast", quantity(steps, "step"), f"{self.data.step}, for {views}"
 
 
 def _accuracy(lead: Score | None, scores: Sequence[Score]) -> Iterable[Tile]:

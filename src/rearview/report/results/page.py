@@ -5,13 +5,14 @@ from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from html import escape
 
-from rearview.bench.analysis.coverage import Coverage, PaperComparison
+from rearview.bench.analysis.coverage import Coverage
 from rearview.bench.analysis.leaderboard import Board, Entry
-from rearview.bench.analysis.paper_comparison import SHARE
+from rearview.bench.analysis.paper_comparison import SHARE, Comparison
 from rearview.bench.analysis.standings import HEADLINE, RULE, Contrast, ProtocolContrast, Standing, build_contrasts
 from rearview.bench.rows.row import RunRow
 from rearview.bench.tasks import METRICS
 from rearview.core.errors import InputError
+from rearview.core.wording import quantity
 from rearview.report.common import text
 from rearview.report.common.summary import Content, Summary, Tile
 from rearview.report.common.tables import Table
@@ -63,7 +64,7 @@ class ResultsSummary(Summary):
     data: ResultFacts
     boards: tuple[Board, ...]
     standings: tuple[Standing, ...]
-    besides: tuple[PaperComparison, ...]
+    besides: tuple[Comparison, ...]
     coverage: tuple[Coverage, ...]
     sided: tuple[ProtocolContrast, ...]
     failures: tuple[RunRow, ...]
@@ -210,21 +211,20 @@ def _ablation(standing: Standing, contrasts: Sequence[Contrast]) -> str:
     return _group(standing.title, sentence, draw_lanes(lanes, sentence), "Numbers and tests", table)
 
 
-def _papers(besides: Sequence[PaperComparison]) -> str:
+def _papers(besides: Sequence[Comparison]) -> str:
     """A lane for each printed table, a mark for each number that can be compared, and the numbers."""
     marks: dict[str, list[Mark]] = {}
     for one in besides:
         if one.difference is not None:
-            where = one.number.dataset if one.number.horizon is None else f"{one.number.dataset} {one.number.horizon}"
             words = (
-                f"{one.label}, {where}, {papers.measure(one)}: {one.ours.mean:.4g}, printed "
-                f"{one.number.value:g}, {text.change(one.difference)}, {one.verdict} under {one.protocol}"
-                f"{f', by chance {one.chance.mean:.4g}' if one.chance else ''}"
+                f"{one.label}, {one.block}, {papers.measure(one)}: {one.mean:.4g}, printed "
+                f"{one.printed:g}, {text.change(one.difference)}, {one.verdict} under {one.protocol}"
+                f"{f', by chance {one.chance:.4g}' if one.chance else ''}"
                 f"{f', smaller budget: {one.shortfall}' if one.shortfall else ''}"
             )
             kind = f"{one.verdict.replace(' ', '-')}{' faint' if one.shortfall else ''}"
             marks.setdefault(one.table, []).append(Mark(one.difference, kind, words))
-    lanes = [Lane(table, tuple(same), text.count(len(same), "number")) for table, same in marks.items()]
+    lanes = [Lane(table, tuple(same), quantity(len(same), "number")) for table, same in marks.items()]
     figure = draw_lanes(lanes, "Differences between ours and the printed numbers", band=100 * SHARE)
     return (
         f'<p class="quiet">Each dot is a printed number: how far ours is from it, the shaded part at most '
@@ -242,7 +242,7 @@ def _protocols(summary: ResultsSummary) -> str:
 
 def _missing(coverage: Sequence[Coverage]) -> str:
     lists = "".join(
-        _details(f"{one.experiment.name}: {text.count(len(one.missing), 'cell')}", _list(papers.missing_lines(one)))
+        _details(f"{one.experiment.name}: {quantity(len(one.missing), 'cell')}", _list(papers.missing_lines(one)))
         for one in coverage
     )
     table = papers.coverage_table([one for one in coverage if one.by_protocol]).html()

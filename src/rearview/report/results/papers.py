@@ -6,8 +6,8 @@ from statistics import median
 
 from rearview.bench import protocols
 from rearview.bench.analysis.candidates import spell_mechanism
-from rearview.bench.analysis.coverage import Coverage, PaperComparison
-from rearview.bench.analysis.paper_comparison import RULE
+from rearview.bench.analysis.coverage import Coverage
+from rearview.bench.analysis.paper_comparison import RULE, Comparison
 from rearview.bench.analysis.standings import ProtocolContrast
 from rearview.bench.rows.row import RunRow
 from rearview.bench.tasks import METRICS
@@ -18,9 +18,9 @@ from rearview.report.results.tables import candidate, chance_note
 VERDICTS = ("reproduced", "better", "worse", "not comparable")
 
 
-def tally_table(besides: Sequence[PaperComparison]) -> Table:
+def tally_table(besides: Sequence[Comparison]) -> Table:
     """How many printed numbers of each table ours agree with, under each protocol of ours."""
-    tables: dict[tuple[str, str], list[PaperComparison]] = defaultdict(list)
+    tables: dict[tuple[str, str], list[Comparison]] = defaultdict(list)
     for one in besides:
         tables[one.table, one.protocol].append(one)
     rows = []
@@ -36,18 +36,21 @@ def tally_table(besides: Sequence[PaperComparison]) -> Table:
     return Table(f"{RULE[0].upper()}{RULE[1:]}.", heads, tuple(rows), frozenset({1}))
 
 
-def number_table(besides: Sequence[PaperComparison]) -> Table:
+def number_table(besides: Sequence[Comparison]) -> Table:
     """Ours beside every printed number that a run stands beside, and what guessing gets where that is something."""
     guessed = any(one.chance for one in besides)
     rows = tuple(
         (
             candidate(one.label),
             Cell(one.table),
-            Cell(_block(one.number.dataset, one.number.horizon), measure(one)),
-            Cell(text.number(one.ours.mean), f"±{one.ours.std:.4f}" if one.ours.std is not None else ""),
-            Cell(str(one.ours.count)),
-            *([Cell(text.number(one.chance.mean) if one.chance else text.ABSENT)] if guessed else []),
-            Cell(text.ABSENT if one.number.value is None else f"{one.number.value:g}"),
+            Cell(one.block, measure(one)),
+            Cell(
+                text.ABSENT if one.mean is None else text.number(one.mean),
+                f"±{one.std:.4f}" if one.std is not None else "",
+            ),
+            Cell(str(one.count)),
+            *([Cell(text.number(one.chance) if one.chance else text.ABSENT)] if guessed else []),
+            Cell(text.ABSENT if one.printed is None else f"{one.printed:g}"),
             Cell(text.ABSENT if one.difference is None else text.change(one.difference)),
             Cell(one.verdict, "(smaller budget)" if one.shortfall else ""),
             Cell(one.protocol),
@@ -56,12 +59,12 @@ def number_table(besides: Sequence[PaperComparison]) -> Table:
     )
     chance = ("By chance",) if guessed else ()
     heads = ("Run", "Table", "Block", "Ours", "Seeds", *chance, "Printed", "Difference", "Verdict", "Our protocol")
-    note = chance_note({column for one in besides if one.chance for column in one.task.chance.values()}, "By chance")
+    note = chance_note(["adjusted_f1_by_chance"] if guessed else [], "By chance")
     words = frozenset({1, 2, len(heads) - 2, len(heads) - 1})
     return Table(f"Every printed number that a run stands beside.{note}", heads, rows, words)
 
 
-def measure(one: PaperComparison) -> str:
+def measure(one: Comparison) -> str:
     """What is compared, in words."""
     return METRICS.get(one.metric, one.metric.upper())
 

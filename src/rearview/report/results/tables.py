@@ -9,11 +9,12 @@ from dataclasses import replace
 from itertools import groupby
 
 from rearview.bench.analysis import budget
-from rearview.bench.analysis.coverage import PaperComparison
 from rearview.bench.analysis.leaderboard import Board, Entry
+from rearview.bench.analysis.paper_comparison import Comparison
 from rearview.bench.analysis.standings import Contrast, Standing
 from rearview.bench.rows.row import RunRow
 from rearview.bench.tasks import METRICS, Task
+from rearview.core.wording import quantity
 from rearview.report.common import text
 from rearview.report.common.tables import Cell, Table, score_cells
 
@@ -23,7 +24,7 @@ _DIGEST = re.compile(r"more \(([0-9a-f]{4})\)$")
 
 
 def leaderboard_table(
-    board: Board, besides: Sequence[PaperComparison] = (), overlapping: Set[RunRow] = frozenset()
+    board: Board, besides: Sequence[Comparison] = (), overlapping: Set[RunRow] = frozenset()
 ) -> Table:
     """One block: place, measures, seeds, cost, and what papers print for the same run.
 
@@ -172,7 +173,7 @@ def significance(standing: Standing) -> str:
     sentences = [f"{standing.question}.", _over(standing)] if standing.question else [_over(standing)]
     if judgement.too_few:
         sentences.append(
-            f"{text.count(judgement.blocks, 'block')} can't settle it: with {len(judgement.names)} candidates at least "
+            f"{quantity(judgement.blocks, 'block')} can't settle it: with {len(judgement.names)} candidates at least "
             f"{judgement.needed} are needed before any difference could be significant at {judgement.alpha:g}."
         )
     elif judgement.significant:
@@ -232,17 +233,17 @@ def _score_cells(entries: Sequence[Entry | None], metric: str, task: Task) -> li
     return [replace(cell, mark="") for cell in cells] if metric in task.chance.values() else cells
 
 
-def _printed(metric: str, entries: Sequence[Entry], besides: Sequence[PaperComparison]) -> list[str]:
+def _printed(metric: str, entries: Sequence[Entry], besides: Sequence[Comparison]) -> list[str]:
     """What papers print for each entry, by the measure that is compared."""
-    by_row: dict[int, list[PaperComparison]] = defaultdict(list)
+    by_row: dict[int, list[Comparison]] = defaultdict(list)
     for one in besides:
-        if one.metric == metric and one.number.value is not None:
+        if one.metric == metric and one.printed is not None:
             by_row[id(one.rows[0])].append(one)
     printed = []
     for entry in entries:
         tables: dict[str, dict[str, None]] = defaultdict(dict)
         for one in (one for row in entry.rows for one in by_row[id(row)]):
-            tables[f"{one.number.value:g}"][one.table] = None
+            tables[f"{one.printed:g}"][one.table] = None
         printed.append("; ".join(f"{value}\u00a0{', '.join(names)}" for value, names in tables.items()))
     return printed
 
@@ -281,7 +282,7 @@ def _judged_on(entries: Sequence[Entry]) -> str:
 
 
 def _over(standing: Standing) -> str:
-    return f"Over {text.count(len(standing.blocks), 'block')}: {_enumerate(standing.blocks)}."
+    return f"Over {quantity(len(standing.blocks), 'block')}: {_enumerate(standing.blocks)}."
 
 
 def _p(value: float) -> str:
