@@ -82,12 +82,12 @@ def test_the_command_line_agrees_with_the_library(shops: Path, tmp_path: Path) -
         "patchtst", horizon=5, lookback=24, settings=settings, training={"epochs": 2}, seed=3, device="auto"
     )
     expected = model.fit(str(shops)).predict()
-    written = pd.read_csv(out / "forecast.csv")
+    written = pd.read_csv(out / "forecast.csv", float_precision="round_trip")
     np.testing.assert_array_equal(
         written.select_dtypes("number").to_numpy(), expected.drop("unique_id", "ds").to_numpy()
     )
     back = model.cross_validation(str(shops), n_windows=2)
-    found = pd.read_csv(out / "backtest.csv")[["patchtst", "patchtst-hi-95"]].to_numpy()
+    found = pd.read_csv(out / "backtest.csv", float_precision="round_trip")[["patchtst", "patchtst-hi-95"]].to_numpy()
     np.testing.assert_array_equal(found, back.select("patchtst", "patchtst-hi-95").to_numpy())
 
 
@@ -319,13 +319,16 @@ def test_the_demo_writes_its_data_and_runs_the_main_job(tmp_path: Path, monkeypa
     from rearview.commands import demo
 
     asked: list[Any] = []
-    monkeypatch.setattr(demo, "forecast_command", lambda *arguments: asked.extend(arguments) or 0)
+    monkeypatch.setattr(
+        demo,
+        "forecast_into",
+        lambda folder, job, command: asked.extend((folder, job, command, pd.read_csv(job.file))) or 0,
+    )
     out = tmp_path / "new" / "demo"
     assert main(["demo", "--out", str(out), "--seed", "3"]) == 0
-    job, folder, command = asked
-    assert folder == out
+    folder, job, command, data = asked
+    assert folder.path == out
     assert command == f"rearview demo --out {out} --seed 3"
-    data = pd.read_csv(job.file)
     assert data.shape == (2 * 365 * 24, 8)
     assert job.spec.seed == 3
 

@@ -1,22 +1,48 @@
-"""The folder of a run: its name, and that no command writes over the run of another one."""
+"""The folder of a run: it belongs to the user, and a run replaces what a run of the same command made, as a whole."""
 
 import json
+import os
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
-from runs import forecast
+from runs import FILES, forecast
 from samples import wide
 
 from rearview.cli import main
-from rearview.commands.output_folder import KINDS, check_folder, default_folder, describe_replaced
+from rearview.commands.run_files import default_folder, describe_replaced
+from rearview.core import output_folder
 from rearview.core.errors import InputError
+from rearview.core.files import lock_folder, write_atomically
+from rearview.core.output_folder import MARK, OUTPUTS, OutputFolder, complete_run
 
-COMMANDS = [*KINDS, "report"]
+COMMANDS = [*OUTPUTS]
+DLINEAR = ("--model", "dlinear", "--windows", "1")
 
 
-def left(folder: Path, command: str) -> Path:
-    (folder / "run.json").write_text(json.dumps({"command": command}))
+def left(folder: Path, command: str, **facts: object) -> Path:
+    (folder / "run.json").write_text(json.dumps({"command": command, **facts}))
     return folder
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def put(folder: Path, **texts: str) -> None:
+    """Files by name, with two underscores for a slash."""
+    for name, text in texts.items():
+        path = folder / name.replace("__", "/")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+
+def publish(folder: Path, command: str = "forecast", **texts: str) -> None:
+    """A run that writes these files and a run.json."""
+    with OutputFolder.claim(folder, command) as output:
+        output.publish(lambda place: put(left(place, f"rearview {command}"), **texts))
 
 
 def test_a_folder_is_named_after_its_file() -> None:
@@ -25,47 +51,145 @@ def test_a_folder_is_named_after_its_file() -> None:
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-@pytest.mark.parametrize("other", KINDS)
+@pytest.mark.parametrize("other", ["forecast", "detect", "classify"])
 def test_a_run_of_another_command_is_not_written_over(command: str, other: str, tmp_path: Path) -> None:
     left(tmp_path, f"rearview {other} sales.csv --out {tmp_path}")
     if command == other:
-        check_folder(tmp_path, command)
+        with OutputFolder.claim(tmp_path, command):
+            pass
         return
-    with pytest.raises(InputError) as refused:
-        check_folder(tmp_path, command)
+    with pytest.raises(InputError) as refused, OutputFolder.claim(tmp_path, command):
+        pass
     assert str(refused.value) == (
         f"{tmp_path} holds a run of `rearview {other}` (see {tmp_path / 'run.json'}), which `rearview {command}` "
         "would write over; name another folder with --out."
     )
-
-
-@pytest.mark.parametrize("place", ["model", "model/patchtst"])
-@pytest.mark.parametrize("other", KINDS)
-def test_a_model_of_another_kind_is_not_written_over(other: str, place: str, tmp_path: Path) -> None:
-    manifest = tmp_path / place / KINDS[other].manifest
-    manifest.parent.mkdir(parents=True)
-    manifest.touch()
-    check_folder(tmp_path, other)
-    for command in set(COMMANDS) - {other}:
-        with pytest.raises(InputError, match=f"holds a run of `rearview {other}`") as refused:
-            check_folder(tmp_path, command)
-        assert str(manifest) in str(refused.value)
+    assert [path.name for path in tmp_path.iterdir()] == ["run.json"]
 
 
 def test_the_demo_is_a_forecast(tmp_path: Path) -> None:
     left(tmp_path, "rearview demo --seed 3")
-    check_folder(tmp_path, "forecast")
-    with pytest.raises(InputError, match="a run of `rearview forecast`"):
-        check_folder(tmp_path, "detect")
+    (tmp_path / "demo.csv").touch()
+    with OutputFolder.claim(tmp_path, "forecast") as output:
+        assert output.made == {"demo.csv", "run.json"}
+    with pytest.raises(InputError, match="a run of `rearview forecast`"), OutputFolder.claim(tmp_path, "detect"):
+        pass
 
 
 @pytest.mark.parametrize(
     "content", ["", "[]", "{}", "{", '{"command": null}', '{"command": "make all"}', '{"command": "rearview list"}']
 )
-def test_a_file_that_names_no_run_is_no_obstacle(content: str, tmp_path: Path) -> None:
+def test_a_run_file_of_something_else_is_no_mark(content: str, tmp_path: Path) -> None:
     (tmp_path / "run.json").write_text(content)
     for command in COMMANDS:
-        check_folder(tmp_path, command)
+        with pytest.raises(InputError, match="is not empty and holds no run"), OutputFolder.claim(tmp_path, command):
+            pass
+        assert contents(tmp_path) == {"run.json": content.encode()}
+
+
+@pytest.mark.parametrize("name", ["../other.csv", "/other.csv", "elsewhere/other.csv", ""])
+def test_a_mark_can_not_name_files_outside_its_folder(name: str, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    (tmp_path / "other.csv").write_text("mine")
+    (out / "elsewhere").symlink_to(tmp_path)
+    left(out, "rearview forecast", files=[name, "run.json"])
+    with pytest.raises(InputError, match="holds no run"), OutputFolder.claim(out, "forecast"):
+        pass
+    assert (tmp_path / "other.csv").read_text() == "mine"
+
+
+def test_a_run_replaces_what_the_run_before_made_and_nothing_else(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    publish(out, **{"forecast.csv": "1", "backtest.csv": "1", "model__a__weights-1.safetensors": "1"})
+    put(out, **{"notes.txt": "mine", "model__readme": "mine", "checkpoints__epoch-1.safetensors": "mine"})
+    put(out, **{"checkpoints__mlp-0123456789ab-final.safetensors": "a run's", "model__weights-0.safetensors": "mine"})
+    publish(out, **{"forecast.csv": "2", "model__forecaster.json": "2"})
+    assert {name: text for name, text in contents(out).items() if name != "run.json"} == {
+        "forecast.csv": b"2",
+        "model/forecaster.json": b"2",
+        "notes.txt": b"mine",
+        "model/readme": b"mine",
+        "model/weights-0.safetensors": b"mine",
+        "checkpoints/epoch-1.safetensors": b"mine",
+    }
+    assert json.loads((out / "run.json").read_text())["files"] == ["forecast.csv", "model/forecaster.json", "run.json"]
+
+
+def test_a_folder_of_other_things_is_refused_or_written_to_on_purpose(tmp_path: Path) -> None:
+    put(tmp_path, **{"forecast.csv": "mine", "notes.txt": "mine", "checkpoints__a.pt": "mine"})
+    put(tmp_path, **{"checkpoints__0123456789ab.safetensors": "mine"})
+    before = contents(tmp_path)
+    with pytest.raises(InputError, match=r"is not empty .*: checkpoints, forecast.csv, notes.txt; .* --overwrite"):
+        publish(tmp_path)
+    assert contents(tmp_path) == before
+    with OutputFolder.claim(tmp_path, "forecast", overwrite=True) as output:
+        output.publish(lambda place: put(place, **{"forecast.csv": "new", "run.json": "{}"}))
+    after = contents(tmp_path)
+    assert after.pop("forecast.csv") == b"new"
+    assert {name: after[name] for name in before if name != "forecast.csv"} == {
+        name: text for name, text in before.items() if name != "forecast.csv"
+    }
+
+
+def test_a_file_of_the_user_among_those_of_a_run_is_not_written_over(tmp_path: Path) -> None:
+    publish(tmp_path, **{"forecast.csv": "1"})
+    put(tmp_path, **{"backtest.csv": "mine"})
+    with pytest.raises(InputError, match=r"backtest.csv was not made by the run"):
+        publish(tmp_path)
+    (tmp_path / "backtest.csv").unlink()
+    with OutputFolder.claim(tmp_path, "forecast") as output:
+        put(tmp_path, **{"backtest.csv": "mine"})
+        with pytest.raises(InputError, match=r"came while the run was under way .* are in .*unpublished-") as refused:
+            output.publish(lambda place: put(place, **{"backtest.csv": "a run's", "forecast.csv": "2"}))
+    aside = Path(str(refused.value).rpartition(" ")[2].rstrip("."))
+    assert contents(aside) == {"backtest.csv": b"a run's", "forecast.csv": b"2"}
+    assert (tmp_path / "backtest.csv").read_text() == "mine"
+    assert (tmp_path / "forecast.csv").read_text() == "1"
+
+
+def test_a_run_that_leaves_nothing_leaves_no_folder(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no"), OutputFolder.claim(tmp_path / "a" / "b", "forecast"):
+        raise InputError("no")
+    assert not (tmp_path / "a").exists()
+
+
+def test_two_runs_do_not_share_a_folder(tmp_path: Path) -> None:
+    with OutputFolder.claim(tmp_path / "out", "forecast"):
+        asked = "from rearview.core.output_folder import OutputFolder as O; from pathlib import Path; import sys\n"
+        asked += "with O.claim(Path(sys.argv[1]), 'forecast'): pass"
+        other = subprocess.run([sys.executable, "-c", asked, str(tmp_path / "out")], capture_output=True, text=True)
+    assert f"Another run is writing to {tmp_path / 'out'}" in other.stderr
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system can't fork")
+@pytest.mark.parametrize("step", range(5))
+def test_a_run_killed_while_its_files_are_put_in_place_is_completed(step: int, tmp_path: Path) -> None:
+    """The process dies at its n-th rename; whoever comes next finds the new run whole, or the old one."""
+    out = tmp_path / "out"
+    old = {"forecast.csv": "1", "backtest.csv": "1", "model__weights-1.safetensors": "1", "model__forecaster.json": "1"}
+    new = {"forecast.csv": "2", "model__weights-2.safetensors": "2", "model__forecaster.json": "2"}
+    publish(out, **old)
+    child = os.fork()
+    if child == 0:
+        done = iter(range(step))
+        rename = os.replace
+
+        def replace(source: Path, target: Path) -> None:
+            if ".part" not in str(source) and next(done, None) is None:
+                os.kill(os.getpid(), signal.SIGKILL)
+            rename(source, target)
+
+        output_folder.os.replace = replace  # type: ignore[assignment]
+        publish(out, **new)
+        os._exit(0)
+    os.waitpid(child, 0)
+    complete_run(out)
+    found = {name: text.decode() for name, text in contents(out).items() if name not in (MARK, "run.json")}
+    whole = [{name.replace("__", "/"): text for name, text in one.items()} for one in (old, new)]
+    assert found in whole
+    publish(out, **new)
+    assert sorted(contents(out)) == sorted([*whole[1], "run.json"])
 
 
 @pytest.mark.parametrize(
@@ -93,33 +217,99 @@ def test_every_command_looks_before_it_reads_its_files(
     assert main([*arguments, "--out", str(tmp_path)]) == 1
     assert f"{tmp_path} holds a run of `rearview {other}`" in capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir()] == ["run.json"]
+    # The folder that one stands in holds the input, and is not written to unless on purpose.
+    assert main([*arguments, "--out", "."]) == 1
+    assert "is not empty and holds no run" in capsys.readouterr().err
+    assert main([*arguments, "--out", ""]) == 2
+    assert "--out" in capsys.readouterr().err
+    assert os.listdir(".") == ["sales.csv"]
 
 
 def test_nothing_of_a_forecast_is_touched_by_a_detection(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file, out = tmp_path / "sales.csv", tmp_path / "out"
     wide(80).to_csv(file, index=False)
     assert forecast(file, out, "--model", "dlinear", "--train", "epochs=1") == 0
-    before = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
+    before = contents(out)
     capsys.readouterr()
     assert main(["detect", str(file), "--out", str(out), "--device", "cpu"]) == 1
     said = capsys.readouterr()
     assert f"{out} holds a run of `rearview forecast`" in said.err
     assert said.out == ""
-    assert {path: path.read_bytes() for path in out.rglob("*") if path.is_file()} == before
+    assert contents(out) == before
+
+
+def test_an_input_is_never_the_output(sales: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "out"
+    assert forecast(sales, out, *DLINEAR) == 0
+    before, data, model = contents(out), sales.read_bytes(), str(out / "model")
+    (tmp_path / "link.csv").symlink_to(out / "forecast.csv")
+    for file in (out / "forecast.csv", tmp_path / "link.csv"):
+        assert forecast(file, out, *DLINEAR, "--overwrite") == 1
+        assert "forecast.csv is an input of this run" in capsys.readouterr().err
+    for place in (sales, out / "model" / "forecaster.json"):
+        assert main(["predict", model, str(sales), "--out", str(place)]) == 1
+        assert "would write over an input" in capsys.readouterr().err
+    assert contents(out) == before
+    assert sales.read_bytes() == data
 
 
 def test_a_run_that_is_replaced_is_named(sales: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "out"
     assert describe_replaced(out) is None
     for horizon in ("5", "4"):
-        assert forecast(sales, out, "--model", "dlinear", "--windows", "1", "--horizon", horizon) == 0
+        assert forecast(sales, out, *DLINEAR, "--horizon", horizon) == 0
         said = capsys.readouterr().out
         assert ("which this one will replace" in said) == (horizon == "4")
+    assert sorted(path.name for path in out.iterdir()) == FILES
     before = f"{out} holds the run of `rearview forecast {sales} --out {out} "
     assert before in said
     assert "--horizon 5`, which this one will replace." in said
     # Taken up again, it is the same run.
-    assert forecast(sales, out, "--model", "dlinear", "--windows", "1", "--horizon", "4", "--resume") == 0
+    assert forecast(sales, out, *DLINEAR, "--horizon", "4", "--resume") == 0
     assert "which this one will replace" not in capsys.readouterr().out
     left(out, "rearview something else")
     assert describe_replaced(out) is None
+
+
+def test_a_run_of_an_earlier_version_is_replaced(sales: Path, tmp_path: Path) -> None:
+    """Its run.json does not list the files."""
+    out = tmp_path / "out"
+    assert forecast(sales, out, *DLINEAR) == 0
+    facts = json.loads((out / "run.json").read_text())
+    del facts["files"]
+    (out / "run.json").write_text(json.dumps(facts))
+    put(out, **{"model__weights-0.safetensors": "mine"})
+    assert forecast(sales, out, "--model", "dlinear", "--horizon", "4", "--windows", "0") == 0
+    assert sorted(path.name for path in out.iterdir()) == sorted({*FILES} - {"backtest.csv"})
+    assert (out / "model" / "weights-0.safetensors").read_text() == "mine"
+    assert len(list((out / "model").iterdir())) == 3
+
+
+def test_temporary_files_follow_no_link_and_leave_devices_alone(tmp_path: Path) -> None:
+    target = tmp_path / "a.csv"
+    (tmp_path / "victim").write_text("mine")
+    (tmp_path / "a.csv.part").symlink_to(tmp_path / "victim")
+    write_atomically(target, "new")
+    assert target.read_text() == "new"
+    assert (tmp_path / "victim").read_text() == "mine"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.csv", "a.csv.part", "victim"]
+    if os.name == "posix":
+        fifo = Path("/dev/null")
+        write_atomically(fifo, "nothing")
+        assert fifo.is_char_device()
+
+
+def test_what_a_killed_process_left_half_written_goes_later(tmp_path: Path) -> None:
+    old, fresh = tmp_path / ".rearview-00.part", tmp_path / ".rearview-01.part"
+    for path in (old, fresh):
+        path.touch()
+    os.utime(old, (0, 0))
+    write_atomically(tmp_path / "a", "")
+    assert (old.exists(), fresh.exists()) == (False, True)
+
+
+def test_a_folder_is_held_by_one_process(tmp_path: Path) -> None:
+    with lock_folder(tmp_path) as first, lock_folder(tmp_path, wait=False) as second:
+        assert (first, second) == (True, False)
+    with lock_folder(tmp_path, wait=False) as again:
+        assert again

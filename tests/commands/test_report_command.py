@@ -22,7 +22,7 @@ def study(tmp_path: Path) -> Path:
 def test_files_and_patterns_become_a_page_and_tables(study: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     out = tmp_path / "deep" / "report"
     assert main(["report", str(study), str(tmp_path / "*.csv"), "--out", str(out)]) == 0
-    assert sorted(path.name for path in out.iterdir()) == ["report.html", "tables.md", "tables.tex"]
+    assert sorted(path.name for path in out.iterdir()) == [".rearview.json", "report.html", "tables.md", "tables.tex"]
     said = capsys.readouterr().out
     assert "best average rank" in said
     assert "Written to" in said

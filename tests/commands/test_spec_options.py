@@ -22,7 +22,7 @@ TASKS = {"forecast": forecast_console, "detect": detect_console, "classify": cla
 def job_of(monkeypatch: pytest.MonkeyPatch, command: str, *arguments: str) -> Any:
     """The job that a command line asks for, which is not done."""
     jobs: list[Any] = []
-    monkeypatch.setattr(TASKS[command], f"{command}_command", lambda job, *_: jobs.append(job) or 0)
+    monkeypatch.setattr(TASKS[command], f"{command}_command", lambda job, *_, **__: jobs.append(job) or 0)
     assert main([command, *arguments]) == 0
     return jobs[0]
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from rearview.cli.options import HORIZON, Horizons, Lookbacks, NetworkSettings, Runs, TrainingSettings
+from rearview.cli.options import HORIZON, Horizons, Lookbacks, NetworkSettings, Out, Runs, TrainingSettings
 from rearview.cli.parse import again as command_line
 from rearview.cli.parse import app, choices, mechanisms, names, pairs, part, whole_numbers, words
 from rearview.commands.runs import AblationOptions, RunOptions
@@ -148,7 +148,7 @@ def reproduce(
     options: Runs = None,
     training: TrainingSettings = "",
     full: bool = False,
-    out: Path = Path("results"),
+    out: Out = Path("results"),
 ) -> int:
     """Reproduce a paper's table: ours, published, difference, verdict, time.
 
@@ -187,7 +187,7 @@ def reproduce(
         return study_command(
             paper,
             options,
-            out=out,
+            out=out or Path("results"),
             full=full,
             arms=words(attention or ""),
             changes=changes,

@@ -1,7 +1,6 @@
 """The `classify` command."""
 
-from pathlib import Path
-
+from rearview.cli.options import Out, Overwrite
 from rearview.cli.parse import again, app
 from rearview.cli.spec_options import Given, pick, takes
 from rearview.estimators.classify.spec import CaseColumns, ClassifierOptions, ClassifySpec
@@ -16,7 +15,8 @@ def classify(
     /,
     *,
     labels: str | None = None,
-    out: Path | None = None,
+    out: Out = None,
+    overwrite: Overwrite = False,
     resume: bool = False,
 ) -> int:
     """Train on one file of cases, test once on another, and write one HTML page that shows how it went.
@@ -33,8 +33,8 @@ def classify(
     """
     from rearview.commands.classify.console import classify_command
     from rearview.commands.classify.job import Job
-    from rearview.commands.output_folder import default_folder
+    from rearview.commands.run_files import default_folder
 
     spec, columns = pick(ClassifySpec, given), pick(CaseColumns, given)
     job = Job(train=train, test=test, resume=resume, spec=spec, labels=labels, columns=columns)
-    return classify_command(job, out or default_folder(train, "rearview-classify"), again())
+    return classify_command(job, out or default_folder(train, "rearview-classify"), again(), overwrite=overwrite)

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from rearview.cli.options import Out, Overwrite
 from rearview.cli.parse import again, app
 from rearview.cli.spec_options import Given, pick, takes
 from rearview.core.errors import UsageError
@@ -18,7 +19,8 @@ def detect(
     fit: str | None = None,
     model: str = "",
     labels: str | None = None,
-    out: Path | None = None,
+    out: Out = None,
+    overwrite: Overwrite = False,
     resume: bool = False,
 ) -> int:
     """Find anomalies in a file, and write one HTML page that shows when, how bad, and which channels carry them.
@@ -41,7 +43,7 @@ def detect(
         raise UsageError(f"--model {model} is used as it was saved; leave out the setting {unused[0]}.")
     from rearview.commands.detect.console import detect_command
     from rearview.commands.detect.rows import Job
-    from rearview.commands.output_folder import default_folder
+    from rearview.commands.run_files import default_folder
 
     job = Job(
         file=file,
@@ -52,4 +54,4 @@ def detect(
         options=pick(DetectorOptions, given),
         given=frozenset(given),
     )
-    return detect_command(job, out or default_folder(file, "rearview-detect"), again())
+    return detect_command(job, out or default_folder(file, "rearview-detect"), again(), overwrite=overwrite)

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from rearview.cli.options import Horizon
+from rearview.cli.options import Horizon, Out, Overwrite
 from rearview.cli.parse import again, app, numbers, words
 from rearview.cli.spec_options import Given, pick, pick_reading, takes
 from rearview.estimators.forecast.spec import ForecasterOptions, ForecastSpec
@@ -16,7 +16,8 @@ def forecast(
     /,
     *,
     model: str = "",
-    out: Path | None = None,
+    out: Out = None,
+    overwrite: Overwrite = False,
     resume: bool = False,
     windows: int | None = None,
     refit: bool = False,
@@ -35,7 +36,7 @@ def forecast(
         refit: Train afresh at every backtest window.
         future: File with the known inputs of the steps to forecast.
     """
-    from rearview.commands.output_folder import default_folder
+    from rearview.commands.run_files import default_folder
     from rearview.data.panel_reader import open_source
 
     spec, reading = pick(ForecastSpec, given), pick_reading(given)
@@ -55,7 +56,7 @@ def forecast(
         future=future,
         resume=resume,
     )
-    return forecast_command(job, out or default_folder(file), again())
+    return forecast_command(job, out or default_folder(file), again(), overwrite=overwrite)
 
 
 @app.command
@@ -66,7 +67,7 @@ def predict(
     *,
     future: str | None = None,
     level: str = "",
-    out: Path | None = None,
+    out: Out = None,
     device: str = "auto",
 ) -> int:
     """Forecast what follows the rows of a file with a saved model, without training.
@@ -91,7 +92,7 @@ def predict(
 
 
 @app.command
-def demo(*, out: Path = Path("demo"), horizon: Horizon = 48, seed: int = 0) -> int:
+def demo(*, out: Out = Path("demo"), horizon: Horizon = 48, seed: int = 0, overwrite: Overwrite = False) -> int:
     """Run the main job on a generated data set: train, backtest, forecast, report; about two minutes on two cores.
 
     Args:
@@ -101,4 +102,4 @@ def demo(*, out: Path = Path("demo"), horizon: Horizon = 48, seed: int = 0) -> i
     """
     from rearview.commands.demo import demo_command
 
-    return demo_command(out, horizon, seed, again())
+    return demo_command(out or Path("demo"), horizon, seed, again(), overwrite=overwrite)

@@ -1,11 +1,15 @@
 """Options that several commands share, each declared once: its flag with the aliases of the field, and its help."""
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
 from rearview.commands.runs import RunOptions
+
+if TYPE_CHECKING:
+    from cyclopts import Token
 
 HORIZON = ("--horizon", "--pred-len", "--h")
 LOOKBACK = ("--lookback", "--seq-len", "--input-size")
@@ -24,6 +28,23 @@ TrainingSettings = Annotated[
 ]
 DataDir = Annotated[
     Path | None, Parameter(help="Folder of the data sets; default: the one that REARVIEW_DATA names, or ./data.")
+]
+
+
+def _read_path(_: object, tokens: "Sequence[Token]") -> Path:
+    """A path as it is written; an empty one is no place, although a Path takes it for the folder one stands in."""
+    if not tokens[0].value.strip():
+        raise ValueError("it is empty; name a place, or leave the option out")
+    return Path(tokens[0].value)
+
+
+Out = Annotated[Path | None, Parameter(converter=_read_path)]
+Overwrite = Annotated[
+    bool,
+    Parameter(
+        help="Write to an out folder that holds other things: files with the names of the run's are replaced, the rest "
+        "stays."
+    ),
 ]
 Runs = Annotated[RunOptions | None, Parameter(name="*")]
 """The options of benchmark runs, each a flag."""

@@ -2,11 +2,12 @@
 
 from pathlib import Path
 
+from rearview.cli.options import Out, Overwrite
 from rearview.cli.parse import again, app
 
 
 @app.command
-def report(results: list[str], /, *, out: Path = Path("report")) -> int:
+def report(results: list[str], /, *, out: Out = Path("report"), overwrite: Overwrite = False) -> int:
     """Make one page of result rows: leaderboards, significance, cost, the papers' numbers; and tables to print.
 
     Example: rearview report results/*.csv --out report
@@ -17,4 +18,4 @@ def report(results: list[str], /, *, out: Path = Path("report")) -> int:
     """
     from rearview.commands.report import report_command
 
-    return report_command(results, out, again())
+    return report_command(results, out or Path("report"), again(), overwrite=overwrite)

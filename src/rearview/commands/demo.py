@@ -2,18 +2,16 @@
 
 from pathlib import Path
 
-from rearview.commands.forecast.console import forecast_command
+from rearview.commands.forecast.console import forecast_into
 from rearview.commands.forecast.job import Job
-from rearview.commands.output_folder import check_folder
+from rearview.core.output_folder import OutputFolder
 from rearview.data.synthetic.energy import write_demo
 from rearview.estimators.forecast.spec import ForecastSpec
 
 
-def demo_command(out: Path, horizon: int, seed: int, command: str) -> int:
+def demo_command(out: Path, horizon: int, seed: int, command: str, *, overwrite: bool = False) -> int:
     """Write the data and forecast them with a small network."""
-    check_folder(out, "forecast")
-    out.mkdir(parents=True, exist_ok=True)
-    data = write_demo(out / "demo.csv", seed=seed)
+    data = out / "demo.csv"
     spec = ForecastSpec(
         horizon=horizon,
         lookback=168,
@@ -21,4 +19,7 @@ def demo_command(out: Path, horizon: int, seed: int, command: str) -> int:
         settings={"width": 32, "heads": 4, "feed_forward": 64},
         training={"epochs": 6, "windows_per_epoch": 1280},
     )
-    return forecast_command(Job(file=str(data), spec=spec, models=("patchtst",), windows=5), out, command)
+    job = Job(file=str(data), spec=spec, models=("patchtst",), windows=5)
+    with OutputFolder.claim(out, "forecast", inputs=[data], overwrite=overwrite) as folder:
+        folder.publish(lambda place: write_demo(place / data.name, seed=seed), finished=False, beside=True)
+        return forecast_into(folder, job, command)

@@ -5,9 +5,10 @@ import sys
 from itertools import takewhile
 from pathlib import Path
 
-from rearview.commands.output_folder import check_file, csv_content
+from rearview.commands.run_files import csv_content
 from rearview.core.errors import InputError
 from rearview.core.files import write_atomically
+from rearview.core.output_folder import check_file
 from rearview.core.wording import listing
 from rearview.data.io.table import Table
 from rearview.data.panel import Panel
@@ -21,7 +22,7 @@ def predict_command(
 ) -> int:
     """Write forecasts of what follows the rows of a file; `out` None: to standard output."""
     if out is not None:
-        check_file(out)
+        check_file(out, (file if isinstance(file, str) else None, future, model))
     if not model.is_dir():
         wrong = "is a file" if model.exists() else "does not exist"
         raise InputError(f"{model} {wrong}; give the folder of a saved model first, then the file of new rows.")

@@ -16,8 +16,8 @@ from rearview.bench.analysis.standings import Standing
 from rearview.bench.rows.row import RunRow
 from rearview.bench.tasks import FORECASTING, StrangeFileError, Task
 from rearview.commands.console import print_lines, say
-from rearview.commands.output_folder import check_folder
 from rearview.core.errors import InputError
+from rearview.core.output_folder import OutputFolder
 from rearview.core.wording import quantity
 from rearview.data.panel import Finding
 from rearview.report.common.page import write
@@ -42,14 +42,14 @@ class ResultFiles:
         return [row for rows in self.rows.values() for row in rows]
 
 
-def report_command(patterns: Sequence[str], out: Path, command: str) -> int:
+def report_command(patterns: Sequence[str], out: Path, command: str, *, overwrite: bool = False) -> int:
     """Write the page and the tables of result files and print the verdict."""
-    check_folder(out, "report")
-    files = read(patterns)
-    # A pattern that matches files of something else stays as it is; such a file that is named does not.
-    words = [word for word in shlex.split(command) if Path(word) not in files.unknown]
-    summary = summarise(files, shlex.join(words))
-    paths = [write(out / "report.html", summary), *write_tables(out, summary)]
+    with OutputFolder.claim(out, "report", overwrite=overwrite) as folder:
+        files = read(patterns)
+        # A pattern that matches files of something else stays as it is; such a file that is named does not.
+        words = [word for word in shlex.split(command) if Path(word) not in files.unknown]
+        summary = summarise(files, shlex.join(words))
+        paths = folder.publish(lambda place: [write(place / "report.html", summary), *write_tables(place, summary)])
     for finding in summary.findings:
         if finding.kind == "warning":
             say(finding.message)

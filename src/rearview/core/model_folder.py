@@ -1,8 +1,8 @@
 """A fitted model on disk: a folder of one JSON file and one safetensors file, read without running any code.
 
 The JSON holds facts, the library's version, the name and checksum of the tensors' file, and a checksum of itself, so
-that a changed or half-copied model is refused. The tensors' file is named by its content and written first: a save that
-is cut off leaves the model that was there before.
+that a damaged or half-copied model is refused. (They are no signature: who writes a file can write its checksum.) The
+tensors' file is named by its content and written first: a save that is cut off leaves the model that was there before.
 """
 
 import hashlib
@@ -10,18 +10,21 @@ import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import rearview
 from rearview.core.errors import InputError, RearviewError
-from rearview.core.files import write_atomically
+from rearview.core.files import lock_folder, write_atomically
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 T = TypeVar("T")
 _WEIGHTS = "weights-*.safetensors"
+MOST_JSON = 256 * 2**20
+"""Bytes of a model's JSON file at most: the names of a million series fit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +39,10 @@ class Kind:
     """The newest layout of the facts that can be read."""
 
     def save(self, folder: Path, facts: Mapping[str, object], tensors: "Mapping[str, Tensor]") -> None:
-        """Write a model; what an earlier one left behind goes."""
+        """Write a model in place of the one of this kind that the folder holds; other files there stay.
+
+        Of several processes that save to one folder, each waits for the one before it.
+        """
         from safetensors.torch import save as pack
 
         content = pack({name: tensor.contiguous() for name, tensor in tensors.items()})
@@ -45,33 +51,45 @@ class Kind:
         head = {"format": self.format, "version": rearview.__version__, "weights": weights, "sha256": digest}
         whole = {**head, **facts}
         text = json.dumps({**whole, "checksum": checksum(whole)}, indent=1)
-        write_atomically(folder / weights, content)
-        write_atomically(folder / self.manifest, text)
-        for old in folder.glob(_WEIGHTS):
-            if old.name != weights:
-                old.unlink()
+        folder.mkdir(parents=True, exist_ok=True)
+        with lock_folder(folder):
+            before = self._weights_of(folder)
+            write_atomically(folder / weights, content)
+            write_atomically(folder / self.manifest, text)
+            if before is not None and before != weights:
+                (folder / before).unlink(missing_ok=True)
 
     def load(self, folder: Path) -> "tuple[dict[str, Any], dict[str, Tensor]]":
-        """The facts and tensors that `save` wrote; a missing, changed or newer model is refused."""
-        from safetensors.torch import load as unpack
-
-        facts = self._facts(folder)
-        path = folder / Path(str(facts.get("weights"))).name
-        if not path.is_file():
-            raise InputError(f"{path} is missing; copy the whole folder, or save the model again.")
-        content = path.read_bytes()
+        """The facts and tensors that `save` wrote; a missing, damaged or newer model is refused."""
+        while True:
+            text = self._read(folder)
+            facts = self._facts(folder, text)
+            path = folder / Path(str(facts.get("weights"))).name
+            try:
+                content = path.read_bytes()
+                break
+            except FileNotFoundError:
+                # Between the two reads another process may have saved a model here, and removed the one before.
+                if self._read(folder) == text:
+                    raise InputError(f"{path} is missing; copy the whole folder, or save the model again.") from None
         if hashlib.sha256(content).hexdigest() != facts.get("sha256"):
-            raise InputError(f"{path} was changed after it was saved (its checksum differs); save the model again.")
-        return facts, unpack(content)
+            raise InputError(f"{path} is damaged (its checksum differs); save the model again.")
+        return facts, _unpack(path, content)
 
-    def discard(self, folder: Path) -> None:
-        """Remove a saved model and nothing else; the folder goes too when it is empty then."""
-        for path in (folder / self.manifest, *folder.glob(_WEIGHTS)):
-            path.unlink(missing_ok=True)
-        if folder.is_dir() and not any(folder.iterdir()):
-            folder.rmdir()
+    def _weights_of(self, folder: Path) -> str | None:
+        """The name of the tensors' file of the model that a folder holds; a file that is no model is refused."""
+        path = folder / self.manifest
+        if not path.exists():
+            return None
+        try:
+            name = json.loads(path.read_text(encoding="utf-8"))["weights"]
+        except (OSError, ValueError, LookupError, TypeError, RecursionError):
+            name = None
+        if not isinstance(name, str) or not fnmatch(name, _WEIGHTS) or Path(name).name != name:
+            raise InputError(f"{path} is not of a saved {self.word} and is not written over; choose another folder.")
+        return name
 
-    def _facts(self, folder: Path) -> dict[str, Any]:
+    def _read(self, folder: Path) -> str:
         path = folder / self.manifest
         if not path.is_file():
             below = sorted((*folder.glob(f"*/{self.manifest}"), *folder.glob(f"*/*/{self.manifest}")))
@@ -79,10 +97,19 @@ class Kind:
             if below:
                 hint = f"There is one in {' and in '.join(str(other.parent) for other in below)}."
             raise InputError(f"{folder} holds no saved {self.word}: {self.manifest} is missing. {hint}")
+        size = path.stat().st_size
+        if size > MOST_JSON:
+            raise InputError(f"{path} has {size:,} bytes, more than the {MOST_JSON:,} that a model can have.")
+        return path.read_text(encoding="utf-8", errors="replace")
+
+    def _facts(self, folder: Path, text: str) -> dict[str, Any]:
+        path = folder / self.manifest
         try:
-            facts: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+            facts: dict[str, Any] = json.loads(text)
             version, written = int(facts["format"]), facts.get("version", "unknown")
-        except (ValueError, KeyError, TypeError, AttributeError) as problem:
+        except RecursionError:
+            raise InputError(f"{path} is damaged (it is nested too deeply); save the model again.") from None
+        except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as problem:
             raise InputError(f"{path} is damaged ({problem}); save the model again.") from problem
         if version > self.format:
             raise InputError(
@@ -90,13 +117,25 @@ class Kind:
                 f"{self.format}; update rearview."
             )
         if facts.pop("checksum", None) != checksum(facts):
-            raise InputError(f"{path} was changed after it was saved (its checksum differs); save the model again.")
+            raise InputError(f"{path} is damaged (its checksum differs); save the model again.")
         return facts
 
 
 FORECASTER = Kind("forecaster", "forecaster.json", format=1)
 DETECTOR = Kind("detector", "detector.json", format=2)
 CLASSIFIER = Kind("classifier", "classifier.json", format=1)
+KINDS = (FORECASTER, DETECTOR, CLASSIFIER)
+
+
+def _unpack(path: Path, content: bytes) -> "dict[str, Tensor]":
+    """The tensors of a file whose header fits its length."""
+    from safetensors import SafetensorError
+    from safetensors.torch import load
+
+    try:
+        return load(content)
+    except (SafetensorError, ValueError, TypeError, KeyError) as problem:
+        raise InputError(f"{path} is damaged ({problem}); save the model again.") from problem
 
 
 @contextmanager
@@ -106,7 +145,7 @@ def refuse_unreadable(folder: Path, facts: Mapping[str, object]) -> Iterator[Non
         yield
     except RearviewError:
         raise
-    except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as problem:
+    except (ArithmeticError, AttributeError, LookupError, MemoryError, RuntimeError, TypeError, ValueError) as problem:
         raise InputError(
             f"{folder} does not fit this version of rearview ({rearview.__version__}): it was written by "
             f"{facts.get('version', 'an unknown one')} and something in it is missing or of another kind "

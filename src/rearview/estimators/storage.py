@@ -12,6 +12,7 @@ from torch import Tensor
 
 from rearview import models
 from rearview.core.model_folder import Kind, refuse_unreadable, strip_prefix
+from rearview.core.output_folder import complete_run
 from rearview.data.panel import Finding
 from rearview.estimators.base import FittedNetwork, resolve_device
 from rearview.estimators.options import NetworkSpec
@@ -80,7 +81,8 @@ def save_model(
 
 
 def load_model(kind: Kind, folder: Path, device: str | None, build: Callable[[Stored], T]) -> T:
-    """Build what a folder holds, on another device if one is named; a missing, changed or newer model is refused."""
+    """Build what a folder holds, on another device if one is named; a missing, damaged or newer model is refused."""
+    complete_run(folder.parent)
     facts, tensors = kind.load(folder)
     with refuse_unreadable(folder, facts):
         if device is not None:

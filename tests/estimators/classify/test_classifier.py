@@ -138,7 +138,7 @@ def test_a_changed_folder_is_refused(trained, tmp_path):
     facts = json.loads(path.read_text())
     facts["classes"]["values"][0] = "other"
     path.write_text(json.dumps(facts))
-    with pytest.raises(InputError, match="was changed after it was saved"):
+    with pytest.raises(InputError, match="is damaged"):
         Classifier.load(tmp_path)
     with pytest.raises(InputError, match="holds no saved classifier"):
         Classifier.load(tmp_path / "elsewhere")

@@ -109,14 +109,14 @@ def test_changed_weights_are_refused(saved: Path) -> None:
     content = bytearray(weights(saved).read_bytes())
     content[-1] ^= 1
     weights(saved).write_bytes(content)
-    with pytest.raises(InputError, match=r"weights-.*was changed after it was saved"):
+    with pytest.raises(InputError, match=r"weights-.*is damaged"):
         Forecaster.load(saved)
 
 
 def test_a_changed_setting_is_refused(saved: Path) -> None:
     path = saved / FORECASTER.manifest
     path.write_text(path.read_text().replace('"horizon": 5', '"horizon": 6'))
-    with pytest.raises(InputError, match=r"forecaster\.json was changed after it was saved"):
+    with pytest.raises(InputError, match=r"forecaster\.json is damaged"):
         Forecaster.load(saved)
 
 
@@ -143,7 +143,7 @@ def test_a_manifest_that_is_no_text_is_refused(saved: Path) -> None:
 def test_half_a_folder_is_refused(saved: Path) -> None:
     half = weights(saved).read_bytes()
     weights(saved).write_bytes(half[: len(half) // 2])
-    with pytest.raises(InputError, match="was changed after it was saved"):
+    with pytest.raises(InputError, match="is damaged"):
         Forecaster.load(saved)
     weights(saved).unlink()
     with pytest.raises(InputError, match=r"is missing; copy the whole folder"):

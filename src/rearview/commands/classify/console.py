@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from rearview.commands.classify.files import write
 from rearview.commands.classify.job import Job, run
 from rearview.commands.console import new_console, new_table, print_choices, print_dim, print_end
-from rearview.commands.output_folder import check_folder
+from rearview.core.output_folder import OutputFolder
 from rearview.tasks.confusion import Confusion
 from rearview.train import Line
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 
-def classify_command(job: Job, out: Path, command: str) -> int:
+def classify_command(job: Job, out: Path, command: str, *, overwrite: bool = False) -> int:
     """Run a classification, write its files and print the result; `command` repeats the run."""
-    check_folder(out, "classify")
     console = new_console()
-    outcome = run(job, out, progress=Line(), say=print_dim(console))
-    written = write(outcome, out, command)
+    with OutputFolder.claim(out, "classify", inputs=(job.train, job.test), overwrite=overwrite) as folder:
+        outcome = run(job, out, progress=Line(), say=print_dim(console))
+        written = folder.publish(lambda place: write(outcome, place, command), finished=not outcome.interrupted)
     for finding in outcome.findings:
         console.print(finding.message, style="dim")
     for choices in outcome.classifier.fitted_.plan.sections().values():

@@ -5,20 +5,20 @@ from pathlib import Path
 
 from rearview.commands.classify.job import Outcome
 from rearview.commands.classify.page import summary
-from rearview.commands.output_folder import write_csv, write_run
 from rearview.commands.page_data import describe_device
+from rearview.commands.run_files import write_csv, write_run
+from rearview.core.output_folder import MODEL
 from rearview.estimators.frames import Columns
 from rearview.report.common.page import write as write_page
 
 
 def write(outcome: Outcome, folder: Path, command: str) -> list[Path]:
-    """Write everything and return what was written; each file whole or not at all."""
-    folder.mkdir(parents=True, exist_ok=True)
-    written = [write_csv(folder / "predictions.csv", _predictions(outcome)), folder / "model"]
-    outcome.classifier.save(folder / "model")
+    """Write everything to a new folder and return what was written."""
+    written = [write_csv(folder / "predictions.csv", _predictions(outcome)), folder / MODEL]
+    outcome.classifier.save(folder / MODEL)
     written.append(write_page(folder / "report.html", summary(outcome, command)))
     device = describe_device(outcome.classifier.fitted_.device)
-    return [*written, write_run(folder, command, device, _facts(outcome), interrupted=outcome.interrupted)]
+    return [*written, write_run(folder, command, device, _facts(outcome))]
 
 
 def _predictions(outcome: Outcome) -> Columns:

@@ -9,7 +9,7 @@ from rearview.commands.detect.files import write
 from rearview.commands.detect.job import Outcome, run
 from rearview.commands.detect.page import measures
 from rearview.commands.detect.rows import Job
-from rearview.commands.output_folder import check_folder
+from rearview.core.output_folder import OutputFolder
 from rearview.estimators.detect import frames
 from rearview.estimators.detect.fit import Detection
 from rearview.estimators.frames import file_layout
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 MOST_PRINTED = 10
 
 
-def detect_command(job: Job, out: Path, command: str) -> int:
+def detect_command(job: Job, out: Path, command: str, *, overwrite: bool = False) -> int:
     """Run a detection job, write its files and print the result; `command` repeats the run."""
-    check_folder(out, "detect")
     console = new_console()
-    outcome = run(job, out, progress=Line(), say=print_dim(console))
-    written = write(outcome, out, command)
+    with OutputFolder.claim(out, "detect", inputs=(job.file, job.fit, job.model), overwrite=overwrite) as folder:
+        outcome = run(job, out, progress=Line(), say=print_dim(console))
+        written = folder.publish(lambda place: write(outcome, place, command), finished=not outcome.interrupted)
     calibration = outcome.detector.fitted.calibration
     console.print(f"\nthreshold = {calibration.threshold_elsewhere:.4g}  ({calibration.drawn})", style="dim")
     _print_segments(console, outcome.detection)

@@ -5,16 +5,16 @@ from pathlib import Path
 
 from rearview.commands.detect.job import Outcome
 from rearview.commands.detect.page import summary
-from rearview.commands.output_folder import plain, write_csv, write_run
 from rearview.commands.page_data import describe_device
+from rearview.commands.run_files import plain, write_csv, write_run
+from rearview.core.output_folder import MODEL
 from rearview.estimators.detect import frames
 from rearview.estimators.frames import file_layout
 from rearview.report.common.page import write as write_page
 
 
 def write(outcome: Outcome, folder: Path, command: str) -> list[Path]:
-    """Write everything and return what was written; each file whole or not at all."""
-    folder.mkdir(parents=True, exist_ok=True)
+    """Write everything to a new folder and return what was written."""
     panel = outcome.detection.panel
     detection = replace(outcome.detection, panel=replace(panel, layout=file_layout(panel.layout)))
     written = [
@@ -22,11 +22,11 @@ def write(outcome: Outcome, folder: Path, command: str) -> list[Path]:
         write_csv(folder / "scores.csv", frames.flag_columns(detection)),
     ]
     if outcome.fresh:
-        outcome.detector.save(folder / "model")
-        written.append(folder / "model")
+        outcome.detector.save(folder / MODEL)
+        written.append(folder / MODEL)
     written.append(write_page(folder / "report.html", summary(outcome, command)))
     device = describe_device(outcome.detector.fitted.device)
-    return [*written, write_run(folder, command, device, _facts(outcome), interrupted=outcome.interrupted)]
+    return [*written, write_run(folder, command, device, _facts(outcome))]
 
 
 def _facts(outcome: Outcome) -> dict[str, object]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from rearview.commands import benchmark_sets
 from rearview.commands.detect.rows import LABEL_NAMES, Job, Rows, read_rows
-from rearview.commands.output_folder import fingerprint
+from rearview.commands.run_files import fingerprint
 from rearview.core.errors import InputError, UsageError, collect_warnings
 from rearview.core.wording import quantity
 from rearview.data.infer.timestamps import show

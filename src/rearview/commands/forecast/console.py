@@ -14,7 +14,8 @@ from rearview.commands.console import (
 )
 from rearview.commands.forecast.files import write
 from rearview.commands.forecast.job import Job, Outcome, run
-from rearview.commands.output_folder import check_folder, describe_replaced
+from rearview.commands.run_files import describe_replaced
+from rearview.core.output_folder import OutputFolder
 from rearview.core.wording import quantity
 from rearview.tasks.plan import Choice
 from rearview.train import Line
@@ -23,15 +24,20 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 
-def forecast_command(job: Job, out: Path, command: str) -> int:
+def forecast_command(job: Job, out: Path, command: str, *, overwrite: bool = False) -> int:
     """Run a forecast job, write its files and print the result; `command` repeats the run."""
-    check_folder(out, "forecast")
-    console = new_console()
+    with OutputFolder.claim(out, "forecast", inputs=(job.file, job.future), overwrite=overwrite) as folder:
+        return forecast_into(folder, job, command)
+
+
+def forecast_into(folder: OutputFolder, job: Job, command: str) -> int:
+    """The same in a folder that is claimed."""
+    out, console = folder.path, new_console()
     replaced = None if job.resume else describe_replaced(out)
     if replaced is not None:
         console.print(replaced)
     outcome = run(job, out, progress=Line(), say=print_dim(console))
-    written = write(outcome, out, command)
+    written = folder.publish(lambda place: write(outcome, place, command), finished=not outcome.interrupted)
     choices: dict[str, Choice[object]] = {} if outcome.model is None else {"model": outcome.model}
     for name, final in outcome.finals.items():
         plan = final.forecaster.fitted.plan

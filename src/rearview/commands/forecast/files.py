@@ -5,16 +5,15 @@ from pathlib import Path
 
 from rearview.commands.forecast.job import ModelResult, Outcome
 from rearview.commands.forecast.page import outcome_device, summary
-from rearview.commands.output_folder import plain, write_csv, write_run
-from rearview.core.model_folder import FORECASTER
+from rearview.commands.run_files import plain, write_csv, write_run
+from rearview.core.output_folder import MODEL
 from rearview.estimators.forecast.frames import backtest_frame, forecast_frame
 from rearview.estimators.frames import Columns, file_layout
 from rearview.report.common.page import write as write_page
 
 
 def write(outcome: Outcome, folder: Path, command: str) -> list[Path]:
-    """Write everything and return what was written; each file whole or not at all."""
-    folder.mkdir(parents=True, exist_ok=True)
+    """Write everything to a new folder and return what was written."""
     layout = file_layout(outcome.panel.layout)
     forecasts: Columns = {}
     for name, final in outcome.finals.items():
@@ -25,23 +24,11 @@ def write(outcome: Outcome, folder: Path, command: str) -> list[Path]:
         backtests |= backtest_frame(backtest, layout, name)
     if backtests:
         written.append(write_csv(folder / "backtest.csv", backtests))
-    else:
-        (folder / "backtest.csv").unlink(missing_ok=True)
-    _save_models(outcome, folder / "model")
+    for name, final in outcome.finals.items():
+        final.forecaster.save(folder / MODEL if len(outcome.finals) == 1 else folder / MODEL / name)
     write_page(folder / "report.html", summary(outcome, command))
-    run = write_run(folder, command, outcome_device(outcome), _facts(outcome), interrupted=outcome.interrupted)
-    return [*written, folder / "model", folder / "report.html", run]
-
-
-def _save_models(outcome: Outcome, folder: Path) -> None:
-    """One model in the folder itself, several in folders of their own; models of an earlier run don't stay beside."""
-    single = len(outcome.finals) == 1
-    places = {folder if single else folder / name: final.forecaster for name, final in outcome.finals.items()}
-    for place, forecaster in places.items():
-        forecaster.save(place)
-    for manifest in (*folder.glob(FORECASTER.manifest), *folder.glob(f"*/{FORECASTER.manifest}")):
-        if manifest.parent not in places:
-            FORECASTER.discard(manifest.parent)
+    run = write_run(folder, command, outcome_device(outcome), _facts(outcome))
+    return [*written, folder / MODEL, folder / "report.html", run]
 
 
 def _facts(outcome: Outcome) -> dict[str, object]:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from rearview import models
 from rearview.commands.forecast.verdict import Scored, verdict
-from rearview.commands.output_folder import fingerprint
+from rearview.commands.run_files import fingerprint
 from rearview.core.errors import SettingsError, collect_warnings, did_you_mean
 from rearview.core.wording import listing, quantity
 from rearview.data.io.table import Table

@@ -13,10 +13,10 @@ from rearview.bench.synthetic.flipflop import FlipFlopRow
 from rearview.bench.synthetic.harmonic import HarmonicRow
 from rearview.bench.synthetic.study import Study
 from rearview.commands.console import align, print_lines, say
-from rearview.commands.output_folder import check_folder
 from rearview.commands.reproduce.study_figures import draw, name_runs
 from rearview.commands.runs import RunOptions
 from rearview.core.errors import InputError, collect_warnings
+from rearview.core.output_folder import check_place
 from rearview.report.common import text
 from rearview.report.common.page import write
 from rearview.report.common.summary import Tile
@@ -37,7 +37,7 @@ def study_command(
 ) -> int:
     """Run what is missing of a study (nothing with `only_show`), print its table and write its page to `out`."""
     options.check()
-    check_folder(out)
+    check_place(out)
     study = synthetic.get(name)
     for arm in arms:
         study.spec(arm)

@@ -141,7 +141,7 @@ class Classifier(Estimator[Fitted]):
 
     @classmethod
     def load(cls, folder: Path | str, *, device: str | None = None) -> "Classifier":
-        """The classifier that `save` wrote; a changed or newer one is refused."""
+        """The classifier that `save` wrote; a damaged or newer one is refused."""
         fitted, reading = storage.load(Path(folder), device)
         classifier = cls(**fitted.spec.to_dict(), **reading)
         classifier.adopt(fitted)

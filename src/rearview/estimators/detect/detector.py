@@ -133,7 +133,7 @@ class Detector(Estimator[Fitted]):
 
     @classmethod
     def load(cls, folder: Path | str, *, device: str | None = None) -> "Detector":
-        """The detector that `save` wrote; a changed or newer one is refused."""
+        """The detector that `save` wrote; a damaged or newer one is refused."""
         fitted, reading = storage.load(Path(folder), device)
         detector = cls(**fitted.spec.to_dict(), **reading)
         detector._fitted = fitted

@@ -170,7 +170,7 @@ class Forecaster(Estimator[Fitted]):
 
     @classmethod
     def load(cls, folder: Path | str, *, device: str | None = None) -> "Forecaster":
-        """The forecaster that `save` wrote; a changed or newer one is refused."""
+        """The forecaster that `save` wrote; a damaged or newer one is refused."""
         fitted, tail, reading = storage.load(Path(folder), device)
         whole_ids = reading.pop("whole_ids")
         forecaster = cls(**fitted.spec.to_dict(), **reading)

@@ -42,7 +42,7 @@ def save(folder: Path, fitted: Fitted, tail: Panel, reading: Facts) -> None:
 
 
 def load(folder: Path, device: str | None = None) -> tuple[Fitted, Panel, Facts]:
-    """Load what `save` wrote, on another device if one is named; a missing, changed or newer model is refused."""
+    """Load what `save` wrote, on another device if one is named; a missing, damaged or newer model is refused."""
     return load_model(FORECASTER, folder, device, _read)
 
 

@@ -1,0 +1,77 @@
+"""The files of every run: the name of their folder, tables as CSV, and the run as plain data."""
+
+import hashlib
+import json
+import math
+import platform
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import rearview
+from rearview.core.files import write_atomically
+from rearview.core.output_folder import read_mark
+from rearview.data.panel import Layout, Panel
+
+
+def default_folder(file: str, prefix: str = "rearview") -> Path:
+    """rearview-sales for data/sales.csv.gz."""
+    return Path(f"{prefix}-{Path(file).name.partition('.')[0]}")
+
+
+def describe_replaced(out: Path) -> str | None:
+    """A sentence on the run that a folder holds, which another one written there replaces; None: there is none."""
+    if read_mark(out) is None or not (out / "run.json").is_file():
+        return None
+    facts = json.loads((out / "run.json").read_text(encoding="utf-8"))
+    return f"{out} holds the run of `{facts['command']}`, which this one will replace."
+
+
+def write_csv(path: Path, columns: Mapping[str, Any]) -> Path:
+    """Write columns as a CSV file, whole or not at all."""
+    write_atomically(path, csv_content(columns))
+    return path
+
+
+def csv_content(columns: Mapping[str, Any]) -> bytes:
+    """Columns as the content of a CSV file; what is missing is empty."""
+    from rearview.estimators.frames import to_native
+
+    frame = to_native(columns, Layout(form="long", time_col="ds"))
+    text = frame.fill_nan(None).write_csv() if hasattr(frame, "write_csv") else frame.to_csv(index=False)
+    return str(text).encode()
+
+
+def write_run(folder: Path, command: str, device: str, facts: Mapping[str, object]) -> Path:
+    """Write run.json, the run as plain data."""
+    import torch
+
+    head = {
+        "rearview": rearview.__version__,
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "device": device,
+        "command": command,
+    }
+    write_atomically(folder / "run.json", json.dumps({**head, **facts}, indent=1) + "\n")
+    return folder / "run.json"
+
+
+def plain(value: object) -> object:
+    """JSON has no NaN: what could not be computed is null."""
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, float | np.floating):
+        return float(value) if math.isfinite(value) else None
+    return value
+
+
+def fingerprint(panel: Panel, *asked: object) -> str:
+    """Name a run by its data and what was asked, so that a checkpoint is never resumed on other data."""
+    digest = hashlib.sha256(repr((*asked, panel.columns, panel.targets, panel.known)).encode())
+    for array in (panel.values, panel.observed, panel.centre, panel.offsets, panel.stamps):
+        if array is not None:
+            digest.update(np.ascontiguousarray(array).view(np.uint8).data)
+    return digest.hexdigest()[:12]
