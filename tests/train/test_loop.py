@@ -12,6 +12,7 @@ from toys import OUTPUTS, TRAIN, VALIDATION, WINDOWS, Cells, Squares, Table, net
 
 from rearview import train
 from rearview.core.errors import InputError, SettingsError
+from rearview.train.contract import Diverged
 from rearview.train.loop import epoch_order
 
 SILENT = train.Silent()
@@ -126,6 +127,29 @@ def test_patience_ends_training_and_the_best_weights_return() -> None:
     assert same_weights(model.state_dict(), task.weights[1])
     assert not same_weights(model.state_dict(), task.weights[4])
     assert not model.training
+
+
+def test_the_last_weights_are_kept_on_request() -> None:
+    task, model = FallingThenRising([5.0, 3.0, 4.0, 3.5, 9.0]), network()
+    history = fit(model, train.Settings(epochs=5, patience=None, keep_last=True), task=task)
+    assert (history.ended, history.best_epoch) == ("epochs", 5)
+    assert same_weights(model.state_dict(), task.weights[4])
+    task, model = FallingThenRising([5.0, 3.0, math.nan]), network()
+    with pytest.raises(Diverged, match="The model holds the weights of epoch 2, the best before"):
+        fit(model, train.Settings(epochs=5, patience=None, keep_last=True), task=task)
+    assert same_weights(model.state_dict(), task.weights[1])
+
+
+def test_the_largest_norm_is_halved_as_updates_go_by(monkeypatch: pytest.MonkeyPatch) -> None:
+    norms = []
+    monkeypatch.setattr(nn.utils, "clip_grad_norm_", lambda parameters, norm: norms.append(norm))
+    fit(network(), train.Settings(epochs=2, batch=10, clip=8.0, clip_halve_every=3))
+    assert norms == [8.0] * 3 + [4.0] * 3 + [2.0] * 3 + [1.0]
+    norms.clear()
+    fit(network(), train.Settings(epochs=1, batch=10, clip=8.0))
+    assert norms == [8.0] * 5
+    with pytest.raises(SettingsError, match="clip_halve_every halves clip; give clip too"):
+        train.Settings(clip_halve_every=3)
 
 
 def test_ties_can_count_as_improvement() -> None:

@@ -23,6 +23,14 @@ def test_decay_spares_vectors_on_request() -> None:
     assert (matrices["weight_decay"], vectors["weight_decay"]) == (0.1, 0.0)
 
 
+def test_decay_spares_the_head_on_request() -> None:
+    model = torch.nn.ModuleDict({"stack": network(), "head": torch.nn.Linear(3, 5), "headless": torch.nn.Linear(3, 5)})
+    decayed, spared = optimisation.build(model, Settings(weight_decay=0.1, decay_head=False)).param_groups
+    assert names(spared["params"], model) == ["head.weight", "head.bias"]
+    assert (decayed["weight_decay"], spared["weight_decay"]) == (0.1, 0.0)
+    assert len(decayed["params"]) == 7
+
+
 def test_frozen_parameters_stay_out() -> None:
     model = network()
     model[0].requires_grad_(False)

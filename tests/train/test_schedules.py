@@ -22,7 +22,7 @@ PATCHTST_NAMES = {"TST": "onecycle", "type3": "type3", "constant": "constant"}
 def rates(settings: Settings, updates: int) -> np.ndarray[Any, Any]:
     """[epoch, update, (learning rate, beta1)]."""
     epochs = range(1, settings.epochs + 1)
-    return np.array([[rate(settings, epoch, update, updates) for update in range(updates)] for epoch in epochs])
+    return np.array([[rate(settings, epoch, update, updates)[:2] for update in range(updates)] for epoch in epochs])
 
 
 @pytest.mark.parametrize("name", [name for name in CONFIG["tslib_lr"]["runs"] if not name.startswith("type2")])

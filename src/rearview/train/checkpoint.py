@@ -89,9 +89,10 @@ def fingerprint(model: nn.Module, settings: Settings, train: Tensor, validation:
 
 
 def _refuse_other_run(path: Path, saved: Facts, wanted: Facts) -> None:
-    if saved == wanted:
+    # A setting that an earlier version did not have stood at what is its default now.
+    old, new = {**Settings().to_dict(), **saved["settings"]}, wanted["settings"]
+    if {**saved, "settings": {name: old[name] for name in new}} == wanted:
         return
-    old, new = saved["settings"], wanted["settings"]
     differing = [name for name in new if old.get(name) != new[name]]
     if differing:
         was = ", ".join(f"{name}={old.get(name)!r}" for name in differing)

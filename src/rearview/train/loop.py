@@ -46,11 +46,11 @@ def fit(
 ) -> History:
     """Train the model in place on the windows `train` and return what happened.
 
-    With `validation` windows the model ends with the weights of its best epoch, otherwise with its last ones; in both
-    cases in evaluation mode. Ctrl-C ends training early with the same promise. With `checkpoint` the run is kept in
-    that file; `resume` goes on from it if it is there (and returns at once if that run had ended), and refuses a file
-    of a run with other settings, another model or other windows. `progress` defaults to one line on the terminal.
-    The caller's random state is left as it was.
+    With `validation` windows the model ends with the weights of its best epoch, otherwise (or with `keep_last`) with
+    its last ones; in both cases in evaluation mode. Ctrl-C ends training early, always with the best. With `checkpoint`
+    the run is kept in that file; `resume` goes on from it if it is there (and returns at once if that run had ended),
+    and refuses a file of a run with other settings, another model or other windows. `progress` defaults to one line on
+    the terminal. The caller's random state is left as it was.
     """
     _check_windows("training", train)
     if validation is not None:
@@ -151,7 +151,7 @@ class _Run(Generic[Batch]):
         parts = (self.update,) if self.validation is None else (self.update, self.validation)
         return History(
             epochs=self.standing.epochs,
-            best_epoch=self.standing.best_epoch,
+            best_epoch=len(self.standing.epochs) if self._keeps_last() else self.standing.best_epoch,
             ended=self.standing.ended or "interrupted",
             steps=steps,
             windows=windows,
@@ -219,10 +219,14 @@ class _Run(Generic[Batch]):
 
     def _settle(self) -> None:
         """Leave the model as the caller gets it; doing it twice does no harm."""
-        if self.standing.best is not None:
+        if self.standing.best is not None and not self._keeps_last():
             self.model.load_state_dict(self.standing.best)
         self.model.eval()
         self.optimiser.zero_grad()
+
+    def _keeps_last(self) -> bool:
+        """Whether the last weights are what is wanted and the run came to its end."""
+        return self.settings.keep_last and self.standing.ended is not None
 
     def _save(self, position: int) -> None:
         if self.checkpoint is None or parallel.rank():

@@ -32,21 +32,25 @@ _FUSED_DEVICES = ("cpu", "cuda")
 
 
 class Rate(NamedTuple):
-    """Learning rate and beta1 of one update."""
+    """Learning rate, beta1 and largest norm of the gradients of one update."""
 
     learning_rate: float
     beta1: float
+    clip: float | None = None
 
 
 def rate(settings: Settings, epoch: int, update: int, updates: int) -> Rate:
     """The rate of an update: `update` counts from 0 within `epoch` (from 1), which has `updates` of them."""
     done = (epoch - 1) * updates + update
     total = (settings.schedule_epochs or settings.epochs) * updates
+    clip, every = settings.clip, settings.clip_halve_every
+    if clip is not None and every is not None:
+        clip *= 0.5 ** (done // every)
     if settings.schedule == "onecycle":
-        return _one_cycle(settings, done, total)
+        return _one_cycle(settings, done, total)._replace(clip=clip)
     compat = settings.patchtst_compat
     share = 1 / settings.divide if compat and epoch == 1 else _factor(settings, epoch, done, total)
-    return Rate(settings.learning_rate * share, CYCLE_BETAS[0] if compat else settings.betas[0])
+    return Rate(settings.learning_rate * share, CYCLE_BETAS[0] if compat else settings.betas[0], clip)
 
 
 def _factor(settings: Settings, epoch: int, done: int, total: int) -> float:
@@ -82,17 +86,20 @@ def _one_cycle(settings: Settings, done: int, total: int) -> Rate:
 
 def build(model: nn.Module, settings: Settings) -> torch.optim.Optimizer:
     """The optimiser of the settings over the model's trainable parameters."""
-    parameters = [parameter for _, parameter in _trainable(model)]
+    named = dict(_trainable(model))
+    parameters = list(named.values())
     if not parameters:
         raise SettingsError(
             f"{type(model).__name__} has no parameters to train; use it as it is, or measure it with train.evaluate."
         )
-    spared = [] if settings.decay_all else [parameter for parameter in parameters if parameter.ndim < 2]
-    decayed = parameters if settings.decay_all else [parameter for parameter in parameters if parameter.ndim >= 2]
+    decays = {
+        name: (settings.decay_all or parameter.ndim >= 2) and (settings.decay_head or "head" not in name.split("."))
+        for name, parameter in named.items()
+    }
     groups = [
-        {"params": members, "weight_decay": decay}
-        for members, decay in ((decayed, settings.weight_decay), (spared, 0.0))
-        if members
+        {"params": members, "weight_decay": settings.weight_decay if decayed else 0.0}
+        for decayed in (True, False)
+        if (members := [parameter for name, parameter in named.items() if decays[name] is decayed])
     ]
     if settings.optimiser == "radam":
         # It has no fused form; counting on the device, it can still run within a CUDA graph.

@@ -52,6 +52,8 @@ class Settings:
     """Strength of the decay."""
     decay_all: bool = True
     """Decay every parameter, as torch does; False spares biases, norms and everything else of one axis."""
+    decay_head: bool = True
+    """Decay the weights of a network's `head` too; False spares them, as Powerformer's supplement has it."""
     betas: tuple[float, float] = (0.9, 0.999)
     """Memory of the first and second moments. "onecycle" and `patchtst_compat` drive the first themselves."""
     schedule: ScheduleName = "constant"
@@ -75,12 +77,17 @@ class Settings:
     learning_rate / divide and beta1 is 0.95 throughout."""
     clip: float | None = None
     """Largest global norm of the gradients; None: as they come."""
+    clip_halve_every: int | None = None
+    """Updates after which `clip` is halved, again and again; None: never. CAPS's released code does so by accident with
+    clip=1.5e-5 every 2,000: it clips gradients before it undoes a loss scale that doubles."""
     patience: int | None = 10
     """Epochs without improvement of the validation loss before training stops; None: never."""
     minimum_delta: float = 0.0
     """By how much the validation loss must fall to count as an improvement."""
     ties_improve: bool = False
     """An equal validation loss counts as an improvement, as in the Time-Series-Library."""
+    keep_last: bool = False
+    """End with the weights of the last epoch instead of the best one on validation."""
     windows_per_epoch: int | None = None
     """An epoch visits this many windows, drawn anew each time; None: all."""
     updates_per_epoch: int | None = None
@@ -138,6 +145,8 @@ class Settings:
                 f"warmup={self.warmup} goes with the schedules 'constant' and 'cosine', but schedule is "
                 f"{self.schedule!r}, which fixes its own first updates; leave warmup at 0."
             )
+        if self.clip_halve_every is not None and self.clip is None:
+            raise SettingsError("clip_halve_every halves clip; give clip too, or leave both out.")
         if self.schedule == "halving" and self.halve_every is None:
             raise SettingsError("schedule='halving' needs halve_every, the updates between two halvings.")
         if self.updates_per_epoch is not None and self.windows_per_epoch is not None:

@@ -50,6 +50,7 @@ class Step(Generic[Batch]):
         self.device = device_of(self.model)
         self.parameters: list[Tensor] = [p for group in self.optimiser.param_groups for p in group["params"]]
         self.pool = Pool(self.device)
+        self.clip = self.settings.clip
         self.room = Room(self.model, self.settings, self.device)
 
     def __call__(self, index: Int[Tensor, " window"]) -> None:
@@ -63,8 +64,8 @@ class Step(Generic[Batch]):
         if self.room.wide or not self._backward_fits(index):
             self.room.make(parallel.share(index), self._loss)
             self._backward(index)
-        if self.settings.clip is not None:
-            nn.utils.clip_grad_norm_(self.parameters, self.settings.clip)
+        if self.clip is not None:
+            nn.utils.clip_grad_norm_(self.parameters, self.clip)
 
     def _backward_fits(self, index: Int[Tensor, " window"]) -> bool:
         # Once this returns, what the broken pass held is free: an exception that is being handled would still hold it.
@@ -175,6 +176,7 @@ class Updates(Generic[Batch]):
             return
         started = time.perf_counter()
         optimisation.set_rate(self.step.optimiser, self.rates[update])
+        self.step.clip = self.rates[update].clip
         self.step(self.order[update * self.size : (update + 1) * self.size])
         if self.compiled and not self.preparing_seconds and update < self.full:
             self.preparing_seconds = time.perf_counter() - started
@@ -209,6 +211,8 @@ def obstacle(settings: Settings, device: torch.device, full: int) -> str | None:
         return f"that takes a GPU, and the model is on the {device.type}"
     if parallel.size() > 1:
         return f"{parallel.size()} processes share each of them"
+    if settings.clip_halve_every is not None:
+        return "the largest norm of their gradients changes"
     if not full:
         return f"no epoch has the {settings.windows_per_update:,} windows of a full update"
     updates = full * settings.epochs
