@@ -15,8 +15,8 @@ import torch
 
 from _rows import Row, origin
 from rearview import models, train
+from rearview.bench.runs.forecasting import split
 from rearview.bench.runs.provenance import device_words
-from rearview.bench.runs.splits import split
 from rearview.core.errors import SettingsError
 from rearview.data.datasets import catalogue
 from rearview.data.panel import Panel

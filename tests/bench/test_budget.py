@@ -7,9 +7,8 @@ import pytest
 from small import row
 
 from rearview.bench.analysis import budget, coverage, standings
-from rearview.bench.analysis.leaderboard import build_boards
+from rearview.bench.analysis.leaderboard import build_boards, find_overlapping
 from rearview.bench.analysis.paper_comparison import compare
-from rearview.bench.analysis.timing_overlap import find_overlapping
 from rearview.bench.papers import catalogue
 from rearview.bench.rows.row import ClassificationRow, DetectionRow
 from rearview.bench.runs.tuning import Range, Tuning

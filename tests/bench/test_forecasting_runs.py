@@ -12,7 +12,7 @@ from small import CHANNELS, HORIZON, LOOKBACK, ROWS, SMALL, TEST_START, TRAIN_EN
 
 from rearview import bench, train
 from rearview.bench.runs import forecasting, measure, provenance
-from rearview.bench.runs.splits import split
+from rearview.bench.runs.forecasting import split
 from rearview.core.errors import InputError, RearviewWarning, SettingsError
 from rearview.data.datasets import catalogue
 from rearview.data.windows import Source

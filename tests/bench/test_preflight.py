@@ -9,7 +9,7 @@ from small import HORIZON, LOOKBACK, ROWS
 
 from rearview import models
 from rearview.bench.papers.catalogue import Cell
-from rearview.bench.runs import preflight
+from rearview.bench.runs import forecasting
 from rearview.bench.runs.sweep import Plan, sweep
 from rearview.bench.runs.tuning import Range, Tuning
 from rearview.core.errors import RearviewError, RearviewWarning, SettingsError
@@ -38,7 +38,7 @@ def test_a_refusal_is_what_the_row_would_tell(cell, plan):
     [row] = sweep([cell], plan)
     assert row.status == "failed"
     with pytest.raises(RearviewError) as refused:
-        preflight.check(plan.run(cell, 0).spec)
+        forecasting.check(plan.run(cell, 0).spec)
     assert row.problem == f"{type(refused.value).__name__}: {refused.value}"
     assert str(refused.value).endswith(".")
 
@@ -46,9 +46,9 @@ def test_a_refusal_is_what_the_row_would_tell(cell, plan):
 def test_the_shortest_set_that_a_run_can_have_is_let_pass(plan):
     """The validation part is the shortest: as many rows as lie between training and test."""
     longest = 51
-    preflight.check(plan.run(replace(PATCHTST, horizon=longest), 0).spec)
+    forecasting.check(plan.run(replace(PATCHTST, horizon=longest), 0).spec)
     with pytest.raises(SettingsError, match="the validation part has"):
-        preflight.check(plan.run(replace(PATCHTST, horizon=longest + 1), 0).spec)
+        forecasting.check(plan.run(replace(PATCHTST, horizon=longest + 1), 0).spec)
 
 
 def test_a_package_that_is_missing_is_named(plan, monkeypatch):
@@ -59,33 +59,33 @@ def test_a_package_that_is_missing_is_named(plan, monkeypatch):
     monkeypatch.setattr(models, "find_spec", lambda package: None)
     for cell in (borrowed, replace(borrowed, tuning=Tuning(2, {"network.dropout": Range(0.0, 0.5)}))):
         with pytest.raises(SettingsError, match="timesnet is a network of neuralforecast, which is not installed"):
-            preflight.check(plan.run(cell, 0).spec)
+            forecasting.check(plan.run(cell, 0).spec)
 
 
 def test_settings_that_are_drawn_are_left_to_the_search(plan):
     drawn = replace(PATCHTST, settings={"heads": 3}, tuning=Tuning(2, {"network.width": (9, 8)}))
-    preflight.check(plan.run(drawn, 0).spec)
+    forecasting.check(plan.run(drawn, 0).spec)
 
 
 def test_a_network_that_breaks_in_another_way_is_left_to_the_run(plan, monkeypatch):
     def broken(*sizes):
         raise TypeError("a bug of somebody's")
 
-    monkeypatch.setattr(preflight, "build", broken)
-    preflight.check(plan.run(PATCHTST, 0).spec)
+    monkeypatch.setattr(forecasting, "build", broken)
+    forecasting.check(plan.run(PATCHTST, 0).spec)
 
 
 def test_nothing_is_read_drawn_or_warned_of(plan, monkeypatch):
     from rearview.data.datasets import catalogue
 
-    build = preflight.build
+    build = forecasting.build
 
     def warns(*sizes):
         warnings.warn("it tends to collapse", RearviewWarning, stacklevel=1)
         return build(*sizes)
 
     monkeypatch.setattr(catalogue, "load", lambda *given: pytest.fail("data were read"))
-    monkeypatch.setattr(preflight, "build", warns)
+    monkeypatch.setattr(forecasting, "build", warns)
     state = torch.random.get_rng_state()
-    preflight.check(plan.run(PATCHTST, 0).spec)
+    forecasting.check(plan.run(PATCHTST, 0).spec)
     assert torch.equal(torch.random.get_rng_state(), state)

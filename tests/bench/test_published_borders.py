@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from rearview.bench.runs.splits import split
+from rearview.bench.runs.forecasting import split
 from rearview.data.datasets import catalogue
 from rearview.data.windows import Source
 

@@ -118,11 +118,11 @@ def test_what_can_not_be_run_is_refused_before_anything_trains(options, sentence
 
 
 def test_rows_that_are_there_are_shown_though_they_could_not_be_made_here(capsys, monkeypatch):
-    from rearview.bench.runs import preflight
+    from rearview.bench.runs import forecasting
 
     command = [*STANDIN, "--model", "dlinear", "--horizon", "3", *QUICK]
     assert main(command) == 0
-    monkeypatch.setattr(preflight, "check", lambda spec: pytest.fail("a row is there"))
+    monkeypatch.setattr(forecasting, "check", lambda spec: pytest.fail("a row is there"))
     assert main(command) == 0
     assert capsys.readouterr().out.count("Rows in results.csv") == 2
 

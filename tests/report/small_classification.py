@@ -3,7 +3,7 @@
 import numpy as np
 
 from rearview.report.classify import page
-from rearview.report.common.summary import Curve
+from rearview.report.common.summary import Curve, FactList
 from rearview.tasks.confusion import Confusion
 
 LABELS = np.array(["up", "down", "<b>odd</b>"])
@@ -25,7 +25,7 @@ def summary(steps=30, channels=2, examples=None):
         version="0",
         device="CPU",
         seconds=3.0,
-        data=page.CaseFacts("a.ts", "b.ts", 8, 2, 10, channels, "30", 0.0),
+        data=FactList((("Training file", "a.ts"), ("Test file", "b.ts"), ("Steps", "30"))),
         curves={"patchtst": Curve(np.array([1.0, 0.5]), np.array([0.4, 0.2]), 2, "epochs")},
         confusion=Confusion.of(truth, said, LABELS),
         commonest=0.6,

@@ -70,7 +70,7 @@ def test_what_failed_of_other_tasks_is_listed_beside_it_and_counted_nowhere(dete
     broken = summarise(read([str(path)]), "rearview report detected.csv")
     assert broken.boards == detected.boards
     assert broken.besides == detected.besides
-    assert broken.data.failed == 1
+    assert len(broken.failures) == 1
     told = section(render(broken), "failed")
     cells = [re.sub("<[^>]+>", "", cell) for cell in re.findall("<t[hd].*?</t[hd]>", told.partition("<tbody>")[2])]
     assert cells == ["itransformer + toa(kind=softmax)", "SMAP", text.ABSENT, "0", "clean", problem]

@@ -8,6 +8,7 @@ import pytest
 
 from rearview.core.errors import InputError
 from rearview.report.common.page import render
+from rearview.report.common.summary import FactList
 from rearview.report.common.tables import Cell, Table
 from rearview.report.results import study as page
 
@@ -25,7 +26,7 @@ def summary(*figures):
         version="0.1.0",
         device="cpu",
         seconds=3.0,
-        data=page.StudyFacts((("Samples", "fresh"),)),
+        data=FactList((("Samples", "fresh"),)),
         tiles=(("Best", "0.5", "mha"),),
         table=Table("Runs", ("arm", "mse"), ((Cell("<i>odd</i>"), Cell("0.25")),)),
         figures=figures,

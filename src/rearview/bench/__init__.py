@@ -12,7 +12,7 @@ Rows are read without torch; running imports it, and so does a table, to tell se
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rearview.bench.analysis.text_table import table as table
+    from rearview.bench.analysis.candidates import table as table
     from rearview.bench.rows.result_file import append as append
     from rearview.bench.rows.result_file import find as find
     from rearview.bench.rows.result_file import read as read
@@ -33,7 +33,7 @@ _HOMES = {
     "find": "rows.result_file",
     "read": "rows.result_file",
     "run": "runs.forecasting",
-    "table": "analysis.text_table",
+    "table": "analysis.candidates",
 }
 
 

@@ -11,16 +11,13 @@ import cyclopts
 
 from rearview.cli import bench, catalogue, classify, detect, forecast, report
 from rearview.cli.parse import app, called
+from rearview.commands.console import say
 from rearview.core.errors import RearviewError, UsageError, collect_warnings
 
 __all__ = ["app", "bench", "catalogue", "classify", "detect", "forecast", "main", "report", "run"]
 
 
-def _warn(sentence: str) -> None:
-    sys.stderr.write(f"{sentence}\n")
-
-
-@collect_warnings(_warn)
+@collect_warnings(say)
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code: 0, 1 for bad input, 2 for usage, 130 for Ctrl-C."""
     tokens = list(sys.argv[1:] if argv is None else argv)

@@ -9,7 +9,7 @@ from rearview import attention, bench, models
 from rearview.bench.papers.catalogue import Cell, combinations
 from rearview.bench.rows import result_file
 from rearview.bench.rows.row import RunRow
-from rearview.bench.runs import preflight, search, tuning
+from rearview.bench.runs import forecasting, search, tuning
 from rearview.bench.runs.run_spec import ForecastingSpec, known_settings
 from rearview.bench.runs.sweep import Plan, Run, first_process, sweep
 from rearview.bench.runs.tuning import Tuning, Values
@@ -260,7 +260,7 @@ def _check_first(cells: Sequence[Cell], plan: Plan) -> list[Run]:
             continue
         try:
             assert isinstance(same[0].spec, ForecastingSpec)
-            preflight.check(same[0].spec)
+            forecasting.check(same[0].spec)
         except RearviewError as problem:
             if len(cells) == 1:
                 raise

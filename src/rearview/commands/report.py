@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rearview.bench import tasks
-from rearview.bench.analysis import coverage, leaderboard, standings, timing_overlap
+from rearview.bench.analysis import coverage, leaderboard, standings
 from rearview.bench.analysis.candidates import spell_mechanism
 from rearview.bench.analysis.leaderboard import Board, Repeats
 from rearview.bench.analysis.standings import Standing
@@ -21,8 +21,9 @@ from rearview.core.output_folder import OutputFolder
 from rearview.core.wording import quantity
 from rearview.data.panel import Finding
 from rearview.report.common.page import write
+from rearview.report.common.summary import FactList
 from rearview.report.results.files import write_tables
-from rearview.report.results.page import ResultFacts, ResultsSummary
+from rearview.report.results.page import ResultsSummary
 from rearview.report.results.tables import candidate
 
 
@@ -118,22 +119,24 @@ def summarise(files: ResultFiles, command: str) -> ResultsSummary:
     besides = [one for task, rows in files.rows.items() for one in coverage.compare_all(task, rows)]
     ranked = standings.build_standings(boards)
     counted = [row for board in boards for entry in board.entries for row in entry.rows]
-    overlapping = timing_overlap.find_overlapping(files.every_row)
+    overlapping = leaderboard.find_overlapping(files.every_row)
     return ResultsSummary(
         title=f"Results of {', '.join(name for name, _ in files.files)}",
         verdict=_verdict(boards, ranked),
         command=command,
         device="cpu",
         seconds=time.perf_counter() - started,
-        data=ResultFacts(
-            files=tuple(name for name, _ in files.files),
-            rows=len(files.every_row),
-            runs=len(counted),
-            failed=len(broken),
-            datasets=tuple(dict.fromkeys(board.dataset for board in boards)),
-            seeds=len({row.seed for row in counted}),
-            devices=tuple(sorted({row.device for row in counted})),
-            versions=tuple(sorted({row.version for row in counted})),
+        data=FactList(
+            (
+                ("Files", ", ".join(name for name, _ in files.files)),
+                ("Rows", f"{len(files.every_row):,}"),
+                ("Finished runs", f"{len(counted):,}"),
+                ("Failed runs", f"{len(broken):,}" if broken else "none"),
+                ("Data sets", ", ".join(dict.fromkeys(board.dataset for board in boards))),
+                ("Seeds", f"{len({row.seed for row in counted}):,}"),
+                ("Devices", ", ".join(sorted({row.device for row in counted}))),
+                ("Versions", ", ".join(sorted({row.version for row in counted}))),
+            )
         ),
         findings=(*files.findings, *_findings(files, len(counted) + len(broken))),
         notes=_notes(boards, counted, sum(row in overlapping for row in counted)),

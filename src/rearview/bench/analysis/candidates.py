@@ -7,7 +7,7 @@ one network and mechanism on one data set and horizon must be, or two things wou
 import hashlib
 import json
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
 
@@ -165,7 +165,12 @@ def spell_particulars(row: Row) -> str:
 def deviations(row: Row, presets: str | None = None) -> dict[str, object]:
     """The settings of a row, mechanism and adapters aside, that its protocol would not have by itself with these
     presets (its own unless given)."""
-    facets, usual = facets_of(row), facets_of(_as_usual(row, presets))
+    try:
+        run = (row.dataset, row.model, row.lookback, row.horizon, row.attention, row.protocol)
+        usual = facets_of(Row.build({**asdict(row), **protocol_defaults(*run, presets)}))
+    except SettingsError:
+        return {}  # what would be usual is not known any more
+    facets = facets_of(row)
     others = {key: value for key, value in facets.items() if not key.startswith(_MECHANISM)}
     settings = {key: value for key, value in others.items() if value != usual.get(key)}
     return settings | ({"calendar": bool(row.calendar)} if "calendar" in settings else {})
@@ -174,15 +179,6 @@ def deviations(row: Row, presets: str | None = None) -> dict[str, object]:
 def spell_deviations(row: Row, presets: str | None, aside: Collection[str]) -> tuple[str, ...]:
     """The same in words, one by one, some of them left out."""
     return _spell_without_training({key: v for key, v in deviations(row, presets).items() if key not in aside})
-
-
-def _as_usual(row: Row, presets: str | None) -> Row:
-    """The row as its protocol has it where no settings are given; as it is where that is not known any more."""
-    try:
-        run = (row.dataset, row.model, row.lookback, row.horizon, row.attention, row.protocol)
-        return Row.build({**asdict(row), **protocol_defaults(*run, presets)})
-    except SettingsError:
-        return row
 
 
 @cache
@@ -239,3 +235,36 @@ def spell_suffix(differences: Sequence[str]) -> str:
         digest = hashlib.sha256(repr(sorted(shown)).encode()).hexdigest()[:4]
         shown = [*shown[:MOST_SHOWN], f"{len(shown) - MOST_SHOWN} more ({digest})"]
     return ", " + ", ".join(shown)
+
+
+_SHOWN: dict[str, Callable[[Row], str]] = {
+    "dataset": lambda row: row.dataset,
+    "model": lambda row: row.model,
+    "attention": lambda row: spell_mechanism(row) or "-",
+    "with": lambda row: spell_particulars(row) or "-",
+    "lookback": lambda row: str(row.lookback),
+    "horizon": lambda row: str(row.horizon),
+    "seed": lambda row: str(row.seed),
+    "mse": lambda row: f"{row.mse:.4f}",
+    "mae": lambda row: f"{row.mae:.4f}",
+    "windows": lambda row: f"{row.test_windows:,}",
+    "seconds": lambda row: f"{row.total_seconds:,.1f}",
+}
+_WORDS = ("dataset", "model", "attention", "with")
+
+
+def table(rows: Iterable[Row]) -> list[str]:
+    """A line of headings and a line for each row: errors on the standardised scale, test windows, wall time.
+
+    What a row has that its protocol would not have by itself stands under `with`, where any row has something.
+    """
+    lines = [{name: show(row) for name, show in _SHOWN.items()} for row in rows]
+    columns = [name for name in _SHOWN if name != "with" or any(line[name] != "-" for line in lines)]
+    cells = [columns, *([line[name] for name in columns] for line in lines)]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    lines_of_text = []
+    for words in cells:
+        placed = zip(columns, words, widths, strict=True)
+        padded = [word.ljust(width) if name in _WORDS else word.rjust(width) for name, word, width in placed]
+        lines_of_text.append("  ".join(padded).rstrip())
+    return lines_of_text

@@ -15,9 +15,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from rearview.bench.analysis.candidates import facets_of, spell_settings
-from rearview.bench.analysis.leaderboard import Entry
+from rearview.bench.analysis.leaderboard import Entry, parse_time
 from rearview.bench.analysis.paper_comparison import find_rows
-from rearview.bench.analysis.timing_overlap import parse_time
 from rearview.bench.papers import catalogue
 from rearview.bench.papers.catalogue import Cell, Experiment
 from rearview.bench.rows.identity import parse_column

@@ -9,7 +9,6 @@ from rearview.bench.analysis.leaderboard import latest_runs
 from rearview.bench.analysis.paper_comparison import Comparison, compare, find_all_rows, find_rows, has_numbers
 from rearview.bench.papers import catalogue
 from rearview.bench.papers.catalogue import Cell, Experiment
-from rearview.bench.papers.published import Number
 from rearview.bench.rows.row import RunRow
 from rearview.bench.tasks import Task
 
@@ -40,7 +39,11 @@ def compare_all(task: Task, rows: Sequence[RunRow]) -> list[Comparison]:
     for experiment in (experiment for experiment in catalogue.every() if experiment.task == task.name):
         for cell in experiment.cells:
             # A table of averages holds the numbers of another one; each is shown once.
-            fresh = tuple(number for number in cell.numbers if id(number) not in seen and _is_compared(task, number))
+            fresh = tuple(
+                number
+                for number in cell.numbers
+                if id(number) not in seen and (not task.printed or (number.metric in task.printed and number.value))
+            )
             seen |= {id(number) for number in fresh}
             places = [row for each in (cell, *cell.among) for row in by_place.get(_place(each), ())]
             made = find_all_rows(cell, places)
@@ -52,10 +55,6 @@ def compare_all(task: Task, rows: Sequence[RunRow]) -> list[Comparison]:
                     for each in compare(one, group, group[0].protocol):
                         comparisons.append(replace(each, label=label or f"{cell.label}{spell_suffix(each.apart)}"))
     return comparisons
-
-
-def _is_compared(task: Task, number: Number) -> bool:
-    return not task.printed or (number.metric in task.printed and bool(number.value))
 
 
 def _group_candidates(rows: Sequence[RunRow], labels: Mapping[int, str], first: str) -> list[tuple[str, list[RunRow]]]:

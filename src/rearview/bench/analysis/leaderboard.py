@@ -4,11 +4,11 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 
 import numpy as np
 
 from rearview.bench.analysis.candidates import Candidate, name_candidates
-from rearview.bench.analysis.timing_overlap import parse_time
 from rearview.bench.rows.identity import identity
 from rearview.bench.rows.row import RunRow
 from rearview.bench.tasks import Task
@@ -16,6 +16,8 @@ from rearview.bench.tasks import Task
 COSTS = ("parameters", "train_seconds", "latency_ms", "peak_memory_bytes")
 _CHECKSUMS = ("values_sha256", "train_sha256", "test_sha256")
 """The columns of a configuration that only reading the data fills."""
+RESOLUTION = 1.0
+"""Seconds to which a row's stamp is exact: runs one after another can seem to overlap by so much."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +125,7 @@ def build_boards(task: Task, rows: Sequence[RunRow]) -> list[Board]:
     for protocol, dataset, horizon in sorted(gathered, key=lambda block: (*block[:2], block[2] or 0)):
         empty = Board(task, protocol, dataset, horizon, ())
         entries = [_entry(empty, who, same) for who, same in gathered[protocol, dataset, horizon].items()]
-        boards.append(replace(empty, entries=_sort_entries(entries)))
+        boards.append(replace(empty, entries=tuple(sorted(entries, key=_merit))))
     return boards
 
 
@@ -195,9 +197,39 @@ def _score(values: Sequence[float | None]) -> Score | None:
     return Score(float(np.mean(known)), float(np.std(known, ddof=1)) if len(known) > 1 else None, len(known))
 
 
-def _sort_entries(entries: Sequence[Entry]) -> tuple[Entry, ...]:
-    def key(entry: Entry) -> tuple[bool, float]:
-        value = entry.score.mean if entry.score else math.nan
-        return math.isnan(value), value if entry.task.lower_is_better else -value
+def _merit(entry: Entry) -> tuple[bool, float]:
+    """What sorts the best first, and those without a number last."""
+    value = entry.score.mean if entry.score else math.nan
+    return math.isnan(value), value if entry.task.lower_is_better else -value
 
-    return tuple(sorted(entries, key=key))
+
+def find_overlapping(rows: Iterable[RunRow]) -> frozenset[RunRow]:
+    """The rows whose time overlaps that of another on a device of the same name; a row of unknown time has none.
+
+    Their results are what they would be alone, but their times include waiting for one another: a sweep with several
+    workers on one chip measures the queue. A row does not say on which of several equal machines it was made, so runs
+    on equal machines count as well, and so may the sessions of a run that was resumed.
+    """
+    by_device: dict[str, list[tuple[float, float, RunRow]]] = defaultdict(list)
+    for row in dict.fromkeys(rows):  # one row can stand in two files
+        if (ended := parse_time(row.created)) is not None and math.isfinite(row.total_seconds):
+            by_device[row.device].append((ended - row.total_seconds, ended, row))
+    return frozenset(row for spans in by_device.values() for row in _find_overlapping_spans(spans))
+
+
+def _find_overlapping_spans(spans: list[tuple[float, float, RunRow]]) -> set[RunRow]:
+    overlapping = set()
+    latest: tuple[float, RunRow | None] = (-math.inf, None)
+    for began, ended, row in sorted(spans, key=lambda span: span[:2]):
+        if min(latest[0], ended) - began > RESOLUTION:
+            overlapping |= {row, latest[1]} if latest[1] is not None else {row}
+        latest = max(latest, (ended, row), key=lambda end: end[0])
+    return overlapping
+
+
+def parse_time(text: str) -> float | None:
+    """When a row was made, in seconds; None where it does not say."""
+    try:
+        return datetime.fromisoformat(text).timestamp()
+    except ValueError:
+        return None

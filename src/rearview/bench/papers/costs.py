@@ -8,7 +8,7 @@ found to differ, never to agree. Milliseconds depend on the machine, so they are
 
 import csv
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -101,7 +101,9 @@ class Timed:
     def is_of(self, cell: CostCell) -> bool:
         """Whether it is a measurement of the network of a table's cell, at its sizes."""
         if self.metric == "ms_train_step":
-            return bool(cell.host) and self.network == f"{cell.host} {_in_a_step(cell.attention)}"
+            spec = cell.attention or {"name": "softmax"}  # train_speed.py has toa-gated, mica-shared
+            kind = str(spec.get("kind", spec.get("gate", ""))).replace("_", "-")
+            return bool(cell.host) and self.network == f"{cell.host} {spec['name']}{f'-{kind}' if kind else ''}"
         return self.network == network_name(cell) and self.sizes == (cell.channels, cell.lookback, cell.horizon)
 
 
@@ -152,11 +154,16 @@ def compare(cells: Sequence[CostCell], times: Sequence[Timed]) -> Iterator[CostC
         counted = _count(cell) if cell.counts else None
         for number in cell.numbers:
             if number.metric in MEASURED:
-                yield from _compare_times(cell, number, times)
+                own = [one for one in times if one.metric == number.metric and one.is_of(cell)]
+                yield from (CostComparison(cell, number, one.milliseconds, "", one.where) for one in own)
+                if not own:
+                    yield CostComparison(cell, number, None, "not measured here")
             elif counted is None:
                 yield CostComparison(cell, number, None, "not counted")
             else:
-                ours = _value(cell, number, counted)
+                flops = counted.map_flops if cell.maps_alone else counted.flops
+                parameters = counted.parameters + cell.counted_too
+                ours = parameters / 1e6 if number.metric == "params_m" else flops / 1e9
                 yield CostComparison(cell, number, ours, judge(ours, number, cell.digits))
 
 
@@ -181,13 +188,16 @@ def _cell(numbers: tuple[Number, ...], facts: Mapping[str, Any]) -> CostCell:
     # A network of which nothing but a reason is known is not built, nor is one that the file does not name.
     built = known is not None and ("settings" in network or "reason" not in network)
     kind = "figures" if "figures" in facts else "decimals"
+    attention = first.attention
+    if attention is not None:  # with the settings that a paper's table of costs has
+        attention = {**attention, **facts.get("mechanisms", {}).get(attention["name"], {})}
     return CostCell(
         dataset="" if first.dataset == "none" else first.dataset,
         lookback=first.lookback,
         horizon=first.horizon,
         channels=first.around.get("channels", network.get("channels")),
         model=network.get("model", first.model or first.backbone),
-        attention=_attention(first, facts),
+        attention=attention,
         adapters=tuple(first.around.get("adapters", ())),
         settings=network.get("settings", {}) if built else None,
         counted_too=network.get("counted_too", 0),
@@ -197,13 +207,6 @@ def _cell(numbers: tuple[Number, ...], facts: Mapping[str, Any]) -> CostCell:
         host=network.get("host", ""),
         numbers=numbers,
     )
-
-
-def _attention(number: Number, facts: Mapping[str, Any]) -> Facts | None:
-    """The mechanism of a number with the settings that a paper's table of costs has."""
-    if not isinstance(number.attention, Mapping):
-        return None
-    return {**number.attention, **facts.get("mechanisms", {}).get(number.attention["name"], {})}
 
 
 def _count(cell: CostCell) -> "Cost":
@@ -223,21 +226,6 @@ def _count(cell: CostCell) -> "Cost":
     )
 
 
-def _value(cell: CostCell, number: Number, counted: "Cost") -> float:
-    """What was counted, in the unit of a printed number."""
-    if number.metric == "params_m":
-        return (counted.parameters + cell.counted_too) / 1e6
-    return (counted.map_flops if cell.maps_alone else counted.flops) / 1e9
-
-
-def _compare_times(cell: CostCell, number: Number, times: Sequence[Timed]) -> Iterator[CostComparison]:
-    own = [one for one in times if one.metric == number.metric and one.is_of(cell)]
-    for one in own:
-        yield CostComparison(cell, number, one.milliseconds, "", one.where)
-    if not own:
-        yield CostComparison(cell, number, None, "not measured here")
-
-
 def network_name(cell: CostCell) -> str:
     """A cell's network as the rows of scaling.py name it; empty: they have none of it."""
     spec = cell.attention or {"name": "softmax"}
@@ -248,45 +236,21 @@ def network_name(cell: CostCell) -> str:
 
 def read_times(path: Path) -> list[Timed]:
     """The last measurement of each network, size, device and mode; none where a file holds other rows."""
+    times: dict[tuple[object, ...], Timed] = {}
     try:
         with path.open(encoding="utf-8", newline="") as file:
-            rows = csv.DictReader(file)
-            known = [columns for columns in _FORMS if columns <= set(rows.fieldnames or ())]
-            times = [_FORMS[known[0]](row) for row in rows if all(row[name] for name in known[0])] if known else []
+            for row in csv.DictReader(file):
+                if row.get("network") and row.get("latency_ms"):  # a run that did not end has no time
+                    sizes = (int(row["channels"]), int(row["lookback"]), int(row["steps"]))
+                    where = f"{row['device']}, {row['mode']}, batch {row['batch']}"
+                    one = Timed("ms", row["network"], sizes, float(row["latency_ms"]), where)
+                elif row.get("host") and row.get("ms_per_step"):
+                    where = f"{row['device']}, {row['mode']}, {row['model']}"
+                    network = f"{row['host']} {row['attention']}"
+                    one = Timed("ms_train_step", network, (), float(row["ms_per_step"]), where)
+                else:
+                    continue
+                times[one.metric, one.network, one.sizes, one.where] = one
     except (OSError, UnicodeDecodeError, KeyError, TypeError, ValueError) as problem:
         raise InputError(f"{path} could not be read as rows of a benchmark: {problem}.") from None
-    return list({(one.metric, one.network, one.sizes, one.where): one for one in times}.values())
-
-
-def _inference(row: Mapping[str, str]) -> Timed:
-    return Timed(
-        "ms",
-        row["network"],
-        (int(row["channels"]), int(row["lookback"]), int(row["steps"])),
-        float(row["latency_ms"]),
-        f"{row['device']}, {row['mode']}, batch {row['batch']}",
-    )
-
-
-def _step(row: Mapping[str, str]) -> Timed:
-    return Timed(
-        "ms_train_step",
-        f"{row['host']} {row['attention']}",
-        (),
-        float(row["ms_per_step"]),
-        f"{row['device']}, {row['mode']}, {row['model']}",
-    )
-
-
-def _in_a_step(attention: Facts | None) -> str:
-    """A mechanism as train_speed.py names it: toa-gated, mica-shared."""
-    spec = attention or {"name": "softmax"}
-    kind = str(spec.get("kind", spec.get("gate", ""))).replace("_", "-")
-    return f"{spec['name']}-{kind}" if kind else str(spec["name"])
-
-
-_FORMS: Mapping[frozenset[str], Callable[[Mapping[str, str]], Timed]] = {
-    frozenset({"network", "latency_ms"}): _inference,
-    frozenset({"host", "ms_per_step"}): _step,
-}
-"""By the columns that identify a file: how its rows are read. A run that did not end has no time."""
+    return list(times.values())

@@ -82,24 +82,20 @@ class Number:
 def numbers() -> tuple[Number, ...]:
     """Every printed number of the five papers."""
     text = resources.files("rearview.bench.papers").joinpath("results.csv").read_text(encoding="utf-8")
-    return _share_doubts(tuple(_number(row) for row in csv.DictReader(text.splitlines())))
+    every = [_number(row) for row in csv.DictReader(text.splitlines())]
+    # A number that a table takes over from another one is as doubtful as it is there.
+    doubts = {_place(number, number.table): number.note for number in every if number.doubtful}
+    for place, number in enumerate(every):
+        table = re.search(r"\bsame cells as .+ in (\w+)", number.setting)
+        if table and (key := _place(number, table[1])) in doubts:
+            note = "; ".join(filter(None, (number.note, f"as in {table[1]}: {doubts[key]}")))
+            every[place] = replace(number, note=note)
+    return tuple(every)
 
 
 def select(paper: str, table: str | None = None) -> list[Number]:
     """The numbers of a paper, or of one of its tables."""
     return [n for n in numbers() if n.paper == paper and table in (None, n.table)]
-
-
-def _share_doubts(numbers: tuple[Number, ...]) -> tuple[Number, ...]:
-    """A number that a table takes over from another one is as doubtful as it is there."""
-    doubts = {_place(number, number.table): number.note for number in numbers if number.doubtful}
-    return tuple(
-        replace(number, note="; ".join(filter(None, (number.note, f"as in {table[1]}: {doubts[key]}"))))
-        if (table := re.search(r"\bsame cells as .+ in (\w+)", number.setting))
-        and (key := _place(number, table[1])) in doubts
-        else number
-        for number in numbers
-    )
 
 
 def _place(number: Number, table: str) -> tuple[object, ...]:

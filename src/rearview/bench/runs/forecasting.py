@@ -3,12 +3,15 @@
 import time
 import warnings
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 from rearview import attention as mechanisms
 from rearview import models, train
@@ -21,15 +24,17 @@ from rearview.bench.runs import provenance, run_spec, search
 from rearview.bench.runs.request import Part, Request
 from rearview.bench.runs.run_spec import Execution, ForecastingSpec, complete_mechanism
 from rearview.bench.runs.runner import make
-from rearview.bench.runs.splits import Parts, split
 from rearview.bench.runs.tuning import Tuning
-from rearview.core.errors import RearviewWarning, SettingsError
+from rearview.core.errors import RearviewError, RearviewWarning, SettingsError
 from rearview.core.settings import settings_from
+from rearview.data import calendar
 from rearview.data.datasets import catalogue
+from rearview.data.datasets.borders import Borders
 from rearview.data.datasets.catalogue import Dataset
 from rearview.data.panel import Panel
 from rearview.data.panel_checks import check_targets
-from rearview.data.windows import Source
+from rearview.data.scale import Scaler
+from rearview.data.windows import Source, Windows, list_windows
 from rearview.estimators.base import PREPARING, create_network
 from rearview.estimators.options import check_whole
 from rearview.models import adapters as shelf
@@ -128,13 +133,18 @@ def resolve(request: Request) -> ForecastingSpec:
     source = request.presets or protocol.presets
     published = preset(model, dataset, lookback=lookback, horizon=horizon, source=source)
     given: dict[str, Any] = {**published.settings, **protocol.settings.get(model, {}), **request.settings}
-    calendar = _calendar(dataset, given.pop("calendar", True)) if claims.uses_marks else None
+    wants_calendar = given.pop("calendar", True) if claims.uses_marks else False
+    if not isinstance(wants_calendar, bool):
+        raise SettingsError(f"calendar is {wants_calendar!r}; it must be True or False.")
     if request.adapters and "adapters" in given:
         raise SettingsError(f"adapters are given twice, {request.adapters!r} and among the settings; give them once.")
     adapters = shelf.resolve(given.pop("adapters", request.adapters) or ())
     settings = settings_from(models.settings_of(model), model, given)
     training = {**published.training, **protocol.training, **request.training, "seed": request.seed}
-    attention = _under_protocol(protocol, models.attention_of(model, settings, request.attention))
+    attention = models.attention_of(model, settings, request.attention)
+    if attention is not None and protocol.attention:  # below what the caller gives
+        name, own = mechanisms.split(attention)
+        attention = {"name": name, **protocol.attention.get(name, {}), **own}
     mechanism, mechanism_settings = complete_mechanism(attention)
     return ForecastingSpec(
         task=protocols.FORECASTING,
@@ -153,25 +163,11 @@ def resolve(request: Request) -> ForecastingSpec:
         presets=source,
         loss=losses.simplify(protocol.loss if request.loss is None else request.loss),
         adapters=adapters,
-        calendar=calendar,
+        calendar=dataset.calendar if wants_calendar else None,
         candidates=tuple(request.candidates),
         tuning=request.tuning,
         budget=request.budget,
     )
-
-
-def _under_protocol(protocol: protocols.Protocol, attention: Spec) -> Spec:
-    """A mechanism with the protocol's settings of it below the caller's."""
-    if attention is None or not protocol.attention:
-        return attention
-    name, given = mechanisms.split(attention)
-    return {"name": name, **protocol.attention.get(name, {}), **given}
-
-
-def _calendar(dataset: Dataset, wanted: object) -> str | None:
-    if not isinstance(wanted, bool):
-        raise SettingsError(f"calendar is {wanted!r}; it must be True or False.")
-    return dataset.calendar if wanted else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -192,6 +188,50 @@ def read(spec: ForecastingSpec, data_dir: Path | str | None) -> Data:
             warnings.warn(finding.message, RearviewWarning, stacklevel=4)
     columns = {"values_sha256": provenance.values_checksum(panel)}
     return Data(panel=panel, file=catalogue.find(spec.data, data_dir), columns=columns)
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """Every window of each part; none is dropped."""
+
+    borders: Borders
+    train: Windows
+    validation: Windows
+    test: Windows
+    scaler: Scaler
+    """Fitted on training rows alone."""
+
+
+def split(panel: Panel, dataset: Dataset, lookback: int, horizon: int) -> Parts:
+    """The parts of a benchmark set; a part too short for one window is refused."""
+    if horizon < 1:
+        raise SettingsError(f"horizon is {horizon}; it must be at least 1.")
+    if panel.series != 1:
+        raise SettingsError(
+            f"{dataset.name} holds {panel.series:,} series, but published borders are rows of one; a benchmark set "
+            "must be wide: one series, a column for each channel."
+        )
+    borders = borders_for(dataset, panel.values.shape[0], lookback, horizon)
+    first, last = borders.train
+    rows = panel.between(np.array([first]), np.array([last]))
+    train, validation, test = (
+        list_windows(panel, lookback, horizon, np.array([begin + lookback]), np.array([end]))
+        for begin, end in (borders.train, borders.validation, borders.test)
+    )
+    return Parts(borders, train, validation, test, Scaler.fit(rows))
+
+
+def borders_for(dataset: Dataset, rows: int, lookback: int, horizon: int) -> Borders:
+    """The borders of a benchmark set of so many rows; a part too short for one window is refused."""
+    borders = catalogue.borders(dataset, rows, lookback)
+    parts = {"training": borders.train, "validation": borders.validation, "test": borders.test}
+    for part, (first, last) in parts.items():
+        if last - first < lookback + horizon:
+            raise SettingsError(
+                f"A lookback of {lookback:,} and a horizon of {horizon:,} need {lookback + horizon:,} rows, but the "
+                f"{part} part has {last - first:,} (context included); use a shorter horizon."
+            )
+    return borders
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -270,6 +310,38 @@ def build(spec: ForecastingSpec, channels: int, marks: int, device: torch.device
         future=spec.horizon if marks and models.claims(spec.model).reads_ahead else 0,
         adapters=spec.adapters,
     )
+
+
+def check(spec: ForecastingSpec) -> None:
+    """Refuse a run that could not be made, in the sentence that its failed row would state, before it begins.
+
+    No data is read for it: a data set has the rows and channels that the catalogue says, or is refused when it is read.
+    Our networks are built of tensors that have shapes and no values, so one of 800 channels takes no longer than one
+    of 7.
+    """
+    borders_for(spec.data, spec.data.rows, spec.lookback, spec.horizon)
+    # Drawn settings that don't go together lose the search; of listed settings each must be possible.
+    installed = spec.model in models.names() or spec.model in models.borrowed(installed=True)
+    if spec.tuning is None or not installed:
+        for candidate in spec.candidates or ({},):
+            _try_build(search.apply_candidate(spec, candidate))
+
+
+def _try_build(spec: ForecastingSpec) -> None:
+    """Build the network of a run and let it go; an error that is no refusal is left to the run."""
+    marks = 0 if spec.calendar is None else len(calendar.names(spec.calendar))
+    # Some networks look at values as they are built (a graph's edges), and those of other packages may.
+    modes = (FakeTensorMode, nullcontext) if spec.model in models.names() else (nullcontext,)
+    for mode in modes:
+        try:
+            with warnings.catch_warnings(), mode():
+                warnings.simplefilter("ignore")  # the run itself will warn
+                build(spec, spec.data.channels, marks)
+        except RearviewError:
+            raise
+        except Exception:
+            continue
+        return
 
 
 def fit(spec: ForecastingSpec, data: Data, device: torch.device, execution: Execution, saved: Path | None) -> Trial:

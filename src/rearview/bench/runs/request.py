@@ -101,12 +101,10 @@ def loss_column(loss: Part) -> str:
 
 def spell(spec: Facts) -> str:
     """A part with its settings in short: rbca(bias=power_law, alpha=0.5)."""
-    settings = ", ".join(f"{key}={_spell_value(value)}" for key, value in spec.items() if key != "name")
-    name = spec.get("name", "")
+    words = []
+    for key, value in spec.items():
+        if key != "name":
+            joined = "+".join(map(str, value)) if isinstance(value, tuple | list) else str(value)
+            words.append(f"{key}={spell(value) if isinstance(value, Mapping) else joined}")
+    name, settings = spec.get("name", ""), ", ".join(words)
     return f"{name}({settings})" if name and settings else str(name or settings)
-
-
-def _spell_value(value: object) -> str:
-    if isinstance(value, Mapping):
-        return spell(value)
-    return "+".join(map(str, value)) if isinstance(value, tuple | list) else str(value)

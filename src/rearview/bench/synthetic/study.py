@@ -183,7 +183,7 @@ class Study:
     ) -> "Study":  # fmt: skip
         """The study that studies.yaml has under a name; `arms` and `published` where they are computed."""
         facts = dict(read_yaml("rearview.bench.synthetic", "studies")[name])
-        few, more, said = (facts.pop(key, {}) for key in ("arms", "full_arms", "published"))
+        few, more, said, _ = (facts.pop(key, {}) for key in ("arms", "full_arms", "published", "figures"))
         facts |= {key: size(**facts[key]) for key in ("reduced", "full")}
         listed = arms or (lambda full: {**few, **more} if full else few)
         return cls(name=name, row=row, trial=trial, arms=listed, published=published or said, **facts)

@@ -4,7 +4,9 @@ import numpy as np
 
 from rearview.commands.classify.job import Outcome
 from rearview.commands.page_data import Settings, attention_choice, describe_device, page_settings, training_curve
-from rearview.report.classify.page import CaseFacts, ClassificationSummary, Example
+from rearview.report.classify.page import ClassificationSummary, Example
+from rearview.report.common import text
+from rearview.report.common.summary import FactList
 from rearview.tasks.plan import Choice
 
 EXAMPLES = 2
@@ -43,19 +45,23 @@ def _settings(outcome: Outcome) -> Settings:
     }
 
 
-def _case_facts(outcome: Outcome) -> CaseFacts:
+def _case_facts(outcome: Outcome) -> FactList:
     lengths = np.concatenate([outcome.train.lengths, outcome.test.lengths])
     both = (*outcome.train.series, *outcome.test.series)
     shortest, longest = int(lengths.min()), int(lengths.max())
-    return CaseFacts(
-        train=outcome.job.train,
-        test=outcome.job.test,
-        trained=outcome.classifier.fitted_.cases["train"],
-        validated=outcome.classifier.fitted_.cases["validation"],
-        tested=len(outcome.test),
-        channels=outcome.test.channels,
-        lengths=f"{longest:,}" if shortest == longest else f"{shortest:,} to {longest:,}",
-        missing_share=(outcome.train.missing + outcome.test.missing) / sum(one.size for one in both),
+    missing = (outcome.train.missing + outcome.test.missing) / sum(one.size for one in both)
+    cases = outcome.classifier.fitted_.cases
+    return FactList(
+        (
+            ("Training file", outcome.job.train),
+            ("Test file", outcome.job.test),
+            ("Cases to train on", f"{cases['train']:,}"),
+            ("Cases to validate by", f"{cases['validation']:,}"),
+            ("Test cases", f"{len(outcome.test):,}"),
+            ("Channels", f"{outcome.test.channels:,}"),
+            ("Steps", f"{longest:,}" if shortest == longest else f"{shortest:,} to {longest:,}"),
+            ("Missing cells", text.percent(missing) if missing else "none"),
+        )
     )
 
 

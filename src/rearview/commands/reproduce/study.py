@@ -19,9 +19,9 @@ from rearview.core.errors import InputError, collect_warnings
 from rearview.core.output_folder import check_place
 from rearview.report.common import text
 from rearview.report.common.page import write
-from rearview.report.common.summary import Tile
+from rearview.report.common.summary import FactList, Tile
 from rearview.report.common.tables import Cell, Table
-from rearview.report.results.study import StudyFacts, StudySummary
+from rearview.report.results.study import StudySummary
 
 
 def study_command(
@@ -124,7 +124,7 @@ def summarise(
         command=command,
         device=first.device,
         seconds=sum(row.total_seconds for row in rows),
-        data=StudyFacts(facts),
+        data=FactList(facts),
         settings=settings,
         notes=(*notes, *warnings),
         tiles=tuple(tiles),

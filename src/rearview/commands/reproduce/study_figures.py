@@ -6,6 +6,7 @@ import numpy as np
 
 from rearview.bench.synthetic import StoredRun
 from rearview.bench.synthetic.flipflop import KINDS
+from rearview.core.files import read_yaml
 from rearview.data.synthetic.harmonic import REGIMES, tone_periods
 from rearview.report.common.summary import Values
 from rearview.report.results.study import Figure, Series, View
@@ -29,12 +30,6 @@ def name_runs(runs: Sequence[StoredRun]) -> dict[str, StoredRun]:
 def _draw_flipflop(runs: Runs) -> list[Figure]:
     sets = {"sparse": "sparse strings", "dense": "dense strings", "same": "strings as in training"}
     reads = tuple(_curves(runs, metric, words) for metric, words in sets.items())
-    about_reads = (
-        "Share of the last reads of fixed strings that were answered right, look by look. Guessing is right half the "
-        "time."
-    )
-    losses = _curves(runs, "same", "loss", "train_loss")
-    about_losses = "Mean loss of fresh samples since the look before."
     attention = []
     for name, run in runs.items():
         shares, means = run.arrays["shares"], run.arrays["means"]
@@ -42,18 +37,10 @@ def _draw_flipflop(runs: Runs) -> list[Figure]:
         bins = (np.arange(shares.shape[-1]) + 0.5) / shares.shape[-1]
         bars = tuple(Series(kind, bins, shares[layer, head, place]) for place, kind in enumerate(KINDS))
         attention.append(View(f"{name}, layer {layer + 1}, head {head + 1}", bars))
-    about_attention = (
-        "Attention weights of the last read of sparse strings, in the head that looks hardest at the right bit: on "
-        "that bit, on the write before it, and on the bits and writes that no longer count. Best: all right bits at 1, "
-        "all wrong ones at 0."
-    )
-    title = "Where the last read looks"
     return [
-        Figure(
-            "Last reads answered right", about_reads, "lines", reads, "step", "share answered right", False, "Test set"
-        ),
-        Figure("Training loss", about_losses, "lines", (losses,), "step", "loss", y_log=True),
-        Figure(title, about_attention, "bars", tuple(attention), "attention weight", "share of weights"),
+        _figure("flipflop", "reads", reads),
+        _figure("flipflop", "losses", (_curves(runs, "same", "loss", "train_loss"),)),
+        _figure("flipflop", "attention", tuple(attention)),
     ]
 
 
@@ -61,13 +48,6 @@ def _draw_harmonic(runs: Runs) -> list[Figure]:
     steps = max(run.arrays["noisy"].shape[1] for run in runs.values())
     every = -(-steps // max(run.arrays["operators"].shape[-1] for run in runs.values()))
     errors = (_curves(runs, "mse", "all regimes"), *(_curves(runs, f"mse_{regime}", regime) for regime in REGIMES))
-    about_errors = "Mean squared error against the clean signal, look by look."
-    operators, m2 = _maps(runs, "operators"), _maps(runs, "offsets")
-    about_operators = (
-        "What a head does to a stationary signal: how much of each earlier or later step (across) goes into a step "
-        "(down). Colours say the sign."
-    )
-    about_m2 = "The part of the value operator S2 = I + M2 that was learned and is the same for every signal."
     responses = tuple(
         View(
             f"layer {layer + 1}, head {head + 1}",
@@ -76,28 +56,17 @@ def _draw_harmonic(runs: Runs) -> list[Figure]:
         for layer, head in np.ndindex(next(iter(runs.values())).arrays["responses"].shape[:2])
     )
     *cycles, last = (f"{steps / period:g}" for period in tone_periods(steps))
-    about_responses = (
-        "By how much a head's effective operator passes a wave on, over rows and signals: the root of the mean squared "
-        f"gain. The tones of a stationary signal stand at {', '.join(cycles)} and {last} cycles a window."
-    )
     signals = tuple(
         View(f"{name}, {regime}", tuple(_line(of, run.arrays[of][place]) for of in ("noisy", "clean", "restored")))
         for name, run in runs.items()
         for place, regime in enumerate(REGIMES)
     )
-    about_signals = "One test signal of each regime."
+    maps = {of: views for of in ("operators", "offsets") if (views := _maps(runs, of))}
     return [
-        Figure(
-            "Error on the test signals", about_errors, "lines", errors, "step", "mean squared error", True, "Regime"
-        ),
-        Figure("Effective operators", about_operators, "map", operators, "key", "query", False, "Operator", every),
-        *(
-            [Figure("Learned operators M2", about_m2, "map", m2, "key", "query", False, "Operator", every)]
-            if m2
-            else []
-        ),
-        Figure("Frequency responses", about_responses, "lines", responses, "cycles a window", "gain", True, "Head"),
-        Figure("Signals restored", about_signals, "lines", signals, "step", "value", False, "Arm and regime"),
+        _figure("harmonic", "errors", errors),
+        *(_figure("harmonic", of, views, every=every) for of, views in maps.items()),
+        _figure("harmonic", "responses", responses, cycles=f"{', '.join(cycles)} and {last}"),
+        _figure("harmonic", "signals", signals),
     ]
 
 
@@ -111,21 +80,20 @@ def _draw_components(runs: Runs) -> list[Figure]:
         ahead = len(past) + np.arange(len(future), dtype=np.float64)
         forecast = (_line("past", past), Series("future", ahead, future), Series("forecast", ahead, said))
         forecasts.append(View(name, forecast))
-    about_weights = (
-        "Mean absolute weight of the steps ahead on steps so long before, path by path, over layers, heads and windows."
-    )
-    about_forecasts = "The first test window: the past, the future, and the forecast."
     parts: dict[str, dict[str, StoredRun]] = {}
     for name, run in runs.items():
         parts.setdefault(run.row.arm.partition("/")[0], {})[name] = run
-    errors = tuple(_curves(same, "mse", part) for part, same in parts.items())
-    about_errors, choice = "Mean squared error of the forecast, look by look.", "Parts and paths"
-    weight = "mean absolute weight"
     return [
-        Figure("Weight by age", about_weights, "lines", tuple(weights), "age in steps", weight, True, choice),
-        Figure("A forecast", about_forecasts, "lines", tuple(forecasts), "step", "value", False, choice),
-        Figure("Error on the test windows", about_errors, "lines", errors, "step", "mean squared error", True, "Parts"),
+        _figure("components", "weights", tuple(weights)),
+        _figure("components", "forecasts", tuple(forecasts)),
+        _figure("components", "errors", tuple(_curves(same, "mse", part) for part, same in parts.items())),
     ]
+
+
+def _figure(study: str, name: str, views: tuple[View, ...], every: int = 1, cycles: str = "") -> Figure:
+    """A figure with the words that studies.yaml has for it."""
+    words = read_yaml("rearview.bench.synthetic", "studies")[study]["figures"][name]
+    return Figure(**{**words, "about": words["about"].format(cycles=cycles)}, views=views, every=every)
 
 
 def _maps(runs: Runs, of: str) -> tuple[View, ...]:

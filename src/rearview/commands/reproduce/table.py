@@ -7,8 +7,8 @@ from pathlib import Path
 
 from rearview.bench import protocols
 from rearview.bench.analysis import paper_comparison
+from rearview.bench.analysis.leaderboard import find_overlapping
 from rearview.bench.analysis.paper_comparison import Comparison
-from rearview.bench.analysis.timing_overlap import find_overlapping
 from rearview.bench.papers import costs
 from rearview.bench.papers.catalogue import Cell, Experiment
 from rearview.bench.papers.costs import COUNTED, MEASURED, CostCell

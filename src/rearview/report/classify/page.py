@@ -24,34 +24,6 @@ STRONG = 0.55
 """Share from which a cell is so dark that its number is set light."""
 
 
-@dataclass(frozen=True, slots=True)
-class CaseFacts:
-    """What was read, in numbers."""
-
-    train: str
-    test: str
-    trained: int
-    validated: int
-    tested: int
-    channels: int
-    lengths: str
-    """Steps of a case, in words."""
-    missing_share: float
-    """From 0 to 1, over all cells of both files."""
-
-    def lines(self) -> list[tuple[str, str]]:
-        return [
-            ("Training file", self.train),
-            ("Test file", self.test),
-            ("Cases to train on", f"{self.trained:,}"),
-            ("Cases to validate by", f"{self.validated:,}"),
-            ("Test cases", f"{self.tested:,}"),
-            ("Channels", f"{self.channels:,}"),
-            ("Steps", self.lengths),
-            ("Missing cells", text.percent(self.missing_share) if self.missing_share else "none"),
-        ]
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Example:
     """A test case to look at."""

@@ -45,6 +45,16 @@ class Facts(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class FactList:
+    """Facts that need no more than their names and values."""
+
+    facts: tuple[tuple[str, str], ...]
+
+    def lines(self) -> list[tuple[str, str]]:
+        return list(self.facts)
+
+
+@dataclass(frozen=True, slots=True)
 class DataFacts:
     """The data of a forecast or a detection, in numbers."""
 

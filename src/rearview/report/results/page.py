@@ -30,38 +30,10 @@ TIMES = ("train_seconds", "latency_ms")
 """Those of them in which a run that shares its device waits."""
 
 
-@dataclass(frozen=True, slots=True)
-class ResultFacts:
-    """What was read, in numbers."""
-
-    files: tuple[str, ...]
-    rows: int
-    runs: int
-    """Rows that count: finished, each run once."""
-    failed: int
-    datasets: tuple[str, ...]
-    seeds: int
-    devices: tuple[str, ...]
-    versions: tuple[str, ...]
-
-    def lines(self) -> list[tuple[str, str]]:
-        return [
-            ("Files", ", ".join(self.files)),
-            ("Rows", f"{self.rows:,}"),
-            ("Finished runs", f"{self.runs:,}"),
-            ("Failed runs", f"{self.failed:,}" if self.failed else "none"),
-            ("Data sets", ", ".join(self.datasets)),
-            ("Seeds", f"{self.seeds:,}"),
-            ("Devices", ", ".join(self.devices)),
-            ("Versions", ", ".join(self.versions)),
-        ]
-
-
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ResultsSummary(Summary):
     """Everything on the page about result rows."""
 
-    data: ResultFacts
     boards: tuple[Board, ...]
     standings: tuple[Standing, ...]
     besides: tuple[Comparison, ...]
@@ -105,9 +77,9 @@ class ResultsSummary(Summary):
         )
 
     def _tiles(self) -> list[Tile]:
-        facts = self.data
+        runs, failed = sum(len(entry.rows) for entry in self.entries), len(self.failures)
         tiles = [
-            ("Finished runs", f"{facts.runs:,}", f"{facts.failed:,} failed" if facts.failed else "none failed"),
+            ("Finished runs", f"{runs:,}", f"{failed:,} failed" if failed else "none failed"),
             ("Candidates", f"{len({entry.name for entry in self.entries}):,}", "networks with their attention"),
             ("Blocks", f"{len(self.boards):,}", "of protocol, data set and horizon"),
         ]

@@ -82,7 +82,7 @@ def protocol_table(sided: Sequence[ProtocolContrast]) -> Table:
             if score and base and score is not base and base.mean:  # no number is any share of a zero
                 change = text.change(100 * (score.mean / base.mean - 1))
             cells.append(Cell(text.number(score.mean) if score else text.ABSENT, change))
-        block = _block(one.dataset, one.horizon)
+        block = " ".join(map(str, filter(None, (one.dataset, one.horizon))))
         rows.append((candidate(one.name), Cell(block), Cell(METRICS[one.metric]), *cells))
     caption = "The same run under several protocols, each on its own scale; beside a number, how far it is from clean."
     return Table(caption, ("Candidate", "Block", "Measure", *names), tuple(rows), frozenset({1, 2}))
@@ -143,7 +143,3 @@ def protocol_habits(used: Iterable[tuple[str, str]]) -> list[tuple[str, list[str
             known = protocols.get(name)
             habits.append((f"{name} in {task}: {known.summary}", list(known.habits[task])))
     return habits
-
-
-def _block(dataset: str, horizon: int | None) -> str:
-    return dataset if horizon is None else f"{dataset} {horizon}"

@@ -58,16 +58,6 @@ class Figure:
                 raise InputError(f"The view {view.name!r} of {self.title!r} does not hold {self.kind}.")
 
 
-@dataclass(frozen=True, slots=True)
-class StudyFacts:
-    """What the study consists of."""
-
-    facts: tuple[tuple[str, str], ...]
-
-    def lines(self) -> list[tuple[str, str]]:
-        return list(self.facts)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class StudySummary(Summary):
     """Everything on the page of a study."""
