@@ -138,6 +138,10 @@ def _unpack(path: Path, content: bytes) -> "dict[str, Tensor]":
         raise InputError(f"{path} is damaged ({problem}); save the model again.") from problem
 
 
+class DamagedModel(ValueError):
+    """Parts of a model that contradict each other; the message says which."""
+
+
 @contextmanager
 def refuse_unreadable(folder: Path, facts: Mapping[str, object]) -> Iterator[None]:
     """Refuse facts that this version can't read, in one sentence, whatever they break inside."""
@@ -145,6 +149,8 @@ def refuse_unreadable(folder: Path, facts: Mapping[str, object]) -> Iterator[Non
         yield
     except RearviewError:
         raise
+    except DamagedModel as problem:
+        raise InputError(f"{folder} is damaged ({problem}); save the model again.") from None
     except (ArithmeticError, AttributeError, LookupError, MemoryError, RuntimeError, TypeError, ValueError) as problem:
         raise InputError(
             f"{folder} does not fit this version of rearview ({rearview.__version__}): it was written by "

@@ -15,12 +15,14 @@ from torch import Tensor
 
 from rearview import models, train
 from rearview.core.errors import SettingsError, did_you_mean
+from rearview.core.random_state import RandomState
 from rearview.core.settings import field_docs, settings_from
 from rearview.data.panel import Finding, Panel
 from rearview.data.read_options import ReadOptions
 from rearview.data.scale import Scaler
 from rearview.estimators.options import Attention, NetworkSpec
 from rearview.models.contract import Model
+from rearview.models.outline import COPIES, check_memory, outline
 from rearview.tasks.plan import Plan
 
 PREPARING = 256
@@ -218,11 +220,14 @@ def create_network(
 ) -> Model:
     """Create a network with its first weights, drawn from the seed, on a device; `shape` is what `models.create` asks.
 
-    The caller's random state is left as it was.
+    The caller's random state is left as it was. A network that this machine's memory can't hold is refused.
     """
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        network = models.create(name, attention=attention, **shape, **settings)
+    asked = {"attention": attention, **shape, **settings}
+    with RandomState(seed).drawing():
+        copies = COPIES if torch.device(device).type == "cpu" else 1
+        check_memory(outline(name, **asked), name, settings, copies)
+    with RandomState(seed).drawing():
+        network = models.create(name, **asked)
     return network.to(device)
 
 

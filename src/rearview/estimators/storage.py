@@ -11,12 +11,14 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rearview import models
-from rearview.core.model_folder import Kind, refuse_unreadable, strip_prefix
+from rearview.core.model_folder import DamagedModel, Kind, refuse_unreadable, strip_prefix
 from rearview.core.output_folder import complete_run
+from rearview.core.random_state import keep_caller_state
 from rearview.data.panel import Finding
 from rearview.estimators.base import FittedNetwork, resolve_device
 from rearview.estimators.options import NetworkSpec
 from rearview.models.contract import Model
+from rearview.models.outline import check_memory, outline
 from rearview.tasks.plan import Plan
 from rearview.train import History
 
@@ -57,9 +59,35 @@ class Stored:
         if shape.get("asks") == "classes":
             del shape["steps"]  # a class has no steps: the shape holds a 1 that `create` fills in itself
         settings = Plan.from_dict(self.facts["plan"]).model_settings
-        network = models.create(name, attention=spec.attention, **shape, **settings)
-        network.load_state_dict(strip_prefix("network.", self.tensors))
+        asked = {"attention": spec.attention, **shape, **settings}
+        weights = strip_prefix("network.", self.tensors)
+        _check_weights(weights)
+        with keep_caller_state():
+            if not 0 < shape["channels"] <= self.tensors["mean"].shape[-1]:
+                raise DamagedModel(f"it asks for {shape['channels']} channels and has statistics of others")
+            planned = outline(name, **asked)
+            if planned is not None:
+                check_memory(planned, name, settings, copies=1)
+                _check_shapes(planned, weights)
+            network = models.create(name, **asked)
+        network.load_state_dict(weights)
         return network.to(resolve_device(spec.device)).eval()
+
+
+def _check_weights(weights: Mapping[str, Tensor]) -> None:
+    for name, tensor in weights.items():
+        if tensor.is_floating_point() and not bool(torch.isfinite(tensor).all()):
+            raise DamagedModel(f"its weights {name} are not all finite numbers")
+
+
+def _check_shapes(planned: Model, weights: Mapping[str, Tensor]) -> None:
+    """Refuse weights of another network before memory is taken for the one that the facts ask for."""
+    wanted = {name: tuple(tensor.shape) for name, tensor in planned.state_dict().items()}
+    stored = {name: tuple(tensor.shape) for name, tensor in weights.items()}
+    for name in (*wanted, *stored):
+        if wanted.get(name) != stored.get(name):
+            asked, there = (one.get(name, "nothing") for one in (wanted, stored))
+            raise DamagedModel(f"its facts ask for {asked} under {name}, its weights hold {there}")
 
 
 def save_model(

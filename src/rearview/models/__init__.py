@@ -7,7 +7,8 @@ Networks that other packages keep (`borrowed()`) are created the same way, where
 among `names()`. `adapters` stand around a network.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from importlib import import_module
 from importlib.util import find_spec
 from types import ModuleType
@@ -45,7 +46,7 @@ _SHELF = Shelf(
     "rearview.models",
     "model",
     needs=("Settings", "Network"),
-    aside=("adapters", "baselines", "blocks", "contract", "costs", "kernels", "pairs"),
+    aside=("adapters", "baselines", "blocks", "contract", "costs", "kernels", "outline", "pairs"),
     families=("attention_free", "channel_hosts", "patch_hosts", "step_hosts"),
     refuse=_refuse,
 )
@@ -63,6 +64,10 @@ _LAZY = {
 """Names that are imported when they are first used, since their modules import torch."""
 _SIZES = ("width", "heads", "feed_forward", "router")
 """Settings of networks that no map can be built with below 1."""
+_COUNTS = ("depth", "decoder_depth", "mlp_layers", "experts", "used")
+"""Settings of networks and mechanisms that count parts which are built one by one."""
+MOST_PARTS, MOST_SIZE = 1_000, 10_000_000
+"""More than these is a slip or a damaged model, and building it would take all time or memory."""
 
 
 def names() -> list[str]:
@@ -146,6 +151,9 @@ def create(
         if value is not None and value < 1:
             raise SettingsError(f"{name}: {size} is {value}; it must be at least 1.")
     mechanism = attention_of(name, built, attention)
+    _refuse_giants(name, {**asdict(shape), **settings})
+    if isinstance(mechanism, Mapping):
+        _refuse_giants(str(mechanism.get("name", "attention")), mechanism)
     network = module.Network(shape, built) if mechanism is None else module.Network(shape, built, mechanism)
     return _adapters.wrap(network, name, adapters)
 
@@ -157,6 +165,13 @@ def _shelf(name: str) -> Shelf:
 
 def _module(name: str) -> ModuleType:
     return _shelf(name).module(name)
+
+
+def _refuse_giants(name: str, sizes: Mapping[str, Any]) -> None:
+    for size, value in sizes.items():
+        most = MOST_PARTS if size in _COUNTS else MOST_SIZE
+        if isinstance(value, int) and value > most:
+            raise SettingsError(f"{name}: {size} is {value:,}; it can be {most:,} at most.")
 
 
 def _refuse_unanswerable(name: str, asks: "Asks") -> None:

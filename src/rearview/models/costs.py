@@ -21,6 +21,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from rearview import models
 from rearview.attention import Spec
 from rearview.attention.contract import Attention
+from rearview.core.random_state import keep_caller_state
 
 aten = torch.ops.aten
 
@@ -72,7 +73,7 @@ def cost(
         first = next((part.site for part in model.modules() if isinstance(part, Attention)), None)
         return Cost(parameters, flops, flops - of_batches, None if first is None else first.groups * first.tokens)
 
-    with torch.random.fork_rng(devices=[]):
+    with keep_caller_state():
         try:
             return count(FakeTensorMode())
         except (DataDependentOutputException, DynamicOutputShapeException):

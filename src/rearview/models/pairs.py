@@ -28,9 +28,9 @@ def matrix() -> list[Pair]:
 
 def try_pair(model: str, name: str) -> Pair:
     """A network and a mechanism, built together at their defaults."""
-    import torch
+    from rearview.core.random_state import keep_caller_state
 
-    with torch.random.fork_rng(devices=[]), warnings.catch_warnings(record=True) as caught:
+    with keep_caller_state(), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", RearviewWarning)
         try:
             models.create(model, channels=3, lookback=48, steps=12, attention=name)

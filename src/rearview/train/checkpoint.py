@@ -10,7 +10,7 @@ import json
 import math
 import zlib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -123,6 +123,8 @@ class Snapshot:
     """Wall time of the run so far."""
     epoch_seconds: float
     """Wall time of the epoch under way."""
+    made_with: Facts = field(default_factory=dict)
+    """What the rounding of a checkpoint's numbers rests on."""
 
 
 def save(
@@ -149,6 +151,7 @@ def save(
         "position": snapshot.position,
         "seconds": snapshot.seconds,
         "epoch_seconds": snapshot.epoch_seconds,
+        "made_with": _made_with(pool.total.device),
     }
     write(path, {f"{part}/{name}": tensor for part, named in parts.items() for name, tensor in named.items()}, facts)
 
@@ -169,7 +172,28 @@ def load(path: Path, run: Facts, model: nn.Module, optimiser: torch.optim.Optimi
     epochs = tuple(Epoch(**epoch) for epoch in facts["epochs"])
     best = {name: tensor.to(device) for name, tensor in strip_prefix("best/", tensors).items()}
     standing = Standing(epochs, best or None, facts["best_epoch"], facts["waited"], facts["ended"])
-    return Snapshot(standing, facts["position"], facts["seconds"], facts["epoch_seconds"])
+    made_with = facts.get("made_with", {})  # checkpoints of 0.1.0 have none
+    return Snapshot(standing, facts["position"], facts["seconds"], facts["epoch_seconds"], made_with)
+
+
+def _made_with(device: torch.device) -> Facts:
+    return {"device": device.type, "threads": torch.get_num_threads(), "torch": torch.__version__}
+
+
+def find_inexact(made_with: Facts, device: torch.device) -> str | None:
+    """Why a run that goes on from a checkpoint can't be equal, bit for bit, to one that was not cut off; None: it is.
+
+    A sum over another number of threads, on another device or by another torch may be rounded otherwise.
+    """
+    if device.type == "cuda":
+        return "a GPU does not promise the order of its sums"
+    if parallel.size() > 1:
+        return "the other processes draw other random numbers"
+    now = _made_with(device)
+    other = [
+        f"{name} {made_with[name]} instead of {now[name]}" for name in made_with if made_with[name] != now.get(name)
+    ]
+    return f"it was begun with {', '.join(other)}" if other else None
 
 
 def write(path: Path, tensors: Mapping[str, Tensor], facts: Facts) -> None:

@@ -1,15 +1,16 @@
 """The one training loop: epochs of updates, validation, early stopping, checkpoints.
 
 It knows models, tasks and sources by their contracts alone. Everything random is either derived from (seed, epoch) or
-drawn from torch's generators, whose states a checkpoint holds: a run that was killed and resumed on a CPU ends with the
-weights, bit for bit, of the run that was not.
+drawn from the run's own state, which a checkpoint holds: a run that was killed and resumed on a CPU ends with the
+weights, bit for bit, of the run that was not, and runs in several threads end as each would alone. Runs on a GPU wait
+for each other, draw the same numbers, and are as equal as the GPU's sums are.
 """
 
 import math
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -21,6 +22,7 @@ from jaxtyping import Int
 from torch import Tensor, nn
 
 from rearview.core.errors import InputError, RearviewWarning, SettingsError
+from rearview.core.random_state import RandomState
 from rearview.train import checkpoint as checkpoints
 from rearview.train import memory, optimisation, parallel
 from rearview.train.contract import Batch, Diverged, Source, Task, TrainingError
@@ -61,7 +63,9 @@ def fit(
     shown = Silent() if parallel.rank() else progress or Line()
     run = _Run(model, task, source, train, validation, settings, checkpoint, shown)
     products = float32_products(run.device, settings.tf32)
-    with _own_generators(run.device, settings.seed + parallel.rank()), memory.keep_blocks(run.device), products:
+    # On a GPU from the first update to the last: what is captured there, and how products are made, is all threads'.
+    alone = run.random.drawing() if run.device.type == "cuda" else nullcontext()
+    with alone, memory.keep_blocks(run.device), products:
         if resume and checkpoint is not None and checkpoint.exists():
             run.restore(checkpoint)
         return run.run()
@@ -97,6 +101,7 @@ class _Run(Generic[Batch]):
             self.validation = Evaluation(model, task, source, self.held_out, at_once, settings.precision)
         self.visited, self.updates = _plan(len(self.train), settings)
         self.optimiser = optimisation.build(model, settings)
+        self.random = RandomState(settings.seed + parallel.rank(), self.device)
         self.step = Step(model, task, source, self.optimiser, settings)
         self.update = Updates(self.step, self.visited)
         self.identity: checkpoints.Facts = {}
@@ -117,15 +122,23 @@ class _Run(Generic[Batch]):
 
     def restore(self, path: Path) -> None:
         """Go back to where the checkpoint was written."""
-        saved = checkpoints.load(path, self.identity, self.model, self.optimiser, self.step.pool)
+        with self.random.drawing():
+            saved = checkpoints.load(path, self.identity, self.model, self.optimiser, self.step.pool)
         self.standing = saved.standing
         self.place = (len(saved.standing.epochs) + 1, saved.position)
         self.started -= saved.seconds
         self.epoch_started -= saved.epoch_seconds
+        if self.standing.ended is None and (why := checkpoints.find_inexact(saved.made_with, self.device)):
+            warnings.warn(
+                f"The run goes on from {path}, but {why}: its numbers can differ in their last digits from those of a "
+                "run that was not cut off.",
+                RearviewWarning,
+                stacklevel=2,
+            )
         if parallel.rank():
             # The file is the first process's: its sums are added once, and its random state is not for the others.
             self.step.pool.clear()
-            torch.manual_seed(self.settings.seed + parallel.rank() + 1_000 * self.place[0])
+            self.random = RandomState(self.settings.seed + parallel.rank() + 1_000 * self.place[0], self.device)
 
     def run(self) -> History:
         self.progress.begin(self.settings.epochs, self.visited, self._steps_and_windows()[1])
@@ -175,9 +188,11 @@ class _Run(Generic[Batch]):
         order = self.train[epoch_order(len(self.train), self.settings, epoch)].to(self.device)
         size, every = parallel.windows_per_update(self.settings), self.settings.checkpoint_every
         first = self.place[1] if self.place[0] == epoch else 0
-        self.update.begin(order, [rate(self.settings, epoch, u, self.updates) for u in range(self.updates)], first)
+        with self.random.drawing():
+            self.update.begin(order, [rate(self.settings, epoch, u, self.updates) for u in range(self.updates)], first)
         for update in range(first, self.updates):
-            self.update(update)
+            with self.random.drawing():
+                self.update(update)
             self.place = (epoch, update + 1)
             self.progress.step(epoch, min((update + 1) * size, self.visited), self.step.pool.mean)
             if every and (update + 1) % every == 0 and update + 1 < self.updates:
@@ -194,7 +209,8 @@ class _Run(Generic[Batch]):
         train_loss = self._finite(epoch, "training", self.step.pool.mean())
         validation_loss = None
         if self.validation is not None:
-            loss = self.validation(capture=self.update.captured, at_once=self.step.room.fewer)
+            with self.random.drawing():
+                loss = self.validation(capture=self.update.captured, at_once=self.step.room.fewer)
             validation_loss = self._finite(epoch, "validation", loss)
         now = time.perf_counter()
         last = rate(self.settings, epoch, self.updates - 1, self.updates)
@@ -234,11 +250,13 @@ class _Run(Generic[Batch]):
         now = time.perf_counter()
         snapshot = checkpoints.Snapshot(self.standing, position, now - self.started, now - self.epoch_started)
         try:
-            checkpoints.save(self.checkpoint, self.identity, snapshot, self.model, self.optimiser, self.step.pool)
+            with self.random.drawing():
+                checkpoints.save(self.checkpoint, self.identity, snapshot, self.model, self.optimiser, self.step.pool)
         except OSError as problem:
             # A full disk must not cost the hours of training that a checkpoint is there to protect.
             warnings.warn(
-                f"The checkpoint {self.checkpoint} could not be written ({problem}); training goes on without it.",
+                f"The checkpoint {self.checkpoint} could not be written ({problem.strerror or problem}); training "
+                "goes on without it.",
                 RearviewWarning,
                 stacklevel=2,
             )
@@ -274,18 +292,6 @@ def _check_windows(kind: str, index: Tensor) -> None:
     if not len(index):
         rather = "" if kind == "training" else ", or None to train without validation"
         raise InputError(f"There are no {kind} windows; give at least one{rather}.")
-
-
-@contextmanager
-def _own_generators(device: torch.device, seed: int) -> Iterator[None]:
-    """Seed torch's generators for the run, and put the caller's states back after it."""
-    cuda = device.type == "cuda"
-    with torch.random.fork_rng(devices=[device] if cuda else []):
-        torch.default_generator.manual_seed(seed)
-        if cuda:
-            with torch.cuda.device(device):
-                torch.cuda.manual_seed(seed)
-        yield
 
 
 @contextmanager

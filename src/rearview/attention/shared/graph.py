@@ -17,7 +17,8 @@ Edges = Int[Tensor, "2 edge"]
 def list_edges(owner: str, edges: Any, count: int, tokens: int) -> Edges:
     """The given pairs (query, key), or those of an adjacency matrix, a loop at every token, and all pairs with a token
     beyond the first `count` (a calendar token); None: all pairs."""
-    linked = torch.eye(tokens, dtype=torch.bool)
+    # Which pairs are linked decides on shapes, so it is known on the CPU even where nothing else has values.
+    linked = torch.eye(tokens, dtype=torch.bool, device="cpu")
     linked[count:], linked[:, count:] = True, True
     if edges is None:
         linked[:] = True
@@ -31,8 +32,8 @@ def draw_pairs(count: int, density: float) -> Int[Tensor, "edge 2"]:
     """A share of all pairs of different tokens, drawn at random and linked in both directions."""
     if not 0 <= density <= 1:
         raise SettingsError(f"density is {density}; it is the share of pairs that are linked, from 0 to 1.")
-    pairs = torch.combinations(torch.arange(count)).view(-1, 2)
-    kept = pairs[torch.randperm(len(pairs))[: round(density * len(pairs))]]
+    pairs = torch.combinations(torch.arange(count, device="cpu")).view(-1, 2)
+    kept = pairs[torch.randperm(len(pairs), device="cpu")[: round(density * len(pairs))]]
     return torch.cat([kept, kept.flip(1)])
 
 
@@ -58,7 +59,7 @@ def scatter_weights(
 
 def _pairs(owner: str, edges: Any, count: int) -> Int[Tensor, "edge 2"]:
     try:
-        given = torch.as_tensor(edges)
+        given = torch.as_tensor(edges, device="cpu")
     except (TypeError, ValueError, RuntimeError) as problem:
         raise SettingsError(
             f"{owner}: edges is {edges!r}; give pairs (query, key) or a {count} x {count} matrix."
@@ -66,7 +67,7 @@ def _pairs(owner: str, edges: Any, count: int) -> Int[Tensor, "edge 2"]:
     if given.shape == (count, count) and not (count == 2 and given.max() > 1):
         return torch.nonzero(given)
     if given.numel() == 0:
-        return torch.empty(0, 2, dtype=torch.long)
+        return torch.empty(0, 2, dtype=torch.long, device="cpu")
     if given.dim() != 2 or given.shape[1] != 2:
         raise SettingsError(
             f"{owner}: edges has shape {tuple(given.shape)}; give pairs (query, key) or a {count} x {count} matrix."

@@ -24,6 +24,7 @@ from rearview.bench.runs import provenance
 from rearview.bench.runs.run_spec import LEFT_OUT, complete_mechanism
 from rearview.core.errors import SettingsError, unknown
 from rearview.core.files import read_yaml
+from rearview.core.random_state import RandomState
 from rearview.core.settings import settings_from
 from rearview.train.contract import Batch
 from rearview.train.evaluation import autocast, evaluation_mode
@@ -223,8 +224,7 @@ class Study:
         started = time.perf_counter()
         settings = run.size.training(run.seed, run.device)
         # First weights depend on the seed alone, and torch's generator is left as it was.
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(run.seed)
+        with RandomState(run.seed).drawing():
             trial = self.trial(run.size, run.arm, run.device)
         watch = _Watch(trial, autocast(torch.device(run.device), settings.precision), run.size.stretch, seconds, keep)
         samples = torch.arange(run.size.stretch * settings.windows_per_update)

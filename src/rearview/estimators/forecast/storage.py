@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from rearview.core.model_folder import FORECASTER
+from rearview.core.model_folder import FORECASTER, DamagedModel
 from rearview.data.panel import Layout, Panel
 from rearview.data.step import Step
 from rearview.estimators.forecast.fit import Fitted
@@ -59,6 +59,8 @@ def _read(stored: Stored) -> tuple[Fitted, Panel, Facts]:
         residuals=residuals,
         **stored.fields(_PLAIN, ("mean", "std")),
     )
+    if fitted.task.steps != fitted.network.shape.steps:
+        raise DamagedModel(f"its horizon is {spec.horizon} and its network gives {fitted.network.shape.steps} numbers")
     reading = facts["reading"]
     return fitted, _read_tail(stored, fitted), {**reading, "whole_ids": bool(reading["whole_ids"])}
 

@@ -1,0 +1,141 @@
+"""Models from elsewhere: nothing is allocated for sizes that contradict each other, and each refusal is a sentence."""
+
+import hashlib
+import json
+import subprocess
+import sys
+import tracemalloc
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from safetensors.torch import load, save
+
+from rearview import Forecaster
+from rearview.core import model_folder
+from rearview.core.errors import InputError, RearviewError
+from rearview.core.model_folder import DETECTOR, FORECASTER, checksum
+
+Facts = dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def fitted() -> Forecaster:
+    dates = pd.date_range("2024-01-01", periods=90, freq="D")
+    frame = pd.DataFrame({"date": dates, "a": np.sin(np.arange(90) / 3), "b": np.cos(np.arange(90) / 5)})
+    settings = {"width": 8, "heads": 2, "feed_forward": 16, "depth": 1}
+    return Forecaster("patchtst", horizon=3, lookback=24, settings=settings, training={"epochs": 1}).fit(frame)
+
+
+@pytest.fixture
+def saved(fitted: Forecaster, tmp_path: Path) -> Path:
+    fitted.save(tmp_path / "model")
+    return tmp_path / "model"
+
+
+def edit(folder: Path, change: Callable[[Facts, dict[str, torch.Tensor]], None]) -> None:
+    """Change the facts and tensors of a model as a person could, with all checksums in order."""
+    path = folder / FORECASTER.manifest
+    facts = json.loads(path.read_text())
+    tensors = load((folder / facts["weights"]).read_bytes())
+    change(facts, tensors)
+    content = save(tensors)
+    (folder / facts["weights"]).write_bytes(content)
+    facts["sha256"] = hashlib.sha256(content).hexdigest()
+    facts.pop("checksum")
+    path.write_text(json.dumps({**facts, "checksum": checksum(facts)}))
+
+
+def set_model(facts: Facts, name: str, value: object) -> None:
+    facts["plan"][f"model.{name}"]["value"] = value
+
+
+CHANGES: dict[str, tuple[Callable[[Facts, dict[str, torch.Tensor]], object], str]] = {
+    "a width": (lambda facts, _: set_model(facts, "width", 20_000), "is damaged .*its facts ask for"),
+    "a giant": (lambda facts, _: set_model(facts, "width", 10**12), "width is 1,000,000,000,000"),
+    "a depth": (lambda facts, _: set_model(facts, "depth", 100_000), "depth is 100,000; it can be 1,000 at most"),
+    "a look-back": (lambda facts, _: facts["shape"].update(lookback=9_000_000), "is damaged"),
+    "channels": (lambda facts, _: facts["shape"].update(channels=9_000_000), "asks for 9000000 channels"),
+    "a horizon": (lambda facts, _: facts["request"].update(horizon=10**9), "its horizon is 1000000000"),
+    "an infinity": (lambda facts, _: facts["shape"].update(lookback=float("inf")), "whole number|of another kind"),
+    "NaN": (lambda _, tensors: next(iter(tensors.values())).view(-1)[:1].fill_(float("nan")), "not all finite"),
+    "a shape": (
+        lambda _, tensors: tensors.update({n: t.new_zeros(3) for n, t in [*tensors.items()] if n.startswith("net")}),
+        "its weights hold",
+    ),
+    "a missing tensor": (lambda _, tensors: tensors.pop("mean"), "is missing"),
+    "a list": (lambda facts, _: facts.update(plan=[]), "of another kind"),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_what_contradicts_itself_is_refused_before_memory_is_taken(name: str, saved: Path) -> None:
+    change, sentence = CHANGES[name]
+    edit(saved, change)
+    tracemalloc.start()
+    with pytest.raises(RearviewError, match=sentence) as refused:
+        Forecaster.load(saved)
+    assert tracemalloc.get_traced_memory()[1] < 50 * 2**20
+    tracemalloc.stop()
+    assert "\n" not in str(refused.value)
+
+
+def test_the_memory_of_a_model_that_asks_for_too_much(saved: Path) -> None:
+    pytest.importorskip("resource")
+    edit(saved, lambda facts, _: set_model(facts, "width", 20_000))
+    asked = "import resource, sys, rearview as rv\n"
+    asked += "try: rv.Forecaster.load(sys.argv[1])\nexcept ValueError as problem: assert 'damaged' in str(problem)\n"
+    asked += "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
+    done = subprocess.run([sys.executable, "-c", asked, str(saved)], capture_output=True, text=True, check=True)
+    unit = 1 if sys.platform == "darwin" else 1024
+    assert int(done.stdout) * unit < 2**30
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("[" * 100_000, "nested too deeply"),
+        ('{"format": Infinity}', "is damaged"),
+        ('{"format": 1e400}', "is damaged"),
+        ("\0\xff", "is damaged"),
+        ('{"format": 1, "weights": 3}', "is damaged"),
+        ("{}", "is damaged"),
+    ],
+)
+def test_a_damaged_manifest_is_refused(text: str, sentence: str, saved: Path) -> None:
+    (saved / FORECASTER.manifest).write_text(text)
+    with pytest.raises(InputError, match=sentence):
+        Forecaster.load(saved)
+
+
+def test_a_manifest_of_any_size_is_not_read(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(model_folder, "MOST_JSON", 100)
+    with pytest.raises(InputError, match="more than the 100"):
+        Forecaster.load(saved)
+
+
+def test_a_header_that_promises_more_than_the_file_has_is_refused(saved: Path) -> None:
+    facts = json.loads((saved / FORECASTER.manifest).read_text())
+    for header in (b"\xff" * 8, (10**6).to_bytes(8, "little") + b"{}", (2).to_bytes(8, "little") + b"[]"):
+        (saved / facts["weights"]).write_bytes(header)
+        facts["sha256"] = hashlib.sha256(header).hexdigest()
+        facts.pop("checksum", None)
+        (saved / FORECASTER.manifest).write_text(json.dumps({**facts, "checksum": checksum(facts)}))
+        with pytest.raises(InputError, match=r"weights-.* is damaged"):
+            Forecaster.load(saved)
+
+
+def test_saving_touches_only_the_model_of_its_kind(fitted: Forecaster, saved: Path) -> None:
+    other = saved / "weights-0123456789abcdef.safetensors"
+    other.write_text("mine")
+    (saved / DETECTOR.manifest).write_text("{}")
+    fitted.save(saved)
+    assert other.read_text() == "mine"
+    assert sorted(path.name for path in saved.iterdir())[:2] == [DETECTOR.manifest, FORECASTER.manifest]
+    (saved / FORECASTER.manifest).write_text('{"weights": "../elsewhere"}')
+    with pytest.raises(InputError, match="is not of a saved forecaster and is not written over"):
+        fitted.save(saved)
