@@ -167,7 +167,7 @@ def test_an_interrupt_before_anything_is_done_exits_with_130(
     assert capsys.readouterr().err == "rearview: Interrupted.\n"
 
 
-def test_warnings_are_told_as_plain_lines_once_and_those_of_other_packages_as_python_does(
+def test_warnings_are_reported_as_plain_lines_once_and_those_of_other_packages_as_python_does(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from rearview.commands import listing

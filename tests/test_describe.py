@@ -48,7 +48,7 @@ def test_types_are_spelled_as_a_person_writes_them(capsys: pytest.CaptureFixture
     assert not [kind for kind in kinds if any(word in kind for word in ("typing", "collections", "Literal", "<"))]
 
 
-def test_sizes_of_one_are_told_in_the_singular(capsys: pytest.CaptureFixture[str]) -> None:
+def test_sizes_of_one_are_spelt_in_the_singular(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["describe", "patchtst", "--channels", "1", "--lookback", "5", "--steps", "1"]) == 0
     assert "cost for 1 channel, 5 steps of look-back and 1 step ahead:" in capsys.readouterr().out
     assert main(["describe", "dlinear", "--channels", "2", "--lookback", "1", "--steps", "2"]) == 0

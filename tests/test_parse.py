@@ -79,7 +79,7 @@ def test_mechanisms_that_run_together_are_refused(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["inf", "nan", "96,-inf", "1.5", ""])
-def test_what_is_no_whole_number_is_told(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_no_whole_number_is_reported(text: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(UsageError, match="--horizon takes whole numbers"):
         whole_numbers(text, "--horizon")
     assert main(["bench", "--dataset", "ETTh1", "--model", "dlinear", "--horizon", text]) == 2

@@ -187,7 +187,7 @@ def test_a_layer_that_defines_neither_form_is_refused() -> None:
         attention.register("silent", module("silent", Silent))
 
 
-def test_a_layer_without_claims_is_told_how_to_make_them() -> None:
+def test_a_layer_without_claims_is_reported_how_to_make_them() -> None:
     class Silent(Primed):
         def __init__(self, site: attention.Site, settings: Any) -> None:
             super().__init__(site, settings)

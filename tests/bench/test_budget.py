@@ -32,7 +32,7 @@ def test_a_budget_has_defaults_draws_and_updates():
     assert budget.budget_of(trained(epochs="many")).epochs is None
 
 
-def test_unlike_budgets_on_one_block_are_told_and_from_block_to_block_they_are_not():
+def test_unlike_budgets_on_one_block_are_reported_and_from_block_to_block_they_are_not():
     long, short = (
         budget.budget_of(trained(3, epochs=100, patience=None)),
         budget.budget_of(trained(1, epochs=10, patience=3)),

@@ -101,7 +101,7 @@ def test_a_killed_process_is_a_failed_row(plan, monkeypatch):
         (DETECTION, {"attention": None, "threshold": "no such rule"}),
     ],
 )
-def test_what_could_not_be_settled_is_told_as_it_was_asked(tmp_path, task, run):
+def test_a_request_that_could_not_be_resolved_is_stated_as_given(tmp_path, task, run):
     request = Request("ASD", "itransformer", task=task.name, seed=5, **run)
     row = failed_row(request, "cpu", ValueError("no such\n thing"))
     assert (row.dataset, row.model, row.seed, row.status) == ("ASD", "itransformer", 5, "failed")

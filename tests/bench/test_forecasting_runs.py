@@ -315,7 +315,7 @@ def test_ctrl_c_leaves_no_row(folder):
     assert not results.exists()
 
 
-def test_a_file_of_another_checksum_is_told(shelf, tmp_path):
+def test_a_file_of_another_checksum_is_reported(shelf, tmp_path):
     catalogue.register(replace(SMALL, sha256=("0" * 64,)))
     write(tmp_path / "small.csv")
     with pytest.warns(RearviewWarning, match=r"small\.csv differs from the copy of Small"):

@@ -88,7 +88,7 @@ def test_beside_its_mechanism_a_row_tells_what_its_protocol_would_not_have_by_it
     assert spell_particulars(row(settings='{"width":3}')) == ""  # of a set that no catalogue has
 
 
-def test_what_a_search_chose_is_told_with_the_number_of_trials():
+def test_what_a_search_chose_is_reported_with_the_number_of_trials():
     space = {"alpha": [0.5, 2.0], "network.dropout": "0..0.5", "training.learning_rate": "1e-05..0.001:log"}
     chosen = {"settings": {"dropout": 0.123456}, "training": {"learning_rate": 3.16227766e-4}}
     drawn = asked(attention={"name": "rbca", "alpha": 2.0}, budget={"tuner": "optuna:7", "space": space}, **chosen)
@@ -99,7 +99,7 @@ def test_what_a_search_chose_is_told_with_the_number_of_trials():
     assert spell_particulars(listed) == "best of 2 (alpha=2.0)"
 
 
-def test_a_loss_with_settings_is_told_in_words():
+def test_a_loss_with_settings_is_spelt_in_words():
     losses = ("mse", '{"loss":"fredf","time_share":0.2}')
     assert labels([row(loss=loss) for loss in losses]) == [
         "patchtst + softmax, loss=mse",
@@ -273,7 +273,7 @@ def test_cells_that_nobody_ran_are_counted():
     assert "toa:T5" not in found  # there are no rows of detection
 
 
-def test_files_are_told_apart_by_their_first_line(tmp_path):
+def test_files_are_distinguished_by_their_first_line(tmp_path):
     forecasts = tmp_path / "forecasts.csv"
     result_file.append(forecasts, row())
     assert tasks.read(forecasts) == (FORECASTING, [row()])

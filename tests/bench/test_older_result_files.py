@@ -114,7 +114,7 @@ def test_a_grown_file_keeps_its_permissions_and_the_links_to_it(tmp_path):
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
-def test_a_folder_that_takes_no_new_file_is_told_before_a_run(tmp_path, monkeypatch):
+def test_a_folder_that_takes_no_new_file_is_reported_before_a_run(tmp_path, monkeypatch):
     path = tmp_path / "results.csv"
     earlier(path, classified)
     monkeypatch.setattr(os, "access", lambda place, mode: place == path)
@@ -189,7 +189,7 @@ def test_a_file_of_a_newer_version_is_refused_and_left_alone(tmp_path, make, mor
 
 
 @pytest.mark.parametrize("make", [classified, detected])
-def test_rows_of_another_kind_are_refused_and_told_by_name(tmp_path, make):
+def test_rows_of_another_kind_are_refused_and_reported_by_name(tmp_path, make):
     path = tmp_path / "results.csv"
     before = earlier(path, make)
     with pytest.raises(InputError, match="is no results file of this version"):

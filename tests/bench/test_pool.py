@@ -87,7 +87,7 @@ def test_what_the_work_raises_is_raised():
         list(spread(doubled, [5], 2))
 
 
-def test_warnings_of_all_processes_are_told_here_once_and_not_there(capfd):
+def test_warnings_of_all_processes_are_reported_here_once_and_not_there(capfd):
     with pytest.warns(RearviewWarning) as told:
         assert sorted(found for _, found in spread(wary, [1, 2, 3, 4], 2)) == [1, 2, 3, 4]
     expected = ["0 is doubtful", "1 is doubtful", "every number is doubtful"]

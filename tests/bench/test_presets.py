@@ -136,7 +136,7 @@ def test_rows_of_networks_without_official_settings_are_found_again():
 
 
 @pytest.mark.parametrize("source", presets.names())
-def test_a_source_is_told_in_full(source):
+def test_a_source_of_presets_is_described_in_full(source):
     head, *lines = presets.lines(source)
     assert head == f"{source}: {presets.summary(source)}"
     assert ("on top of: official (`rearview describe presets:official`)" in lines) == (source != "official")
@@ -172,7 +172,7 @@ def test_what_the_caller_gives_wins():
     )
 
 
-def test_all_settings_of_a_mechanism_are_told():
+def test_all_settings_of_a_mechanism_are_reported():
     plain = ask("ETTh1", "patchtst", lookback=96, horizon=96)
     assert plain.columns()["attention"] == "softmax"
     linear = ask("ETTh1", "patchtst", lookback=96, horizon=96, attention="linear").columns()

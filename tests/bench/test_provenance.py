@@ -77,7 +77,7 @@ print(*bench.table(bench.read(Path({str(folder / "results.csv")!r}))), sep="\\n"
     assert done.stdout.splitlines()[1].startswith("Small    dlinear")
 
 
-def test_a_copy_without_its_repository_is_told_its_commit(monkeypatch):
+def test_a_copy_without_its_repository_takes_its_commit_from_the_environment(monkeypatch):
     monkeypatch.setenv("REARVIEW_COMMIT", "abc123")
     monkeypatch.setattr(provenance, "commit_of", lambda package: "")
     assert provenance.commit.__wrapped__() == "abc123"

@@ -38,7 +38,7 @@ def test_configuration_is_made_of_columns():
 
 
 @pytest.mark.parametrize("share", [0.01, 0.3, 0.7, 0.999])
-def test_half_a_last_line_is_left_out_told_and_replaced(tmp_path, share):
+def test_half_a_last_line_is_left_out_reported_and_replaced(tmp_path, share):
     path = tmp_path / "results.csv"
     bench.append(path, row(seed=1))
     whole = path.read_bytes()
@@ -164,7 +164,7 @@ def test_a_table_has_a_line_for_each_row():
     assert bench.table([]) == ["dataset  model  attention  lookback  horizon  seed  mse  mae  windows  seconds"]
 
 
-def test_rows_of_a_table_are_told_apart():
+def test_rows_of_a_table_are_distinguished():
     rows = [
         row(),
         row(attention="rbca", attention_settings='{"alpha":0.25}'),

@@ -56,7 +56,7 @@ def test_the_best_look_back_of_every_seed_stands_beside_the_number():
     ]
 
 
-def test_a_narrower_search_is_told_with_the_verdict():
+def test_a_narrower_search_is_reported_with_the_verdict():
     [longer] = CELL.among
     whole = searched(CELL, 0.3)
     assert [one.shortfall for one in found([whole])] == ["narrower search: 19 of 28 settings"]
@@ -84,7 +84,7 @@ def test_a_search_of_more_than_a_cell_leaves_open_is_not_its_own():
     assert [one.cell for one in found([wider])] == [CELL]
 
 
-def test_look_backs_that_were_not_run_are_told_by_themselves():
+def test_look_backs_that_were_not_run_are_reported_by_themselves():
     [covered] = [one for one in coverage.measure_coverage({FORECASTING: [searched(CELL, 0.3)]})
                  if one.experiment.name == "rbca:S9"]  # fmt: skip
     assert CELL not in covered.missing

@@ -165,7 +165,7 @@ def test_an_experiment_is_not_answered_by_runs_of_another_training():
     assert all("patience" in made.training for made in first.rows)
 
 
-def test_an_experiment_is_told_by_the_footing_with_the_most_runs():
+def test_an_experiment_is_reported_by_the_footing_with_the_most_runs():
     rows = [*questioned(training=as_json({"batch": 64, **OURS.training})), *questioned(seed=3), *questioned(seed=4)]
     first, second = standings.build_standings(build_boards(FORECASTING, rows))
     assert first.question

@@ -39,7 +39,7 @@ def test_a_training_runs_at_full_width(of, model, attention):
     assert 0 < row.mse < 10
 
 
-def test_a_row_of_a_stand_in_is_told_apart_and_made_alike():
+def test_a_row_of_a_stand_in_is_distinguished_and_made_alike():
     first, again = run("PEMS08", "itransformer", "softmax", 200), run("PEMS08", "itransformer", "softmax", 200)
     assert first.dataset == "PEMS08-standin:200"
     assert first.file_sha256 == ""

@@ -107,7 +107,7 @@ def test_a_clear_winner_stands_apart_from_equals():
     assert upside_down.pairs == found.pairs
 
 
-def test_few_blocks_are_told():
+def test_few_blocks_are_reported():
     assert [statistics.blocks_needed(candidates) for candidates in (2, 3, 6)] == [6, 7, 10]
     scores = np.arange(30.0).reshape(5, 6)
     found = statistics.judge(scores, list("abcdef"))

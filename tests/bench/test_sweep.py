@@ -126,7 +126,7 @@ def test_ray_is_asked_for_by_name(plan, monkeypatch):
         sweep([DLINEAR], plan, over="ray")
 
 
-def test_candidates_are_chosen_on_validation_and_told(plan):
+def test_candidates_are_chosen_on_validation_and_reported(plan):
     cell = Cell("Small", "patchtst", {"name": "rbca"}, LOOKBACK, HORIZON, candidates=({"alpha": 0.1}, {"alpha": 2.0}))
     [chosen] = sweep([cell], replace(plan, settings=SETTINGS))
     assert chosen.status == "done", chosen.problem
@@ -155,13 +155,13 @@ def test_published_habits_are_repeated(plan):
     assert habit.protocol == "published:rbca"
 
 
-def test_a_loss_is_told(plan):
+def test_a_loss_is_reported(plan):
     [found] = sweep([replace(DLINEAR, loss="fredf")], plan)
     assert found.status == "done", found.problem
     assert found.loss == "fredf"
 
 
-def test_a_loss_is_told_with_those_of_its_settings_that_are_no_defaults(plan):
+def test_a_loss_is_reported_with_those_of_its_settings_that_are_no_defaults(plan):
     share = {"name": "fredf", "time_share": 0.2}
     [plain] = sweep([replace(DLINEAR, loss={"name": "fredf", "time_share": 0.5})], plan)
     [shared] = sweep([replace(DLINEAR, loss=share)], plan)

@@ -196,7 +196,7 @@ def test_a_cluster_gets_no_more_runs_than_it_has_room_for(plan, on_ray):
     assert [found.status for found in bench.read(plan.results)] == [found.status for found in rows]
 
 
-def test_warnings_of_a_cluster_are_told_once(on_ray, monkeypatch):
+def test_warnings_of_a_cluster_are_reported_once(on_ray, monkeypatch):
     made = runner.make
 
     def warns(spec, execution):

@@ -72,7 +72,7 @@ def test_a_run_out_of_time_says_so_and_is_made_again(tmp_path):
     assert len({look.began for look in result_file.read(tmp_path / "flipflop-looks.csv", Look)}) == 2
 
 
-def test_a_killed_process_is_told_and_the_others_go_on(tmp_path, monkeypatch):
+def test_a_killed_process_is_reported_and_the_others_go_on(tmp_path, monkeypatch):
     def spread(work, orders, workers):
         yield orders[1], work(orders[1])
         yield orders[0], None
@@ -97,7 +97,7 @@ def test_two_commands_make_one_row(tmp_path, monkeypatch):
     assert result_file.read(tmp_path / "flipflop.csv", synthetic.get("flipflop").row) == rows
 
 
-def test_rows_without_their_figures_are_told(tmp_path):
+def test_rows_without_their_figures_are_reported(tmp_path):
     make("harmonic", tmp_path)
     next((tmp_path / "harmonic").glob("softmax-*.npz")).unlink()
     with pytest.raises(InputError, match="rows and these files go together"):
@@ -251,7 +251,7 @@ def trained_on_components(arm):
     return components.STUDY.make(StudyRun("components", arm, size, 0, "cpu"))
 
 
-def test_shares_of_paths_add_up_and_silence_is_told_of_paths_that_are_there():
+def test_shares_of_paths_add_up_and_silence_is_reported_of_paths_that_are_there():
     row, _ = trained_on_components("all/all")
     assert row.share_riemann + row.share_prefix + row.share_clock == pytest.approx(1)
     assert None not in (row.without_riemann, row.without_prefix, row.without_clock)

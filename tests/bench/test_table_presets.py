@@ -127,7 +127,7 @@ def made(source: str, **changes: object):
 OFFICIAL = ("learning_rate=0.0001", "optimiser=adam", "weight_decay=0.0", "decay_all=True")
 
 
-def test_runs_with_other_settings_stand_beside_a_number_and_are_told_apart():
+def test_runs_with_other_settings_stand_beside_a_number_and_are_distinguished():
     experiment = catalogue.get("rbca", "S9")
     rows = [made("rbca"), made("official"), made("official", seed=1)]
     found = [one for one in compare(experiment, rows, "clean") if one.rows and one.metric == "mse"]

@@ -47,7 +47,7 @@ def drawn(asked: Tuning, seed: int = 0, judge=lambda candidate: 1.0) -> list[dic
     return found
 
 
-def test_the_best_of_the_draws_is_tested_once_and_told(plan, monkeypatch):
+def test_the_best_of_the_draws_is_tested_once_and_reported(plan, monkeypatch):
     tests = []
     errors = measure.errors
     monkeypatch.setattr(measure, "errors", lambda *given, **rest: tests.append(1) or errors(*given, **rest))

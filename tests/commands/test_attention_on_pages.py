@@ -79,7 +79,7 @@ def test_patches_of_several_columns_are_joined_within_a_column() -> None:
     assert keys.runs == tuple((4 * place, name) for place, name in enumerate(columns))
 
 
-def test_more_heads_than_fit_are_told_by_their_mean_and_the_odd_ones() -> None:
+def test_more_heads_than_fit_are_shown_by_their_mean_and_the_odd_ones() -> None:
     maps, found = looked("patchtst", settings={"width": 20, "heads": 20, "depth": 3, "feed_forward": 8})
     names = [one.name for one in found[0].maps]
     assert len(names) == 15
@@ -112,7 +112,7 @@ def test_padding_is_not_drawn_and_few_series_can_be_chosen() -> None:
     assert f"The first {VIEWS} of 6 series can be chosen." in found[0].about
 
 
-def test_what_goes_wrong_is_told_and_not_raised(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_goes_wrong_is_reported_and_not_raised(monkeypatch: pytest.MonkeyPatch) -> None:
     one = forecaster().fit(wide())
     with monkeypatch.context() as patched:
         patched.setattr(one.fitted.network, "weights", lambda *_, **__: 1 / 0)

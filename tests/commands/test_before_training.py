@@ -74,7 +74,7 @@ def test_a_file_that_is_too_short_is_not_called_a_series(tmp_path: Path, capsys:
 
 
 @pytest.mark.parametrize("arguments", [["forecast", "nothing.csv", "--horizon", "5"], ["predict", ".", "nothing.csv"]])
-def test_a_missing_file_is_told_without_torch(arguments: list[str], tmp_path: Path) -> None:
+def test_a_missing_file_is_reported_without_torch(arguments: list[str], tmp_path: Path) -> None:
     script = (
         f"import sys; from rearview.cli import main; assert main({arguments!r}) == 1; assert 'torch' not in sys.modules"
     )
@@ -90,5 +90,5 @@ def test_a_set_to_forecast_is_not_taken_for_one_to_classify(capsys: pytest.Captu
 
 def test_no_worker_at_all_is_refused(sales: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     sizes = ["--model", "dlinear", "--horizon", "4", "--lookback", "16", "--results", str(tmp_path / "rows.csv")]
-    assert main(["bench", "--dataset", str(sales), *sizes, "--workers", "0"]) == 1
-    assert "workers is 0; it must be at least 1." in capsys.readouterr().err
+    assert main(["bench", "--dataset", str(sales), *sizes, "--workers", "0"]) == 2
+    assert "--workers is 0; it must be at least 1." in capsys.readouterr().err

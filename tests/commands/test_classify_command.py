@@ -78,7 +78,7 @@ def test_the_page_names_network_and_attention(done):
     assert "attention" in settings
 
 
-def test_a_class_seen_only_in_the_test_is_told(files, tmp_path, capsys):
+def test_a_class_seen_only_in_the_test_is_reported(files, tmp_path, capsys):
     X, y = waves(9, seed=3)
     y = y.astype("U10")
     y[0] = "unheard"
@@ -188,7 +188,7 @@ def test_columns_of_long_files_are_refused_by_name(files, tmp_path, capsys):
     assert "name columns of a long file, which" in capsys.readouterr().err
 
 
-def test_a_test_that_is_the_training_is_told(files, tmp_path, capsys):
+def test_a_test_that_is_the_training_is_reported(files, tmp_path, capsys):
     copy = tmp_path / "copy.ts"
     copy.write_bytes(Path(files[0]).read_bytes())
     for test in (files[0], str(copy)):
@@ -208,7 +208,7 @@ def test_the_folder_is_named_after_command_and_file(files, tmp_path, monkeypatch
     assert (tmp_path / "rearview-classify-Waves_TRAIN" / "predictions.csv").exists()
 
 
-def test_a_channel_without_values_in_the_test_is_told(files, tmp_path, capsys):
+def test_a_channel_without_values_in_the_test_is_reported(files, tmp_path, capsys):
     X, y = waves(9, seed=3)
     X[4, 1] = np.nan
     test = write_ts(tmp_path / "gaps.ts", X, y)
@@ -227,7 +227,7 @@ def test_classes_that_are_numbers_stand_in_their_order(tmp_path, capsys):
     assert "true  1.0  2.0 10.0" in capsys.readouterr().out
 
 
-def test_a_longer_test_is_told(files, tmp_path, capsys):
+def test_a_longer_test_is_reported(files, tmp_path, capsys):
     X, y = waves(9, steps=50, seed=3)
     test = write_ts(tmp_path / "long.ts", X, y)
     assert main(["classify", files[0], str(test), "--out", str(tmp_path / "run"), *QUICK]) == 0
@@ -296,7 +296,7 @@ def test_a_page_can_not_be_broken_by_a_name(tmp_path):
 
 
 @pytest.mark.slow
-def test_real_cases_are_told_apart(real_data, tmp_path):
+def test_real_cases_are_classified(real_data, tmp_path):
     folder = real_data / "uea" / "BasicMotions"
     files = [str(folder / f"BasicMotions_{part}.ts") for part in ("TRAIN", "TEST")]
     assert main(["classify", *files, "--out", str(tmp_path / "run")]) == 0

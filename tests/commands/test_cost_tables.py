@@ -118,7 +118,7 @@ def test_milliseconds_stand_beside_the_rows_of_benchmarks_and_are_not_judged(tmp
     assert f"milliseconds: {other} holds no rows of them" in told
 
 
-def test_rows_of_gates_and_adapters_are_told_apart():
+def test_rows_of_gates_and_adapters_are_distinguished():
     cells = {cell.label: cell for cell in costs.cells("mica", "T5")}
     named = {label: costs.network_name(cell) for label, cell in cells.items()}
     assert sorted(filter(None, named.values())) == ["moment", "moment+mica", "patchtst", "patchtst+mica"]

@@ -92,7 +92,7 @@ def test_a_machine_without_any_value_is_named(files: Path, tmp_path: Path, capsy
     assert {row["unique_id"] for row in rows(tmp_path / "out" / "scores.csv") if row["score"]} == {"small"}
 
 
-def test_a_constant_channel_is_told_once_and_carries_nothing(files: Path, tmp_path: Path, capsys) -> None:
+def test_a_constant_channel_is_reported_once_and_carries_nothing(files: Path, tmp_path: Path, capsys) -> None:
     train, test = tmp_path / "train.csv", tmp_path / "test.csv"
     pd.read_csv(files / "train.csv").assign(valve=1.0).to_csv(train, index=False)
     broken().assign(valve=1.0).to_csv(test, index=False)
@@ -106,7 +106,7 @@ def test_a_constant_channel_is_told_once_and_carries_nothing(files: Path, tmp_pa
     assert "valve" not in (tmp_path / "out" / "anomalies.csv").read_text()
 
 
-def test_machines_of_a_long_file_are_told_apart(files: Path, tmp_path: Path) -> None:
+def test_machines_of_a_long_file_are_distinguished(files: Path, tmp_path: Path) -> None:
     assert detect(files / "fleet.csv", tmp_path, "--id-col", "machine", *TINY) == 0
     assert {row["unique_id"] for row in rows(tmp_path / "scores.csv")} == {"small", "large"}
 
@@ -183,7 +183,7 @@ def test_what_can_not_be_done_is_said_in_one_sentence(
     assert "Traceback" not in error
 
 
-def test_a_saved_model_is_told_of_the_column_that_is_called_like_labels(
+def test_a_saved_model_warns_of_the_column_that_is_called_like_labels(
     done: Path, files: Path, tmp_path: Path, capsys
 ) -> None:
     assert detect(files / "test.csv", tmp_path, "--model", str(done / "model"), "--labels", "nope") == 1
@@ -264,7 +264,7 @@ def test_labels_of_rows_without_a_score_do_not_cost_the_run(files: Path, tmp_pat
         (3.25, 0.0, "with a score of 3.25"),
     ],
 )
-def test_a_height_is_told_in_words_that_say_something(score: float, threshold: float, words: str) -> None:
+def test_a_height_is_put_in_words(score: float, threshold: float, words: str) -> None:
     assert _height(score, threshold) == words
 
 

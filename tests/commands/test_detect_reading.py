@@ -46,7 +46,7 @@ def test_anomalies_around_rows_without_a_label_are_two(files: Path, tmp_path: Pa
 
 @pytest.mark.parametrize("names", [["north", "south"], [1, 2]])
 @pytest.mark.parametrize("overlap", [True, False])
-def test_machines_of_a_long_file_without_y_are_told_apart(
+def test_machines_of_a_long_file_without_y_are_distinguished(
     names: list, overlap: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     frame = fleet(150).rename(columns={"machine": "unique_id", "date": "ds"})
@@ -61,7 +61,7 @@ def test_machines_of_a_long_file_without_y_are_told_apart(
 
 
 @pytest.mark.parametrize("copied", [True, False])
-def test_learning_from_the_rows_that_are_judged_is_told_whatever_their_file_is_called(
+def test_learning_from_the_rows_that_are_judged_is_reported_whatever_their_file_is_called(
     files: Path, tmp_path: Path, copied: bool
 ) -> None:
     fit = Path(shutil.copy(files / "test.csv", tmp_path / "copy.csv")) if copied else files / "test.csv"
@@ -86,7 +86,7 @@ def test_marked_rows_among_others_that_are_learned_from_are_counted(files: Path,
     assert run["request"]["threshold"] == "quantile"
 
 
-def test_arrays_that_are_judged_by_what_was_learned_from_them_are_told(tmp_path: Path) -> None:
+def test_arrays_that_are_judged_by_what_was_learned_from_them_are_reported(tmp_path: Path) -> None:
     values = broken()[["load", "heat", "noise"]].to_numpy()
     np.savez(tmp_path / "pumps.npz", train=values, test=values, test_label=broken()["label"].to_numpy())
     run = detect(tmp_path / "pumps.npz", tmp_path / "out", *TINY)

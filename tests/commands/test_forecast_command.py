@@ -91,7 +91,7 @@ def test_the_command_line_agrees_with_the_library(shops: Path, tmp_path: Path) -
     np.testing.assert_array_equal(found, back.select("patchtst", "patchtst-hi-95").to_numpy())
 
 
-def test_backtest_windows_without_a_value_and_a_cut_against_the_data_are_told(
+def test_backtest_windows_without_a_value_and_a_cut_against_the_data_are_reported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "late.csv"

@@ -28,7 +28,7 @@ def cases(folder: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("command", ["forecast", "detect", "classify"])
-def test_it_is_told_once_kept_and_shown(
+def test_a_warning_is_shown_once_and_kept(
     command: str, sales: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "out"

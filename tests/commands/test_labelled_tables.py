@@ -129,7 +129,7 @@ def test_runs_are_shared_among_workers(archive, tmp_path):
     assert all("BasicMotions, seed 1: accuracy " in sentence for sentence in told)
 
 
-def test_a_run_that_fails_is_told_and_none_begins_late(archive, tmp_path):
+def test_a_run_that_fails_is_reported_and_none_begins_late(archive, tmp_path):
     plan = small_plan(archive, tmp_path)
     told = []
     missing = Cell("Nowhere", "patchtst_tslib", {"name": "softmax"}, task="classification")
@@ -254,7 +254,7 @@ def test_a_table_of_means_is_compared_over_the_sets_that_all_arms_have(tmp_path,
     assert "\n7 reproduced\n" in capsys.readouterr().out
 
 
-def test_runs_of_one_cell_that_differ_are_told_apart():
+def test_runs_of_one_cell_that_differ_are_distinguished():
     table = catalogue.get("toa", "T8")
     cell = table.cells[0]
     rows = [classified(cell, 0.5), replace(classified(cell, 0.9), training='{"epochs":2,"batch":16}')]

@@ -31,7 +31,7 @@ def test_files_and_patterns_become_a_page_and_tables(study: Path, tmp_path: Path
     assert "rearview report" in page
 
 
-def test_half_a_last_line_is_told_and_left_out(study: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_half_a_last_line_is_reported_and_left_out(study: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     study.write_bytes(study.read_bytes()[:-40])
     assert main(["report", str(study), "--out", str(tmp_path / "out")]) == 0
     assert "ends in half a line" in capsys.readouterr().err

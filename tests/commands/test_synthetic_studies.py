@@ -116,7 +116,7 @@ def test_a_path_is_called_the_most_needed_only_beside_all_others(riemann, said):
     assert verdict(synthetic.get("components"), [run]) == said
 
 
-def test_where_no_path_can_be_called_the_most_needed_the_best_choice_is_told_part_by_part():
+def test_where_no_path_can_be_called_the_most_needed_the_best_choice_is_reported_part_by_part():
     runs = [
         of_paths("trend/all", 0.5, riemann=0.75, prefix=1.5, clock=1.0),
         of_paths("trend/clock", 0.25),

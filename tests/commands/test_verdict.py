@@ -41,7 +41,7 @@ def test_intervals_that_did_not_hold_are_called_out() -> None:
     assert "rely" not in verdict((scored("patchtst", 0.5, coverage=0.86), NAIVE), 5, 24)
 
 
-def test_intervals_are_told_apart_from_those_of_the_simpler_model() -> None:
+def test_intervals_are_distinguished_from_those_of_the_simpler_model() -> None:
     said = verdict((scored("patchtst", 1.2, coverage=0.83), NAIVE), 5, 24)
     assert "--model seasonal_naive. The 95 % intervals of patchtst held only 83 % of the time" in said
 

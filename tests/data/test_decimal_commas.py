@@ -19,7 +19,7 @@ def written(folder: Path, content: bytes, name: str = "table.csv") -> Path:
 
 
 @pytest.mark.parametrize("separator", [";", "\t", "|"])
-def test_a_column_of_decimal_commas_beside_one_of_points_is_read_and_told(separator: str, tmp_path: Path) -> None:
+def test_a_column_of_decimal_commas_beside_one_of_points_is_read_and_reported(separator: str, tmp_path: Path) -> None:
     lines = ["date,a,b", *(f"2024-01-0{day},{day}0;25,{day}.5" for day in range(1, 8)), "2024-01-08,,8.5"]
     content = "\n".join(lines).replace(",", separator).replace("0;25", "0,25")
     panel = load(written(tmp_path, content.encode()))

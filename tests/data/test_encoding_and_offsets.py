@@ -22,7 +22,7 @@ def said(panel: Panel, what: str) -> list[tuple[str, str]]:
     ("name", "encoding", "called"),
     [("Umsatz \u20ac", "cp1252", "Windows-1252"), ("W\u00e4rme\x81", "latin-1", "Latin-1")],
 )
-def test_an_encoding_that_was_guessed_is_told(name: str, encoding: str, called: str, tmp_path: Path) -> None:
+def test_an_encoding_that_was_guessed_is_reported(name: str, encoding: str, called: str, tmp_path: Path) -> None:
     path = tmp_path / "excel.csv"
     path.write_bytes(f"date;{name}\n2024-01-01;1\n2024-01-02;2\n2024-01-03;3\n".encode(encoding))
     panel = load(path)

@@ -219,7 +219,7 @@ def test_the_step_is_inferred_from_stamps_with_gaps(unit: str, count: int) -> No
     assert infer([with_gaps[:20], grid[25:]]) == step
 
 
-def test_days_business_days_weeks_and_months_are_told_apart() -> None:
+def test_days_business_days_weeks_and_months_are_distinguished() -> None:
     monday = stamp("2024-03-04")
     assert infer([Step(1, "D").grid(monday, 5)]) == Step(1, "D")
     assert infer([Step(1, "B").grid(monday, 6)]) == Step(1, "B")

@@ -53,7 +53,7 @@ def test_a_window_gets_the_sum_of_its_experts_by_its_gates() -> None:
     assert_close(experts(x, gates), expected, rtol=1e-12, atol=1e-12)
 
 
-def test_a_router_uses_as_many_experts_as_it_is_told() -> None:
+def test_a_router_uses_as_many_experts_as_it_is_reported() -> None:
     torch.manual_seed(0)
     x = torch.randn(5, 3, LOOKBACK)
     for used in (1, 2, 4):

@@ -122,7 +122,7 @@ def test_sizes_reach_networks_as_pythons_own_numbers() -> None:
 
 
 @pytest.mark.parametrize("name", ["patchtst", "patchtst_tslib", "powerformer", "moment"])
-def test_a_stride_that_would_leave_steps_out_is_shortened_and_told(name: str) -> None:
+def test_a_stride_that_would_leave_steps_out_is_shortened_and_reported(name: str) -> None:
     told = rf"^{name}: a stride of 9 would leave out steps between patches of 4, .*; give stride=4 or less\.$"
     with pytest.warns(RearviewWarning, match=told) as heard:
         model = models.create(name, channels=3, lookback=37, steps=5, patch=4, stride=9)
@@ -168,7 +168,7 @@ def test_a_network_that_is_half_made_is_refused_when_it_is_registered(stranger: 
         models.register("half", stranger)
 
 
-def test_a_network_without_claims_is_told_how_to_make_them(stranger: ModuleType) -> None:
+def test_a_network_without_claims_is_reported_how_to_make_them(stranger: ModuleType) -> None:
     class Silent(Model):
         def forward(self, past, past_marks=None, future_marks=None, *, mask=None):
             return past

@@ -35,7 +35,7 @@ def test_names_are_text():
     assert payload(text)["examples"][-1]["label"] == "<b>odd</b>"
 
 
-def test_long_and_many_channelled_cases_are_thinned_and_it_is_told():
+def test_long_and_many_channelled_cases_are_thinned_and_it_is_reported():
     text = render(summary(steps=2500, channels=14))
     example = payload(text)["examples"][0]
     assert len(example["channels"]) == page.MOST_CHANNELS
@@ -67,7 +67,7 @@ def test_writing_gives_one_file(tmp_path):
     assert path.read_text(encoding="utf-8").startswith("<!doctype html>")
 
 
-def test_no_class_is_called_the_hardest_where_all_cases_were_told_right():
+def test_no_class_is_called_the_hardest_where_all_cases_were_predicted_right():
     assert "<b>&lt;b&gt;odd&lt;/b&gt;</b> <span>0.0 % of its cases predicted right</span>" in render(summary())
     right = render(replace(summary(), confusion=Confusion.of(LABELS, LABELS, LABELS)))
     assert "<dt>Hardest class</dt><dd><b>none</b> <span>all cases were predicted right</span>" in right

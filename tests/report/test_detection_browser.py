@@ -116,7 +116,7 @@ def test_nothing_is_cut_on_a_narrow_screen(driver: Any, tmp_path: Path, width: i
     assert driver.execute_script(f"return {LINES}") == [1, 1, 1]
 
 
-def test_lines_of_a_study_are_told_apart_in_every_view(driver: Any, tmp_path: Path) -> None:
+def test_lines_of_a_study_are_distinguished_in_every_view(driver: Any, tmp_path: Path) -> None:
     """A name keeps its look in all views, and views of other names don't begin with dashes."""
     arms = [line(f"arm {number}", 1.0, 2.0) for number in range(6)]
     views = (

@@ -183,7 +183,7 @@ def test_the_verdict_is_on_equal_budgets_and_nothing_else_is_ranked_across_netwo
     )
 
 
-def test_mechanisms_with_fewer_seeds_are_ranked_and_told(tmp_path: Path):
+def test_mechanisms_with_fewer_seeds_are_ranked_and_reported(tmp_path: Path):
     path = tmp_path / "seeds.csv"
     for name, seed, horizon in [("softmax", 0, 96), ("toa", 0, 96), ("softmax", 1, 96), ("softmax", 0, 192)]:
         store.append(path, small_results.row(attention=name, seed=seed, horizon=horizon))
@@ -227,7 +227,7 @@ def test_times_of_runs_that_shared_a_device_are_marked(tmp_path: Path):
     assert "includes waiting" not in render(summarise(read([str(quiet)]), ""))
 
 
-def test_what_was_left_out_or_mixed_is_told(summary: ResultsSummary, page: str):
+def test_what_was_left_out_or_mixed_is_reported(summary: ResultsSummary, page: str):
     assert any("different devices" in note for note in summary.notes)
     again = "1 run was made more than once; the latest counts. Two of the same run differ by at most "
     seed = next(row for row in small_results.study() if (row.attention, row.seed) == ("softmax", 0))
@@ -283,7 +283,7 @@ def test_rows_without_a_finished_run_are_refused(tmp_path: Path):
         summarise(read([str(path)]), "")
 
 
-def test_runs_that_diverged_are_told(tmp_path: Path):
+def test_runs_that_diverged_are_reported(tmp_path: Path):
     path = tmp_path / "diverged.csv"
     for seed, mse in enumerate((0.4, float("inf"))):
         store.append(path, small_results.row(seed=seed, mse=mse))

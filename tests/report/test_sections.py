@@ -134,7 +134,7 @@ def test_findings_go_from_warning_to_inferred(seven: ForecastSummary):
     )
 
 
-def test_a_count_is_told_once(seven: ForecastSummary):
+def test_a_count_is_reported_once(seven: ForecastSummary):
     told = Finding("repaired", "gaps", 1204, "1,204 steps are absent.")
     untold = Finding("repaired", "gaps", 1204, "Some steps are absent.")
     assert "count" not in _part('<div class="findings">', replace(seven, findings=(told,)))

@@ -136,7 +136,7 @@ def test_random_flags_look_good_after_point_adjustment() -> None:
 
 
 @pytest.mark.parametrize(("rows", "lengths", "flagged"), [(500, (4, 13), 22), (480, (4, 13), 22), (60, (8, 3, 5), 6)])
-def test_chance_is_told_to_within_a_thousandth(rows: int, lengths: tuple[int, ...], flagged: int) -> None:
+def test_chance_is_reported_to_within_a_thousandth(rows: int, lengths: tuple[int, ...], flagged: int) -> None:
     """Held against the exact mean: every way in which flags can fall on anomalies, by how many throws lead to it."""
     labels, begin = np.zeros(rows, dtype=bool), 5
     for length in lengths:

@@ -40,10 +40,10 @@ class Protocol:
     presets: str = "official"
     """Whose published settings it uses where a run names none."""
     loss: str = "mse"
-    """What training minimises where an experiment says nothing else."""
+    """The loss that training minimises where an experiment says nothing else."""
 
     def windows(self, count: int, batch: int, part: Literal["validation", "test"], model: str) -> int:
-        """How many of `count` windows of a part are looked at, a network training in batches of `batch`."""
+        """The number of `count` windows of a part that are looked at, a network training in batches of `batch`."""
         drops = self.drop_last_validation
         if part == "test":
             drops = self.drop_last_test if isinstance(self.drop_last_test, bool) else model in self.drop_last_test
@@ -59,12 +59,12 @@ class Protocol:
         return lines
 
     def describe_habits(self, task: str, presets: str | None = None) -> str:
-        """What it does in a task, sentence by sentence, as a row states it; `presets` if others than its own."""
+        """Its habits in a task, sentence by sentence, as a row states them; `presets` if others than its own."""
         fields = self._fields(f"{presets or self.presets} presets") if task == FORECASTING else []
         return " ".join([*self.habits[task], *(f"{fact[0].upper()}{fact[1:]}." for fact in fields)])
 
     def _fields(self, source: str) -> list[str]:
-        """What the runner of forecasts reads; `source`: whose settings, in words."""
+        """The fields that the runner of forecasts reads; `source`: whose settings, in words."""
         parts = {"test": self.drop_last_test, "validation": self.drop_last_validation}
         dropped = " and ".join(f"the last partial batch of {part} windows" for part, drops in parts.items() if drops)
         some = "" if isinstance(self.drop_last_test, bool) else f" (test: {', '.join(self.drop_last_test)} only)"

@@ -30,7 +30,7 @@ FitT = TypeVar("FitT", bound="Fit[Any]")
 
 
 class Runner(Protocol[SpecT, DataT, FitT]):
-    """How the runs of a task are made; `rearview.bench.runs.runner` calls these in turn and writes the row."""
+    """The steps of a run of a task; `rearview.bench.runs.runner` calls these in turn and writes the row."""
 
     def resolve(self, request: "Request", /) -> SpecT:
         """Complete a request before any data is read."""
@@ -71,7 +71,7 @@ class Task:
 
     @property
     def runner(self) -> Runner[Any, Any, Any]:
-        """How its runs are made; importing that needs torch."""
+        """The module that makes its runs; importing that needs torch."""
         runner: Runner[Any, Any, Any] = import_module(f"rearview.bench.runs.{self.name}")
         return runner
 

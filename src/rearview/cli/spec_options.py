@@ -47,7 +47,7 @@ READERS: Mapping[str, Callable[[str], object]] = {
     "threshold": lambda text: parse.number_or_word(text) if text else None,
     **dict.fromkeys(("id_col", "target", "known", "drop", "channels"), lambda text: parse.words(text) or None),
 }
-"""How options that are written as text are read; None: as if it was not given."""
+"""Readers of options that are written as text; None: as if it was not given."""
 TEXTS = {"level": "80,95", "loss": "mse", "sentinels": "auto"}
 """Defaults as they are written."""
 HELP = {

@@ -27,7 +27,7 @@ Spec = str | Mapping[str, Any] | None
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grid:
-    """What is combined, and what every run of the grid has."""
+    """The axes of a grid, and what every run of it has."""
 
     datasets: Sequence[str]
     models: Sequence[str]
@@ -43,20 +43,20 @@ class Grid:
     tried: Mapping[str, Values] = field(default_factory=dict)
     """Settings to try, each with its values or the range to draw from."""
     trials: int | None = None
-    """How many combinations to draw; None: every one is tried."""
+    """Combinations to draw; None: every one is tried."""
     again: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of the runs of a grid."""
+    """The outcome of the runs of a grid."""
 
     rows: list[RunRow]
     """Of all runs that were begun, failed ones included."""
     first: bool
     """Whether this process is the one that speaks."""
     lines: list[str]
-    """Where the rows are, and how many runs there was no time for."""
+    """Lines on the file of the rows, and on runs that there was no time for."""
 
 
 def bench_command(grid: Grid, options: RunOptions) -> int:

@@ -14,7 +14,7 @@ class Collection:
     names: Callable[[], Iterable[str]]
     available: Callable[[Path | None], Iterable[str]]
     source: Callable[[str], str]
-    """Where to get a set."""
+    """The source of a set."""
 
 
 def collection(task: str) -> Collection:
@@ -38,7 +38,7 @@ def archive_names() -> list[str]:
 
 
 def hint(name: str) -> str:
-    """Which commands take a benchmark set of classification or detection; empty for any other name."""
+    """A sentence on the commands that take a benchmark set of classification or detection; empty for any other name."""
     from rearview.bench.papers import catalogue
     from rearview.data.datasets import detection_sets
 

@@ -28,7 +28,7 @@ class Kind:
     """One kind of thing that can be described by its name."""
 
     heading: str
-    """What introduces it where two kinds share a name."""
+    """Its heading where two kinds share a name."""
     names: Callable[[], Iterable[str]]
     lines: Callable[[str, Sizes], list[str]]
     any_case: bool = False
@@ -99,7 +99,7 @@ def _kinds() -> list[Kind]:
 
 
 def _training() -> list[str]:
-    """How to train: every setting but the seed, which is an option of its own."""
+    """Every setting of the training but the seed, which is an option of its own."""
     from rearview import train
 
     settings = tuple(one for one in settings_table(train.Settings) if one.name != "seed")

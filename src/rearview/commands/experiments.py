@@ -45,7 +45,7 @@ def count_runs(experiment: Experiment, data_dir: Path | None) -> str:
 
 
 def count_costs(experiment: Experiment) -> str:
-    """How much of a table of costs can be counted, which needs no data."""
+    """The part of a table of costs that can be counted, which needs no data."""
     cells = costs.cells(experiment.paper, experiment.table)
     counted = sum(cell.counts for cell in cells)
     return f"{counted} of {len(cells)} counts" if counted else "times alone"

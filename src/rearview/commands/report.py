@@ -29,7 +29,7 @@ from rearview.report.results.tables import candidate
 
 @dataclass(frozen=True, slots=True)
 class ResultFiles:
-    """What the files hold."""
+    """The content of results files."""
 
     files: tuple[tuple[str, bytes], ...]
     """Name and content of each."""
@@ -152,7 +152,7 @@ def summarise(files: ResultFiles, command: str) -> ResultsSummary:
 
 
 def _findings(files: ResultFiles, used: int) -> list[Finding]:
-    """How rows became numbers."""
+    """Findings on how rows became numbers."""
     findings = [Finding("inferred", "seeds", 0, "Numbers are means over seeds, beside them the standard deviation.")]
     again = {task: leaderboard.find_repeats(task, rows) for task, rows in files.rows.items()}
     if count := sum(one.count for one in again.values()):
@@ -205,7 +205,7 @@ def _notes(boards: Sequence[Board], counted: Sequence[RunRow], waited: int) -> t
 
 
 def _verdict(boards: Sequence[Board], ranked: Sequence[Standing]) -> str:
-    """Which candidate leads, over how much, and whether the lead is significant."""
+    """A sentence on the leading candidate, its blocks, and whether the lead is significant."""
     if not ranked:
         return _unranked(boards)
     widest = standings.pick_headline(ranked)

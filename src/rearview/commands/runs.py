@@ -1,4 +1,4 @@
-"""What `bench`, `ablate` and `reproduce` share: the options of their runs, and how a sweep ends."""
+"""Parts that `bench`, `ablate` and `reproduce` share: the options of their runs, and the end of a sweep."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOptions:
-    """How runs of a benchmark are made; the text below a field is its help on the command line."""
+    """Options of benchmark runs; the text below a field is its help on the command line."""
 
     seeds: int = 1
-    """How many seeds."""
+    """Number of seeds."""
     presets: str = ""
     """Whose published settings. See `rearview list presets`; default: those of the protocol or the table."""
     data_dir: Path | None = None
@@ -42,16 +42,18 @@ class RunOptions:
         """Refuse numbers that no sweep can have."""
         if self.seeds < 1:
             raise UsageError(f"--seeds is {self.seeds}; it must be at least 1.")
+        if self.workers < 1:
+            raise UsageError(f"--workers is {self.workers}; it must be at least 1.")
         if self.seconds is not None and not self.seconds > 0:
             raise UsageError(f"--seconds is {self.seconds:g}; it must be above 0. Omit it for no limit.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AblationOptions(RunOptions):
-    """How the runs of an ablation are made; an interval needs several seeds."""
+    """Options of the runs of an ablation; an interval needs several seeds."""
 
     seeds: int = 5
-    """How many seeds, at least two."""
+    """Number of seeds, at least two."""
 
     def check(self) -> None:
         """Refuse numbers that no ablation can have."""

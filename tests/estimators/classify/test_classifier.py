@@ -67,7 +67,7 @@ def test_channels_of_a_frame_go_by_their_names(tmp_path):
     assert again.fitted_.columns == ("other", "two")
 
 
-def test_a_class_seen_only_in_the_test_is_an_error_and_is_told(trained, caplog):
+def test_a_class_seen_only_in_the_test_is_an_error_and_is_reported(trained, caplog):
     X, y = waves(9, seed=5)
     known = trained.score(X, y)
     y = y.astype("U10")
@@ -89,7 +89,7 @@ def test_classes_of_which_training_had_none_are_refused(measure):
     assert classifier.score(X, numbers.astype(float)) == classifier.score(X, numbers)
 
 
-def test_one_class_seen_only_in_the_test_is_told_in_its_number(trained, caplog):
+def test_one_class_seen_only_in_the_test_is_reported_in_its_number(trained, caplog):
     X, y = waves(9, seed=5)
     y = y.astype("U10")
     y[0] = "unheard"

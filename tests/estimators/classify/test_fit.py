@@ -26,7 +26,7 @@ def on_unequal():
     return fitted(unequal(X), y)
 
 
-def test_classes_are_told_apart(on_unequal):
+def test_classes_are_distinguished(on_unequal):
     X, y = waves(45, seed=7)
     likely = predict(on_unequal, as_cases(unequal(X, seed=8))).probabilities
     np.testing.assert_allclose(likely.sum(axis=1), 1)
@@ -109,7 +109,7 @@ def test_without_validation_every_epoch_is_run_on_every_case():
     assert model.plan.training["patience"].value is None
 
 
-def test_tiny_classes_train_whole_and_are_told():
+def test_tiny_classes_train_whole_and_are_reported():
     X, y = waves(30)
     y[:2] = "rare"
     model = fitted(X, y, training={"epochs": 1})
@@ -118,7 +118,7 @@ def test_tiny_classes_train_whole_and_are_told():
     assert "Only 6 cases are held out" in told["few_validation_cases"].message
 
 
-def test_gaps_and_lengths_are_told():
+def test_gaps_and_lengths_are_reported():
     X, y = waves(30)
     X[3, 0, 5:7] = np.nan
     X[4, 1] = np.nan
@@ -210,7 +210,7 @@ def test_a_value_beyond_measure_gets_an_answer_and_a_warning(on_unequal):
     assert not rest.notes
 
 
-def test_values_beside_which_all_others_look_alike_are_told():
+def test_values_beside_which_all_others_look_alike_are_reported():
     X, y = waves(30)
     X[3, 1, 5] = -1e20
     told = {finding.what: finding.message for finding in fitted(X, y, training={"epochs": 1}).findings}
@@ -219,7 +219,7 @@ def test_values_beside_which_all_others_look_alike_are_told():
     assert "overshadowed_channel" not in {finding.what for finding in fitted(X, y, training={"epochs": 1}).findings}
 
 
-def test_a_channel_without_values_is_told_with_the_answer(on_unequal):
+def test_a_channel_without_values_is_reported_with_the_answer(on_unequal):
     X, _ = waves(6, seed=3)
     X[:, 1] = np.nan
     notes = predict(on_unequal, as_cases(X)).notes

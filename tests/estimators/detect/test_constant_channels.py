@@ -97,14 +97,14 @@ def test_a_run_that_compares_networks_leaves_constants_to_them() -> None:
     assert not left.findings
 
 
-def test_a_constant_is_told_once_and_repaired_nowhere(fitted: Detector) -> None:
+def test_a_constant_is_reported_once_and_repaired_nowhere(fitted: Detector) -> None:
     (told,) = [finding for finding in fitted.findings if "valve" in finding.message]
     assert (told.kind, told.what) == ("warning", "flat_channels")
     panel, _ = fitted.read_new(broken().assign(valve=1.0))
     assert not [finding for finding in panel.findings if "valve" in finding.message]
 
 
-def test_a_constant_channel_is_told_and_a_change_of_it_found() -> None:
+def test_a_constant_channel_is_reported_and_a_change_of_it_found() -> None:
     still = ordinary().assign(valve=1.0)
     fitted = detector(label_col="label").fit(still)
     assert any(finding.what == "flat_channels" for finding in fitted.findings)

@@ -141,7 +141,7 @@ def test_each_entity_is_scaled_and_scored_apart() -> None:
     assert (worst["machine"], worst["channels"].split("; ")[0]) == ("small", "load")
 
 
-def test_a_series_that_training_did_not_see_is_told(fitted: Detector) -> None:
+def test_a_series_that_training_did_not_see_is_reported(fitted: Detector) -> None:
     frame = fleet()
     trained = detector(id_col="machine").fit(frame)
     new = frame[frame["machine"] == "small"].assign(machine="third")
@@ -165,7 +165,7 @@ def test_missing_cells_have_no_score_and_move_nothing_else(fitted: Detector) -> 
     assert again.evaluate(broken()).auc_pr > 0.8
 
 
-def test_rows_shorter_than_a_window_are_padded_and_told(fitted: Detector) -> None:
+def test_rows_shorter_than_a_window_are_padded_and_reported(fitted: Detector) -> None:
     found = fitted.detect(broken(10))
     assert np.isfinite(found.scores.rows).all()
     assert any("shorter than a window" in note for note in found.notes)
@@ -307,7 +307,7 @@ def test_a_network_that_only_forecasts_scores_by_its_forecasts() -> None:
 
 
 @pytest.mark.parametrize(("rows", "words"), [([5], "1 of 200 rows has"), ([5, 9], "2 of 200 rows have")])
-def test_rows_without_a_score_are_told_in_their_number(fitted: Detector, rows: list[int], words: str) -> None:
+def test_rows_without_a_score_are_reported_in_their_number(fitted: Detector, rows: list[int], words: str) -> None:
     frame = broken().drop(columns="label")
     frame.loc[rows, ["load", "heat", "noise"]] = np.nan
     assert f"{words} no score: nothing was observed there." in fitted.detect(frame).notes

@@ -310,7 +310,7 @@ class TestAsOf:
             AsOf.of(moved, panel, ReadOptions(together=together))
 
 
-def test_what_happened_is_told_as_it_came_and_rounding_is_no_miss(tmp_path: Any) -> None:
+def test_what_happened_is_reported_as_it_came_and_rounding_is_no_miss(tmp_path: Any) -> None:
     """Of values that repeat exactly the seasonal naive forecast is right, and float32 must not say otherwise."""
     days = pd.date_range("2024-01-01", periods=120, freq="D")
     values = np.tile([100.1, 107.8, 109.7, 92.2, 90.3, 95.6, 99.9], 18)[:120]

@@ -85,7 +85,7 @@ def test_each_series_has_its_own_day_and_a_new_one_that_of_all(caplog: pytest.Lo
     assert UNTOLD not in caplog.text
 
 
-def test_a_day_that_nobody_knows_is_told(
+def test_a_day_that_nobody_knows_is_reported(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
 ) -> None:
     both = pd.concat([monthly(29, name="early"), monthly(30, name="late")])

@@ -365,7 +365,7 @@ def test_a_few_rows_at_midnight_have_hours_to_come(fitted: Any, kind: str) -> No
     ],
     ids=["stale", "far"],
 )
-def test_a_forecast_from_nothing_recent_or_from_other_units_is_told(
+def test_a_forecast_from_nothing_recent_or_from_other_units_is_reported(
     fitted: Any, changed: Any, words: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     fitted.predict(wide())
@@ -389,7 +389,7 @@ def test_new_rows_without_any_value_are_refused(fitted: Any) -> None:
             fitted.predict(frame)
 
 
-def test_an_input_without_any_value_is_told(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_input_without_any_value_is_reported(caplog: pytest.LogCaptureFixture) -> None:
     forecaster("dlinear", target="load").fit(wide(80).assign(wind=np.nan))
     assert "Input column 'wind' has no value in any row" in caplog.text
 

@@ -305,7 +305,7 @@ def test_the_plan_says_why() -> None:
         assert all(choice.reason for choice in choices.values())
 
 
-def test_a_naive_model_repeats_the_season_it_was_told() -> None:
+def test_a_naive_model_repeats_the_season_it_was_reported() -> None:
     frame = wide(columns=("load",))
     model = forecaster("seasonal_naive", lookback=None, season=30).fit(frame)
     assert model.fitted.lookback >= 30

@@ -12,7 +12,7 @@ from rearview.estimators.forecast.prediction import predict
 from rearview.tasks.conformal import Residuals
 
 
-def test_repairs_are_told_in_python_too(caplog: pytest.LogCaptureFixture) -> None:
+def test_repairs_are_reported_in_python_too(caplog: pytest.LogCaptureFixture) -> None:
     frame = wide().drop(index=[40, 41])
     with caplog.at_level(logging.WARNING, logger="rearview"):
         forecaster("dlinear").fit(frame)

@@ -88,7 +88,7 @@ class Ablation:
 
     @property
     def verdict(self) -> str:
-        """What can be said of softmax, or the first mechanism of the place, and of the others."""
+        """Sentences on softmax, or the first mechanism of the place, and on the others."""
         mechanisms = [arm for arm in self.arms if not arm.is_control]
         first = next((arm for arm in mechanisms if arm.attention == "softmax"), mechanisms[0])
         yard = f"{self.yardstick.name}, the best control on validation"

@@ -62,7 +62,7 @@ def describe_differences(blocks: Iterable[Sequence[Budget]]) -> tuple[str, ...]:
 
 
 def shortfall(rows: Sequence[RunRow], published: Facts, windows: int) -> str:
-    """How much less rows, alike but for their seeds, were trained than a paper's published training.
+    """The shortfall of rows, alike but for their seeds, against a paper's published training.
 
     In words ("30 of 100 epochs"); empty where it does not. `windows` are those of a whole epoch. A smaller patience
     counts where it ended a run.
@@ -93,7 +93,7 @@ _WORDS = {
 
 
 def _count_tried(configuration: Facts) -> int:
-    """How many settings a search may try: as many as are listed, or as many draws as it has."""
+    """The number of settings that a search may try: as many as are listed, or as many draws as it has."""
     tuner, _, trials = str(identity.budget_of(configuration).get("tuner", "")).partition(":")
     return int(trials) if tuner else len(tried_candidates(configuration))
 

@@ -79,7 +79,7 @@ def _family(row: RunRow) -> tuple[str, ...]:
 
 
 def _search(row: RunRow) -> str:
-    """How many settings were tried, and by which tuner where they were drawn; empty where none were."""
+    """The number of settings tried, and the tuner where they were drawn; empty where none were."""
     return str(budget_of(row.configuration).get("tuner", "")) or (
         f"best of {count}" if (count := len(tried_candidates(row.configuration))) else ""
     )
@@ -101,7 +101,7 @@ def facets_of(row: RunRow) -> dict[str, object]:
 
 
 def _spell_space(configuration: Facts) -> str:
-    """What each setting was chosen from; empty where nothing was searched for."""
+    """The values that each setting was chosen from; empty where nothing was searched for."""
     space = dict(search_space(configuration))
     if not space:
         listed: dict[str, list[object]] = defaultdict(list)
@@ -195,7 +195,7 @@ def protocol_defaults(
 
 
 def _spell_search(row: Row) -> list[str]:
-    """How many settings were tried for a row, and which of them it has; nothing where none were."""
+    """The number of settings tried for a row, and those it has; nothing where none were."""
     budget, tried = budget_of(row.configuration), tried_candidates(row.configuration)
     tuner, _, trials = str(budget.get("tuner", "")).partition(":")
     if not tuner and not tried:

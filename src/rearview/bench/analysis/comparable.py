@@ -79,7 +79,7 @@ class FootingGroup:
 
     entries: tuple[Entry, ...]
     footing: str
-    """What sets it apart from the other groups of the network; empty where there is none."""
+    """The settings that set it apart from the other groups of the network; empty where there is none."""
 
 
 def group_by_footing(entries: Sequence[Entry]) -> list[FootingGroup]:

@@ -15,7 +15,7 @@ from rearview.bench.tasks import Task
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """How much of an experiment was run."""
+    """The cells of an experiment that were run, and those that were not."""
 
     experiment: Experiment
     by_protocol: Mapping[str, int]
@@ -96,6 +96,6 @@ def _group_by_place(rows: Sequence[RunRow]) -> dict[Place, list[RunRow]]:
 
 
 def _place(one: RunRow | Cell) -> Place:
-    """Where rows of a cell are looked for; look-backs matter in forecasting alone."""
+    """The key under which rows of a cell are looked up; look-backs matter in forecasting alone."""
     horizon = getattr(one, "horizon", None)
     return one.dataset, one.model, horizon, None if horizon is None else one.lookback

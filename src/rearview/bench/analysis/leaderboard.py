@@ -39,7 +39,7 @@ class Entry:
     dataset: str
     horizon: int | None
     label: str
-    """What was run, the look-back left out."""
+    """Network, mechanism and what else tells runs apart, the look-back left out."""
     name: str
     """The same, with the look-back where it tells runs apart."""
     differences: tuple[str, ...]
@@ -94,7 +94,7 @@ def latest_runs(rows: Iterable[RunRow]) -> list[RunRow]:
 
 
 def find_repeats(task: Task, rows: Iterable[RunRow]) -> Repeats:
-    """How often runs were made again, and how far apart two of the same came out; a row in two files is one."""
+    """Runs that were made again, and the two rows of one run that lie furthest apart; a row in two files is one."""
     again = [same for same in _group_runs(dict.fromkeys(rows)).values() if len(same) > 1]
     pairs = [pair for same in again if (pair := _furthest(task, same))]
     spare = sum(len(same) - 1 for same in again)
@@ -198,7 +198,7 @@ def _score(values: Sequence[float | None]) -> Score | None:
 
 
 def _merit(entry: Entry) -> tuple[bool, float]:
-    """What sorts the best first, and those without a number last."""
+    """A key that sorts the best first, and those without a number last."""
     value = entry.score.mean if entry.score else math.nan
     return math.isnan(value), value if entry.task.lower_is_better else -value
 

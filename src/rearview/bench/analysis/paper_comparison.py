@@ -44,7 +44,7 @@ OTHER_SETTINGS = (
 )
 
 _SHOWN_ELSEWHERE = ("loss", *(f"training {key}" for key in budget.TRAINING))
-"""What a comparison has words for elsewhere: a cell's own loss, and what bears on the budget."""
+"""Settings that a comparison has words for elsewhere: a cell's own loss, and what bears on the budget."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +63,11 @@ class Comparison:
     broken: bool = False
     """Whether runs were made for it, none of which ended with a number."""
     shortfall: str = ""
-    """How much less than the paper's own settings allow ours was trained, or how many fewer it was chosen from; empty:
+    """By how much ours was trained for less than the paper's own settings allow, or chosen from fewer; empty:
     no less."""
     lower_is_better: bool = True
     chance: float | None = None
-    """What guessing scores by the same measure, where that is more than nothing: mean over seeds."""
+    """The score of guessing by the same measure, where that is more than nothing: mean over seeds."""
     apart: tuple[str, ...] = ()
     """Settings that are not the published ones which a forecasting error rests on, budgets aside; in classification and
     detection what sets these runs of a cell apart from others of it."""
@@ -183,7 +183,7 @@ def _comparison(
 
 
 def _values(rows: Sequence[RunRow], metric: str, original: bool = False) -> list[float]:
-    """What was measured, under the paper's name for it and on the paper's scale."""
+    """The measured values, under the paper's name for them and on the paper's scale."""
     column = f"{'original_' if original else ''}{'mse' if metric == 'rmse' else metric}"
     values = [float(value) for row in rows if (value := getattr(row, column, None)) is not None]
     return [math.sqrt(value) for value in values] if metric == "rmse" else values
@@ -306,7 +306,7 @@ def _has_loss(row: Row, wanted: Part) -> bool:
 
 
 def _shortfall(task: Task, experiment: Experiment, cell: Cell, rows: Sequence[RunRow], made: Sequence[RunRow]) -> str:
-    """How much less our `rows` of those `made` for a cell were trained than the paper trains, or chosen from."""
+    """The shortfall of our `rows`, of those `made` for a cell, against the paper's training and search."""
     if task is not tasks.FORECASTING:
         return _labelled_shortfall(rows)
     row, short = rows[0], []
@@ -332,7 +332,7 @@ def _shortfall(task: Task, experiment: Experiment, cell: Cell, rows: Sequence[Ru
 
 
 def _labelled_shortfall(rows: Sequence[RunRow]) -> str:
-    """How much less runs of classification or detection were trained than those of the paper that prints numbers."""
+    """The shortfall of runs of classification or detection against those of the paper that prints numbers."""
     from rearview.bench.runs import classification, detection
     from rearview.data.datasets import detection_sets
 
@@ -346,7 +346,7 @@ def _labelled_shortfall(rows: Sequence[RunRow]) -> str:
 
 
 def _count_tried(cell: Cell, rows: Sequence[RunRow]) -> int:
-    """How many of a cell's candidates some of the rows were chosen from."""
+    """The number of a cell's candidates that some of the rows were chosen from."""
     tried = [
         {**json.loads(row.attention_settings), **candidate}
         for row in rows

@@ -50,9 +50,9 @@ class Standing:
     mechanisms: tuple[str, ...]
     """By candidate, in the order of the judgement's names; empty: its network has no attention."""
     rows: frozenset[RunRow] = field(repr=False)
-    """What the scores are means of."""
+    """The rows behind the scores."""
     footing: str = ""
-    """What sets these runs of a network apart from others of it, which are compared by themselves."""
+    """The settings that set these runs of a network apart from others of it, which are compared by themselves."""
     question: str = ""
     """The title of the experiment of ours that it answers; empty: none."""
     holds: tuple[str, ...] = ()
@@ -62,7 +62,7 @@ class Standing:
 
     @property
     def measure(self) -> str:
-        """What candidates are ranked by, in words."""
+        """The measure that ranks candidates, in words."""
         return self.task.describe_measure(self.protocol)
 
     @property

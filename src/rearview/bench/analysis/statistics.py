@@ -1,4 +1,4 @@
-"""Which candidate is better, and is the difference significant: ranks, wins, tests, intervals; numpy alone.
+"""Ranks, wins, tests of significance and intervals of candidates over blocks; numpy alone.
 
     judgement = statistics.judge(scores, names)          # scores [block, candidate]: lower is better unless told
     judgement.friedman.p_value, judgement.cliques, judgement.too_few
@@ -74,7 +74,7 @@ EXACT = 200
 
 @dataclass(frozen=True, slots=True)
 class Friedman:
-    """What Friedman's test says: whether any candidate differs from the others."""
+    """The outcome of Friedman's test: whether any candidate differs from the others."""
 
     statistic: float
     p_value: float
@@ -211,7 +211,7 @@ class Judgement:
 
 
 def judge(scores: Scores, names: Sequence[str], *, lower_is_better: bool = True, alpha: float = ALPHA) -> Judgement:
-    """What scores [block, candidate] say of the candidates; pairs count as different only after Friedman's test."""
+    """Ranks and tests of scores [block, candidate]; pairs count as different only after Friedman's test."""
     values = check_scores(scores)
     if len(names) != values.shape[1] or len(set(names)) != len(names):
         raise InputError(f"Every candidate needs a name of its own: {values.shape[1]} candidates, names {list(names)}.")

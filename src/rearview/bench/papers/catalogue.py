@@ -84,13 +84,13 @@ class Experiment:
     """Whose published settings its runs have, except for runs compared with numbers quoted from another paper."""
     cells: tuple[Cell, ...]
     kinds: Mapping[Kind, int]
-    """How many printed numbers there are of each kind."""
+    """The number of printed numbers of each kind."""
     task: str = protocols.FORECASTING
     first_seed: int = 0
     source: str = ""
     """The table that it is a view of, in means; empty: it has runs of its own."""
     training: Facts = field(default_factory=dict)
-    """What the forecasting runs of a grid have on top of the presets' training."""
+    """Settings of the forecasting runs of a grid on top of the presets' training."""
 
     @property
     def name(self) -> str:
@@ -219,7 +219,7 @@ def _search_cells(cell: Cell, search: Sequence[Mapping[str, Any]]) -> Iterator[C
 
 
 def _candidates(search: Sequence[Mapping[str, Any]], dataset: str, lookback: int | None) -> tuple[Facts, ...]:
-    """What a search tries on a data set at a look-back; parts of it may be for some data sets or look-backs alone."""
+    """The candidates of a search on a data set at a look-back; some are for some data sets or look-backs alone."""
     parts = [
         part["settings"]
         for part in search

@@ -60,7 +60,7 @@ class CostCell:
     maps_alone: bool
     """Whether the printed FLOPs are those of linear maps and convolutions alone."""
     digits: tuple[str, int]
-    """How numbers are printed: (decimals or figures, how many)."""
+    """The form of printed numbers: (decimals or figures, their number)."""
     reason: str
     """Why our count differs, or why there is none; empty: not known."""
     host: str
@@ -144,7 +144,7 @@ def parts(experiment: Experiment) -> Sequence[CostCell] | Sequence[Cell]:
 
 
 def note(paper: str) -> str:
-    """What holds for all counts of a paper; empty: nothing."""
+    """A remark on all counts of a paper; empty: none."""
     return str(catalogue.costs(paper).get("note", ""))
 
 

@@ -29,7 +29,7 @@ _TASKS: dict[str, Kind] = {"classification": "classification", "anomaly": "detec
 
 
 class Around(TypedDict, total=False):
-    """What else a run needs beside network and mechanism."""
+    """Needs of a run beside network and mechanism."""
 
     loss: str
     adapters: list[str]
@@ -63,7 +63,7 @@ class Number:
     setting: str
     note: str
     around: Around = field(default_factory=Around)
-    """What else the run needs: a loss, an adapter, a network's setting."""
+    """Further needs of the run: a loss, an adapter, a network's setting."""
     reason: str = ""
     """Why no run of ours compares with it."""
 
@@ -99,7 +99,7 @@ def select(paper: str, table: str | None = None) -> list[Number]:
 
 
 def _place(number: Number, table: str) -> tuple[object, ...]:
-    """What a number of a table shares with its copy elsewhere."""
+    """The key that a number of a table shares with its copy elsewhere."""
     return (number.paper, table, number.dataset, number.horizon, number.backbone, number.variant, number.metric)
 
 

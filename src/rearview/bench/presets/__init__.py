@@ -29,7 +29,7 @@ class Preset:
 
 @dataclass(frozen=True, slots=True)
 class Entry(Preset):
-    """What holds for some data sets from some horizon on."""
+    """Settings for some data sets from some horizon on."""
 
     datasets: tuple[str, ...] = ()
     """Names of the catalogue; none: every data set."""
@@ -70,7 +70,7 @@ def summary(source: str) -> str:
 
 @cache
 def entries(source: str = OFFICIAL) -> Mapping[str, tuple[Entry, ...]]:
-    """What a source says, by network."""
+    """The entries of a source, by network."""
     return {
         model: tuple(Entry(**freeze(entry)) for entry in listed)
         for model, listed in _file(source).items()

@@ -72,7 +72,7 @@ AnyRow = TypeVar("AnyRow", bound=ResultRow)
 
 
 def _declared(task: str) -> tuple[int, Mapping[int, int], tuple[str, ...], tuple[str, ...]]:
-    """What columns.yaml says of the rows of a task: version, earlier ones, configuration, order."""
+    """Version, earlier versions, configuration and order of a task's rows, as columns.yaml has them."""
     facts = read_yaml("rearview.bench.rows", "columns")[task]
     return facts["schema"], facts["earlier"], tuple(facts["configuration"]), tuple(facts["columns"])
 
@@ -127,9 +127,9 @@ class RunRow(ResultRow):
     problem: str = ""
     """Of a finished run: what a reader of its numbers should know; empty: nothing."""
     habits: str = ""
-    """What the protocol did when the row was made, sentence by sentence; empty in rows older than this column."""
+    """The protocol's habits when the row was made, sentence by sentence; empty in rows older than this column."""
     loop: str = "eager"
-    """How the training step ran: eager, captured (in a CUDA graph), compiled, or compiled+captured."""
+    """The mode of the training step: eager, captured (in a CUDA graph), compiled, or compiled+captured."""
     setup_seconds: float | None = None
     """Time of compiling and capturing, part of `train_seconds`."""
     windows_per_second: float | None = None
@@ -167,9 +167,9 @@ class Row(RunRow):
     """The same in original units."""
     original_mae: float
     validation_loss: float
-    """What training minimised (`loss`), of the tested weights on the validation windows, standardised."""
+    """The loss that training minimised, of the tested weights on the validation windows, standardised."""
     loss: str = "mse"
-    """What training minimised."""
+    """The loss that training minimised."""
     adapters: str = "[]"
     """JSON: the adapters around the network, the outermost first."""
     budget: str = "{}"
@@ -198,7 +198,7 @@ class ClassificationRow(RunRow):
     """Share of test cases classified right; empty where the run failed, as are the other measures."""
     macro_f1: float | None
     validation_criterion: float | None
-    """What the epoch was picked by: the share of validation cases classified wrong, with a tie-break below 0.001."""
+    """The measure that picked the epoch: the share of validation cases got wrong, with a tie-break below 0.001."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -86,7 +86,7 @@ def _processor() -> str:
 
 
 def _git(folder: Path, *arguments: str) -> str | None:
-    """What git says about a folder; None where there is no git, or it refuses."""
+    """The answer of git about a folder; None where there is no git, or it refuses."""
     try:
         done = subprocess.run(
             ["git", "-C", str(folder), *arguments],

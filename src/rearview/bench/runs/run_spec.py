@@ -41,7 +41,7 @@ class RunSpec:
     protocol: Protocol
     model: str
     attention: Spec
-    """What the network is built with: its own mechanism where none was requested; None: it has no attention."""
+    """The mechanism that the network is built with: its own where none was requested; None: it has no attention."""
     mechanism: str
     """The name of that mechanism; empty: none."""
     mechanism_settings: Facts
@@ -74,7 +74,7 @@ class RunSpec:
         return hashlib.sha256(as_json({**self.columns(), **data}).encode()).hexdigest()[:16]
 
     def habits(self) -> str:
-        """What the protocol does, as a row states it."""
+        """The protocol's habits, as a row states them."""
         return self.protocol.describe_habits(self.task)
 
 
@@ -88,7 +88,7 @@ class ForecastingSpec(RunSpec):
     presets: str
     """Whose published settings stand below the requested ones."""
     loss: losses.Spec
-    """What training minimises, with those of its settings that are not defaults."""
+    """The loss that training minimises, with those of its settings that are not defaults."""
     adapters: tuple[adapters.Spec, ...]
     """Around the network, the outermost first."""
     calendar: str | None
@@ -98,7 +98,7 @@ class ForecastingSpec(RunSpec):
     tuning: Tuning | None = None
     """Settings drawn instead."""
     budget: Facts = field(default_factory=dict)
-    """How settings were chosen, where several were tried."""
+    """The search for settings, where several were tried."""
 
     def columns(self) -> dict[str, object]:
         return {
@@ -127,7 +127,7 @@ class DetectionSpec(RunSpec):
 
     data: LabelledSet
     estimator: DetectSpec
-    """What the estimator is given: look-back, mode, threshold and balance, and the settings as given; it chooses the
+    """The options of the estimator: look-back, mode, threshold and balance, and the settings as given; it chooses the
     others."""
     stride: int
     """Rows from one scored window to the next."""
@@ -150,7 +150,7 @@ class DetectionSpec(RunSpec):
 
 @dataclass(frozen=True, slots=True)
 class Execution:
-    """How and where a run is made, which changes nothing that comes out of it."""
+    """The circumstances of a run: device, files, threads, progress; they change nothing that comes out of it."""
 
     data_dir: Path | str | None = None
     device: str = "auto"
@@ -186,7 +186,7 @@ class Fit(Generic[SpecT]):
     history: train.History | None = None
     """None: there was nothing to train."""
     earlier_seconds: float = 0.0
-    """What earlier sessions took, if the run was resumed."""
+    """The time of earlier sessions, if the run was resumed."""
 
 
 def resolve(request: Request) -> RunSpec:

@@ -54,7 +54,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How every cell of a sweep is run."""
+    """Settings that every cell of a sweep is run with."""
 
     results: Path
     seeds: tuple[int, ...] = (0,)
@@ -234,7 +234,7 @@ def _describe_outcome(task: tasks.Task, row: RunRow) -> str:
 
 
 def describe_unbegun(count: int, of: int) -> str:
-    """What is said of runs that there was no time for."""
+    """A sentence on runs that there was no time for."""
     were = "run was" if of == 1 else "runs were"
     return (
         f"time was up: {count} of {of} {were} not begun; the same command goes on with {'it' if count == 1 else 'them'}"

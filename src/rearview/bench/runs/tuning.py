@@ -74,7 +74,7 @@ class Range:
 
 
 Values = Range | tuple[object, ...]
-"""What a setting is drawn from: a range, or values without an order."""
+"""The values of a setting to draw from: a range, or values without an order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ class Tuning:
         return f"optuna:{self.trials}"
 
     def budget(self) -> dict[str, object]:
-        """What a row says of the search before it is made."""
+        """The search as a row states it before it is made."""
         listed = {name: str(values) if isinstance(values, Range) else values for name, values in self.space.items()}
         return {"tuner": self.name, "sampler": "TPE", "space": listed, "chosen_by": "validation loss"}
 

@@ -132,7 +132,7 @@ class ComponentsTrial(Trial[Batch]):
 
 
 def read_attention(network: Model, tested: Batch, paths: tuple[PathName, ...]) -> Arrays:
-    """What each path weighs: `by_age` [path, age], the mean absolute weight of steps ahead on steps so long before.
+    """Weights of each path: `by_age` [path, age], the mean absolute weight of steps ahead on steps so long before.
 
     Over layers, heads and windows; `paths` names the rows. `past`, `future` and `said` are the first window.
     """

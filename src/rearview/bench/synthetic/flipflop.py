@@ -99,7 +99,7 @@ class Reader(nn.Module):
         return self.answer(self.stack(self._tokens(text))[:, 0, 0::2])
 
     def read_weights(self, text: Strings) -> Float[Tensor, "layer string head symbol"]:
-        """How the last read of each string attends, layer by layer and head by head."""
+        """Attention weights of the last read of each string, layer by layer and head by head."""
         layers = self.stack.weights(self._tokens(text))
         # A mechanism whose operator is a dict of parts has no single weight; those of this study are softmax-like.
         return torch.stack([weights[:, 0, :, -2] for weights in layers if isinstance(weights, Tensor)])

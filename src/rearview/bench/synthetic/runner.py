@@ -129,12 +129,12 @@ def read_runs(name: str, out: Path) -> list[StoredRun]:
 
 
 def rows_file(out: Path, name: str) -> Path:
-    """Where the rows of a study are kept."""
+    """The file of a study's rows."""
     return out / f"{name}.csv"
 
 
 def looks_file(out: Path, name: str) -> Path:
-    """Where the curves of a study are kept."""
+    """The file of a study's curves."""
     return out / f"{name}-looks.csv"
 
 

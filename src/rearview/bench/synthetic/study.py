@@ -1,4 +1,4 @@
-"""What the synthetic studies share: rows, sizes, arms, and how an arm is trained and measured.
+"""Parts that the synthetic studies share: rows, sizes, arms, and the training and measuring of an arm.
 
 Samples are drawn afresh for every step and training pauses now and then to measure on fixed test sets. The one training
 loop does the work: an epoch is a stretch of steps between two measurements, and its "windows" are only counted. Where
@@ -72,14 +72,14 @@ class SyntheticRow(ResultRow):
     """Wall time of training, measurements on the test sets included."""
     total_seconds: float
     loop: str
-    """How the training step ran: eager, or captured (in a CUDA graph)."""
+    """The mode of the training step: eager, or captured (in a CUDA graph)."""
     created: str
     """When the row was made: UTC, ISO 8601."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Size:
-    """How large a run is; a study adds the sizes of its data and network."""
+    """The size of a run; a study adds the sizes of its data and network."""
 
     steps: int
     """Updates of the weights."""
@@ -123,7 +123,7 @@ class StudyRun:
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """What the test sets showed after some steps."""
+    """Scores on the test sets after some steps."""
 
     step: int
     seconds: float
@@ -172,7 +172,7 @@ class Study:
     shown: Mapping[str, str]
     """Columns of the table: column -> heading."""
     published: Mapping[str, str]
-    """What the paper says of an arm, where it does."""
+    """The paper's words or number for an arm, where it has any."""
     trial: Callable[[Any, str, str], Trial[Any]]
     """Builds an arm of a size, by name, on a device."""
     more_is_better: bool = False

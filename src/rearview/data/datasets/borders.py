@@ -1,4 +1,4 @@
-"""Where training, validation and test end in the published benchmarks, row for row.
+"""Borders of training, validation and test in the published benchmarks, row for row.
 
 Every rule gives three ranges of rows. The ranges of validation and test include the rows before them that lend
 context: their first window looks back over the `lookback` rows before its own first row, so no target row is lost.

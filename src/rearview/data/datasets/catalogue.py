@@ -43,9 +43,9 @@ class Dataset:
     channels: int
     step: Step
     rule: str | Rule
-    """Where training, validation and test end: a name out of `rearview.data.datasets.borders.RULES`, or a function."""
+    """The borders of training, validation and test: a name out of `borders.RULES`, or a function."""
     source: str
-    """Where to get the file, in words."""
+    """The source of the file, in words."""
     aliases: tuple[str, ...] = ()
     sha256: tuple[str, ...] = ()
     """Checksums of the copies known to be good; empty where none is known."""

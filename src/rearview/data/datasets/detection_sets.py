@@ -40,13 +40,13 @@ class LabelledSet:
     test_rows: int
     channels: int
     source: str
-    """Where to get the files, in words."""
+    """The source of the files, in words."""
     ratio: float = 1.0
     """The share of rows, in percent, that the field's code flags."""
     step: int = 1
     """Rows from one window to the next in the field's code."""
     epochs: int = 3
-    """How long the field's scripts train."""
+    """Epochs of the field's scripts."""
     sha256: tuple[str, ...] = ()
     reader: str = ""
     """The function of this module that reads its files; empty: they are arrays."""

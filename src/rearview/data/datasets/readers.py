@@ -1,4 +1,4 @@
-"""How published files become panels: CSV as it stands or repaired, numbers alone, and rows gathered as by GIFT-Eval.
+"""Readers of published files: CSV as it stands or repaired, numbers alone, and rows gathered as by GIFT-Eval.
 
 Solar's text and PEMS's arrays have no time column. Their stamps are made up from the start and the step that the
 literature reports; a finding says so, and the field's own code feeds no calendar features for these sets.

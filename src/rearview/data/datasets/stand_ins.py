@@ -35,7 +35,7 @@ _ROWS_AT_ONCE = 2_048
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What a set is like; shares are of a channel's level, times are hours."""
+    """The character of a set; shares are of a channel's level, times are hours."""
 
     level: float
     """The channels' levels spread around it."""
@@ -60,7 +60,7 @@ class Kind:
 
 _DECLARED = read_yaml("rearview.data.datasets", "catalogue")["stand_ins"]
 SETS = {name: (Kind(**_DECLARED["kinds"][kind]), str(start)) for name, (kind, start) in _DECLARED["sets"].items()}
-"""What the sets that have stand-ins are like, and when they begin."""
+"""The sets that have stand-ins: their character, and when they begin."""
 
 
 def make(rows: int, channels: int, step: Step, *, of: str) -> Panel:

@@ -22,12 +22,12 @@ PARTS: tuple[Part, ...] = get_args(Part)
 PERIOD = 12.0
 RHO = 0.85
 IMPULSES = 3.0
-"""How many impulses a window has on average."""
+"""Impulses of a window, on average."""
 
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """Which parts, and over how many steps."""
+    """The parts of a window, and its steps."""
 
     lookback: int
     steps: int

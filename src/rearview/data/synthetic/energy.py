@@ -73,7 +73,7 @@ class Channel:
 
 @dataclass(frozen=True, slots=True)
 class ShockSource:
-    """Where impulses come from, and which channels they reach: channel -> (factor, lag in hours)."""
+    """A source of impulses, and the channels they reach: channel -> (factor, lag in hours)."""
 
     every: float
     """Hours between two impulses on average."""

@@ -12,7 +12,7 @@ from torch import Tensor
 from rearview.core.errors import SettingsError
 
 SYMBOLS = ("0", "1", "w", "i", "r")
-"""What the codes of a string stand for."""
+"""The symbols that the codes of a string stand for."""
 WRITE, IGNORE, READ = 2, 3, 4
 
 Strings = Int[Tensor, "string symbol"]

@@ -33,7 +33,7 @@ class Signals:
     noisy: Float[Tensor, "signal time"]
     clean: Float[Tensor, "signal time"]
     regime: Int[Tensor, " signal"]
-    """Where in `REGIMES` the bend of the time axis stands."""
+    """The place in `REGIMES` of the bend of the time axis."""
 
 
 def warp_time(length: int, device: torch.device | str = "cpu") -> Float[Tensor, "regime {length}"]:

@@ -26,12 +26,12 @@ _UPRIGHT, _SIDEWAYS = 345.0, 550.0
 _LINES = 45
 """Lines of a table on a page; a longer table goes on over pages."""
 _CAPITAL, _SMALLER = 1.4, 0.8
-"""How wide capitals and smaller type are, in letters of average width."""
+"""Widths of capitals and of smaller type, in letters of average width."""
 _ROUNDING = 1e-6
 _READABLE = 24.0
 """Letters below which a column of words is broken too often to be read."""
 _BREAKS = re.compile(r"(?<=[\s=_:+/])|(?<=\w\()")
-"""Where words may go on in the next line."""
+"""Places at which words may go on in the next line."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from rearview.report.common.summary import Curve, Stamps, Values
 
 DIGITS = 6
 BUDGET = 3_000_000
-"""How many numbers a page holds at most: some 20 MB of text, which still opens in seconds."""
+"""The most numbers that a page holds: some 20 MB of text, which still opens in seconds."""
 
 
 def dump(data: object) -> str:

@@ -1,4 +1,4 @@
-"""What every page shows: the verdict, what was read, how it was trained, settings, notes, the command to run it again.
+"""The content of every page: verdict, data, training, settings, notes, the command to run it again.
 
 A command builds the summary of a finished run out of plain Python and numpy, so that a page knows no model, no panel
 and no training loop, and can be made again from stored numbers.
@@ -25,7 +25,7 @@ Tile = tuple[str, str, str]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Curve:
-    """How a model was trained, epoch by epoch."""
+    """The training of a model, epoch by epoch."""
 
     train: Values
     validation: Values
@@ -89,16 +89,16 @@ class DataFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Content:
-    """What one kind of page adds to the shell that all share."""
+    """The additions of one kind of page to the shell that all share."""
 
     template: str
     """Its body, a file among the assets."""
     parts: Mapping[str, str | bool]
-    """What fills the places of the template; True becomes the attribute that hides an empty section, False nothing."""
+    """Texts for the places of the template; True becomes the attribute that hides an empty section, False nothing."""
     tiles: Sequence[Tile]
     scripts: tuple[str, ...]
     data: object
-    """What the scripts read, as plain data for JSON."""
+    """Input of the scripts, as plain data for JSON."""
     left_off: tuple[str, ...] = ()
     """Sentences about what was left off to keep the page small."""
     skip: str
@@ -107,7 +107,7 @@ class Content:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Summary(ABC):
-    """What pages of every kind have in common; each kind adds its own fields, and lays them out in `content`."""
+    """Fields that pages of every kind have in common; each kind adds its own fields, and lays them out in `content`."""
 
     title: str
     verdict: str
@@ -128,7 +128,7 @@ class Summary(ABC):
 
     @abstractmethod
     def content(self) -> Content:
-        """What stands on the page between the headline and the data."""
+        """The part of the page between the headline and the data."""
 
     @property
     def run_time(self) -> Tile:

@@ -18,7 +18,7 @@ class Cell:
     beside: str = ""
     mark: Mark = ""
     whole: str = ""
-    """Where the text is cut short on a page: all of it, shown under the pointer and in print."""
+    """The whole text where a page cuts it short, shown under the pointer and in print."""
 
 
 @dataclass(frozen=True, slots=True)

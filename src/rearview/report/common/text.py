@@ -33,7 +33,7 @@ def percent(share: float) -> str:
 
 
 def change(percent: float, decimals: int = 1) -> str:
-    """How far something moved, in percent, with its sign; what rounds to nothing has none."""
+    """A change in percent with its sign; what rounds to nothing has none."""
     rounded = round(percent, decimals)
     return f"{rounded:+.{decimals}f} %".replace("-", "−") if rounded else f"{0:.{decimals}f} %"
 

@@ -56,7 +56,7 @@ class ForecastSummary(Summary):
     scores: tuple[Score, ...] = ()
     error_by_step: Mapping[str, StepErrors] = field(default_factory=dict)
     looks: tuple[Look, ...] = ()
-    """Where networks with attention look, one entry for each window that can be chosen."""
+    """Attention of the networks that have it, one entry for each window that can be chosen."""
 
     def __post_init__(self) -> None:
         if not self.series:

@@ -1,4 +1,4 @@
-"""What the page of a forecast draws, as plain Python and numpy: series, backtest windows, scores, attention maps."""
+"""Drawings on the page of a forecast, as plain Python and numpy: series, backtest windows, scores, attention maps."""
 
 import math
 from collections.abc import Iterator, Mapping
@@ -12,7 +12,7 @@ from rearview.report.common.summary import Stamps, Values
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Prediction:
-    """What one model predicts for some steps, in original units."""
+    """The prediction of one model for some steps, in original units."""
 
     mean: Values
     intervals: Mapping[float, tuple[Values, Values]] = field(default_factory=dict)
@@ -111,7 +111,7 @@ class Names:
 
     cells: tuple[str, ...]
     runs: tuple[tuple[int, str], ...] = ()
-    """Where each column's cells begin, on an axis that has several cells of several columns."""
+    """The first cell of each column, on an axis that has several cells of several columns."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -143,12 +143,12 @@ class AgeCurve:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Look:
-    """Where one network looks in the last window of one series or column."""
+    """The attention of one network in the last window of one series or column."""
 
     model: str
     name: str
     about: str
-    """What was left out, in sentences."""
+    """Sentences on what was left out."""
     maps: tuple[WeightMap, ...]
     ages: tuple[AgeCurve, ...] = ()
 

@@ -98,7 +98,7 @@ def draw_lanes(lanes: Sequence[Lane], label: str, band: float = 0.0) -> str:
     edge = _edge([mark for lane in lanes for mark in lane.marks], band)
 
     def share(value: float) -> float:
-        """Where a percentage stands, in percent of the track."""
+        """The place of a percentage, in percent of the track."""
         return 50 + 50 * max(-1.0, min(1.0, value / edge))
 
     def span(kind: str, low: float, high: float) -> str:

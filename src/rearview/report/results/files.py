@@ -13,7 +13,7 @@ from rearview.report.results.page import ResultsSummary
 
 @dataclass(frozen=True, slots=True)
 class Habits:
-    """What a reader of numbers made under a protocol must know."""
+    """The habits of a protocol, which a reader of its numbers must know."""
 
     title: str
     habits: Sequence[str]

@@ -111,7 +111,7 @@ class ResultsSummary(Summary):
 
 
 def encode(summary: ResultsSummary) -> dict[str, object]:
-    """What the page's scripts read: measures by task, costs, and every entry of the leaderboards."""
+    """Input of the page's scripts: measures by task, costs, and every entry of the leaderboards."""
     tasks = dict.fromkeys(board.task for board in summary.boards)
     return {
         "tasks": {

@@ -19,7 +19,7 @@ VERDICTS = ("reproduced", "better", "worse", "not comparable")
 
 
 def tally_table(besides: Sequence[Comparison]) -> Table:
-    """How many printed numbers of each table ours agree with, under each protocol of ours."""
+    """The tally of verdicts for each printed table under each protocol of ours."""
     tables: dict[tuple[str, str], list[Comparison]] = defaultdict(list)
     for one in besides:
         tables[one.table, one.protocol].append(one)
@@ -65,7 +65,7 @@ def number_table(besides: Sequence[Comparison]) -> Table:
 
 
 def measure(one: Comparison) -> str:
-    """What is compared, in words."""
+    """The measure that is compared, in words."""
     return METRICS.get(one.metric, one.metric.upper())
 
 
@@ -102,7 +102,7 @@ def failure_table(rows: Sequence[RunRow]) -> Table:
 
 
 def coverage_table(coverage: Sequence[Coverage]) -> Table:
-    """How much of every experiment was run, and under which protocols."""
+    """The cells of every experiment that were run, by protocol, and those that were not."""
     rows = []
     for one in coverage:
         runs, missing = len(one.experiment.cells), len(one.missing)

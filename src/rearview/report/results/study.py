@@ -46,7 +46,7 @@ class Figure:
     y_name: str
     y_log: bool = False
     choice: str = "Arm"
-    """What a view is."""
+    """The name of what a view is."""
     every: int = 1
     """A map's rows and columns stand for so many steps each."""
 

@@ -234,7 +234,7 @@ def _score_cells(entries: Sequence[Entry | None], metric: str, task: Task) -> li
 
 
 def _printed(metric: str, entries: Sequence[Entry], besides: Sequence[Comparison]) -> list[str]:
-    """What papers print for each entry, by the measure that is compared."""
+    """The papers' numbers for each entry, by the measure that is compared."""
     by_row: dict[int, list[Comparison]] = defaultdict(list)
     for one in besides:
         if one.metric == metric and one.printed is not None:
@@ -259,7 +259,7 @@ def _cost(entry: Entry, cost: str, show: Callable[[float], str]) -> str:
 
 
 def _budget(entry: Entry) -> str:
-    """How many runs (of how many, where some ended without a number), settings tried in each, and epochs granted."""
+    """The number of runs (of how many, where some ended without a number), settings tried in each, epochs granted."""
     runs, counted = len(entry.rows), entry.score.count if entry.score else 0
     granted = budget.budget_of(entry.rows)
     parts = [str(runs) if counted == runs else f"{counted} of {runs}"]
