@@ -26,6 +26,8 @@ LOOKBACK = 13
 EXAMPLES = 20
 LEAST = 10
 """How many drawn layers of each mechanism must have been built and tried."""
+BY_CHANCE = ("drawn",)
+"""Values with which no two calls are alike."""
 EVERY = hypothesis.settings(
     max_examples=EXAMPLES,
     deadline=None,
@@ -56,6 +58,7 @@ def settings_of(name: str) -> dict[str, list[Any]]:
     kind = attention.settings_of(name)
     hints = get_type_hints(kind)
     listed = {field.name: choices(hints[field.name]) for field in dataclasses.fields(kind)}
+    listed = {field: [value for value in values if value not in BY_CHANCE] for field, values in listed.items()}
     return {field: values for field, values in listed.items() if len(values) > 1}
 
 

@@ -8,6 +8,7 @@ from small_models import BATCH, MARKS, STEPS, past_for, small
 from torch import Tensor
 
 from rearview import models
+from rearview.attention.shared.graph import expander_pairs
 from rearview.core.errors import SettingsError
 
 CHANNELS = 5
@@ -135,3 +136,36 @@ def test_gat_reconstructs_windows_and_classifies() -> None:
     assert model(past_for(model)).shape == (BATCH, 3, model.shape.lookback)
     model = small("gat", asks="classes", classes=STEPS, steps=None)
     assert model(past_for(model)).shape == (BATCH, STEPS)
+
+
+def reached(pairs: Tensor, count: int) -> int:
+    """Steps from the first token to the one furthest away."""
+    linked = torch.eye(count, dtype=torch.bool)
+    linked[pairs[:, 0], pairs[:, 1]] = True
+    near, steps = linked[0], 0
+    while not near.all():
+        near, steps = linked[near].any(0), steps + 1
+    return steps
+
+
+@pytest.mark.parametrize(("count", "furthest"), [(2, 1), (6, 3), (7, 3), (24, 5), (321, 8)])
+def test_an_expander_has_few_edges_and_reaches_everywhere(count: int, furthest: int) -> None:
+    pairs = expander_pairs(count)
+    assert torch.equal(pairs, expander_pairs(count))
+    assert {tuple(pair) for pair in pairs.tolist()} == {tuple(pair[::-1]) for pair in pairs.tolist()}
+    assert torch.bincount(pairs[:, 0]).max() <= 4
+    assert reached(pairs, count) <= furthest
+
+
+def test_a_whole_group_links_every_token_alike() -> None:
+    """SL(2, Z_3) has 24 elements."""
+    assert torch.equal(torch.bincount(expander_pairs(24)[:, 0]), torch.full((24,), 4))
+    assert expander_pairs(1).shape == (0, 2)
+
+
+def test_the_network_runs_on_an_expander_graph() -> None:
+    model = small("gat", channels=24, expander=True, depth=1)
+    linked = moves(model)
+    assert torch.equal(linked.sum(1), torch.full((24,), 5))
+    with pytest.raises(SettingsError, match=r"density=0.5 and expander=True both say what the graph is"):
+        small("gat", expander=True, density=0.5)

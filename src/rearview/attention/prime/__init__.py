@@ -16,6 +16,10 @@ Where we differ from the paper, or fill in what it leaves open (the sum of eq. 1
 - On a graph the softmax runs over neighbours (eq. 33) with the scores of eq. 10, so that the complete graph is the
   dense form; loops are always included. GAT's own scores are another host's matter.
 
+`form="released"` is prime attention as what looks like its authors' code has it, beside this reading: primers are made
+from each window alone, one for all heads and layers, and do not start near 1 (`prime/window_primer.py`); `prime_net` is
+the network around it. Left out on purpose: attention dropout that stays on at test, and a constant factor on F.
+
 Features need tokens that are channels. Where tokens are something else (patches, time steps), a pair has only its free
 term, drawn at random for `features="random"`.
 """

@@ -8,25 +8,39 @@ Instantaneous (the paper names the ingredients, not the formula): Pearson's corr
 rolling standard deviations over 12 steps, Spearman's rank correlation. All are averaged over windows; the lead-lag
 coefficients are squashed by tanh. Averages commute with the inverse transform, so spectra are averaged first and one
 inverse transform serves all windows.
+
+Two kinds are those of public code, for `form="released"`, on z-scored windows:
+
+- "spectral": of the spectra X of Hann windows, C_ij = X_i conj(X_j) in four bands cut at 0, 15, 20, 60 and 80 % of the
+  frequencies; with the coherence g = |C_ij|^2 / (C_ii C_jj + 1e-8), at most 1, each band has the mean of the phase
+  weighed by g, log(1 + the mean of |C_ij| weighed by g), and the mean of g. Of one window without smoothing g is 1
+  wherever there is power. Three correlations follow: of the values, of their rolling standard deviations over
+  min(10, L/4) steps, and of their ranks.
+- "bins": phase and log(1 + magnitude) of C_ij at every frequency but 0.
 """
 
+from itertools import pairwise
+
 import torch
-from jaxtyping import Float
+from jaxtyping import Complex, Float
 from torch import Tensor
 
 from rearview.core.errors import SettingsError
 
 ROLLING = 12
+RELEASED_ROLLING = 10
 INSTANTANEOUS = 3
+BANDS = (0.0, 0.15, 0.2, 0.6, 0.8)
+EPS = 1e-8
 
 Windows = Float[Tensor, "window channel time"]
 
 
 def check_windows(owner: str, windows: Windows, kind: str, channels: int, lookback: int | None) -> None:
     """Refuse windows that have other features than the pairs of a layer with these channels were made for."""
-    if lookback is None and kind in ("full", "lead_lag"):
+    if lookback is None and kind in ("full", "lead_lag", "bins"):
         raise SettingsError(
-            f"{owner}: features={kind!r} has a number for every lag of a window, but the layer's place does not say "
+            f"{owner}: features={kind!r} has numbers for every step of a window, but the layer's place does not say "
             "how long windows are; give Site.lookback, or use features='instantaneous'."
         )
     found, wanted = tuple(windows.shape[1:]), (channels, windows.shape[2] if lookback is None else lookback)
@@ -58,15 +72,49 @@ def lead_lag_each(windows: Windows) -> Float[Tensor, "window channel channel tim
     return torch.fft.irfft(spectrum[:, None] * spectrum[:, :, None].conj(), n=length) / length
 
 
-def instantaneous_each(windows: Windows) -> Float[Tensor, "window channel channel 3"]:
-    """Pearson, Pearson of rolling standard deviations, Spearman, of every window by itself."""
-    rolled = windows.unfold(-1, min(ROLLING, windows.shape[-1]), 1).std(-1, correction=0)
+def instantaneous_each(windows: Windows, rolling: int = ROLLING) -> Float[Tensor, "window channel channel 3"]:
+    """Pearson, Pearson of standard deviations over `rolling` steps, Spearman, of every window by itself."""
+    rolled = windows.unfold(-1, min(rolling, windows.shape[-1]), 1).std(-1, correction=0)
     ranks = _ranks(windows)
     return torch.stack([_correlation(part) for part in (windows, rolled, ranks)], dim=-1)
 
 
+def crossed_spectra(windows: Windows) -> Complex[Tensor, "window channel channel frequency"]:
+    """C_ij = X_i conj(X_j) of z-scored windows under a Hann window, complex."""
+    hann = torch.hann_window(windows.shape[-1], dtype=windows.dtype, device=windows.device)
+    spectrum = torch.fft.rfft(standardise(windows) * hann)
+    return spectrum[:, :, None] * spectrum[:, None].conj()
+
+
+def spectral_each(windows: Windows) -> Float[Tensor, "window channel channel 15"]:
+    """Phase, magnitude and coherence in four bands, and three correlations, of every window by itself."""
+    crossed = crossed_spectra(windows)
+    power = crossed.diagonal(dim1=1, dim2=2).real.transpose(1, 2)
+    magnitude, phase = crossed.abs(), crossed.angle()
+    coherence = (magnitude.square() / (power[:, :, None] * power[:, None] + EPS)).clamp(0, 1)
+    bins = crossed.shape[-1]
+    cuts = [int(share * bins) for share in BANDS]
+    parts = []
+    for first, last in pairwise(cuts):
+        g = coherence[..., first:last]
+        total = g.sum(-1) + EPS
+        mean = (g * magnitude[..., first:last]).sum(-1) / total
+        parts += [(g * phase[..., first:last]).sum(-1) / total, mean.log1p(), g.sum(-1) / max(1, last - first)]
+    rolling = max(1, min(RELEASED_ROLLING, windows.shape[-1] // 4))
+    return torch.cat([torch.stack(parts, dim=-1), instantaneous_each(windows, rolling)], dim=-1)
+
+
+def bins_each(windows: Windows) -> Float[Tensor, "window channel channel feature"]:
+    """Phase and log(1 + magnitude) of every frequency but 0, of every window by itself."""
+    crossed = crossed_spectra(windows)[..., 1:]
+    return torch.cat([crossed.angle(), crossed.abs().log1p()], dim=-1)
+
+
 def average_features(windows: Windows, kind: str) -> Float[Tensor, "channel channel feature"]:
-    """The features of a kind ("lead_lag", "instantaneous" or "full"), averaged over windows."""
+    """The features of a kind, averaged over windows."""
+    if kind in ("spectral", "bins"):
+        total = sum(window_features(part, kind).sum(0) for part in torch.split(windows, 64))
+        return torch.as_tensor(total) / len(windows)
     parts = []
     if kind in ("lead_lag", "full"):
         parts.append(torch.tanh(lead_lag(windows)))
@@ -78,6 +126,8 @@ def average_features(windows: Windows, kind: str) -> Float[Tensor, "channel chan
 
 def window_features(windows: Windows, kind: str) -> Float[Tensor, "window channel channel feature"]:
     """The features of every window by itself."""
+    if kind in ("spectral", "bins"):
+        return spectral_each(windows) if kind == "spectral" else bins_each(windows)
     parts = []
     if kind in ("lead_lag", "full"):
         parts.append(torch.tanh(lead_lag_each(windows)))
@@ -88,7 +138,16 @@ def window_features(windows: Windows, kind: str) -> Float[Tensor, "window channe
 
 def feature_width(kind: str, lookback: int) -> int:
     """How many features a pair has."""
-    return {"lead_lag": lookback, "instantaneous": INSTANTANEOUS, "full": lookback + INSTANTANEOUS}.get(kind, 0)
+    spectral = 3 * (len(BANDS) - 1) + INSTANTANEOUS
+    widths = {
+        "lead_lag": lookback,
+        "instantaneous": INSTANTANEOUS,
+        "full": lookback + INSTANTANEOUS,
+        "spectral": spectral,
+        "bins": 2 * (lookback // 2),
+        "drawn": spectral,
+    }
+    return widths.get(kind, 0)
 
 
 def _correlation(x: Tensor) -> Tensor:

@@ -19,6 +19,7 @@ from torch.nn import functional
 from rearview.attention import kernels
 from rearview.attention.contract import Carry, Claims, Heads, Inputs, Projected, Site, causal_bias, gated, score_bias
 from rearview.attention.prime import features as pairs
+from rearview.attention.prime.window_primer import WindowPrimer, draw_features
 from rearview.attention.rbca import lend_decay
 from rearview.attention.shared import execution
 from rearview.attention.shared.execution import block_spans, recompute
@@ -31,7 +32,7 @@ EdgePrimers = Callable[[int, int], Tensor]
 PRIMERS_HELD = 1 << 24
 """Primers made at a time where a kernel applies them; what their making leaves for backward is some 6 times as much."""
 
-Features = Literal["full", "lead_lag", "instantaneous", "random"]
+Features = Literal["full", "lead_lag", "instantaneous", "random", "spectral", "bins"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +45,18 @@ class Settings:
     """For "sparse": share of pairs without a primer, drawn once when the layer is built; 1 is softmax attention."""
     edges: Any = None
     """For "graph": pairs (query, key), or an adjacency matrix; loops are added."""
-    features: Features = "full"
-    """What a primer is made from: "lead_lag", "instantaneous", both ("full"), or "random"."""
+    features: Features | Literal["drawn"] = "full"
+    """What a primer is made from: "lead_lag", "instantaneous", both ("full"), or "random"; as public code has it
+    "spectral", "bins", or numbers "drawn" at every call."""
     free: bool = True
     """A free term per pair beside the features."""
     per_window: bool = False
     """Features of each window instead of their average over the training windows."""
+    form: Literal["near_identity", "released"] = "near_identity"
+    """How a primer is made: 1 and a change that starts at 0, for each head and layer, or as public code has it, from
+    the window alone, one for all heads and layers, without a start near 1."""
+    self_pairs: bool = True
+    """Whether a token's pair with itself has a primer."""
     bias: str | Mapping[str, Any] | None = None
     """A mechanism whose bias is added to the scores, such as {"name": "rbca"}."""
 
@@ -64,6 +71,16 @@ class Settings:
             raise SettingsError("prime: per_window features along a graph are not kept; use primer='dense'.")
         if self.per_window and self.features == "random":
             raise SettingsError("prime: random features are drawn once and read from no window; use per_window=False.")
+        if not self.self_pairs and self.primer == "graph":
+            raise SettingsError("prime: a graph's loops are primed like its other edges; use primer='dense'.")
+        released, drawn = self.form == "released", self.features == "drawn"
+        if drawn and (not released or self.per_window):
+            raise SettingsError("prime: features='drawn' goes with form='released' and per_window=False.")
+        if released and (self.free or self.primer == "graph" or not (self.per_window or drawn)):
+            raise SettingsError(
+                "prime: form='released' makes primers of all pairs from each window and nothing else; give free=False "
+                "and per_window=True, or features='drawn', and primer='dense' or 'sparse'."
+            )
 
 
 def reference(
@@ -143,23 +160,33 @@ class Layer(Projected):
         self.settings = settings
         self.scale = site.per_head**-0.5
         self.channels = site.variates if site.variates is not None else 0 if site.time_ordered else site.tokens
-        if settings.per_window and not self.channels:
+        if (settings.per_window or settings.form == "released") and not self.channels:
+            given = "per_window=True" if settings.per_window else "form='released'"
             raise SettingsError(
-                f"prime: per_window=True needs tokens that are channels, and {site.host}'s are not; "
+                f"prime: {given} needs tokens that are channels, and {site.host}'s are not; "
                 "use per_window=False or iTransformer."
             )
         self.count = count = self.channels or site.tokens
         edges = None if settings.edges is None else list_edges("prime", settings.edges, count, site.tokens)
         self.register_buffer("edges", edges)
         primed = None
-        if settings.primer == "sparse":
+        if settings.primer == "sparse" or not settings.self_pairs:
             primed = torch.ones(count * count, dtype=torch.bool)
-            primed[torch.randperm(count * count)[: round(settings.sparsity * count * count)]] = False
+            if settings.primer == "sparse":
+                primed[torch.randperm(count * count)[: round(settings.sparsity * count * count)]] = False
             primed = primed.view(count, count)
+            if not settings.self_pairs:
+                primed.fill_diagonal_(False)
         self.register_buffer("primed", primed)
         shape = (count, count) if edges is None else (edges.shape[1],)
         feature_width = pairs.feature_width(settings.features, site.lookback or 0) if self.channels else 0
-        self.primer = Primer(shape, site.heads, max(site.per_head, site.per_value), feature_width, settings)
+        width = max(site.per_head, site.per_value)
+        self.primer: Primer | WindowPrimer | None
+        if settings.form == "released":
+            self.primer = WindowPrimer(site.heads, width, feature_width, site.dropout)
+        else:
+            self.primer = Primer(shape, site.heads, width, feature_width, settings)
+        self.lent: tuple[WindowPrimer, ...] = ()
         self.decay = lend_decay("prime", site, settings.bias)
         self.claims = Claims(
             causal=site.causal or self.decay is not None,
@@ -169,10 +196,22 @@ class Layer(Projected):
             reduces_to_softmax_at="primer='sparse', sparsity=1.0",
         )
 
+    def shared(self) -> nn.Module | None:
+        """The maps of the released form, which all layers have in common."""
+        return self.primer if isinstance(self.primer, WindowPrimer) else None
+
+    def use(self, shared: nn.Module) -> None:
+        assert isinstance(shared, WindowPrimer)
+        # In a tuple it is no submodule of the layer: the one tensor then has one name, that of the stack.
+        self.primer, self.lent = None, (shared,)
+
+    def _primer(self) -> Primer | WindowPrimer:
+        return self.lent[0] if self.primer is None else self.primer
+
     def prepare(self, windows: Float[Tensor, "window channel time"]) -> None:
         """Average the features of every pair over training windows; tokens that are no channels have none."""
         kind = self.settings.features
-        if not self.channels or kind == "random" or self.settings.per_window:
+        if not self.channels or kind == "random" or not isinstance(self.primer, Primer) or self.settings.per_window:
             return
         pairs.check_windows("prime", windows, kind, self.channels, self.site.lookback)
         with torch.no_grad():
@@ -228,7 +267,7 @@ class Layer(Projected):
         queries, (block, twice) = q.shape[2], _block(q, k, v, 1 if features is None else len(features))
         if queries <= block:
             return self._attend_rows(q, k, v, 0, features, None, bias, None, rate)
-        blocks, free = queries // block + 1, self.primer.free
+        blocks, free = queries // block + 1, self._primer().free
         # Cut once: a slice taken in each block would leave a gradient of full size behind every time.
         biases = None if bias is None else bias.split(block, dim=-2)
         frees = None if free is None else (*free.split(block), *[free[:0]] * blocks)
@@ -237,7 +276,7 @@ class Layer(Projected):
         for n, rows in enumerate(q.split(block, dim=2)):
             own = (None if part is None else part[n] for part in (frees, biases, seeds))
             call = (rows, k, v, n * block, features, *own, rate)
-            draws = rate > 0 and seeds is None
+            draws = rate > 0 and (seeds is None or self.settings.form == "released")
             parts.append(recompute(self._attend_rows, *call, random=draws) if twice else self._attend_rows(*call))
         return torch.cat(parts, dim=2)
 
@@ -273,7 +312,7 @@ class Layer(Projected):
     def _rows(self, a: int, b: int, tokens: int, features: Tensor | None = None, free: Tensor | None = None) -> Tensor:
         """F of queries a to b and all keys; 1 for calendar tokens and pairs without a primer."""
         last, keys = max(a, min(b, self.count)), min(tokens, self.count)
-        change = self.primer.change(a, last, keys, features, free)
+        change = self._primer().change(a, last, keys, features, free)
         if self.primed is not None:
             change = change * self.primed[a:last, :keys, None, None]
         if tokens > keys or b > last:
@@ -284,7 +323,7 @@ class Layer(Projected):
         """F of edges a to b; 1 where one end is a calendar token."""
         assert self.edges is not None
         inside = (self.edges[:, a:b] < self.count).all(0)
-        return 1 + self.primer.change(a, b, None) * inside[:, None, None]
+        return 1 + self._primer().change(a, b, None) * inside[:, None, None]
 
     def _edges_within(self, tokens: int) -> tuple[Tensor, EdgePrimers]:
         """The edges among the first tokens, and F along them."""
@@ -297,6 +336,9 @@ class Layer(Projected):
 
     def _window_features(self, inputs: Inputs) -> Tensor | None:
         """The features of each row's window; None where they are the same for all windows."""
+        if self.settings.features == "drawn":
+            rows = len(inputs.x) * inputs.x.shape[1]
+            return draw_features(rows, self.count, pairs.feature_width("drawn", 0), inputs.x)
         if not self.settings.per_window:
             return None
         if inputs.windows is None:
@@ -339,7 +381,7 @@ def attend_pairs(
         from rearview.attention.kernels.prime import attend_primed
 
         seed = _seeds(1, q.device)[0] if rate > 0 and seed is None else seed
-        return attend_primed(q, k, v, primers, bias, scale, seed, rate)
+        return attend_primed(q, k, v, primers.contiguous(), bias, scale, seed, rate)
     logits = _scores(q, k, primers, scale)
     weights = (logits if bias is None else logits + bias).softmax(-1)
     weights = dropout(weights, rate, rate > 0)

@@ -37,6 +37,41 @@ def draw_pairs(count: int, density: float) -> Int[Tensor, "edge 2"]:
     return torch.cat([kept, kept.flip(1)])
 
 
+def expander_pairs(count: int) -> Int[Tensor, "edge 2"]:
+    """A sparse graph in which every token is few steps from every other, linked in both directions.
+
+    It is the Cayley graph of SL(2, Z_n) with the generators (1 1; 0 1) and (1 0; 1 1), four neighbours a token, of the
+    least n that has as many elements as there are tokens (Deac et al., 2022); of more, those that a walk from the unit
+    outwards meets first.
+    """
+    order = 2
+    while _group_size(order) < count:
+        order += 1
+    unit = (1, 0, 0, 1)
+    place, edges = {unit: 0}, set[tuple[int, int]]()
+    for element in (walk := [unit]):
+        a, b, c, d = element
+        for other in ((a, a + b, c, c + d), (a, b - a, c, d - c), (a + b, b, c + d, d), (a - b, b, c - d, d)):
+            met: tuple[int, int, int, int] = tuple(entry % order for entry in other)  # type: ignore[assignment]
+            if met not in place and len(place) < count:
+                place[met] = len(place)
+                walk.append(met)
+            if met in place and met != element:
+                edges |= {(place[element], place[met]), (place[met], place[element])}
+    return torch.tensor(sorted(edges), dtype=torch.long).view(-1, 2)
+
+
+def _group_size(order: int) -> int:
+    """How many elements SL(2, Z_n) has: n^3 times the product of 1 - 1/p^2 over the primes p of n."""
+    size, rest = order**3, order
+    for prime in range(2, order + 1):
+        if rest % prime == 0:
+            size -= size // prime**2
+            while rest % prime == 0:
+                rest //= prime
+    return size
+
+
 def softmax_by_query(
     logits: Float[Tensor, "row head edge"], query: Int[Tensor, " edge"], tokens: int
 ) -> Float[Tensor, "row head edge"]:

@@ -8,9 +8,10 @@ This is the network of appendices D.2 and G.2 of the paper on prime attention (L
 with `primed` a view of its own for every edge. The paper leaves the rest of the network open; here it is iTransformer's
 (tokens, blocks, head), so that on the complete graph the two differ by their scores alone.
 
-The graph is complete unless `edges` gives one or `density` has one drawn, once, when the network is built; it is saved
-with the weights. Calendar tokens are linked with every channel. Another mechanism (`attention="softmax"`) runs on the
-same graph: pairs without an edge are hidden from it by a bias of -inf, so it pays for all pairs.
+The graph is complete unless `edges` gives one, `density` has one drawn, once, when the network is built, or `expander`
+asks for one with few edges that reach everywhere; it is saved with the weights. Calendar tokens are linked with every
+channel. Another mechanism (`attention="softmax"`) runs on the same graph: pairs without an edge are hidden from it by a
+bias of -inf, so it pays for all pairs.
 """
 
 from dataclasses import dataclass
@@ -22,7 +23,7 @@ from torch import Tensor
 from rearview.attention import Spec, split
 from rearview.attention.contract import Tokens
 from rearview.attention.prime import Features
-from rearview.attention.shared.graph import draw_pairs, list_edges
+from rearview.attention.shared.graph import draw_pairs, expander_pairs, list_edges
 from rearview.core.errors import SettingsError
 from rearview.models.blocks import setting
 from rearview.models.blocks.stack import Bias, BlockSettings, Stack
@@ -45,6 +46,8 @@ class Settings:
     """The graph: pairs (query, key) of channels, or an adjacency matrix; loops are added. None: see `density`."""
     density: float = 1.0
     """Without edges: the share of pairs of channels that are linked, drawn at random; 1 is the complete graph."""
+    expander: bool = False
+    """Without edges: an expander graph, four neighbours a channel and few steps between any two."""
     primed: bool = False
     """Whether every edge has its own view of its neighbour, as in prime attention."""
     features: Features = "full"
@@ -54,8 +57,10 @@ class Settings:
     normalise: setting.Normalisation = "revin"
 
     def __post_init__(self) -> None:
-        if self.edges is not None and self.density != 1:
-            raise SettingsError(f"edges and density={self.density} both say what the graph is; leave one of them out.")
+        graphs = {"edges": self.edges is not None, f"density={self.density}": self.density != 1}
+        given = [name for name, there in {**graphs, "expander=True": self.expander}.items() if there]
+        if len(given) > 1:
+            raise SettingsError(f"{' and '.join(given)} both say what the graph is; leave one of them out.")
 
 
 _OF_THE_EDGES = ("primed", "features", "free")
@@ -73,6 +78,8 @@ class Network(ChannelHost):
         edges = settings.edges
         if edges is None and settings.density != 1:
             edges = draw_pairs(shape.channels, settings.density)
+        elif settings.expander:
+            edges = expander_pairs(shape.channels)
         name, chosen = split(self.attention_of(settings, attention))
         own = name == "gat"
         if own:
