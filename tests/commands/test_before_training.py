@@ -33,6 +33,15 @@ def test_mistakes_are_refused_before_anything_is_trained(
     assert "backtest over" not in said.out
 
 
+def test_a_wrong_model_is_refused_before_anything_is_said(
+    sales: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert forecast(sales, tmp_path / "out", "--model", "patchtts") == 1
+    said = capsys.readouterr()
+    assert "Did you mean 'patchtst'" in said.err
+    assert said.out == ""
+
+
 def test_a_series_that_is_never_trained_on_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "shops.csv"
     long({"old": 160, "new": 20}).to_csv(path, index=False)

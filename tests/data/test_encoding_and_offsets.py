@@ -83,13 +83,17 @@ def test_stamps_of_which_some_have_no_offset_are_refused() -> None:
 
 
 @pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
-def test_time_that_may_count_from_1970_is_hinted_at(unit: str) -> None:
-    days = pd.date_range("2023-01-01", periods=9, freq="D").as_unit(unit).astype("int64")
-    panel = load(pd.DataFrame({"time": days, "y": np.arange(9.0)}))
+def test_time_that_counts_from_1970_is_read_as_dates_and_given_back_as_it_came(unit: str) -> None:
+    days = pd.date_range("2023-01-01", periods=9, freq="D").as_unit(unit)
+    counts = days.astype("int64")
+    panel = load(pd.DataFrame({"time": counts, "y": np.arange(9.0)}))
     ((kind, words),) = said(panel, "unix time")
-    assert kind == "warning"
-    assert f"{days[0]} may be 2023-01-01 in" in words
-    assert panel.stamps.dtype == np.int64
+    assert kind == "repaired"
+    assert f"{counts[0]} is read as 2023-01-01 in UTC" in words
+    assert str(panel.step) == "D"
+    np.testing.assert_array_equal(panel.stamps, days.to_numpy().astype("datetime64[us]"))
+    assert localise(panel.stamps[:2], panel.layout).tolist() == counts[:2].tolist()
+    assert load(pd.DataFrame({"time": counts, "y": np.arange(9.0)}), freq=str(counts[1] - counts[0])).step.unit == "int"
     assert said(load(pd.DataFrame({"time": np.arange(9), "y": np.arange(9.0)})), "unix time") == []
 
 

@@ -62,8 +62,10 @@ def test_target_known_and_drop_order_the_columns() -> None:
 
 def test_text_beside_stamps_that_repeat_is_taken_for_ids() -> None:
     parts = [wide(9)[["date", "load"]].assign(agency=agency, sku=sku) for agency, sku in ("ax", "ay", "bx")]
-    with pytest.raises(InputError, match=r"--id-col agency,sku\), and what to forecast with target_col"):
-        load(pd.concat(parts))
+    panel = load(pd.concat(parts))
+    assert (panel.ids, panel.columns, panel.layout.id_col) == (("a/x", "a/y", "b/x"), ("load",), "agency/sku")
+    with pytest.raises(InputError, match=r"several columns that could be forecast \('load' and 'wind'\).*--target-col"):
+        load(pd.concat([part.assign(wind=1.5) for part in parts]))
     assert load(parts[0]).columns == ("load",)
 
 

@@ -45,7 +45,9 @@ READERS: Mapping[str, Callable[[str], object]] = {
     "training": lambda text: parse.pairs(text, "--train"),
     "sentinels": parse.missing_marks,
     "threshold": lambda text: parse.number_or_word(text) if text else None,
-    **dict.fromkeys(("id_col", "target", "known", "drop", "channels"), lambda text: parse.words(text) or None),
+    **dict.fromkeys(
+        ("id_col", "target", "known", "drop", "channels", "missing"), lambda text: parse.words(text) or None
+    ),
 }
 """Readers of options that are written as text; None: as if it was not given."""
 TEXTS = {"level": "80,95", "loss": "mse", "sentinels": "auto"}
@@ -62,6 +64,7 @@ HELP = {
     "target": "Columns of a wide file to forecast, by commas; the others are inputs. Default: every column.",
     "known": "Inputs known in the future, by commas.",
     "drop": "Columns to leave out, by commas.",
+    "missing": "Words that stand for a missing value, by commas, such as closed,n.v.",
     "channels": "Columns to look at, by commas; default: every column of numbers.",
     "threshold": "quantile, pot (peaks over threshold), robust, or a number; default: quantile, without --fit robust.",
     "quantile": "Share of ordinary rows below the threshold; giving it chooses --threshold quantile.",
@@ -116,7 +119,7 @@ def _parameter(field: "Field[Any]", meaning: str, as_text: bool) -> inspect.Para
         kind, default = str, TEXTS.get(field.name, "")
     elif kind == bool | None:
         kind, default = bool, False
-    elif field.name == "freq":
+    elif field.name in ("freq", "every"):
         kind = str | None
     shown = Parameter(name=FLAGS.get(field.name), help=" ".join(meaning.split()))
     for group, names in GROUPS.items():

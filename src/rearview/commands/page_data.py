@@ -8,7 +8,7 @@ import torch
 from rearview import models
 from rearview.attention import split
 from rearview.core.wording import quantity
-from rearview.data.infer.timestamps import to_wall_time
+from rearview.data.infer.wall_time import to_wall_time
 from rearview.data.panel import Panel
 from rearview.estimators.options import Attention
 from rearview.report.common.summary import Curve, DataFacts

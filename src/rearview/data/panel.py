@@ -49,6 +49,8 @@ class Layout:
     time_kind: Literal["datetime", "date", "integer", "text"] = "datetime"
     time_format: str | None = None
     """How stamps that came as text were written, as `strftime` takes it."""
+    bare: bool = False
+    """The stamps came without the time zone that they are in, and go back without it."""
     time_index: bool = False
     """The stamps were the index of a pandas frame, not a column."""
     source: str = "frame"

@@ -1,32 +1,52 @@
 """From a file or frame to a panel, with everything inferred or repaired on the way reported as findings.
 
 The order is: open, give every column its role, read the stamps, put the rows in order, then one column after another.
+Problems are kept until all of it has been looked at, and refused together.
 """
 
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from typing import Unpack
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rearview.core.errors import InputError
-from rearview.core.wording import listing, plural
+from rearview.core.wording import listing
 from rearview.data.infer.column_reader import ColumnReader
-from rearview.data.infer.layout import ID_NAME, LONG_TIME_NAME, TEXT_COLUMNS, assign_roles
-from rearview.data.infer.number_text import TextColumn
-from rearview.data.infer.row_order import JOIN, RowOrder, TableRows, align, keep_order, read_series, regularise
-from rearview.data.infer.timestamps import infer_kind, read_times
+from rearview.data.infer.layout import (
+    ID_NAME,
+    LONG_TIME_NAME,
+    TEXT_COLUMNS,
+    NoTimeColumn,
+    Roles,
+    assign_roles,
+    leave_out_unknown,
+)
+from rearview.data.infer.problems import MOST_NAMED, MessyData, Problem, Problems, Repair
+from rearview.data.infer.row_order import RowOrder, TableRows, align, keep_order, regularise
+from rearview.data.infer.series_ids import JOIN, find_id_columns, missing_ids, read_series
+from rearview.data.infer.stray_rows import find_stray_rows, repairs_of
+from rearview.data.infer.timestamps import Times, infer_kind, read_times, require_times, show, stamp_problems
+from rearview.data.infer.wall_time import find_zone, second_pass
 from rearview.data.io.files import open_table
 from rearview.data.io.table import Table
 from rearview.data.panel import Finding, Layout, Panel
 from rearview.data.panel_array import ONE_SERIES, Columns
-from rearview.data.read_options import Fill, ReadKeywords, ReadOptions
+from rearview.data.read_options import ReadKeywords, ReadOptions
+from rearview.data.step import Stamps
+
+ROW_NAME = "row"
+"""What row numbers are called as a time column."""
 
 
 def load(source: object, **options: Unpack[ReadKeywords]) -> Panel:
-    """The panel in a file (CSV, packed or not, or parquet), a pandas, polars or arrow frame, or an open `Table`.
+    """The panel in a file, several files or a folder of them, a frame, an array, or an open `Table`.
 
-    A table with the columns unique_id, ds and y, or with `id_col`, is long: one series for each id, which `together`
-    aligns as columns of one series. Every other table is wide: one series, a column for each variable. Columns of text
-    that no option names are left out with a finding. The options are those of `ReadOptions`.
+    Files are CSV (packed or not), parquet, Arrow, JSON lines or Excel; frames are of pandas, polars or arrow. A table
+    with the columns unique_id, ds and y, or with `id_col`, is long: one series for each id, which `together` aligns as
+    columns of one series. Every other table is wide: one series, a column for each variable. Columns of text that no
+    option names are left out with a finding. The options are those of `ReadOptions`.
     """
     return read_panel(source, ReadOptions.of(**options))
 
@@ -35,18 +55,150 @@ def open_source(source: object, options: ReadOptions) -> Table:
     """A file or frame opened once, so that several panels can be read from it without parsing it again."""
     named = (*options.id_col, *([options.time_col] if options.time_col else []))
     text = TEXT_COLUMNS | {name.casefold() for name in named}
-    return open_table(source, text_columns=text, index_names=(*named, ID_NAME, LONG_TIME_NAME))
+    table = open_table(
+        source,
+        text_columns=text,
+        index_names=(*named, ID_NAME, LONG_TIME_NAME),
+        decimal=options.decimal,
+        sheet=options.sheet,
+    )
+    missing = frozenset(word.casefold() for word in options.missing)
+    return table if table.missing == missing else replace(table, missing=missing, parsed={})
 
 
 def read_panel(source: object, options: ReadOptions) -> Panel:
     """The panel of a file, a frame or an open `Table`."""
-    table = open_source(source, options)
-    roles, findings = assign_roles(table, options)
-    times = read_times(table, roles.time, options.freq)
-    # Text beside stamps that repeat may tell series apart, so it is not left out there.
-    repeats = roles.form == "wide" and len(np.unique(times.values)) < len(times.values)
-    columns = ColumnReader.of(table, roles, options, keep_text=repeats)
+    return resolve(open_source(source, options), options).panel()
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A table of which everything is settled but the cells: which column is what, and which row goes where."""
+
+    columns: ColumnReader
+    order: RowOrder
+    layout: Layout
+    ids: tuple[str, ...]
+    options: ReadOptions
+    """The options as given, with what was inferred of the table."""
+    findings: tuple[Finding, ...]
+
+    def panel(self) -> Panel:
+        """The panel, its columns read one after another; taken together, each series has a column of its own."""
+        roles, order, layout = self.columns.roles, self.order, self.layout
+        spread = len(self.ids) if layout.together else 1
+        columns = Columns(order.offsets, len(roles.numeric) * spread, self.options.fill)
+        for number, name in enumerate(roles.numeric):
+            for place, cells in self._spread(number, self.columns.read(name, order)):
+                columns.put(place, cells)
+        self.columns.problems.refuse()
+        return Panel(
+            values=columns.values,
+            centre=columns.centre,
+            observed=columns.observed,
+            offsets=np.asarray(order.offsets, dtype=np.int64),
+            first=columns.first,
+            stamps=order.stamps,
+            ids=self.panel_ids,
+            columns=self.panel_columns,
+            targets=len(roles.targets) * spread,
+            known=len(roles.known) * spread,
+            step=order.step,
+            layout=layout,
+            findings=(*self.findings, *self.columns.findings()),
+        )
+
+    def cells(self) -> NDArray[np.float64]:
+        """[row, column] of the panel: the values as they came, sentinels among them, NaN where there is none."""
+        roles, order = self.columns.roles, self.order
+        cells = np.empty((len(order.stamps), len(self.panel_columns)))
+        for number, name in enumerate(roles.numeric):
+            for place, column in self._spread(number, order.combine(order.arrange(self.columns.raw(name)))):
+                cells[:, place] = column
+        self.columns.problems.refuse()
+        return cells
+
+    @property
+    def panel_ids(self) -> tuple[str, ...]:
+        """The series of the panel."""
+        return (ONE_SERIES,) if self.layout.together else self.ids
+
+    @property
+    def panel_columns(self) -> tuple[str, ...]:
+        """The columns of the panel."""
+        roles = self.columns.roles
+        if not self.layout.together:
+            return roles.numeric
+        inputs = [f"{name}{JOIN}{one}" for name in (*roles.inputs, *roles.known) for one in self.ids]
+        return (*(self.ids if roles.targets else ()), *inputs)
+
+    def _spread(self, number: int, column: NDArray[np.float64]) -> Iterator[tuple[int, NDArray[np.float64]]]:
+        """The panel's columns of one column of the table."""
+        if not self.layout.together:
+            yield number, self.order.on_grid(column, slice(None))
+            return
+        bounds = self.order.bounds
+        for part in range(len(self.ids)):
+            yield number * len(self.ids) + part, self.order.on_grid(column, slice(bounds[part], bounds[part + 1]))
+
+
+def settle(options: ReadOptions, layout: Layout) -> ReadOptions:
+    """The options with what was inferred of a table, for other rows of its kind that may not show it."""
+    inferred: dict[str, object] = {}
+    if layout.form == "long" and not options.id_col and layout.id_col != ID_NAME:
+        inferred["id_col"] = tuple((layout.id_col or "").split(JOIN))
+        if options.target is None and options.target_col is None:
+            inferred["target_col"] = layout.target_col
+    shape = layout.time_format or ""
+    if options.dayfirst is None and options.date_format is None and shape.startswith(("%d", "%m")) and "%m" in shape:
+        inferred["dayfirst"] = shape.startswith("%d")
+    if layout.bare:
+        inferred["timezone"] = layout.timezone
+    return replace(options, **inferred) if inferred else options  # type: ignore[arg-type]
+
+
+def resolve(table: Table, options: ReadOptions) -> Reading:
+    """Settle everything of a table but its cells; what can't be is refused, all problems at once."""
+    problems = Problems(table.source)
+    for row, count in table.surplus:
+        message = (
+            f"{table.at(row)} has {count} fields, but the header names {len(table.names)} columns; remove the surplus, "
+            "or quote a cell that contains the separator."
+        )
+        problems.add(Problem("fields", message, table.place(row), count=len(table.surplus)))
+    options = leave_out_unknown(table, options, problems)
+    findings: list[Finding] = []
+    if table.guessed_encoding is not None:
+        message = (
+            f"The file is not in UTF-8 and was read as {table.guessed_encoding}, which is a guess; save it in UTF-8 if "
+            "a name looks wrong."
+        )
+        findings.append(Finding("inferred", "encoding", 0, message))
+    try:
+        return _resolve(table, options, problems, findings)
+    except MessyData:
+        raise
+    except InputError as error:
+        problems.add_error(error, "layout")
+        raise MessyData(table.source, problems.met) from error
+
+
+def _resolve(table: Table, options: ReadOptions, problems: Problems, findings: list[Finding]) -> Reading:
+    table, roles, options, inferred = _assign(table, options)
+    table, times, repairs = _read_stamps(table, roles.time, options, problems)
+    if roles.form == "wide" and _repeats(times.values) and not options.row_by_row:
+        ids = _infer_ids(table, roles, times.values, options, problems)
+        if ids:
+            message = f"Long layout: one row for each series and stamp; {listing(ids)} tell series apart."
+            findings += [Finding("inferred", "layout", 0, message), *repairs]
+            options = replace(options, id_col=ids)
+            return _resolve(open_source(table, options), options, problems, findings)
+    findings += [*inferred, *repairs]
+    table, times = _leave_out_missing_ids(table, roles, times, options, problems)
+    columns = ColumnReader.of(table, roles, options, problems)
     codes, ids = read_series(table, roles.ids) if roles.ids else (None, (ONE_SERIES,))
+    times, options, more = _settle_clocks(table, roles.time, times, codes, columns, options)
+    findings += [*times.findings(table, roles.time), *more]
     rows = TableRows(table, roles.time, times.values, codes, ids)
     long = roles.form == "long"
     layout = Layout(
@@ -60,66 +212,174 @@ def read_panel(source: object, options: ReadOptions) -> Panel:
         stored=times.stored,
         time_kind=times.kind,
         time_format=times.format,
+        bare=times.bare,
         time_index=table.time_index == roles.time,
         source=table.source if table.backend == "file" else "frame",
     )
-    if table.guessed_encoding is not None:
-        message = (
-            f"The file is not in UTF-8 and was read as {table.guessed_encoding}, which is a guess; save it in UTF-8 if "
-            "a name looks wrong."
-        )
-        findings.insert(0, Finding("inferred", "encoding", 0, message))
-    findings += times.findings(roles.time)
-    try:
-        if options.row_by_row:
-            order, repairs = keep_order(rows, options.freq)
-        else:
-            order, repairs = regularise(rows, options.freq, columns.first_difference)
-        findings += repairs
-        if layout.together:
-            order, repairs = align(order, rows)
-            findings += repairs
-        return _build(columns, order, layout, ids, options.fill, findings)
-    except TextColumn as problem:
-        texts = columns.text_columns() if repeats else ()
-        # A column of stamps may be the better time column, which the refusal says.
-        if not texts or any(infer_kind(table.fetch(name)) == "stamps" for name in texts):
-            raise
-        raise InputError(
-            f"{table.source} has several rows for one stamp, and text in {listing(texts)}, which may tell its series "
-            f"apart; if so, name {plural(len(texts), 'it', 'them')} with id_col (--id-col {','.join(texts)}), and what "
-            "to forecast with target_col (--target-col)."
-        ) from problem
-
-
-def _build(
-    reader: ColumnReader, order: RowOrder, layout: Layout, ids: tuple[str, ...], fill: Fill, findings: list[Finding]
-) -> Panel:
-    """The panel of the columns, read one after another; taken together, each series has a column of its own."""
-    roles = reader.roles
-    spread = len(ids) if layout.together else 1
-    columns = Columns(order.offsets, len(roles.numeric) * spread, fill)
-    for number, name in enumerate(roles.numeric):
-        column = reader.read(name, order)
-        for part in range(spread):
-            taken = slice(order.bounds[part], order.bounds[part + 1]) if layout.together else slice(None)
-            columns.put(number * spread + part, order.on_grid(column, taken))
-    names: tuple[str, ...] = roles.numeric
+    order: RowOrder | None
+    if options.row_by_row:
+        order, changes = keep_order(rows, options.freq)
+    else:
+        order, changes = regularise(rows, options, columns.first_difference, problems)
+    findings += changes
+    if order is None:
+        columns.check()
+        raise MessyData(table.source, problems.met)
     if layout.together:
-        inputs = [f"{name}{JOIN}{one}" for name in (*roles.inputs, *roles.known) for one in ids]
-        names = (*(ids if roles.targets else ()), *inputs)
-    return Panel(
-        values=columns.values,
-        centre=columns.centre,
-        observed=columns.observed,
-        offsets=np.asarray(order.offsets, dtype=np.int64),
-        first=columns.first,
-        stamps=order.stamps,
-        ids=(ONE_SERIES,) if layout.together else ids,
-        columns=names,
-        targets=len(roles.targets) * spread,
-        known=len(roles.known) * spread,
-        step=order.step,
-        layout=layout,
-        findings=(*findings, *reader.findings()),
-    )
+        order, changes = align(order, rows)
+        findings += changes
+    return Reading(columns, order, layout, ids, options, tuple(findings))
+
+
+def _assign(table: Table, options: ReadOptions) -> tuple[Table, Roles, ReadOptions, list[Finding]]:
+    """The role of every column; rows are numbered where there is no time column and their numbers will do."""
+    try:
+        roles, findings = assign_roles(table, options)
+        return table, roles, options, findings
+    except NoTimeColumn:
+        counted = options.freq is not None and options.freq.unit == "int"
+        if (len(table.names) > 1 and not counted) or options.time_col is not None:
+            raise
+    name = ROW_NAME if ROW_NAME not in table.names else "time"
+    rows = len(table.fetch(table.names[0]))
+    table = table.add_column(name, np.arange(1, rows + 1))
+    options = replace(options, time_col=name)
+    roles, findings = assign_roles(table, options)
+    message = "There is no time column; the rows are numbered, and the step is one row."
+    return table, roles, options, [Repair("repaired", "row numbers", rows, message, None, name), *findings]
+
+
+def _read_stamps(
+    table: Table, time: str, options: ReadOptions, problems: Problems
+) -> tuple[Table, Times, list[Finding]]:
+    """The stamps of the rows that are observations; other rows are left out, and bad stamps are problems."""
+    repairs: list[Finding] = []
+    while not isinstance(times := read_times(table, time, options), Times):
+        rows = len(table.fetch(time))
+        stray = [] if options.row_by_row else find_stray_rows(table, time, times, rows)
+        repairs += repairs_of(table, stray)
+        left_out = {one.row for one in stray}
+        bad = [one for one in times if one.row not in left_out]
+        for problem in stamp_problems(table, time, bad):
+            problems.add(problem)
+        if any(one.flag == "--dayfirst" for one in bad):
+            # A reading to go on with: the column is refused in any case.
+            options = replace(options, dayfirst=True)
+            continue
+        if 2 * len(bad) >= rows:
+            problems.refuse()
+        kept = np.ones(rows, dtype=bool)
+        kept[[one.row for one in times]] = False
+        table = table.select(np.flatnonzero(kept))
+    return table, times, repairs
+
+
+def _repeats(stamps: Stamps) -> bool:
+    """Whether a stamp stands twice."""
+    if np.all(stamps[1:] > stamps[:-1]):
+        return False
+    return len(np.unique(stamps)) < len(stamps)
+
+
+def _infer_ids(table: Table, roles: Roles, stamps: Stamps, options: ReadOptions, problems: Problems) -> tuple[str, ...]:
+    """The columns that tell apart rows of one stamp; empty where there are none, or nothing is to be told apart."""
+    if options.every is not None or options.duplicates is not None:
+        return ()
+    named = {options.target_col, *(options.target or ()), *options.known, *options.trained}
+    sets = find_id_columns(table, [name for name in roles.numeric if name not in named], stamps)
+    if len(sets) > 1:
+        ways = " or ".join(",".join(names) for names in sets)
+        message = (
+            f"{table.source} has several rows for one stamp, and more than one column that may tell its series apart; "
+            f"name it with id_col (--id-col {ways})."
+        )
+        problems.add(Problem("series", message, flag=f"--id-col {','.join(sets[0])}"))
+    if sets:
+        return sets[0]
+    others = [name for name in roles.numeric if infer_kind(table.fetch(name)) == "stamps"]
+    for name in others:
+        times = read_times(table, name, options)
+        if isinstance(times, Times) and not _repeats(times.values):
+            message = (
+                f"{table.source} has several rows for one stamp of column {roles.time!r}, but one for each of column "
+                f"{name!r}; name that as the time column with time_col (--time-col {name})."
+            )
+            problems.add(Problem("time column", message, column=name, flag=f"--time-col {name}"))
+    return ()
+
+
+def _leave_out_missing_ids(
+    table: Table, roles: Roles, times: Times, options: ReadOptions, problems: Problems
+) -> tuple[Table, Times]:
+    """The rows that have an id; a missing one is a problem."""
+    missing = np.zeros(len(times.values), dtype=bool)
+    for name in roles.ids:
+        empty = missing_ids(table.fetch(name))
+        for row in np.flatnonzero(empty)[:MOST_NAMED].tolist():
+            message = (
+                f"{table.at(row)}, column {name!r}: the id of the series is missing; fill it in or remove the row."
+            )
+            problems.add(Problem("id", message, table.place(row), name, "", count=int(empty.sum())))
+        missing |= empty
+    if not missing.any():
+        return table, times
+    if missing.all():
+        problems.refuse()
+    table = table.select(np.flatnonzero(~missing))
+    return table, require_times(table, roles.time, options)
+
+
+def _settle_clocks(
+    table: Table,
+    time: str,
+    times: Times,
+    codes: NDArray[np.int64] | None,
+    columns: ColumnReader,
+    options: ReadOptions,
+) -> tuple[Times, ReadOptions, list[Finding]]:
+    """Local time in autumn, when an hour stands twice: of two rows the second comes an hour later.
+
+    Where no time zone is given, one is inferred if such hours are all that stands twice with different values.
+    """
+    findings: list[Finding] = []
+    if options.row_by_row or times.values.dtype.kind != "M" or options.every is not None:
+        return times, options, findings
+    if times.wall is None:
+        if times.timezone is not None or times.offsets is not None or options.duplicates is not None:
+            return times, options, findings
+        first, second = _find_pairs(times.values, codes)
+        if not len(second) or columns.first_difference(first, second) is None:
+            return times, options, findings
+        repeated = np.zeros(len(times.values), dtype=bool)
+        repeated[second] = True
+        days = times.values.astype("datetime64[D]")
+        zone = None if np.all(days == times.values) else find_zone(times.values, repeated)
+        if zone is None:
+            return times, options, findings
+        zoned = read_times(table, time, replace(options, timezone=zone))
+        if not isinstance(zoned, Times) or zoned.wall is None:
+            return times, options, findings
+        shown, count = show(times.values[second[0]]), len(second)
+        message = (
+            f"{shown} stands twice, as on the day when clocks are set back: stamps are read as local time of {zone} or "
+            "a zone of the same rule; name yours with timezone (--timezone)."
+        )
+        findings.append(Repair("repaired", "clock change", count, message, table.place(int(second[0])), time, shown))
+        times, options = zoned, replace(options, timezone=zone)
+    assert times.wall is not None
+    _, second = _find_pairs(times.wall, codes)
+    values = times.values.copy()
+    values[second] += second_pass(times.wall[second], options.timezone or "")
+    return replace(times, values=values), options, findings
+
+
+def _find_pairs(stamps: Stamps, codes: NDArray[np.int64] | None) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Rows whose stamp stands twice in their series, and of each the row that has it again, in the order of time."""
+    rows = np.arange(len(stamps))
+    # A file that begins with the latest row has the second of two hours first.
+    turned = -rows if len(stamps) > 1 and stamps[0] > stamps[-1] else rows
+    order = np.lexsort((turned, stamps) if codes is None else (turned, stamps, codes))
+    same = stamps[order][1:] == stamps[order][:-1]
+    if codes is not None:
+        same &= codes[order][1:] == codes[order][:-1]
+    return order[:-1][same], order[1:][same]

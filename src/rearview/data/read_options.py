@@ -10,6 +10,9 @@ from rearview.data.step import Step
 Names = str | Sequence[str]
 Fill = Literal["last", "linear", "mean", "zero"]
 FILLS: tuple[Fill, ...] = get_args(Fill)
+Decimal = Literal["point", "comma"]
+Combination = Literal["sum", "mean", "count", "min", "max", "first", "last"]
+Duplicates = Literal["mean", "sum", "first", "last"]
 Sentinels = Sequence[float] | Literal["auto"]
 
 
@@ -26,6 +29,15 @@ class ReadKeywords(TypedDict, total=False):
     freq: str | Step | None
     sentinels: Sentinels | None
     fill: Fill | None
+    missing: Names | None
+    decimal: Decimal | None
+    dayfirst: bool | None
+    date_format: str | None
+    timezone: str | None
+    duplicates: Duplicates | None
+    every: str | Step | None
+    agg: Combination | None
+    sheet: str | None
     row_by_row: bool | None
     trained: Sequence[str] | None
 
@@ -52,6 +64,19 @@ class ReadOptions:
     fill: Annotated[
         Fill, "What stands in missing cells: the last value, a linear bridge, the mean of the series, or zero."
     ] = "last"
+    missing: Annotated[tuple[str, ...], "Words that stand for a missing value, such as n.a. or closed."] = ()
+    decimal: Annotated[Decimal | None, "The decimal mark, point or comma; default: inferred."] = None
+    dayfirst: Annotated[bool | None, "Dates such as 01/02/2012 begin with the day; default: inferred."] = None
+    date_format: Annotated[str | None, "How stamps are written, such as %d.%m.%Y; default: inferred."] = None
+    timezone: Annotated[
+        str | None, "The time zone of stamps that are written without one, such as Europe/Berlin; default: none."
+    ] = None
+    duplicates: Annotated[
+        Duplicates | None, "What several rows of one stamp become: their mean, sum, first or last; default: refused."
+    ] = None
+    every: Annotated[Step | None, "Gather rows by this step, such as h, D, W or MS, as agg says."] = None
+    agg: Annotated[Combination | None, "What gathered rows become: sum, mean, count, min, max, first or last."] = None
+    sheet: Annotated[str | None, "The sheet of an Excel workbook, by name; default: the first."] = None
     row_by_row: Annotated[
         bool, "Take a benchmark file as it stands: nothing sorted, added, dropped or taken for missing."
     ] = False
@@ -65,11 +90,12 @@ class ReadOptions:
             if name not in known:
                 raise SettingsError(f"reading has no option {name!r}.{did_you_mean(name, known)}")
         values: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
-        for name in ("id_col", "target", "known", "drop", "trained"):
+        for name in ("id_col", "target", "known", "drop", "missing", "trained"):
             if name in values:
                 values[name] = names_in(values[name])
-        if isinstance(freq := given.get("freq"), str):
-            values["freq"] = Step.parse(freq)
+        for name in ("freq", "every"):
+            if isinstance(step := values.get(name), str):
+                values[name] = Step.parse(step, name)
         if "sentinels" in given and given["sentinels"] != "auto":
             # Here None is a value of its own: it keeps every cell, as an empty list does.
             values["sentinels"] = tuple(given["sentinels"] or ())
@@ -77,6 +103,22 @@ class ReadOptions:
 
     def __post_init__(self) -> None:
         check_fill(self.fill)
+        for name, choices in {"decimal": Decimal, "duplicates": Duplicates, "agg": Combination}.items():
+            value, known = getattr(self, name), get_args(choices)
+            if value is not None and value not in known:
+                raise SettingsError(
+                    f"{name} is {value!r}; it can be one of {', '.join(known)}.{did_you_mean(str(value), known)}"
+                )
+        if (self.every is None) != (self.agg is None):
+            raise SettingsError(
+                "every and agg go together: every D and agg sum (--every D --agg sum) make one value of a day's rows."
+            )
+        if self.every is not None and self.freq not in (None, self.every):
+            raise SettingsError(f"freq is {self.freq} and every is {self.every}; rows gathered so have that step.")
+        if self.every is not None and self.every.unit == "B":
+            raise SettingsError("every is B; gather rows by D and leave weekends to the data, or by W.")
+        if self.timezone is not None:
+            check_timezone(self.timezone)
         if self.together and self.row_by_row:
             raise SettingsError(
                 "together aligns rows by their stamps, which row_by_row leaves alone; choose one of the two."
@@ -96,6 +138,17 @@ class ReadOptions:
             name: str(value) if isinstance(value, Step) else list(value) if isinstance(value, tuple) else value
             for name, value in changed.items()
         }
+
+
+def check_timezone(name: str) -> None:
+    """Refuse a time zone that does not exist."""
+    import zoneinfo
+
+    try:
+        zoneinfo.ZoneInfo(name)
+    except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
+        near = did_you_mean(name, sorted(zoneinfo.available_timezones()))
+        raise SettingsError(f"timezone is {name!r}, which is no time zone, such as Europe/Berlin.{near}") from None
 
 
 def names_in(names: Names) -> tuple[str, ...]:

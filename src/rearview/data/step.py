@@ -72,7 +72,7 @@ class Step:
             raise SettingsError(f"a step counts {self.count} {self.unit}; the count must be 1 or more.")
 
     @classmethod
-    def parse(cls, text: str) -> "Step":
+    def parse(cls, text: str, option: str = "freq") -> "Step":
         """The step an alias such as '15min', 'h', 'B', 'MS' or '1' (integer time) stands for; old spellings too."""
         text = text.strip()
         if text.isdigit() and text.isascii():
@@ -85,7 +85,7 @@ class Step:
         if word in _THOUSANDS:
             return cls(count * 1000, _THOUSANDS[word]).simplest()
         near = did_you_mean(word, [*_ALIASES, *_THOUSANDS])
-        raise SettingsError(f"freq {text!r} is not a step that rearview knows.{near} Accepted are {_ACCEPTED}.")
+        raise SettingsError(f"{option} {text!r} is not a step that rearview knows.{near} Accepted are {_ACCEPTED}.")
 
     def simplest(self) -> "Step":
         """The same step in the largest unit that holds it whole: 60 min is 1 h, 7 D is 1 W, 3 MS is 1 QS."""
@@ -205,6 +205,13 @@ class Step:
             return np.asarray(days // self.count, dtype=np.int64)
         months = stamps.astype("datetime64[M]").astype(np.int64) - start.astype("datetime64[M]").astype(np.int64)
         return np.asarray(months // (self.count * MONTHS[self.unit]), dtype=np.int64)
+
+    def floor(self, stamps: Stamps) -> Stamps:
+        """The stamp that begins (month ends: ends) the step in which each stamp lies; weeks begin on Monday."""
+        if self.unit == "int":
+            return np.asarray(stamps // self.count * self.count)
+        origin = np.datetime64("1970-01-05" if self.unit == "W" else "1970-01-01", "us")
+        return self.shift(origin, self.distance(origin, stamps))
 
     def on_grid(self, start: StampLike, stamps: StampLike) -> NDArray[np.bool_]:
         """True for each stamp that a whole number of steps from `start` reaches exactly."""

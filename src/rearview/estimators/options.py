@@ -10,7 +10,7 @@ from numbers import Integral
 from typing import Any, Self
 
 from rearview.core.errors import SettingsError
-from rearview.data.read_options import Fill, Names, ReadOptions, Sentinels
+from rearview.data.read_options import Combination, Decimal, Duplicates, Fill, Names, ReadOptions, Sentinels
 from rearview.data.step import Step
 
 Attention = str | Mapping[str, object] | None
@@ -55,8 +55,23 @@ class NetworkSpec:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TableKeywords:
-    """How tables are read, as a caller writes it; `rearview.data.read_options` says what each means."""
+class TextKeywords:
+    """How what a file says is read, as a caller writes it; `rearview.data.read_options` says what each means."""
+
+    sheet: str | None = None
+    decimal: Decimal | None = None
+    missing: Names | None = None
+    dayfirst: bool | None = None
+    date_format: str | None = None
+    timezone: str | None = None
+    duplicates: Duplicates | None = None
+    every: str | Step | None = None
+    agg: Combination | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableKeywords(TextKeywords):
+    """How tables are read: which column is what, and how what they say is read."""
 
     id_col: Names | None = None
     time_col: str | None = None

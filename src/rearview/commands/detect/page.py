@@ -9,7 +9,7 @@ from rearview.commands.page_data import (
     page_settings,
     training_curve,
 )
-from rearview.data.infer.timestamps import to_wall_time
+from rearview.data.infer.wall_time import to_wall_time
 from rearview.estimators.detect.segments import shares
 from rearview.report.detect.page import DetectionSummary, EntityView, SegmentView
 from rearview.tasks.alarms import find_runs

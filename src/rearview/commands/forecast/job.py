@@ -122,6 +122,9 @@ def run(job: Job, folder: Path, *, progress: Progress | None = None, say: Say = 
     started = time.perf_counter()
     with collect_warnings() as warnings:
         resolve_device(job.spec.device)
+        names = tuple(dict.fromkeys(job.models))
+        for name in names:
+            models.claims(name)  # a wrong name is refused before anything is read or said
         table = open_source(job.table or job.file, job.reading)
         whole = read_panel(table, job.reading)
         named = job.reading.target is not None or job.reading.target_col is not None
@@ -129,7 +132,7 @@ def run(job: Job, folder: Path, *, progress: Progress | None = None, say: Say = 
         for finding in panel.findings:
             say(finding.message)
         model = planning.choose_model(panel, None)
-        names = tuple(dict.fromkeys(job.models)) or (model.value,)
+        names = names or (model.value,)
         settings = _settings_of_each(names, job.spec.settings)
         if job.spec.attention is not None and not any(models.claims(name).attention for name in names):
             raise SettingsError(

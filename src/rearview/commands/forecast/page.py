@@ -14,7 +14,7 @@ from rearview.commands.page_data import (
     page_settings,
     training_curve,
 )
-from rearview.data.infer.timestamps import to_wall_time
+from rearview.data.infer.wall_time import to_wall_time
 from rearview.estimators.forecast.prediction import Array, Bounds, variables
 from rearview.report.common.summary import Curve
 from rearview.report.forecast.page import ForecastSummary

@@ -16,10 +16,11 @@ from rearview.core.errors import InputError
 from rearview.core.wording import listing
 from rearview.data.cases.case_set import Cases, Labels, Series, check_labels, is_missing, label_array
 from rearview.data.infer.number_text import DoubtfulColumn, TextColumn, read_numbers
-from rearview.data.infer.timestamps import infer_kind, read_times
+from rearview.data.infer.timestamps import infer_kind, require_times
 from rearview.data.io import ts
 from rearview.data.io.files import column_names, open_table
 from rearview.data.io.table import Table
+from rearview.data.read_options import ReadOptions
 from rearview.data.step import Stamps
 
 ID_NAMES = ("unique_id", "id", "case", "case_id")
@@ -183,7 +184,7 @@ def _times(table: Table, name: str, source: str) -> Stamps:
         else:
             _refuse_empty(np.isnan(numbers), name, source)
             return numbers
-    return read_times(table, name, None).values
+    return require_times(table, name, ReadOptions()).values
 
 
 def _complete(table: Table, name: str, source: str) -> Stamps:

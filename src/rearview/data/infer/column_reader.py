@@ -9,7 +9,15 @@ from numpy.typing import NDArray
 from rearview.core.errors import InputError
 from rearview.core.wording import listing, plural
 from rearview.data.infer.layout import Roles
-from rearview.data.infer.number_text import DoubtfulColumn, Notation, TextColumn, find_notation, read_numbers
+from rearview.data.infer.number_text import (
+    DoubtfulColumn,
+    Notation,
+    TextColumn,
+    find_notation,
+    parse_column,
+    read_numbers,
+)
+from rearview.data.infer.problems import Problem, Problems, Repair
 from rearview.data.infer.row_order import Indices, RowOrder
 from rearview.data.infer.timestamps import infer_kind
 from rearview.data.io.table import Table
@@ -39,25 +47,26 @@ class ColumnReader:
     roles: Roles
     sentinels: Sentinels
     left_out: tuple[str, ...]
+    problems: Problems
     accounts: dict[str, Account] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, table: Table, roles: Roles, options: ReadOptions, *, keep_text: bool) -> "ColumnReader":
+    def of(cls, table: Table, roles: Roles, options: ReadOptions, problems: Problems) -> "ColumnReader":
         """A reader without the columns of text that no option names.
 
-        `keep_text` leaves them among what is to be forecast, where they are refused. Text in the columns that a model
-        was trained on is refused in any case.
+        Text in the columns that a model was trained on is a problem.
         """
         for name in roles.numeric:
             if name in options.trained and (problem := _text_problem(table, name)):
-                raise InputError(
+                message = (
                     f"{problem.fact}; the model was trained on this column, so write its cells as numbers, such as "
                     "1234.5."
-                ) from problem
+                )
+                problems.add(Problem("text", message, column=name))
         left_out: list[str] = []
         if roles.named_targets:
             left_out = [name for name in roles.inputs if _text_problem(table, name)]
-        elif not keep_text:
+        else:
             left_out = [name for name in roles.targets if _is_mere_text(table, name)]
         roles = replace(
             roles,
@@ -65,32 +74,43 @@ class ColumnReader:
             targets=tuple(name for name in roles.targets if name not in left_out) or roles.targets,
             inputs=tuple(name for name in roles.inputs if name not in left_out),
         )
-        return cls(table, roles, () if options.row_by_row else options.sentinels, tuple(left_out))
+        return cls(table, roles, () if options.row_by_row else options.sentinels, tuple(left_out), problems)
+
+    def check(self) -> None:
+        """Keep the problems of every column, where the rows have no order to be read in."""
+        for name in self.roles.numeric:
+            self.raw(name)
+
+    def raw(self, name: str) -> NDArray[np.float64]:
+        """A column as it stands in the table; cells that are no numbers are problems, and missing."""
+        try:
+            return read_numbers(self.table, name, self.problems)
+        except TextColumn as text:
+            if not any(one.what == "text" and one.column == name for one in self.problems.met):
+                self.problems.add(Problem("text", str(text), column=name, flag=text.flag))
+            return np.full(len(self.table.fetch(name)), np.nan)
 
     def read(self, name: str, rows: RowOrder) -> NDArray[np.float64]:
-        """A column in the order of `rows`, missing cells and sentinels NaN."""
-        column = rows.arrange(read_numbers(self.table, name))
+        """A column in the order of `rows`, missing cells and sentinels NaN, rows of one stamp made one."""
+        column = rows.arrange(self.raw(name))
         missing = int(np.isnan(column).sum())
         counts: dict[float, int] = {}
-        cells = sentinel_cells(column, rows.bounds, self.sentinels)
+        cells = sentinel_cells(column, rows.row_bounds, self.sentinels)
         if cells is not None:
             values, times = np.unique(column[cells], return_counts=True)
             counts = dict(zip(values.tolist(), times.tolist(), strict=True))
             column = np.where(cells, np.nan, column)
         empty = missing + sum(counts.values()) == len(column)
+        column = rows.combine(column)
         constant = not empty and bool(np.fmin.reduce(column) == np.fmax.reduce(column))
         self.accounts[name] = Account(len(column), missing, counts, constant, empty)
         return column
-
-    def text_columns(self) -> tuple[str, ...]:
-        """The columns in which no cell is a number."""
-        return tuple(name for name in self.roles.numeric if _text_problem(self.table, name))
 
     def first_difference(self, first: Indices, second: Indices) -> tuple[int, str] | None:
         """The first i for which rows first[i] and second[i] differ, and the column in which they do."""
         places: list[tuple[int, str]] = []
         for name in self.roles.numeric:
-            column = read_numbers(self.table, name)
+            column = self.raw(name)
             a, b = column[first], column[second]
             differs = ~((a == b) | (np.isnan(a) & np.isnan(b)))
             if differs.any():
@@ -154,7 +174,22 @@ class ColumnReader:
         if grouped:
             message = f"{_have(list(grouped))} numbers with marks between thousands: {_example(grouped)}."
             findings.append(Finding("repaired", "thousands", len(grouped), message))
-        return findings
+        return findings + [repair for name in self.roles.numeric for repair in self._dress(name)]
+
+    def _dress(self, name: str) -> list[Repair]:
+        """How the numbers of a column are dressed, each way with its first cell."""
+        column = self.table.fetch(name)
+        if column.dtype.is_numeric() or column.dtype.is_temporal() or column.is_null().all():
+            return []
+        parsed = parse_column(self.table, name)
+        shown = {cell: f"{parsed.numbers[row]:.12g}" for row, cell in parsed.dressed}
+        if not shown:
+            return []
+        pairs = [f"{cell!r} as {reading}" for cell, reading in shown.items()]
+        read = f"{', '.join(pairs[:-1])} and {pairs[-1]}" if len(pairs) > 1 else pairs[0]
+        (row, cell), *_ = parsed.dressed
+        message = f"Column {name!r} has numbers with signs or marks: {read}."
+        return [Repair("repaired", "notation", len(shown), message, self.table.place(row), name, cell, shown[cell])]
 
 
 def _text_problem(table: Table, name: str) -> TextColumn | None:
@@ -166,7 +201,7 @@ def _text_problem(table: Table, name: str) -> TextColumn | None:
     except TextColumn as problem:
         return problem
     except InputError:
-        pass
+        return None
     return None
 
 

@@ -17,6 +17,10 @@ _SHORTEST_MONTH = 28
 _WHAT_FREQ_DOES = "Give the step with freq (--freq), such as h, 15min, D, B or MS: stamps off that grid are then named."
 
 
+class FewStamps(InputError):
+    """Too few stamps to tell a step by."""
+
+
 def infer_step(stamps: Stamps, offsets: NDArray[np.int64]) -> Step:
     """The step of series that lie one after another, series s from offsets[s] to offsets[s + 1].
 
@@ -24,7 +28,7 @@ def infer_step(stamps: Stamps, offsets: NDArray[np.int64]) -> Step:
     """
     differences = _differences(stamps, offsets)
     if len(differences) < 2:
-        raise InputError(f"the step can't be inferred from fewer than 3 stamps. {_WHAT_FREQ_DOES}")
+        raise FewStamps(f"the step can't be inferred from fewer than 3 stamps. {_WHAT_FREQ_DOES}")
     if stamps.dtype.kind in "iu":
         return Step(int(_modal(differences, "integers")), "int")
     calendar = _calendar_step(stamps, offsets, differences)
@@ -54,8 +58,8 @@ def _modal(differences: NDArray[np.int64], unit: str) -> int:
         shown = str(modal) if unit == "integers" else Step(modal, "us").simplest().words()
         raise InputError(
             f"the stamps have no regular step: the commonest difference ({shown}) makes up only {share:.0%} of all "
-            f"and {multiples:.0%} are multiples of it. {_WHAT_FREQ_DOES} Events at irregular times need to be "
-            "aggregated first, for instance to counts or means per hour."
+            f"and {multiples:.0%} are multiples of it. {_WHAT_FREQ_DOES} Events at irregular times can be "
+            "gathered with every and agg, for instance to sums by day (--every D --agg sum)."
         )
     return modal
 

@@ -5,17 +5,19 @@ Names decide first, contents second, and every decision becomes a finding. Nothi
 
 import re
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 
-from rearview.core.errors import InputError
+from rearview.core.errors import InputError, did_you_mean
 from rearview.core.wording import listing, plural
-from rearview.data.infer.timestamps import infer_kind
+from rearview.data.infer.number_text import parse_column
+from rearview.data.infer.problems import Problem, Problems
+from rearview.data.infer.timestamps import YEAR_NAMES, counts_from_1970, infer_kind
 from rearview.data.io.table import Table
 from rearview.data.panel import Finding
-from rearview.data.read_options import ReadOptions
+from rearview.data.read_options import ReadOptions, names_in
 
 TIME_NAMES = ("ds", "date", "datetime", "timestamp", "time")
 INTEGER_NAMES = ("t", "step", "Step", "index", "Index")
@@ -45,18 +47,38 @@ class Roles:
         return self.targets + self.inputs + self.known
 
 
+class NoTimeColumn(InputError):
+    """A table without a column of stamps."""
+
+
+def leave_out_unknown(table: Table, options: ReadOptions, problems: Problems) -> ReadOptions:
+    """The options without names that are no columns, each of which is a problem."""
+    kept: dict[str, tuple[str, ...]] = {}
+    for option in ("id_col", "time_col", "target_col", "target", "known", "drop"):
+        names = names_in(getattr(options, option) or ())
+        flag = f"--{option.replace('_', '-')}"
+        for name in names:
+            if name not in table.names:
+                message = (
+                    f"{table.source} has no column {name!r}, which {option} ({flag}) names."
+                    f"{did_you_mean(name, table.names)} Its columns are {listing(table.names)}."
+                )
+                problems.add(Problem("unknown column", message, value=name, flag=flag))
+        kept[option] = tuple(name for name in names if name in table.names)
+    return replace(
+        options,
+        id_col=kept["id_col"],
+        time_col=next(iter(kept["time_col"]), None),
+        target_col=next(iter(kept["target_col"]), None),
+        target=None if not kept["target"] and options.target else options.target and kept["target"],
+        known=kept["known"],
+        drop=kept["drop"],
+    )
+
+
 def assign_roles(table: Table, options: ReadOptions) -> tuple[Roles, list[Finding]]:
     """The role of every column, and what was inferred on the way."""
     target, target_col, time = options.target, options.target_col, options.time_col
-    for role, names in {
-        "id_col (--id-col)": options.id_col,
-        "time_col (--time-col)": (time,) if time else (),
-        "target_col (--target-col)": (target_col,) if target_col else (),
-        "target (--target)": target or (),
-        "known (--known)": options.known,
-        "drop (--drop)": options.drop,
-    }.items():
-        table.check_names(names, role)
     findings = []
     long, ids = bool(options.id_col), options.id_col
     if not long:
@@ -64,7 +86,8 @@ def assign_roles(table: Table, options: ReadOptions) -> tuple[Roles, list[Findin
         ids = (ID_NAME,) if long else ()
         findings.append(finding)
     if time is None:
-        time = table.time_index or _infer_time(table, {*ids, *options.drop, *(target or ()), *options.known})
+        taken = {*ids, *options.drop, *(target or ()), *options.known}
+        time = table.time_index or _infer_time(table, taken, options.date_format)
         findings.append(Finding("inferred", "time", 0, f"The time column is {time!r}."))
     free = [name for name in table.names if name != time and name not in ids and name not in options.drop]
     meaningless, more = _find_meaningless(table, free, {target_col, *(target or ()), *options.known})
@@ -127,25 +150,30 @@ def _infer_form(table: Table, options: ReadOptions) -> tuple[bool, Finding]:
     return long, Finding("inferred", "layout", 0, message)
 
 
-def _infer_time(table: Table, exclude: Collection[str]) -> str:
-    """The column of stamps: by name, else the first that reads as stamps, else integer time by name."""
+def _infer_time(table: Table, exclude: Collection[str], date_format: str | None) -> str:
+    """The column of stamps: by name, else the first that reads as stamps, else integer time or years by name."""
     names = [name for name in table.names if name not in exclude]
     by_name = {name.casefold(): name for name in reversed(names)}
     named = [by_name[name] for name in TIME_NAMES if name in by_name]
     for name in named:
-        if infer_kind(table.fetch(name)) != "other":
+        if infer_kind(table.fetch(name), date_format) != "other":
             return name
     for name in names:
-        if name not in named and infer_kind(table.fetch(name)) == "stamps":
+        if name not in named and infer_kind(table.fetch(name), date_format) == "stamps":
             return name
-    for name in INTEGER_NAMES:
+    years = [by_name[name] for name in YEAR_NAMES if name in by_name]
+    for name in (*INTEGER_NAMES, *years):
         if name in names and infer_kind(table.fetch(name)) == "integers":
             return name
     if named:
         return named[0]
-    raise InputError(
+    counts = [name for name in names if counts_from_1970(table.fetch(name))]
+    if len(counts) == 1:
+        return counts[0]
+    raise NoTimeColumn(
         f"{table.source} has no time column: none is called {', '.join(TIME_NAMES)}, and none of {listing(names)} "
-        "reads as stamps. Name it with time_col (--time-col); a column of whole numbers can be named too."
+        "reads as stamps. Name it with time_col (--time-col; a column of whole numbers can be named too), or say freq "
+        "1 (--freq 1) where rows follow one another and their numbers will do."
     )
 
 
@@ -184,9 +212,9 @@ def _long_target(table: Table, options: ReadOptions, free: Sequence[str]) -> tup
                 "or bring the data in the wide layout."
             )
         return options.target
-    candidates = [name for name in free if name not in options.known]
     if TARGET_NAME in free:
         return (TARGET_NAME,)
+    candidates = [name for name in free if name not in options.known and not _is_text(table, name)]
     if len(candidates) == 1:
         return (candidates[0],)
     raise InputError(
@@ -195,3 +223,11 @@ def _long_target(table: Table, options: ReadOptions, free: Sequence[str]) -> tup
         if candidates
         else f"{table.source} has no column to forecast beside ids and stamps."
     )
+
+
+def _is_text(table: Table, name: str) -> bool:
+    """Whether no cell of a column is a number, although it has some."""
+    column = table.fetch(name)
+    if column.dtype.is_numeric() or column.is_null().all():
+        return False
+    return column.dtype.is_temporal() or column.dtype.is_nested() or parse_column(table, name).is_text

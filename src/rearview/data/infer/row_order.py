@@ -1,7 +1,8 @@
 """Where each row goes: series by series, in order of time, on a regular grid, with what had to be repaired counted.
 
-Rows out of order are sorted, rows that stand twice alike are dropped, gaps become missing rows. A stamp that stands
-twice with different values is refused, and so is one off the grid.
+Rows out of order are sorted, rows that stand twice alike are dropped, gaps become missing rows. Rows of one stamp with
+different values become one where it is said how, as do the rows of a day, a week or another step; they are refused
+otherwise, and so is a stamp off the grid.
 """
 
 from collections.abc import Callable
@@ -12,17 +13,17 @@ from numpy.typing import NDArray
 
 from rearview.core.errors import InputError
 from rearview.core.wording import plural
-from rearview.data.infer.frequency import infer_step
+from rearview.data.infer.frequency import FewStamps, infer_step
+from rearview.data.infer.problems import MessyData, Problem, Problems, Repair
 from rearview.data.infer.timestamps import show
-from rearview.data.io.table import Table, TableColumn
+from rearview.data.io.table import Table
 from rearview.data.panel import Finding
+from rearview.data.read_options import Combination, ReadOptions
 from rearview.data.step import Stamps, Step
 
 Indices = NDArray[np.int64]
 FirstDifference = Callable[[Indices, Indices], "tuple[int, str] | None"]
 """Given rows a and b, the first i for which rows a[i] and b[i] differ, and the column in which they do."""
-JOIN = "/"
-"""What stands between the parts of an id made from several columns."""
 _MOST_GRID_ROWS_PER_ROW = 20
 
 
@@ -40,18 +41,64 @@ class RowOrder:
     """[series + 1], as `Panel.offsets`."""
     stamps: Stamps
     step: Step
+    groups: "Groups | None" = None
+    """Rows that become one; `bounds` and `place` count what they become."""
 
     def arrange(self, column: NDArray[np.float64]) -> NDArray[np.float64]:
         """A table column in the order of `take`."""
         return column if self.take is None else column[self.take]
 
+    def combine(self, arranged: NDArray[np.float64]) -> NDArray[np.float64]:
+        """An arranged column with the rows of one stamp made one."""
+        return arranged if self.groups is None else self.groups.combine(arranged)
+
+    @property
+    def row_bounds(self) -> Indices:
+        """[series + 1]: where the series begin and end among the arranged rows."""
+        return self.bounds if self.groups is None else self.groups.bounds
+
     def on_grid(self, column: NDArray[np.float64], taken: slice) -> NDArray[np.float64]:
-        """The `taken` part of an arranged column at its rows of the panel, NaN on rows that nothing was read for."""
+        """The `taken` part of a combined column at its rows of the panel, NaN on rows that nothing was read for.
+
+        Where rows are counted or summed up, nothing is 0.
+        """
         if self.place is None:
             return column[taken]
-        grid = np.full(len(self.stamps), np.nan)
+        nothing = self.groups is not None and self.groups.gathered and self.groups.how in ("sum", "count")
+        grid = np.full(len(self.stamps), 0.0 if nothing else np.nan)
         grid[self.place[taken]] = column[taken]
         return grid
+
+
+@dataclass(frozen=True, slots=True)
+class Groups:
+    """Rows in order, several of which have one stamp and become one."""
+
+    starts: Indices
+    """[group]: the first row of each."""
+    bounds: Indices
+    """[series + 1]: where the series begin and end among the rows."""
+    how: Combination
+    gathered: bool
+    """The rows of a step were gathered, so that a step without rows had none."""
+
+    def combine(self, column: NDArray[np.float64]) -> NDArray[np.float64]:
+        """[group]: the values of each as one, of those that are not missing; NaN where all are."""
+        missing = np.isnan(column)
+        seen = np.add.reduceat((~missing).astype(np.float64), self.starts)
+        if self.how == "count":
+            return seen
+        if self.how in ("sum", "mean"):
+            total = np.add.reduceat(np.where(missing, 0.0, column), self.starts)
+            return np.where(seen > 0, total / np.maximum(seen, 1.0) if self.how == "mean" else total, np.nan)
+        if self.how in ("min", "max"):
+            return (np.fmin if self.how == "min" else np.fmax).reduceat(column, self.starts)
+        rows = np.arange(len(column))
+        if self.how == "first":
+            chosen = np.minimum.reduceat(np.where(missing, len(column) - 1, rows), self.starts)
+        else:
+            chosen = np.maximum.reduceat(np.where(missing, 0, rows), self.starts)
+        return np.where(seen > 0, column[chosen], np.nan)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +136,7 @@ class TableRows:
         try:
             step = infer_step(stamps, bounds)
         except InputError as error:
-            raise InputError(f"{self.table.source}, column {self.time_col!r}: {error}") from error
+            raise type(error)(f"{self.table.source}, column {self.time_col!r}: {error}") from error
         return step, [Finding("inferred", "step", 0, f"The step is {step.words()} ({step}).")]
 
     def check_size(self, rows: int, grid: int, step: Step) -> None:
@@ -97,49 +144,9 @@ class TableRows:
         if grid > _MOST_GRID_ROWS_PER_ROW * rows:
             raise InputError(
                 f"{self.table.source}, column {self.time_col!r}: {step.words()}, the stamps span {grid:,} steps, but "
-                f"there are only {rows:,} rows; look for a wrong stamp at either end, aggregate the rows, or give a "
-                "longer step with freq (--freq)."
+                f"there are only {rows:,} rows; look for a wrong stamp at either end, gather rows with every and agg "
+                "(--every D --agg sum), or give a longer step with freq (--freq)."
             )
-
-
-def read_series(table: Table, id_columns: tuple[str, ...]) -> tuple[Indices, tuple[str, ...]]:
-    """[row] the number of each row's series, and the ids as text, in the order in which they first appear."""
-    codes, ids = _read_ids(table, id_columns[0])
-    for name in id_columns[1:]:
-        more, words = _read_ids(table, name)
-        joint, first, inverse = np.unique(codes * len(words) + more, return_index=True, return_inverse=True)
-        order = np.argsort(first)
-        rank = np.empty(len(order), dtype=np.int64)
-        rank[order] = np.arange(len(order))
-        ids = [f"{ids[both // len(words)]}{JOIN}{words[both % len(words)]}" for both in joint[order].tolist()]
-        codes = rank[inverse.reshape(-1)]
-    return codes, tuple(ids)
-
-
-def _read_ids(table: Table, name: str) -> tuple[Indices, list[str]]:
-    import narwhals as nw
-
-    column: TableColumn = table.fetch(name)
-    dtype = column.dtype
-    if dtype.is_float() and not column.is_null().any() and np.all(column.to_numpy() == np.floor(column.to_numpy())):
-        # A reader makes floats of integers where a neighbour was missing once; 1.0 was never meant as an id.
-        column = column.cast(nw.Int64)
-    elif not dtype.is_integer() and dtype != nw.String:
-        column = column.cast(nw.String)
-    missing = column.is_null().to_numpy()
-    if column.dtype == nw.String:
-        missing = missing | (column == "").fill_null(True).to_numpy()
-    if missing.any():
-        raise InputError(
-            f"{table.at(int(missing.argmax()))}, column {name!r}: the id of the series is missing; fill it in or "
-            "remove the row."
-        )
-    values = column.unique(maintain_order=True).to_list()
-    words = [str(value) for value in values]
-    if len(values) == 1:
-        return np.zeros(len(column), dtype=np.int64), words
-    codes = column.replace_strict(values, list(range(len(values))), return_dtype=nw.Int64).to_numpy()
-    return np.asarray(codes, dtype=np.int64), words
 
 
 def keep_order(rows: TableRows, step: Step | None) -> tuple[RowOrder, list[Finding]]:
@@ -150,36 +157,51 @@ def keep_order(rows: TableRows, step: Step | None) -> tuple[RowOrder, list[Findi
     return RowOrder(take, None, bounds, bounds, stamps, step), findings
 
 
-def regularise(rows: TableRows, step: Step | None, first_difference: FirstDifference) -> tuple[RowOrder, list[Finding]]:
-    """Rows sorted, without duplicates, on a regular grid in each series, and what was repaired."""
+def regularise(
+    rows: TableRows, options: ReadOptions, first_difference: FirstDifference, problems: Problems
+) -> tuple[RowOrder | None, list[Finding]]:
+    """Rows sorted, without duplicates, on a regular grid in each series, and what was repaired; None: not possible."""
     findings: list[Finding] = []
     take, bounds = _sort(rows, findings)
-    take, bounds = _drop_duplicates(rows, take, bounds, first_difference, findings)
-    stamps = rows.take_stamps(take)
+    step, groups = options.freq, None
+    if options.every is not None and options.agg is not None:
+        step = options.every
+        groups, bounds, stamps = _gather(rows, take, bounds, step, options.agg, findings)
+    else:
+        take, bounds, groups = _drop_duplicates(rows, take, bounds, options, first_difference, findings, problems)
+        stamps = rows.take_stamps(take)
+        stamps = stamps if groups is None else stamps[groups.starts]
+    try:
+        order, more = _place_on_grid(rows, take, bounds, stamps, step, groups)
+    except InputError as error:
+        # Where rows have problems of their own, too few may be left to tell a step by.
+        if not isinstance(error, FewStamps) or not problems.met:
+            problems.add_error(error, "step")
+        return None, findings
+    return order, findings + more
+
+
+def _place_on_grid(
+    rows: TableRows, take: Indices | None, bounds: Indices, stamps: Stamps, step: Step | None, groups: Groups | None
+) -> tuple[RowOrder, list[Finding]]:
+    """Sorted rows on the regular grid of their step, and the steps that were missing."""
     kind = "whole numbers" if stamps.dtype.kind in "iu" else "dates"
     if step is not None and (step.unit == "int") != (kind == "whole numbers"):
         raise InputError(
             f"{rows.table.source}: freq {str(step)!r} does not fit column {rows.time_col!r}, whose stamps are {kind}."
         )
-    step, more = rows.settle_step(stamps, bounds, step)
-    findings += more
+    step, findings = rows.settle_step(stamps, bounds, step)
     counts = np.diff(bounds)
     steps = step.distance(np.repeat(stamps[bounds[:-1]], counts), stamps)
     anchors = step.anchors(stamps, bounds[:-1], bounds[1:])
     each_anchor = np.repeat(anchors, counts)
     off = ~step.on_grid(each_anchor, stamps)
     if off.any():
-        at = int(off.argmax())
-        row = at if take is None else int(take[at])
-        raise InputError(
-            f"{rows.table.at(row)}, column {rows.time_col!r}: the stamp {show(stamps[at])}{rows.of_series(row)} is off "
-            f"the grid, {step.words()} from {show(each_anchor[at])} ({int(off.sum())} of {len(stamps)} stamps are); "
-            "correct it, round the stamps, or give a finer step with freq (--freq)."
-        )
+        raise MessyData(rows.table.source, _off_grid(rows, take, stamps, each_anchor, off, step, groups))
     last = steps[bounds[1:] - 1]
     offsets = np.concatenate([[0], np.cumsum(last + 1)])
     if offsets[-1] == len(stamps):
-        return RowOrder(take, None, bounds, bounds, stamps, step), findings
+        return RowOrder(take, None, bounds, bounds, stamps, step, groups), findings
     rows.check_size(len(stamps), int(offsets[-1]), step)
     first = step.distance(anchors, stamps[bounds[:-1]])
     number = np.arange(offsets[-1]) + np.repeat(first - offsets[:-1], last + 1)
@@ -188,12 +210,74 @@ def regularise(rows: TableRows, step: Step | None, first_difference: FirstDiffer
     jumps = np.diff(steps)
     jumps[bounds[1:-1] - 1] = 0
     longest = int(jumps.argmax())
+    become = "became missing rows"
+    if groups is not None and groups.gathered and groups.how in ("sum", "count"):
+        become = "are 0"
     message = (
-        f"{missing} {plural(missing, 'step is', 'steps are')} missing between rows and became missing rows; the "
-        f"longest gap ({int(jumps[longest]) - 1}) follows {show(stamps[longest])}."
+        f"{missing} {plural(missing, 'step is', 'steps are')} missing between rows and {become}; the longest gap "
+        f"({int(jumps[longest]) - 1}) follows {show(stamps[longest])}."
     )
     findings.append(Finding("repaired", "gaps", missing, message))
-    return RowOrder(take, np.repeat(offsets[:-1], counts) + steps, bounds, offsets, grid, step), findings
+    place = np.repeat(offsets[:-1], counts) + steps
+    return RowOrder(take, place, bounds, offsets, grid, step, groups), findings
+
+
+def _off_grid(
+    rows: TableRows,
+    take: Indices | None,
+    stamps: Stamps,
+    anchors: Stamps,
+    off: NDArray[np.bool_],
+    step: Step,
+    groups: Groups | None,
+) -> list[Problem]:
+    """A problem for the stamps off the grid, which names the first of them."""
+    at = int(off.argmax())
+    arranged = at if groups is None else int(groups.starts[at])
+    row = arranged if take is None else int(take[arranged])
+    count, shown = int(off.sum()), show(stamps[at])
+    message = (
+        f"{rows.table.at(row)}, column {rows.time_col!r}: the stamp {shown}{rows.of_series(row)} is off the grid, "
+        f"{step.words()} from {show(anchors[at])} ({count} of {len(stamps)} stamps are); correct it, round the stamps, "
+        f"give a finer step with freq (--freq), or gather rows with every and agg (--every {step} --agg mean)."
+    )
+    flag = f"--every {step} --agg mean"
+    return [Problem("off grid", message, rows.table.place(row), rows.time_col, shown, flag, count)]
+
+
+def _gather(
+    rows: TableRows, take: Indices | None, bounds: Indices, step: Step, how: Combination, findings: list[Finding]
+) -> tuple[Groups, Indices, Stamps]:
+    """Sorted rows gathered by a step: which become one, where the series begin and end among these, their stamps."""
+    exact = rows.take_stamps(take)
+    if (step.unit == "int") != (exact.dtype.kind in "iu"):
+        kind = "whole numbers" if exact.dtype.kind in "iu" else "dates"
+        raise InputError(
+            f"{rows.table.source}: every {str(step)!r} does not fit column {rows.time_col!r}, whose stamps are {kind}."
+        )
+    stamps = step.floor(exact)
+    groups, new_bounds = _group(stamps, bounds, how, gathered=True)
+    message = (
+        f"{len(stamps):,} rows were gathered {step.words()} into {len(groups.starts):,} values, each the {how} of its "
+        "rows."
+    )
+    findings.append(Repair("repaired", "gathered", len(stamps), message, None, rows.time_col))
+    latest = int(exact.argmax())
+    if step.shift(stamps[latest], 1) - exact[latest] > (step.shift(stamps[latest], 1) - stamps[latest]) // 2:
+        message = (
+            f"The last step, from {show(stamps[latest])}, has rows up to {show(exact[latest])} only; if it is not "
+            "over, leave its rows out: it would be forecast from as it stands."
+        )
+        findings.append(Finding("warning", "unfinished", 1, message))
+    return groups, new_bounds, stamps[groups.starts]
+
+
+def _group(stamps: Stamps, bounds: Indices, how: Combination, *, gathered: bool) -> tuple[Groups, Indices]:
+    """Runs of equal stamps within each series, and where the series begin and end among the runs."""
+    new = np.ones(len(stamps), dtype=bool)
+    new[1:] = stamps[1:] != stamps[:-1]
+    new[bounds[:-1]] = True
+    return Groups(np.flatnonzero(new), bounds, how, gathered), np.concatenate([[0], np.cumsum(new)[bounds[1:] - 1]])
 
 
 def align(order: RowOrder, rows: TableRows) -> tuple[RowOrder, list[Finding]]:
@@ -214,7 +298,9 @@ def align(order: RowOrder, rows: TableRows) -> tuple[RowOrder, list[Finding]]:
     counts = np.diff(order.bounds)
     within = np.arange(order.bounds[-1]) if order.place is None else order.place
     place = within - np.repeat(order.offsets[:-1], counts) + np.repeat(step.distance(start, begins), counts)
-    common = RowOrder(order.take, place, order.bounds, np.array([0, size]), step.grid(start, size, anchor), step)
+    common = RowOrder(
+        order.take, place, order.bounds, np.array([0, size]), step.grid(start, size, anchor), step, order.groups
+    )
     outside = size * len(rows.ids) - int(order.offsets[-1])
     if outside == 0:
         return common, []
@@ -246,28 +332,48 @@ def _drop_duplicates(
     rows: TableRows,
     take: Indices | None,
     bounds: Indices,
+    options: ReadOptions,
     first_difference: FirstDifference,
     findings: list[Finding],
-) -> tuple[Indices | None, Indices]:
+    problems: Problems,
+) -> tuple[Indices | None, Indices, Groups | None]:
     stamps = rows.take_stamps(take)
     same = stamps[1:] == stamps[:-1]
     same[bounds[1:-1] - 1] = False
     if not same.any():
-        return take, bounds
+        return take, bounds, None
     order = np.arange(len(stamps)) if take is None else take
     second = np.flatnonzero(same) + 1
     difference = first_difference(order[second - 1], order[second])
     if difference is not None:
         at, column = difference
         one, other = sorted((int(order[second[at] - 1]), int(order[second[at]])))
-        raise InputError(
-            f"{rows.table.at(one)} and {rows.table.place(other)}: the stamp {show(rows.stamps[one])}"
-            f"{rows.of_series(one)} stands twice with different values (column {column!r}); keep one of the two rows"
-            + ("." if rows.codes is not None else ", or name the column of series ids with id_col (--id-col).")
+        shown, count = show(rows.stamps[one]), len(second)
+        if options.duplicates is not None:
+            groups, new_bounds = _group(stamps, bounds, options.duplicates, gathered=False)
+            message = (
+                f"{count} {plural(count, 'row', 'rows')} with the stamp of another {plural(count, 'was', 'were')} "
+                f"joined with it: of different values the {options.duplicates} was taken, first for {shown}"
+                f"{rows.of_series(one)}."
+            )
+            place = rows.table.place(one)
+            findings.append(
+                Repair("repaired", "joined", count, message, place, rows.time_col, shown, options.duplicates)
+            )
+            return take, new_bounds, groups
+        several = "" if count == 1 else f" ({count} rows repeat a stamp)"
+        message = (
+            f"{rows.table.at(one)} and {rows.table.place(other)}: the stamp {shown}{rows.of_series(one)} stands twice "
+            f"with different values (column {column!r}){several}; keep one of the two rows, or say with duplicates "
+            "(--duplicates mean, sum, first or last) what they become."
+        )
+        problems.add(
+            Problem("duplicates", message, rows.table.place(one), rows.time_col, shown, "--duplicates mean", count)
         )
     kept = np.ones(len(stamps), dtype=bool)
     kept[second] = False
-    dropped = plural(len(second), "row", "rows")
-    message = f"{len(second)} {dropped} with the stamp and the cells of another row left out."
-    findings.append(Finding("repaired", "duplicates", len(second), message))
-    return order[kept], np.concatenate([[0], np.cumsum(kept)[bounds[1:] - 1]])
+    if difference is None:
+        dropped = plural(len(second), "row", "rows")
+        message = f"{len(second)} {dropped} with the stamp and the cells of another row left out."
+        findings.append(Finding("repaired", "duplicates", len(second), message))
+    return order[kept], np.concatenate([[0], np.cumsum(kept)[bounds[1:] - 1]]), None

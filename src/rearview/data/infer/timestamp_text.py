@@ -1,7 +1,7 @@
-"""Stamps written as text: ISO dates and times, dates with slashes or dots, offsets, integers.
+"""Stamps written as text: ISO dates and times, dates with slashes, dots or names of months, quarters, weeks, offsets.
 
 The common ISO shapes are checked and read as whole arrays; everything else cell by cell. A day and a month that could
-be either are never guessed: one row of the column has to settle it.
+be either are never guessed: one row of the column, or the spacing of all of them, has to settle it.
 """
 
 import re
@@ -12,6 +12,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from rearview.core.errors import InputError
+from rearview.data.infer.frequency import infer_step
 from rearview.data.step import Stamps
 
 CHUNK = 100_000
@@ -19,11 +21,35 @@ _ISO = "0000-00-00 00:00:00.000000"
 _ISO_LENGTHS = (10, 16, 19, 23, 26)
 _OFFSET = r"(?:Z|UTC|[+-]\d{2}:?\d{2}|[+-]\d{2})"
 _SUFFIX = re.compile(rf"(?<=\d:\d\d){_OFFSET}$|(?<=\d\.\d){_OFFSET}$|(?<=\.\d\d\d){_OFFSET}$")
-_STAMP = re.compile(
-    r"(?P<a>\d{1,4})(?P<separator>[-/.])(?P<b>\d{1,2})(?:(?P=separator)(?P<c>\d{1,4}))?"
+_CLOCK = (
     r"(?:[T ]+(?P<hour>\d{1,2}):(?P<minute>\d{2})(?::(?P<second>\d{2})(?:[.,](?P<fraction>\d{1,9}))?)?"
     rf"(?:\s*(?P<half>[AaPp][Mm]))?(?:\s*(?P<offset>{_OFFSET}))?)?"
 )
+_STAMP = re.compile(r"(?P<a>\d{1,4})(?P<separator>[-/.])(?P<b>\d{1,2})(?:(?P=separator)(?P<c>\d{1,4}))?" + _CLOCK)
+_MONTHS = ("january", "february", "march", "april", "may", "june", "july", "august", "september", "october",
+           "november", "december")  # fmt: skip
+_MONTH = rf"(?P<month>(?i:{'|'.join(f'{name}|{name[:3]}' for name in _MONTHS)}|sept))\.?"
+_YEAR = r"(?P<year>\d{4}|\d{2})"
+_OTHERS = (
+    *(
+        re.compile(shape + _CLOCK)
+        for shape in (
+            rf"(?:(?P<day>\d{{1,2}})[-/. ]+)?{_MONTH}[-/ ]*{_YEAR}",
+            rf"{_MONTH} (?P<day>\d{{1,2}}),? (?P<year>\d{{4}})",
+            rf"(?P<year>\d{{4}})[-/ ]?{_MONTH}(?:[-/ ](?P<day>\d{{1,2}}))?",
+        )
+    ),
+    re.compile(r"(?P<year>\d{4})[-/ ]?[Qq](?P<quarter>[1-4])"),
+    re.compile(r"[Qq](?P<quarter>[1-4])[-/ ]?(?P<year>\d{4})"),
+    re.compile(r"(?P<year>\d{4})-?[Ww](?P<week>\d{1,2})(?:-(?P<weekday>[1-7]))?"),
+)
+"""Dates with the name of a month, quarters, ISO weeks."""
+_MARKS = (("year", "%Y"), ("month", "%b"), ("day", "%d"), ("quarter", "%q"), ("week", "%V"), ("weekday", "%u"),
+          ("hour", "%H"), ("minute", "%M"), ("second", "%S"), ("fraction", "%f"), ("half", "%p"))  # fmt: skip
+_CENTURY = 69
+"""Years of two digits from here on are of the last century, as `strptime` has it."""
+_REGULAR, _IRREGULAR = 0.9, 0.5
+"""Shares of a regular grid above which stamps are taken to lie on it, and below which they are not."""
 _WHOLE_NUMBER = re.compile(r"[+-]?\d+(?:\.0*)?")
 
 
@@ -35,15 +61,16 @@ class StampText:
     offset: int | NDArray[np.int64] | None
     """One number where all rows have the same offset, else one for each row."""
     format: str
-    """How the stamps were written, as `strftime` takes it, without the offset."""
+    """How the stamps were written, as `strftime` takes it, without the offset; %q is the quarter."""
+    settled: str | None = None
+    """The cell that could be read in two ways, where the spacing of the stamps told which."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
-    """Why a column of text is no column of stamps, and the row that shows it."""
+    """Why a column of text is no column of stamps, and the rows that show it, each with its reason."""
 
-    row: int
-    why: str
+    rows: dict[int, str]
     kind: Literal["text", "ambiguous", "zones"] = "text"
 
 
@@ -66,17 +93,44 @@ def dates_in(numbers: NDArray[np.int64]) -> Stamps | None:
     return days.astype("datetime64[us]") if np.all(valid & (numbers % 100 >= 1)) else None
 
 
-def read_stamps(cells: list[str]) -> StampText | Unreadable:
-    """The stamps in a column of text, or the first row that stands in the way."""
+def read_stamps(
+    cells: list[str], *, dayfirst: bool | None = None, date_format: str | None = None
+) -> StampText | Unreadable:
+    """The stamps in a column of text, or the rows that stand in the way."""
+    if date_format is not None:
+        return _read_as(cells, date_format)
     parts = []
     suffix = _SUFFIX.search(cells[0])
     for start in range(0, len(cells), CHUNK):
         part = _read_iso(np.array(cells[start : start + CHUNK], dtype=np.str_), suffix[0] if suffix else "")
         if part is None:
-            return _read_one_by_one(cells)
+            return _read_one_by_one(cells, dayfirst)
         parts.append(part)
     offset = _minutes(suffix[0]) if suffix else None
-    return StampText(np.concatenate(parts), offset, _format(max(cells[:CHUNK], key=len), "ymd"))
+    longest = max(cells[:CHUNK], key=len)
+    match = _STAMP.fullmatch(longest)
+    assert match is not None
+    return StampText(np.concatenate(parts), offset, _format(longest, match, "ymd"))
+
+
+def _read_as(cells: list[str], shape: str) -> StampText | Unreadable:
+    """Cells that are all written in one given way; an offset (%z) is taken off into its own array."""
+    moments: list[datetime] = []
+    bad: dict[int, str] = {}
+    for row, cell in enumerate(cells):
+        try:
+            moments.append(datetime.strptime(cell.strip(), shape))
+        except ValueError:
+            bad[row] = f"{cell!r} is not written as {shape}"
+    if bad:
+        return Unreadable(bad)
+    wall = np.array([moment.replace(tzinfo=None) for moment in moments], dtype="datetime64[us]")
+    away = [moment.utcoffset() for moment in moments]
+    if away[0] is None:
+        return StampText(wall, None, shape)
+    minutes = np.array([0 if one is None else one.total_seconds() // 60 for one in away], dtype=np.int64)
+    plain = shape.replace("%z", "").strip()
+    return StampText(wall, int(minutes[0]) if np.all(minutes == minutes[0]) else minutes, plain)
 
 
 def _read_iso(cells: NDArray[np.str_], suffix: str) -> Stamps | None:
@@ -102,40 +156,58 @@ def _read_iso(cells: NDArray[np.str_], suffix: str) -> Stamps | None:
         return None
 
 
-def _read_one_by_one(cells: list[str]) -> StampText | Unreadable:
+def _read_one_by_one(cells: list[str], dayfirst: bool | None) -> StampText | Unreadable:
     matches: list[re.Match[str]] = []
+    bad: dict[int, str] = {}
     for row, cell in enumerate(cells):
-        match = _STAMP.fullmatch(cell.strip())
+        text = cell.strip()
+        match = _STAMP.fullmatch(text) or next(filter(None, (shape.fullmatch(text) for shape in _OTHERS)), None)
         if match is None:
-            return Unreadable(row, f"{cell!r} is not a stamp")
-        matches.append(match)
+            bad[row] = f"{cell!r} is not a stamp"
+        else:
+            matches.append(match)
+    if not matches:
+        return Unreadable(bad)
     offset = _find_offset(matches)
+    order = _find_order([match for match in matches if match.re is _STAMP], dayfirst)
+    wall = []
+    good = (row for row in range(len(cells)) if row not in bad)
+    for row, match in zip(list(good), matches, strict=True):
+        try:
+            wall.append(_moment(match, order.parts))
+        except ValueError as error:
+            bad[row] = f"{cells[row]!r} is not a stamp ({error})"
+    if bad:
+        return Unreadable(bad)
     if isinstance(offset, Unreadable):
         return offset
-    order = _find_order(matches)
-    if isinstance(order, Unreadable):
-        return order
-    wall = []
-    for row, match in enumerate(matches):
-        try:
-            wall.append(_moment(match, order))
-        except ValueError as error:
-            return Unreadable(row, f"{cells[row]!r} is not a stamp ({error})")
-    shape = _format(max(cells[:CHUNK], key=len).strip(), order)
-    return StampText(np.array(wall, dtype="datetime64[us]"), offset, shape)
+    if order.doubt is not None and not order.settled:
+        row = next(row for row, cell in enumerate(cells) if cell.strip() == order.doubt)
+        return Unreadable({row: order.why}, "ambiguous")
+    longest = max(matches[:CHUNK], key=lambda match: len(match[0]))
+    shape = _format(longest[0], longest, order.parts)
+    return StampText(np.array(wall, dtype="datetime64[us]"), offset, shape, order.doubt if order.settled else None)
 
 
 def _find_offset(matches: list[re.Match[str]]) -> int | NDArray[np.int64] | Unreadable | None:
     """The offset of all rows, or those of each; unreadable where only some of them have one."""
-    offsets = [_minutes(match["offset"]) for match in matches]
+    offsets = [_minutes(match.groupdict().get("offset")) for match in matches]
     if len(set(offsets)) == 1:
         return offsets[0]
     if None not in offsets:
         return np.array(offsets, dtype=np.int64)
-    row = next(row for row, offset in enumerate(offsets) if (offset is None) != (offsets[0] is None))
-    words = [matches[place]["offset"] or "no offset" for place in (0, row)]
-    why = f"{matches[row][0]!r} has {words[1]} where the first row has {words[0]}: time zones are not guessed at"
-    return Unreadable(row, why, "zones")
+    # The rows of the smaller kind are named, or those that differ from the first.
+    bare = sum(offset is None for offset in offsets)
+    wrong_is_bare = offsets[0] is not None if 2 * bare == len(offsets) else 2 * bare < len(offsets)
+    rows = [row for row, offset in enumerate(offsets) if (offset is None) == wrong_is_bare]
+    right = next(row for row in range(len(offsets)) if (offsets[row] is None) != wrong_is_bare)
+    words = ["no offset" if offsets[row] is None else matches[row]["offset"] for row in range(len(offsets))]
+    where = "the first row has" if right == 0 else "others have"
+    reasons = {
+        row: f"{matches[row][0]!r} has {words[row]} where {where} {words[right]}: time zones are not guessed at"
+        for row in rows
+    }
+    return Unreadable(reasons, "zones")
 
 
 def _minutes(offset: str | None) -> int | None:
@@ -148,54 +220,108 @@ def _minutes(offset: str | None) -> int | None:
     return -minutes if offset[0] == "-" else minutes
 
 
-def _find_order(matches: list[re.Match[str]]) -> str | Unreadable:
-    """'ymd', 'dmy' or 'mdy', whichever the whole column allows; unreadable when it allows two."""
-    if len(matches[0]["a"]) == 4:
-        return "ymd"
+@dataclass(frozen=True, slots=True)
+class _Order:
+    """In which order day, month and year stand, and the cell that leaves it open."""
+
+    parts: str
+    doubt: str | None = None
+    why: str = ""
+    settled: bool = False
+    """The spacing of the stamps has only one reading."""
+
+
+def _find_order(matches: list[re.Match[str]], dayfirst: bool | None) -> _Order:
+    """'ymd', 'dmy' or 'mdy', whichever the whole column or else its spacing allows."""
+    if not matches or len(matches[0]["a"]) == 4:
+        return _Order("ymd")
+    if dayfirst is not None:
+        return _Order("dmy" if dayfirst else "mdy")
     day_first = any(int(match["a"]) > 12 for match in matches)
     month_first = any(int(match["b"]) > 12 for match in matches)
     if day_first or month_first:
-        return "dmy" if day_first else "mdy"
-    row = next((row for row, match in enumerate(matches) if int(match["a"]) != int(match["b"])), None)
+        return _Order("dmy" if day_first else "mdy")
+    match = next((match for match in matches if int(match["a"]) != int(match["b"])), None)
     try:
-        if row is None:
-            return "dmy"
-        readings = [_moment(matches[row], order).strftime("%Y-%m-%d") for order in ("dmy", "mdy")]
+        if match is None:
+            return _Order("dmy")
+        readings = [_moment(match, order).strftime("%Y-%m-%d") for order in ("dmy", "mdy")]
+        shares = {order: _regularity([_moment(one, order) for one in matches]) for order in ("dmy", "mdy")}
     except ValueError:
         # Neither reading holds (no year, say): the cell is named when it is read.
-        return "dmy"
-    why = f"{matches[row][0]!r} can be read as {readings[0]} or as {readings[1]}, and no row of the column settles it"
-    return Unreadable(row, why, "ambiguous")
+        return _Order("dmy")
+    regular = [order for order, share in shares.items() if share >= _REGULAR]
+    if len(regular) == 1 and min(shares.values()) < _IRREGULAR:
+        return _Order(regular[0], match[0], settled=True)
+    why = f"{match[0]!r} can be read as {readings[0]} or as {readings[1]}, and no row of the column settles it"
+    return _Order("dmy", match[0], why)
+
+
+def _regularity(moments: list[datetime]) -> float:
+    """The share of a regular grid that the stamps fill, 1 where there are no gaps; 0 where there is no such grid."""
+    stamps = np.unique(np.array(moments, dtype="datetime64[us]"))
+    try:
+        step = infer_step(stamps, np.array([0, len(stamps)]))
+    except InputError:
+        return 0.0
+    return len(stamps) / (int(step.distance(stamps[0], stamps[-1])) + 1) if len(stamps) > 2 else 0.0
 
 
 def _moment(match: re.Match[str], order: str) -> datetime:
+    day, clock = (_day_in_numbers(match, order), match) if match.re is _STAMP else (_day_in_words(match), None)
+    if clock is None and "hour" in match.re.groupindex:
+        clock = match
+    if clock is None or not clock["hour"]:
+        return day
+    hour = int(clock["hour"])
+    if clock["half"]:
+        if not 1 <= hour <= 12:
+            raise ValueError("the hour must be in 1..12 before AM or PM")
+        hour = hour % 12 + (12 if clock["half"].lower() == "pm" else 0)
+    fraction = (clock["fraction"] or "0").ljust(6, "0")[:6]
+    minute, second = int(clock["minute"]), int(clock["second"] or 0)
+    if hour > 24 or minute > 59 or second > 59 or (hour == 24 and (minute or second)):
+        raise ValueError("the time of day is out of range")
+    return day + timedelta(hours=hour, minutes=minute, seconds=second, microseconds=int(fraction))
+
+
+def _day_in_numbers(match: re.Match[str], order: str) -> datetime:
     parts = dict(zip(order, (match["a"], match["b"], match["c"]), strict=True))
     if len(parts["y"] or "") != 4:
         raise ValueError("the year needs four digits")
-    hour = int(match["hour"] or 0)
-    if match["half"]:
-        if not 1 <= hour <= 12:
-            raise ValueError("the hour must be in 1..12 before AM or PM")
-        hour = hour % 12 + (12 if match["half"].lower() == "pm" else 0)
-    moment = datetime(int(parts["y"]), int(parts["m"]), int(parts["d"] or 1))
-    fraction = (match["fraction"] or "0").ljust(6, "0")[:6]
-    minute, second = int(match["minute"] or 0), int(match["second"] or 0)
-    if hour > 24 or minute > 59 or second > 59 or (hour == 24 and (minute or second)):
-        raise ValueError("the time of day is out of range")
-    return moment + timedelta(hours=hour, minutes=minute, seconds=second, microseconds=int(fraction))
+    return datetime(int(parts["y"]), int(parts["m"]), int(parts["d"] or 1))
 
 
-def _format(cell: str, order: str) -> str:
+def _day_in_words(match: re.Match[str]) -> datetime:
+    """The first day of a named month, quarter or week, or the day that is written with them."""
+    parts, year = match.groupdict(), int(match["year"])
+    if parts.get("week"):
+        return datetime.fromisocalendar(year, int(match["week"]), int(match["weekday"] or 1))
+    if parts.get("quarter"):
+        return datetime(year, 3 * int(match["quarter"]) - 2, 1)
+    if len(match["year"]) == 2:
+        year += 1900 if year >= _CENTURY else 2000
+    month = next(number for number, name in enumerate(_MONTHS, start=1) if name[:3] == match["month"].lower()[:3])
+    return datetime(year, month, int(parts.get("day") or 1))
+
+
+def _format(cell: str, match: re.Match[str], order: str) -> str:
     """How `cell` was written, as `strftime` takes it."""
-    match = _STAMP.fullmatch(cell)
-    assert match is not None
-    marks = {"y": "%Y", "m": "%m", "d": "%d"}
-    parts = zip(order, match.group("a", "b", "c"), strict=True)
-    shape = match["separator"].join(marks[part] for part, text in parts if text)
-    if match["hour"]:
-        shape += cell[match.start("hour") - 1]
-        shape += "%I:%M" if match["half"] else "%H:%M"
-        shape += ":%S" if match["second"] else ""
-        shape += ".%f" if match["fraction"] else ""
-        shape += " %p" if match["half"] else ""
-    return shape
+    parts = match.groupdict()
+    marks = dict(_MARKS)
+    if match.re is _STAMP:
+        marks |= dict(zip("abc", ({"y": "%Y", "m": "%m", "d": "%d"}[part] for part in order), strict=True))
+    if parts.get("week"):
+        marks["year"] = "%G"
+    elif len(parts.get("year") or "") == 2:
+        marks["year"] = "%y"
+    if len(parts.get("month") or "") > 3:
+        marks["month"] = "%B"
+    if parts.get("half"):
+        marks["hour"] = "%I"
+    shape, end = "", 0
+    for name in sorted((name for name in marks if parts.get(name)), key=match.start):
+        shape += cell[end : match.start(name)] + marks[name]
+        end = match.end(name)
+    # What follows the last part is an offset, which is told apart, or a letter of the shape itself.
+    return shape + (cell[end : match.start("offset")].rstrip() if parts.get("offset") else cell[end:])

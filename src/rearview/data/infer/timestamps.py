@@ -4,17 +4,20 @@ One time zone is kept by name. Stamps closer than a day are stored in UTC, where
 and longer are stored as local wall time, because a local midnight is not the same hour of UTC all year.
 """
 
-from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime, timedelta
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from rearview.core.errors import InputError
+from rearview.data.infer.problems import MOST_NAMED, MessyData, Problem, Repair
 from rearview.data.infer.timestamp_text import Unreadable, dates_in, read_integers, read_stamps
+from rearview.data.infer.wall_time import to_utc, to_wall_time, zone_of
 from rearview.data.io.table import Table, TableColumn
 from rearview.data.panel import Finding, Layout
-from rearview.data.step import Stamps, Step
+from rearview.data.read_options import ReadOptions
+from rearview.data.step import Stamps
 
 TimeKind = Literal["datetime", "date", "integer", "text"]
 NativeSeries: TypeAlias = Any
@@ -24,6 +27,10 @@ _UNIX_SPAN = (631_152_000, 4_102_444_800)
 """From 1990 to 2100, in seconds since 1970."""
 _UNIX_UNITS = {"s": "seconds", "ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds"}
 """Each a thousandth of the one before."""
+_UNIX_FORMAT = "since 1970 in "
+"""What the format of stamps that count from 1970 begins with; their unit follows."""
+YEAR_NAMES = ("year", "jahr")
+_YEARS = (1500, 2500)
 _ISO_HELP = "write stamps like 2024-01-31 or 2024-01-31 13:45:00"
 
 
@@ -38,31 +45,56 @@ class Times:
     format: str | None = None
     offsets: tuple[str, str] | None = None
     """The least and the greatest offset from UTC, where rows have different ones."""
+    bare: bool = False
+    """The stamps were written without the time zone that they are in."""
+    wall: Stamps | None = None
+    """What the clock showed, where `values` are in UTC and the stamps were written without an offset."""
+    settled: str | None = None
+    """A date with day and month in either order, which the spacing of all dates told."""
 
-    def findings(self, column: str) -> list[Finding]:
-        """What the stamps say of their time zone, and whole numbers of what they may count."""
-        count = len(self.values)
-        if self.values.dtype.kind in "iu":
-            for power, (code, unit) in enumerate(_UNIX_UNITS.items()):
-                first, last = (second * 1000**power for second in _UNIX_SPAN)
-                if first <= self.values.min() and self.values.max() <= last:
-                    moment = show(self.values[:1].astype(f"datetime64[{code}]")[0])
-                    message = (
-                        f"Column {column!r} counts in whole numbers, which have no season; {self.values[0]} may be "
-                        f"{moment} in {unit} since 1970: if so, write the stamps as dates."
-                    )
-                    return [Finding("warning", "unix time", count, message)]
+    def findings(self, table: Table, column: str) -> list[Finding]:
+        """What was inferred of the stamps and of their time zone."""
+        count, shape = len(self.values), self.format or ""
+        findings: list[Finding] = []
+        if shape.startswith(_UNIX_FORMAT):
+            unit = _UNIX_UNITS[shape.removeprefix(_UNIX_FORMAT)]
+            value = str(table.fetch(column)[0]).removesuffix(".0")
+            message = f"Column {column!r} counts {unit} since 1970: {value} is read as {show(self.values[0])} in UTC."
+            findings.append(
+                Repair("repaired", "unix time", count, message, table.place(0), column, value, show(self.values[0]))
+            )
+        if self.settled is not None:
+            row = next(row for row, cell in enumerate(table.fetch(column).to_list()) if str(cell) == self.settled)
+            reading = show(self.values[row])
+            message = (
+                f"{self.settled!r} in column {column!r} is read as {reading}: only so are the stamps evenly spaced. "
+                "Give date_format (--date-format) to read them otherwise."
+            )
+            findings.append(
+                Repair("repaired", "date order", count, message, table.place(row), column, self.settled, reading)
+            )
         if self.offsets is not None:
             how = "stamps are counted in UTC and forecasts are given in it"
             if self.stored == "wall":
                 how = "days are kept as local time and forecasts are given without an offset"
             message = f"Stamps have offsets from {self.offsets[0]} to {self.offsets[1]}; {how}."
-            return [Finding("repaired", "timezone", count, message)]
-        if self.timezone is None:
-            return []
-        how = "are counted in UTC" if self.stored == "utc" else "are kept as local time"
-        message = f"The time zone is {self.timezone}; stamps {how} and forecasts are given in it."
-        return [Finding("inferred", "timezone", 0, message)]
+            findings.append(Finding("repaired", "timezone", count, message))
+        elif self.timezone is not None and not self.bare:
+            how = "are counted in UTC" if self.stored == "utc" else "are kept as local time"
+            message = f"The time zone is {self.timezone}; stamps {how} and forecasts are given in it."
+            findings.append(Finding("inferred", "timezone", 0, message))
+        return findings
+
+
+@dataclass(frozen=True, slots=True)
+class BadStamp:
+    """A cell of the time column that is no stamp, why, and what to do."""
+
+    row: int
+    value: str
+    why: str
+    advice: str
+    flag: str | None = None
 
 
 def show(stamp: object) -> str:
@@ -73,7 +105,7 @@ def show(stamp: object) -> str:
     return text.removesuffix(".000000").removesuffix(" 00:00:00")
 
 
-def infer_kind(column: TableColumn) -> Literal["stamps", "integers", "other"]:
+def infer_kind(column: TableColumn, date_format: str | None = None) -> Literal["stamps", "integers", "other"]:
     """Whether the first cells of a column read as stamps, as whole numbers, or as neither."""
     import narwhals as nw
 
@@ -91,89 +123,171 @@ def infer_kind(column: TableColumn) -> Literal["stamps", "integers", "other"]:
         return "stamps"
     if not all(isinstance(cell, str) for cell in cells):
         return "other"
-    if read_integers(cells) is not None:
+    if date_format is None and read_integers(cells) is not None:
         return "integers"
     # A column of stamps with one bad cell is still the time column; the cell is named when the column is read.
-    stamps = [read_stamps([cell]) for cell in cells]
+    stamps = [read_stamps([cell], date_format=date_format) for cell in cells]
     bad = sum(isinstance(one, Unreadable) and one.kind == "text" for one in stamps)
-    return "stamps" if 2 * bad < len(cells) else "other"
+    if 2 * bad < len(cells):
+        return "stamps"
+    # So is one of whole numbers with a word above or below them.
+    whole = [cell for cell in cells if read_integers([cell]) is not None]
+    return "integers" if date_format is None and 2 * len(whole) > len(cells) else "other"
 
 
-def read_times(table: Table, name: str, step: Step | None) -> Times:
-    """The stamps of the time column; a `step` shorter than a day, where it is known, has them counted in UTC."""
+def read_times(table: Table, name: str, options: ReadOptions) -> "Times | tuple[BadStamp, ...]":
+    """The stamps of the time column, or all cells that are none.
+
+    A step shorter than a day, where it is given, has stamps of a time zone counted in UTC.
+    """
     import narwhals as nw
 
     column = table.fetch(name)
     missing = column.is_null().to_numpy()
     if missing.any():
-        raise InputError(
-            f"{table.at(int(missing.argmax()))}, column {name!r}: the stamp is missing; fill it in or remove the row."
+        return tuple(
+            BadStamp(row, "", "the stamp is missing", "fill it in or remove the row")
+            for row in np.flatnonzero(missing).tolist()
         )
     dtype = column.dtype
     if dtype == nw.Date:
         return Times(column.to_numpy().astype("datetime64[us]"), "date")
     if isinstance(dtype, nw.Datetime):
         if dtype.time_zone is None:
-            return Times(column.to_numpy().astype("datetime64[us]"), "datetime")
+            return _in_zone(Times(column.to_numpy().astype("datetime64[us]"), "datetime"), options)
         wall = column.dt.replace_time_zone(None).to_numpy().astype("datetime64[us]")
-        if _is_daily(wall, step):
+        if _is_daily(wall, options):
             return Times(wall, "datetime", dtype.time_zone)
         utc = column.dt.convert_time_zone("UTC").dt.replace_time_zone(None).to_numpy().astype("datetime64[us]")
         return Times(utc, "datetime", dtype.time_zone, "utc")
-    if dtype.is_integer():
-        return _count(column.to_numpy().astype(np.int64))
-    if dtype.is_float():
-        numbers = column.to_numpy()
-        whole = np.isfinite(numbers) & (numbers == np.floor(numbers))
-        if not whole.all():
-            row = int((~whole).argmax())
-            raise InputError(
-                f"{table.at(row)}, column {name!r}: {numbers[row]!s} is not a stamp; integer time needs whole numbers, "
-                f"else {_ISO_HELP}, or name another time column with time_col (--time-col)."
-            )
-        return _count(numbers.astype(np.int64))
+    if dtype.is_numeric():
+        return _read_counts(name, column.to_numpy(), options)
     cells = column.to_list()
     if all(isinstance(cell, date) and not isinstance(cell, datetime) for cell in cells):
         return Times(np.array(cells, dtype="datetime64[us]"), "date")
     objects = all(isinstance(cell, datetime) for cell in cells)
-    return _read_text(table, name, [str(cell).strip() for cell in cells], step, objects=objects)
+    return _read_text(table, name, [str(cell).strip() for cell in cells], options, objects=objects)
 
 
-def _count(numbers: Stamps) -> Times:
-    """Integer time, or days where every number is one, such as 20240131."""
+def counts_from_1970(column: TableColumn) -> bool:
+    """Whether a column holds rising whole numbers that count seconds since 1970, or thousandths of such."""
+    if not column.dtype.is_numeric() or column.is_null().any():
+        return False
+    numbers = column.to_numpy()
+    if not np.all(numbers[1:] >= numbers[:-1]) or not np.all(numbers == np.floor(numbers)):
+        return False
+    return _unix_unit(numbers.astype(np.int64)) is not None
+
+
+def _unix_unit(numbers: Stamps) -> str | None:
+    """The unit in which all numbers count from 1970 to a moment of 1990 to 2100."""
+    for power, unit in enumerate(_UNIX_UNITS):
+        first, last = (second * 1000**power for second in _UNIX_SPAN)
+        if first <= numbers.min() and numbers.max() <= last:
+            return unit
+    return None
+
+
+def require_times(table: Table, name: str, options: ReadOptions) -> Times:
+    """The stamps of a column that must have one in every row."""
+    times = read_times(table, name, options)
+    if not isinstance(times, Times):
+        raise MessyData(table.source, stamp_problems(table, name, times))
+    return times
+
+
+def stamp_problems(table: Table, name: str, bad: Sequence[BadStamp]) -> list[Problem]:
+    """A problem for each bad stamp, as many as are named; one where most of the column can't be read."""
+    named = bad[:1] if 2 * len(bad) >= len(table.fetch(name)) else bad[:MOST_NAMED]
+    problems = []
+    for one in named:
+        more = len(bad) - len(named) if one is named[-1] else 0
+        others = f" ({more} more stamps of the column can't be read)" if more else ""
+        message = f"{table.at(one.row)}, column {name!r}: {one.why}{others}; {one.advice}."
+        problems.append(Problem("stamp", message, table.place(one.row), name, one.value, one.flag, 1 + more))
+    return problems
+
+
+def _read_counts(name: str, numbers: Stamps, options: ReadOptions) -> "Times | tuple[BadStamp, ...]":
+    """Integer time, or what whole numbers spell: days such as 20240131, years, seconds since 1970 and their parts."""
+    if numbers.dtype.kind == "f":
+        whole = np.isfinite(numbers) & (numbers == np.floor(numbers))
+        if not whole.all():
+            advice = f"{_ISO_HELP}, or name another time column with time_col (--time-col)"
+            return tuple(
+                BadStamp(row, f"{numbers[row]!s}", f"{numbers[row]!s} is not a stamp",
+                         f"integer time needs whole numbers, else {advice}", "--time-col")
+                for row in np.flatnonzero(~whole).tolist()
+            )  # fmt: skip
+    numbers = numbers.astype(np.int64)
     days = dates_in(numbers)
-    return Times(numbers, "integer") if days is None else Times(days, "text", format="%Y%m%d")
+    if days is not None:
+        return Times(days, "text", format="%Y%m%d")
+    # A step in whole numbers says that they are not dates.
+    if options.freq is not None and options.freq.unit == "int":
+        return Times(numbers, "integer")
+    if name.casefold() in YEAR_NAMES and _YEARS[0] <= numbers.min() and numbers.max() <= _YEARS[1]:
+        return Times((numbers - 1970).astype("datetime64[Y]").astype("datetime64[us]"), "text", format="%Y")
+    unit = _unix_unit(numbers)
+    if unit is None:
+        return Times(numbers, "integer")
+    moments = numbers.astype(f"datetime64[{unit}]").astype("datetime64[us]")
+    return Times(moments, "integer", format=f"{_UNIX_FORMAT}{unit}")
 
 
-def _is_daily(wall: Stamps, step: Step | None) -> bool:
-    """True where stamps are a day or more apart by the clock on the wall.
+def _in_zone(times: Times, options: ReadOptions) -> "Times | tuple[BadStamp, ...]":
+    """Stamps that were written without a time zone in the one that is given; days stay as they are."""
+    if options.timezone is None or times.timezone is not None or times.values.dtype.kind != "M":
+        return times
+    if _is_daily(times.values, options):
+        return times
+    moments = to_utc(times.values, options.timezone)
+    skipped = np.flatnonzero(np.isnat(moments)).tolist()
+    if skipped:
+        return tuple(
+            BadStamp(
+                row,
+                show(times.values[row]),
+                f"{show(times.values[row])} does not exist in {options.timezone}, where clocks were put forward",
+                "correct it, or leave out timezone (--timezone)",
+            )
+            for row in skipped
+        )
+    return replace(times, values=moments, timezone=options.timezone, stored="utc", bare=True, wall=times.values)
+
+
+def _is_daily(wall: Stamps, options: ReadOptions) -> bool:
+    """True where stamps are a day or more apart by the clock on the wall, or are gathered so.
 
     A step of days does not say so: midnights of UTC are a day apart as well, and the step that was inferred from them
     must not have them read otherwise than before.
     """
-    if step is not None and step.sub_daily:
+    if options.every is not None:
+        return not options.every.sub_daily
+    if options.freq is not None and options.freq.sub_daily:
         return False
     time_of_day = wall - wall.astype("datetime64[D]")
     return bool(np.all(time_of_day == time_of_day[:1]))
 
 
-def _read_text(table: Table, name: str, cells: list[str], step: Step | None, *, objects: bool) -> Times:
-    numbers = read_integers(cells)
+def _read_text(
+    table: Table, name: str, cells: list[str], options: ReadOptions, *, objects: bool
+) -> "Times | tuple[BadStamp, ...]":
+    numbers = None if options.date_format else read_integers(cells)
     if numbers is not None:
-        return _count(numbers)
-    text = read_stamps(cells)
+        return _read_counts(name, numbers, options)
+    text = read_stamps(cells, dayfirst=options.dayfirst, date_format=options.date_format)
     if isinstance(text, Unreadable):
-        advice = f"{_ISO_HELP}, or name another time column with time_col (--time-col)"
-        if text.kind == "zones":
-            advice = "give all stamps their offset, or none"
-        raise InputError(f"{table.at(text.row)}, column {name!r}: {text.why}; {advice}.")
+        return _bad_stamps(cells, text, options)
     if table.backend != "file":
         kind: TimeKind = "datetime" if objects else "text"
+    elif any(mark in text.format for mark in ("%q", "%V")):
+        kind = "text"
     else:
         kind = "datetime" if "%H" in text.format or "%I" in text.format else "date"
-    shape, daily = None if objects else text.format, _is_daily(text.wall, step)
+    shape, daily = None if objects else text.format, _is_daily(text.wall, options)
     if text.offset is None:
-        return Times(text.wall, kind, format=shape)
+        return _in_zone(Times(text.wall, kind, format=shape, settled=text.settled), options)
     if isinstance(text.offset, int):
         zone = "UTC" if text.offset == 0 else _offset_name(text.offset)
         if daily:
@@ -187,6 +301,27 @@ def _read_text(table: Table, name: str, cells: list[str], step: Step | None, *, 
     return Times(moments, kind, "UTC", "utc", shape, both)
 
 
+def _bad_stamps(cells: list[str], text: Unreadable, options: ReadOptions) -> tuple[BadStamp, ...]:
+    """The cells that are no stamps, with what to do about them."""
+    # Whole numbers with words among them: only the words are out of place.
+    whole = [row for row, cell in enumerate(cells) if read_integers([cell]) is not None]
+    rows = dict(text.rows)
+    if text.kind == "text" and options.date_format is None and 2 * len(whole) > len(cells):
+        rows = {row: f"{cells[row]!r} is not a stamp" for row in range(len(cells)) if row not in set(whole)}
+    flag: str | None = "--time-col"
+    advice = f"{_ISO_HELP}, or name another time column with time_col (--time-col)"
+    if text.kind == "zones":
+        advice, flag = "give all stamps their offset, or none", None
+    elif text.kind == "ambiguous":
+        advice = (
+            "say dayfirst (--dayfirst) if the day comes first, or date_format (--date-format) as in %m/%d/%Y if not"
+        )
+        flag = "--dayfirst"
+    elif options.date_format is not None:
+        advice, flag = "correct the cell, or give another date_format (--date-format)", "--date-format"
+    return tuple(BadStamp(row, cells[row], why, advice, flag) for row, why in rows.items())
+
+
 def _offset_name(minutes: int) -> str:
     return f"{'-' if minutes < 0 else '+'}{abs(minutes) // 60:02d}:{abs(minutes) % 60:02d}"
 
@@ -197,6 +332,11 @@ def localise(stamps: Stamps, layout: Layout) -> NativeSeries:
     Aware of the time zone, dates, integers or text, as they came. A wall time that the clocks skip moves on, of one
     they repeat the first is taken.
     """
+    if layout.bare:
+        stamps, layout = to_wall_time(stamps, layout), replace(layout, timezone=None, stored="wall", bare=False)
+    if (layout.time_format or "").startswith(_UNIX_FORMAT):
+        unit = (layout.time_format or "").removeprefix(_UNIX_FORMAT)
+        stamps = stamps.astype(f"datetime64[{unit}]").astype(np.int64)
     values, zone = stamps, None
     if stamps.dtype.kind not in "iu":
         if layout.backend == "file" or layout.time_kind == "text":
@@ -247,33 +387,15 @@ def _as_text(stamps: Stamps, layout: Layout) -> Stamps:
     if any(moment.microsecond for moment in moments) and "%f" not in shape and "%S" in shape:
         shape = shape.replace("%S", "%S.%f")
     if layout.timezone is None:
-        return np.array([moment.strftime(shape) for moment in moments], dtype=np.str_)
-    zone = _zone(layout.timezone)
+        return np.array([_write(moment, shape) for moment in moments], dtype=np.str_)
+    zone = zone_of(layout.timezone)
     if layout.stored == "utc":
         aware = [moment.replace(tzinfo=UTC).astimezone(zone) for moment in moments]
     else:
         aware = [moment.replace(tzinfo=zone) for moment in moments]
-    return np.array([f"{moment.strftime(shape)}{moment.isoformat()[-6:]}" for moment in aware], dtype=np.str_)
+    return np.array([f"{_write(moment, shape)}{moment.isoformat()[-6:]}" for moment in aware], dtype=np.str_)
 
 
-def _zone(name: str) -> tzinfo:
-    from zoneinfo import ZoneInfo
-
-    if name in ("UTC", "Z"):
-        return UTC
-    offset = name.removeprefix("UTC")
-    if offset[:1] in ("+", "-"):
-        hours, _, minutes = offset[1:].partition(":")
-        sign = -1 if offset[0] == "-" else 1
-        return timezone(sign * timedelta(hours=int(hours), minutes=int(minutes or 0)))
-    return ZoneInfo(name)
-
-
-def to_wall_time(stamps: Stamps, layout: Layout) -> Stamps:
-    """Stamps as a clock in the data's time zone shows them, without the zone; for figures."""
-    if layout.timezone is None or layout.stored != "utc" or stamps.dtype.kind != "M":
-        return stamps
-    zone = _zone(layout.timezone)
-    moments: list[datetime] = stamps.astype("datetime64[us]").tolist()
-    local = [moment.replace(tzinfo=UTC).astimezone(zone).replace(tzinfo=None) for moment in moments]
-    return np.array(local, dtype="datetime64[us]")
+def _write(moment: datetime, shape: str) -> str:
+    """A moment in a format of `strftime`, and its quarter for %q."""
+    return moment.strftime(shape.replace("%q", str((moment.month + 2) // 3)))

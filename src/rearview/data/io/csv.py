@@ -13,7 +13,7 @@ import re
 import warnings
 import zlib
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -196,16 +196,25 @@ def _has_decimal_comma(sample: tuple[tuple[str, ...], ...]) -> bool:
     return any(map(_DECIMAL_COMMA.fullmatch, cells)) and not points
 
 
-def read_csv(dialect: Dialect, text_columns: Collection[str]) -> Table:
-    """The table in a text file; `text_columns` (in lower case) are kept as they are written."""
+def read_csv(dialect: Dialect, text_columns: Collection[str], decimal: str | None = None) -> Table:
+    """The table in a text file; `text_columns` (in lower case) are kept as they are written.
+
+    `decimal` is the decimal mark, where it is not to be inferred.
+    """
     import narwhals as nw
 
+    if decimal is not None:
+        dialect = replace(dialect, decimal_comma=decimal == ",")
     numeric = {
         name
         for position, name in enumerate(dialect.names)
         if name.casefold() not in text_columns and dialect.is_numeric(position)
     }
-    frame = _read_with_polars(dialect, numeric) if has_polars() else _read_with_pandas(dialect, numeric)
+    surplus: tuple[tuple[int, int], ...] = ()
+    if has_polars():
+        frame, surplus = _read_with_polars(dialect, numeric)
+    else:
+        frame = _read_with_pandas(dialect, numeric)
     blank = np.ones(len(frame), dtype=bool)
     for name in frame.columns:
         if not blank.any():
@@ -232,15 +241,20 @@ def read_csv(dialect: Dialect, text_columns: Collection[str]) -> Table:
         comma_groups=comma_groups,
         guessed_encoding=dialect.guessed_encoding,
         numeric=frozenset(numeric),
-        reopen=lambda text_columns, _: read_csv(dialect, text_columns),
+        decimal=decimal,
+        surplus=surplus,
+        reopen=lambda text_columns, _: read_csv(dialect, text_columns, decimal),
     )
 
 
-def _read_with_polars(dialect: Dialect, numeric: Collection[str]) -> Frame:
+def _read_with_polars(dialect: Dialect, numeric: Collection[str]) -> tuple[Frame, tuple[tuple[int, int], ...]]:
+    """The frame, and (row, fields) of the records with more fields than the header, whose surplus is cut off."""
     import narwhals as nw
     import polars as pl
 
-    def read(numbers: Collection[str]) -> pl.DataFrame:
+    surplus: tuple[tuple[int, int], ...] = ()
+
+    def read(numbers: Collection[str], *, cut: bool = False) -> pl.DataFrame:
         return pl.read_csv(
             dialect.path if dialect.content is None else dialect.content,
             new_columns=list(dialect.names),
@@ -248,6 +262,7 @@ def _read_with_polars(dialect: Dialect, numeric: Collection[str]) -> Frame:
             infer_schema=False,
             separator=dialect.separator,
             encoding="utf8-lossy",
+            truncate_ragged_lines=cut,
             glob=False,
         )
 
@@ -266,14 +281,18 @@ def _read_with_polars(dialect: Dialect, numeric: Collection[str]) -> Frame:
         frame = read(() if dialect.decimal_comma else numeric)
     except pl.exceptions.NoDataError as error:
         raise InputError(f"{dialect.path} has a header but no rows.") from error
-    except pl.exceptions.ComputeError as error:
-        _refuse_ragged(dialect, error)
+    except pl.exceptions.ComputeError:
+        surplus = tuple(
+            (row - 1, len(record))
+            for row, (_, record) in enumerate(dialect.records())
+            if len(record) > len(dialect.names)
+        )
         try:
-            frame = read(())
+            frame = read((), cut=bool(surplus))
         except pl.exceptions.ComputeError as second:
             raise InputError(f"{dialect.path} can't be read as a table: {str(second).splitlines()[0]}.") from second
     texts = [frame[name] for name in numeric if frame[name].dtype == pl.String]
-    return nw.from_native(frame.with_columns(as_numbers(column) for column in texts), eager_only=True)
+    return nw.from_native(frame.with_columns(as_numbers(column) for column in texts), eager_only=True), surplus
 
 
 def _read_with_pandas(dialect: Dialect, numeric: Collection[str]) -> Frame:

@@ -6,7 +6,7 @@ are fetched one by one so that a file much larger than a column is never in memo
 
 import importlib.util
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from rearview.core.errors import InputError, did_you_mean
@@ -51,12 +51,48 @@ class Table:
     """Levels of a pandas index that were left out."""
     reopen: "Callable[[Collection[str], Collection[str]], Table] | None" = None
     """Opens the same data with other text columns and index names (see `open_table`)."""
-    parsed: "dict[str, NDArray[np.float64]]" = field(default_factory=dict, repr=False, compare=False)
+    decimal: str | None = None
+    """The decimal mark of numbers written as text, where it is given: "." or ","."""
+    missing: frozenset[str] = frozenset()
+    """Words in lower case that stand for a missing value, beside the usual ones."""
+    surplus: tuple[tuple[int, int], ...] = ()
+    """(row, fields) of the records of a text file that have more fields than the header; they were cut off."""
+    parsed: "dict[str, object]" = field(default_factory=dict, repr=False, compare=False)
     """Columns of text as numbers, kept for the next panel that is read from this table."""
 
-    def suited_to(self, text_columns: Collection[str], index_names: Collection[str]) -> "Table":
+    def select(self, rows: "NDArray[np.int64]") -> "Table":
+        """Some rows of this table, each still known by its place in the file."""
+        reopen = self.reopen
+        return replace(
+            self,
+            fetch=lambda name: self.fetch(name)[rows.tolist()],
+            place=lambda row: self.place(int(rows[row])),
+            reopen=None if reopen is None else lambda text, index: reopen(text, index).select(rows),
+            surplus=(),
+            parsed={},
+        )
+
+    def add_column(self, name: str, cells: "NDArray[np.generic]") -> "Table":
+        """This table with one more column."""
+        import narwhals as nw
+
+        reopen = self.reopen
+        library = self.fetch(self.names[0]).implementation
+        return replace(
+            self,
+            names=(name, *self.names),
+            fetch=lambda one: nw.new_series(name, cells, backend=library) if one == name else self.fetch(one),
+            reopen=None if reopen is None else lambda text, index: reopen(text, index).add_column(name, cells),
+            parsed={},
+        )
+
+    def suited_to(
+        self, text_columns: Collection[str], index_names: Collection[str], decimal: str | None = None
+    ) -> "Table":
         """This table, or the data opened again where it read as numbers or left out what is named here."""
         unsuited = any(name.casefold() in text_columns for name in self.numeric)
+        if decimal is not None and decimal != self.decimal:
+            return replace(self, decimal=decimal, parsed={})
         if self.reopen is None or not (unsuited or self.index_levels & set(index_names)):
             return self
         return self.reopen(text_columns, index_names)

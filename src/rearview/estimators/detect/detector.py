@@ -20,8 +20,8 @@ from rearview.core.errors import InputError, did_you_mean
 from rearview.core.wording import listing
 from rearview.data.io.files import column_names, select_present
 from rearview.data.panel import Finding, Panel
-from rearview.data.panel_reader import read_panel
-from rearview.data.read_options import names_in
+from rearview.data.panel_reader import read_panel, settle
+from rearview.data.read_options import ReadOptions, names_in
 from rearview.data.step import Step
 from rearview.estimators import base
 from rearview.estimators.base import Estimator, Session
@@ -61,6 +61,7 @@ class Detector(Estimator[Fitted]):
         self.label_col = options.label_col
         self.progress = options.progress
         self._findings: tuple[Finding, ...] = ()
+        self._trained: ReadOptions | None = None
 
     def fit(self, frame: Frame, *, checkpoint: Path | str | None = None, resume: bool = False) -> "Detector":
         """Learn what is ordinary from a frame or file; with `checkpoint` a run can be taken up by `resume=True`.
@@ -77,6 +78,7 @@ class Detector(Estimator[Fitted]):
     def adopt(self, fitted: Fitted, panel: Panel) -> None:
         """Take over a network that was fitted elsewhere on the rows of `panel`."""
         self._fitted, self._findings = fitted, panel.findings
+        self._trained = settle(self.reading, panel.layout)
 
     def score(self, frame: Frame) -> Frame:
         """A score for every step, and one for every channel, as a frame of the kind and layout of the data.
@@ -124,7 +126,7 @@ class Detector(Estimator[Fitted]):
 
     def save(self, folder: Path | str) -> None:
         """Write the fitted detector to a folder: settings as JSON, numbers as safetensors."""
-        reading = self.reading.to_json()
+        reading = (self._trained or self.reading).to_json()
         if self.channels is not None:
             reading["channels"] = list(self.channels)
         if self.label_col is not None:
@@ -199,7 +201,8 @@ class Detector(Estimator[Fitted]):
         trained: Sequence[str] = (),
     ) -> Panel:
         # No column is forecast from others here: read as inputs, a long table may have as many as it likes.
-        options = replace(self.reading, target=(), trained=tuple(trained))
+        reading = self.reading if self._trained is None or not trained else self._trained
+        options = replace(reading, target=(), trained=tuple(trained))
         options = options if drop is None else replace(options, drop=tuple(drop))
         panel = read_panel(frame, options if freq is None else replace(options, freq=Step.parse(freq)))
         findings = (finding for finding in panel.findings if (finding.kind, finding.what) not in _OF_INPUTS)

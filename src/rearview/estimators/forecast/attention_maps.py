@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from rearview.core.errors import InputError, SettingsError, did_you_mean
 from rearview.data import calendar
-from rearview.data.infer.timestamps import show, to_wall_time
+from rearview.data.infer.timestamps import show
+from rearview.data.infer.wall_time import to_wall_time
 from rearview.data.panel import Panel
 from rearview.data.windows import final_windows
 from rearview.estimators.forecast.fit import Fitted

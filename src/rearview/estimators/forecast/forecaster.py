@@ -16,9 +16,11 @@ from numpy.typing import NDArray
 
 from rearview import train
 from rearview.data.io.files import select_present
+from rearview.data.io.table import Table
 from rearview.data.panel import Finding, Panel
 from rearview.data.panel_checks import drop_empty_targets
-from rearview.data.panel_reader import read_panel
+from rearview.data.panel_reader import open_source, read_panel, settle
+from rearview.data.read_options import ReadOptions
 from rearview.data.step import Step
 from rearview.data.windows import final_windows
 from rearview.estimators import base
@@ -50,6 +52,7 @@ class Forecaster(Estimator[Fitted]):
         self.alias = options.alias
         self.progress = options.progress
         self._tail: Panel | None = None
+        self._trained: ReadOptions | None = None
         self._whole_ids = False
 
     def fit(self, frame: Frame, *, checkpoint: Path | str | None = None, resume: bool = False) -> "Forecaster":
@@ -69,7 +72,7 @@ class Forecaster(Estimator[Fitted]):
 
     def adopt(self, fitted: Fitted, panel: Panel) -> None:
         """Take over a network that was fitted elsewhere, to forecast what follows the rows of `panel`."""
-        self._fitted = fitted
+        self._fitted, self._trained = fitted, settle(self.reading, panel.layout)
         self._tail = select_columns(panel, fitted).tail(fitted.lookback)
 
     def predict(self, frame: Frame = None, *, future: Frame = None, level: Sequence[float] | None = None) -> Frame:
@@ -91,7 +94,7 @@ class Forecaster(Estimator[Fitted]):
     ) -> tuple[Forecasts, NDArray[np.generic]]:
         """Forecasts after the last row of each series of a panel, as arrays, and their stamps [series, step]."""
         stamps = stamps_ahead(panel, self.spec.horizon)
-        known = read_known(panel, stamps, future, self.reading)
+        known = read_known(panel, stamps, future, self.reading_of_new)
         return predict(self.fitted, panel, final_windows(panel), self._levels(level), known), stamps
 
     def cross_validation(
@@ -160,12 +163,12 @@ class Forecaster(Estimator[Fitted]):
         """
         panel = self.tail if frame is None else self.read_new(frame)
         panel = panel if series is None else select_series(panel, series)
-        known = read_known(panel, stamps_ahead(panel, self.spec.horizon), future, self.reading)
+        known = read_known(panel, stamps_ahead(panel, self.spec.horizon), future, self.reading_of_new)
         return explain_windows(self.fitted, panel, known)
 
     def save(self, folder: Path | str) -> None:
         """Write the fitted forecaster to a folder: settings as JSON, numbers as safetensors."""
-        reading = {**self.reading.to_json(), "alias": self.alias, "whole_ids": self._whole_ids}
+        reading = {**self.reading_of_new.to_json(), "alias": self.alias, "whole_ids": self._whole_ids}
         storage.save(Path(folder), self.fitted, self.tail, reading)
 
     @classmethod
@@ -176,6 +179,11 @@ class Forecaster(Estimator[Fitted]):
         forecaster = cls(**fitted.spec.to_dict(), **reading)
         forecaster._fitted, forecaster._tail, forecaster._whole_ids = fitted, tail, whole_ids
         return forecaster
+
+    @property
+    def reading_of_new(self) -> ReadOptions:
+        """How new rows are read: as those of training, with what was inferred of them."""
+        return self._trained or self.reading
 
     def read(self, frame: Frame) -> Panel:
         """The panel of a frame or file, read with the options of this forecaster."""
@@ -199,9 +207,11 @@ class Forecaster(Estimator[Fitted]):
         """As `read`, with the columns of training as numbers, without those of the columns to drop that are there."""
         if isinstance(frame, Panel):
             return frame
-        dropped = select_present(frame, self.reading.drop)
-        step = self.reading.freq if freq is None else Step.parse(freq)
-        return read_panel(frame, replace(self.reading, trained=self.fitted.columns, drop=dropped, freq=step))
+        reading = self.reading_of_new
+        frame = frame if isinstance(frame, Table) else open_source(frame, reading)
+        dropped = select_present(frame, reading.drop)
+        step = reading.freq if freq is None else Step.parse(freq)
+        return read_panel(frame, replace(reading, trained=self.fitted.columns, drop=dropped, freq=step))
 
     def _warn(self, frame: Frame, findings: tuple[Finding, ...]) -> None:
         if not isinstance(frame, Panel):  # whoever hands over a panel has its findings already

@@ -1,13 +1,15 @@
 """The future of known inputs, read from the caller's frame by series and stamp."""
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import NDArray
 
 from rearview.core.errors import InputError, SettingsError
-from rearview.data.infer.row_order import JOIN
+from rearview.data.infer.series_ids import JOIN
 from rearview.data.infer.timestamps import show
 from rearview.data.panel import Panel
-from rearview.data.panel_reader import read_panel
+from rearview.data.panel_reader import read_panel, settle
 from rearview.data.read_options import ReadOptions
 
 Array = NDArray[np.float64]
@@ -34,14 +36,20 @@ def read_known(
     # Nothing but what is asked for is inferred: a sentinel among a few rows of future can't be told from a value.
     given = read_panel(
         future,
-        ReadOptions(
-            id_col=(options.id_col or (layout.id_col or "",)) if long else (),
+        replace(
+            settle(options, layout),
+            id_col=(settle(options, layout).id_col or (layout.id_col or "",)) if long else (),
             time_col=layout.time_col,
+            target_col=None,
             target=(),
             known=_columns(panel),
+            drop=(),
             together=long and layout.together,
             freq=panel.step,
+            every=None,
+            agg=None,
             sentinels=(),
+            fill="last",
         ),
     )
     out = np.empty((panel.series, len(names), stamps.shape[1]))

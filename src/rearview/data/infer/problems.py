@@ -1,0 +1,79 @@
+"""What reading meets: problems, which refuse the data together, and repairs, which are told as findings."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from rearview.core.errors import InputError
+from rearview.data.panel import Finding
+
+MOST_NAMED = 10
+"""Cells of one column and one kind that are named one by one; the others are counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing that has no reading, or several: where it stands and what settles it."""
+
+    what: str
+    """A short key such as "number", "stamp", "duplicates"."""
+    message: str
+    """The sentence a person reads: what, where, what to do."""
+    place: str | None = None
+    """'line 7' or 'row 5'."""
+    column: str | None = None
+    value: str | None = None
+    flag: str | None = None
+    """The option that settles it, as the command line takes it."""
+    count: int = 1
+    """How many rows or cells it concerns."""
+
+
+@dataclass(frozen=True, slots=True)
+class Repair(Finding):
+    """One thing that was read in the one way it can be read, with the first place that shows it."""
+
+    place: str | None = None
+    column: str | None = None
+    value: str | None = None
+    """What stands there."""
+    reading: str | None = None
+    """What it is read as."""
+
+
+class MessyData(InputError):
+    """Data that can't be read, with every problem that was met."""
+
+    def __init__(self, source: str, problems: Sequence[Problem]) -> None:
+        """One problem is a sentence of its own; several are numbered."""
+        self.source, self.problems = source, tuple(problems)
+        sentences = [problem.message for problem in problems]
+        message = sentences[0]
+        if len(sentences) > 1:
+            # Each sentence says where it is; the file is named once.
+            short = [sentence.removeprefix(f"{source}, ").removeprefix(f"{source}: ") for sentence in sentences]
+            lines = [f"  {number}. {sentence}" for number, sentence in enumerate(short, start=1)]
+            message = "\n".join([f"{source} has {len(sentences)} problems:", *lines])
+        super().__init__(message)
+
+
+@dataclass(slots=True)
+class Problems:
+    """The problems of one source while it is read."""
+
+    source: str
+    met: list[Problem] = field(default_factory=list)
+
+    def add(self, problem: Problem) -> None:
+        """Keep a problem; one that was met before is not said twice."""
+        if problem not in self.met:
+            self.met.append(problem)
+
+    def add_error(self, error: InputError, what: str) -> None:
+        """Keep what a part of the reading refused."""
+        for problem in error.problems if isinstance(error, MessyData) else (Problem(what, str(error)),):
+            self.add(problem)
+
+    def refuse(self) -> None:
+        """Raise all problems at once, where there are any."""
+        if self.met:
+            raise MessyData(self.source, self.met)

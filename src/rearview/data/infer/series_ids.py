@@ -1,0 +1,112 @@
+"""The series of a long table: the ids of its rows, and the columns that tell series apart where none is named."""
+
+import re
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rearview.core.errors import InputError
+from rearview.data.infer.number_text import parse_column
+from rearview.data.infer.timestamps import infer_kind
+from rearview.data.io.table import Table, TableColumn
+from rearview.data.step import Stamps
+
+Indices = NDArray[np.int64]
+JOIN = "/"
+"""What stands between the parts of an id made from several columns."""
+_LIKE_IDS = re.compile(
+    r"(?i).*(?:\b|_)(?:id|nr|no|code)|(?:.*_)?(?:store|shop|branch|outlet|site|plant|item|sku|article|product|dept|"
+    r"department|region|station|sensor|device|machine|meter|customer|client|account|series|entity)s?"
+)
+"""Names of columns whose whole numbers name something rather than count it."""
+
+
+def read_series(table: Table, id_columns: tuple[str, ...]) -> tuple[Indices, tuple[str, ...]]:
+    """[row] the number of each row's series, and the ids as text, in the order in which they first appear."""
+    codes, ids = _read_ids(table, id_columns[0])
+    for name in id_columns[1:]:
+        more, words = _read_ids(table, name)
+        joint, first, inverse = np.unique(codes * len(words) + more, return_index=True, return_inverse=True)
+        order = np.argsort(first)
+        rank = np.empty(len(order), dtype=np.int64)
+        rank[order] = np.arange(len(order))
+        ids = [f"{ids[both // len(words)]}{JOIN}{words[both % len(words)]}" for both in joint[order].tolist()]
+        codes = rank[inverse.reshape(-1)]
+    return codes, tuple(ids)
+
+
+def _read_ids(table: Table, name: str) -> tuple[Indices, list[str]]:
+    import narwhals as nw
+
+    column: TableColumn = table.fetch(name)
+    dtype = column.dtype
+    if dtype.is_float() and not column.is_null().any() and np.all(column.to_numpy() == np.floor(column.to_numpy())):
+        # A reader makes floats of integers where a neighbour was missing once; 1.0 was never meant as an id.
+        column = column.cast(nw.Int64)
+    elif not dtype.is_integer() and dtype != nw.String:
+        column = column.cast(nw.String)
+    missing = missing_ids(column)
+    if missing.any():
+        raise InputError(
+            f"{table.at(int(missing.argmax()))}, column {name!r}: the id of the series is missing; fill it in or "
+            "remove the row."
+        )
+    values = column.unique(maintain_order=True).to_list()
+    words = [str(value) for value in values]
+    if len(values) == 1:
+        return np.zeros(len(column), dtype=np.int64), words
+    codes = column.replace_strict(values, list(range(len(values))), return_dtype=nw.Int64).to_numpy()
+    return np.asarray(codes, dtype=np.int64), words
+
+
+def missing_ids(column: TableColumn) -> NDArray[np.bool_]:
+    """[row]: whether the id of a row's series is missing."""
+    import narwhals as nw
+
+    missing = np.asarray(column.is_null().to_numpy())
+    if column.dtype == nw.String:
+        missing = missing | (column == "").fill_null(True).to_numpy()
+    return missing
+
+
+def find_id_columns(table: Table, names: Sequence[str], stamps: Stamps) -> tuple[tuple[str, ...], ...]:
+    """Sets of columns that tell apart all rows of one stamp, where nothing says which are ids.
+
+    Columns of text count, and whole numbers with the name of an id. One set: there is one reading; several: any of them
+    could be meant.
+    """
+    moments = np.unique(stamps, return_inverse=True)[1].reshape(-1)
+    codes: dict[str, Indices] = {}
+    for name in names:
+        if _may_be_id(table, name):
+            codes[name] = read_series(table, (name,))[0]
+
+    def tells_apart(chosen: Sequence[str]) -> bool:
+        if not chosen:
+            return False
+        rows = np.stack([*(codes[name] for name in chosen), moments])
+        series = np.unique(rows[:-1], axis=1).shape[1]
+        # An id of every row's own names no series.
+        return 2 * series <= len(moments) and np.unique(rows, axis=1).shape[1] == len(moments)
+
+    alone = [name for name in codes if tells_apart([name])]
+    if alone:
+        different = {codes[name].tobytes(): (name,) for name in reversed(alone)}
+        return tuple(reversed(different.values()))
+    if not tells_apart(list(codes)):
+        return ()
+    needed = [name for name in codes if not tells_apart([other for other in codes if other != name])]
+    return (tuple(needed),) if tells_apart(needed) else (tuple(codes),)
+
+
+def _may_be_id(table: Table, name: str) -> bool:
+    column = table.fetch(name)
+    if column.dtype.is_nested() or column.dtype.is_temporal() or missing_ids(column).any():
+        return False
+    if column.dtype.is_numeric():
+        numbers = column.to_numpy()
+        return bool(_LIKE_IDS.fullmatch(name)) and bool(np.all(numbers == np.floor(numbers)))
+    if infer_kind(column) == "stamps":
+        return False
+    return parse_column(table, name).is_text or (bool(_LIKE_IDS.fullmatch(name)) and infer_kind(column) == "integers")

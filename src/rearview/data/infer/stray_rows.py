@@ -1,0 +1,91 @@
+"""Rows of a table that are no observations: units below the header, totals, and remarks below the last row."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from rearview.core.wording import plural
+from rearview.data.infer.number_text import MISSING_WORDS, parse_column
+from rearview.data.infer.problems import Repair
+from rearview.data.infer.timestamps import BadStamp
+from rearview.data.io.table import Table
+
+_TOTAL = re.compile(
+    r"(?i)(?:grand |sub)?-?\s?(?:totals?|sum|average|avg|mean|summe|gesamt(?:summe)?|mittelwert|durchschnitt)"
+    r"(?:\s*[:=]|\s.*)?"
+)
+_MEANINGS = {"units": "units or other words", "total": "totals of other rows", "remark": "a remark"}
+
+
+@dataclass(frozen=True, slots=True)
+class StrayRow:
+    """A row to leave out, and why."""
+
+    row: int
+    kind: Literal["units", "total", "remark"]
+    value: str
+    """The cell that shows it."""
+
+
+def find_stray_rows(table: Table, time: str, bad: Sequence[BadStamp], rows: int) -> list[StrayRow]:
+    """Those of the rows without a stamp that are no observations."""
+    others = [name for name in table.names if name != time]
+    numbers = [one.row for one in bad]
+    cells = {name: table.fetch(name)[numbers].to_list() for name in others}
+    stray: list[StrayRow] = []
+    leading, trailing = 0, rows
+    ends = set(numbers)
+    while trailing - 1 in ends:
+        trailing -= 1
+    for place, one in enumerate(bad):
+        texts = {name: "" if cells[name][place] is None else str(cells[name][place]).strip() for name in others}
+        filled = {name: text for name, text in texts.items() if text.lower() not in MISSING_WORDS}
+        wordy = not any(letter.isdigit() for letter in one.value)
+        words = next((text for text in (one.value, *filled.values()) if _TOTAL.fullmatch(text)), None)
+        if one.row == leading and filled and wordy and not any(map(_has_number, filled.values())):
+            stray.append(StrayRow(one.row, "units", next(iter(filled.values()))))
+            leading += 1
+        elif words is not None:
+            stray.append(StrayRow(one.row, "total", words))
+        elif one.row >= trailing and not filled and one.value:
+            stray.append(StrayRow(one.row, "remark", one.value))
+        elif one.row == rows - 1 and not one.value and filled and _is_sum(table, one.row, filled):
+            stray.append(StrayRow(one.row, "total", next(iter(filled.values()))))
+    return stray
+
+
+def _has_number(text: str) -> bool:
+    """Whether a cell begins with a number, after signs; m² and CO2 are units."""
+    return bool(re.match(r"[-+($€£\s]*\d", text))
+
+
+def _is_sum(table: Table, row: int, filled: dict[str, str]) -> bool:
+    """Whether the cells of the last row are the sums or the means of those above them."""
+    checked = 0
+    for name in filled:
+        column = table.fetch(name)
+        numbers = np.asarray(column.to_numpy() if column.dtype.is_numeric() else parse_column(table, name).numbers)
+        above = numbers[:row][~np.isnan(numbers[:row].astype(np.float64))]
+        likely = (above.sum(), above.mean()) if len(above) else ()
+        if not any(np.isclose(numbers[row], one, rtol=1e-6, atol=0.01) for one in likely):
+            return False
+        checked += 1
+    return checked > 0
+
+
+def repairs_of(table: Table, stray: Sequence[StrayRow]) -> list[Repair]:
+    """A repair for each kind of row that is left out."""
+    repairs = []
+    for kind, meaning in _MEANINGS.items():
+        rows = [one for one in stray if one.kind == kind]
+        if rows:
+            count, place = len(rows), table.place(rows[0].row)
+            which = plural(count, f"{place.capitalize()} holds", f"{count} rows, the first of them {place}, hold")
+            message = (
+                f"{which} {meaning} ({rows[0].value!r}), no observation, and {plural(count, 'is', 'are')} left out."
+            )
+            repairs.append(Repair("repaired", kind, count, message, place, None, rows[0].value, "left out"))
+    return repairs
