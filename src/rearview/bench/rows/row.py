@@ -26,12 +26,12 @@ class ResultRow:
     CONFIGURATION: ClassVar[tuple[str, ...]]
     """The columns that describe the run; `rearview.bench.rows.identity` says which rows are the same run."""
     ORDER: ClassVar[tuple[str, ...]] = ()
-    """The columns in the order of the file; empty: as declared."""
+    """The columns in the order of the file; those left out follow as declared."""
 
     @classmethod
     def columns(cls) -> tuple[str, ...]:
         """Every column, in order."""
-        return cls.ORDER or tuple(field.name for field in fields(cls))
+        return *cls.ORDER, *(field.name for field in fields(cls) if field.name not in cls.ORDER)
 
     @classmethod
     def build(cls, columns: Facts) -> Self:
@@ -71,30 +71,23 @@ class ResultRow:
 AnyRow = TypeVar("AnyRow", bound=ResultRow)
 
 
-def _declared(task: str) -> tuple[int, Mapping[int, int], tuple[str, ...], tuple[str, ...]]:
+def declared_columns(task: str) -> tuple[int, Mapping[int, int], tuple[str, ...], tuple[str, ...]]:
     """Version, earlier versions, configuration and order of a task's rows, as columns.yaml has them."""
     facts = read_yaml("rearview.bench.rows", "columns")[task]
     return facts["schema"], facts["earlier"], tuple(facts["configuration"]), tuple(facts["columns"])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunRow(ResultRow):
-    """The columns that rows of forecasting, classification and detection share."""
+class MadeRow(ResultRow):
+    """The columns of every row that a training made: mechanism, settings, code, machine, times."""
 
     schema: int
-    dataset: str
-    """The catalogue's or the archive's name."""
-    protocol: str
-    lookback: int
-    """Steps the network sees; shorter cases are padded."""
-    channels: int
-    model: str
     attention: str
     """The mechanism; empty for a model without attention."""
     attention_settings: str
     """JSON: every setting of the mechanism; in detection those that were given."""
     settings: str
-    """JSON: every setting of the network."""
+    """JSON: every setting of the network, in a study the sizes of data and network."""
     training: str
     """JSON: every training setting that bears on the outcome, in detection those that were given; {} for a model that
     does not train."""
@@ -111,25 +104,38 @@ class RunRow(ResultRow):
     """CPU threads of torch."""
     parameters: int
     """Trained numbers."""
-    epochs: int
-    """Epochs run."""
-    best_epoch: int | None
-    """The epoch whose weights were tested, the best on validation."""
     train_seconds: float
     """Wall time of training over all sessions of the run, validation included; of several candidates, that of the one
     tested."""
     total_seconds: float
     """Everything: reading, training every candidate, testing and measuring."""
+    loop: str = "eager"
+    """The mode of the training step: eager, captured (in a CUDA graph), compiled, or compiled+captured."""
     created: str
     """When the row was made: UTC, ISO 8601."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunRow(MadeRow):
+    """The columns that rows of forecasting, classification and detection share."""
+
+    dataset: str
+    """The catalogue's or the archive's name."""
+    protocol: str
+    lookback: int
+    """Steps the network sees; shorter cases are padded."""
+    channels: int
+    model: str
+    epochs: int
+    """Epochs run."""
+    best_epoch: int | None
+    """The epoch whose weights were tested, the best on validation."""
     status: str = "done"
     """done; or failed: the run broke off, `problem` says why and there are no measures."""
     problem: str = ""
     """Of a finished run: what a reader of its numbers should know; empty: nothing."""
     habits: str = ""
     """The protocol's habits when the row was made, sentence by sentence; empty in rows older than this column."""
-    loop: str = "eager"
-    """The mode of the training step: eager, captured (in a CUDA graph), compiled, or compiled+captured."""
     setup_seconds: float | None = None
     """Time of compiling and capturing, part of `train_seconds`."""
     windows_per_second: float | None = None
@@ -144,7 +150,7 @@ class RunRow(ResultRow):
 class Row(RunRow):
     """A forecasting run: one model on one data set with one seed."""
 
-    SCHEMA, EARLIER, CONFIGURATION, ORDER = _declared("forecasting")
+    SCHEMA, EARLIER, CONFIGURATION, ORDER = declared_columns("forecasting")
 
     schema: int = 3
     file_sha256: str
@@ -183,7 +189,7 @@ class Row(RunRow):
 class ClassificationRow(RunRow):
     """A classification run: one network on one archive set with one seed."""
 
-    SCHEMA, EARLIER, CONFIGURATION, ORDER = _declared("classification")
+    SCHEMA, EARLIER, CONFIGURATION, ORDER = declared_columns("classification")
 
     schema: int = 2
     train_sha256: str
@@ -205,7 +211,7 @@ class ClassificationRow(RunRow):
 class DetectionRow(RunRow):
     """A detection run: one network on one labelled set with one seed; what was not measured is empty."""
 
-    SCHEMA, EARLIER, CONFIGURATION, ORDER = _declared("detection")
+    SCHEMA, EARLIER, CONFIGURATION, ORDER = declared_columns("detection")
 
     schema: int = 2
     values_sha256: str

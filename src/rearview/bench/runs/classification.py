@@ -19,7 +19,7 @@ from rearview.bench.runs import measure as measures
 from rearview.bench.runs import run_spec
 from rearview.bench.runs.request import Request
 from rearview.bench.runs.run_spec import Execution, RunSpec, complete_mechanism
-from rearview.bench.runs.runner import make
+from rearview.bench.runs.runner import make_one
 from rearview.core.errors import SettingsError
 from rearview.core.settings import settings_from
 from rearview.data.cases.case_set import Cases, Labels
@@ -76,9 +76,7 @@ def classify(
         training=training or {},
     )
     place = None if results is None else Path(results)
-    row = make(resolve(request), Execution(data_dir, device, place, resume=resume, progress=progress))
-    assert isinstance(row, ClassificationRow)
-    return row
+    return make_one(request, Execution(data_dir, device, place, resume=resume, progress=progress), ClassificationRow)
 
 
 def resolve(request: Request) -> RunSpec:

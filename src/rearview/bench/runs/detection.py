@@ -27,7 +27,7 @@ from rearview.bench.runs import measure as measures
 from rearview.bench.runs import provenance, run_spec
 from rearview.bench.runs.request import Request
 from rearview.bench.runs.run_spec import DetectionSpec, Execution
-from rearview.bench.runs.runner import make
+from rearview.bench.runs.runner import make_one
 from rearview.core.errors import RearviewWarning, SettingsError
 from rearview.core.settings import settings_from
 from rearview.data.datasets import detection_sets
@@ -97,9 +97,7 @@ def detect(
         balance=balance,
     )
     place = None if results is None else Path(results)
-    row = make(resolve(request), Execution(data_dir, device, place, resume=resume, progress=progress))
-    assert isinstance(row, DetectionRow)
-    return row
+    return make_one(request, Execution(data_dir, device, place, resume=resume, progress=progress), DetectionRow)
 
 
 def resolve(request: Request) -> DetectionSpec:

@@ -23,7 +23,7 @@ from rearview.bench.runs import measure as measures
 from rearview.bench.runs import provenance, run_spec, search
 from rearview.bench.runs.request import Part, Request
 from rearview.bench.runs.run_spec import Execution, ForecastingSpec, complete_mechanism
-from rearview.bench.runs.runner import make
+from rearview.bench.runs.runner import make_one
 from rearview.bench.runs.tuning import Tuning
 from rearview.core.errors import RearviewError, RearviewWarning, SettingsError
 from rearview.core.settings import settings_from
@@ -85,35 +85,24 @@ def run(
     """
     if resume and results is None and checkpoint is None:
         raise SettingsError("resume=True needs something to go on from; give results, checkpoint or both.")
-    spec = resolve(
-        Request(
-            dataset,
-            model,
-            attention,
-            lookback,
-            horizon,
-            protocol=protocol,
-            seed=seed,
-            settings=settings or {},
-            training=training or {},
-            presets=presets,
-            loss=loss,
-            adapters=adapters,
-            candidates=candidates,
-            tuning=tuning,
-        )
+    request = Request(
+        dataset,
+        model,
+        attention,
+        lookback,
+        horizon,
+        protocol=protocol,
+        seed=seed,
+        settings=settings or {},
+        training=training or {},
+        presets=presets,
+        loss=loss,
+        adapters=adapters,
+        candidates=candidates,
+        tuning=tuning,
     )
-    execution = Execution(
-        data_dir=data_dir,
-        device=device,
-        results=None if results is None else Path(results),
-        checkpoint=None if checkpoint is None else Path(checkpoint),
-        resume=resume,
-        progress=progress,
-    )
-    row = make(spec, execution)
-    assert isinstance(row, Row)
-    return row
+    place, folder = (None if path is None else Path(path) for path in (results, checkpoint))
+    return make_one(request, Execution(data_dir, device, place, folder, resume=resume, progress=progress), Row)
 
 
 def resolve(request: Request) -> ForecastingSpec:

@@ -4,6 +4,7 @@ import math
 import time
 from collections.abc import Sequence
 from dataclasses import MISSING, fields
+from typing import TypeVar
 
 import torch
 
@@ -13,9 +14,11 @@ from rearview.bench.rows.identity import find_same
 from rearview.bench.rows.row import RunRow
 from rearview.bench.runs import measure, provenance
 from rearview.bench.runs.request import Request
-from rearview.bench.runs.run_spec import Execution, ForecastingSpec, RunSpec
+from rearview.bench.runs.run_spec import Execution, ForecastingSpec, RunSpec, resolve
 from rearview.estimators.base import resolve_device
 from rearview.train import parallel
+
+AnyRunRow = TypeVar("AnyRunRow", bound=RunRow)
 
 
 def make(spec: RunSpec, execution: Execution) -> RunRow:
@@ -62,6 +65,13 @@ def make(spec: RunSpec, execution: Execution) -> RunRow:
         row = result_file.append(results, row, unless=find_finished if execution.resume else None)
         if saved is not None:
             saved.unlink(missing_ok=True)
+    return row
+
+
+def make_one(request: Request, execution: Execution, kind: type[AnyRunRow]) -> AnyRunRow:
+    """Resolve a request, make its run and return the row, which is of the kind that its task has."""
+    row = make(resolve(request), execution)
+    assert isinstance(row, kind)
     return row
 
 

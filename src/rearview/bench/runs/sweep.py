@@ -275,26 +275,26 @@ def _make_here(
 def _make_on_ray(
     runs: Sequence[Run], execution: "Execution", known: Sequence[RunRow], *, until: float | None, tell: Say
 ) -> Iterator[tuple[Run, RunRow]]:
+    """Every run that was not made before as a task of the cluster at hand."""
     try:
         import ray
     except ImportError:
         raise SettingsError(
             "Sweeps over many machines need Ray: install rearview[ray], or leave out --ray to run here."
         ) from None
-    if ray.is_initialized():
-        yield from _spread_on_ray(ray, runs, execution, known, until)
-        return
-    ray.init(log_to_driver=False)
+    ours = not ray.is_initialized()
+    if ours:
+        ray.init(log_to_driver=False)
     try:
         yield from _spread_on_ray(ray, runs, execution, known, until)
     finally:
-        ray.shutdown()
+        if ours:
+            ray.shutdown()
 
 
 def _spread_on_ray(
     ray: Any, runs: Sequence[Run], execution: "Execution", known: Sequence[RunRow], until: float | None
 ) -> Iterator[tuple[Run, RunRow]]:
-    """Every run that was not made before as a task of the cluster that `ray` speaks to."""
     resources = ray.cluster_resources()
     on_gpu = execution.device in ("auto", "cuda") and resources.get("GPU", 0) >= 1
     # Workers have no share in our files: they hand rows back, and this process alone appends.
@@ -324,13 +324,11 @@ def _spread_on_ray(
         [ended], _ = ray.wait(list(running), num_returns=1)
         run = running.pop(ended)
         try:
-            yield run, _add_row(run, execution, ray.get(ended).repeat_warnings(said))
+            row = ray.get(ended).repeat_warnings(said)
         except ray.exceptions.RayError as problem:
             yield run, _fail(run, execution, RuntimeError(f"Ray lost this run: {problem}"))
-
-
-def _add_row(run: Run, execution: "Execution", row: RunRow) -> RunRow:
-    """Add a row that another machine made, unless the results have got one of this run in the meantime."""
-    assert execution.results is not None
-    again = row.status == "failed" or not execution.resume
-    return result_file.append(execution.results, row, unless=None if again else run.find_finished)
+            continue
+        assert execution.results is not None
+        # Unless the results have got a row of this run in the meantime.
+        again = row.status == "failed" or not execution.resume
+        yield run, result_file.append(execution.results, row, unless=None if again else run.find_finished)

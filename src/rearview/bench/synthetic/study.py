@@ -9,7 +9,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, ClassVar, Generic
+from typing import Any, Generic
 
 import numpy as np
 import torch
@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from rearview import train
 from rearview.attention import Spec
-from rearview.bench.rows.row import Facts, ResultRow, as_json
+from rearview.bench.rows.row import Facts, MadeRow, as_json, declared_columns
 from rearview.bench.runs import provenance
 from rearview.bench.runs.run_spec import LEFT_OUT, complete_mechanism
 from rearview.core.errors import SettingsError, unknown
@@ -33,48 +33,22 @@ Arrays = Mapping[str, NDArray[Any]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SyntheticRow(ResultRow):
+class SyntheticRow(MadeRow):
     """One arm of one study with one seed."""
 
-    SCHEMA: ClassVar[int] = 1
-    CONFIGURATION: ClassVar[tuple[str, ...]] = (
-        "study", "arm", "attention", "attention_settings", "settings", "training", "seed",
-    )  # fmt: skip
+    SCHEMA, EARLIER, CONFIGURATION, ORDER = declared_columns("synthetic")
 
     schema: int = 1
     study: str
     arm: str
-    attention: str
-    attention_settings: str
-    """JSON: every setting of the mechanism."""
-    settings: str
-    """JSON: the sizes of data and network."""
-    training: str
-    """JSON: every setting of the training that bears on the outcome."""
-    seed: int
     size: str
     """reduced, full, or changed: neither of the two as declared."""
     steps: int
     """Updates done."""
     ended: str
     """steps: all that were asked for; seconds: time ran out before, and the schedule was cut."""
-    parameters: int
-    version: str
-    """Of rearview."""
-    commit: str
-    """Of rearview's checkout, "-dirty" behind it where the package had changes; empty outside a checkout."""
-    device: str
-    torch: str
-    threads: int
     train_loss: float
     """Mean over the last stretch between two measurements."""
-    train_seconds: float
-    """Wall time of training, measurements on the test sets included."""
-    total_seconds: float
-    loop: str
-    """The mode of the training step: eager, or captured (in a CUDA graph)."""
-    created: str
-    """When the row was made: UTC, ISO 8601."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
