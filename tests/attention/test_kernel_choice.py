@@ -47,9 +47,9 @@ def test_an_mlp_gate_is_left_to_torch_on_smaller_chips(monkeypatch):
     part = torch.empty(1, 1, 1, 12, 32)
     for roomy in (True, False):
         monkeypatch.setattr(perceptron, "roomy", lambda device, answer=roomy: answer)
-        assert perceptron.fits(part, part, 128) is roomy
+        assert perceptron.fits(part, part, part, 128) is roomy
     monkeypatch.setattr(perceptron, "roomy", lambda device: True)
-    assert not perceptron.fits(part, part, 129)
+    assert not perceptron.fits(part, part, part, 129)
 
 
 def test_what_32_bits_can_not_count_is_left_to_torch(monkeypatch):

@@ -23,10 +23,9 @@ import torch
 import triton
 import triton.language as tl
 from torch import Tensor
-from torch.autograd.function import once_differentiable
-from torch.library import triton_op, wrap_triton
 
-from rearview.attention.kernels import Wrap, plain
+from rearview.attention.kernels import Wrap
+from rearview.attention.kernels.operator import Operator
 
 CHUNK = 16
 WIDEST = 128
@@ -225,7 +224,7 @@ class _Shape(NamedTuple):
         return {"TILE": channels, "VALUES": values, "num_warps": WARPS}
 
 
-def _run_states(x: Tensor, y: Tensor, a: Tensor, reverse: bool, wrap: Wrap) -> tuple[Tensor, Tensor, Tensor]:
+def _run_states(wrap: Wrap, x: Tensor, y: Tensor, a: Tensor, reverse: bool) -> tuple[Tensor, Tensor, Tensor]:
     """S within segments at each chunk's border, the gates summed to there, S at each segment's border."""
     rows, shape = len(x), _Shape.of(x, y)
     local = x.new_empty(rows, shape.chunks, shape.channels, shape.values)
@@ -243,22 +242,22 @@ def _run_states(x: Tensor, y: Tensor, a: Tensor, reverse: bool, wrap: Wrap) -> t
     return local, carried, border
 
 
-def _run_forward(q: Tensor, k: Tensor, v: Tensor, a: Tensor, wrap: Wrap) -> Tensor:
+def _run_forward(wrap: Wrap, q: Tensor, k: Tensor, v: Tensor, a: Tensor) -> Tensor:
     shape, out = _Shape.of(q, v), torch.empty_like(v)
-    states = _run_states(k, v, a, False, wrap)
+    states = _run_states(wrap, k, v, a, False)
     tiles = shape.all_values(NUMBERS["output"])
     wrap(_output)[(len(q) * shape.chunks,)](q, k, v, a, *states, out, *shape, CHUNK=CHUNK, **tiles)
     return out
 
 
 def _run_backward(
-    g: Tensor, q: Tensor, k: Tensor, v: Tensor, a: Tensor, wrap: Wrap
+    wrap: Wrap, g: Tensor, q: Tensor, k: Tensor, v: Tensor, a: Tensor
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     shape = _Shape.of(q, v)
     tiles = shape.all_channels(NUMBERS["backward"])
     wide = triton.cdiv(shape.channels, tiles["TILE"])
-    before = _run_states(k, v, a, False, wrap)
-    after = _run_states(q, g, a, True, wrap)
+    before = _run_states(wrap, k, v, a, False)
+    after = _run_states(wrap, q, g, a, True)
     dq, dk, da, dv = torch.empty_like(q), torch.empty_like(k), torch.empty_like(a), v.new_empty(wide, *v.shape)
     wrap(_backward)[(len(q) * shape.chunks, wide)](
         q, k, v, a, g, *before, *after, dq, dk, dv, da, *shape, len(q), CHUNK=CHUNK, **tiles
@@ -269,45 +268,7 @@ def _run_backward(
 def mix(q: Tensor, k: Tensor, v: Tensor, log_gate: Tensor) -> Tensor:
     """o of q, k, log_gate [.., token, channel] and v [.., token, value], float32."""
     parts = [part.reshape(-1, *part.shape[-2:]).contiguous() for part in (q, k, v, log_gate)]
-    out = gated_attention(*parts) if torch.compiler.is_compiling() else _Eager.apply(*parts)
-    return out.view(v.shape)
+    return gated_attention(*parts).view(v.shape)
 
 
-class _Eager(torch.autograd.Function):
-    """The same without the dispatcher."""
-
-    @staticmethod
-    def forward(ctx, q: Tensor, k: Tensor, v: Tensor, a: Tensor) -> Tensor:
-        ctx.save_for_backward(q, k, v, a)
-        return _run_forward(q, k, v, a, plain)
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx, g: Tensor) -> tuple[Tensor, ...]:
-        q, k, v, a = ctx.saved_tensors
-        return _run_backward(g.contiguous(), q, k, v, a, plain)
-
-
-@triton_op("rearview::gated_attention", mutates_args={})
-def gated_attention(q: Tensor, k: Tensor, v: Tensor, a: Tensor) -> Tensor:
-    """`mix` of packed rows [row, token, ..], as an operator that torch.compile can see into."""
-    return _run_forward(q, k, v, a, wrap_triton)
-
-
-@triton_op("rearview::gated_attention_backward", mutates_args={})
-def gated_attention_backward(
-    g: Tensor, q: Tensor, k: Tensor, v: Tensor, a: Tensor
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Gradients of q, k, v and the gates."""
-    return _run_backward(g, q, k, v, a, wrap_triton)
-
-
-def _remember(ctx, inputs, output) -> None:
-    ctx.save_for_backward(*inputs)
-
-
-def _gradients(ctx, g: Tensor) -> tuple[Tensor, ...]:
-    return gated_attention_backward(g.contiguous(), *ctx.saved_tensors)
-
-
-gated_attention.register_autograd(_gradients, setup_context=_remember)
+gated_attention = Operator("gated_attention", _run_forward, _run_backward, tensors=4, lay_out=Tensor.contiguous)

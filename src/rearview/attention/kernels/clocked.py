@@ -13,10 +13,9 @@ from typing import NamedTuple
 import torch
 import triton
 from torch import Tensor
-from torch.autograd.function import once_differentiable
-from torch.library import triton_op, wrap_triton
 
-from rearview.attention.kernels import Wrap, clocked_programs, plain
+from rearview.attention.kernels import Wrap, clocked_programs
+from rearview.attention.kernels.operator import Operator
 from rearview.attention.kernels.tiles import like, pack
 
 LONGEST = 128
@@ -54,22 +53,7 @@ def attend_clocked(
     width] has the cosines and sines that queries and keys are turned by.
     """
     p, g = (None if part is None else pack(part) for part in (p, g))
-    inputs = pack(q), pack(k), pack(v), p, g, clock, table, clocked
-    return clocked_attention(*inputs) if torch.compiler.is_compiling() else _Eager.apply(*inputs)
-
-
-class _Eager(torch.autograd.Function):
-    """The same without the dispatcher."""
-
-    @staticmethod
-    def forward(ctx, *inputs) -> Tensor:
-        _remember(ctx, inputs, None)
-        return _run_forward(plain, *inputs)
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx, pull: Tensor) -> tuple[Tensor | None, ...]:
-        return _named(ctx, _run_backward(plain, pack(pull), *ctx.saved_tensors, *ctx.settings))
+    return clocked_attention(pack(q), pack(k), pack(v), p, g, clock, table, clocked)
 
 
 def _common(
@@ -102,6 +86,7 @@ def _run_backward(
     wrap: Wrap, pull: Tensor, q: Tensor, k: Tensor, v: Tensor, p: Tensor | None, g: Tensor | None, clock: Tensor,
     table: Tensor | None, clocked: bool,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
+    """Gradients of q, k, v, p, g and the clock; an empty one for what is not there."""
     pointers, strides, counts = _common(q, k, v, p, g, clock, table)
     rows, heads, tokens, width = q.shape
     notes = torch.empty(rows, tokens, heads, 3 * width + 2, dtype=torch.float32, device=q.device)
@@ -115,37 +100,4 @@ def _run_backward(
     return made[0], made[1], made[2], made[3], made[4], dclock
 
 
-@triton_op("rearview::clocked_attention", mutates_args={})
-def clocked_attention(
-    q: Tensor, k: Tensor, v: Tensor, p: Tensor | None, g: Tensor | None, clock: Tensor, table: Tensor | None,
-    clocked: bool,
-) -> Tensor:  # fmt: skip
-    """`attend_clocked` as an operator that torch.compile can see into."""
-    return _run_forward(wrap_triton, q, k, v, p, g, clock, table, clocked)
-
-
-@triton_op("rearview::clocked_attention_backward", mutates_args={})
-def clocked_attention_backward(
-    pull: Tensor, q: Tensor, k: Tensor, v: Tensor, p: Tensor | None, g: Tensor | None, clock: Tensor,
-    table: Tensor | None, clocked: bool,
-) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
-    """Gradients of q, k, v, p, g and the clock; an empty one for what is not there."""
-    return _run_backward(wrap_triton, pull, q, k, v, p, g, clock, table, clocked)
-
-
-def _remember(ctx, inputs, output) -> None:
-    ctx.save_for_backward(*inputs[:7])
-    ctx.settings = inputs[7:]
-
-
-def _named(ctx, made: tuple[Tensor, ...]) -> tuple[Tensor | None, ...]:
-    """Gradients in the order of the inputs, none for what is not there."""
-    given = ctx.saved_tensors[:6]
-    return (*(None if part is None else grad for part, grad in zip(given, made, strict=True)), None, None)
-
-
-def _gradients(ctx, pull: Tensor) -> tuple[Tensor | None, ...]:
-    return _named(ctx, clocked_attention_backward(pack(pull), *ctx.saved_tensors, *ctx.settings))
-
-
-clocked_attention.register_autograd(_gradients, setup_context=_remember)
+clocked_attention = Operator("clocked_attention", _run_forward, _run_backward, tensors=7)

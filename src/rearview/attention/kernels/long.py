@@ -9,15 +9,15 @@ Kept for the backward pass are the inputs, the output and one number a row. The 
 diagonals: one tile for each diagonal of blocks, then a sum in a fixed order.
 """
 
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
-from torch.library import triton_op, wrap_triton
 from torch.nn import functional
 
-from rearview.attention.kernels import long_programs
+from rearview.attention.kernels import Wrap, long_programs
+from rearview.attention.kernels.operator import Operator
 from rearview.attention.kernels.tiles import block, like, pack, precision, roomy
 
 WIDEST = 128
@@ -64,30 +64,7 @@ def attend_long(
     furthest = v.shape[2] - 1 if back is None else min(back, v.shape[2] - 1)
     beside = (None if part is None else pack(part) for part in (fading, real))
     inputs = pack(q), pack(k), pack(v), *beside
-    settings = furthest, scale, causal or fading is not None, kind
-    if torch.compiler.is_compiling():
-        return long_attention(*inputs, *settings)[0]
-    return _Eager.apply(*inputs, *settings)
-
-
-class _Eager(torch.autograd.Function):
-    """The same without the dispatcher."""
-
-    @staticmethod
-    def forward(ctx, *inputs) -> Tensor:
-        made = _run_forward(long_programs.forward, *inputs)
-        _remember(ctx, inputs, made)
-        return made[0]
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx, g: Tensor) -> tuple[Tensor | None, ...]:
-        return _pulled(_KERNELS, ctx, pack(g))
-
-
-def _remember(ctx, inputs, output) -> None:
-    ctx.save_for_backward(*inputs[:5], *output)
-    ctx.settings = inputs[5:]
+    return long_attention(*inputs, furthest, scale, causal or fading is not None, kind)
 
 
 def _common(
@@ -113,7 +90,7 @@ def _options(
 
 
 def _run_forward(
-    kernel, q: Tensor, k: Tensor, v: Tensor, fading: Tensor | None, real: Tensor | None,
+    wrap: Wrap, q: Tensor, k: Tensor, v: Tensor, fading: Tensor | None, real: Tensor | None,
     back: int, scale: float, causal: bool, kind: str,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     rows, heads, tokens, width = v.shape
@@ -121,14 +98,14 @@ def _run_forward(
     norm = torch.empty(v.shape[:3] if kind == "softmax" else (0,), dtype=torch.float32, device=v.device)
     options = _options(q, v, fading, real, causal, kind, FORWARD)
     pointers, strides, scale = _common(q, k, v, fading, real, scale, kind)
-    kernel[(rows * heads * -(-tokens // options["QUERIES"]),)](
+    wrap(long_programs.forward)[(rows * heads * -(-tokens // options["QUERIES"]),)](
         *pointers, out, norm, *strides, *out.stride()[:3], heads, tokens, back, scale, q.shape[4], width, **options
     )
     return out, norm
 
 
 def _run_backward(
-    kernels, g: Tensor, q: Tensor, k: Tensor, v: Tensor, fading: Tensor | None,
+    wrap: Wrap, g: Tensor, q: Tensor, k: Tensor, v: Tensor, fading: Tensor | None,
     real: Tensor | None, out: Tensor, norm: Tensor, back: int, slope: float, causal: bool, kind: str, ages: bool,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
     rows, heads, tokens, width = v.shape
@@ -136,12 +113,12 @@ def _run_backward(
     pointers, strides, scale = _common(q, k, v, fading, real, slope, kind)
     numbers = heads, tokens, back, scale, slope, q.shape[4], width
     options = _options(q, v, fading, real, causal, kind, QUERIES)
-    kernels[0][(rows * heads * -(-tokens // options["QUERIES"]),)](
+    wrap(long_programs.pull_queries)[(rows * heads * -(-tokens // options["QUERIES"]),)](
         *pointers, out, norm, g, dq, pull,
         *strides, *out.stride()[:3], *g.stride()[:3], *dq.stride()[:4], *numbers, **options,
     )  # fmt: skip
     options = _options(q, v, fading, real, causal, kind, KEYS)
-    kernels[1][(rows * heads * -(-tokens // options["KEYS"]),)](
+    wrap(long_programs.pull_keys)[(rows * heads * -(-tokens // options["KEYS"]),)](
         *pointers, norm, pull, g, dk, dv,
         *strides, *g.stride()[:3], *dk.stride()[:4], *dv.stride()[:3], *numbers, **options,
     )  # fmt: skip
@@ -152,14 +129,11 @@ def _run_backward(
     diagonals = min(-(-back // side) + 1, -(-tokens // side))
     sums = torch.empty(rows, heads, diagonals, side, side, dtype=torch.float32, device=v.device)
     shared = {name: options[name] for name in ("PADDED", "PRECISION", "KEY", "VALUE", "num_warps", "num_stages")}
-    kernels[2][(rows * heads * diagonals,)](
+    wrap(long_programs.pull_ages)[(rows * heads * diagonals,)](
         *pointers, norm, pull, g, sums, *strides, *g.stride()[:3],
         heads, tokens, back, scale, q.shape[4], width, diagonals, SIDE=side, **shared,
     )  # fmt: skip
     return dq, dk, dv, _by_age(sums.sum(0), tokens)
-
-
-_KERNELS = long_programs.pull_queries, long_programs.pull_keys, long_programs.pull_ages
 
 
 def _by_age(sums: Tensor, tokens: int) -> Tensor:
@@ -176,37 +150,14 @@ def _by_age(sums: Tensor, tokens: int) -> Tensor:
     return functional.pad(ages, (0, max(tokens - ages.shape[1], 0)))[:, :tokens].contiguous()
 
 
-def _pulled(kernels, ctx, g: Tensor) -> tuple[Tensor | None, ...]:
-    """Gradients of everything that `attend_long` hands on; without kernels, by the operator."""
-    fading = ctx.saved_tensors[3]
-    wanted = fading is not None and ctx.needs_input_grad[3]
-    given = g, *ctx.saved_tensors, *ctx.settings, wanted
-    made = long_attention_backward(*given) if kernels is None else _run_backward(kernels, *given)
-    dfading = made[3].to(fading.dtype) if wanted else None
-    return (*made[:3], dfading, None, None, None, None, None)
+class _WithFading(Operator):
+    """Where a fading is given, it has a gradient only where one is asked for."""
+
+    def gradients(self, run: Callable[..., Any], ctx, pull: Tensor, needs: Sequence[bool]) -> tuple[Tensor | None, ...]:
+        saved = ctx.saved_tensors
+        fading, wanted = saved[3], saved[3] is not None and needs[3]
+        *made, ages = run(pull, *saved, *ctx.settings, wanted)
+        return (*made, ages.to(fading.dtype) if wanted else None, *[None] * 5)
 
 
-@triton_op("rearview::long_attention", mutates_args={})
-def long_attention(
-    q: Tensor, k: Tensor, v: Tensor, fading: Tensor | None, real: Tensor | None,
-    back: int, scale: float, causal: bool, kind: str,
-) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """`attend_long` as an operator that torch.compile can see into, with the logarithms of the rows' sums."""
-    return _run_forward(wrap_triton(long_programs.forward), q, k, v, fading, real, back, scale, causal, kind)
-
-
-@triton_op("rearview::long_attention_backward", mutates_args={})
-def long_attention_backward(
-    g: Tensor, q: Tensor, k: Tensor, v: Tensor, fading: Tensor | None, real: Tensor | None, out: Tensor,
-    norm: Tensor, back: int, scale: float, causal: bool, kind: str, ages: bool,
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
-    """Gradients of q, k, v and, where asked for, of the fading."""
-    kernels = tuple(wrap_triton(kernel) for kernel in _KERNELS)
-    return _run_backward(kernels, g, q, k, v, fading, real, out, norm, back, scale, causal, kind, ages)
-
-
-def _gradients(ctx, g: Tensor, _: Tensor | None) -> tuple[Tensor | None, ...]:
-    return _pulled(None, ctx, pack(g))
-
-
-long_attention.register_autograd(_gradients, setup_context=_remember)
+long_attention = _WithFading("long_attention", _run_forward, _run_backward, tensors=5, keep=slice(None))

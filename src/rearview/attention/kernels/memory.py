@@ -14,11 +14,10 @@ from typing import Any
 import torch
 import triton
 from torch import Tensor
-from torch.autograd.function import once_differentiable
-from torch.library import triton_op, wrap_triton
 
-from rearview.attention.kernels import Wrap, memory_programs, plain, short
-from rearview.attention.kernels.tiles import pack, precision, roomy
+from rearview.attention.kernels import Wrap, memory_programs, short
+from rearview.attention.kernels.operator import Operator
+from rearview.attention.kernels.tiles import precision, roomy
 
 ROWS = 64
 """Tokens of a tile, fewer where a head is wider than COLUMNS."""
@@ -47,25 +46,7 @@ def mix_with_memory(
 
     `bias` [head or 1, token, token] gets no gradient. Weights are dropped at `rate` where there is a seed.
     """
-    if torch.compiler.is_compiling():
-        return memory_attention(q, k, v, share, bias, seed, scale, rate)[0]
-    return _Eager.apply(q, k, v, share, bias, seed, scale, rate)
-
-
-class _Eager(torch.autograd.Function):
-    """The same without the dispatcher."""
-
-    @staticmethod
-    def forward(ctx, *inputs) -> Tensor:
-        made = _run_forward(plain, *inputs)
-        _remember(ctx, inputs, made)
-        return made[0]
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx, g: Tensor) -> tuple[Tensor | None, ...]:
-        made = _run_backward(plain, pack(g), *ctx.saved_tensors, *ctx.settings)
-        return (*made, None, None, None, None)
+    return memory_attention(q, k, v, share, bias, seed, scale, rate)
 
 
 def sum_memory(wrap: Wrap, k: Tensor, v: Tensor) -> Tensor:
@@ -169,31 +150,4 @@ def _run_backward(
     return dq, dk, dv, dshare.sum((0, 1, 3))[None] if alike else dshare.sum((0, 2))
 
 
-@triton_op("rearview::memory_attention", mutates_args={})
-def memory_attention(
-    q: Tensor, k: Tensor, v: Tensor, share: Tensor, bias: Tensor | None, seed: Tensor | None, scale: float, rate: float
-) -> tuple[Tensor, Tensor, Tensor]:
-    """`mix_with_memory` as an operator that torch.compile can see into, with the local path and the memory."""
-    return _run_forward(wrap_triton, q, k, v, share, bias, seed, scale, rate)
-
-
-@triton_op("rearview::memory_attention_backward", mutates_args={})
-def memory_attention_backward(
-    g: Tensor, q: Tensor, k: Tensor, v: Tensor, share: Tensor, bias: Tensor | None, seed: Tensor | None,
-    local: Tensor, memory: Tensor, scale: float, rate: float,
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
-    """Gradients of q, k, v and the share."""
-    return _run_backward(wrap_triton, g, q, k, v, share, bias, seed, local, memory, scale, rate)
-
-
-def _remember(ctx, inputs, output) -> None:
-    ctx.save_for_backward(*inputs[:6], *output[1:])
-    ctx.settings = inputs[6:]
-
-
-def _gradients(ctx, g: Tensor, *_: Tensor | None) -> tuple[Tensor | None, ...]:
-    made = memory_attention_backward(pack(g), *ctx.saved_tensors, *ctx.settings)
-    return (*made, None, None, None, None)
-
-
-memory_attention.register_autograd(_gradients, setup_context=_remember)
+memory_attention = Operator("memory_attention", _run_forward, _run_backward, tensors=6, keep=slice(1, None))

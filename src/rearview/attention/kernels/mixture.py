@@ -13,9 +13,9 @@ import torch
 import triton
 import triton.language as tl
 from torch import Tensor
-from torch.autograd.function import once_differentiable
-from torch.library import triton_op, wrap_triton
 
+from rearview.attention.kernels import Wrap
+from rearview.attention.kernels.operator import Operator
 from rearview.attention.kernels.tiles import block, pack, precision, roomy
 
 LONGEST = 128
@@ -87,22 +87,7 @@ def fits(part: Tensor) -> bool:
 
 def add_mixture(offset: Tensor, part: Tensor) -> Tensor:
     """part + offset part, of offset [branch, head, token, token] and part [branch, row, head, token, width]."""
-    run = mixture if torch.compiler.is_compiling() else _Eager.apply
-    return run(offset, pack(part))
-
-
-class _Eager(torch.autograd.Function):
-    """The same without the dispatcher, which costs more than the kernel at these sizes."""
-
-    @staticmethod
-    def forward(ctx, *inputs) -> Tensor:
-        ctx.save_for_backward(*inputs)
-        return _run_forward(_forward, *inputs)
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx, g: Tensor) -> tuple[Tensor, Tensor]:
-        return _run_backward(_backward, pack(g), *ctx.saved_tensors)
+    return mixture(offset, pack(part))
 
 
 def _launch(part: Tensor) -> tuple[tuple[int, int], tuple[int, int, int], dict[str, Any]]:
@@ -115,42 +100,22 @@ def _launch(part: Tensor) -> tuple[tuple[int, int], tuple[int, int, int], dict[s
     return (branches * heads, programs), (rows, heads, tokens), {**sizes, "num_warps": 8 if side > 64 else 4}
 
 
-def _run_forward(kernel, offset: Tensor, part: Tensor) -> Tensor:
+def _run_forward(wrap: Wrap, offset: Tensor, part: Tensor) -> Tensor:
     out = torch.empty_like(part)
     grid, counts, sizes = _launch(part)
-    kernel[grid](part, offset, out, *part.stride()[:4], *offset.stride(), *out.stride()[:4], *counts, **sizes)
+    wrap(_forward)[grid](part, offset, out, *part.stride()[:4], *offset.stride(), *out.stride()[:4], *counts, **sizes)
     return out
 
 
-def _run_backward(kernel, g: Tensor, offset: Tensor, part: Tensor) -> tuple[Tensor, Tensor]:
+def _run_backward(wrap: Wrap, g: Tensor, offset: Tensor, part: Tensor) -> tuple[Tensor, Tensor]:
     made = torch.empty_like(part)
     grid, counts, sizes = _launch(part)
     sums = torch.empty(grid[1], *offset.shape, dtype=torch.float32, device=part.device)
-    kernel[grid](
+    wrap(_backward)[grid](
         part, offset, g, made, sums,
         *part.stride()[:4], *offset.stride(), *g.stride()[:4], *made.stride()[:4], *counts, **sizes,
     )  # fmt: skip
     return sums.sum(0).to(offset.dtype), made
 
 
-@triton_op("rearview::mixture", mutates_args={})
-def mixture(offset: Tensor, part: Tensor) -> Tensor:
-    """`add_mixture` as an operator that torch.compile can see into."""
-    return _run_forward(wrap_triton(_forward), offset, part)
-
-
-@triton_op("rearview::mixture_backward", mutates_args={})
-def mixture_backward(g: Tensor, offset: Tensor, part: Tensor) -> tuple[Tensor, Tensor]:
-    """Gradients of the offset and of the tokens."""
-    return _run_backward(wrap_triton(_backward), g, offset, part)
-
-
-def _remember(ctx, inputs, output) -> None:
-    ctx.save_for_backward(*inputs)
-
-
-def _gradients(ctx, g: Tensor) -> tuple[Tensor, Tensor]:
-    return mixture_backward(pack(g), *ctx.saved_tensors)
-
-
-mixture.register_autograd(_gradients, setup_context=_remember)
+mixture = Operator("mixture", _run_forward, _run_backward, tensors=2)

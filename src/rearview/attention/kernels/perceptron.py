@@ -8,17 +8,18 @@ and are never written. One program takes the tokens of as many channels of one h
 are read once for all of them; scores between channels are hidden.
 """
 
+from functools import partial
 from typing import NamedTuple
 
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
-from torch.library import triton_op, wrap_triton
 
 from rearview.attention.kernels import Wrap, plain
 from rearview.attention.kernels.memory import sum_memory
 from rearview.attention.kernels.memory_programs import EPS, features
+from rearview.attention.kernels.operator import register
 from rearview.attention.kernels.short import normal
 from rearview.attention.kernels.tiles import block, precision, roomy, single, tile
 
@@ -131,9 +132,8 @@ def mix_by_perceptron(
     `scored`: queries and keys of the scores where they are wider; where the MLP `asks`, it is given the query too.
     """
     wide_q, wide_k = (None, None) if scored is None else scored
-    if torch.compiler.is_compiling():
-        return memory_perceptron(q, k, v, wide_q, wide_k, bias, *maps, asks, scale)
-    return _run(plain, q, k, v, wide_q, wide_k, bias, *maps, asks, scale)
+    run = memory_perceptron if torch.compiler.is_compiling() else partial(_run, plain)
+    return run(q, k, v, wide_q, wide_k, bias, *maps, asks, scale)
 
 
 def _run(
@@ -161,14 +161,4 @@ def _run(
     return out
 
 
-@triton_op("rearview::memory_perceptron", mutates_args={})
-def memory_perceptron(
-    q: Tensor, k: Tensor, v: Tensor, scored_q: Tensor | None, scored_k: Tensor | None, bias: Tensor | None,
-    first: Tensor, first_bias: Tensor, middle: Tensor | None, middle_bias: Tensor | None, last: Tensor,
-    last_bias: Tensor, asks: bool, scale: float,
-) -> Tensor:  # fmt: skip
-    """`mix_by_perceptron` as an operator that torch.compile can see into."""
-    return _run(
-        wrap_triton, q, k, v, scored_q, scored_k, bias, first, first_bias, middle, middle_bias, last, last_bias,
-        asks, scale,
-    )  # fmt: skip
+memory_perceptron = register("memory_perceptron", _run)

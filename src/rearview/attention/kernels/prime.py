@@ -13,15 +13,17 @@ than what the literal form holds) and adds up dF over the batch; `_query_gradien
 Dropout zeroes weights by a counter-based generator, so backward draws the same ones from the same seed.
 """
 
+from collections.abc import Callable, Sequence
+from typing import Any
+
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
-from torch.autograd.function import once_differentiable
-from torch.library import triton_op, wrap_triton
 
-from rearview.attention.kernels import Wrap, plain
-from rearview.attention.kernels.tiles import single
+from rearview.attention.kernels import Wrap
+from rearview.attention.kernels.operator import Operator
+from rearview.attention.kernels.tiles import pack, single
 
 WIDEST = 128
 """The widest heads that a program can hold."""
@@ -210,8 +212,8 @@ def _like(part: Tensor, width: int) -> Tensor:
 
 
 def _run_forward(
-    q: Tensor, k: Tensor, v: Tensor, primer: Tensor, bias: Tensor | None, seed: Tensor | None,
-    scale: float, rate: float, wrap: Wrap,
+    wrap: Wrap, q: Tensor, k: Tensor, v: Tensor, primer: Tensor, bias: Tensor | None, seed: Tensor | None,
+    scale: float, rate: float,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     batch, heads, queries, _ = q.shape
     out = _like(q, v.shape[-1])
@@ -228,8 +230,8 @@ def _run_forward(
 
 
 def _run_backward(
-    g: Tensor, q: Tensor, k: Tensor, v: Tensor, primer: Tensor, bias: Tensor | None, seed: Tensor | None,
-    out: Tensor, total: Tensor, scale: float, rate: float, wrap: Wrap,
+    wrap: Wrap, g: Tensor, q: Tensor, k: Tensor, v: Tensor, primer: Tensor, bias: Tensor | None,
+    seed: Tensor | None, out: Tensor, total: Tensor, scale: float, rate: float,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
     """Gradients of q, k, v, the primers and the scores."""
     batch, heads, queries, _ = q.shape
@@ -270,68 +272,18 @@ def attend_primed(
     Weights are dropped at `rate` where there is a seed, a tensor of one integer.
     """
     primer = primer if primer.dim() == 5 else primer[None]
-    q, k, v, primer = (part if part.stride(-1) == 1 else part.contiguous() for part in (q, k, v, primer))
-    if torch.compiler.is_compiling():
-        return primed_attention(q, k, v, primer, bias, seed, scale, rate)[0]
-    return _Eager.apply(q, k, v, primer, bias, seed, scale, rate)
+    return primed_attention(*map(pack, (q, k, v, primer)), bias, seed, scale, rate)
 
 
-def _bias_gradient(bias: Tensor | None, dscores: Tensor) -> Tensor | None:
-    return None if bias is None else dscores.sum_to_size(bias.shape).to(bias.dtype)
+class _WithBias(Operator):
+    """The bias has the scores' gradient, summed over what it is broadcast along."""
 
-
-class _Eager(torch.autograd.Function):
-    """The same without the dispatcher."""
-
-    @staticmethod
-    def forward(
-        ctx, q: Tensor, k: Tensor, v: Tensor, primer: Tensor, bias: Tensor | None, seed: Tensor | None,
-        scale: float, rate: float,
-    ) -> Tensor:  # fmt: skip
-        out, total = _run_forward(q, k, v, primer, bias, seed, scale, rate, plain)
-        ctx.save_for_backward(q, k, v, primer, bias, seed, out, total)
-        ctx.scale, ctx.rate = scale, rate
-        return out
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx, g: Tensor) -> tuple[Tensor | None, ...]:
-        q, k, v, primer, bias, seed, out, total = ctx.saved_tensors
-        g = g if g.stride(-1) == 1 else g.contiguous()
-        given = (q, k, v, primer, bias, seed, out, total)
-        *made, dscores = _run_backward(g, *given, ctx.scale, ctx.rate, plain)
-        dbias = _bias_gradient(bias, dscores) if ctx.needs_input_grad[4] else None
+    def gradients(self, run: Callable[..., Any], ctx, pull: Tensor, needs: Sequence[bool]) -> tuple[Tensor | None, ...]:
+        saved = ctx.saved_tensors
+        *made, dscores = run(pull, *saved, *ctx.settings)
+        bias = saved[4]
+        dbias = None if bias is None or not needs[4] else dscores.sum_to_size(bias.shape).to(bias.dtype)
         return (*made, dbias, None, None, None)
 
 
-@triton_op("rearview::primed_attention", mutates_args={})
-def primed_attention(
-    q: Tensor, k: Tensor, v: Tensor, primer: Tensor, bias: Tensor | None, seed: Tensor | None, scale: float, rate: float
-) -> tuple[Tensor, Tensor]:
-    """`attend_primed` as an operator that torch.compile can see into; beside it each row's log of its mass."""
-    return _run_forward(q, k, v, primer, bias, seed, scale, rate, wrap_triton)
-
-
-@triton_op("rearview::primed_attention_backward", mutates_args={})
-def primed_attention_backward(
-    g: Tensor, q: Tensor, k: Tensor, v: Tensor, primer: Tensor, bias: Tensor | None, seed: Tensor | None,
-    out: Tensor, total: Tensor, scale: float, rate: float,
-) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
-    """Gradients of q, k, v, the primers and the scores."""
-    return _run_backward(g, q, k, v, primer, bias, seed, out, total, scale, rate, wrap_triton)
-
-
-def _remember(ctx, inputs, output) -> None:
-    *tensors, ctx.scale, ctx.rate = inputs
-    ctx.save_for_backward(*tensors, *output)
-    ctx.mark_non_differentiable(output[1])
-
-
-def _gradients(ctx, g: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
-    saved = ctx.saved_tensors
-    g = g if g.stride(-1) == 1 else g.contiguous()
-    *made, dscores = primed_attention_backward(g, *saved, ctx.scale, ctx.rate)
-    return (*made, _bias_gradient(saved[4], dscores), None, None, None)
-
-
-primed_attention.register_autograd(_gradients, setup_context=_remember)
+primed_attention = _WithBias("primed_attention", _run_forward, _run_backward, tensors=6, keep=slice(None))

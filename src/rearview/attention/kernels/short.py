@@ -18,12 +18,11 @@ import torch
 import triton
 import triton.language as tl
 from torch import Tensor
-from torch.autograd.function import once_differentiable
-from torch.library import triton_op, wrap_triton
 
-from rearview.attention.kernels import Wrap, plain
+from rearview.attention.kernels import Wrap
 from rearview.attention.kernels.long_programs import gated, gated_pull
-from rearview.attention.kernels.tiles import block, like, pack, precision, put, roomy, single, tile
+from rearview.attention.kernels.operator import Operator
+from rearview.attention.kernels.tiles import block, like, precision, put, roomy, single, tile
 
 LONGEST = 128
 """The longest axis; on smaller chips, half of it."""
@@ -201,23 +200,7 @@ def weigh_short(
     seed: Tensor | None = None, rate: float = 0.0,
 ) -> Tensor:  # fmt: skip
     """The same for any kind of weights; q and k have an axis of branches in front, two for the gated kind."""
-    if torch.compiler.is_compiling():
-        return short_attention(q, k, v, bias, seed, scale, rate, causal, kind)
-    return _Eager.apply(q, k, v, bias, seed, scale, rate, causal, kind)
-
-
-class _Eager(torch.autograd.Function):
-    """The same without the dispatcher, which costs more than the kernel at these sizes."""
-
-    @staticmethod
-    def forward(ctx, *inputs) -> Tensor:
-        _remember(ctx, inputs, None)
-        return run_forward(plain, *inputs)
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx, g: Tensor) -> tuple[Tensor | None, ...]:
-        return (*run_backward(plain, pack(g), *ctx.saved_tensors, *ctx.settings), *[None] * 6)
+    return short_attention(q, k, v, bias, seed, scale, rate, causal, kind)
 
 
 def run_forward(
@@ -251,31 +234,4 @@ def run_backward(
     return dq, dk, dv
 
 
-@triton_op("rearview::short_attention", mutates_args={})
-def short_attention(
-    q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, seed: Tensor | None,
-    scale: float, rate: float, causal: bool, kind: str,
-) -> Tensor:  # fmt: skip
-    """`weigh_short` as an operator that torch.compile can see into."""
-    return run_forward(wrap_triton, q, k, v, bias, seed, scale, rate, causal, kind)
-
-
-@triton_op("rearview::short_attention_backward", mutates_args={})
-def short_attention_backward(
-    g: Tensor, q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, seed: Tensor | None,
-    scale: float, rate: float, causal: bool, kind: str,
-) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
-    """Gradients of q, k and v."""
-    return run_backward(wrap_triton, g, q, k, v, bias, seed, scale, rate, causal, kind)
-
-
-def _remember(ctx, inputs, output) -> None:
-    ctx.save_for_backward(*inputs[:5])
-    ctx.settings = inputs[5:]
-
-
-def _gradients(ctx, g: Tensor) -> tuple[Tensor | None, ...]:
-    return (*short_attention_backward(pack(g), *ctx.saved_tensors, *ctx.settings), *[None] * 6)
-
-
-short_attention.register_autograd(_gradients, setup_context=_remember)
+short_attention = Operator("short_attention", run_forward, run_backward, tensors=5)
