@@ -78,3 +78,13 @@ def by_reference(layer: caps.Layer, x: Tensor) -> Tensor:
         parts = (q[at], k[at], v[at], p[at], g[at], found.delta[at][:, 0], omega)
         rows.append(caps.reference(*parts, settings.paths, settings.normaliser))
     return layer.project(torch.stack(rows).view(v.shape))
+
+
+def mix_sequentially(q: Tensor, k: Tensor, v: Tensor, log_gate: Tensor) -> Tensor:
+    """The recurrence as `recurrence` states it, token by token."""
+    state = torch.zeros(*k.shape[:-2], k.shape[-1], v.shape[-1], dtype=v.dtype, device=v.device)
+    out = []
+    for t in range(q.shape[-2]):
+        state = log_gate[..., t, :, None].exp() * state + k[..., t, :, None] * v[..., t, None, :]
+        out.append((q[..., t, None, :] @ state).squeeze(-2))
+    return torch.stack(out, dim=-2)

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from rearview.attention import softmax
-from rearview.attention.contract import Claims, Inputs, Projected, Site, additive, causal_bias
+from rearview.attention.contract import Claims, Inputs, Projected, Site, causal_bias, pad_bias
 from rearview.core.errors import SettingsError
 
 
@@ -92,7 +92,7 @@ class Primed(Projected):
         tokens = q.shape[3]
         primed = torch.einsum("bghqe,qkhe,bghke->bghqk", q, self.of_keys[:tokens, :tokens], k)
         scores = primed * self.site.per_head**-0.5
-        scores = scores if inputs.mask is None else scores + additive(inputs.mask, q.dtype)
+        scores = scores if inputs.mask is None else scores + pad_bias(inputs.mask, q.dtype)
         scores = scores if inputs.bias is None else scores + inputs.bias
         return (scores + causal_bias(tokens, q) if self.site.causal else scores).softmax(-1)
 

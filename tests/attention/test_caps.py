@@ -17,6 +17,7 @@ from caps_parts import (
     by_reference,
     head,
     layer_of,
+    mix_sequentially,
     ones,
     signals,
     tokens_of,
@@ -28,7 +29,7 @@ from torch.testing import assert_close
 from rearview import attention, models
 from rearview.attention import Site, caps
 from rearview.attention.caps.paths import EPS, PATHS, Signals, released_path, score_path, stable_path
-from rearview.attention.caps.recurrence import mix_chunks, mix_sequentially, score_pairs
+from rearview.attention.caps.recurrence import mix_chunks, score_pairs
 from rearview.attention.shared.rotary import Rotary
 from rearview.core.errors import SettingsError
 

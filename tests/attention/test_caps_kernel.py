@@ -2,12 +2,12 @@
 
 import pytest
 import torch
-from caps_parts import layer_of, tokens_of
+from caps_parts import layer_of, mix_sequentially, tokens_of
 from kernel_parts import DEVICE, compiled_errors, errors, needs_a_device, needs_kernels, with_gradients
 from torch import Tensor
 from torch.nn import functional
 
-from rearview.attention.caps.recurrence import mix_chunks, mix_sequentially
+from rearview.attention.caps.recurrence import mix_chunks
 
 ROWS = 2
 pytestmark = needs_kernels

@@ -355,7 +355,7 @@ def test_sums_along_edges_are_rounded_once() -> None:
 
     def summed(dtype: torch.dtype, values: Tensor) -> Tensor:
         given = (q.to(dtype), k.to(dtype), values, edges, lambda a, b: primers[a:b].to(dtype))
-        return prime.layer.mix_edges(*given, None, 0.5)
+        return prime.layer.mix_edges(*given, None, 0.5, 0.0)
 
     exact, found = summed(torch.float64, v.double()), summed(torch.float32, v)
     assert found.dtype == torch.bfloat16

@@ -10,7 +10,7 @@ from torch.nn import functional
 from torch.testing import assert_close
 
 from rearview.attention import Site, softmax
-from rearview.attention.contract import additive, causal_bias
+from rearview.attention.contract import causal_bias, pad_bias
 
 BATCH, GROUPS, HEADS, HEAD_WIDTH, VALUE_WIDTH = 1, 2, 3, 5, 7
 LENGTHS = [1, 2, 13, 42, 65, 193]
@@ -151,4 +151,4 @@ def test_the_mask_as_a_bias_hides_padding_from_all_but_itself() -> None:
     mask = torch.tensor([[[True, False, True]]])
     hidden = torch.tensor([[0, -math.inf, 0], [0, 0, 0], [0, -math.inf, 0]])
     for dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64):
-        assert torch.equal(additive(mask, dtype), hidden.to(dtype)[None, None, None])
+        assert torch.equal(pad_bias(mask, dtype), hidden.to(dtype)[None, None, None])

@@ -100,18 +100,6 @@ def __getattr__(name: str) -> Any:
 
 
 __all__ = [
-    "Attention",
-    "Claims",
-    "Description",
-    "Inputs",
-    "Projected",
-    "Site",
-    "Spec",
-    "create",
-    "describe",
-    "names",
-    "register",
-    "settings_of",
-    "split",
-    "summary",
-]
+    "Attention", "Claims", "Description", "Inputs", "Projected", "Site", "Spec",
+    "create", "describe", "names", "register", "settings_of", "split", "summary",
+]  # fmt: skip

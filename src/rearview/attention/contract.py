@@ -11,7 +11,7 @@
   scores travel so, as queries and keys: sum_m Q_m K_m^T = [Q_1 .. Q_l] [K_1 .. K_l]^T.
 
 Mechanisms that claim it also take `gate`, broadcastable to [batch, group, head, token, token]: 0 or 1 for every pair,
-learned by way of its gradient (DUET's clusters of channels); see `gated`.
+learned by way of its gradient (DUET's clusters of channels); see `apply_gate`.
 
 Inside, a layer gets all of them as one `Inputs`. A mechanism is one module or package: `Settings` (a frozen dataclass),
 `Layer` (a subclass of `Attention`), and, above it, the paper's equations as a plain `reference`.
@@ -27,26 +27,13 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from rearview.attention.shared.rotary import Leading
-from rearview.attention.site import Carry, Heads, Mask, Site, Tokens, Weights
+from rearview.attention.site import Carry, Heads, Mask, Mixture, Site, Tokens, Weights
 from rearview.core.errors import SettingsError
 
 __all__ = [
-    "Attention",
-    "Carry",
-    "Claims",
-    "Heads",
-    "Inputs",
-    "Mask",
-    "Projected",
-    "Site",
-    "Tokens",
-    "Weights",
-    "additive",
-    "causal_bias",
-    "gated",
-    "score_bias",
-    "zero_padding",
-]
+    "Attention", "Carry", "Claims", "Heads", "Inputs", "Mask", "Mixture", "Projected", "Site", "Tokens", "Weights",
+    "apply_gate", "causal_bias", "pad_bias", "score_bias", "zero_padding",
+]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +84,7 @@ class Inputs(NamedTuple):
     windows: Tensor | None = None
     """The windows that the tokens were made from [batch, channel, time], for a layer that claims to read them."""
     gate: Tensor | None = None
-    """0 or 1 for every pair, broadcastable to [batch, group, head, token, token]; see `gated`."""
+    """0 or 1 for every pair, broadcastable to [batch, group, head, token, token]; see `apply_gate`."""
 
 
 class Attention(nn.Module, ABC):
@@ -145,7 +132,7 @@ class Attention(nn.Module, ABC):
         """
         return self.weigh(self._admit(Inputs(x, mask, bias, ages, carry, windows, gate)))
 
-    def attend(self, inputs: Inputs) -> tuple[Heads, Carry | None]:
+    def attend(self, inputs: Inputs) -> Mixture:
         """The mixed values of all heads, and what the next layer needs (None without `inputs.carry`)."""
         raise NotImplementedError
 
@@ -217,14 +204,14 @@ class Projected(Attention):
         self.out = nn.Linear(self.widths[2], site.width, bias=site.projection_bias)
 
     @abstractmethod
-    def mix(self, q: Tensor, k: Tensor, v: Tensor, inputs: Inputs) -> tuple[Heads, Carry | None]:
+    def mix(self, q: Tensor, k: Tensor, v: Tensor, inputs: Inputs) -> Mixture:
         """The mixed values, and what the next layer needs (None without `inputs.carry`)."""
 
     @abstractmethod
     def operator(self, q: Tensor, k: Tensor, inputs: Inputs) -> Weights:
         """The effective operator that `mix` applies to the values."""
 
-    def attend(self, inputs: Inputs) -> tuple[Heads, Carry | None]:
+    def attend(self, inputs: Inputs) -> Mixture:
         return self.mix(*self.heads(inputs.x), inputs)
 
     def weigh(self, inputs: Inputs) -> Weights:
@@ -260,7 +247,7 @@ HIDDEN = -math.log(1e10)
 """What a score becomes where its gate is 0, before scores are scaled."""
 
 
-def gated(scores: Float[Tensor, "*_ query key"], gate: Tensor, scale: float) -> Float[Tensor, "*_ query key"]:
+def apply_gate(scores: Float[Tensor, "*_ query key"], gate: Tensor, scale: float) -> Float[Tensor, "*_ query key"]:
     """Scaled scores as they are where the gate is 1, and -ln(10^10) times the scale where it is 0 (DUET).
 
     The product carries a gradient to the gate. Being divided by sqrt(d_h) too, what is left at 0 hides a pair less the
@@ -269,7 +256,7 @@ def gated(scores: Float[Tensor, "*_ query key"], gate: Tensor, scale: float) -> 
     return scores * gate + (gate == 0) * (HIDDEN * scale)
 
 
-def additive(mask: Mask, dtype: torch.dtype) -> Float[Tensor, "batch group 1 token token"]:
+def pad_bias(mask: Mask, dtype: torch.dtype) -> Float[Tensor, "batch group 1 token token"]:
     """The padding mask as a bias on the scores: -inf on keys that are padding, save a query's own.
 
     Nobody reads what a query that is padding sees, but a row with nothing to see would be NaN, and one whose scores all
@@ -284,7 +271,7 @@ def score_bias(inputs: Inputs, dtype: torch.dtype) -> Tensor | None:
     """All that the caller adds to the scores: the bias, and -inf on padded keys; None for nothing."""
     if inputs.mask is None:
         return inputs.bias
-    padding = additive(inputs.mask, dtype)
+    padding = pad_bias(inputs.mask, dtype)
     return padding if inputs.bias is None else padding + inputs.bias
 
 

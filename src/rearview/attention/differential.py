@@ -23,7 +23,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from rearview.attention.contract import Carry, Claims, Heads, Inputs, Projected, Site, Tokens, score_bias
+from rearview.attention.contract import Carry, Claims, Heads, Inputs, Mixture, Projected, Site, Tokens, score_bias
 from rearview.attention.softmax import attend_heads, join_carried, weigh_pairs
 from rearview.core.errors import SettingsError
 from rearview.embed.dropout import dropout
@@ -92,7 +92,7 @@ class Layer(Projected):
         first, second = wide.prod(1).sum(-1).exp()
         return first - second + self.lambda_init
 
-    def mix(self, q: Tensor, k: Tensor, v: Tensor, inputs: Inputs) -> tuple[Heads, Carry | None]:
+    def mix(self, q: Tensor, k: Tensor, v: Tensor, inputs: Inputs) -> Mixture:
         q, k, handed_on = self._maps(q, k, inputs)
         if inputs.gate is None:
             bias = self._bias(inputs, v)

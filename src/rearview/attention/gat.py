@@ -23,12 +23,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
 from rearview.attention import prime
-from rearview.attention.contract import Carry, Claims, Heads, Inputs, Projected, Site, Tokens, additive
+from rearview.attention.contract import Claims, Heads, Inputs, Mixture, Projected, Site, Tokens, pad_bias
 from rearview.attention.prime import features as pairs
 from rearview.attention.shared.execution import block_spans, recompute
 from rearview.attention.shared.graph import Edges, list_edges, scatter_weights, softmax_by_query
@@ -89,7 +89,11 @@ class Layer(Projected):
         channels = site.variates if site.variates is not None else 0 if site.time_ordered else site.tokens
         self.channels = channels
         self.count = channels or site.tokens
-        self.register_buffer("edges", _looking_back(list_edges("gat", settings.edges, self.count, site.tokens), site))
+        edges = list_edges("gat", settings.edges, self.count, site.tokens)
+        if site.causal:
+            times = torch.arange(site.tokens) if site.times is None else torch.tensor(site.times)
+            edges = edges[:, times[edges[1]] <= times[edges[0]]]
+        self.register_buffer("edges", edges)
         self.primer: prime.Primer | None = None
         if settings.primed:
             made_from = prime.Settings(features=settings.features, free=settings.free)
@@ -108,7 +112,7 @@ class Layer(Projected):
             query, key = self.edges.clamp(max=self.channels - 1)
             self.primer.features.copy_(found.to(self.primer.features)[query, key])
 
-    def mix(self, q: Tensor, k: Tensor, v: Tensor, inputs: Inputs) -> tuple[Heads, Carry | None]:
+    def mix(self, q: Tensor, k: Tensor, v: Tensor, inputs: Inputs) -> Mixture:
         edges, views = self._within(q.shape[3])
         weights = dropout(self._along(q, k, inputs, edges, views), self.site.dropout, self.training)
         rows, x = v.flatten(0, 1), inputs.x.flatten(0, 1)
@@ -143,7 +147,7 @@ class Layer(Projected):
         rows = [part.flatten(0, 1) for part in (q, k, inputs.x)]
         at = self._spans(rows[0], edges)
         logits = torch.cat([recompute(self._scores, *rows, edges[:, a:b], views, a, b) for a, b in at], dim=-1)
-        for added in (inputs.bias, None if inputs.mask is None else additive(inputs.mask, q.dtype)):
+        for added in (inputs.bias, None if inputs.mask is None else pad_bias(inputs.mask, q.dtype)):
             if added is not None:
                 whole = added.to(q.dtype).expand(*q.shape[:3], q.shape[3], q.shape[3])
                 logits = logits + whole[..., edges[0], edges[1]].flatten(0, 1)
@@ -184,11 +188,3 @@ class Layer(Projected):
 
     def _spans(self, rows: Tensor, edges: Edges) -> list[tuple[int, int]]:
         return block_spans(edges.shape[1], rows.shape[0] * max(sum(self.widths[1:]), self.site.width), rows.device)
-
-
-def _looking_back(edges: Edges, site: Site) -> Int[Tensor, "2 _"]:
-    """Without the edges to later tokens, where a token may look at earlier ones only."""
-    if not site.causal:
-        return edges
-    times = torch.arange(site.tokens) if site.times is None else torch.tensor(site.times)
-    return edges[:, times[edges[1]] <= times[edges[0]]]

@@ -31,7 +31,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
-from rearview.attention.contract import Carry, Claims, Heads, Inputs, Projected, Site, Tokens, zero_padding
+from rearview.attention.contract import Claims, Inputs, Mixture, Projected, Site, Tokens, zero_padding
 from rearview.attention.shared.rectifier import rectify, visible_pairs
 from rearview.core.errors import SettingsError
 from rearview.embed.dropout import dropout
@@ -119,7 +119,7 @@ class Layer(Projected):
         gate = self.query_gate(x).sigmoid().unflatten(-1, (self.site.heads, -1)).transpose(2, 3)
         return q * gate, k, v
 
-    def mix(self, q: Tensor, k: Tensor, v: Tensor, inputs: Inputs) -> tuple[Heads, Carry | None]:
+    def mix(self, q: Tensor, k: Tensor, v: Tensor, inputs: Inputs) -> Mixture:
         if self.site.causal:
             return self._by_age(q, k, inputs, self.training) @ zero_padding(v, inputs.mask), inputs.carry
         diagonal, spread, gather, gates = self._mixers(inputs)

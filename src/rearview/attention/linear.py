@@ -15,7 +15,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional
 
-from rearview.attention.contract import Carry, Claims, Heads, Inputs, Projected, Site, zero_padding
+from rearview.attention.contract import Claims, Heads, Inputs, Mixture, Projected, Site, zero_padding
 from rearview.core.errors import SettingsError
 
 CHUNK = 64
@@ -83,7 +83,7 @@ class Layer(Projected):
         self.settings = settings
         self.claims = Claims(causal=site.causal, linear_in_tokens=True, takes_bias=False)
 
-    def mix(self, q: Tensor, k: Tensor, v: Tensor, inputs: Inputs) -> tuple[Heads, Carry | None]:
+    def mix(self, q: Tensor, k: Tensor, v: Tensor, inputs: Inputs) -> Mixture:
         q, k = self._features(q, k, inputs)
         top, bottom = attend_chunks(q, k, v) if self.site.causal else attend_all(q, k, v)
         return top / (bottom + self.settings.eps), inputs.carry

@@ -16,7 +16,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from rearview.attention.caps.maps import Bare, need_one_time_axis
-from rearview.attention.contract import Carry, Claims, Heads, Inputs, Site, zero_padding
+from rearview.attention.contract import Claims, Inputs, Mixture, Site, zero_padding
 from rearview.attention.linear import attend_chunks
 from rearview.attention.shared.rotary import Layout, Rotary
 from rearview.core.errors import SettingsError
@@ -48,7 +48,7 @@ class Layer(Bare):
         self.rotary = Rotary(site, settings.rotation)
         self.claims = Claims(causal=True, needs_time_order=True, linear_in_tokens=True, takes_bias=False)
 
-    def mix(self, q: Tensor, k: Tensor, v: Tensor, inputs: Inputs) -> tuple[Heads, Carry | None]:
+    def mix(self, q: Tensor, k: Tensor, v: Tensor, inputs: Inputs) -> Mixture:
         q, k = self._turned(q, k, inputs)
         return attend_chunks(q, k, v)[0], inputs.carry
 

@@ -11,6 +11,8 @@ Tokens = Float[Tensor, "batch group token width"]
 Heads = Float[Tensor, "batch group head token head_width"]
 Mask = Bool[Tensor, "batch group token"]
 Carry = tuple[Tensor, ...]
+Mixture = tuple[Heads, Carry | None]
+"""The mixed values of all heads, and what the next layer needs; None where nothing is carried."""
 Weights = Tensor | dict[str, Tensor]
 
 

@@ -17,7 +17,18 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from rearview.attention.contract import Carry, Claims, Heads, Inputs, Projected, Site, causal_bias, gated, score_bias
+from rearview.attention.contract import (
+    Carry,
+    Claims,
+    Heads,
+    Inputs,
+    Mixture,
+    Projected,
+    Site,
+    apply_gate,
+    causal_bias,
+    score_bias,
+)
 from rearview.attention.shared.fused import attend, flatten_bias
 from rearview.attention.shared.rotary import Rotary
 from rearview.core.errors import SettingsError
@@ -69,7 +80,7 @@ class Layer(Projected):
             reduces_to_softmax_at="rotary=False" if settings.rotary else "always",
         )
 
-    def mix(self, q: Tensor, k: Tensor, v: Tensor, inputs: Inputs) -> tuple[Heads, Carry | None]:
+    def mix(self, q: Tensor, k: Tensor, v: Tensor, inputs: Inputs) -> Mixture:
         q, k = self._queries_and_keys(q, k, inputs)
         if inputs.gate is None:
             mixed = attend_heads(q, k, v, score_bias(inputs, inputs.x.dtype), self.site, self.training)
@@ -105,7 +116,7 @@ def weigh_pairs(
     scale = site.per_head**-0.5
     scores = q @ k.transpose(-1, -2) * scale
     if gate is not None:
-        scores = gated(scores, gate, scale)
+        scores = apply_gate(scores, gate, scale)
     if site.causal:
         scores = scores + causal_bias(scores.shape[-1], scores)
     return (scores if bias is None else scores + bias).softmax(-1)
@@ -113,6 +124,4 @@ def weigh_pairs(
 
 def join_carried(q: Tensor, k: Tensor, carry: Carry | None) -> tuple[Tensor, Tensor]:
     """Queries and keys beside those that earlier layers handed on."""
-    if not carry:
-        return q, k
-    return torch.cat([carry[0], q], dim=-1), torch.cat([carry[1], k], dim=-1)
+    return (torch.cat([carry[0], q], dim=-1), torch.cat([carry[1], k], dim=-1)) if carry else (q, k)

@@ -144,7 +144,14 @@ def create(
     if steps is None:
         steps = lookback if asks == "window" else 1
     shape = Shape(channels, lookback, steps, marks, future, asks, classes)
-    _refuse_unanswerable(name, asks)
+    can = {"steps": None, "window": "reconstructs", "classes": "classifies"}
+    if asks not in can:
+        raise SettingsError(f"asks is {asks!r}; it can be one of {', '.join(can)}.")
+    claim = can[asks]
+    if claim is not None and not getattr(claims(name), claim):
+        able = ", ".join(other for other in names() if getattr(claims(other), claim))
+        what = "give a window back" if asks == "window" else "tell classes apart"
+        raise SettingsError(f"{name} forecasts and can't {what}; use one of {able}.")
     built = settings_from(module.Settings, name, settings)
     for size in _SIZES:
         value = getattr(built, size, None)
@@ -172,17 +179,6 @@ def _refuse_giants(name: str, sizes: Mapping[str, Any]) -> None:
         most = MOST_PARTS if size in _COUNTS else MOST_SIZE
         if isinstance(value, int) and value > most:
             raise SettingsError(f"{name}: {size} is {value:,}; it can be {most:,} at most.")
-
-
-def _refuse_unanswerable(name: str, asks: "Asks") -> None:
-    can = {"steps": None, "window": "reconstructs", "classes": "classifies"}
-    if asks not in can:
-        raise SettingsError(f"asks is {asks!r}; it can be one of {', '.join(can)}.")
-    claim = can[asks]
-    if claim is not None and not getattr(claims(name), claim):
-        able = ", ".join(other for other in names() if getattr(claims(other), claim))
-        what = "give a window back" if asks == "window" else "tell classes apart"
-        raise SettingsError(f"{name} forecasts and can't {what}; use one of {able}.")
 
 
 def describe(name: str) -> Description:

@@ -1,8 +1,7 @@
 """CAPS as a layer: settings, the reference form in the paper's symbols, and the form that runs."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from jaxtyping import Float
@@ -13,7 +12,7 @@ from rearview.attention.caps.maps import Bare, need_one_time_axis, start
 from rearview.attention.caps.paths import (
     EPS,
     PATHS,
-    Path,
+    Form,
     PathName,
     Signals,
     apply_path,
@@ -24,7 +23,8 @@ from rearview.attention.caps.paths import (
     stable_path,
 )
 from rearview.attention.caps.recurrence import kernel_fits
-from rearview.attention.contract import Carry, Claims, Heads, Inputs, Site, Tokens, Weights, additive, causal_bias
+from rearview.attention.contract import Claims, Heads, Inputs, Mixture, Site, Tokens, Weights, causal_bias, pad_bias
+from rearview.attention.linear import Values
 from rearview.attention.shared.execution import full_precision, recompute
 from rearview.attention.shared.fused import own_kernels_run
 from rearview.attention.shared.rotary import Layout, Rotary, frequencies
@@ -114,13 +114,8 @@ def reference(
 
 
 def fast(
-    q: Heads,
-    k: Heads,
-    v: Float[Tensor, "batch group head token value_width"],
-    signals: Signals,
-    paths: tuple[PathName, ...] = PATHS,
-    form: Callable[[PathName, Tensor, Tensor, Signals], Path] = stable_path,
-) -> Float[Tensor, "batch group head token value_width"]:
+    q: Heads, k: Heads, v: Values, signals: Signals, paths: tuple[PathName, ...] = PATHS, form: Form = stable_path
+) -> Values:
     """Equation (17) with phi the identity, at linear cost; q and k are turned already.
 
     Short sequences take all paths side by side, and so do small ones where a kernel runs. Others go row by row and
@@ -129,35 +124,22 @@ def fast(
     kernel = kernel_fits(v)
     if v.shape[-2] < LONG or (kernel and v.numel() <= KEPT_BY_KERNEL):
         return apply_path(concatenate_paths([form(path, q, k, signals) for path in paths]), v)
-    rows = [None if part is None else _rows(part, v.shape[:3]) for part in (q, k, v, *signals)]
+
+    def mix_path(path: PathName, q: Tensor, k: Tensor, v: Tensor, *signals: Any) -> Tensor:
+        return apply_path(form(path, q, k, Signals(*signals)), v)
+
+    rows = [
+        None if part is None else part.expand(*v.shape[:3], -1, -1).flatten(0, 2)[:, None, None]
+        for part in (q, k, v, *signals)
+    ]
     # A compiler would unroll the pieces, and finds its own way through memory.
-    held = HELD_BY_KERNEL if kernel else HELD
-    pieces = [rows] if torch.compiler.is_compiling() else _pieces(rows, max(1, held // q[0, 0, 0].numel()))
-    out = [torch.stack([recompute(_one_path, form, path, *piece) for path in paths]).sum(0) for piece in pieces]
+    pieces = [rows]
+    if not torch.compiler.is_compiling():
+        size = max(1, (HELD_BY_KERNEL if kernel else HELD) // q[0, 0, 0].numel())
+        begins = range(0, v[..., 0, 0].numel(), size)
+        pieces = [[None if part is None else part[begin : begin + size] for part in rows] for begin in begins]
+    out = [torch.stack([recompute(mix_path, path, *piece) for path in paths]).sum(0) for piece in pieces]
     return torch.cat(out).view(v.shape)
-
-
-def _rows(x: Tensor, leading: torch.Size) -> Tensor:
-    return x.expand(*leading, -1, -1).flatten(0, 2)[:, None, None]
-
-
-def _pieces(rows: list[Tensor | None], size: int) -> list[list[Tensor | None]]:
-    count = next(len(part) for part in rows if part is not None)
-    return [[None if part is None else part[begin : begin + size] for part in rows] for begin in range(0, count, size)]
-
-
-def _one_path(
-    form: Callable[[PathName, Tensor, Tensor, Signals], Path],
-    path: PathName,
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    delta: Tensor,
-    p: Tensor | None,
-    g: Tensor | None,
-    real: Tensor | None,
-) -> Tensor:
-    return apply_path(form(path, q, k, Signals(delta, p, g, real)), v)
 
 
 class Layer(Bare):
@@ -182,9 +164,10 @@ class Layer(Bare):
         self.rotary = None if settings.rotation == "none" else Rotary(site, settings.rotation)
         self.claims = Claims(causal=causal, needs_time_order=True, linear_in_tokens=not softmax, takes_bias=softmax)
 
-    def mix(self, q: Tensor, k: Tensor, v: Tensor, inputs: Inputs) -> tuple[Heads, Carry | None]:
-        if self._in_one_kernel(q, k, v, inputs):
-            return self._by_kernel(q, k, v, inputs.x), inputs.carry
+    def mix(self, q: Tensor, k: Tensor, v: Tensor, inputs: Inputs) -> Mixture:
+        whole = self._by_one_kernel(q, k, v, inputs)
+        if whole is not None:
+            return whole, inputs.carry
         found = self._signals(inputs)
         # Sums of exponentials, and what is divided by them, need the digits of float32 whatever the layer runs in.
         with full_precision(v.device):
@@ -221,22 +204,19 @@ class Layer(Bare):
         p, g = (None if part is None else _wide(part) for part in (p, g))
         return Signals(functional.softplus(_wide(clock)) + EPS, p, g, real)
 
-    def _in_one_kernel(self, q: Tensor, k: Tensor, v: Tensor, inputs: Inputs) -> bool:
-        """Whether one kernel does everything here: it knows no padding, no other times and no turns that learn."""
+    def _by_one_kernel(self, q: Tensor, k: Tensor, v: Tensor, inputs: Inputs) -> Heads | None:
+        """All of it by one kernel, which knows no padding, no other times and no turns that learn; None elsewhere."""
         plain = self.settings.normaliser == "linear" and self.settings.numerics == "stable"
         turns = self.rotary is None or self.rotary.table is not None
         alone = inputs.mask is None and inputs.bias is None and inputs.ages is None
         if not (plain and turns and alone and own_kernels_run(q, k, v)):
-            return False
-        from rearview.attention.kernels.clocked import LONGEST, WIDEST
+            return None
+        from rearview.attention.kernels.clocked import LONGEST, WIDEST, attend_clocked
 
-        return q.shape[-2] <= LONGEST and max(q.shape[-1], v.shape[-1]) <= WIDEST
-
-    def _by_kernel(self, q: Tensor, k: Tensor, v: Tensor, x: Tokens) -> Heads:
-        from rearview.attention.kernels.clocked import attend_clocked
-
+        if q.shape[-2] > LONGEST or max(q.shape[-1], v.shape[-1]) > WIDEST:
+            return None
         paths = self.settings.paths
-        p, g, clock = self._raw(x)
+        p, g, clock = self._raw(inputs.x)
         # A path may be silenced after the layer was made, with its map still there.
         p, g = (
             None if part is None or path not in paths else part.flatten(0, 1)
@@ -266,7 +246,7 @@ class Layer(Bare):
         if inputs.bias is not None:
             alpha = alpha + inputs.bias
         if inputs.mask is not None:
-            alpha = alpha + additive(inputs.mask, alpha.dtype)
+            alpha = alpha + pad_bias(inputs.mask, alpha.dtype)
         if not both_ways:
             alpha = alpha + causal_bias(alpha.shape[-1], alpha)
         return alpha.softmax(-1)

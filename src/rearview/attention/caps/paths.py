@@ -1,5 +1,6 @@
 """The three paths of CAPS as queries, keys and gates, the stable form and the authors', and what is made of them."""
 
+from collections.abc import Callable
 from typing import Literal, NamedTuple
 
 import torch
@@ -38,6 +39,10 @@ class Path(NamedTuple):
     q: Tensor
     k: Tensor
     log_gate: Tensor | None
+
+
+Form = Callable[[PathName, Tensor, Tensor, Signals], Path]
+"""Makes a path of queries, keys and signals."""
 
 
 def fill_padding(x: Tensor, signals: Signals, value: float) -> Tensor:

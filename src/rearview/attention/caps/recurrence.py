@@ -29,16 +29,6 @@ Values = Float[Tensor, "*batch token value"]
 States = Float[Tensor, "*batch token channel value"]
 
 
-def mix_sequentially(q: Channels, k: Channels, v: Values, log_gate: Channels) -> Values:
-    """The recurrence as it stands above, token by token."""
-    state = torch.zeros(*k.shape[:-2], k.shape[-1], v.shape[-1], dtype=v.dtype, device=v.device)
-    out = []
-    for t in range(q.shape[-2]):
-        state = log_gate[..., t, :, None].exp() * state + k[..., t, :, None] * v[..., t, None, :]
-        out.append((q[..., t, None, :] @ state).squeeze(-2))
-    return torch.stack(out, dim=-2)
-
-
 def mix_chunks(q: Channels, k: Channels, v: Values, log_gate: Channels) -> Values:
     """o, by chunks."""
     if kernel_fits(v):

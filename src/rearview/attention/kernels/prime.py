@@ -23,7 +23,7 @@ from torch import Tensor
 
 from rearview.attention.kernels import Wrap
 from rearview.attention.kernels.operator import Operator
-from rearview.attention.kernels.tiles import pack, single
+from rearview.attention.kernels.tiles import like, pack, single
 
 WIDEST = 128
 """The widest heads that a program can hold."""
@@ -188,12 +188,8 @@ BLOCKS = {"forward": (1, 16, 1), "primer": (2, 16, 2), "query": (1, 16, 1), "key
 
 def _block(kind: str, primer: Tensor) -> dict[str, int]:
     queries, keys, warps = BLOCKS[kind]
-    return {
-        "WIDTH": triton.next_power_of_2(int(primer.shape[-1])),
-        "QUERIES": queries,
-        "KEYS": keys,
-        "num_warps": warps,
-    }
+    width = triton.next_power_of_2(int(primer.shape[-1]))
+    return {"WIDTH": width, "QUERIES": queries, "KEYS": keys, "num_warps": warps}
 
 
 def _primer_strides(primer: Tensor) -> tuple[int, ...]:
@@ -205,18 +201,12 @@ def _bias_strides(bias: Tensor | None, q: Tensor, keys: int) -> tuple[int, ...]:
     return (0, 0, 0, 0) if bias is None else bias.expand(*q.shape[:3], keys).stride()
 
 
-def _like(part: Tensor, width: int) -> Tensor:
-    """Room for [batch, head, token, width], laid out token by token as the projections are."""
-    batch, heads, tokens, _ = part.shape
-    return part.new_empty(batch, tokens, heads, width).transpose(1, 2)
-
-
 def _run_forward(
     wrap: Wrap, q: Tensor, k: Tensor, v: Tensor, primer: Tensor, bias: Tensor | None, seed: Tensor | None,
     scale: float, rate: float,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     batch, heads, queries, _ = q.shape
-    out = _like(q, v.shape[-1])
+    out = like(q, v.shape[-1])
     total = torch.empty(batch, heads, queries, dtype=torch.float32, device=q.device)
     block = _block("forward", primer)
     wrap(_forward)[(batch, triton.cdiv(queries, block["QUERIES"]), heads)](
@@ -239,7 +229,7 @@ def _run_backward(
     along = (g.float() * out.float()).sum(-1)
     weights = torch.empty(batch, heads, queries, keys, dtype=torch.float32, device=q.device)
     dscores, dprimer = torch.empty_like(weights), torch.empty_like(primer, memory_format=torch.contiguous_format)
-    dq, dk, dv = _like(q, q.shape[3]), _like(k, k.shape[3]), _like(v, v.shape[3])
+    dq, dk, dv = like(q), like(k), like(v)
     of_primer, sizes = _primer_strides(primer), (heads, queries, keys)
     block = _block("primer", primer)
     blocks = triton.cdiv(queries, block["QUERIES"]) * triton.cdiv(keys, block["KEYS"])

@@ -167,13 +167,8 @@ def spacious(q: Tensor, v: Tensor) -> bool:
 
 def _sizes(q: Tensor, v: Tensor) -> dict[str, Any]:
     tokens = block(q.shape[3])
-    return {
-        "TOKENS": tokens,
-        "KEY": block(q.shape[4]),
-        "VALUE": block(v.shape[3]),
-        "PRECISION": precision(q.dtype),
-        "num_warps": WARPS.get(tokens, 8),
-    }
+    sizes = {"TOKENS": tokens, "KEY": block(q.shape[4]), "VALUE": block(v.shape[3])}
+    return {**sizes, "PRECISION": precision(q.dtype), "num_warps": WARPS.get(tokens, 8)}
 
 
 def _bias_strides(bias: Tensor | None, part: Tensor) -> tuple[Tensor, tuple[int, int, int, int]]:

@@ -52,10 +52,10 @@ def precision(dtype: torch.dtype) -> str:
     return "tf32x3" if exact else "tf32"
 
 
-def like(part: Tensor) -> Tensor:
-    """Room for a result [batch, head, token, width], laid out token by token as the projections are."""
-    batch, heads, tokens, width = part.shape
-    return torch.empty(batch, tokens, heads, width, dtype=part.dtype, device=part.device).transpose(1, 2)
+def like(part: Tensor, width: int | None = None) -> Tensor:
+    """Room for a result [batch, head, token, width or the part's own], laid out token by token as projections are."""
+    batch, heads, tokens, own = part.shape
+    return part.new_empty(batch, tokens, heads, own if width is None else width).transpose(1, 2)
 
 
 def pack(part: Tensor) -> Tensor:

@@ -18,8 +18,9 @@ WeightingName = Literal["uniform", "static", "dynamic"]
 
 ABSENT = -1e30  # the log-weight of a channel that takes no part: finite, so that nothing is NaN where none takes part
 
-Mixed = Float[Tensor, "batch group head token value"]
+Values = Float[Tensor, "batch group head token value"]
 Queries = Float[Tensor, "batch group head token key"]
+Real = Bool[Tensor, "batch group token"] | None
 LogWeights = Float[Tensor, "_ group heads"]
 
 
@@ -36,7 +37,7 @@ class Beta(nn.Module):
         beta = self.beta.to(like.dtype)[..., None, None]
         return beta.sigmoid(), (-beta).sigmoid()
 
-    def forward(self, across: Mixed, local: Mixed, q: Queries) -> Mixed:
+    def forward(self, across: Values, local: Values, q: Queries) -> Values:
         share, _ = self.shares(across)
         return torch.lerp(local.to(across.dtype), across, share)
 
@@ -53,7 +54,7 @@ class Perceptron(nn.Module):
         ]
         self.layers = nn.Sequential(*hidden, nn.Linear(widths[-1], values))
 
-    def forward(self, across: Mixed, local: Mixed, q: Queries) -> Mixed:
+    def forward(self, across: Values, local: Values, q: Queries) -> Values:
         parts = [across.to(local.dtype), local]
         return self.layers(torch.cat([*parts, q] if self.query else parts, dim=-1))
 
@@ -65,7 +66,7 @@ class Static(nn.Module):
         super().__init__()
         self.scores = nn.Parameter(torch.ones(channels, heads))
 
-    def forward(self, q: Queries, real: Bool[Tensor, "batch group token"] | None) -> LogWeights:
+    def forward(self, q: Queries, real: Real) -> LogWeights:
         return drop_absent(self.scores.to(q.dtype).log_softmax(0)[None], real)
 
 
@@ -76,7 +77,7 @@ class Dynamic(nn.Module):
         super().__init__()
         self.direction = nn.Parameter(torch.empty(keys).uniform_(-(keys**-0.5), keys**-0.5))
 
-    def forward(self, q: Queries, real: Bool[Tensor, "batch group token"] | None) -> LogWeights:
+    def forward(self, q: Queries, real: Real) -> LogWeights:
         if real is None:
             mean = q.mean(-2)
         else:
@@ -96,10 +97,10 @@ class Fixed(nn.Module):
         logs = (given / given.mean()).log().clamp(min=ABSENT)
         self.register_buffer("logs", logs[None, :, None], persistent=False)
 
-    def forward(self, q: Queries, real: Bool[Tensor, "batch group token"] | None) -> LogWeights:
+    def forward(self, q: Queries, real: Real) -> LogWeights:
         return self.logs.to(q.dtype)
 
 
-def drop_absent(logs: LogWeights, real: Bool[Tensor, "batch group token"] | None) -> LogWeights:
+def drop_absent(logs: LogWeights, real: Real) -> LogWeights:
     """Log-weights without the channels that are padding from end to end."""
     return logs if real is None else logs.masked_fill(~real.any(-1)[..., None], ABSENT)

@@ -9,8 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from rearview.attention.contract import Carry, Inputs, Projected
-from rearview.attention.mica.gates import Beta, Perceptron
-from rearview.attention.mica.memory import Queries, Values
+from rearview.attention.mica.gates import Beta, Perceptron, Queries, Values
 from rearview.attention.shared.execution import has_hooks
 from rearview.attention.shared.fused import REACH, drop_seed, fits_short_kernel, needs_gradient, own_kernels_run
 from rearview.attention.softmax import Layer as Softmax
@@ -44,32 +43,16 @@ def mix_on_gpu(
     wanted = local.training or torch.is_grad_enabled()
     if wanted or not isinstance(gate, Perceptron):
         return None
+    from rearview.attention.kernels import perceptron
+
     scored = join_carried(q, k, inputs.carry)
-    mixed = _by_perceptron(q, k, v, scored, bias, gate, scale)
-    return None if mixed is None else (mixed, None if inputs.carry is None else scored)
-
-
-def _by_perceptron(
-    q: Queries,
-    k: Queries,
-    v: Values,
-    scored: tuple[Tensor, Tensor],
-    bias: Tensor | None,
-    gate: Perceptron,
-    scale: float,
-) -> Values | None:
-    from rearview.attention.kernels.perceptron import Maps, fits, mix_by_perceptron
-
     linear = [part for part in gate.layers if isinstance(part, nn.Linear)]
-    if len(linear) > 3 or not fits(q, v, scored[0], linear[0].out_features):
+    if len(linear) > 3 or not perceptron.fits(q, v, scored[0], linear[0].out_features):
         return None
-    middle = linear[1] if len(linear) == 3 else None
-    maps = Maps(
-        linear[0].weight,
-        linear[0].bias,
-        None if middle is None else middle.weight,
-        None if middle is None else middle.bias,
-        linear[-1].weight,
-        linear[-1].bias,
-    )
-    return mix_by_perceptron(q, k, v, None if scored[0] is q else scored, bias, maps, gate.query, scale)
+    middle: tuple[Tensor | None, Tensor | None] = (None, None)
+    if len(linear) == 3:
+        middle = linear[1].weight, linear[1].bias
+    maps = perceptron.Maps(linear[0].weight, linear[0].bias, *middle, linear[-1].weight, linear[-1].bias)
+    wider = None if scored[0] is q else scored
+    mixed = perceptron.mix_by_perceptron(q, k, v, wider, bias, maps, gate.query, scale)
+    return mixed, None if inputs.carry is None else scored

@@ -9,11 +9,12 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from rearview import attention
-from rearview.attention.contract import Attention, Carry, Claims, Heads, Inputs, Mask, Projected, Site, Tokens
+from rearview.attention.contract import Attention, Claims, Heads, Inputs, Mask, Mixture, Projected, Site, Tokens
 from rearview.attention.linear import positive_features
-from rearview.attention.mica.gates import Beta, Dynamic, Fixed, GateName, LogWeights, Perceptron, Static, WeightingName
+from rearview.attention.mica import gates
+from rearview.attention.mica.gates import Beta, LogWeights, Perceptron, Queries, Values
 from rearview.attention.mica.gpu import mix_on_gpu
-from rearview.attention.mica.memory import EPS, Queries, Values, attend_to_all, attend_to_others, weigh_tokens
+from rearview.attention.mica.memory import EPS, attend_to_all, attend_to_others, weigh_tokens
 from rearview.attention.shared.execution import full_precision
 from rearview.core.errors import SettingsError
 
@@ -27,11 +28,11 @@ Gate = Callable[[Tensor, Tensor, Tensor], Tensor]
 class Settings:
     """Settings of MICA; the defaults are the paper's main choice."""
 
-    gate: GateName = "mlp_query"
+    gate: gates.GateName = "mlp_query"
     """What joins the local and the global path: an MLP with or without the query, or one of the four betas."""
     exclude_self: bool = False
     """Whether a channel's memory leaves out the channel itself, which the local path sees already."""
-    weighting: WeightingName = "uniform"
+    weighting: gates.WeightingName = "uniform"
     """The channels' weights in the memory: uniform, static (learned) or dynamic (read from the queries)."""
     channel_weights: Sequence[float] | None = None
     """Weights of your own, one per channel, instead of `weighting`; only their ratios matter."""
@@ -137,42 +138,12 @@ def refuse(site: Site, settings: Settings) -> None:
         )
 
 
-def local_part(site: Site, settings: Settings) -> Projected:
-    """The mechanism within each channel, whose queries, keys and values both paths use."""
-    name, chosen = attention.split(settings.local)
-    local = attention.create(name, site, **chosen)
-    if local.claims.mixes_groups:
-        raise SettingsError(f"mica's local part must keep channels apart, but {name} mixes them; use softmax or rbca.")
-    if not isinstance(local, Projected) or not local.compares:
-        raise SettingsError(
-            f"mica shares queries, keys and values with its local part, and {name} has none to share; "
-            "use softmax, rbca, toa or prime."
-        )
-    return local
-
-
-def make_gate(site: Site, settings: Settings, keys: int, values: int) -> Beta | Perceptron:
-    """The gate that the settings name, for heads with keys and values of these widths."""
-    if settings.gate in ("mlp", "mlp_query"):
-        query = keys if settings.gate == "mlp_query" else 0
-        return Perceptron(values, query, settings.mlp_width, settings.mlp_layers, settings.mlp_dropout)
-    return Beta(site.groups if settings.gate in PER_CHANNEL else 1, site.heads)
-
-
-def make_weighting(site: Site, settings: Settings, keys: int) -> Static | Dynamic | Fixed | None:
-    """The channels' weights that the settings ask for; None: all are 1."""
-    if settings.channel_weights is not None:
-        return Fixed(tuple(float(weight) for weight in settings.channel_weights))
-    if settings.weighting == "static":
-        return Static(site.groups, site.heads)
-    return Dynamic(keys) if settings.weighting == "dynamic" else None
-
-
 class Layer(Attention):
     """Multi-head attention within each channel, beside linear attention across all of them."""
 
     gate: nn.Module | None
-    weighting: nn.Module | None
+    weighting: gates.Static | gates.Dynamic | gates.Fixed | None
+    """The channels' weights; None: all are 1."""
 
     def __init__(self, site: Site, settings: Settings) -> None:
         refuse(site, settings)
@@ -180,19 +151,46 @@ class Layer(Attention):
         site = replace(site, head_width=keys, value_width=settings.value_width or site.value_width or keys)
         super().__init__(site)
         self.settings = settings
-        self.local = local_part(site, settings)
-        keys, _, values = (width // site.heads for width in self.local.widths)
-        self.gate = make_gate(site, settings, keys, values)
+        name, chosen = attention.split(settings.local)
+        local = attention.create(name, site, **chosen)
+        if local.claims.mixes_groups:
+            raise SettingsError(
+                f"mica's local part must keep channels apart, but {name} mixes them; use softmax or rbca."
+            )
+        if not isinstance(local, Projected) or not local.compares:
+            raise SettingsError(
+                f"mica shares queries, keys and values with its local part, and {name} has none to share; "
+                "use softmax, rbca, toa or prime."
+            )
+        self.local = local
+        keys, _, values = (width // site.heads for width in local.widths)
+        if settings.gate in ("mlp", "mlp_query"):
+            query = keys if settings.gate == "mlp_query" else 0
+            self.gate = Perceptron(values, query, settings.mlp_width, settings.mlp_layers, settings.mlp_dropout)
+        else:
+            self.gate = Beta(site.groups if settings.gate in PER_CHANNEL else 1, site.heads)
         self.lent: tuple[nn.Module, ...] = ()
-        self.weighting = make_weighting(site, settings, keys)
+        self.weighting = None
+        if settings.channel_weights is not None:
+            self.weighting = gates.Fixed(tuple(float(weight) for weight in settings.channel_weights))
+        elif settings.weighting == "static":
+            self.weighting = gates.Static(site.groups, site.heads)
+        elif settings.weighting == "dynamic":
+            self.weighting = gates.Dynamic(keys)
         # As many numbers as the memory of a channel or fewer: then its scores cost less, in time and memory alike.
         self.by_scores = site.tokens**2 <= keys * (values + 1)
-        self.bound_to_channels = settings.gate in PER_CHANNEL or isinstance(self.weighting, Static | Fixed)
+        self.bound_to_channels = settings.gate in PER_CHANNEL or isinstance(self.weighting, gates.Static | gates.Fixed)
         self.claims = self._claims()
 
-    def attend(self, inputs: Inputs) -> tuple[Heads, Carry | None]:
+    def attend(self, inputs: Inputs) -> Mixture:
         self.check(inputs.x)
-        return self._mixed(*self.local.heads(inputs.x), inputs)
+        q, k, v = self.local.heads(inputs.x)
+        if self.weighting is None and not self.settings.exclude_self:
+            found = mix_on_gpu(q, k, v, self.local, self._gate(), inputs)
+            if found is not None:
+                return found
+        local, handed_on = self.local.mix(q, k, v, inputs)
+        return self._gate()(self._across(q, k, v, inputs.mask), local, q).to(v.dtype), handed_on
 
     def weigh(self, inputs: Inputs) -> dict[str, Tensor]:
         """`local` [batch, group, head, query, key] and `cross` [batch, group, head, query, group, key].
@@ -256,16 +254,6 @@ class Layer(Attention):
         gate = self.lent[0] if self.lent else self.gate
         assert gate is not None
         return gate
-
-    def _mixed(self, q: Queries, k: Queries, v: Values, inputs: Inputs) -> tuple[Values, Carry | None]:
-        """A_mixed, and what the next layer needs."""
-        if self.weighting is None and not self.settings.exclude_self:
-            found = mix_on_gpu(q, k, v, self.local, self._gate(), inputs)
-            if found is not None:
-                return found
-        local, handed_on = self.local.mix(q, k, v, inputs)
-        across = self._across(q, k, v, inputs.mask)
-        return self._gate()(across, local, q).to(v.dtype), handed_on
 
     def _across(self, q: Queries, k: Queries, v: Values, mask: Mask | None) -> Values:
         with full_precision(q.device):

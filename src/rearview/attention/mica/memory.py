@@ -9,13 +9,11 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional
 
-from rearview.attention.mica.gates import ABSENT, LogWeights
+from rearview.attention.mica.gates import ABSENT, LogWeights, Queries, Values
 
 EPS = 1e-6
 LEAST = 1e-12  # the least sum of weights that eps is scaled by: 0 / 0 stays 0 where all weights that are left underflow
 
-Queries = Float[Tensor, "batch group head token key"]
-Values = Float[Tensor, "batch group head token value"]
 Memory = Float[Tensor, "batch head key value"]
 
 

@@ -75,8 +75,8 @@ def lead_lag_each(windows: Windows) -> Float[Tensor, "window channel channel tim
 def instantaneous_each(windows: Windows, rolling: int = ROLLING) -> Float[Tensor, "window channel channel 3"]:
     """Pearson, Pearson of standard deviations over `rolling` steps, Spearman, of every window by itself."""
     rolled = windows.unfold(-1, min(rolling, windows.shape[-1]), 1).std(-1, correction=0)
-    ranks = _ranks(windows)
-    return torch.stack([_correlation(part) for part in (windows, rolled, ranks)], dim=-1)
+    scores = [standardise(part) for part in (windows, rolled, _ranks(windows))]
+    return torch.stack([z @ z.transpose(-1, -2) / z.shape[-1] for z in scores], dim=-1)
 
 
 def crossed_spectra(windows: Windows) -> Complex[Tensor, "window channel channel frequency"]:
@@ -148,11 +148,6 @@ def feature_width(kind: str, lookback: int) -> int:
         "drawn": spectral,
     }
     return widths.get(kind, 0)
-
-
-def _correlation(x: Tensor) -> Tensor:
-    z = standardise(x)
-    return z @ z.transpose(-1, -2) / x.shape[-1]
 
 
 def _ranks(x: Tensor) -> Tensor:

@@ -12,21 +12,25 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
 from rearview.attention import kernels
-from rearview.attention.contract import Carry, Claims, Heads, Inputs, Projected, Site, causal_bias, gated, score_bias
+from rearview.attention.contract import Claims, Inputs, Mixture, Projected, Site, apply_gate, causal_bias, score_bias
 from rearview.attention.prime import features as pairs
 from rearview.attention.prime.window_primer import WindowPrimer, draw_features
 from rearview.attention.rbca import lend_decay
 from rearview.attention.shared import execution
 from rearview.attention.shared.execution import block_spans, recompute
-from rearview.attention.shared.graph import list_edges, scatter_weights, softmax_by_query
+from rearview.attention.shared.graph import Edges, list_edges, scatter_weights, softmax_by_query
 from rearview.core.errors import SettingsError
 from rearview.embed import dropout
 
+Queries = Float[Tensor, "row head query key_width"]
+Keys = Float[Tensor, "row head key key_width"]
+Values = Float[Tensor, "row head key value_width"]
+Mixed = Float[Tensor, "row head query value_width"]
 EdgePrimers = Callable[[int, int], Tensor]
 """F of edges a to b: [edge, head, width]."""
 PRIMERS_HELD = 1 << 24
@@ -233,7 +237,7 @@ class Layer(Projected):
         whole = torch.ones(tokens, tokens, *along.shape[1:], dtype=along.dtype, device=along.device)
         return whole.index_put((self.edges[0], self.edges[1]), along)
 
-    def mix(self, q: Tensor, k: Tensor, v: Tensor, inputs: Inputs) -> tuple[Heads, Carry | None]:
+    def mix(self, q: Tensor, k: Tensor, v: Tensor, inputs: Inputs) -> Mixture:
         rate = self.site.dropout if self.training else 0.0
         bias = self._bias(inputs, q)
         rows = q.flatten(0, 1), k.flatten(0, 1), v.flatten(0, 1)
@@ -254,9 +258,7 @@ class Layer(Projected):
         along = weigh_edges(q, k, edges, primers, bias, self.scale)
         return scatter_weights(along, edges, tokens).unflatten(0, leading)
 
-    def _mix_pairs(
-        self, q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, rate: float, inputs: Inputs
-    ) -> Float[Tensor, "row head query value_width"]:
+    def _mix_pairs(self, q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, rate: float, inputs: Inputs) -> Mixed:
         """sum_j softmax_j(q_i . (k_j F_ij) / sqrt(d_h) + bias_ij) (v_j F_ij), in blocks of queries."""
         features = self._window_features(inputs)
         if inputs.gate is not None:
@@ -264,9 +266,14 @@ class Layer(Projected):
             scores = self._scores(q, k, features)
             change = self._gated(scores, inputs) - scores
             bias = change if bias is None else bias + change
+
+        def attend_rows(q: Tensor, first: int, free: Tensor | None, bias: Tensor | None, seed: Tensor | None) -> Tensor:
+            primers = self._rows(first, first + q.shape[2], k.shape[2], features, free)
+            return attend_pairs(q, k, v, primers, bias, self.scale, rate, seed)
+
         queries, (block, twice) = q.shape[2], _block(q, k, v, 1 if features is None else len(features))
         if queries <= block:
-            return self._attend_rows(q, k, v, 0, features, None, bias, None, rate)
+            return attend_rows(q, 0, None, bias, None)
         blocks, free = queries // block + 1, self._primer().free
         # Cut once: a slice taken in each block would leave a gradient of full size behind every time.
         biases = None if bias is None else bias.split(block, dim=-2)
@@ -274,27 +281,10 @@ class Layer(Projected):
         seeds = _seeds(blocks, q.device) if rate > 0 and kernel_fits(q, k, v) else None
         parts = []
         for n, rows in enumerate(q.split(block, dim=2)):
-            own = (None if part is None else part[n] for part in (frees, biases, seeds))
-            call = (rows, k, v, n * block, features, *own, rate)
+            call = (rows, n * block, *(None if part is None else part[n] for part in (frees, biases, seeds)))
             draws = rate > 0 and (seeds is None or self.settings.form == "released")
-            parts.append(recompute(self._attend_rows, *call, random=draws) if twice else self._attend_rows(*call))
+            parts.append(recompute(attend_rows, *call, random=draws) if twice else attend_rows(*call))
         return torch.cat(parts, dim=2)
-
-    def _attend_rows(
-        self,
-        q: Tensor,
-        k: Tensor,
-        v: Tensor,
-        first: int,
-        features: Tensor | None,
-        free: Tensor | None,
-        bias: Tensor | None,
-        seed: Tensor | None,
-        rate: float,
-    ) -> Tensor:
-        """The same for the queries from `first` on, with their free terms, bias and seed."""
-        primers = self._rows(first, first + q.shape[2], k.shape[2], features, free)
-        return attend_pairs(q, k, v, primers, bias, self.scale, rate, seed)
 
     def _scores(self, q: Tensor, k: Tensor, features: Tensor | None) -> Float[Tensor, "row head query key"]:
         """The primed scores of all pairs, block by block."""
@@ -307,7 +297,7 @@ class Layer(Projected):
         if inputs.gate is None:
             return scores
         gate = inputs.gate.expand(*inputs.x.shape[:2], *scores.shape[1:]).flatten(0, 1)
-        return gated(scores, gate, self.scale)
+        return apply_gate(scores, gate, self.scale)
 
     def _rows(self, a: int, b: int, tokens: int, features: Tensor | None = None, free: Tensor | None = None) -> Tensor:
         """F of queries a to b and all keys; 1 for calendar tokens and pairs without a primer."""
@@ -367,15 +357,9 @@ class Layer(Projected):
 
 
 def attend_pairs(
-    q: Float[Tensor, "row head query key_width"],
-    k: Float[Tensor, "row head key key_width"],
-    v: Float[Tensor, "row head key value_width"],
-    primers: Float[Tensor, "*window query key head width"],
-    bias: Tensor | None,
-    scale: float,
-    rate: float = 0.0,
-    seed: Tensor | None = None,
-) -> Float[Tensor, "row head query value_width"]:
+    q: Queries, k: Keys, v: Values, primers: Float[Tensor, "*window query key head width"],
+    bias: Tensor | None, scale: float, rate: float = 0.0, seed: Tensor | None = None,
+) -> Mixed:  # fmt: skip
     """Eq. 10 with F at hand, weights dropped at `rate`; a seed says which ones the kernel drops."""
     if kernel_fits(q, k, v):
         from rearview.attention.kernels.prime import attend_primed
@@ -383,8 +367,7 @@ def attend_pairs(
         seed = _seeds(1, q.device)[0] if rate > 0 and seed is None else seed
         return attend_primed(q, k, v, primers.contiguous(), bias, scale, seed, rate)
     logits = _scores(q, k, primers, scale)
-    weights = (logits if bias is None else logits + bias).softmax(-1)
-    weights = dropout(weights, rate, rate > 0)
+    weights = dropout((logits if bias is None else logits + bias).softmax(-1), rate, rate > 0)
     # Products of a row and a matrix for every query are slower than their elements summed, here and in the scores.
     values = v[:, :, None] * primers.movedim(-2, -4)[..., : v.shape[-1]]
     return (weights[..., None] * values).sum(-2)
@@ -423,15 +406,8 @@ def _seeds(count: int, device: torch.device) -> Tensor:
 
 
 def mix_edges(
-    q: Float[Tensor, "row head query key_width"],
-    k: Float[Tensor, "row head key key_width"],
-    v: Float[Tensor, "row head key value_width"],
-    edges: Int[Tensor, "2 edge"],
-    primers: EdgePrimers,
-    bias: Tensor | None,
-    scale: float,
-    rate: float = 0.0,
-) -> Float[Tensor, "row head query value_width"]:
+    q: Queries, k: Keys, v: Values, edges: Edges, primers: EdgePrimers, bias: Tensor | None, scale: float, rate: float
+) -> Mixed:
     """Eq. 10 with the sum over j running along edges (i, j) only: cost and memory grow with the edges."""
 
     def values(v: Tensor, weights: Tensor, a: int, b: int) -> Tensor:
@@ -447,7 +423,7 @@ def mix_edges(
 
 
 def weigh_edges(
-    q: Tensor, k: Tensor, edges: Tensor, primers: EdgePrimers, bias: Tensor | None, scale: float
+    q: Queries, k: Keys, edges: Edges, primers: EdgePrimers, bias: Tensor | None, scale: float
 ) -> Float[Tensor, "row head edge"]:
     """softmax over the edges of each query."""
 

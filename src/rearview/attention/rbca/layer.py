@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from rearview import attention
-from rearview.attention.contract import Carry, Claims, Heads, Inputs, Projected, Site
+from rearview.attention.contract import Claims, Inputs, Mixture, Projected, Site
 from rearview.attention.rbca.biased_attention import attend_biased, attend_by_age, expand_ages, hide_padding
 from rearview.attention.rbca.biases import BIASES, STUDY, Number, Rate, Window, butterworth, find_window, spread_rates
 from rearview.attention.shared.fused import flatten_bias
@@ -72,26 +72,24 @@ class Settings:
 
     def rates(self, heads: int) -> tuple[float, ...]:
         """The alphas or scales at the start: none, one for all heads, or one per head."""
-        rates = self._spread(heads)
-        if self.floor is not None and min(rates) < self.floor:
-            raise SettingsError(
-                f"rbca's alpha starts at {min(rates)}, below its floor {self.floor}; raise one or lower the other."
-            )
-        return rates
-
-    def _spread(self, heads: int) -> tuple[float, ...]:
         if self.bias == "causal":
             return ()
         name = "scale" if self.bias in ("butterworth", "step") else "alpha"
         given = self.scale if name == "scale" else self.alpha
         if isinstance(given, Sequence):
-            if len(given) != heads:
+            rates = tuple(given)
+            if len(rates) != heads:
                 raise SettingsError(
-                    f"rbca got {len(given)} values of {name} for {heads} heads; give one, or one a head."
+                    f"rbca got {len(rates)} values of {name} for {heads} heads; give one, or one a head."
                 )
-            return tuple(given)
-        rate = STUDY if given is None else float(given)
-        return spread_rates(self.bias, rate, heads) if self.per_head or given is None else (rate,)
+        else:
+            rate = STUDY if given is None else float(given)
+            rates = spread_rates(self.bias, rate, heads) if self.per_head or given is None else (rate,)
+        if self.floor is not None and min(rates) < self.floor:
+            raise SettingsError(
+                f"rbca's alpha starts at {min(rates)}, below its floor {self.floor}; raise one or lower the other."
+            )
+        return rates
 
 
 def _rates(name: str, given: Number | Sequence[Number] | None) -> float | tuple[float, ...] | None:
@@ -279,7 +277,7 @@ class Layer(Projected):
             reduces_to_softmax_at='bias="causal", in a causal place',
         )
 
-    def mix(self, q: Tensor, k: Tensor, v: Tensor, inputs: Inputs) -> tuple[Heads, Carry | None]:
+    def mix(self, q: Tensor, k: Tensor, v: Tensor, inputs: Inputs) -> Mixture:
         q, k = join_carried(q, k, inputs.carry)
         fading = self._fading(q, inputs)
         rows = q.flatten(0, 1), k.flatten(0, 1), v.flatten(0, 1)

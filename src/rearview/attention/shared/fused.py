@@ -25,11 +25,14 @@ def attend(
     `bias` is broadcastable to [row, head, query, key]; with `causal` later keys are hidden as well. A share
     `dropout` of the weights is zeroed and the rest scaled up.
     """
-    if _short_fits(q, k, v, bias):
+    packed = all(part.stride(-1) == 1 for part in (q, k, v))
+    # The kernel for short axes has no gradient for a bias.
+    if own_kernels_run(q, k, v) and fits_short_kernel(q, v) and not needs_gradient(bias) and packed:
         from rearview.attention.kernels.short import attend_short
 
         return attend_short(q, k, v, bias, scale, causal, drop_seed(q, dropout), dropout)
-    if bias is None and _long_pays(q, k, v, dropout):
+    # Our kernel beats torch's in TF32, which that one does not use; half precision is where torch's is at home.
+    if bias is None and fits_long_kernel(q, k, v, dropout) and q.dtype == torch.float32 and tf32_allowed():
         from rearview.attention.kernels.long import attend_long
 
         return attend_long(q[None], k[None], v, None, None, None, scale, causal, "softmax")
@@ -111,15 +114,3 @@ def fits_short_kernel(q: Tensor, v: Tensor) -> bool:
     share = 1 if roomy(q.device) else 2
     cramped = q.dtype == torch.float32 and min(tokens, width) > CRAMPED // share
     return tokens <= LONGEST // share and width <= WIDEST and not cramped
-
-
-def _short_fits(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None) -> bool:
-    """Whether the kernel for short axes can run here: it has no gradient for a bias."""
-    if not own_kernels_run(q, k, v) or not fits_short_kernel(q, v) or needs_gradient(bias):
-        return False
-    return all(part.stride(-1) == 1 for part in (q, k, v))
-
-
-def _long_pays(q: Tensor, k: Tensor, v: Tensor, dropout: float) -> bool:
-    """Whether our kernel beats torch's: in TF32, which that one does not use; half precision is where it is at home."""
-    return fits_long_kernel(q, k, v, dropout) and q.dtype == torch.float32 and tf32_allowed()

@@ -72,22 +72,18 @@ class Rotary(nn.Module):
 
     def forward(self, q: Heads, k: Heads, ages: Tensor | None = None) -> tuple[Heads, Heads]:
         """Queries and keys of the same tokens, turned."""
-        cos, sin = self._turns(q.shape[-2], ages)
-        return self._turn(q, cos, sin), self._turn(k, cos, sin)
-
-    def _turn(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-        return (x * cos + quarter_turn(x) * sin).to(x.dtype)
-
-    def _turns(self, tokens: int, ages: Tensor | None) -> tuple[Tensor, Tensor]:
+        tokens = q.shape[-2]
         if self.table is not None and ages is None:
             cos, sin = self.table[:, :tokens].unbind(0)
-            return cos, sin
-        positions = self.positions[:tokens] if ages is None else ages[..., None, :, 0]
-        angles = self._angles(positions.to(torch.float64))
-        like = self.frequencies if self.table is None else self.table
-        assert like is not None
-        kind = torch.promote_types(like.dtype, torch.float32)
-        return angles.cos().to(kind), angles.sin().to(kind)
+        else:
+            positions = self.positions[:tokens] if ages is None else ages[..., None, :, 0]
+            angles = self._angles(positions.to(torch.float64))
+            like = self.frequencies if self.table is None else self.table
+            assert like is not None
+            kind = torch.promote_types(like.dtype, torch.float32)
+            cos, sin = angles.cos().to(kind), angles.sin().to(kind)
+        q, k = ((x * cos + quarter_turn(x) * sin).to(x.dtype) for x in (q, k))
+        return q, k
 
     def _angles(self, positions: Float[Tensor, "*batch token"]) -> Float[Tensor, "*heads token width"]:
         if self.frequencies is None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal
 
 import torch
@@ -9,7 +10,17 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
-from rearview.attention.contract import Carry, Claims, Heads, Inputs, Projected, Site, additive, gated, zero_padding
+from rearview.attention.contract import (
+    Carry,
+    Claims,
+    Inputs,
+    Mixture,
+    Projected,
+    Site,
+    apply_gate,
+    pad_bias,
+    zero_padding,
+)
 from rearview.attention.rbca import lend_decay
 from rearview.attention.shared.rectifier import ScoreNorm, rectify, visible_pairs, weigh_by_kernel
 from rearview.attention.softmax import attend_heads, join_carried
@@ -133,12 +144,23 @@ class Layer(Projected):
             reduces_to_softmax_at="kind softmax, M1 = M2 = 0",
         )
 
-    def mix(self, q: Tensor, k: Tensor, v: Tensor, inputs: Inputs) -> tuple[Heads, Carry | None]:
+    def mix(self, q: Tensor, k: Tensor, v: Tensor, inputs: Inputs) -> Mixture:
         q, k, handed_on = self._branches(q, k, inputs)
         before, after = self.offsets(v.shape[-2], v, self.settings.sor and self.training)
         k, v = zero_padding(k, inputs.mask), zero_padding(v, inputs.mask)
         k, v = apply_operator(before.transpose(-1, -2), k), apply_operator(after, v)
-        return self._attended(q, k, v, inputs), handed_on
+        kind, plain = self.settings.kind, inputs.gate is None
+        rate = self.site.dropout if self.training else 0.0
+        if plain and kind == "softmax":
+            # The fused kernel divides by sqrt(d_h) whatever the scale is here.
+            queries = q[0] if self.settings.score_scale is None else q[0] * (self.scale * self.site.per_head**0.5)
+            return attend_heads(queries, k[0], v, self._bias(inputs, q), self.place, self.training), handed_on
+        if plain and inputs.bias is None and self.causal == self.place.causal and self.settings.score_norm == "none":
+            mixed = weigh_by_kernel(q, k, v, inputs.mask, self.scale, self.causal, kind, rate)
+            if mixed is not None:
+                return mixed, handed_on
+        weights = self._weights(q @ k.transpose(-1, -2), inputs)
+        return dropout(weights, rate, self.training) @ v, handed_on
 
     def operator(self, q: Tensor, k: Tensor, inputs: Inputs) -> Float[Tensor, "batch group head query key"]:
         q, k, _ = self._branches(q, k, inputs)
@@ -155,22 +177,17 @@ class Layer(Projected):
         before = self.score_offset[..., :tokens, :tokens].to(wide)
         after = self.value_offset[..., :tokens, :tokens].to(wide)
         if regularise:
-            for_scores, for_values = self._drop_rates()
-            before, after = drop_entries(before, for_scores), drop_entries(after, for_values)
+            draw = partial(torch.rand, device=self.value_offset.device)
+            rates: tuple[Tensor | float, Tensor | float]
+            if self.settings.sor_rate is not None or self.settings.sor_share == "call":
+                rates = (draw(()) if self.settings.sor_rate is None else self.settings.sor_rate,) * 2
+            else:
+                rates = draw(self.branches, self.site.heads, 1, 1), draw(self.site.heads, 1, 1)
+            before, after = drop_entries(before, rates[0]), drop_entries(after, rates[1])
         if self.earlier is not None:
             earlier = self.earlier[:tokens, :tokens]
             before, after = before * earlier.T, after * earlier
         return before.to(like.dtype), after.to(like.dtype)
-
-    def _drop_rates(self) -> tuple[Tensor | float, Tensor | float]:
-        if self.settings.sor_rate is not None:
-            return self.settings.sor_rate, self.settings.sor_rate
-        device = self.value_offset.device
-        if self.settings.sor_share == "call":
-            rate = torch.rand((), device=device)
-            return rate, rate
-        heads = self.site.heads
-        return torch.rand(self.branches, heads, 1, 1, device=device), torch.rand(heads, 1, 1, device=device)
 
     def _branches(self, q: Tensor, k: Tensor, inputs: Inputs) -> tuple[Tensor, Tensor, Carry | None]:
         """Queries and keys [branch, batch, group, head, token, width], and what the next layer gets."""
@@ -181,65 +198,29 @@ class Layer(Projected):
             q, k = handed_on = join_carried(q, k, inputs.carry)
         return q.movedim(2, 0), k.movedim(2, 0), handed_on
 
-    def _attended(self, q: Tensor, k: Tensor, v: Tensor, inputs: Inputs) -> Heads:
-        """Attention to mixed keys and values, by a fused kernel where there is one."""
-        if inputs.gate is not None:
-            weights = self._weights(q @ k.transpose(-1, -2), inputs)
-            return dropout(weights, self._dropout(), self.training) @ v
-        if self.settings.kind == "softmax":
-            return attend_heads(self._to_fused(q[0]), k[0], v, self._bias(inputs, q), self.place, self.training)
-        known = inputs.bias is None and self.causal == self.place.causal and self.settings.score_norm == "none"
-        kind = self.settings.kind
-        found = weigh_by_kernel(q, k, v, inputs.mask, self.scale, self.causal, kind, self._dropout()) if known else None
-        if found is not None:
-            return found
-        weights = self._rectified(q @ k.transpose(-1, -2), inputs)
-        return dropout(weights, self._dropout(), self.training) @ v
-
-    def _dropout(self) -> float:
-        return self.site.dropout if self.training else 0.0
-
     def _weights(self, scores: Float[Tensor, "branch batch group head query key"], inputs: Inputs) -> Tensor:
         """The weights before S2; a gate acts on the softmax kind's scores, after S1, and on the others' weights."""
-        if self.settings.kind == "softmax":
-            return self._softmax(scores[0], inputs)
-        weights = self._rectified(scores, inputs)
-        return weights if inputs.gate is None else weights * inputs.gate
-
-    def _rectified(self, scores: Float[Tensor, "branch batch group head query key"], inputs: Inputs) -> Tensor:
         scores = scores * self.scale
         earlier = None if self.earlier is None else self.earlier[: scores.shape[-2], : scores.shape[-1]]
+        if self.settings.kind == "softmax":
+            logits = scores[0] if inputs.gate is None else apply_gate(scores[0], inputs.gate, self.scale)
+            bias = self._bias(inputs, logits)
+            logits = logits if bias is None else logits + bias
+            return (logits if earlier is None else logits.masked_fill(~earlier, -torch.inf)).softmax(-1)
         pairs = visible_pairs(inputs.mask, inputs.bias, earlier)
         weights = rectify(scores[0], inputs.bias, pairs, self.settings.score_norm)
-        return weights if self.branches == 1 else weights * functional.softplus(scores[1])
-
-    def _softmax(self, scores: Tensor, inputs: Inputs) -> Tensor:
-        scores = scores * self.scale
-        if inputs.gate is not None:
-            scores = gated(scores, inputs.gate, self.scale)
-        bias = self._bias(inputs, scores)
-        if bias is not None:
-            scores = scores + bias
-        if self.earlier is not None:
-            scores = scores.masked_fill(~self.earlier[: scores.shape[-2], : scores.shape[-1]], -torch.inf)
-        return scores.softmax(-1)
-
-    def _to_fused(self, q: Tensor) -> Tensor:
-        """Queries for the fused kernel, which divides by sqrt(d_h) whatever the scale is here."""
-        return q if self.settings.score_scale is None else q * (self.scale * self.site.per_head**0.5)
+        weights = weights if self.branches == 1 else weights * functional.softplus(scores[1])
+        return weights if inputs.gate is None else weights * inputs.gate
 
     def _bias(self, inputs: Inputs, like: Tensor) -> Tensor | None:
         """All that is added to the softmax kind's scores, bar the causal mask that the fused kernel knows."""
         tokens = inputs.x.shape[2]
         parts = [] if inputs.bias is None else [inputs.bias.to(like.dtype)]
         if inputs.mask is not None:
-            parts.append(additive(inputs.mask, like.dtype))
+            parts.append(pad_bias(inputs.mask, like.dtype))
         if self.decay is not None:
             parts.append(self.decay(tokens, like, inputs.ages))
         if self.earlier is not None and not self.place.causal:
             later = ~self.earlier[:tokens, :tokens]
             parts.append(torch.zeros_like(later, dtype=like.dtype).masked_fill_(later, -torch.inf))
-        total = None
-        for part in parts:
-            total = part if total is None else total + part
-        return total
+        return sum(parts[1:], parts[0]) if parts else None

@@ -22,11 +22,12 @@ def apply_operator(
     saves, and there is one for each batch and group.
     """
     tokens, width = part.shape[-2:]
-    if _mixes_in_a_kernel(offset, part):
-        from rearview.attention.kernels.mixture import add_mixture
+    if own_kernels_run(part, part, offset):
+        from rearview.attention.kernels.mixture import add_mixture, fits
 
-        rows = part.view(-1, *part.shape[-5:]).flatten(1, 2)
-        return add_mixture(offset.view(-1, *offset.shape[-3:]), rows).view(part.shape)
+        if fits(part):
+            rows = part.view(-1, *part.shape[-5:]).flatten(1, 2)
+            return add_mixture(offset.view(-1, *offset.shape[-3:]), rows).view(part.shape)
     if tokens <= width:
         each = part.reshape(-1, tokens, width)
         offsets = offset[..., None, None, :, :, :].expand(*part.shape[:-1], tokens).reshape(-1, tokens, tokens)
@@ -36,11 +37,3 @@ def apply_operator(
     out = torch.baddbmm(flat, offset.flatten(0, -3), flat).view(columns.shape).movedim((-3, -2), (-5, -4))
     # A CPU's kernels walk from token to token and want them side by side; on a GPU the copy is one more pass.
     return out.contiguous() if out.device.type == "cpu" else out
-
-
-def _mixes_in_a_kernel(offset: Tensor, part: Tensor) -> bool:
-    if not own_kernels_run(part, part, offset):
-        return False
-    from rearview.attention.kernels.mixture import fits
-
-    return fits(part)

@@ -41,8 +41,9 @@ class Adapter(Around):
         self.register_buffer("mean", torch.zeros(channels, 1))
 
     def forward(self, past: Past, past_marks: Marks = None, future_marks: Marks = None, *, mask: Real = None) -> Steps:
-        components = self.network(self._turn(past), past_marks, future_marks, mask=mask)
-        return self._turn_back(components.to(past.dtype))
+        components = self.network(self._turn(past), past_marks, future_marks, mask=mask).to(past.dtype)
+        with full_precision(past.device):
+            return self.rotation @ components + self.mean
 
     def weights(
         self, past: Past, past_marks: Marks = None, future_marks: Marks = None, *, mask: Real = None
@@ -72,10 +73,6 @@ class Adapter(Around):
         # A rotation and its inverse cancel only as far as both are exact: under autocast too they run as they are.
         with full_precision(past.device):
             return self.rotation.T @ (past - self.mean)
-
-    def _turn_back(self, components: Steps) -> Steps:
-        with full_precision(components.device):
-            return self.rotation @ components + self.mean
 
 
 def _components(tokens: tuple[Token, ...]) -> tuple[Token, ...]:

@@ -4,7 +4,7 @@ from torch import nn
 
 from rearview.embed import Normalise
 from rearview.embed.normalisation import Kind
-from rearview.models.blocks.heads import Classes
+from rearview.models.blocks.heads import Classes, choose_head
 from rearview.models.contract import Answer, Marks, Model, Past, Real, Shape
 
 
@@ -18,11 +18,7 @@ class Mixer(Model):
         super().__init__(shape)
         self.normalise = Normalise(normalise)
         self.blocks = blocks
-        self.head: nn.Module
-        if shape.asks == "classes":
-            self.head = Classes(shape.channels * shape.lookback, shape.classes, dropout=dropout)
-        else:
-            self.head = nn.Linear(shape.lookback, shape.steps)
+        self.head = choose_head(shape, shape.lookback, shape.channels * shape.lookback, dropout=dropout)
 
     def forward(self, past: Past, past_marks: Marks = None, future_marks: Marks = None, *, mask: Real = None) -> Answer:
         x, denormalise = self.normalise(past, mask)

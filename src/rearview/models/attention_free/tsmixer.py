@@ -36,13 +36,9 @@ class Network(Mixer):
     """Mixing by perceptrons, without attention."""
 
     claims = ModelClaims(
-        attention=False,
-        mixes_channels=True,
-        scale_free=False,
-        equivariant_to_channels=False,
-        reconstructs=True,
+        attention=False, mixes_channels=True, scale_free=False, equivariant_to_channels=False, reconstructs=True,
         classifies=True,
-    )
+    )  # fmt: skip
 
     def __init__(self, shape: Shape, settings: Settings) -> None:
         shape.refuse_marks("tsmixer", "mixes the channels of a window")

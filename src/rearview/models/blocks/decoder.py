@@ -39,19 +39,19 @@ class Cross(nn.Module):
         """Attend from every token of `x` to the tokens of `memory`, padding left out by `mask`."""
         q = self._by_head(self.query(x))
         k, v = (self._by_head(part) for part in self.key_value(memory).chunk(2, dim=-1))
-        bias = None if mask is None else _hidden(mask.flatten(0, 1), x.dtype)
+        bias = None
+        if mask is not None:
+            real = mask.flatten(0, 1)
+            # Where all keys are padding none is hidden, since a row without keys would be NaN.
+            hidden = ~real & real.any(-1, keepdim=True)
+            bias = torch.zeros(real.shape, dtype=x.dtype, device=real.device).masked_fill_(hidden, -torch.inf)
+            bias = bias[:, None, None]
         dropout = self.dropout if self.training else 0.0
         mixed = attend(q, k, v, bias, q.shape[-1] ** -0.5, dropout=dropout)
         return self.out(mixed.transpose(1, 2).reshape(x.shape))
 
     def _by_head(self, x: Tensor) -> Float[Tensor, "row head token head_width"]:
         return x.flatten(0, 1).unflatten(-1, (self.heads, -1)).transpose(1, 2)
-
-
-def _hidden(real: Tensor, dtype: torch.dtype) -> Float[Tensor, "row 1 1 key"]:
-    """-inf on keys that are padding; where all are, none is hidden, since a row without keys would be NaN."""
-    hidden = ~real & real.any(-1, keepdim=True)
-    return torch.zeros(real.shape, dtype=dtype, device=real.device).masked_fill_(hidden, -torch.inf)[:, None, None]
 
 
 class DecoderBlock(Block):
@@ -82,12 +82,7 @@ class Decoder(BlockRow):
         super().__init__(site, depth, settings, spec, settings.norm)
 
     def forward(
-        self,
-        x: Tokens,
-        memory: Memory,
-        mask: Mask | None = None,
-        memory_mask: Remembered | None = None,
-        windows: Tensor | None = None,
+        self, x: Tokens, memory: Memory, mask: Mask | None, memory_mask: Remembered | None, windows: Tensor | None
     ) -> Tokens:
         for block in self.blocks:
             x = cast(DecoderBlock, block).decode(Inputs(x, mask, windows=windows), memory, memory_mask)

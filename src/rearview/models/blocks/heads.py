@@ -1,4 +1,4 @@
-"""The head that turns tokens into the logits of classes."""
+"""The heads that turn tokens into the logits of classes, or into steps."""
 
 from typing import Literal
 
@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from rearview.attention.contract import Mask, Tokens
 from rearview.embed import Dropout
-from rearview.models.contract import Logits
+from rearview.models.contract import Logits, Shape
 
 Pool = Literal["none", "mean"]
 
@@ -37,3 +37,12 @@ class Classes(nn.Module):
             real = x.shape[2] if mask is None else mask.sum(2).clamp(min=1).unsqueeze(-1)
             x = x.sum(2) / real
         return self.project(x.flatten(1))
+
+
+def choose_head(
+    shape: Shape, features: int, all_features: int, *, dropout: float, activate: bool = False, pool: Pool = "none"
+) -> nn.Module:
+    """`Classes` of all features where classes are asked for, else a linear map of a channel's features to the steps."""
+    if shape.asks == "classes":
+        return Classes(all_features, shape.classes, activate=activate, dropout=dropout, pool=pool)
+    return nn.Linear(features, shape.steps)

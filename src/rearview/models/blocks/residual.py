@@ -18,8 +18,11 @@ from rearview.models import kernels
 
 def widen(x: Tensor, layer: nn.Module, activation: nn.Module, drop: Dropout) -> Tensor:
     """drop(activation(layer(x)))."""
-    function = _function(activation)
-    if function is None or not kernels.run(x) or not _replaceable(drop, activation):
+    function: Literal["relu", "gelu", "gelu_tanh"] = "relu"
+    if isinstance(activation, nn.GELU):
+        function = "gelu_tanh" if activation.approximate == "tanh" else "gelu"
+    known = isinstance(activation, nn.ReLU | nn.GELU)
+    if not known or not kernels.run(x) or not _replaceable(drop, activation):
         return drop(activation(layer(x)))
     from rearview.models.kernels.branch import activate
 
@@ -28,14 +31,9 @@ def widen(x: Tensor, layer: nn.Module, activation: nn.Module, drop: Dropout) -> 
 
 
 def add(
-    x: Tensor,
-    branch: Tensor,
-    drop: Dropout,
-    norm: nn.Module | None = None,
-    mask: Tensor | None = None,
-    *,
+    x: Tensor, branch: Tensor, drop: Dropout, norm: nn.Module | None = None, mask: Tensor | None = None, *,
     narrow: nn.Module | None = None,
-) -> Tensor:
+) -> Tensor:  # fmt: skip
     """norm(x + drop(narrow(branch))), without the norm or the map that is not given."""
     fits = kernels.run(x, branch) and x.shape[:-1] == branch.shape[:-1] and _replaceable(drop, norm)
     if fits and isinstance(norm, nn.LayerNorm) and _norm_fits(norm, x, branch):
@@ -88,15 +86,6 @@ def _product(x: Tensor, layer: nn.Module | None) -> tuple[Tensor, Tensor | None]
     if type(layer) is not nn.Linear or has_hooks(layer):
         return layer(x), None
     return functional.linear(x, layer.weight), layer.bias
-
-
-def _function(activation: nn.Module) -> Literal["relu", "gelu", "gelu_tanh"] | None:
-    """The kernels' name of an activation that they know."""
-    if isinstance(activation, nn.ReLU):
-        return "relu"
-    if isinstance(activation, nn.GELU):
-        return "gelu_tanh" if activation.approximate == "tanh" else "gelu"
-    return None
 
 
 def _seed(x: Tensor, drop: Dropout) -> Tensor | None:

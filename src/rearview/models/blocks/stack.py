@@ -27,11 +27,8 @@ Bias = Tensor | list[Tensor] | None
 Norm = Literal["batch", "layer", "rms"]
 Activation = Literal["gelu", "relu", "gelu_tanh", "silu"]
 ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {
-    "gelu": nn.GELU,
-    "relu": nn.ReLU,
-    "gelu_tanh": partial(nn.GELU, approximate="tanh"),
-    "silu": nn.SiLU,
-}
+    "gelu": nn.GELU, "relu": nn.ReLU, "gelu_tanh": partial(nn.GELU, approximate="tanh"), "silu": nn.SiLU,
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,9 +71,6 @@ class TokenBatchNorm(nn.BatchNorm1d):
         real = mask.expand(x.shape[:-1]).unsqueeze(-1)
         if not self.training:
             return super().forward(x.reshape(-1, x.shape[-1])).view(x.shape) * real
-        return self._over_real(x, real)
-
-    def _over_real(self, x: Tensor, real: Tensor) -> Tensor:
         # Weighted sums, not a choice of rows: shapes are the same in every batch, and nothing waits for a count.
         tokens = tuple(range(x.dim() - 1))
         wide = x.to(torch.promote_types(x.dtype, torch.float32))
@@ -220,16 +214,9 @@ class Block(FeedBlock):
         return x if last is None else last(x, mask), carry
 
     def _add(
-        self,
-        x: Tokens,
-        seen: Tokens,
-        mask: Mask | None,
-        windows: Tensor | None,
-        bias: Tensor | None,
-        carry: Carry | None,
-        gate: Tensor | None,
-        norm: nn.Module | None = None,
-    ) -> tuple[Tokens, Carry | None]:
+        self, x: Tokens, seen: Tokens, mask: Mask | None, windows: Tensor | None, bias: Tensor | None,
+        carry: Carry | None, gate: Tensor | None, norm: nn.Module | None = None,
+    ) -> tuple[Tokens, Carry | None]:  # fmt: skip
         # A third party's layer need not know the arguments that only some mechanisms take.
         special = {"windows": windows} if self.attend.claims.reads_windows else {}
         special = special if gate is None else {**special, "gate": gate}
@@ -300,13 +287,9 @@ class Stack(BlockRow):
         self.residual_scores = residual_scores and all(layer.claims.carries_scores for layer in self.layers)
 
     def forward(
-        self,
-        x: Tokens,
-        mask: Mask | None = None,
-        bias: Bias = None,
-        windows: Tensor | None = None,
+        self, x: Tokens, mask: Mask | None = None, bias: Bias = None, windows: Tensor | None = None,
         gate: Tensor | None = None,
-    ) -> Tokens:
+    ) -> Tokens:  # fmt: skip
         carry: Carry | None = () if self.residual_scores else None
         biases = bias if isinstance(bias, list) else [bias] * len(self.blocks)
         for block, added in zip(self.blocks, biases, strict=True):
@@ -330,15 +313,9 @@ def t5_stack(
     queries sqrt(d_h) times as large are the same function, and weights trained without the scale are written so.
     """
     settings = BlockSettings(
-        feed_forward,
-        norm="rms",
-        norm_eps=1e-6,
-        bias=False,
-        order="pre",
-        activation="gelu_tanh" if gated else "relu",
-        gated=gated,
-        dropout=dropout,
-    )
+        feed_forward, norm="rms", norm_eps=1e-6, bias=False, order="pre",
+        activation="gelu_tanh" if gated else "relu", gated=gated, dropout=dropout,
+    )  # fmt: skip
     stack = Stack(site, depth, settings, spec, final_norm="rms")
     for block in stack.blocks:
         for part in cast(Block, block).feed_forward.modules():

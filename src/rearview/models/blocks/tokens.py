@@ -1,5 +1,7 @@
 """What each token stands for (a channel, a mark, which steps), so that attention's weights can be labelled."""
 
+from dataclasses import replace
+
 from rearview.embed import Patches
 from rearview.models.contract import Shape, Token
 
@@ -21,13 +23,18 @@ def step_tokens(first: int, end: int) -> tuple[Token, ...]:
 
 def patch_tokens(patches: Patches, lookback: int) -> tuple[Token, ...]:
     """A patch each. Padding repeats the first step or the last one, so a patch of padding alone counts as that step."""
-    starts = (place * patches.stride - patches.padding[0] for place in range(patches.tokens))
-    return tuple(Token(steps=_within(start, start + patches.patch, lookback)) for start in starts)
+    starts = [place * patches.stride - patches.padding[0] for place in range(patches.tokens)]
+    spans = [(min(max(start, 0), lookback - 1), min(start + patches.patch, lookback)) for start in starts]
+    return tuple(Token(steps=(first - lookback, end - lookback)) for first, end in spans)
 
 
 def merged_tokens(tokens: tuple[Token, ...], size: int) -> tuple[Token, ...]:
     """Neighbours in time joined, so many at a time; the last one may have fewer."""
-    return tuple(_merge(tokens[place : place + size]) for place in range(0, len(tokens), size))
+    merged = []
+    for place in range(0, len(tokens), size):
+        spans = [token.steps for token in tokens[place : place + size] if token.steps is not None]
+        merged.append(replace(tokens[place], steps=(spans[0][0], spans[-1][1])))
+    return tuple(merged)
 
 
 def segment_tokens(steps: int, patch: int) -> tuple[Token, ...]:
@@ -35,12 +42,3 @@ def segment_tokens(steps: int, patch: int) -> tuple[Token, ...]:
     count = -(-steps // patch)
     ends = (steps - patch * (count - 1 - place) for place in range(count))
     return tuple(Token(steps=(max(0, end - patch), end)) for end in ends)
-
-
-def _within(start: int, end: int, lookback: int) -> tuple[int, int]:
-    return min(max(start, 0), lookback - 1) - lookback, min(end, lookback) - lookback
-
-
-def _merge(tokens: tuple[Token, ...]) -> Token:
-    spans = [token.steps for token in tokens if token.steps is not None]
-    return Token(tokens[0].of, tokens[0].index, (spans[0][0], spans[-1][1]))

@@ -8,7 +8,7 @@ from rearview.attention.contract import Site, Tokens
 from rearview.embed import Dropout, Normalise, Variates
 from rearview.embed.normalisation import Kind
 from rearview.models.blocks.encoder import Encoder
-from rearview.models.blocks.heads import Classes
+from rearview.models.blocks.heads import choose_head
 from rearview.models.blocks.tokens import channel_tokens
 from rearview.models.contract import Axes, Marks, ModelClaims, Past, Shape, Steps, Token
 
@@ -32,26 +32,17 @@ class ChannelHost(Encoder):
 
     def site(self, heads: int, head_width: int | None, dropout: float, projection_bias: bool = True) -> Site:
         """Where attention stands: one group, a token for each channel, then one for each mark."""
+        shape = self.shape
         return Site(
-            groups=1,
-            tokens=self.shape.channels + self.shape.marks,
-            width=self.width,
-            heads=heads,
-            head_width=head_width,
-            time_ordered=False,
-            variates=self.shape.channels,
-            lookback=self.shape.lookback,
-            dropout=dropout,
-            projection_bias=projection_bias,
+            1, shape.channels + shape.marks, self.width, heads, head_width=head_width, time_ordered=False,
+            variates=shape.channels, lookback=shape.lookback, dropout=dropout, projection_bias=projection_bias,
             host=self.host,
-        )
+        )  # fmt: skip
 
     def readout(self) -> nn.Module:
         """The head for what is asked."""
-        if self.shape.asks == "classes":
-            features = (self.shape.channels + self.shape.marks) * self.width
-            return Classes(features, self.shape.classes, activate=True, dropout=self.drop.rate)
-        return nn.Linear(self.width, self.shape.steps)
+        features = (self.shape.channels + self.shape.marks) * self.width
+        return choose_head(self.shape, self.width, features, activate=True, dropout=self.drop.rate)
 
     def tokenise(self, x: Past, past_marks: Marks, future_marks: Marks) -> Tokens:
         return self.drop(self.variates(x, past_marks, future_marks))

@@ -35,7 +35,7 @@ from rearview.embed import Dropout, Normalise
 from rearview.models.attention_free.dlinear import Average, ChannelLinear
 from rearview.models.blocks import setting
 from rearview.models.blocks.encoder import ReadWindow, StackHost
-from rearview.models.blocks.heads import Classes
+from rearview.models.blocks.heads import choose_head
 from rearview.models.blocks.stack import BlockSettings, Stack
 from rearview.models.blocks.tokens import channel_tokens
 from rearview.models.contract import Axes, Marks, ModelClaims, Past, Real, Shape, Steps, Token
@@ -95,17 +95,11 @@ class Network(StackHost):
         self.router = Router(shape.lookback, settings.router, settings.experts, settings.used, settings.noisy)
         self.experts = Experts(shape.lookback, settings.width, settings.experts, settings.kernel)
         self.gate = ChannelGate(shape.lookback) if shape.channels > 1 else None
+        channels, width = shape.channels, settings.width
         site = Site(
-            groups=1,
-            tokens=shape.channels,
-            width=settings.width,
-            heads=settings.heads,
-            time_ordered=False,
-            variates=shape.channels,
-            lookback=shape.lookback,
-            dropout=settings.dropout,
-            host="DUET",
-        )
+            1, channels, width, settings.heads, time_ordered=False, variates=channels, lookback=shape.lookback,
+            dropout=settings.dropout, host="DUET",
+        )  # fmt: skip
         block = BlockSettings(settings.feed_forward, activation=settings.activation, dropout=settings.dropout)
         self.stack = Stack(site, settings.depth, block, attention, final_norm="layer")
         if not all(layer.claims.takes_gate for layer in self.stack.layers):
@@ -114,11 +108,7 @@ class Network(StackHost):
                 f"{split(attention)[0]} takes none; use softmax, toa or prime."
             )
         self.drop = Dropout(settings.dropout if settings.head_dropout is None else settings.head_dropout)
-        self.head: nn.Module
-        if shape.asks == "classes":
-            self.head = Classes(shape.channels * settings.width, shape.classes, activate=True, dropout=self.drop.rate)
-        else:
-            self.head = nn.Linear(settings.width, shape.steps)
+        self.head = choose_head(shape, width, channels * width, activate=True, dropout=self.drop.rate)
 
     def read(self, past: Past, past_marks: Marks, future_marks: Marks, mask: Real) -> ReadWindow:
         x, denormalise = self.normalise(past, mask)
@@ -127,14 +117,8 @@ class Network(StackHost):
         gates, uneven = self.router(as_it_comes)
         self._penalty = self.balance * uneven if self.training else None
         drawn = self.sample == "always" or (self.sample == "training" and self.training)
-        return ReadWindow(
-            tokens=self.experts(x, gates)[:, None],
-            mask=None,
-            bias=None,
-            windows=x,
-            denormalise=denormalise,
-            gate=None if self.gate is None else self.gate(as_it_comes, drawn),
-        )
+        gate = None if self.gate is None else self.gate(as_it_comes, drawn)
+        return ReadWindow(self.experts(x, gates)[:, None], None, None, x, denormalise, gate)
 
     def token_axes(self) -> Axes:
         return Axes((Token(),), channel_tokens(self.shape))
@@ -193,7 +177,9 @@ class Router(nn.Module):
         if noisy is None or spread is None or self.used == shares.shape[-1]:
             load = (gates > 0).to(gates.dtype)
         else:
-            load = _chance_of_use(clean, noisy, spread, top.values[..., self.used - 1 :])
+            # How likely each expert is used under other noise of its own.
+            last_in, first_out = top.values[..., self.used - 1 :].split(1, dim=-1)
+            load = torch.special.ndtr((clean - torch.where(noisy > first_out, first_out, last_in)) / spread)
         return gates, _unevenness(gates) + _unevenness(load)
 
 
@@ -277,13 +263,6 @@ def logistic_like(x: Tensor) -> Tensor:
 
 def _scorer(lookback: int, hidden: int, experts: int) -> nn.Sequential:
     return nn.Sequential(nn.Linear(lookback, hidden, bias=False), nn.ReLU(), nn.Linear(hidden, experts, bias=False))
-
-
-def _chance_of_use(clean: Tensor, noisy: Tensor, spread: Tensor, edge: Tensor) -> Gates:
-    """How likely each expert is used under other noise of its own; `edge`: the last share in and the first one out."""
-    last_in, first_out = edge[..., :1], edge[..., 1:]
-    threshold = torch.where(noisy > first_out, first_out, last_in)
-    return torch.special.ndtr((clean - threshold) / spread)
 
 
 def _unevenness(parts: Gates) -> Float[Tensor, ""]:

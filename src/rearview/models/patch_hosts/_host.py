@@ -9,7 +9,7 @@ from rearview.attention.contract import Mask, Site, Tokens
 from rearview.core.errors import RearviewWarning
 from rearview.embed import Dropout, Learned, Normalise, Patches, Sinusoidal
 from rearview.models.blocks.encoder import Encoder
-from rearview.models.blocks.heads import Classes, Pool
+from rearview.models.blocks.heads import Pool, choose_head
 from rearview.models.blocks.tokens import channel_groups, patch_tokens
 from rearview.models.contract import Axes, Marks, ModelClaims, Past, RealSteps, Shape, Steps
 
@@ -61,24 +61,15 @@ class PatchHost(Encoder):
     def site(self, heads: int, head_width: int | None, dropout: float, projection_bias: bool = True) -> Site:
         """Where attention stands: a group for each channel, a token for each patch."""
         return Site(
-            groups=self.shape.channels,
-            tokens=self.patches.tokens,
-            width=self.width,
-            heads=heads,
-            head_width=head_width,
-            lookback=self.shape.lookback,
-            dropout=dropout,
-            projection_bias=projection_bias,
-            host=self.host,
-        )
+            self.shape.channels, self.patches.tokens, self.width, heads, head_width=head_width,
+            lookback=self.shape.lookback, dropout=dropout, projection_bias=projection_bias, host=self.host,
+        )  # fmt: skip
 
     def readout(self, pool: Pool = "none") -> nn.Module:
         """The head for what is asked; `pool` says how tokens are brought together before they tell a class."""
         features = self.patches.tokens * self.width
-        if self.shape.asks == "classes":
-            read = self.shape.channels * (self.width if pool == "mean" else features)
-            return Classes(read, self.shape.classes, dropout=self.drop.rate, pool=pool)
-        return nn.Linear(features, self.shape.steps)
+        read = self.shape.channels * (self.width if pool == "mean" else features)
+        return choose_head(self.shape, features, read, dropout=self.drop.rate, pool=pool)
 
     def tokenise(self, x: Past, past_marks: Marks, future_marks: Marks) -> Tokens:
         return self.drop(self.positions(self.patches(x)))

@@ -88,7 +88,22 @@ class Network(Encoder):
         for _ in range(settings.depth - 1):
             segments.append(-(-segments[-1] // settings.merge))
         ahead = -(-shape.steps // patch) if shape.asks == "steps" else 0
-        stages = _stages(shape, settings, attention, segments + [ahead] * (settings.depth + 1 if ahead else 0))
+        counts = segments + [ahead] * (settings.depth + 1 if ahead else 0)
+        place = Site(
+            shape.channels, 1, width, settings.heads, lookback=shape.lookback, layers=len(counts),
+            dropout=settings.dropout, host="Crossformer",
+        )  # fmt: skip
+        block = BlockSettings(settings.feed_forward, dropout=settings.dropout, hidden_dropout=0.0)
+        name, chosen = shelf.split(attention)
+        stages = []
+        for layer, tokens in enumerate(counts):
+            attend = shelf.create(name, replace(place, tokens=tokens, layer=layer), **chosen)
+            if attend.claims.mixes_groups:
+                raise SettingsError(
+                    f"{name} mixes channels, but Crossformer's time stage keeps them apart and leaves that to its "
+                    "routers; use softmax, rbca, caps, toa or prime."
+                )
+            stages.append(TwoStage(attend, settings.routers, block))
         self.merges = nn.ModuleList(Merge(width, settings.merge) for _ in segments[1:])
         self.stages = nn.ModuleList(stages[: settings.depth])
         self.stages_ahead = nn.ModuleList(stages[settings.depth :])
@@ -234,31 +249,3 @@ class Merge(nn.Module):
         """A joined segment is real when any of its parts is."""
         missing = -mask.shape[2] % self.size
         return functional.pad(mask, (0, missing), value=False).unflatten(2, (-1, self.size)).any(-1)
-
-
-def _stages(shape: Shape, settings: Settings, spec: Spec, segments: list[int]) -> list[TwoStage]:
-    """Two-stage attention for so many segments each."""
-    block = BlockSettings(settings.feed_forward, dropout=settings.dropout, hidden_dropout=0.0)
-    site = Site(
-        groups=shape.channels,
-        tokens=1,
-        width=settings.width,
-        heads=settings.heads,
-        lookback=shape.lookback,
-        layers=len(segments),
-        dropout=settings.dropout,
-        host="Crossformer",
-    )
-    sites = [replace(site, tokens=tokens, layer=layer) for layer, tokens in enumerate(segments)]
-    return [TwoStage(_time_stage(spec, each), settings.routers, block) for each in sites]
-
-
-def _time_stage(spec: Spec, site: Site) -> Attention:
-    name, chosen = shelf.split(spec)
-    attend = shelf.create(name, site, **chosen)
-    if attend.claims.mixes_groups:
-        raise SettingsError(
-            f"{name} mixes channels, but Crossformer's time stage keeps them apart and leaves that to its routers; "
-            "use softmax, rbca, caps, toa or prime."
-        )
-    return attend

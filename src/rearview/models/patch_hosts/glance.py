@@ -107,43 +107,21 @@ class Network(Model):
         self.median = settings.quantiles.index(0.5)
         self.grains = nn.ModuleList(Grain(patch, settings.width, len(settings.quantiles)) for patch in settings.patches)
         self.empty = nn.Parameter(0.02 * torch.randn(settings.width))
-        site = Site(
-            groups=shape.channels,
-            tokens=settings.context + settings.ahead,
-            width=settings.width,
-            heads=settings.heads,
-            turned=settings.width // settings.heads,
-            projection_bias=False,
-            host="glance",
-        )
+        width, heads, tokens = settings.width, settings.heads, settings.context + settings.ahead
+        site = Site(shape.channels, tokens, width, heads, turned=width // heads, projection_bias=False, host="glance")
         block = BlockSettings(
-            settings.feed_forward,
-            norm="rms",
-            bias=False,
-            order="pre",
-            activation="silu",
-            gated=True,
+            settings.feed_forward, norm="rms", bias=False, order="pre", activation="silu", gated=True,
             dropout=settings.dropout,
-        )
+        )  # fmt: skip
         self.stack = Stack(site, settings.depth, block, attention, final_norm="rms")
 
-    def forward(
-        self,
-        past: Past,
-        past_marks: Marks | None = None,
-        future_marks: Marks | None = None,
-        *,
-        mask: Real | None = None,
-    ) -> Steps:
+    def forward(self, past: Past, past_marks: Marks = None, future_marks: Marks = None, *, mask: Real = None) -> Steps:
         observed = None if mask is None else mask[:, None].expand(past.shape)
         found = self.forecast(past, observed, self.horizon)
         return found.flatten(2) if self.settings.answer == "quantiles" else found[..., self.median]
 
     def forecast(
-        self,
-        past: Float[Tensor, "batch channel time"],
-        observed: Bool[Tensor, "batch channel time"] | None,
-        horizon: int,
+        self, past: Past, observed: Bool[Tensor, "batch channel time"] | None, horizon: int
     ) -> Float[Tensor, "batch channel {horizon} quantile"]:
         """Quantiles of the steps ahead in the units of the series, never crossing."""
         observed = torch.ones_like(past, dtype=torch.bool) if observed is None else observed
@@ -201,12 +179,7 @@ class Network(Model):
         return functional.pad(past, (lacking, 0)), functional.pad(observed, (lacking, 0), value=False)
 
     def weights(
-        self,
-        past: Past,
-        past_marks: Marks | None = None,
-        future_marks: Marks | None = None,
-        *,
-        mask: Real | None = None,
+        self, past: Past, past_marks: Marks = None, future_marks: Marks = None, *, mask: Real = None
     ) -> list[Weights]:
         grain = self.choose_grain(past.shape[-1], self.horizon)
         observed = torch.ones_like(past, dtype=torch.bool) if mask is None else mask[:, None].expand(past.shape)

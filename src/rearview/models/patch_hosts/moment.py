@@ -38,7 +38,7 @@ from torch import Tensor, nn
 from rearview.attention import Spec
 from rearview.attention.contract import Projected, Tokens
 from rearview.core.errors import InputError, SettingsError
-from rearview.embed import Normalise, Patches, RelativeBias
+from rearview.embed import Normalise, RelativeBias
 from rearview.models.blocks import setting
 from rearview.models.blocks.stack import Block, GatedMap, t5_stack
 from rearview.models.contract import Shape, Steps
@@ -94,8 +94,18 @@ class Network(PatchHost):
             shape, settings.patch, settings.stride, settings.width, pad_end=not published, bias=not published
         )
         by_patch = published and shape.asks == "window"
-        if published:
-            _refuse_remainders(shape, patches, by_patch)
+        left = (shape.lookback - patches.patch) % patches.stride
+        if published and left:
+            # Without padding at the end, patches that don't fill the look-back would leave out its newest steps.
+            raise SettingsError(
+                f"moment with form='moment-1' cuts the look-back into whole patches, and one of {shape.lookback} steps "
+                f"leaves {left} newest ones out; use a look-back of {shape.lookback - left} steps, or form='mica'."
+            )
+        if by_patch and patches.stride != patches.patch:
+            raise SettingsError(
+                f"moment with form='moment-1' gives a window back patch by patch, but patches of {patches.patch} steps "
+                f"at a stride of {patches.stride} overlap; use stride={patches.patch}, or form='mica'."
+            )
         positions: Literal["sinusoidal", "standardised"] = "sinusoidal" if published else "standardised"
         super().__init__(shape, Normalise(settings.normalise), patches, positions, settings.dropout)
         site = self.site(settings.heads, settings.head_width, settings.dropout, projection_bias=False)
@@ -111,21 +121,6 @@ class Network(PatchHost):
     def detokenise(self, tokens: Tokens) -> Steps:
         tokens = self.drop(tokens)
         return self.head(tokens).flatten(2) if self.by_patch else super().detokenise(tokens)
-
-
-def _refuse_remainders(shape: Shape, patches: Patches, by_patch: bool) -> None:
-    """Without padding at the end, patches that don't fill the look-back would leave out its newest steps."""
-    left = (shape.lookback - patches.patch) % patches.stride
-    if left:
-        raise SettingsError(
-            f"moment with form='moment-1' cuts the look-back into whole patches, and one of {shape.lookback} steps "
-            f"leaves {left} newest ones out; use a look-back of {shape.lookback - left} steps, or form='mica'."
-        )
-    if by_patch and patches.stride != patches.patch:
-        raise SettingsError(
-            f"moment with form='moment-1' gives a window back patch by patch, but patches of {patches.patch} steps at "
-            f"a stride of {patches.stride} overlap; use stride={patches.patch}, or form='mica'."
-        )
 
 
 UNUSED = ("encoder.embed_tokens.weight", "patch_embedding.position_embedding.pe", "patch_embedding.mask_embedding")
@@ -195,7 +190,10 @@ def _block(theirs: str, block: Block) -> Iterator[Place]:
     # mica has a mechanism within each channel, whose maps these are; what it adds to them is its own.
     attend = getattr(block.attend, "local", block.attend)
     widen, narrow = block.feed_forward[0], block.feed_forward[2]
-    if not isinstance(attend, Projected) or not _scores_by_products(attend) or not isinstance(widen, GatedMap):
+    # Others map a whole head's query and key first (linear), add them (gat), or cut them in two (differential, toa's
+    # gated kind), where T5's scores are their products.
+    products = attend.claims.reduces_to_softmax_at is not None and getattr(attend, "branches", 1) == 1
+    if not isinstance(attend, Projected) or not products or not isinstance(widen, GatedMap):
         raise SettingsError(
             "Published MOMENT weights have queries and keys whose products are scores, values and a gated feed-forward "
             "part, and this network has not; build it with form='moment-1' and softmax, rbca, prime, "
@@ -212,14 +210,6 @@ def _block(theirs: str, block: Block) -> Iterator[Place]:
     yield Place(f"{theirs}.1.DenseReluDense.wi_1.weight", widen.value.weight)
     yield Place(f"{theirs}.1.DenseReluDense.wo.weight", narrow.get_parameter("weight"))
     yield Place(f"{theirs}.1.layer_norm.weight", block.norm_fed.get_parameter("weight"))
-
-
-def _scores_by_products(attend: Projected) -> bool:
-    """Whether a whole head's query times a key is the score of a pair, as T5's is.
-
-    Others map them first (linear), add them (gat), or cut a head's in two (differential, toa's gated kind).
-    """
-    return attend.claims.reduces_to_softmax_at is not None and getattr(attend, "branches", 1) == 1
 
 
 def _check(path: Path, shapes: dict[str, tuple[int, ...]], places: list[Place]) -> None:

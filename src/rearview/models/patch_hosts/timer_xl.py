@@ -78,7 +78,15 @@ class Network(Encoder):
         self.normalise = Normalise(settings.normalise)
         patch = settings.patch
         self.patches = Patches(shape.lookback, patch, patch, settings.width, pad_end=False, fill="front")
-        site = self._site(settings)
+        channels, tokens, head_width = shape.channels, self.patches.tokens, settings.width // settings.heads
+        site = Site(
+            1, channels * tokens, settings.width, settings.heads, causal=settings.target is None,
+            lookback=shape.lookback, variates=channels if tokens == 1 else None, times=tuple(range(tokens)) * channels,
+            # Half the channels of a head in whole pairs, rounded up as far as the head has them.
+            turned=min(2 * -(-head_width // 4), head_width // 2 * 2),
+            dropout=settings.dropout if settings.attention_dropout is None else settings.attention_dropout,
+            host="Timer-XL",
+        )  # fmt: skip
         block = BlockSettings(settings.feed_forward, activation=settings.activation, dropout=settings.dropout)
         self.stack = Stack(site, settings.depth, block, attention, final_norm="layer")
         claims, name = self.stack.layers[0].claims, split(attention)[0]
@@ -94,9 +102,13 @@ class Network(Encoder):
             )
         self.variable_bias = nn.Parameter(torch.randn(settings.depth, 2, settings.heads))
         self.scale = site.per_head**-0.5
-        channel = torch.arange(shape.channels).repeat_interleave(self.patches.tokens)
-        self.register_buffer("same", channel[:, None] == channel, persistent=False)
-        self.register_buffer("hidden", self._hidden(site, channel, settings.target), persistent=False)
+        channel, times = torch.arange(channels).repeat_interleave(tokens), torch.arange(tokens).repeat(channels)
+        same, hidden = channel[:, None] == channel, None
+        if settings.target is not None:
+            informs = (channel == settings.target)[:, None] & (channel != settings.target)
+            hidden = ~(same & (times <= times[:, None]) | informs)
+        self.register_buffer("same", same, persistent=False)
+        self.register_buffer("hidden", hidden, persistent=False)
         self.ahead = min(ahead, shape.steps)
         self.head: nn.Module
         if shape.asks == "classes":
@@ -147,33 +159,3 @@ class Network(Encoder):
     ) -> list[Weights]:
         """The operators of the first round."""
         return super().weights(past, mask=mask)[: len(self.stack.blocks)]
-
-    def _site(self, settings: Settings) -> Site:
-        channels, tokens = self.shape.channels, self.patches.tokens
-        return Site(
-            groups=1,
-            tokens=channels * tokens,
-            width=settings.width,
-            heads=settings.heads,
-            causal=settings.target is None,
-            lookback=self.shape.lookback,
-            variates=channels if tokens == 1 else None,
-            times=tuple(range(tokens)) * channels,
-            turned=_half(settings.width // settings.heads),
-            dropout=settings.dropout if settings.attention_dropout is None else settings.attention_dropout,
-            host="Timer-XL",
-        )
-
-    def _hidden(self, site: Site, channel: Tensor, target: int | None) -> Tensor | None:
-        if target is None:
-            return None
-        assert site.times is not None
-        times = torch.tensor(site.times)
-        own_past = (channel[:, None] == channel) & (times <= times[:, None])
-        informs = (channel == target)[:, None] & (channel != target)
-        return ~(own_past | informs)
-
-
-def _half(head_width: int) -> int:
-    """Half the channels of a head in whole pairs, rounded up as far as the head has them."""
-    return min(2 * -(-head_width // 4), head_width // 2 * 2)

@@ -78,13 +78,9 @@ class Network(StackHost):
     """CAPS's network with any attention along time; `attention=None` is CAPS."""
 
     claims = ModelClaims(
-        mixes_channels=True,
-        uses_marks=True,
-        reads_ahead=True,
-        scale_free=False,
-        equivariant_to_channels=False,
+        mixes_channels=True, uses_marks=True, reads_ahead=True, scale_free=False, equivariant_to_channels=False,
         classifies=True,
-    )
+    )  # fmt: skip
 
     def __init__(self, shape: Shape, settings: Settings, attention: Spec = None) -> None:
         super().__init__(shape)
@@ -92,37 +88,28 @@ class Network(StackHost):
         width = 2 * part if settings.width is None else settings.width
         value = width // 2 if settings.value_width is None else settings.value_width
         self.normalise = Normalise(settings.normalise)
+        ahead = 0 if shape.asks == "classes" else shape.steps
         self.dual = Dual(
-            shape.channels,
-            shape.lookback,
-            0 if shape.asks == "classes" else shape.steps,
-            context=width - value,
-            value=value,
-            targets=settings.targets,
-            marks=shape.marks,
-            future=shape.future,
-            drop_channels=settings.channel_dropout,
-        )
+            shape.channels, shape.lookback, ahead, context=width - value, value=value, targets=settings.targets,
+            marks=shape.marks, future=shape.future, drop_channels=settings.channel_dropout,
+        )  # fmt: skip
         site = Site(
-            groups=self.dual.targets,
-            tokens=self.dual.tokens,
-            width=width,
-            heads=settings.heads,
-            causal=settings.causal,
-            causal_unless="causal=False",
-            lookback=shape.lookback,
-            projection_bias=False,
-            host="CAPS's network",
-        )
-        block = BlockSettings(
-            feed_forward=4 * width if settings.feed_forward is None else settings.feed_forward,
-            norm="rms",
-            order="pre",
-            bias=False,
-            dropout=settings.dropout,
-        )
+            self.dual.targets, self.dual.tokens, width, settings.heads, causal=settings.causal,
+            causal_unless="causal=False", lookback=shape.lookback, projection_bias=False, host="CAPS's network",
+        )  # fmt: skip
+        inside = 4 * width if settings.feed_forward is None else settings.feed_forward
+        block = BlockSettings(inside, norm="rms", order="pre", bias=False, dropout=settings.dropout)
         self.stack = Stack(site, settings.depth, block, self.attention_of(settings, attention))
-        self._start(settings.depth)
+        # Every map of a block as appendix A.2 says; a mechanism's other parameters start as it says.
+        narrow = SPREAD / math.sqrt(2 * settings.depth)
+        for each in self.stack.blocks:
+            assert isinstance(each, Block)
+            first, last = (part for part in each.feed_forward if isinstance(part, nn.Linear))
+            start(first)
+            start(last, narrow)
+            if isinstance(each.attend, Projected):
+                start(each.attend.qkv)
+                start(each.attend.out, narrow)
         self.head: nn.Module = nn.Identity()
         if shape.asks == "classes":
             features = self.dual.targets * self.dual.tokens * width
@@ -146,15 +133,3 @@ class Network(StackHost):
 
     def detokenise(self, tokens: Tokens) -> Steps:
         return self.dual.decode(tokens)
-
-    def _start(self, depth: int) -> None:
-        """Every map of a block as appendix A.2 says; a mechanism's other parameters start as it says."""
-        narrow = SPREAD / math.sqrt(2 * depth)
-        for block in self.stack.blocks:
-            assert isinstance(block, Block)
-            first, last = (part for part in block.feed_forward if isinstance(part, nn.Linear))
-            start(first)
-            start(last, narrow)
-            if isinstance(block.attend, Projected):
-                start(block.attend.qkv)
-                start(block.attend.out, narrow)

@@ -76,14 +76,9 @@ class Network(Encoder):
     """The Transformer with any attention that mixes time steps."""
 
     claims = ModelClaims(
-        mixes_channels=True,
-        uses_marks=True,
-        reads_ahead=True,
-        scale_free=False,
-        equivariant_to_channels=False,
-        reconstructs=True,
-        classifies=True,
-    )
+        mixes_channels=True, uses_marks=True, reads_ahead=True, scale_free=False, equivariant_to_channels=False,
+        reconstructs=True, classifies=True,
+    )  # fmt: skip
 
     def __init__(self, shape: Shape, settings: Settings, attention: Spec = None) -> None:
         super().__init__(shape)
@@ -91,15 +86,11 @@ class Network(Encoder):
             raise SettingsError(f"label is {settings.label}; the decoder starts from 0 observed steps or more.")
         self.normalise = Normalise(settings.normalise)
         self.embed = Embedding(shape, shape.lookback, settings)
+        dropped = settings.dropout if settings.attention_dropout is None else settings.attention_dropout
         site = Site(
-            groups=1,
-            tokens=shape.lookback,
-            width=settings.width,
-            heads=settings.heads,
-            lookback=shape.lookback,
-            dropout=settings.dropout if settings.attention_dropout is None else settings.attention_dropout,
+            1, shape.lookback, settings.width, settings.heads, lookback=shape.lookback, dropout=dropped,
             host="Transformer",
-        )
+        )  # fmt: skip
         block = BlockSettings(settings.feed_forward, activation=settings.activation, dropout=settings.dropout)
         self.stack = Stack(site, settings.depth, block, attention, final_norm="layer")
         self.label = min(settings.label, shape.lookback)
