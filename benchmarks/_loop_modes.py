@@ -22,7 +22,7 @@ from rearview.data.datasets import catalogue
 from rearview.data.panel import Panel
 from rearview.data.scale import Scaler
 from rearview.data.windows import Source, list_windows
-from rearview.tasks.forecast import Forecast
+from rearview.tasks.objectives import Forecast
 
 MODES: dict[str, dict[str, Any]] = {
     "plain": {"capture": False, "compile": False},

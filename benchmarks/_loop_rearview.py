@@ -14,7 +14,7 @@ from rearview import data, models, train
 from rearview.bench.runs.provenance import device_words
 from rearview.data.scale import Scaler
 from rearview.data.windows import Batch, Source, list_windows
-from rearview.tasks.forecast import Forecast
+from rearview.tasks.objectives import Forecast
 
 
 class Watched:

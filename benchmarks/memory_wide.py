@@ -64,7 +64,7 @@ def train_one(asked: argparse.Namespace) -> dict[str, Any]:
     from rearview import models, train
     from rearview.bench import presets
     from rearview.data.datasets import catalogue
-    from rearview.tasks.forecast import Forecast
+    from rearview.tasks.objectives import Forecast
 
     idle = memory("VmHWM")
     model, attention = NETWORKS[asked.part]

@@ -13,7 +13,7 @@ from torch.testing import assert_close
 from rearview import models
 from rearview.core.errors import SettingsError
 from rearview.models.channel_hosts.duet import ChannelGate, Experts, Router, _unevenness, amplitudes, logistic_like
-from rearview.tasks.forecast import Forecast
+from rearview.tasks.objectives import Forecast
 
 MECHANISMS = [
     "softmax",

@@ -6,7 +6,7 @@ from torch import nn
 
 from rearview import train
 from rearview.data.cases.padding import CaseBatch
-from rearview.tasks.classify import Classify
+from rearview.tasks.objectives import Classify
 
 
 class Told(nn.Module):

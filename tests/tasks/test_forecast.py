@@ -10,7 +10,7 @@ from torch.nn import functional
 
 from rearview.core.errors import SettingsError
 from rearview.data.windows import Batch
-from rearview.tasks.forecast import Forecast
+from rearview.tasks.objectives import Forecast
 
 BATCH, CHANNELS, TARGETS, AHEAD, PAST = 3, 5, 2, 7, 11
 

@@ -7,7 +7,7 @@ import pytest
 
 from rearview.core.errors import SettingsError
 from rearview.tasks import losses
-from rearview.tasks.forecast import Forecast
+from rearview.tasks.objectives import Forecast
 
 SHARE = {"name": "fredf", "time_share": 0.3}
 

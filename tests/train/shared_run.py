@@ -8,7 +8,7 @@ import torch
 
 from rearview import models, train
 from rearview.data.windows import Batch
-from rearview.tasks.forecast import Forecast
+from rearview.tasks.objectives import Forecast
 from rearview.train import parallel
 
 WINDOWS, CHANNELS, LOOKBACK, HORIZON = 53, 3, 16, 4

@@ -11,7 +11,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from rearview.core.errors import SettingsError
-from rearview.core.registry import Shelf, refuse_unfinished, split_spec
+from rearview.core.registry import Shelf, import_lazily, refuse_unfinished, split_spec
 from rearview.core.settings import Description, describe_part, settings_from
 
 if TYPE_CHECKING:
@@ -40,30 +40,9 @@ _SHELF = Shelf(
     families=("controls",),
     refuse=_refuse,
 )
-_CONTRACT = ("Attention", "Claims", "Inputs", "Projected", "Site")
+names, summary, register, settings_of = _SHELF.names, _SHELF.summary, _SHELF.register, _SHELF.settings_of
 
 Spec = str | Mapping[str, Any] | None
-
-
-def names() -> list[str]:
-    """Every mechanism on the shelf."""
-    return _SHELF.names()
-
-
-def summary(name: str) -> str:
-    """A mechanism in one line, without importing it."""
-    return _SHELF.summary(name)
-
-
-def register(name: str, module: ModuleType) -> None:
-    """Put a module with `Settings` and `Layer` on the shelf under a name, for this process."""
-    _SHELF.register(name, module)
-
-
-def settings_of(name: str) -> type[Any]:
-    """The settings of a mechanism: a dataclass with their defaults."""
-    settings: type[Any] = _SHELF.module(name).Settings
-    return settings
 
 
 def create(name: str, site: "Site", **settings: Any) -> "Attention":
@@ -91,14 +70,9 @@ def describe(name: str) -> Description:
     return describe_part(name, _SHELF.module(name), layer.claims)
 
 
-def __getattr__(name: str) -> Any:
-    if name in _CONTRACT:
-        from rearview.attention import contract
-
-        return getattr(contract, name)
-    raise AttributeError(f"module 'rearview.attention' has no attribute {name!r}")
-
-
+__getattr__ = import_lazily(
+    "rearview.attention", {"rearview.attention.contract": ("Attention", "Claims", "Inputs", "Projected", "Site")}
+)
 __all__ = [
     "Attention", "Claims", "Description", "Inputs", "Projected", "Site", "Spec",
     "create", "describe", "names", "register", "settings_of", "split", "summary",

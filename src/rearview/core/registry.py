@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rearview.core.errors import SettingsError, did_you_mean
 
@@ -72,8 +72,13 @@ class Shelf:
             )
         return importlib.import_module(own) if own else self._complete(name, plugged[0].load())
 
+    def settings_of(self, name: str) -> type[Any]:
+        """The settings of a part: a dataclass with their defaults."""
+        settings: type[Any] = self.module(name).Settings
+        return settings
+
     def register(self, name: str, module: ModuleType) -> None:
-        """Put a third party's module on the shelf for this process."""
+        """Put a third party's module, which defines what the shelf `needs`, under a name for this process."""
         if name in self.names():
             raise SettingsError(f"There is a {self.kind} called {name!r} already; choose another name.")
         self._added[name] = self._complete(name, module)
@@ -97,6 +102,18 @@ class Shelf:
             )
         self.refuse(name, module)
         return module
+
+
+def import_lazily(package: str, sources: Mapping[str, tuple[str, ...]]) -> Callable[[str], Any]:
+    """A package's `__getattr__` that imports names when they are first used: module -> the names it defines."""
+
+    def find(name: str) -> Any:
+        for module, names in sources.items():
+            if name in names:
+                return getattr(importlib.import_module(module), name)
+        raise AttributeError(f"module {package!r} has no attribute {name!r}")
+
+    return find
 
 
 @cache

@@ -9,14 +9,13 @@ among `names()`. `adapters` stand around a network.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from importlib import import_module
 from importlib.util import find_spec
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from rearview.attention import Spec
 from rearview.core.errors import SettingsError
-from rearview.core.registry import Shelf, refuse_unfinished
+from rearview.core.registry import Shelf, import_lazily, refuse_unfinished
 from rearview.core.settings import Description, describe_part, settings_from
 from rearview.models import adapters as _adapters
 
@@ -57,11 +56,6 @@ KNOWN_INPUTS = (
 )  # fmt: skip
 """Our networks, then other packages', that have a place for inputs known in the future: those whose claims say
 `uses_marks`, written here too so that listing them imports none."""
-_LAZY = {
-    **dict.fromkeys(("Axes", "Model", "ModelClaims", "Shape", "Token"), "rearview.models.contract"),
-    **dict.fromkeys(("BlockSettings", "Stack"), "rearview.models.blocks.stack"),
-}
-"""Names that are imported when they are first used, since their modules import torch."""
 _SIZES = ("width", "heads", "feed_forward", "router")
 """Settings of networks that no map can be built with below 1."""
 _COUNTS = ("depth", "decoder_depth", "mlp_layers", "experts", "used")
@@ -70,9 +64,7 @@ MOST_PARTS, MOST_SIZE = 1_000, 10_000_000
 """More than these is a slip or a damaged model, and building it would take all time or memory."""
 
 
-def names() -> list[str]:
-    """Every network on the shelf."""
-    return _SHELF.names()
+names, register = _SHELF.names, _SHELF.register
 
 
 def borrowed(*, installed: bool = False) -> list[str]:
@@ -85,11 +77,6 @@ def summary(name: str) -> str:
     return _shelf(name).summary(name)
 
 
-def register(name: str, module: ModuleType) -> None:
-    """Put a module with `Settings` and `Network` on the shelf under a name, for this process."""
-    _SHELF.register(name, module)
-
-
 def claims(name: str) -> "ModelClaims":
     """The claims of a network."""
     return _module(name).Network.claims
@@ -97,7 +84,7 @@ def claims(name: str) -> "ModelClaims":
 
 def settings_of(name: str) -> type[Any]:
     """The settings class of a network."""
-    return _module(name).Settings
+    return _shelf(name).settings_of(name)
 
 
 def attention_of(name: str, settings: object, attention: Spec = None) -> Spec:
@@ -187,12 +174,13 @@ def describe(name: str) -> Description:
     return describe_part(name, module, module.Network.claims)
 
 
-def __getattr__(name: str) -> Any:
-    if name in _LAZY:
-        return getattr(import_module(_LAZY[name]), name)
-    raise AttributeError(f"module 'rearview.models' has no attribute {name!r}")
-
-
+__getattr__ = import_lazily(
+    "rearview.models",
+    {
+        "rearview.models.contract": ("Axes", "Model", "ModelClaims", "Shape", "Token"),
+        "rearview.models.blocks.stack": ("BlockSettings", "Stack"),
+    },
+)
 __all__ = [
     "KNOWN_INPUTS", "Axes", "BlockSettings", "Description", "Model", "ModelClaims", "Shape", "Stack", "Token",
     "attention_of", "borrowed", "claims", "create", "describe", "names", "register", "settings_of", "summary",

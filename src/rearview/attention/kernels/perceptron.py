@@ -17,8 +17,7 @@ import triton.language as tl
 from torch import Tensor
 
 from rearview.attention.kernels import Wrap, plain
-from rearview.attention.kernels.memory import sum_memory
-from rearview.attention.kernels.memory_programs import EPS, features
+from rearview.attention.kernels.memory import EPS, features, sum_memory
 from rearview.attention.kernels.operator import register
 from rearview.attention.kernels.short import normal
 from rearview.attention.kernels.tiles import block, precision, roomy, single, tile

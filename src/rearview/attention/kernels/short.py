@@ -20,7 +20,7 @@ import triton.language as tl
 from torch import Tensor
 
 from rearview.attention.kernels import Wrap
-from rearview.attention.kernels.long_programs import gated, gated_pull
+from rearview.attention.kernels.long import gated, gated_pull
 from rearview.attention.kernels.operator import Operator
 from rearview.attention.kernels.tiles import block, like, precision, put, roomy, single, tile
 

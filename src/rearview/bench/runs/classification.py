@@ -29,8 +29,8 @@ from rearview.data.io import ts
 from rearview.estimators.base import PREPARING, Session, create_network
 from rearview.estimators.classify import fit as fitting
 from rearview.estimators.classify.spec import ClassifySpec
-from rearview.tasks.classify import Classify
 from rearview.tasks.confusion import Confusion
+from rearview.tasks.objectives import Classify
 
 CLEAN = "clean"
 TSLIB = "published:tslib"

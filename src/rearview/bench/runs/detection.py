@@ -39,7 +39,7 @@ from rearview.estimators.detect import tslib
 from rearview.estimators.detect.scoring import source_of
 from rearview.estimators.detect.spec import DetectSpec, Mode
 from rearview.tasks.assessment import assess
-from rearview.tasks.detect import Detect
+from rearview.tasks.objectives import Detect
 from rearview.tasks.thresholds import Rule
 
 SIZES: Facts = {"width": 128, "heads": 8, "depth": 3, "feed_forward": 128, "dropout": 0.1}

@@ -40,7 +40,7 @@ from rearview.estimators.options import check_whole
 from rearview.models import adapters as shelf
 from rearview.models.contract import Model
 from rearview.tasks import losses
-from rearview.tasks.forecast import Forecast
+from rearview.tasks.objectives import Forecast
 
 _UNTRAINED_BATCH = 256
 """Windows at once of a network with nothing to train."""

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from rearview.data.windows import Source
 from rearview.models.contract import Model
-from rearview.tasks.forecast import Forecast
+from rearview.tasks.objectives import Forecast
 from rearview.train import Epoch, History, TrainingError
 from rearview.train.evaluation import autocast, evaluation_mode
 from rearview.train.settings import Precision

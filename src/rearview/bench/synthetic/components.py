@@ -33,7 +33,7 @@ from rearview.data.synthetic.components import PARTS, Recipe, draw_windows
 from rearview.data.windows import Batch
 from rearview.models.contract import Model
 from rearview.models.step_hosts.caps_net import Network
-from rearview.tasks.forecast import Forecast
+from rearview.tasks.objectives import Forecast
 from rearview.train.evaluation import evaluation_mode
 
 ALL = "all"

@@ -17,7 +17,7 @@ from rearview.estimators.base import NO_CHECKPOINT, Session
 from rearview.estimators.classify.spec import ClassifySpec
 from rearview.models.contract import Model
 from rearview.tasks import plan as planning
-from rearview.tasks.classify import Classify
+from rearview.tasks.objectives import Classify
 from rearview.tasks.plan import GIVEN, Choice, Plan
 
 FEW_HELD = 10

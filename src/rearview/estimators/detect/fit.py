@@ -21,7 +21,7 @@ from rearview.estimators.detect.segments import Segment, segments
 from rearview.estimators.detect.spec import DetectSpec
 from rearview.models.contract import Model
 from rearview.tasks import plan as planning
-from rearview.tasks.detect import Detect
+from rearview.tasks.objectives import Detect
 from rearview.tasks.plan import Choice, Plan
 
 HELD_OUT = 0.2

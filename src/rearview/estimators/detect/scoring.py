@@ -18,7 +18,7 @@ from rearview.data.windows import Batch, Source, Windows
 from rearview.estimators.detect import constant_channels
 from rearview.estimators.detect.spec import Mode
 from rearview.models.contract import Model
-from rearview.tasks.detect import Detect
+from rearview.tasks.objectives import Detect
 
 MOST_CELLS = 1 << 21  # cells that go through the network at once
 FURTHEST = 1e6

@@ -13,7 +13,7 @@ from rearview.data.panel import Panel
 from rearview.data.windows import Source, Windows
 from rearview.models.contract import Model
 from rearview.tasks.alarms import Flags, Quality, adjust, chance_adjusted_f1, score_rows
-from rearview.tasks.detect import Detect
+from rearview.tasks.objectives import Detect
 
 VALIDATION = 0.8
 

@@ -22,7 +22,7 @@ from rearview.estimators.forecast.transform import transform_panel
 from rearview.models.contract import Model
 from rearview.tasks import plan as planning
 from rearview.tasks.conformal import Residuals
-from rearview.tasks.forecast import Forecast
+from rearview.tasks.objectives import Forecast
 from rearview.tasks.plan import Plan
 
 MOST_RESIDUALS = 4_000_000  # 16 MiB: what a saved model carries for its intervals, at most

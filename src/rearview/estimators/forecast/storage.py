@@ -13,7 +13,7 @@ from rearview.estimators.forecast.fit import Fitted
 from rearview.estimators.forecast.spec import ForecastSpec
 from rearview.estimators.storage import Facts, Stored, load_model, save_model
 from rearview.tasks.conformal import Residuals
-from rearview.tasks.forecast import Forecast
+from rearview.tasks.objectives import Forecast
 
 _PLAIN = ("name", "ids", "columns", "targets", "known", "step", "calendar", "notes", "windows")
 _ROWS = ("values", "centre", "offsets", "first")

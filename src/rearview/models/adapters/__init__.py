@@ -21,14 +21,7 @@ Spec = str | Mapping[str, Any]
 _SHELF = Shelf("rearview.models.adapters", "adapter", needs=("Settings", "Adapter"), aside=("contract",))
 
 
-def names() -> list[str]:
-    """Every adapter."""
-    return _SHELF.names()
-
-
-def summary(name: str) -> str:
-    """An adapter in one line, without importing it."""
-    return _SHELF.summary(name)
+names, summary = _SHELF.names, _SHELF.summary
 
 
 def describe(name: str) -> Description:
