@@ -173,12 +173,13 @@ def test_validation_that_cannot_be_captured_is_measured_all_the_same() -> None:
 def test_a_rate_on_the_device_is_set_in_its_place() -> None:
     model = network()
     optimiser = optimisation.build(model, train.Settings())
-    rate = optimisation.rate_on_device(optimiser, CPU)
+    rate = torch.zeros((), device=CPU)
+    optimisation.place_rate(optimiser, rate)
     optimisation.set_rate(optimiser, Rate(0.25, 0.95))
     assert optimiser.param_groups[0]["lr"] is rate
     assert rate.item() == 0.25
     assert optimiser.param_groups[0]["betas"][0] == 0.95
-    optimisation.rate_on_host(optimiser, Rate(0.5, 0.95))
+    optimisation.place_rate(optimiser, 0.5)
     assert optimiser.param_groups[0]["lr"] == 0.5
 
 

@@ -35,18 +35,9 @@ class Dual(nn.Module):
     """
 
     def __init__(
-        self,
-        channels: int,
-        lookback: int,
-        ahead: int,
-        *,
-        context: int,
-        value: int,
-        targets: int | None = None,
-        marks: int = 0,
-        future: int = 0,
-        drop_channels: bool = False,
-    ) -> None:
+        self, channels: int, lookback: int, ahead: int, *, context: int, value: int, targets: int | None = None,
+        marks: int = 0, future: int = 0, drop_channels: bool = False,
+    ) -> None:  # fmt: skip
         super().__init__()
         self.targets = channels if targets is None else targets
         if not 1 <= self.targets <= channels:

@@ -27,16 +27,9 @@ class Patches(nn.Module):
     """
 
     def __init__(
-        self,
-        lookback: int,
-        patch: int,
-        stride: int,
-        width: int,
-        *,
-        pad_end: bool = True,
-        fill: Literal["front", "end"] | None = None,
-        bias: bool = True,
-    ) -> None:
+        self, lookback: int, patch: int, stride: int, width: int, *, pad_end: bool = True,
+        fill: Literal["front", "end"] | None = None, bias: bool = True,
+    ) -> None:  # fmt: skip
         super().__init__()
         if patch < 1 or stride < 1:
             raise SettingsError(f"patch is {patch} and stride is {stride}; both must be at least 1.")

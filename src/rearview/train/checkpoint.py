@@ -64,13 +64,6 @@ class Standing:
         return Standing((*self.epochs, epoch), best, best_epoch, waited, ended)
 
 
-def _identity(tensor: Tensor) -> tuple[object, ...]:
-    """Equal for two tensors exactly where they are the same cells in memory; an empty tensor is its own."""
-    if not tensor.numel():
-        return (id(tensor),)
-    return (tensor.device, tensor.data_ptr(), tensor.dtype, tensor.shape, tensor.stride())
-
-
 def fingerprint(model: nn.Module, settings: Settings, train: Tensor, validation: Tensor | None) -> Facts:
     """The identity of a run: settings, names and shapes of the model, count and checksum of the windows."""
 
@@ -143,16 +136,11 @@ def save(
         "pool": {"total": pool.total, "number": pool.number},
     }
     facts = {
-        "run": run,
-        "epochs": [asdict(epoch) for epoch in standing.epochs],
-        "best_epoch": standing.best_epoch,
-        "waited": standing.waited,
-        "ended": standing.ended,
-        "position": snapshot.position,
-        "seconds": snapshot.seconds,
-        "epoch_seconds": snapshot.epoch_seconds,
+        "run": run, "epochs": [asdict(epoch) for epoch in standing.epochs], "best_epoch": standing.best_epoch,
+        "waited": standing.waited, "ended": standing.ended, "position": snapshot.position,
+        "seconds": snapshot.seconds, "epoch_seconds": snapshot.epoch_seconds,
         "made_with": _made_with(pool.total.device),
-    }
+    }  # fmt: skip
     write(path, {f"{part}/{name}": tensor for part, named in parts.items() for name, tensor in named.items()}, facts)
 
 
@@ -204,7 +192,9 @@ def write(path: Path, tensors: Mapping[str, Tensor], facts: Facts) -> None:
     aliases: dict[str, str] = {}
     owners: dict[tuple[object, ...], str] = {}
     for name, tensor in tensors.items():
-        owner = owners.setdefault(_identity(tensor), name)
+        # Equal for two tensors exactly where they are the same cells in memory; an empty tensor is its own.
+        cells = (tensor.device, tensor.data_ptr(), tensor.dtype, tensor.shape, tensor.stride())
+        owner = owners.setdefault(cells if tensor.numel() else (id(tensor),), name)
         if owner == name:
             own[name] = tensor.detach().to("cpu", copy=True, memory_format=torch.contiguous_format)
         else:

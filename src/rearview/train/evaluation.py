@@ -118,7 +118,8 @@ class Evaluation(Generic[Batch]):
         """
         if capture and at_once is None and not self._tried:
             self._tried = True
-            self._capture()
+            if len(self._full):
+                self._capture()
         self.pool.clear()
         replays = 0 if self._graph is None else len(self._full)
         with evaluation_mode(self.model):
@@ -135,23 +136,21 @@ class Evaluation(Generic[Batch]):
         return self.pool.mean()
 
     def _capture(self) -> None:
-        if not len(self._full):
-            return
+        def add_next() -> None:
+            self._add(self._full.index_select(0, self._place)[0])
+            self._place.add_(1).remainder_(len(self._full))
+
+        def record() -> None:
+            graph = Graph(self.index.device)
+            graph.record(add_next, preserve(graph.device, [*self.pool.tensors, self._place]))
+            self._graph = graph
+
         started = time.perf_counter()
         with evaluation_mode(self.model):
-            why = attempt(self._record)
+            why = attempt(record)
         self.preparing_seconds = time.perf_counter() - started
         if why is not None:
             self.notes.append(f"Validation was not captured in a CUDA graph: {why}.")
-
-    def _record(self) -> None:
-        graph = Graph(self.index.device)
-        graph.record(self._add_next, preserve(graph.device, [*self.pool.tensors, self._place]))
-        self._graph = graph
-
-    def _add_next(self) -> None:
-        self._add(self._full.index_select(0, self._place)[0])
-        self._place.add_(1).remainder_(len(self._full))
 
     def _add(self, index: Int[Tensor, " some"]) -> None:
         windows = self.source.batch(index)

@@ -144,7 +144,13 @@ class _Run(Generic[Batch]):
         self.progress.begin(self.settings.epochs, self.visited, self._steps_and_windows()[1])
         try:
             try:
-                self._train()
+                parallel.broadcast(self.model)
+                self.model.train()
+                self.optimiser.zero_grad()
+                while self.standing.ended is None:
+                    epoch = len(self.standing.epochs) + 1
+                    self._visit(epoch)
+                    self._close(epoch)
                 self._settle()
             except KeyboardInterrupt:
                 # Whatever epochs have settled stands; a second Ctrl-C, in here, goes through.
@@ -174,15 +180,6 @@ class _Run(Generic[Batch]):
             preparing_seconds=sum(part.preparing_seconds for part in parts),
             notes=(*self.step.room.notes, *(note for part in parts for note in part.notes)),
         )
-
-    def _train(self) -> None:
-        parallel.broadcast(self.model)
-        self.model.train()
-        self.optimiser.zero_grad()
-        while self.standing.ended is None:
-            epoch = len(self.standing.epochs) + 1
-            self._visit(epoch)
-            self._close(epoch)
 
     def _visit(self, epoch: int) -> None:
         order = self.train[epoch_order(len(self.train), self.settings, epoch)].to(self.device)

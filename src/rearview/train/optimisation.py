@@ -123,18 +123,10 @@ def set_rate(optimiser: torch.optim.Optimizer, rate: Rate) -> None:
         group["betas"] = (rate.beta1, group["betas"][1])
 
 
-def rate_on_device(optimiser: torch.optim.Optimizer, device: torch.device) -> Float[Tensor, ""]:
-    """The learning rate as a number on the device, which the optimiser reads from now on."""
-    rate = torch.zeros((), device=device)
+def place_rate(optimiser: torch.optim.Optimizer, rate: Float[Tensor, ""] | float) -> None:
+    """Let the optimiser read the learning rate from a tensor on its device, or from a number again."""
     for group in optimiser.param_groups:
         group["lr"] = rate
-    return rate
-
-
-def rate_on_host(optimiser: torch.optim.Optimizer, rate: Rate) -> None:
-    """Undo `rate_on_device`."""
-    for group in optimiser.param_groups:
-        group["lr"] = rate.learning_rate
 
 
 @contextmanager

@@ -21,10 +21,7 @@ _RANGES: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "minimum_delta": ("a number of at least 0", lambda value: value >= 0),
     "warmup": ("a share from 0 up to, not including, 1", lambda value: 0 <= value < 1),
     "pct_start": ("a share from 0 up to, not including, 1", lambda value: 0 <= value < 1),
-    "betas": (
-        "two numbers from 0 up to, not including, 1",
-        lambda pair: len(pair) == 2 and 0 <= min(pair) <= max(pair) < 1,
-    ),
+    "betas": ("two numbers from 0 up to, not including, 1", lambda it: len(it) == 2 and 0 <= min(it) <= max(it) < 1),
     "divide": ("a number of at least 1", lambda value: value >= 1),
     "clip": ("a number above 0, or None", lambda value: value > 0),
     "memory": ("a number of GiB above 0, 'auto' or None", lambda value: value > 0),
@@ -129,17 +126,6 @@ class Settings:
             if not isinstance(value, bool) and isinstance(value, Real):
                 object.__setattr__(self, name, int(value) if isinstance(value, Integral) and whole else float(value))
         object.__setattr__(self, "betas", (float(self.betas[0]), float(self.betas[1])))
-        self._check_together()
-
-    def to_dict(self) -> dict[str, object]:
-        """Every setting by name, ready for JSON."""
-        return {**asdict(self), "betas": list(self.betas)}
-
-    @property
-    def windows_per_update(self) -> int:
-        return self.batch * self.accumulate
-
-    def _check_together(self) -> None:
         if self.warmup and self.schedule not in ("constant", "cosine"):
             raise SettingsError(
                 f"warmup={self.warmup} goes with the schedules 'constant' and 'cosine', but schedule is "
@@ -165,3 +151,11 @@ class Settings:
                 f"schedule_epochs={self.schedule_epochs} ends before the {self.epochs} epochs do; "
                 "give at least as many, or None."
             )
+
+    def to_dict(self) -> dict[str, object]:
+        """Every setting by name, ready for JSON."""
+        return {**asdict(self), "betas": list(self.betas)}
+
+    @property
+    def windows_per_update(self) -> int:
+        return self.batch * self.accumulate

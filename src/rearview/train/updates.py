@@ -251,11 +251,12 @@ class CapturedUpdates(Generic[Batch]):
         optimisation.set_rate(optimiser, rate)
         try:
             if self._whole:
-                self._rate = optimisation.rate_on_device(optimiser, device)
+                self._rate = torch.zeros((), device=device)
+                optimisation.place_rate(optimiser, self._rate)
             self._graph.record(self._update, _preserve_training(self.step))
             self._gradients = [parameter.grad for parameter in self.step.parameters]
         except BaseException:
-            optimisation.rate_on_host(optimiser, rate)
+            optimisation.place_rate(optimiser, rate.learning_rate)
             raise
         finally:
             optimiser.zero_grad()

@@ -19,7 +19,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from rearview.attention.contract import Carry, Claims, Heads, Inputs, Projected, Site, causal_bias, gated, score_bias
+from rearview.attention.contract import Claims, Inputs, Mixture, Projected, Site, apply_gate, causal_bias, score_bias
 from rearview.attention.shared.rectifier import visible_pairs
 from rearview.embed.dropout import dropout
 
@@ -53,7 +53,7 @@ class Layer(Projected):
         self.matrix = nn.Parameter(torch.full((site.heads, site.tokens, site.tokens), start))
         self.claims = Claims(causal=site.causal, takes_gate=True)
 
-    def mix(self, q: Tensor, k: Tensor, v: Tensor, inputs: Inputs) -> tuple[Heads, Carry | None]:
+    def mix(self, q: Tensor, k: Tensor, v: Tensor, inputs: Inputs) -> Mixture:
         weights = self._weights(v.shape[-2], inputs)
         if self.training and self.site.dropout:
             # Every window and group drops weights of its own, as with attention.
@@ -71,7 +71,7 @@ class Layer(Projected):
         if self.settings.kind == "plain":
             return self._plain(scores, inputs)
         if inputs.gate is not None:
-            scores = gated(scores, inputs.gate, self.site.per_head**-0.5)
+            scores = apply_gate(scores, inputs.gate, self.site.per_head**-0.5)
         if self.site.causal:
             scores = scores + causal_bias(tokens, scores)
         bias = score_bias(inputs, scores.dtype)

@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from rearview.attention.contract import Carry, Claims, Heads, Inputs, Projected, Site
+from rearview.attention.contract import Claims, Inputs, Mixture, Projected, Site
 from rearview.embed.dropout import dropout
 
 
@@ -35,7 +35,7 @@ class Layer(Projected):
         self.settings = settings
         self.claims = Claims(causal=True, linear_in_tokens=True, takes_gate=True, mixes_tokens=False)
 
-    def mix(self, q: Tensor, k: Tensor, v: Tensor, inputs: Inputs) -> tuple[Heads, Carry | None]:
+    def mix(self, q: Tensor, k: Tensor, v: Tensor, inputs: Inputs) -> Mixture:
         own = dropout(torch.ones_like(v[..., :1]), self.site.dropout, self.training)
         return own * v, inputs.carry
 

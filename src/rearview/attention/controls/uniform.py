@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from rearview.attention.contract import Carry, Claims, Heads, Inputs, Projected, Site, causal_bias, score_bias
+from rearview.attention.contract import Claims, Inputs, Mixture, Projected, Site, causal_bias, score_bias
 from rearview.embed.dropout import dropout
 
 EPS = 1e-9
@@ -38,7 +38,7 @@ class Layer(Projected):
         self.settings = settings
         self.claims = Claims(causal=site.causal, takes_gate=True)
 
-    def mix(self, q: Tensor, k: Tensor, v: Tensor, inputs: Inputs) -> tuple[Heads, Carry | None]:
+    def mix(self, q: Tensor, k: Tensor, v: Tensor, inputs: Inputs) -> Mixture:
         return dropout(self.operator(q, k, inputs), self.site.dropout, self.training) @ v, inputs.carry
 
     def operator(self, q: Tensor, k: Tensor, inputs: Inputs) -> Float[Tensor, "batch group head query key"]:

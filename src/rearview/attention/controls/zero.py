@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from rearview.attention.contract import Attention, Carry, Claims, Heads, Inputs, Site, Tokens
+from rearview.attention.contract import Attention, Claims, Heads, Inputs, Mixture, Site, Tokens
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class Layer(Attention):
         self.settings = settings
         self.claims = Claims(causal=True, linear_in_tokens=True, takes_gate=True, mixes_tokens=False)
 
-    def attend(self, inputs: Inputs) -> tuple[Heads, Carry | None]:
+    def attend(self, inputs: Inputs) -> Mixture:
         # Filled and not multiplied: whatever a token holds, 0 comes out and 0 goes back.
         return self.values(inputs.x).masked_fill(inputs.x.new_ones((), dtype=torch.bool), 0.0), inputs.carry
 

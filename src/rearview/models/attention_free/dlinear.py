@@ -71,7 +71,6 @@ class ChannelLinear(nn.Module):
         copies: int,
         lookback: int,
         steps: int,
-        *,
         device: torch.device | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:

@@ -56,19 +56,11 @@ class Network(PatchHost):
     host = "PatchTST"
 
     def __init__(self, shape: Shape, settings: Settings, attention: Spec = None) -> None:
-        super().__init__(
-            shape,
-            Normalise(settings.normalise, shape.channels, settings.affine),
-            self.cut(shape, settings.patch, settings.stride, settings.width),
-            settings.positions,
-            settings.dropout,
-        )
+        normalise = Normalise(settings.normalise, shape.channels, settings.affine)
+        patches = self.cut(shape, settings.patch, settings.stride, settings.width)
+        super().__init__(shape, normalise, patches, settings.positions, settings.dropout)
         site = self.site(settings.heads, settings.head_width, settings.attention_dropout)
-        block = BlockSettings(
-            feed_forward=settings.feed_forward,
-            norm="batch",
-            dropout=settings.dropout,
-            attended_dropout=1 - (1 - settings.dropout) ** 2,
-        )
+        attended = 1 - (1 - settings.dropout) ** 2
+        block = BlockSettings(settings.feed_forward, norm="batch", dropout=settings.dropout, attended_dropout=attended)
         self.stack = Stack(site, settings.depth, block, attention, residual_scores=settings.residual_scores)
         self.head = self.readout(settings.pool)

@@ -43,13 +43,8 @@ class Network(PatchHost):
     host = "PatchTST"
 
     def __init__(self, shape: Shape, settings: Settings, attention: Spec = None) -> None:
-        super().__init__(
-            shape,
-            Normalise(settings.normalise),
-            self.cut(shape, settings.patch, settings.stride, settings.width, bias=False),
-            "sinusoidal",
-            settings.dropout,
-        )
+        patches = self.cut(shape, settings.patch, settings.stride, settings.width, bias=False)
+        super().__init__(shape, Normalise(settings.normalise), patches, "sinusoidal", settings.dropout)
         site = self.site(settings.heads, None, settings.dropout)
         block = BlockSettings(settings.feed_forward, activation=settings.activation, dropout=settings.dropout)
         self.stack = Stack(site, settings.depth, block, attention, final_norm="batch")
