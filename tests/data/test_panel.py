@@ -304,6 +304,37 @@ def test_a_column_that_really_reaches_the_value_keeps_it() -> None:
     assert sentinel_cells(two, np.array([0, 3, 6]), "auto").tolist() == [True, *[False] * 5]
 
 
+@pytest.mark.parametrize("fill", [1e20, -1e34, 9.969209968386869e36])
+def test_fill_values_are_missing_and_named(fill: float) -> None:
+    frame = wide(40)
+    frame.loc[[3, 17], "wind"] = fill
+    panel = load(frame)
+    assert counts(panel) == {"sentinels": 2}
+    message = next(finding.message for finding in panel.findings if finding.what == "sentinels")
+    assert f"{fill:g} in 'wind' (2)" in message
+    assert not panel.observed[[3, 17], 1].any()
+    assert counts(load(frame, sentinels=None)) == {}
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        [1e18, 2e18, 3e18, 4e18, 5e18, 0.0],  # a column of that size
+        [1e9, 1e11, 1e13, 1e15, 1e17, 1e19],  # one that grows to it
+        [1.0, np.nan, np.nan, 1e20, np.nan, 1e20],  # as many of the one as of the other
+        [1e12, 1e13, 1e14, 1e13, 1e12, 1e16],
+    ],
+)
+def test_a_column_that_is_really_large_keeps_its_values(column: list[float]) -> None:
+    assert sentinel_cells(np.array(column), np.array([0, 6]), "auto") is None
+
+
+def test_a_fill_value_counts_in_its_own_series() -> None:
+    column = np.array([1.0, 2.0, 1e20, 1e20, 3e20, 2e20, -9999.0, 5.0, 6.0])
+    cells = sentinel_cells(column, np.array([0, 3, 6, 9]), "auto")
+    assert np.flatnonzero(cells).tolist() == [2, 6]
+
+
 def test_sentinels_named_by_the_caller_are_missing() -> None:
     frame = wide(9).assign(load=[1, -1, 3, 4, 77, 6, 7, 8, 9])
     panel = load(frame, sentinels=[-1, 77])

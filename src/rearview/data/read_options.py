@@ -59,7 +59,7 @@ class ReadOptions:
     freq: Annotated[Step | None, "The step, such as 15min, h, D, B, W, MS, ME; default: inferred."] = None
     sentinels: Annotated[
         tuple[float, ...] | Literal["auto"],
-        "Values that stand for missing; auto looks for isolated ones such as -9999, an empty list keeps all.",
+        "Values that stand for missing; auto looks for isolated ones such as -9999 or 1e20, an empty list keeps all.",
     ] = "auto"
     fill: Annotated[
         Fill, "What stands in missing cells: the last value, a linear bridge, the mean of the series, or zero."

@@ -11,6 +11,7 @@ import pytest
 from samples import HORIZON, LOOKBACK, as_kind, forecaster, long, numbers, to_pandas, wave, wide
 
 from rearview.core.errors import InputError, SettingsError
+from rearview.estimators.forecast import prediction
 
 KINDS = {"pandas": pd.DataFrame, "polars": pl.DataFrame, "pyarrow": pa.Table}
 
@@ -26,6 +27,20 @@ def on_day(start: str, periods: int, *, months: int, day: int | None = None) -> 
 @pytest.fixture(scope="module")
 def fitted() -> Any:
     return forecaster().fit(wide())
+
+
+@pytest.mark.parametrize("wrong", [np.nan, np.inf])
+def test_a_forecast_that_is_not_finite_is_refused(fitted: Any, wrong: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = prediction.outputs
+
+    def outputs(*given: Any) -> Any:
+        yhat, scale = real(*given)
+        yhat[0, 1, -1] = wrong
+        return yhat, scale
+
+    monkeypatch.setattr(prediction, "outputs", outputs)
+    with pytest.raises(InputError, match="The forecast of 'wind' is not a finite number"):
+        fitted.predict()
 
 
 @pytest.mark.parametrize("kind", KINDS)

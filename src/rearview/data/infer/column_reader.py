@@ -25,6 +25,8 @@ from rearview.data.panel import Finding, Kind
 from rearview.data.read_options import ReadOptions, Sentinels
 
 LIKELY_SENTINELS = (-999.0, -9999.0, -99999.0, -999999.0, -9999999.0)
+LEAST_FILL, FILL_GAP = 1e15, 1e6
+"""A fill value is at least this large, and this many times as large as any other value of its series."""
 _NAMED = 5
 
 
@@ -230,13 +232,35 @@ def sentinel_cells(
     """True on cells that stand for missing; None when there are none.
 
     With "auto" a cell counts when it is one of `LIKELY_SENTINELS` and lies below all other values of its series by at
-    least half of their range: a column that really reaches -999 keeps it.
+    least half of their range: a column that really reaches -999 keeps it. So does a fill value such as 1e20 or
+    9.97e36: a huge one that is far from every other value of its series, as few of its values are.
     """
     if not sentinels:
         return None
     if sentinels != "auto":
         cells = np.isin(column, np.asarray(sentinels, dtype=np.float64))
         return cells if cells.any() else None
+    fills = _fill_cells(column, bounds)
+    marks = _likely_cells(column if fills is None else np.where(fills, np.nan, column), bounds)
+    return fills if marks is None else marks if fills is None else fills | marks
+
+
+def _fill_cells(column: NDArray[np.float64], bounds: NDArray[np.int64]) -> NDArray[np.bool_] | None:
+    """True on huge values, positive or negative, that are far from all others; None when there are none."""
+    size = np.abs(column)
+    huge = size >= LEAST_FILL
+    if not huge.any():
+        return None
+    highest = np.maximum.reduceat(np.where(huge | np.isnan(column), 0.0, size), bounds[:-1])
+    lowest = np.minimum.reduceat(np.where(huge, size, np.inf), bounds[:-1])
+    many = np.add.reduceat(huge.astype(np.int64), bounds[:-1])
+    others = np.add.reduceat((~huge & ~np.isnan(column)).astype(np.int64), bounds[:-1])
+    apart = (lowest >= FILL_GAP * highest) & (many < others)
+    cells = huge & np.repeat(apart, np.diff(bounds))
+    return cells if cells.any() else None
+
+
+def _likely_cells(column: NDArray[np.float64], bounds: NDArray[np.int64]) -> NDArray[np.bool_] | None:
     if not np.any(column <= LIKELY_SENTINELS[0]):
         return None
     likely = np.isin(column, LIKELY_SENTINELS)

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from rearview.core.errors import SettingsError
+from rearview.core.errors import InputError, SettingsError
 from rearview.core.wording import listing
 from rearview.data.calendar import features
 from rearview.data.panel import Finding, Panel
@@ -68,10 +68,19 @@ def predict(
 
     intervals, notes = _intervals(fitted, yhat, scale, levels)
     findings = tuple(_about_past(fitted, panel, which, scaler, blind))
+    mean = original(_point(fitted, yhat))
+    bounds = {level: (original(low), original(high)) for level, (low, high) in intervals.items()}
+    infinite = np.any([np.isinf(side) for sides in bounds.values() for side in sides], axis=(0, 3)) if bounds else False
+    if (broken := ~blind & (infinite | ~np.isfinite(mean).all(axis=2))).any():
+        raise InputError(
+            f"The forecast of {listing(_named(panel, which, broken))} is not a finite number: its values are too large "
+            "to compute with, or some are not real; look at the largest ones, and name those that stand for missing "
+            "with sentinels (--sentinels)."
+        )
     return Forecasts(
         series=which.series,
-        mean=original(_point(fitted, yhat)),
-        intervals={level: (original(low), original(high)) for level, (low, high) in intervals.items()},
+        mean=mean,
+        intervals=bounds,
         notes=(*notes, *(finding.message for finding in findings)),
         findings=findings,
     )
