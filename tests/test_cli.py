@@ -1,6 +1,8 @@
 """The command line's own part: help, usage, exit codes, the shelves, and what it does not import."""
 
 import json
+import os
+import re
 import subprocess
 import sys
 import warnings
@@ -185,3 +187,46 @@ def test_warnings_are_reported_as_plain_lines_once_and_those_of_other_packages_a
     assert capsys.readouterr().err == "Setting 1 is seldom wanted.\nSetting 2 is seldom wanted.\n"
     assert [str(one.message) for one in others] == ["old spelling"]
     assert warnings.showwarning is shown
+
+
+@pytest.mark.parametrize(
+    ("problem", "sentence"),
+    [
+        (MemoryError(), r"The memory of this machine does not suffice for `rearview list` \(MemoryError\); use fewer"),
+        (RuntimeError("DefaultCPUAllocator: can't allocate memory"), "The memory of this machine does not suffice"),
+        (RecursionError("maximum recursion depth"), "is nested too deeply"),
+        (
+            TypeError("a\nb"),
+            r"`rearview list` met something that it was not made for in .*\(TypeError: a b\); run with",
+        ),
+        (
+            type("PanicException", (BaseException,), {})("index out of bounds"),
+            r"\(PanicException: index out of bounds\)",
+        ),
+        (OSError(28, "No space left on device", "out/report.html"), "No space is left for out/report.html"),
+    ],
+)
+def test_what_nobody_foresaw_is_told_in_one_sentence(
+    problem: BaseException, sentence: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from rearview.commands import listing
+
+    def break_down(*_: object) -> int:
+        raise problem
+
+    monkeypatch.setattr(listing, "list_command", break_down)
+    assert main(["list", "models"]) == 1
+    said = capsys.readouterr().err
+    assert re.match(f"rearview: .*{sentence}.*\n$", said), said
+    assert main(["list", "--debug", "models"]) == 1
+    assert "Traceback" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(os.name != "posix", reason="streams are closed by a POSIX shell")
+@pytest.mark.parametrize("closed", ["2>&-", ">&-", "<&- >&- 2>&-"])
+def test_closed_streams_do_no_harm(closed: str, tmp_path: Path) -> None:
+    command = f'"{sys.executable}" -m rearview forecast missing.csv --horizon 3 {closed}'
+    done = subprocess.run(["sh", "-c", command], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    assert not any(tmp_path.iterdir())

@@ -67,12 +67,12 @@ def test_killed_and_resumed(sales: Path, whole: Path, tmp_path: Path) -> None:
     assert not (out / "checkpoints").exists()
 
 
-@pytest.mark.parametrize("part", ["backtest", "final"])
-def test_stopped_with_ctrl_c(sales: Path, whole: Path, tmp_path: Path, part: str) -> None:
+@pytest.mark.parametrize(("part", "by"), [("backtest", "SIGINT"), ("final", "SIGINT"), ("final", "SIGTERM")])
+def test_stopped_with_ctrl_c_or_by_the_system(sales: Path, whole: Path, tmp_path: Path, part: str, by: str) -> None:
     out = tmp_path / "out"
     process = run(sales, out)
     wait_for(process, out, part)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(signal.Signals[by])
     printed, said = process.communicate()
     assert process.returncode == 130, said
     assert "Traceback" not in said

@@ -3,7 +3,12 @@
 Only the parser is imported here; torch and the rest come with the command that needs them.
 """
 
+import errno
+import os
+import shlex
+import signal
 import sys
+import traceback
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -12,33 +17,69 @@ import cyclopts
 from rearview.cli import bench, catalogue, classify, detect, forecast, report
 from rearview.cli.parse import app, called
 from rearview.commands.console import say
-from rearview.core.errors import RearviewError, UsageError, collect_warnings
+from rearview.core.errors import RearviewError, UsageError, collect_warnings, describe_unforeseen
 
 __all__ = ["app", "bench", "catalogue", "classify", "detect", "forecast", "main", "report", "run"]
 
 
+DEBUG = "--debug"
+
+
 @collect_warnings(say)
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line and return its exit code: 0, 1 for bad input, 2 for usage, 130 for Ctrl-C."""
-    tokens = list(sys.argv[1:] if argv is None else argv)
+    """Run the command line and return its exit code: 0, 1 for bad input, 2 for usage, 130 for Ctrl-C.
+
+    Whatever goes wrong is told in a sentence; with --debug, which every command takes, the traceback comes before it.
+    """
+    given = list(sys.argv[1:] if argv is None else argv)
+    tokens = [token for token in given if token != DEBUG]
     called.set(tuple(token for token in tokens if token != "--resume"))
     try:
         code = app(tokens, exit_on_error=False, print_error=False, result_action="return_value")
-    except (cyclopts.CycloptsError, RearviewError) as problem:
-        return _refuse(problem, tokens)
-    except KeyboardInterrupt:
-        return _print_problem("Interrupted.", 130)
+        sys.stdout.flush()  # a full disk is told here, not by the interpreter at its end
     except BrokenPipeError:
         return 0
-    except OSError as problem:
-        place = f": {problem.filename}" if problem.filename else ""
-        return _print_problem(f"{problem.strerror or problem}{place}.", RearviewError.exit_code)
+    except (SystemExit, GeneratorExit):
+        raise
+    except BaseException as problem:  # a panic in a library's own language is no Exception
+        if DEBUG in given:
+            traceback.print_exc()
+        return _answer(problem, tokens)
     return code if isinstance(code, int) else 0
 
 
 def run() -> None:
-    """The console script."""
+    """The console script: works with closed streams, and ends on SIGTERM as on Ctrl-C, with the best model so far."""
+    _open_streams()
+    signal.signal(signal.SIGTERM, _interrupt)
     sys.exit(main())
+
+
+def _interrupt(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+def _open_streams() -> None:
+    """Lead closed streams nowhere: else a file that is opened later takes their number, and what is said goes there."""
+    while (handle := os.open(os.devnull, os.O_RDWR)) <= 2:
+        pass
+    os.close(handle)
+    sys.stdout = sys.stdout or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
+    sys.stderr = sys.stderr or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
+
+
+def _answer(problem: BaseException, tokens: Sequence[str]) -> int:
+    """Print in a sentence what went wrong, and return the exit code."""
+    if isinstance(problem, KeyboardInterrupt):
+        return _print_problem("Interrupted.", 130)
+    if isinstance(problem, cyclopts.CycloptsError | RearviewError):
+        return _refuse(problem, tokens)
+    if isinstance(problem, OSError):
+        place, sentence = problem.filename or "standard output", problem.strerror or str(problem)
+        full = f"No space is left for {place}; free some, or write elsewhere"
+        named = f"{sentence}: {place}" if problem.filename else sentence
+        return _print_problem(f"{full if problem.errno == errno.ENOSPC else named}.", RearviewError.exit_code)
+    return _print_problem(describe_unforeseen(problem, shlex.join(["rearview", *tokens[:1]])), RearviewError.exit_code)
 
 
 def _refuse(problem: Exception, tokens: Sequence[str]) -> int:

@@ -27,7 +27,8 @@ app = App(
     version=__version__,
     help="Time series with attention: from a CSV to a forecast in one command.",
     suppress_keyboard_interrupt=False,
-    help_epilogue="Examples: rearview demo; rearview forecast sales.csv --horizon 28; rearview describe patchtst",
+    help_epilogue="Examples: rearview demo; rearview forecast sales.csv --horizon 28; rearview describe patchtst. "
+    "Every command takes --debug, for the traceback of what went wrong.",
 )
 
 called: ContextVar[tuple[str, ...]] = ContextVar("called", default=())

@@ -59,7 +59,7 @@ HELP = {
     "level": "Levels of the intervals in percent, by commas.",
     "settings": "Settings of the network, such as width=64,depth=2. See `rearview describe MODEL`.",
     "training": "Settings of the training, such as epochs=30,batch=64. See `rearview describe training`.",
-    "sentinels": "Values that stand for missing, by commas; auto finds isolated ones such as -9999 or 1e20, none keeps all.",
+    "sentinels": "Values that stand for missing, by commas; auto finds isolated ones (-9999, 1e20), none keeps all.",
     "id_col": "Column (or columns, by commas) that name the series of a long file.",
     "target": "Columns of a wide file to forecast, by commas; the others are inputs. Default: every column.",
     "known": "Inputs known in the future, by commas.",

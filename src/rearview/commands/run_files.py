@@ -4,6 +4,7 @@ import hashlib
 import json
 import math
 import platform
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,9 @@ import rearview
 from rearview.core.files import write_atomically
 from rearview.core.output_folder import read_mark
 from rearview.data.panel import Layout, Panel
+
+_FORMULA = tuple("=+-@\t\r")
+"""Letters with which a formula begins."""
 
 
 def default_folder(file: str, prefix: str = "rearview") -> Path:
@@ -36,12 +40,31 @@ def write_csv(path: Path, columns: Mapping[str, Any]) -> Path:
 
 
 def csv_content(columns: Mapping[str, Any]) -> bytes:
-    """Columns as the content of a CSV file; what is missing is empty."""
+    """Columns as the content of a CSV file; what is missing is empty.
+
+    Names that a spreadsheet would take for a formula, such as =A1 or +cmd|..., get an apostrophe before them.
+    """
     from rearview.estimators.frames import to_native
 
-    frame = to_native(columns, Layout(form="long", time_col="ds"))
+    plain = {_quote_formula(name): _quote_formulas(cells) for name, cells in columns.items()}
+    frame = to_native(plain, Layout(form="long", time_col="ds"))
     text = frame.fill_nan(None).write_csv() if hasattr(frame, "write_csv") else frame.to_csv(index=False)
     return str(text).encode()
+
+
+def _quote_formulas(cells: Any) -> Any:
+    """Cells of a column of text, of which those that look like a formula are quoted; other columns as they are."""
+    if getattr(getattr(cells, "dtype", None), "kind", "O") not in "OU":
+        return cells
+    texts = {cell: _quote_formula(cell) for cell in cells if isinstance(cell, str) and cell[:1] in _FORMULA}
+    return [texts.get(cell, cell) for cell in cells] if any(texts[text] != text for text in texts) else cells
+
+
+def _quote_formula(text: str) -> str:
+    """Text that a spreadsheet shows as it is; a negative number is none."""
+    if text[:1] not in _FORMULA or re.fullmatch(r"[+-]?[\d.,]+(e[+-]?\d+)?%?", text, re.IGNORECASE):
+        return text
+    return f"'{text}"
 
 
 def write_run(folder: Path, command: str, device: str, facts: Mapping[str, object]) -> Path:
