@@ -14,12 +14,12 @@ from pathlib import Path
 
 import cyclopts
 
-from rearview.cli import bench, catalogue, classify, detect, forecast, report
+from rearview.cli import bench, catalogue, check, classify, detect, forecast, report
 from rearview.cli.parse import app, called
 from rearview.commands.console import say
 from rearview.core.errors import RearviewError, UsageError, collect_warnings, describe_unforeseen
 
-__all__ = ["app", "bench", "catalogue", "classify", "detect", "forecast", "main", "report", "run"]
+__all__ = ["app", "bench", "catalogue", "check", "classify", "detect", "forecast", "main", "report", "run"]
 
 
 DEBUG = "--debug"

@@ -6,6 +6,7 @@ to show it, or `decimal` has to say it.
 """
 
 import re
+import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -354,8 +355,8 @@ def _add_text_problems(table: Table, name: str, column: TableColumn, parsed: Par
         )
         # A word that stands for missing can be named; one that spells a number must not be lost so.
         wordy = not any(letter.isdigit() for letter in cell) and len(words) <= MOST_NAMED
-        flag = f"--missing {cell}" if wordy else None
-        message += f" (missing={cell!r}, --missing {cell!r}, says so)." if wordy else "."
+        flag = f"--missing {shlex.quote(cell)}" if wordy else None
+        message += f" (say missing, {flag})." if wordy else "."
         problems.add(Problem("number", message, table.place(row), name, cell, flag, 1 + more))
         if number == MOST_NAMED:
             break

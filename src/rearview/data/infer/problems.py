@@ -40,19 +40,21 @@ class Repair(Finding):
     """What it is read as."""
 
 
+def number_problems(source: str, problems: Sequence[Problem]) -> list[str]:
+    """Problems as lines below a sentence that names the source, which is not named again."""
+    short = (problem.message.removeprefix(f"{source}, ").removeprefix(f"{source}: ") for problem in problems)
+    return [f"  {number}. {sentence}" for number, sentence in enumerate(short, start=1)]
+
+
 class MessyData(InputError):
     """Data that can't be read, with every problem that was met."""
 
     def __init__(self, source: str, problems: Sequence[Problem]) -> None:
         """One problem is a sentence of its own; several are numbered."""
         self.source, self.problems = source, tuple(problems)
-        sentences = [problem.message for problem in problems]
-        message = sentences[0]
-        if len(sentences) > 1:
-            # Each sentence says where it is; the file is named once.
-            short = [sentence.removeprefix(f"{source}, ").removeprefix(f"{source}: ") for sentence in sentences]
-            lines = [f"  {number}. {sentence}" for number, sentence in enumerate(short, start=1)]
-            message = "\n".join([f"{source} has {len(sentences)} problems:", *lines])
+        message = problems[0].message
+        if len(problems) > 1:
+            message = "\n".join([f"{source} has {len(problems)} problems:", *number_problems(source, problems)])
         super().__init__(message)
 
 

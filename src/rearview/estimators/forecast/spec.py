@@ -74,14 +74,20 @@ class ForecastSpec(NetworkSpec):
         return tuple(sorted({0.5, *tails, *(round(1 - tail, 9) for tail in tails)}))
 
 
+@dataclass(frozen=True, kw_only=True)
+class ForecastColumns(TableKeywords):
+    """How the tables of a forecast are read."""
+
+    target: Names | None = None
+    target_col: str | None = None
+    known: Names | None = None
+    together: bool | None = None
+
+
 @dataclass(frozen=True)
-class ForecasterOptions(TableKeywords, ForecastSpec):
+class ForecasterOptions(ForecastColumns, ForecastSpec):
     """Everything that a forecaster can be given."""
 
-    target: Names | None = field(default=None, kw_only=True)
-    target_col: str | None = field(default=None, kw_only=True)
-    known: Names | None = field(default=None, kw_only=True)
-    together: bool | None = field(default=None, kw_only=True)
     alias: str | None = field(default=None, kw_only=True)
     """The column name of the forecasts; default: the network's name."""
     progress: "Progress | bool | None" = field(default=None, kw_only=True)
