@@ -64,6 +64,25 @@ def test_it_writes_predictions_model_page_and_run(files, done):
     assert again.predict(ts.read(files[1])).tolist() == [row["predicted"] for row in rows]
 
 
+def test_the_default_is_a_portfolio_with_a_leaderboard(files, tmp_path, capsys, monkeypatch):
+    from rearview.estimators.classify.portfolio import blocks, portfolio
+
+    monkeypatch.setattr(portfolio, "LARGE", blocks.Sizes(biases=84 * 2, groups=8, shapelets=128))
+    monkeypatch.setattr(portfolio, "MOST_SHOWN", 0)
+    assert main(["classify", *files, "--out", str(tmp_path / "run")]) == 0
+    said = capsys.readouterr().out
+    assert "The portfolio tells 45 of 45 test cases right (100.0 %)" in said
+    assert "nearest neighbour" in said
+    run = json.loads((tmp_path / "run" / "run.json").read_text())
+    assert run["request"]["model"] == "auto"
+    assert [one["name"] for one in run["leaderboard"]][-1] == "vote"
+    page = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
+    assert '<th scope="row">convolutions and shapelets</th>' in page
+    assert Classifier.load(tmp_path / "run" / "model").predict(files[1]).tolist() == [
+        row["predicted"] for row in csv.DictReader((tmp_path / "run" / "predictions.csv").read_text().splitlines())
+    ]
+
+
 def test_the_page_shows_the_classes(done):
     page = (done / "report.html").read_text(encoding="utf-8")
     assert page.count("<table") == 2

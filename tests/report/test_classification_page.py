@@ -28,6 +28,20 @@ def test_the_tables_hold_the_scores():
     assert "best at epoch 2" in text
 
 
+def test_a_portfolio_has_a_leaderboard_and_one_network_none():
+    board = (
+        page.Candidate("trees & more", "quantiles", 0.7, 0.91, 0.2, 1.5),
+        page.Candidate("shapelets", "pieces", 0.0, 0.5, 0.9, 2.0),
+    )
+    text = render(replace(summary(), leaderboard=board, curves={}))
+    assert "trees &amp; more</th><td>0.70</td><td>91.0 %</td><td>0.200</td><td>1.5</td>" in text
+    assert 'aria-labelledby="leaderboard-title">' in text
+    assert 'aria-labelledby="training-title" hidden>' in text
+    alone = render(summary())
+    assert 'aria-labelledby="leaderboard-title" hidden>' in alone
+    assert 'aria-labelledby="training-title">' in alone
+
+
 def test_names_are_text():
     text = render(summary())
     assert "<b>odd</b>" not in text

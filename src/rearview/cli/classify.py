@@ -21,11 +21,11 @@ def classify(
 ) -> int:
     """Train on one file of cases, test once on another, and write one HTML page that shows how it went.
 
-    Example: rearview classify UWave_TRAIN.ts UWave_TEST.ts --attention toa:kind=relu
+    Example: rearview classify UWave_TRAIN.ts UWave_TEST.ts
 
     Args:
-        train: File of the cases to train on, a part of each class of which picks the best epoch: .ts, or long CSV or
-            parquet with an id, a time, a class and a column a channel.
+        train: File of the cases to train on, by which classifiers are also weighed: .ts, or long CSV or parquet with an
+            id, a time, a class and a column a channel.
         test: File of the cases to test on, read once.
         labels: Column of a long file with the class; default: label or class.
         out: Folder for predictions.csv, model/, report.html and run.json; default: rearview-classify-TRAIN.

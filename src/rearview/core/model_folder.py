@@ -123,7 +123,7 @@ class Kind:
 
 FORECASTER = Kind("forecaster", "forecaster.json", format=1)
 DETECTOR = Kind("detector", "detector.json", format=2)
-CLASSIFIER = Kind("classifier", "classifier.json", format=1)
+CLASSIFIER = Kind("classifier", "classifier.json", format=2)
 KINDS = (FORECASTER, DETECTOR, CLASSIFIER)
 
 

@@ -83,7 +83,7 @@ def _parameter(field: "Field[object]") -> inspect.Parameter:
     return inspect.Parameter(field.name, kind, default=default, annotation=field.type)
 
 
-FittedT = TypeVar("FittedT", bound="FittedNetwork")
+FittedT = TypeVar("FittedT")
 
 
 class Estimator(Generic[FittedT]):

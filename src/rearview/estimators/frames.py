@@ -49,28 +49,33 @@ def read_on_step(frame: Frame, read: Reader, step: str) -> Panel:
 
 def to_native(columns: Mapping[str, Any], layout: Layout) -> Frame:
     """Make a frame of the caller's library; for data read from a file polars, or pandas where polars is missing."""
-    backend = layout.backend
-    if backend == "pyarrow":
+    if layout.backend == "pyarrow":
         import pyarrow as pa
 
         return pa.table(dict(columns))
-    if backend in ("file", "polars"):
-        try:
-            import polars as pl
-        except ImportError:
-            backend = "pandas"
-        else:
-            return pl.DataFrame(
-                {
-                    # polars takes numpy text as objects, and an empty list of it as nothing known.
-                    name: pl.Series(values.tolist(), dtype=pl.String) if _is_text(values) else values
-                    for name, values in columns.items()
-                }
-            )
+    if layout.backend in ("file", "polars"):
+        return new_frame(columns)
     import pandas as pd
 
     frame = pd.DataFrame(dict(columns))
     return frame.set_index(layout.time_col) if layout.time_index and layout.form == "wide" else frame
+
+
+def new_frame(columns: Mapping[str, Any]) -> Frame:
+    """Make a frame where no caller's library is known: polars, or pandas where polars is missing."""
+    try:
+        import polars as pl
+    except ImportError:
+        import pandas as pd
+
+        return pd.DataFrame(dict(columns))
+    # polars takes numpy text as objects, and an empty list of it as nothing known.
+    return pl.DataFrame(
+        {
+            name: pl.Series(values.tolist(), dtype=pl.String) if _is_text(values) else values
+            for name, values in columns.items()
+        }
+    )
 
 
 def file_layout(layout: Layout) -> Layout:

@@ -94,7 +94,15 @@ def save_model(
     kind: Kind, folder: Path, fitted: FittedNetwork, facts: Facts, arrays: Mapping[str, NDArray[Any] | None]
 ) -> None:
     """Write what every fitted network has, and the facts and arrays of one kind; an array that is None is left out."""
-    shared = {
+    shared, tensors = describe_network(fitted, arrays)
+    kind.save(folder, {**shared, **facts}, tensors)
+
+
+def describe_network(
+    fitted: FittedNetwork, arrays: Mapping[str, NDArray[Any] | None]
+) -> tuple[Facts, dict[str, Tensor]]:
+    """(facts, tensors) of what every fitted network has, with the arrays of one kind."""
+    facts = {
         "request": fitted.spec.to_dict(),
         "plan": fitted.plan.to_dict(),
         "shape": asdict(fitted.network.shape),
@@ -105,7 +113,7 @@ def save_model(
     for name, array in arrays.items():
         if array is not None:
             tensors[name] = torch.from_numpy(np.ascontiguousarray(array))
-    kind.save(folder, {**shared, **facts}, tensors)
+    return facts, tensors
 
 
 def load_model(kind: Kind, folder: Path, device: str | None, build: Callable[[Stored], T]) -> T:

@@ -45,7 +45,7 @@ _SHELF = Shelf(
     "rearview.models",
     "model",
     needs=("Settings", "Network"),
-    aside=("adapters", "baselines", "blocks", "contract", "costs", "kernels", "outline", "pairs"),
+    aside=("adapters", "baselines", "blocks", "contract", "costs", "features", "kernels", "outline", "pairs"),
     families=("attention_free", "channel_hosts", "patch_hosts", "step_hosts"),
     refuse=_refuse,
 )

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 
+BOARD = ("weight", "accuracy", "log loss", "seconds")
+
+
 def classify_command(job: Job, out: Path, command: str, *, overwrite: bool = False) -> int:
     """Run a classification, write its files and print the result; `command` repeats the run."""
     console = new_console()
@@ -24,6 +27,13 @@ def classify_command(job: Job, out: Path, command: str, *, overwrite: bool = Fal
         console.print(finding.message, style="dim")
     for choices in outcome.classifier.fitted_.plan.sections().values():
         print_choices(console, choices)
+    if outcome.standings:
+        board = new_table("Leaderboard (training cases, by fits that did not see them)", ["member"], BOARD)
+        for member in outcome.standings:
+            scores = (f"{member.weight:.2f}", f"{member.accuracy:.3f}", f"{member.log_loss:.3f}")
+            board.add_row(member.name, *scores, f"{member.seconds:.1f}")
+        console.print()
+        console.print(board)
     confusion = outcome.confusion
     console.print(f"\naccuracy {confusion.accuracy:.3f}\nmacro F1 {confusion.macro_f1:.3f}", style="bold")
     _print_confusion(console, confusion)

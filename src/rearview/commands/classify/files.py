@@ -50,7 +50,10 @@ def _facts(outcome: Outcome) -> dict[str, object]:
         "confusion": confusion.counts.tolist(),
         "by_class": [asdict(one) for one in confusion.by_class()],
         "parameters": fitted.parameters,
-        "history": fitted.history.to_dict(),
+        "history": {name: history.to_dict() for name, history in outcome.histories.items()}
+        if outcome.standings
+        else next(iter(outcome.histories.values())).to_dict(),
+        **({"leaderboard": [asdict(one) for one in outcome.standings]} if outcome.standings else {}),
         "findings": [asdict(finding) for finding in outcome.findings],
         "notes": list(outcome.notes),
         "warnings": list(outcome.warnings),

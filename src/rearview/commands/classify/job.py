@@ -17,11 +17,11 @@ from rearview.data.cases.case_set import Cases, Labels
 from rearview.data.io import ts
 from rearview.data.panel import Finding
 from rearview.estimators.base import Session, resolve_device
-from rearview.estimators.classify.classifier import Classifier, is_among, unknown_classes
-from rearview.estimators.classify.fit import predict, prepare
-from rearview.estimators.classify.spec import CaseColumns, ClassifySpec
+from rearview.estimators.classify.classifier import Classifier, is_among, predict, prepare, unknown_classes
+from rearview.estimators.classify.portfolio.portfolio import Portfolio, Standing
+from rearview.estimators.classify.spec import AUTO, CaseColumns, ClassifySpec
 from rearview.tasks.confusion import Confusion, commonest_accuracy
-from rearview.train import Progress
+from rearview.train import History, Progress
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,12 +88,25 @@ class Outcome:
         return self.classifier.fitted_.interrupted
 
     @property
+    def standings(self) -> tuple[Standing, ...]:
+        """The leaderboard of a portfolio; of one network none."""
+        fitted = self.classifier.fitted_
+        return fitted.standings if isinstance(fitted, Portfolio) else ()
+
+    @property
+    def histories(self) -> dict[str, History]:
+        """How networks were trained, by their names."""
+        fitted = self.classifier.fitted_
+        return fitted.histories if isinstance(fitted, Portfolio) else {fitted.spec.model: fitted.history}
+
+    @property
     def verdict(self) -> str:
         """How good it is, beside always predicting the commonest class."""
         confusion = self.confusion
         right = round(confusion.accuracy * len(self.test))
+        teller = "The portfolio" if self.classifier.model == AUTO else self.classifier.model
         sentence = (
-            f"{self.classifier.model} tells {right:,} of {quantity(len(self.test), 'test case')} right "
+            f"{teller} tells {right:,} of {quantity(len(self.test), 'test case')} right "
             f"({100 * confusion.accuracy:.1f} %); always saying the commonest training class would get "
             f"{100 * self.commonest:.1f} %."
         )

@@ -1,10 +1,12 @@
 """A finished classification as its page shows it."""
 
+from dataclasses import asdict
+
 import numpy as np
 
 from rearview.commands.classify.job import Outcome
 from rearview.commands.page_data import Settings, attention_choice, describe_device, page_settings, training_curve
-from rearview.report.classify.page import ClassificationSummary, Example
+from rearview.report.classify.page import Candidate, ClassificationSummary, Example
 from rearview.report.common import text
 from rearview.report.common.summary import FactList
 from rearview.tasks.plan import Choice
@@ -23,12 +25,13 @@ def summary(outcome: Outcome, command: str) -> ClassificationSummary:
         device=describe_device(fitted.device),
         seconds=outcome.seconds,
         data=_case_facts(outcome),
-        curves={fitted.spec.model: training_curve(fitted.history)},
+        curves={name: training_curve(history) for name, history in outcome.histories.items()},
         findings=outcome.findings,
         settings=_settings(outcome),
         notes=(*outcome.notes, *outcome.warnings),
         confusion=outcome.confusion,
         commonest=outcome.commonest,
+        leaderboard=tuple(Candidate(**asdict(standing)) for standing in outcome.standings),
         examples=tuple(_examples(outcome)),
     )
 
@@ -36,6 +39,8 @@ def summary(outcome: Outcome, command: str) -> ClassificationSummary:
 def _settings(outcome: Outcome) -> Settings:
     fitted = outcome.classifier.fitted_
     sections = fitted.plan.sections()
+    if outcome.standings:
+        return {"cases": page_settings({**sections["data"], **sections["training"]})}
     network: dict[str, Choice[object]] = {"network": Choice(fitted.spec.model, "")}
     network |= attention_choice(fitted.spec.model, fitted.plan.model, fitted.spec.attention)
     return {

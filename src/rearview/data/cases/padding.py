@@ -106,6 +106,26 @@ def pad_cases(
     return CaseTensors(torch.from_numpy(values).to(device), mask, torch.from_numpy(codes).to(device))
 
 
+def stretch_cases(
+    cases: Cases,
+    scaler: ChannelScaler,
+    length: int,
+    *,
+    longest: int,
+    fill: Fill = "linear",
+    device: torch.device | str = "cpu",
+) -> Float[Tensor, "case channel time"]:
+    """The cases as one tensor without padding: the last `longest` steps of each, stretched or shrunk to `length`."""
+    values = np.empty((len(cases), cases.channels, length), dtype=np.float32)
+    for row, one in enumerate(cases.series):
+        scaled = fill_gaps(one, scaler, fill, f"{cases.source}, {cases.names[row]}")[:, -longest:]
+        if scaled.shape[1] != length:
+            places = np.linspace(0, scaled.shape[1] - 1, length)
+            scaled = np.stack([np.interp(places, np.arange(len(channel)), channel) for channel in scaled])
+        values[row] = scaled.clip(-FURTHEST, FURTHEST)
+    return torch.from_numpy(values).to(device)
+
+
 def fill_gaps(one: Series, scaler: ChannelScaler, fill: Fill, where: str) -> Series:
     """A case scaled, without gaps: a channel that has no value at all holds the training mean throughout."""
     missing = np.isnan(one)

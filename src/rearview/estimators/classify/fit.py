@@ -85,7 +85,7 @@ class Prepared:
             classes=self.classes,
             scaler=self.scaler,
             history=history,
-            findings=tuple(_findings(self.cases, self.codes, self.classes, self.spec, self.held)),
+            findings=tuple(find_oddities(self.cases, self.codes, self.classes, self.spec, self.held)),
             cases={"train": len(learned), "validation": len(held)},
             columns=self.cases.columns,
         )
@@ -152,26 +152,37 @@ def logits(network: Model, data: CaseTensors) -> Tensor:
 
 def predict(fitted: Fitted, cases: Cases) -> Likelihoods:
     """How likely each class is for each case."""
-    if cases.channels != fitted.channels:
+    check_channels(cases, fitted.channels)
+    likely = torch.softmax(network_logits(fitted, cases).double(), dim=-1)
+    return Likelihoods(likely.numpy(), tuple(note_limits(cases, fitted.scaler, fitted.lookback)))
+
+
+def check_channels(cases: Cases, channels: int) -> None:
+    """Refuse cases of other channels than those of training."""
+    if cases.channels != channels:
         raise InputError(
-            f"{cases.source} has {cases.channels} channels, but the classifier was trained on {fitted.channels}; "
+            f"{cases.source} has {cases.channels} channels, but the classifier was trained on {channels}; "
             "bring the same channels in the same order."
         )
+
+
+def network_logits(fitted: Fitted, cases: Cases) -> Tensor:
+    """[case, class], on the CPU: the network's output for other cases."""
     nothing = np.zeros(len(cases), dtype=np.int64)
     data = pad_cases(cases, fitted.scaler, nothing, fitted.lookback, fill=fitted.spec.fill, device=fitted.device)
-    likely = torch.softmax(logits(fitted.network, data).double(), dim=-1)
-    return Likelihoods(likely.numpy(), tuple(_notes(fitted, cases)))
+    return logits(fitted.network, data)
 
 
-def _notes(fitted: Fitted, cases: Cases) -> list[str]:
+def note_limits(cases: Cases, scaler: ChannelScaler, lookback: int) -> list[str]:
+    """Sentences about cases that a classifier reads otherwise than they are."""
     notes, of = [], f"of {len(cases)} cases of {cases.source}"
     longest = int(cases.lengths.max())
-    if longest > fitted.lookback:
-        count = int((cases.lengths > fitted.lookback).sum())
-        steps = "step counts" if fitted.lookback == 1 else f"{fitted.lookback} steps count"
+    if longest > lookback:
+        count = int((cases.lengths > lookback).sum())
+        steps = "step counts" if lookback == 1 else f"{lookback} steps count"
         are, their, them = ("is", "its", "it") if count == 1 else ("are", "their", "them")
         notes.append(
-            f"{count} {of} {are} longer (up to {longest} steps) than the {fitted.lookback} the classifier reads: only "
+            f"{count} {of} {are} longer (up to {longest} steps) than the {lookback} the classifier reads: only "
             f"{their} last {steps}. Train with lookback={longest} (--lookback {longest}) to read {them} whole."
         )
     empty = np.array([np.isnan(one).all(axis=1) for one in cases.series])
@@ -182,7 +193,7 @@ def _notes(fitted: Fitted, cases: Cases) -> list[str]:
             f"{count} {of} {'has' if count == 1 else 'have'} a channel without any value (channel {listed}): the "
             "training mean stands there, and the answer rests on the other channels."
         )
-    far = sum(_is_far(one, fitted.scaler) for one in cases.series)
+    far = sum(_is_far(one, scaler) for one in cases.series)
     if far:
         notes.append(
             f"{far} {of} {'has' if far == 1 else 'have'} a value more than {FURTHEST:,.0f} standard deviations from "
@@ -196,16 +207,19 @@ def _is_far(one: Series, scaler: ChannelScaler) -> bool:
     return bool((np.abs(one - scaler.mean[:, None]) > FURTHEST * scaler.std[:, None]).any())
 
 
-def _findings(
-    cases: Cases, codes: NDArray[np.int64], classes: Labels, spec: ClassifySpec, held: NDArray[np.int64]
+def find_oddities(
+    cases: Cases,
+    codes: NDArray[np.int64],
+    classes: Labels,
+    spec: ClassifySpec,
+    held: NDArray[np.int64],
+    shorter: str = "padded at the front and the padding is masked",
 ) -> list[Finding]:
+    """What was repaired in training cases, and what to be wary of; `shorter` says what becomes of shorter cases."""
     findings = []
     lengths = cases.lengths
     if lengths.min() < lengths.max():
-        message = (
-            f"The cases have {lengths.min()} to {lengths.max()} steps: shorter ones are padded at the front and the "
-            "padding is masked."
-        )
+        message = f"The cases have {lengths.min()} to {lengths.max()} steps: shorter ones are {shorter}."
         findings.append(Finding("repaired", "unequal_lengths", int((lengths < lengths.max()).sum()), message))
     if cases.missing:
         values = "1 missing value is" if cases.missing == 1 else f"{cases.missing:,} missing values are"

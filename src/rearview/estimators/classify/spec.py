@@ -12,18 +12,25 @@ if TYPE_CHECKING:
     from rearview.train import Progress
 
 
+AUTO = "auto"
+NETWORK = "patchtst"
+"""The network where none is named but its attention, settings or training are."""
+
+
 @dataclass(frozen=True)
 class ClassifySpec(NetworkSpec):
     """A classification as asked for; None leaves a choice to the plan."""
 
-    model: str = "patchtst"
-    """A network that classifies (see `rearview list models`)."""
+    model: str = AUTO
+    """auto: several simple classifiers and a network, weighed by cross-validation; or one network (see `rearview list
+    models`). With attention, settings or training given, auto is patchtst."""
     lookback: int | None = field(default=None, kw_only=True)
-    """Steps the network sees; default: the longest training case. Of longer cases the last steps count."""
+    """Steps of a case that are read; default: the longest training case. Of longer cases the last steps count."""
     fill: Fill = field(default="linear", kw_only=True)
     """What stands where a value is missing: the last one, a linear bridge, the training mean or zero."""
     validation: float = field(default=0.2, kw_only=True)
-    """Share of each class held out of training to pick the best epoch; 0: none, and every epoch is run."""
+    """Share of each class held out of a network's training to pick the best epoch; 0: none, and every epoch is run.
+    auto holds out folds of its own."""
 
     def __post_init__(self) -> None:
         check_fill(self.fill)
@@ -36,6 +43,8 @@ class ClassifySpec(NetworkSpec):
         if isinstance(share, bool) or not isinstance(share, Real) or not 0 <= float(share) < 1:
             raise SettingsError(f"validation is {share!r}; it is the share of cases to hold out, from 0 up to 1.")
         super().__post_init__()
+        if self.model == AUTO and (self.attention is not None or self.settings or self.training):
+            object.__setattr__(self, "model", NETWORK)
 
 
 @dataclass(frozen=True, kw_only=True)

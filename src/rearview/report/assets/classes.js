@@ -64,6 +64,7 @@
 
   function drawAll() {
     drawExample();
+    if (!Object.keys(data.curves).length) return;
     const { train, validation, best } = Object.values(data.curves)[0];
     drawCurve("loss", train, "cross-entropy", best);
     byId("held").hidden = !validation.length;

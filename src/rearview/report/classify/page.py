@@ -1,5 +1,6 @@
 """The page of a classification: the confusion of classes, scores of each class, and example cases."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
@@ -37,6 +38,18 @@ class Example:
     """[channel, time] in original units, NaN where a value is missing."""
 
 
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A member of a portfolio, or its vote, on the leaderboard."""
+
+    name: str
+    meaning: str
+    weight: float
+    accuracy: float
+    log_loss: float
+    seconds: float
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ClassificationSummary(Summary):
     """Everything on the page of a classification."""
@@ -45,6 +58,8 @@ class ClassificationSummary(Summary):
     commonest: float
     """The accuracy of always predicting the commonest training class."""
     examples: tuple[Example, ...]
+    leaderboard: tuple[Candidate, ...] = ()
+    """Members of a portfolio, the best first, then their vote; none for one network."""
 
     def __post_init__(self) -> None:
         if not self.examples:
@@ -54,7 +69,13 @@ class ClassificationSummary(Summary):
         data, left_off = encode(self)
         return Content(
             template="classification.html",
-            parts={"confusion": _confusion_table(self.confusion), "classes": _class_table(self.confusion)},
+            parts={
+                "confusion": _confusion_table(self.confusion),
+                "classes": _class_table(self.confusion),
+                "leaderboard": _leaderboard(self.leaderboard) if self.leaderboard else "",
+                "no_leaderboard": not self.leaderboard,
+                "no_training": not self.curves,
+            },
             tiles=self._tiles(),
             scripts=SCRIPTS,
             data=data,
@@ -127,6 +148,24 @@ def _confusion_table(confusion: Confusion) -> str:
         f'<thead><tr><th scope="col">true class</th>{head}</tr></thead>'
         f"<tbody>{''.join(rows)}</tbody></table></div>"
     )
+
+
+def _leaderboard(candidates: Sequence[Candidate]) -> str:
+    heads = (
+        "Member",
+        ("Weight", "in the vote; none: it would change next to nothing"),
+        ("Accuracy", "share of training cases told right by fits that did not see them"),
+        ("Log loss", "minus the logarithm of the true class's probability, mean over the same cases"),
+        ("Seconds", "to fit and cross-validate; features that members share count for the first of them"),
+        "What it reads",
+    )
+    rows = "".join(
+        f'<tr><th scope="row">{escape(one.name)}</th><td>{f"{one.weight:.2f}" if one.weight else text.ABSENT}</td>'
+        f"<td>{text.percent(one.accuracy)}</td><td>{one.log_loss:.3f}</td><td>{one.seconds:.1f}</td>"
+        f'<td class="words">{escape(one.meaning)}</td></tr>'
+        for one in candidates
+    )
+    return html_table("Leaderboard of the members", heads, rows)
 
 
 def _class_table(confusion: Confusion) -> str:

@@ -1,0 +1,452 @@
+"""Fit a portfolio of simple classifiers to cases, weigh them by cross-validation, and let them vote.
+
+Up to `MOST_EXACT` cases, every member answers for every training case by a fit that did not see it. With more cases the
+features are fewer and come in portions, a part of the cases is held out once for all members, and memory and time grow
+with the cases and no faster.
+"""
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from numpy.typing import NDArray
+from torch import Tensor
+
+from rearview import train
+from rearview.data.cases.case_set import Cases, Labels
+from rearview.data.cases.padding import ChannelScaler, stretch_cases
+from rearview.data.panel import Finding
+from rearview.estimators import base
+from rearview.estimators.base import NO_CHECKPOINT, Session
+from rearview.estimators.classify import fit as network_fit
+from rearview.estimators.classify.fit import Likelihoods, check_channels, code_classes, find_oddities, note_limits
+from rearview.estimators.classify.portfolio.blocks import KINDS, LARGE, SMALL, Block, Name, Sizes, draw_block
+from rearview.estimators.classify.portfolio.forest import MOST_CASES, grow_forest
+from rearview.estimators.classify.portfolio.members import (
+    Linear,
+    Member,
+    Networks,
+    Sample,
+    Trees,
+    draw_folds,
+    fit_neighbours,
+    log_shares,
+    shorten,
+)
+from rearview.estimators.classify.portfolio.ridge import PENALTIES, Ridge, Streamed, fit_ridge
+from rearview.estimators.classify.portfolio.vote import Vote, fit_vote
+from rearview.estimators.classify.spec import NETWORK, ClassifySpec
+from rearview.models.features.rocket import SHORTEST
+from rearview.tasks.plan import GIVEN, Choice, Plan
+
+MOST_EXACT = 3_000
+"""Cases whose features are all held in memory."""
+FOLDS = 10
+MOST_HELD = 2_000
+"""Cases that are held out, at most, where not every case is left out of a fit."""
+NETWORK_FOLDS = 3
+NETWORK_SETTINGS: Mapping[str, object] = {"depth": 1}
+NETWORK_TRAINING: Mapping[str, object] = {"epochs": 40, "learning_rate": 2e-3}
+"""Smaller networks and fewer epochs than one alone has, as several are trained."""
+MOST_SHOWN = 2_500
+"""Cases times channels that networks are trained on, at most: with more it would take minutes on a CPU."""
+OWN_FEATURES = 600
+"""Cases up to which one that is left out takes the shapelets cut from it along; beyond, they are too few to matter."""
+MOST_WARPED = 3e9
+"""Cells of the tables of costs that training cases are compared by, at most; beyond, there is no nearest neighbour."""
+WARPED_STEPS = 200
+"""Steps of a case that are warped, at most; longer cases are thinned."""
+MOST_SCALING = 1_000
+"""Cases that the scale of features is taken from where not all of them are held in memory."""
+AT_ONCE = 256
+"""Cases that are read together in prediction and where memory is short."""
+LEAST_WEIGHT = 0.01
+"""Weight below which a member is left out of the vote: it would cost time and change next to nothing."""
+CONVOLUTIONS: tuple[Name, ...] = ("series", "differences", "hydra")
+SHAPELETS: tuple[Name, ...] = ("shapelets",)
+MEANING = {
+    "convolutions": "MultiRocket's and Hydra's random convolutions, linear classifier",
+    "shapelets": "pieces of training cases at several dilations, linear classifier",
+    "convolutions and shapelets": "both kinds of features, linear classifier",
+    "quantiles": "quantiles over intervals, randomised trees",
+    "nearest neighbour": "dynamic time warping to training cases",
+    NETWORK: "attention over patches, trained without one fold each",
+}
+"""Members in the order in which they are fitted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """A member on the leaderboard."""
+
+    name: str
+    meaning: str
+    weight: float
+    """In the vote; 0: left out."""
+    accuracy: float
+    """Share of training cases told right by fits that did not see them."""
+    log_loss: float
+    """Mean of minus the logarithm of the true class's probability, over the same cases."""
+    seconds: float
+    """That its fit and cross-validation took; features that members share count for the first of them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Portfolio:
+    """Fitted members, their vote, and everything needed to use them on other cases."""
+
+    spec: ClassifySpec
+    plan: Plan
+    classes: Labels
+    """Sorted; members' numbers are in this order."""
+    scaler: ChannelScaler
+    cases: dict[str, int]
+    """Cases that trained, and that the members were weighed by."""
+    columns: tuple[str, ...] = ()
+    findings: tuple[Finding, ...]
+    steps: int
+    """Length that cases are stretched to."""
+    blocks: Mapping[Name, Block]
+    members: Mapping[str, Member]
+    """Those with a weight, in the order of the vote."""
+    vote: Vote
+    standings: tuple[Standing, ...]
+    """Every member that was fitted, the best first, and last the vote itself."""
+
+    @property
+    def channels(self) -> int:
+        return len(self.scaler.mean)
+
+    @property
+    def lookback(self) -> int:
+        """Steps of a case that count, the last ones."""
+        return self.plan.lookback.value
+
+    @property
+    def device(self) -> torch.device:
+        return torch.device(base.resolve_device(self.spec.device))
+
+    @property
+    def histories(self) -> dict[str, train.History]:
+        """How networks among the members were trained."""
+        networks = [member for member in self.members.values() if isinstance(member, Networks)]
+        return {
+            f"{one.spec.model} without fold {number}": one.history
+            for member in networks
+            for number, one in enumerate(member.fitted, start=1)
+        }
+
+    @property
+    def parameters(self) -> int:
+        """How many numbers were learned: weights of linear classifiers, nodes of trees, weights of networks."""
+        counted = 0
+        for member in self.members.values():
+            if isinstance(member, Linear):
+                counted += member.ridge.weights.numel()
+            elif isinstance(member, Trees):
+                counted += int((member.forest.children > 0).sum())
+            elif isinstance(member, Networks):
+                counted += sum(one.parameters for one in member.fitted)
+        return counted
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether Ctrl-C ended the training of a network."""
+        return any(history.ended == "interrupted" for history in self.histories.values())
+
+    def predict(self, cases: Cases) -> Likelihoods:
+        """How likely each class is for each case; memory is that of a portion of the cases."""
+        check_channels(cases, self.channels)
+        likely = []
+        with torch.inference_mode():
+            for begin in range(0, len(cases), AT_ONCE):
+                some = cases.take(np.arange(begin, min(begin + AT_ONCE, len(cases))))
+                sample = Sample(some, self._read(some), self.blocks)
+                decisions = torch.stack([member.decide(sample).cpu() for member in self.members.values()])
+                likely.append(self.vote.combine(decisions))
+        return Likelihoods(torch.cat(likely).numpy(), tuple(note_limits(cases, self.scaler, self.lookback)))
+
+    def _read(self, cases: Cases) -> Tensor:
+        return stretch_cases(
+            cases, self.scaler, self.steps, longest=self.lookback, fill=self.spec.fill, device=self.device
+        )
+
+
+@dataclass(slots=True, eq=False)
+class _Entry:
+    """A fitted member before the vote."""
+
+    name: str
+    member: Member
+    left_out: Float[Tensor, "case class"]
+    reason: str
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PreparedPortfolio:
+    """Cases that were checked and scaled, to fit a portfolio to."""
+
+    spec: ClassifySpec
+    cases: Cases
+    classes: Labels
+    codes: NDArray[np.int64]
+    scaler: ChannelScaler
+    lookback: Choice[int]
+
+    def train(self, session: Session = NO_CHECKPOINT) -> Portfolio:
+        """Fit every member that suits the cases, and weigh them."""
+        with torch.no_grad():
+            fitting = _Fitting(self)
+            entries = fitting.entries(session)
+        left_out = torch.stack([entry.left_out.cpu() for entry in entries])
+        codes = torch.from_numpy(self.codes)
+        vote = fit_vote(left_out, codes)
+        standings = _rank(entries, vote, left_out, codes)
+        used = [place for place, weight in enumerate(vote.weights.tolist()) if weight >= LEAST_WEIGHT]
+        used = used or [int(vote.weights.argmax())]
+        members = {entries[place].name: entries[place].member for place in used}
+        needed = {name for one in members.values() if isinstance(one, Linear | Trees) for name in one.blocks}
+        weighed = int(left_out.isfinite().all(-1).all(0).sum())
+        weights = {entry.name: weight for entry, weight in zip(entries, vote.weights.tolist(), strict=True)}
+        return Portfolio(
+            spec=self.spec,
+            plan=Plan(
+                lookback=self.lookback,
+                model={
+                    entry.name: Choice(round(weights[entry.name], 3), entry.reason)
+                    for entry in sorted(entries, key=lambda entry: -weights[entry.name])
+                },
+                training={"folds": Choice(*fitting.folding)},
+            ),
+            classes=self.classes,
+            scaler=self.scaler,
+            cases={"train": len(self.cases), "validation": weighed},
+            columns=self.cases.columns,
+            findings=tuple(
+                find_oddities(
+                    self.cases, self.codes, self.classes, replace(self.spec, validation=0), np.arange(0), "stretched"
+                )
+            ),
+            steps=fitting.steps,
+            blocks={name: block for name, block in fitting.blocks.items() if name in needed},
+            members=members,
+            vote=Vote(vote.factors[used], vote.weights[used]),
+            standings=standings,
+        )
+
+
+def prepare(cases: Cases, spec: ClassifySpec) -> PreparedPortfolio:
+    """Check and scale the cases; what can't be told apart is refused."""
+    classes, codes = code_classes(cases)
+    lookback = Choice(int(cases.lengths.max()), "the longest case to train on")
+    if spec.lookback is not None:
+        lookback = Choice(int(spec.lookback), GIVEN)
+    base.resolve_device(spec.device)
+    return PreparedPortfolio(spec, cases, classes, codes, ChannelScaler.fit(cases), lookback)
+
+
+def _rank(entries: list[_Entry], vote: Vote, left_out: Tensor, codes: Tensor) -> tuple[Standing, ...]:
+    """The leaderboard: members by their log loss, and the vote."""
+
+    def judge(likely: Tensor) -> tuple[float, float]:
+        known = likely.isfinite().all(-1)
+        right = likely[known].argmax(-1) == codes[known]
+        true = likely[known].gather(1, codes[known, None])
+        return float(right.double().mean()), float(-true.clamp(min=1e-12).log().mean())
+
+    ranked = []
+    for place, entry in enumerate(entries):
+        alone = Vote(vote.factors[place : place + 1], torch.ones(1, dtype=torch.float64))
+        likely = alone.combine(left_out[place : place + 1])
+        likely[~left_out[place].isfinite().all(-1)] = torch.nan
+        weight = float(vote.weights[place])
+        weight = weight if weight >= LEAST_WEIGHT else 0.0
+        ranked.append(Standing(entry.name, MEANING[entry.name], weight, *judge(likely), round(entry.seconds, 2)))
+    likely = vote.combine(left_out)
+    likely[~left_out.isfinite().all(-1).all(0)] = torch.nan
+    total = round(sum(entry.seconds for entry in entries), 2)
+    whole = Standing("vote", "the weighted vote of all", float(vote.weights.sum()), *judge(likely), total)
+    return (*sorted(ranked, key=lambda one: one.log_loss), whole)
+
+
+class _Fitting:
+    """The members of a portfolio, fitted one after another to the same values and folds."""
+
+    def __init__(self, prepared: PreparedPortfolio) -> None:
+        self.spec, self.cases, self.codes = prepared.spec, prepared.cases, prepared.codes
+        self.classes = len(prepared.classes)
+        self.device = torch.device(base.resolve_device(prepared.spec.device))
+        self.steps = max(min(prepared.lookback.value, int(prepared.cases.lengths.max())), SHORTEST)
+        self.values = stretch_cases(
+            prepared.cases,
+            prepared.scaler,
+            self.steps,
+            longest=prepared.lookback.value,
+            fill=prepared.spec.fill,
+            device=self.device,
+        )
+        self.labels = torch.from_numpy(self.codes).to(self.device)
+        self.exact = len(self.cases) <= MOST_EXACT
+        number = min(FOLDS, len(self.cases)) if self.exact else max(FOLDS, -(-len(self.cases) // MOST_HELD))
+        self.folds = draw_folds(self.codes, number, self._random(0))
+        self.held = np.flatnonzero(self.folds == 0)
+        self.blocks: dict[Name, Block] = {}
+        self.sample = Sample(self.cases, self.values, self.blocks)
+
+    @property
+    def folding(self) -> tuple[int, str]:
+        """The number of folds, and what they are for."""
+        number = int(self.folds.max()) + 1
+        if self.exact:
+            return number, "each case is told by fits without its fold"
+        return number, f"one of them, {len(self.held):,} cases, is held out to weigh the members by"
+
+    def entries(self, session: Session) -> list[_Entry]:
+        """Every member that suits the cases."""
+        steps: list[Callable[[], _Entry | None]] = (
+            [
+                lambda: self._linear("convolutions", CONVOLUTIONS),
+                lambda: self._linear("shapelets", SHAPELETS),
+                lambda: self._linear("convolutions and shapelets", CONVOLUTIONS + SHAPELETS),
+                self._trees,
+                self._neighbours,
+                lambda: self._networks(session),
+            ]
+            if self.exact
+            else [self._streamed, self._trees, lambda: self._networks(session)]
+        )
+        entries = []
+        for step in steps:
+            started = time.perf_counter()
+            entry = step()
+            if entry is not None:
+                entry.seconds = time.perf_counter() - started
+                entries.append(entry)
+        return entries
+
+    def _linear(self, name: str, blocks: tuple[Name, ...]) -> _Entry:
+        for block in blocks:
+            self._draw(block, LARGE)
+        sources = None
+        if len(self.cases) <= OWN_FEATURES and "shapelets" in blocks:
+            cut_from = [
+                torch.full((self.blocks[block].centre.numel(),), -1, device=self.device)
+                if (own := self.blocks[block].transform.sources()) is None
+                else own
+                for block in blocks
+            ]
+            sources = torch.cat(cut_from)
+        fit = fit_ridge(self.sample.features(blocks), self.labels, self.classes, self.folds, sources)
+        count = sum(self.blocks[block].centre.numel() for block in blocks)
+        reason = f"{count:,} features, penalty {fit.penalty:g} by cross-validation"
+        return _Entry(name, Linear(blocks, fit.ridge), fit.left_out, reason, 0.0)
+
+    def _streamed(self) -> _Entry:
+        blocks = CONVOLUTIONS + SHAPELETS
+        for block in blocks:
+            self._draw(block, SMALL)
+        held = torch.from_numpy(self.held)
+        others = torch.from_numpy(np.flatnonzero(self.folds != 0))
+        held_features = torch.cat([self._features(blocks, some) for some in held.split(AT_ONCE)])
+        sums = Streamed(held_features.shape[1], self.classes)
+        for some in others.split(AT_ONCE):
+            sums.add(self._features(blocks, some), self.labels[some.to(self.device)])
+        truth = self.labels[held.to(self.device)]
+        best: tuple[float, float, Tensor] | None = None
+        for penalty in PENALTIES[5::2]:
+            decisions = sums.solve(penalty).to(self.device).decide(held_features)
+            targets = 2 * torch.nn.functional.one_hot(truth, self.classes).to(decisions) - 1
+            error = float((decisions - targets).square().mean())
+            if best is None or error < best[0]:
+                best = error, penalty, decisions
+        assert best is not None
+        _, penalty, decisions = best
+        sums.add(held_features, truth)
+        ridge: Ridge = sums.solve(penalty).to(self.device)
+        reason = f"{held_features.shape[1]:,} features, penalty {penalty:g} by held-out cases"
+        return _Entry("convolutions and shapelets", Linear(blocks, ridge), self._only_held(decisions), reason, 0.0)
+
+    def _trees(self) -> _Entry:
+        self._draw("quantiles", LARGE)
+        random = self._random(6)
+        if self.exact:
+            features = self.sample.features(("quantiles",))
+            forest, shares = grow_forest(features, self.labels, self.classes, random)
+            usual = torch.bincount(self.labels, minlength=self.classes) / len(self.labels)
+            left_out = log_shares(torch.where(shares.isfinite(), shares, usual.to(shares)))
+        else:
+            others = np.flatnonzero(self.folds != 0)
+            some = torch.from_numpy(random.permutation(others)[: 2 * MOST_CASES])
+            features = torch.cat([self._features(("quantiles",), part) for part in some.split(AT_ONCE)])
+            forest, _ = grow_forest(features, self.labels[some.to(self.device)], self.classes, random)
+            held = torch.from_numpy(self.held).split(AT_ONCE)
+            shares = torch.cat([forest.vote(self._features(("quantiles",), part)) for part in held])
+            left_out = self._only_held(log_shares(shares))
+        reason = f"{len(forest.features)} trees over {features.shape[1]:,} features"
+        return _Entry("quantiles", Trees(("quantiles",), forest), left_out, reason, 0.0)
+
+    def _neighbours(self) -> _Entry | None:
+        steps = min(self.steps, WARPED_STEPS)
+        if len(self.cases) ** 2 * steps**2 > MOST_WARPED:
+            return None
+        member, left_out, share = fit_neighbours(shorten(self.values, steps), self.labels, self.classes)
+        reason = f"paths within {100 * share:g} % of the diagonal, by the share of cases told right"
+        return _Entry("nearest neighbour", member, left_out, reason, 0.0)
+
+    def _networks(self, session: Session) -> _Entry | None:
+        """Networks that are each trained without one fold, which they answer for."""
+        if not self.exact:
+            return None
+        if self.device.type == "cpu" and len(self.cases) * self.cases.channels > MOST_SHOWN:
+            return None
+        folds = self.folds % min(NETWORK_FOLDS, int(self.folds.max()) + 1)
+        left_out = torch.full((len(self.cases), self.classes), torch.nan)
+        fitted = []
+        for fold in np.unique(folds):
+            spec = replace(
+                self.spec,
+                model=NETWORK,
+                settings=NETWORK_SETTINGS,
+                training=NETWORK_TRAINING,
+                validation=0.0,
+                seed=self.spec.seed + int(fold),
+            )
+            learned, held = np.flatnonzero(folds != fold), np.flatnonzero(folds == fold)
+            if len(np.unique(self.codes[learned])) < self.classes:
+                return None  # a class of one case can't be both learned and left out
+            with torch.enable_grad():
+                one = network_fit.fit(self.cases.take(learned), spec, replace(session, checkpoint=None, resume=False))
+            if one.interrupted:
+                return None
+            fitted.append(one)
+            left_out[torch.from_numpy(held)] = network_fit.network_logits(one, self.cases.take(held))
+        reason = f"{len(fitted)} networks, each trained without one of {len(fitted)} folds"
+        return _Entry(NETWORK, Networks(tuple(fitted)), torch.log_softmax(left_out, dim=-1), reason, 0.0)
+
+    def _draw(self, name: Name, sizes: Sizes) -> None:
+        if name in self.blocks:
+            return
+        block = draw_block(name, self.values, self.codes, sizes, self._random(1 + list(KINDS).index(name)))
+        if self.exact:
+            block, self.sample.computed[name] = block.fit_scale(self.values)
+        else:
+            block, _ = block.fit_scale(self.values[:: -(-len(self.values) // MOST_SCALING)])
+        self.blocks[name] = block
+
+    def _features(self, names: tuple[Name, ...], some: Tensor) -> Tensor:
+        """The features of some cases, computed afresh."""
+        values = self.values[some.to(self.device)]
+        return torch.cat([self.blocks[name](values) for name in names], dim=1)
+
+    def _only_held(self, decisions: Tensor) -> Tensor:
+        """[case, class]: NaN for cases that were not held out."""
+        whole = decisions.new_full((len(self.cases), self.classes), torch.nan)
+        whole[torch.from_numpy(self.held).to(whole.device)] = decisions
+        return whole
+
+    def _random(self, part: int) -> np.random.Generator:
+        return np.random.default_rng([self.spec.seed, part])
