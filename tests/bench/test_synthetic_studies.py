@@ -22,11 +22,13 @@ from rearview.data.synthetic.harmonic import REGIMES, draw_signals
 QUICK = {
     "flipflop": {"length": 22, "width": 8, "steps": 4, "stretch": 2, "batch": 3, "tested": 7},
     "harmonic": {"length": 28, "width": 6, "steps": 4, "stretch": 2, "batch": 3, "tested": 13},
+    "operators": {"length": 28, "width": 6, "steps": 4, "stretch": 2, "batch": 3, "tested": 13},
     "components": {"lookback": 17, "horizon": 5, "width": 8, "steps": 4, "stretch": 2, "batch": 3, "tested": 7},
 }
 ARMS = {
     "flipflop": ("mha", "butterworth"),
     "harmonic": ("softmax", "toa_gated"),
+    "operators": ("transients/toa_gated", "continuation/fixed"),
     "components": ("all/all", "trend/clock"),
 }
 

@@ -164,3 +164,13 @@ def test_a_row_says_whose_settings_it_has(folder):
     sweep([replace(one, presets=None)], replace(plan, protocol="published:toa"))
     told = [made.habits.partition("settings: ")[2].partition(".")[0] for made in bench.read(plan.results)]
     assert told == ["rbca presets", "tslib presets", "toa presets"]
+
+
+def test_toa_runs_in_the_form_that_trains_and_without_calendar_tokens():
+    cells = catalogue.get("toa", "T7").cells
+    norms = {(one.model, one.attention.get("kind", "")): one.attention.get("score_norm", "none") for one in cells}
+    assert {key for key, norm in norms.items() if norm == "mean"} == {("patchtst", "relu"), ("patchtst", "gated")}
+    assert {key for key, norm in norms.items() if norm == "none"} >= {("itransformer", "gated"), ("duet", "relu")}
+    one = next(one for one in cells if one.model == "itransformer" and one.dataset == "ETTh1")
+    assert Plan(results=Path("rows.csv"), protocol="published:toa").run(one, 0).spec.calendar is None
+    assert Plan(results=Path("rows.csv")).run(replace(one, presets="official"), 0).spec.calendar == "h"

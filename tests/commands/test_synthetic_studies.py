@@ -8,6 +8,7 @@ import pytest
 from rearview.bench import synthetic
 from rearview.bench.synthetic.components import ComponentsRow
 from rearview.bench.synthetic.harmonic import HarmonicRow
+from rearview.bench.synthetic.operators import OperatorsRow
 from rearview.cli import main
 from rearview.commands.reproduce.study import select, study_command, verdict
 from rearview.commands.runs import RunOptions
@@ -16,15 +17,22 @@ from rearview.core.errors import InputError
 QUICK = {
     "flipflop": "length=22,width=8,steps=4,stretch=2,batch=3,tested=7",
     "harmonic": "length=28,width=6,steps=4,stretch=2,batch=3,tested=13",
+    "operators": "length=28,width=6,steps=4,stretch=2,batch=3,tested=13",
     "components": "lookback=17,horizon=5,width=8,steps=4,stretch=2,batch=3,tested=7",
 }
-ARMS = {"flipflop": "mha,power_law", "harmonic": "softmax,toa_relu", "components": "all/all,season/clock"}
+ARMS = {
+    "flipflop": "mha,power_law",
+    "harmonic": "softmax,toa_relu",
+    "operators": "residual/softmax,demixing/fixed",
+    "components": "all/all,season/clock",
+}
 FIGURES = {
     "flipflop": ["Last reads answered right", "Training loss", "Where the last read looks"],
     "harmonic": [
         "Error on the test signals", "Effective operators", "Learned operators M2", "Frequency responses",
         "Signals restored",
     ],
+    "operators": ["Error on the test samples", "Effective operators", "One sample"],
     "components": ["Weight by age", "A forecast", "Error on the test windows"],
 }  # fmt: skip
 
@@ -135,3 +143,15 @@ def test_where_no_path_can_be_called_the_most_needed_the_best_choice_is_reported
         "0.312, all paths 0.625); for all parts all paths (error 1)."
     )
     assert verdict(synthetic.get("components"), runs[3:4]) == "season/clock has an error of 0.1250."
+
+
+def test_the_best_of_each_operator_case_stands_beside_softmax():
+    facts = dict.fromkeys(OperatorsRow.columns(), 0) | {"schema": 1, "study": "operators", "size": "full"}
+    cells = [("residual/softmax", 0.2, 0.0), ("residual/toa_relu", 0.01, 0.0), ("residual/toa_relu", 0.03, 0.0)]
+    cells += [("demixing/softmax", 0.1, 0.05), ("demixing/fixed", 0.3, 0.05)]
+    rows = [OperatorsRow(**{**facts, "arm": arm, "mse": mse, "linear_floor": floor}) for arm, mse, floor in cells]
+    runs = [synthetic.StoredRun(each, (), {}) for each in rows]
+    assert verdict(synthetic.get("operators"), runs) == (
+        "Least error of each case: residual toa_relu 0.0200, softmax 0.2000 (fixed linear 0.0000); "
+        "demixing softmax 0.1000 (fixed linear 0.0500)."
+    )

@@ -154,8 +154,8 @@ def reproduce(
 
     Example: rearview reproduce rbca --table S5 --dataset ETTh1 --horizon 96 --seeds 3
 
-    Three synthetic studies are made the same way: flipflop, harmonic, components. They take --full, --out, --attention
-    (an arm, or several), --seeds, --device, --workers, --seconds, --compare and --train (steps, learning_rate ...).
+    Synthetic studies are made the same way: flipflop, harmonic, operators, components. They take --full, --out,
+    --attention (an arm, or several), --seeds, --device, --workers, --seconds, --compare and --train (steps=800 ...).
 
     For a table of costs the networks are built and counted, which needs no data and trains nothing; milliseconds stand
     beside those in the file of --results, which benchmarks/scaling.py or benchmarks/train_speed.py wrote.

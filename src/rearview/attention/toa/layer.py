@@ -48,7 +48,7 @@ class Settings:
     """What scores are multiplied by; None: 1 / sqrt(width of a head's queries). 1 is the formula as printed."""
     score_norm: ScoreNorm = "none"
     """Norm of the relu and gated kinds: none, l2 (relu's scores over their length), mean (weights over the keys). A
-    network with batch norm, such as patchtst, needs l2."""
+    network with batch norm, such as patchtst, needs l2 or mean."""
     bias: str | Mapping[str, Any] | None = None
     """A recency bias for the softmax kind: "rbca", or {"name": "rbca", ...} with its settings."""
     causal: bool = False

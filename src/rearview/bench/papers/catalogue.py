@@ -194,7 +194,7 @@ def _forecasting_cells(
         cell = Cell(
             dataset=first.dataset,
             model=first.model,
-            attention=first.attention,
+            attention=_trained_form(first, facts.get("forms", ())),
             lookback=first.lookback or lookbacks.get(first.model, 96),
             horizon=first.horizon,
             loss=_loss(first, facts.get("losses", {})),
@@ -203,6 +203,15 @@ def _forecasting_cells(
             numbers=tuple(same),
         )
         yield from _search_cells(cell, search) if _is_best_of_several(first) else (cell,)
+
+
+def _trained_form(number: Number, forms: Sequence[Mapping[str, Any]]) -> Facts | None:
+    """The mechanism that a number names, with the settings that its network can't train it without."""
+    spec = number.attention
+    for form in forms:
+        if spec is not None and form["model"] == number.model and form["where"].items() <= spec.items():
+            return {**spec, **form["settings"]}
+    return spec
 
 
 def _search_cells(cell: Cell, search: Sequence[Mapping[str, Any]]) -> Iterator[Cell]:

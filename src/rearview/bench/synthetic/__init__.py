@@ -1,4 +1,4 @@
-"""Synthetic studies that isolate what a mechanism can do: flip-flop, harmonic demixing, components of a series.
+"""Synthetic studies that isolate what a mechanism can do: flip-flop, harmonic demixing, operator cases, components.
 
     from pathlib import Path
     from rearview.bench import synthetic
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from rearview.bench.synthetic.runner import StoredRun, get, looks_file, read_runs, rows_file, run
 
-NAMES = ("flipflop", "harmonic", "components")
+NAMES = ("flipflop", "harmonic", "operators", "components")
 """The studies."""
 
 

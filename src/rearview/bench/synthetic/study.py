@@ -159,6 +159,7 @@ class Study:
         """The study that studies.yaml has under a name; `arms` and `published` where they are computed."""
         facts = dict(read_yaml("rearview.bench.synthetic", "studies")[name])
         few, more, said, _ = (facts.pop(key, {}) for key in ("arms", "full_arms", "published", "figures"))
+        facts.pop("mechanisms", None)
         facts |= {key: size(**facts[key]) for key in ("reduced", "full")}
         listed = arms or (lambda full: {**few, **more} if full else few)
         return cls(name=name, row=row, trial=trial, arms=listed, published=published or said, **facts)

@@ -11,6 +11,7 @@ from rearview.bench.synthetic import StoredRun
 from rearview.bench.synthetic.components import ComponentsRow
 from rearview.bench.synthetic.flipflop import FlipFlopRow
 from rearview.bench.synthetic.harmonic import HarmonicRow
+from rearview.bench.synthetic.operators import OperatorsRow
 from rearview.bench.synthetic.study import Study
 from rearview.commands.console import align, print_lines, say
 from rearview.commands.reproduce.study_figures import draw, name_runs
@@ -103,7 +104,7 @@ def summarise(
     cut = [row.arm for row in rows if row.ended != "steps"]
     notes = [f"Time ran out before the last step of {', '.join(cut)}; their rows say how far they came."] if cut else []
     tiles: list[Tile] = []
-    if study.name != "components":  # whose arms are not all set the same task
+    if study.name not in ("components", "operators"):  # whose arms are not all set the same task
         ordered = sorted(rows, key=lambda row: getattr(row, study.metric), reverse=study.more_is_better)
         for word, row in {"Best": ordered[0], "Worst": ordered[-1]}.items():
             tiles.append((f"{word}, {study.shown[study.metric]}", f"{getattr(row, study.metric):.4g}", row.arm))
@@ -143,7 +144,25 @@ def verdict(study: Study, runs: Sequence[StoredRun]) -> str:
         return f"Last reads of sparse strings answered right, on average over the last quarter of training: {listed}."
     if study.name == "harmonic":
         return _judge_harmonic([row for row in rows if isinstance(row, HarmonicRow)])
+    if study.name == "operators":
+        return _judge_operators([row for row in rows if isinstance(row, OperatorsRow)])
     return _judge_components([row for row in rows if isinstance(row, ComponentsRow)])
+
+
+def _judge_operators(rows: Sequence[OperatorsRow]) -> str:
+    """The best arm of each case, beside softmax and the best fixed linear operator."""
+    words = []
+    for case in dict.fromkeys(row.arm.partition("/")[0] for row in rows):
+        errors: dict[str, list[float]] = {}
+        for row in rows:
+            if row.arm.startswith(f"{case}/"):
+                errors.setdefault(row.arm.partition("/")[2], []).append(row.mse)
+        means = {arm: sum(each) / len(each) for arm, each in errors.items()}
+        best = min(means, key=lambda arm: means[arm])
+        beside = f", softmax {means['softmax']:.4f}" if best != "softmax" and "softmax" in means else ""
+        floor = next(row.linear_floor for row in rows if row.arm.startswith(f"{case}/"))
+        words.append(f"{case} {best} {means[best]:.4f}{beside} (fixed linear {floor:.4f})")
+    return f"Least error of each case: {'; '.join(words)}."
 
 
 def _judge_harmonic(rows: Sequence[HarmonicRow]) -> str:

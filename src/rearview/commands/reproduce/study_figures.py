@@ -17,8 +17,8 @@ Runs = Mapping[str, StoredRun]
 
 def draw(study: str, runs: Sequence[StoredRun]) -> tuple[Figure, ...]:
     """All figures of a study."""
-    draw_study = {"flipflop": _draw_flipflop, "harmonic": _draw_harmonic, "components": _draw_components}[study]
-    return tuple(draw_study(name_runs(runs)))
+    by_name = {"flipflop": _draw_flipflop, "harmonic": _draw_harmonic, "operators": _draw_operators}
+    return tuple(by_name.get(study, _draw_components)(name_runs(runs)))
 
 
 def name_runs(runs: Sequence[StoredRun]) -> dict[str, StoredRun]:
@@ -70,6 +70,26 @@ def _draw_harmonic(runs: Runs) -> list[Figure]:
     ]
 
 
+def _draw_operators(runs: Runs) -> list[Figure]:
+    every = max(-(-len(run.arrays["seen"]) // run.arrays["operators"].shape[-1]) for run in runs.values())
+    signals = tuple(
+        View(name, tuple(_line(of, run.arrays[of]) for of in ("seen", "wanted", "made"))) for name, run in runs.items()
+    )
+    return [
+        _figure("operators", "errors", tuple(_curves(same, "mse", case) for case, same in _by_part(runs).items())),
+        _figure("operators", "operators", _maps(runs, "operators"), every=every),
+        _figure("operators", "signals", signals),
+    ]
+
+
+def _by_part(runs: Runs) -> dict[str, dict[str, StoredRun]]:
+    """The runs of each part or case, which stands before the stroke in the name of an arm."""
+    parts: dict[str, dict[str, StoredRun]] = {}
+    for name, run in runs.items():
+        parts.setdefault(run.row.arm.partition("/")[0], {})[name] = run
+    return parts
+
+
 def _draw_components(runs: Runs) -> list[Figure]:
     # Runs with every path first: they have the most to show.
     whole_first = dict(sorted(runs.items(), key=lambda named: not named[1].row.arm.endswith("/all")))
@@ -80,13 +100,10 @@ def _draw_components(runs: Runs) -> list[Figure]:
         ahead = len(past) + np.arange(len(future), dtype=np.float64)
         forecast = (_line("past", past), Series("future", ahead, future), Series("forecast", ahead, said))
         forecasts.append(View(name, forecast))
-    parts: dict[str, dict[str, StoredRun]] = {}
-    for name, run in runs.items():
-        parts.setdefault(run.row.arm.partition("/")[0], {})[name] = run
     return [
         _figure("components", "weights", tuple(weights)),
         _figure("components", "forecasts", tuple(forecasts)),
-        _figure("components", "errors", tuple(_curves(same, "mse", part) for part, same in parts.items())),
+        _figure("components", "errors", tuple(_curves(same, "mse", part) for part, same in _by_part(runs).items())),
     ]
 
 
