@@ -125,7 +125,7 @@ def test_bad_input_exits_with_1(
 
 
 def test_the_shelves_are_listed_in_full(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    for what, *sections in (("attentions", attention.names()), ("models", models.names(), models.borrowed())):
+    for what, *sections in (("attentions", attention.names()), ("models", models.names(), models.external_names())):
         assert main(["list", what]) == 0
         listed = [part.splitlines() for part in capsys.readouterr().out.split("\n\n")]
         if what == "models":

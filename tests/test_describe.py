@@ -183,7 +183,7 @@ def test_a_setting_by_another_name_is_pointed_at(word: str, known: str) -> None:
 
 
 def test_networks_that_take_known_inputs_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
-    every = [*models.names(), *models.borrowed()]
+    every = [*models.names(), *models.external_names()]
     assert sorted(models.KNOWN_INPUTS) == sorted(name for name in every if models.claims(name).uses_marks)
     assert main(["list", "models"]) == 0
     last = capsys.readouterr().out.splitlines()[-1]

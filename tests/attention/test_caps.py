@@ -115,7 +115,7 @@ def test_numbers_by_hand() -> None:
     p = torch.tensor([[0.0], [math.log(3)]], dtype=torch.float64)
     g = torch.full((2, 1), math.log(math.expm1(0.5)), dtype=torch.float64)
     delta = torch.tensor([1.0, 2.0], dtype=torch.float64)
-    found = {name: weights[1, :, 0].tolist() for name, weights in caps.induced(p, g, delta).items()}
+    found = {name: weights[1, :, 0].tolist() for name, weights in caps.path_weights(p, g, delta).items()}
     assert found["riemann"] == pytest.approx([1 / 7, 6 / 7])
     assert found["prefix"] == pytest.approx([math.exp(-1), 1])
     assert found["clock"] == pytest.approx([1 / 3, 2 / 3])
@@ -140,7 +140,7 @@ def path_weights(tokens: int = 23, change: Tensor | None = None) -> dict[str, Te
 def test_weights_of_the_paths_are_those_of_the_paper() -> None:
     tokens = 23
     p, g, clock = (part.detach()[0, 0, 0, :, :1] for part in head(tokens)[3:])
-    expected = caps.induced(p, g, signals(p, g, clock).delta[:, 0])
+    expected = caps.path_weights(p, g, signals(p, g, clock).delta[:, 0])
     for path, weights in path_weights(tokens).items():
         assert_close(weights, expected[path][..., 0], rtol=EXACT, atol=EXACT)
         assert torch.equal(weights.triu(1), torch.zeros_like(weights))

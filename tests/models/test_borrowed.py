@@ -50,11 +50,11 @@ def past_for(batch: int = BATCH, channels: int = CHANNELS) -> Tensor:
 
 
 def test_borrowed_networks_are_not_among_our_names():
-    assert {*NEURAL, "autoets", "chronos2"} <= set(models.borrowed())
-    assert not set(models.borrowed()) & set(models.names())
+    assert {*NEURAL, "autoets", "chronos2"} <= set(models.external_names())
+    assert not set(models.external_names()) & set(models.names())
 
 
-@pytest.mark.parametrize("name", models.borrowed())
+@pytest.mark.parametrize("name", models.external_names())
 def test_borrowed_networks_are_described_without_their_package(name):
     about = models.describe(name)
     assert about.summary == models.summary(name)

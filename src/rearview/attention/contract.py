@@ -38,7 +38,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Claims:
-    """What a layer says of itself. Claims steer tests, tables and refusals, never `forward`."""
+    """The properties that a layer states of itself. Claims steer tests, tables and refusals, never `forward`."""
 
     causal: bool = False
     """A later token never moves an earlier output."""
@@ -80,7 +80,7 @@ class Inputs(NamedTuple):
     ages: Tensor | None = None
     """Real time gaps instead of token distance, broadcastable to [batch, group, token, token]."""
     carry: Carry | None = None
-    """What earlier layers handed on, `()` in the first; None where nothing is carried."""
+    """The tensors that earlier layers handed on, `()` in the first; None where nothing is carried."""
     windows: Tensor | None = None
     """The windows that the tokens were made from [batch, channel, time], for a layer that claims to read them."""
     gate: Tensor | None = None
@@ -142,7 +142,7 @@ class Attention(nn.Module, ABC):
 
     @abstractmethod
     def values(self, x: Tokens) -> Heads:
-        """What the operator is applied to."""
+        """The tensor that the operator is applied to."""
 
     @abstractmethod
     def project(self, heads: Heads) -> Tokens:
@@ -151,7 +151,7 @@ class Attention(nn.Module, ABC):
     def prepare(self, windows: Float[Tensor, "window channel time"]) -> None:
         """Learn from training windows before training; most mechanisms have nothing to learn there."""
 
-    def shared(self) -> nn.Module | None:
+    def common_part(self) -> nn.Module | None:
         """The part that all layers of a stack have in common, if the mechanism has one; the stack then owns it."""
         return None
 
@@ -244,7 +244,7 @@ class Projected(Attention):
 
 
 HIDDEN = -math.log(1e10)
-"""What a score becomes where its gate is 0, before scores are scaled."""
+"""The score of a pair whose gate is 0, before scores are scaled."""
 
 
 def apply_gate(scores: Float[Tensor, "*_ query key"], gate: Tensor, scale: float) -> Float[Tensor, "*_ query key"]:

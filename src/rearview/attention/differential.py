@@ -37,7 +37,7 @@ class Settings:
     """Settings of differential attention."""
 
     lambda_init: float | None = None
-    """What lambda starts from; None: 0.8 - 0.6 exp(-0.3 (l - 1)) in layer l = 1, 2, ..."""
+    """The start of lambda; None: 0.8 - 0.6 exp(-0.3 (l - 1)) in layer l = 1, 2, ..."""
 
     def __post_init__(self) -> None:
         if self.lambda_init is not None and not 0 <= self.lambda_init < 1:
@@ -129,6 +129,6 @@ class Layer(Projected):
 
 
 def _inverse_root_mean_square(heads: Heads) -> Float[Tensor, "batch group head token 1"]:
-    """What RMSNorm multiplies a token of a head by."""
+    """The factor that RMSNorm multiplies a token of a head by."""
     wide = heads.to(torch.promote_types(heads.dtype, torch.float32))
     return (wide.square().mean(-1, keepdim=True) + EPS).rsqrt().to(heads.dtype)

@@ -47,7 +47,7 @@ class Settings:
     primed: bool = False
     """Whether every edge has its own view of its neighbour, as in prime attention."""
     features: prime.Features = "full"
-    """What a primer is made from: "lead_lag", "instantaneous", both ("full"), or "random"."""
+    """The features a primer is made from: "lead_lag", "instantaneous", both ("full"), or "random"."""
     free: bool = True
     """A free term per edge beside the features, where edges are primed."""
     slope: float = 0.2
@@ -125,7 +125,7 @@ class Layer(Projected):
         return out.to(v.dtype).view(v.shape), inputs.carry
 
     def operator(self, q: Tensor, k: Tensor, inputs: Inputs) -> Float[Tensor, "batch group head query key"]:
-        """Where edges are primed it is applied to each edge's own values, W (h_j * F_ij); `modulators` has F."""
+        """The weights; where edges are primed they apply to each edge's own values, W (h_j * F_ij) (`modulators`)."""
         edges, views = self._within(q.shape[3])
         return scatter_weights(self._along(q, k, inputs, edges, views), edges, q.shape[3]).unflatten(0, q.shape[:2])
 

@@ -49,7 +49,7 @@ class Settings:
     score_width: int | None = None
     """Width d of each branch's queries and keys; None: half of a head's, so that both fit in the place of one."""
     score_scale: float | None = None
-    """What scores are multiplied by; None: 1 / sqrt(score_width)."""
+    """The factor of the scores; None: 1 / sqrt(score_width)."""
 
     def __post_init__(self) -> None:
         for name in ("rank", "score_width"):

@@ -39,12 +39,11 @@ class Site:
     lookback: int | None = None
     """Time steps of the window the tokens were made from."""
     variates: int | None = None
-    """Where tokens are channels: how many of the first ones are (calendar tokens follow); None: all, or none in time
-    order."""
+    """The number of leading tokens that are channels (calendar tokens follow); None: all, or none in time order."""
     times: tuple[int, ...] | None = None
     """The time index of each token where order is not simply 0, 1, 2 ... (Timer-XL's channel x patch tokens)."""
     turned: int = 0
-    """How many leading channels of a head's queries and keys the network turns by token index (Timer-XL's rotary)."""
+    """The number of leading channels of a head's queries and keys that the network turns by token index (Timer-XL)."""
     layer: int = 0
     layers: int = 1
     dropout: float = 0.0

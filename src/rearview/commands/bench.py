@@ -129,7 +129,7 @@ def _compatible(cells: Sequence[Cell]) -> list[Cell]:
 
     A network without attention beside others is run once, as it is. Where no pair is possible, the first is refused.
     """
-    known = (*models.names(), *models.borrowed())
+    known = (*models.names(), *models.external_names())
     named = {(cell.model, name) for cell in cells if (name := cell.mechanism) in attention.names()}
     asked = sorted(pair for pair in named if pair[0] in known)
     plain = {model for model, _ in asked if not models.claims(model).attention}

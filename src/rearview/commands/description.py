@@ -90,7 +90,7 @@ def _kinds() -> list[Kind]:
     return [
         Kind("As settings:", lambda: [TRAINING], lambda name, sizes: _training()),
         Kind("As an attention:", attention.names, lambda name, sizes: _part(attention.describe(name))),
-        Kind("As a model:", lambda: [*models.names(), *models.borrowed()], _model),
+        Kind("As a model:", lambda: [*models.names(), *models.external_names()], _model),
         Kind("As an adapter:", adapters.names, lambda name, sizes: _adapter(name)),
         Kind("As data:", catalogue.names, lambda name, sizes: _forecasting_set(name)),
         Kind("As data:", detection_sets.names, lambda name, sizes: _detection_set(name), any_case=True),
@@ -142,11 +142,11 @@ def _cost(name: str, sizes: Sizes) -> list[str]:
     from rearview.core.wording import quantity
     from rearview.models.costs import cost
 
-    if name in models.borrowed() and name not in models.borrowed(installed=True):
+    if name in models.external_names() and name not in models.external_names(installed=True):
         return [
             "cost: it is another package's network, counted where that is installed: pip install 'rearview[baselines]'"
         ]
-    if name in models.borrowed() and not models.claims(name).trains:
+    if name in models.external_names() and not models.claims(name).trains:
         return ["cost: not counted, as another package fits it to each window"]
     shape = {"channels": sizes.channels, "lookback": sizes.lookback, "steps": sizes.steps}
     counted = cost(name, **shape, attention=sizes.attention, **sizes.settings)

@@ -21,7 +21,7 @@ def possible_runs(
     """The wanted cells that can be run here, and how many others can't be, by reason."""
     sets = collection(experiment.task)
     known, here = ({name.casefold() for name in names} for names in (sets.names(), sets.available(data_dir)))
-    networks = {*models.names(), *models.borrowed(installed=True)}
+    networks = {*models.names(), *models.external_names(installed=True)}
     cells, reasons = [], Counter[str]()
     for cell in filter(wanted, experiment.cells):
         if cell.dataset.casefold() not in known:

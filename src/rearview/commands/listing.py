@@ -29,7 +29,7 @@ def list_command(what: What, data_dir: Path | None) -> int:
             *_summaries(models, models.names()),
             "",
             "networks of other packages (pip install 'rearview[baselines]'):",
-            *_summaries(models, models.borrowed()),
+            *_summaries(models, models.external_names()),
             "",
             f"inputs known in the future (--known) go into: {', '.join(models.KNOWN_INPUTS)}",
         ]

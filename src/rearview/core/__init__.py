@@ -1,1 +1,1 @@
-"""What every stage stands on: errors, files, model folders, the registry of named parts."""
+"""The ground of every stage: errors, files, model folders, the registry of named parts."""

@@ -1,4 +1,4 @@
-"""What rearview says when it refuses or warns: one sentence that names the thing, the reason and the way out."""
+"""The errors and warnings of rearview: one sentence that names the thing, the reason and the way out."""
 
 import traceback
 import warnings
@@ -85,7 +85,7 @@ _CALLED_ELSEWHERE = {
     "num_heads": "heads", "e_layers": "depth", "n_layers": "depth", "num_layers": "depth", "d_ff": "feed_forward",
     "patch_len": "patch",
 }  # fmt: skip
-"""What other libraries call our settings, where the spelling is too far off to be guessed."""
+"""Other libraries' names of our settings, where the spelling is too far off to be guessed."""
 
 
 def did_you_mean(word: str, known: "list[str] | tuple[str, ...]") -> str:

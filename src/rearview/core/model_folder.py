@@ -29,10 +29,10 @@ MOST_JSON = 256 * 2**20
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What a folder holds: one kind of fitted model."""
+    """The content of a folder: one kind of fitted model."""
 
     word: str
-    """What it is called in sentences, such as "forecaster"."""
+    """The name in sentences, such as "forecaster"."""
     manifest: str
     """The name of the JSON file."""
     format: int

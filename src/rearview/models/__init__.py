@@ -3,8 +3,8 @@
 model = models.create("patchtst", channels=7, lookback=336, steps=96, attention="softmax", width=128, heads=16)
 yhat = model(past)               # [batch, channel, time] -> [batch, channel, steps]
 
-Networks that other packages keep (`borrowed()`) are created the same way, where the package is installed; they are not
-among `names()`. `adapters` stand around a network.
+Networks that other packages keep (`external_names()`) are created the same way, where the package is installed; they
+are not among `names()`. `adapters` stand around a network.
 """
 
 from collections.abc import Mapping, Sequence
@@ -67,7 +67,7 @@ MOST_PARTS, MOST_SIZE = 1_000, 10_000_000
 names, register = _SHELF.names, _SHELF.register
 
 
-def borrowed(*, installed: bool = False) -> list[str]:
+def external_names(*, installed: bool = False) -> list[str]:
     """Every network that another package keeps, or those whose package is installed here."""
     return [name for name in _BASELINES.names() if not installed or find_spec(_BASELINES.module(name).PACKAGE)]
 
@@ -182,6 +182,22 @@ __getattr__ = import_lazily(
     },
 )
 __all__ = [
-    "KNOWN_INPUTS", "Axes", "BlockSettings", "Description", "Model", "ModelClaims", "Shape", "Stack", "Token",
-    "attention_of", "borrowed", "claims", "create", "describe", "names", "register", "settings_of", "summary",
+    "KNOWN_INPUTS",
+    "Axes",
+    "BlockSettings",
+    "Description",
+    "Model",
+    "ModelClaims",
+    "Shape",
+    "Stack",
+    "Token",
+    "attention_of",
+    "claims",
+    "create",
+    "describe",
+    "external_names",
+    "names",
+    "register",
+    "settings_of",
+    "summary",
 ]  # fmt: skip

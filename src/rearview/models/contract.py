@@ -109,7 +109,7 @@ class Token:
     of: Literal["all", "channel", "mark", "component"] = "all"
     """All channels together, one of them, a mark, or a mixture of channels that has no column of its own."""
     index: int = 0
-    """Which channel, mark or component."""
+    """The number of the channel, mark or component."""
     steps: tuple[int, int] | None = None
     """The first step and the one after the last, counted from the first step after the look-back: (-2, 0) are the last
     two observed ones. Where steps are asked for several times over (quantiles), each counts. None: the whole look-back.

@@ -16,7 +16,7 @@ Offsets = NDArray[np.int64]
 Runs = NDArray[np.int64]
 
 FEWEST_THROWS, USUAL_THROWS = 20, 1_000
-"""How often flags are thrown at random: at least, and for up to some 4,000 anomalies."""
+"""The number of times flags are thrown at random: at least, and for up to some 4,000 anomalies."""
 COUNTS_AT_ONCE, MOST_COUNTS = 1 << 19, 1 << 22
 """Counts of flags that are drawn at once, and in all (but for the fewest throws)."""
 
@@ -36,7 +36,7 @@ class Quality:
 
 
 class Hits(NamedTuple):
-    """How many stretches are alarms, because a row of theirs is flagged, and how many of those on an anomaly."""
+    """The number of stretches that are alarms, because a row of theirs is flagged, and of those on an anomaly."""
 
     alarms: int
     right: int

@@ -97,7 +97,7 @@ class Forecast:
 
 
 class Detect:
-    """How far a window is from its reconstruction, or a row from its forecast: squared errors over the observed cells.
+    """Squared errors over the observed cells: of a window's reconstruction, or of a row's forecast.
 
     A batch holds what should come out (`future`: the window itself, or the row after it).
     """

@@ -184,7 +184,7 @@ def override(chosen: Choices, given: Mapping[str, object]) -> dict[str, Choice[o
 
 
 def training_settings(windows: int, channels: int, validation: int, on_gpu: bool) -> dict[str, Choice[object]]:
-    """How long and in which portions to train, from the number of training windows."""
+    """Settings of training (length, batches, stopping) from the number of training windows."""
     room = 2 ** max(3, min(8, round(math.log2(256 / channels))))
     batch = max(8, min(room, 2 ** math.floor(math.log2(max(8, windows / 8)))))
     steps = -(-windows // batch)
@@ -227,7 +227,7 @@ def classifier_settings(name: str, lookback: int) -> dict[str, Choice[object]]:
 
 
 def classifier_training(learned: int, held: int) -> dict[str, Choice[object]]:
-    """How long and in which portions to train on `learned` cases, with `held` cases to pick the best epoch by."""
+    """Settings of training on `learned` cases, with `held` cases to pick the best epoch by."""
     batch = 16 if learned < 1000 else 64
     steps = -(-learned // batch)
     epochs = max(20, min(100, round(2000 / steps)))

@@ -1,4 +1,4 @@
-"""How well scores rank anomalous rows above ordinary ones, whatever the threshold.
+"""Measures of how well scores rank anomalous rows above ordinary ones, whatever the threshold.
 
 Tied scores are one threshold. A measure that does not exist, because no row or every row is an anomaly, is NaN.
 """

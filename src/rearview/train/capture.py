@@ -39,7 +39,13 @@ class Graph:
             with untouched:
                 stream.wait_stream(torch.cuda.current_stream())
                 with torch.cuda.stream(stream):
-                    _warm_up(work)
+                    for _ in range(WARM_UP):
+                        work()
+                    before = torch.get_rng_state()
+                    with _refuse_waiting():
+                        work()
+                    if not torch.equal(before, torch.get_rng_state()):
+                        raise RearviewError("it draws random numbers on the CPU, which every replay would repeat")
             with _record_into(self._graph, stream):
                 work()
 
@@ -76,16 +82,6 @@ def preserve(device: torch.device, tensors: Sequence[Tensor]) -> Iterator[None]:
                 tensor.copy_(copy)
         torch.set_rng_state(host)
         torch.cuda.set_rng_state(on_device, device)
-
-
-def _warm_up(work: Callable[[], None]) -> None:
-    for _ in range(WARM_UP):
-        work()
-    before = torch.get_rng_state()
-    with _refuse_waiting():
-        work()
-    if not torch.equal(before, torch.get_rng_state()):
-        raise RearviewError("it draws random numbers on the CPU, which every replay would repeat")
 
 
 @cache

@@ -117,7 +117,7 @@ class Snapshot:
     epoch_seconds: float
     """Wall time of the epoch under way."""
     made_with: Facts = field(default_factory=dict)
-    """What the rounding of a checkpoint's numbers rests on."""
+    """The versions and device that the rounding of a checkpoint's numbers rests on."""
 
 
 def save(

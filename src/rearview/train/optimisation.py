@@ -27,7 +27,7 @@ from rearview.train.settings import Settings
 CYCLE_BETAS = (0.95, 0.85)
 """beta1 at the ends and at the peak of a cycle."""
 CYCLE_FLOOR = 1e4
-"""How far below its first rate a cycle ends."""
+"""The first rate of a cycle divided by its last."""
 _FUSED_DEVICES = ("cpu", "cuda")
 
 

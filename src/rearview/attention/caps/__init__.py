@@ -41,7 +41,7 @@ Where we differ from the paper, and why:
   not taken part in: alpha is no logit in the linear form.
 """
 
-from rearview.attention.caps.layer import Layer, Settings, fast, induced, reference, rotation_matrix
+from rearview.attention.caps.layer import Layer, Settings, fast, path_weights, reference, rotation_matrix
 from rearview.attention.caps.paths import PATHS
 
-__all__ = ["PATHS", "Layer", "Settings", "fast", "induced", "reference", "rotation_matrix"]
+__all__ = ["PATHS", "Layer", "Settings", "fast", "path_weights", "reference", "rotation_matrix"]

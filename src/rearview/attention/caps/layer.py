@@ -45,7 +45,7 @@ class Settings:
     """Settings of CAPS."""
 
     paths: tuple[PathName, ...] = PATHS
-    """Which kinds of memory are summed: any of riemann, prefix, clock."""
+    """The kinds of memory that are summed: any of riemann, prefix, clock."""
     normaliser: Literal["linear", "softmax"] = "linear"
     """linear: the sum as it is, at linear cost; softmax: over all earlier tokens, at quadratic cost."""
     rotation: Layout | Literal["none"] = "fixed"
@@ -62,7 +62,7 @@ class Settings:
             raise SettingsError(f"paths is {self.paths}; it must name at least one path, and each of them once.")
 
 
-def induced(
+def path_weights(
     p: Float[Tensor, "token d"], g: Float[Tensor, "token d"], delta: Float[Tensor, " token"]
 ) -> dict[PathName, Float[Tensor, "token token d"]]:
     """The weights G, A and B of equations (11), (14) and (15) for i <= t, and zeros after."""
@@ -103,7 +103,7 @@ def reference(
     omega = frequencies(q.shape[-1]).to(q.dtype) if omega is None else omega
     R = [rotation_matrix(t, omega, q.shape[-1]) for t in range(len(q))]
     q_hat, k_hat = (torch.stack([R[t] @ x[t] for t in range(len(x))]) for x in (q, k))
-    Lambda = torch.stack([weights for path, weights in induced(p, g, delta).items() if path in paths]).sum(0)
+    Lambda = torch.stack([weights for path, weights in path_weights(p, g, delta).items() if path in paths]).sum(0)
     out = []
     for t in range(len(q)):
         alpha = (Lambda[t, : t + 1] * k_hat[: t + 1]) @ q_hat[t]

@@ -1,4 +1,4 @@
-"""What CAPS and the linear attention it is measured against have in common: maps, their start, the places they fit."""
+"""Common parts of CAPS and the linear attention it is measured against: maps, their start, the places they fit."""
 
 import math
 from dataclasses import replace

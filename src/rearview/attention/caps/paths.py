@@ -21,14 +21,14 @@ SCAN = 128
 
 
 class Signals(NamedTuple):
-    """What a token says of itself beside query, key and value, for all heads, and which tokens are real."""
+    """The signals of a token beside query, key and value, for all heads, and which tokens are real."""
 
     delta: Tensor
     """The clock Delta [batch, group, head, token, 1]."""
     p: Tensor | None
-    """What the riemann path weighs by [batch, group, head, token, head_width], where there is such a path."""
+    """The log-weights of the riemann path [batch, group, head, token, head_width], where there is such a path."""
     g: Tensor | None
-    """How fast the prefix path fades [batch, group, head, token, head_width], where there is such a path."""
+    """The rate at which the prefix path fades [batch, group, head, token, head_width], where there is such a path."""
     real: Tensor | None
     """False on padding [batch, group, 1, token, 1]."""
 

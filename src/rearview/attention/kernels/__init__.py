@@ -9,7 +9,7 @@ import torch
 HAS_TRITON = importlib.util.find_spec("triton") is not None
 
 Wrap = Callable[[Any], Any]
-"""How a kernel is called: as it is, or made visible to torch.compile by `torch.library.wrap_triton`."""
+"""A way to call a kernel: as it is, or made visible to torch.compile by `torch.library.wrap_triton`."""
 
 
 def plain(kernel) -> Any:

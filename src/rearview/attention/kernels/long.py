@@ -407,7 +407,7 @@ def _by_age(sums: Tensor, tokens: int) -> Tensor:
 
 
 class _WithFading(Operator):
-    """Where a fading is given, it has a gradient only where one is asked for."""
+    """An operator whose fading has a gradient only where one is asked for."""
 
     def gradients(self, run: Callable[..., Any], ctx, pull: Tensor, needs: Sequence[bool]) -> tuple[Tensor | None, ...]:
         saved = ctx.saved_tensors

@@ -66,7 +66,7 @@ def _columns(heads, HEADS: tl.constexpr, WIDTH: tl.constexpr):
 
 @triton.jit
 def _there(h, c, heads, width, DENSE: tl.constexpr):
-    """Which columns are inside the tensor."""
+    """True on columns that are inside the tensor."""
     there = h < heads
     if not DENSE:
         there = there & (c < width)
@@ -80,7 +80,7 @@ def _batch(heads, HEADS: tl.constexpr):
 
 @triton.jit
 def _places(r, j, h, c, tokens, group, head, token, DENSE: tl.constexpr):
-    """Where rows r of columns j lie, channels c of heads h, counted from the start of their batch."""
+    """The places of rows r of columns j, channels c of heads h, counted from the start of their batch."""
     if DENSE:
         places = (r * token)[:, None] + j[None, :]
     else:
@@ -231,7 +231,7 @@ def pull_memory(
 
 @triton.jit
 def _add(start, places, rest, more, inside):
-    """What is there, times `rest`, and more."""
+    """Write the number that is there, times `rest`, and more."""
     more += rest * _get(start, places, inside)
     tl.store(start + places, more.to(start.dtype.element_ty), mask=inside)
 

@@ -34,7 +34,7 @@ def _matrix(M, tokens, row, column, TOKENS: tl.constexpr):
 
 @triton.jit
 def _places(first, columns, tokens, row, token, WIDTH: tl.constexpr, TOKENS: tl.constexpr, COLUMNS: tl.constexpr):
-    """Where the numbers of a tile [TOKENS, COLUMNS] lie, and which of them are there."""
+    """The places of a tile's numbers [TOKENS, COLUMNS], and True on those that are there."""
     c = first + tl.arange(0, COLUMNS)
     t = tl.arange(0, TOKENS)
     at = (c // WIDTH).to(tl.int64) * row + c % WIDTH

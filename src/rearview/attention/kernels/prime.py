@@ -62,7 +62,7 @@ def _scores(q, k, f, bias, i, j, bias_row, bias_column, queries, keys, BIASED: t
 
 @triton.jit
 def _kept(seed, row, i, j, queries, keys, rate):
-    """What dropout multiplies the weights by."""
+    """The factors that dropout multiplies the weights by."""
     rate = single(rate)
     drawn = tl.rand(tl.load(seed), (row * queries + i[:, None]) * keys + j[None, :])
     return tl.where(drawn < rate, 0.0, 1.0 / (1.0 - rate))

@@ -1,4 +1,4 @@
-"""What every kernel here needs: tiles in and out, rooms for results, sizes of blocks, the precision of products."""
+"""Parts of every kernel here: tiles in and out, rooms for results, sizes of blocks, the precision of products."""
 
 import torch
 import triton
@@ -46,7 +46,7 @@ def block(size: int) -> int:
 
 
 def precision(dtype: torch.dtype) -> str:
-    """How products of float32 run: as torch's own do, so in TF32 only where the caller allows it."""
+    """The precision of float32 products: as torch's own do, so in TF32 only where the caller allows it."""
     exact = dtype == torch.float32 and not tf32_allowed()
     # Three products on tensor cores are as exact as float32 arithmetic, at a fraction of its time.
     return "tf32x3" if exact else "tf32"

@@ -19,7 +19,7 @@ from rearview.attention.softmax import join_carried
 def mix_on_gpu(
     q: Queries, k: Queries, v: Values, local: Projected, gate: nn.Module, inputs: Inputs
 ) -> tuple[Values, Carry | None] | None:
-    """What the gate makes of both paths, and what the next layer needs; None where no kernel does it."""
+    """The mixture that the gate makes of both paths, and what the next layer needs; None where no kernel does it."""
     plain = type(local) is Softmax and local.rotary is None and inputs.mask is None
     # Kernels want the channels of a token side by side, and those of a batch within what 32 bits count.
     near = all(part.stride(-1) == 1 and part.shape[1] * part.stride(1) < REACH for part in (q, k, v))

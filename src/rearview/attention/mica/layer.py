@@ -9,7 +9,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from rearview import attention
-from rearview.attention.contract import Attention, Claims, Heads, Inputs, Mask, Mixture, Projected, Site, Tokens
+from rearview.attention.contract import Attention, Heads, Inputs, Mask, Mixture, Projected, Site, Tokens
 from rearview.attention.linear import positive_features
 from rearview.attention.mica import gates
 from rearview.attention.mica.gates import Beta, LogWeights, Perceptron, Queries, Values
@@ -29,7 +29,7 @@ class Settings:
     """Settings of MICA; the defaults are the paper's main choice."""
 
     gate: gates.GateName = "mlp_query"
-    """What joins the local and the global path: an MLP with or without the query, or one of the four betas."""
+    """The gate that joins the local and the global path: an MLP with or without the query, or one of the four betas."""
     exclude_self: bool = False
     """Whether a channel's memory leaves out the channel itself, which the local path sees already."""
     weighting: gates.WeightingName = "uniform"
@@ -180,7 +180,22 @@ class Layer(Attention):
         # As many numbers as the memory of a channel or fewer: then its scores cost less, in time and memory alike.
         self.by_scores = site.tokens**2 <= keys * (values + 1)
         self.bound_to_channels = settings.gate in PER_CHANNEL or isinstance(self.weighting, gates.Static | gates.Fixed)
-        self.claims = self._claims()
+        inner, closed = self.local.claims, None
+        if isinstance(self.gate, Beta) and inner.reduces_to_softmax_at is not None:
+            closed = "sigmoid(beta) = 0"
+            if inner.reduces_to_softmax_at != "always":
+                closed += f", local: {inner.reduces_to_softmax_at}"
+        self.claims = replace(
+            inner,
+            causal=False,
+            mixes_tokens=True,
+            mixes_groups=True,
+            equivariant_to_groups=inner.equivariant_to_groups and not self.bound_to_channels,
+            takes_gate=False,
+            hides_pairs=False,
+            batch_norm_needs=inner.batch_norm_needs and f"{inner.batch_norm_needs} for the local part",
+            reduces_to_softmax_at=closed,
+        )
 
     def attend(self, inputs: Inputs) -> Mixture:
         self.check(inputs.x)
@@ -212,7 +227,7 @@ class Layer(Attention):
         return {"local": local.to(q.dtype), "cross": cross.to(q.dtype)}
 
     def combine(self, local: Heads, cross: Heads, x: Tokens) -> Heads:
-        """What goes to `project`, from what the two parts of `weights` make of the values."""
+        """The values for `project`, from what the two parts of `weights` make of the layer's values."""
         gate = self._gate()
         return local + cross if isinstance(gate, Beta) else gate(cross, local, self.local.heads(x)[0])
 
@@ -225,10 +240,10 @@ class Layer(Attention):
     def prepare(self, windows: Float[Tensor, "window channel time"]) -> None:
         self.local.prepare(windows)
 
-    def shared(self) -> nn.Module | None:
+    def common_part(self) -> nn.Module | None:
         """The beta of all layers, and what the local part shares in turn."""
         gate = self._gate() if self.settings.gate in OF_THE_STACK else None
-        parts = {"gate": gate, "local": self.local.shared()}
+        parts = {"gate": gate, "local": self.local.common_part()}
         found = {name: part for name, part in parts.items() if part is not None}
         return nn.ModuleDict(found) if found else None
 
@@ -269,23 +284,3 @@ class Layer(Attention):
         logs = None if self.weighting is None else self.weighting(q, mask)
         phi_k = positive_features(k) if mask is None else positive_features(k) * mask[:, :, None, :, None]
         return positive_features(q), phi_k, logs
-
-    def _claims(self) -> Claims:
-        inner = self.local.claims
-        closed = None
-        if isinstance(self.gate, Beta) and inner.reduces_to_softmax_at is not None:
-            closed = "sigmoid(beta) = 0"
-            if inner.reduces_to_softmax_at != "always":
-                closed += f", local: {inner.reduces_to_softmax_at}"
-        return Claims(
-            mixes_groups=True,
-            needs_time_order=inner.needs_time_order,
-            linear_in_tokens=inner.linear_in_tokens,
-            equivariant_to_groups=inner.equivariant_to_groups and not self.bound_to_channels,
-            carries_scores=inner.carries_scores,
-            reads_windows=inner.reads_windows,
-            takes_bias=inner.takes_bias,
-            hides_pairs=False,
-            batch_norm_needs=inner.batch_norm_needs and f"{inner.batch_norm_needs} for the local part",
-            reduces_to_softmax_at=closed,
-        )

@@ -1,4 +1,4 @@
-"""What is known of each pair of channels before training: lead-lag and instantaneous features of prime attention.
+"""Features of each pair of channels, known before training: the lead-lag and instantaneous ones of prime attention.
 
 Lead-lag (eq. 13), on windows z-scored over their L steps, circular, tau = 0 .. L - 1:
 
@@ -137,7 +137,7 @@ def window_features(windows: Windows, kind: str) -> Float[Tensor, "window channe
 
 
 def feature_width(kind: str, lookback: int) -> int:
-    """How many features a pair has."""
+    """The number of features of a pair."""
     spectral = 3 * (len(BANDS) - 1) + INSTANTANEOUS
     widths = {
         "lead_lag": lookback,

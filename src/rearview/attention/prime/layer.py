@@ -44,20 +44,20 @@ class Settings:
     """Settings of prime attention."""
 
     primer: Literal["dense", "sparse", "graph"] = "dense"
-    """Which pairs have a primer: all, a random share, or the edges of a graph (attention then runs along edges)."""
+    """The pairs that have a primer: all, a random share, or the edges of a graph (attention then runs along edges)."""
     sparsity: float = 0.0
     """For "sparse": share of pairs without a primer, drawn once when the layer is built; 1 is softmax attention."""
     edges: Any = None
     """For "graph": pairs (query, key), or an adjacency matrix; loops are added."""
     features: Features | Literal["drawn"] = "full"
-    """What a primer is made from: "lead_lag", "instantaneous", both ("full"), or "random"; as public code has it
+    """The features of a primer: "lead_lag", "instantaneous", both ("full"), or "random"; as public code has it
     "spectral", "bins", or numbers "drawn" at every call."""
     free: bool = True
     """A free term per pair beside the features."""
     per_window: bool = False
     """Features of each window instead of their average over the training windows."""
     form: Literal["near_identity", "released"] = "near_identity"
-    """How a primer is made: 1 and a change that starts at 0, for each head and layer, or as public code has it, from
+    """The making of a primer: 1 and a change that starts at 0, for each head and layer, or as public code has it, from
     the window alone, one for all heads and layers, without a start near 1."""
     self_pairs: bool = True
     """Whether a token's pair with itself has a primer."""
@@ -200,7 +200,7 @@ class Layer(Projected):
             reduces_to_softmax_at="primer='sparse', sparsity=1.0",
         )
 
-    def shared(self) -> nn.Module | None:
+    def common_part(self) -> nn.Module | None:
         """The maps of the released form, which all layers have in common."""
         return self.primer if isinstance(self.primer, WindowPrimer) else None
 

@@ -17,6 +17,7 @@ Five pieces that any mechanism with a causal mask can use:
   that reads the bias as a vector.
 """
 
+from itertools import product
 from typing import Any
 
 import torch
@@ -133,7 +134,7 @@ def attend_band(
 
 
 def chunk_of(back: int) -> int:
-    """How many queries `attend_band` takes at a time."""
+    """The number of queries that `attend_band` takes at a time."""
     return max(back, CHUNK)
 
 
@@ -156,27 +157,21 @@ class _Attend(torch.autograd.Function):
         dbias = torch.zeros(bias.shape, dtype=wide, device=bias.device)
         pull = (grad.to(wide) * out.to(wide)).sum(-1, keepdim=True)
         over = tuple(axis for axis in (0, 1) if bias.shape[axis] == 1)
-        for rows, part in _blocks(len(q), q.shape[1], q.shape[2], k.shape[2]):
+        # Slices of rows and of queries whose scores fill about one block.
+        heads, queries, keys = q.shape[1], q.shape[2], k.shape[2]
+        together = max(1, BLOCK // (heads * queries * keys))
+        size = queries if heads * queries * keys <= BLOCK else max(1, BLOCK // (heads * keys))
+        for row, query in product(range(0, len(q), together), range(0, queries, size)):
+            rows, part = slice(row, row + together), slice(query, min(query + size, queries))
             mine = rows if bias.shape[0] > 1 else slice(None)
             seen = slice(0, part.stop + k.shape[2] - q.shape[2] if ctx.ordered else None)
-            queries, keys, values, pulled = q[rows, :, part], k[rows, :, seen], v[rows, :, seen], grad[rows, :, part]
-            scores = (queries @ keys.transpose(-1, -2)).to(wide).mul_(ctx.scale).add_(bias[mine, :, part, seen])
+            some, seen_keys, values, pulled = q[rows, :, part], k[rows, :, seen], v[rows, :, seen], grad[rows, :, part]
+            scores = (some @ seen_keys.transpose(-1, -2)).to(wide).mul_(ctx.scale).add_(bias[mine, :, part, seen])
             weights = scores.softmax(-1)
             dv[rows, :, seen] += weights.to(v.dtype).transpose(-1, -2) @ pulled
             dscores = (pulled @ values.transpose(-1, -2)).to(wide).sub_(pull[rows, :, part]).mul_(weights)
             dbias[mine, :, part, seen] += dscores.sum(over, keepdim=True) if over else dscores
             dscores = dscores.mul_(ctx.scale).to(q.dtype)
-            dq[rows, :, part] = dscores @ keys
-            dk[rows, :, seen] += dscores.transpose(-1, -2) @ queries
+            dq[rows, :, part] = dscores @ seen_keys
+            dk[rows, :, seen] += dscores.transpose(-1, -2) @ some
         return dq, dk, dv, dbias.to(bias.dtype), None, None
-
-
-def _blocks(rows: int, heads: int, queries: int, keys: int) -> list[tuple[slice, slice]]:
-    """Slices of rows and of queries whose scores fill about one block."""
-    together = max(1, BLOCK // (heads * queries * keys))
-    part = queries if heads * queries * keys <= BLOCK else max(1, BLOCK // (heads * keys))
-    return [
-        (slice(row, row + together), slice(query, min(query + part, queries)))
-        for row in range(0, rows, together)
-        for query in range(0, queries, part)
-    ]

@@ -76,10 +76,7 @@ def _gain(k: Tensor, order: int) -> Tensor:
 
 
 BIASES: dict[str, Callable[[Tensor, Rate], Tensor]] = {
-    "power_law": power_law,
-    "similarity_power_law": similarity_power_law,
-    "exponential": exponential,
-    "step": step,
+    each.__name__: each for each in (power_law, similarity_power_law, exponential, step)
 }
 
 
@@ -111,9 +108,14 @@ def find_window(bias: str, rates: tuple[float, ...]) -> Window:
         return Window(math.floor(butterworth_end(max(rates))), "the filter ends there")
     bound = f"beyond it lies less than {DROPPED:g} of a row's weight while scores differ by at most {LOGIT_RANGE:g}"
     if bias == "exponential" and min(rates) > 0:
-        return Window(_exponential_reach(min(rates)), bound)
+        # sum over t > W of exp(-alpha t) = exp(-alpha (W + 1)) / (1 - exp(-alpha)).
+        allowed = math.log(DROPPED) - LOGIT_RANGE + math.log(-math.expm1(-min(rates)))
+        return Window(max(math.ceil(-allowed / min(rates) - 1), 0), bound)
     if bias == "similarity_power_law" and min(rates) >= 0.5:
-        return Window(_similarity_reach(min(rates)), bound)
+        # At alpha 0.5, the slowest asked for, ages beyond 2^15 add exp(-181): nothing beside the 1e-15 that is allowed.
+        weights = np.exp(-(np.arange(1 << 15, dtype=np.float64) ** min(rates)))
+        beyond = weights[::-1].cumsum()[::-1]  # at t: the weight of ages t and above
+        return Window(int(np.argmax(beyond <= DROPPED * math.exp(-LOGIT_RANGE))) - 1, bound)
     return Window(None, _HEAVY[bias])
 
 
@@ -124,16 +126,3 @@ _HEAVY = {
     "similarity_power_law": "every key is kept: below alpha 0.5 the similarity power law's tail is heavy",
     "exponential": "every key is kept: at alpha 0 the exponential does not decay",
 }
-
-
-def _exponential_reach(alpha: float) -> int:
-    """sum over t > W of exp(-alpha t) = exp(-alpha (W + 1)) / (1 - exp(-alpha))."""
-    allowed = math.log(DROPPED) - LOGIT_RANGE + math.log(-math.expm1(-alpha))
-    return max(math.ceil(-allowed / alpha - 1), 0)
-
-
-def _similarity_reach(alpha: float) -> int:
-    # At alpha 0.5, the slowest asked for, ages beyond 2^15 add exp(-181): nothing beside the 1e-15 that is allowed.
-    weights = np.exp(-(np.arange(1 << 15, dtype=np.float64) ** alpha))
-    beyond = weights[::-1].cumsum()[::-1]  # at t: the weight of ages t and above
-    return int(np.argmax(beyond <= DROPPED * math.exp(-LOGIT_RANGE))) - 1

@@ -28,9 +28,9 @@ class Settings:
     """Settings of recency-biased causal attention; the defaults are Powerformer's main choice."""
 
     bias: Bias = "power_law"
-    """How keys fade: power_law, similarity_power_law, exponential (ALiBi), butterworth, step or causal (not at all)."""
+    """The decay of keys: power_law, similarity_power_law, exponential (ALiBi), butterworth, step or causal (none)."""
     alpha: Number | Sequence[Number] | None = 0.5
-    """How fast they fade (power laws, exponential): one number, one per head, or None: the study's, one per head."""
+    """The rate they fade at (power laws, exponential): one number, one per head, or None: the study's, one per head."""
     learnable: bool = False
     """Whether alpha is trained, from the value given."""
     floor: Number | None = None
@@ -38,7 +38,7 @@ class Settings:
     per_head: bool = False
     """Whether each head has its own rate, spread around the one given: at alpha 0.5, exponential has ALiBi's slopes."""
     scale: Number | Sequence[Number] = 10.0
-    """How far butterworth and step reach, in tokens: one number, or one per head."""
+    """The reach of butterworth and step, in tokens: one number, or one per head."""
     order: Literal[1, 2] = 1
     """Order of the Butterworth filter."""
     residual_mask: Literal["accumulate", "once"] = "accumulate"

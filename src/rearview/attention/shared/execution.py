@@ -1,4 +1,4 @@
-"""How work is carried out: precision of products, blocks, what is computed twice, and hooks on modules."""
+"""The ways work is carried out: precision of products, blocks, what is computed twice, and hooks on modules."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext

@@ -62,7 +62,7 @@ def expander_pairs(count: int) -> Int[Tensor, "edge 2"]:
 
 
 def _group_size(order: int) -> int:
-    """How many elements SL(2, Z_n) has: n^3 times the product of 1 - 1/p^2 over the primes p of n."""
+    """The number of elements of SL(2, Z_n): n^3 times the product of 1 - 1/p^2 over the primes p of n."""
     size, rest = order**3, order
     for prime in range(2, order + 1):
         if rest % prime == 0:

@@ -43,9 +43,9 @@ class Settings:
     sor_rate: float | None = None
     """The drop rate p; None: drawn from U[0, 1)."""
     sor_share: Literal["call", "matrix"] = "call"
-    """Who shares a drawn rate: every matrix of a call, or no two matrices (M1, M2 and heads each draw their own)."""
+    """The matrices that share a drawn rate: every one of a call, or no two (M1, M2 and heads each draw their own)."""
     score_scale: float | None = None
-    """What scores are multiplied by; None: 1 / sqrt(width of a head's queries). 1 is the formula as printed."""
+    """The factor of the scores; None: 1 / sqrt(width of a head's queries). 1 is the formula as printed."""
     score_norm: ScoreNorm = "none"
     """Norm of the relu and gated kinds: none, l2 (relu's scores over their length), mean (weights over the keys). A
     network with batch norm, such as patchtst, needs l2 or mean."""

@@ -310,7 +310,7 @@ def check(spec: ForecastingSpec) -> None:
     """
     borders_for(spec.data, spec.data.rows, spec.lookback, spec.horizon)
     # Drawn settings that don't go together lose the search; of listed settings each must be possible.
-    installed = spec.model in models.names() or spec.model in models.borrowed(installed=True)
+    installed = spec.model in models.names() or spec.model in models.external_names(installed=True)
     if spec.tuning is None or not installed:
         for candidate in spec.candidates or ({},):
             _try_build(search.apply_candidate(spec, candidate))

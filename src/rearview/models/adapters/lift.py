@@ -44,7 +44,7 @@ class Settings:
     states: int = 8
     """States that a channel can be in, each with filters of its own."""
     temperature: float = 1.0
-    """What correlations are divided by before they are weighed; learned from there on."""
+    """The number that correlations are divided by before they are weighed; learned from there on."""
 
 
 class Adapter(Around):
@@ -85,10 +85,7 @@ class Adapter(Around):
         mean, std = self.normalise.statistics(past, mask)
         if mask is not None:
             past = torch.where(mask[:, None], past, mean)  # padding at the mean correlates with nothing
-        ahead = (given.to(past.dtype) - mean) / std
-        return (ahead + self._refinement(past, (past - mean) / std, ahead)) * std + mean
-
-    def _refinement(self, past: Past, z: Past, ahead: Steps) -> Steps:
+        z, ahead = (past - mean) / std, (given.to(past.dtype) - mean) / std
         with torch.no_grad():
             leaders = find_leaders(past, self.leaders)
             moved = torch.fft.rfft(shift(z, ahead, leaders))
@@ -99,7 +96,8 @@ class Adapter(Around):
         filtered = moved * up
         differences = (filtered - spectrum.unsqueeze(2)) * apart
         parts = [filtered.sum(2), differences.sum(2), spectrum * own.squeeze(2)]
-        return torch.fft.irfft(self.mix(torch.cat(parts, dim=-1)), n=ahead.shape[-1])
+        refinement = torch.fft.irfft(self.mix(torch.cat(parts, dim=-1)), n=ahead.shape[-1])
+        return (ahead + refinement) * std + mean
 
 
 class Filters(nn.Module):

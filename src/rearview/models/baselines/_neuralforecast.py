@@ -17,7 +17,7 @@ from typing import ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from rearview.core.errors import SettingsError
 from rearview.embed import Normalise
@@ -57,14 +57,10 @@ class DecoderSettings:
 
 
 DECODER_ARGUMENTS = {
-    "width": "hidden_size",
-    "depth": "encoder_layers",
-    "decoder_depth": "decoder_layers",
-    "feed_forward": "conv_hidden_size",
-    "dropout": "dropout",
-    "activation": "activation",
+    "width": "hidden_size", "depth": "encoder_layers", "decoder_depth": "decoder_layers",
+    "feed_forward": "conv_hidden_size", "dropout": "dropout", "activation": "activation",
     "label_share": "decoder_input_size_multiplier",
-}
+}  # fmt: skip
 """neuralforecast's names of these settings."""
 
 
@@ -119,22 +115,20 @@ class NeuralforecastNetwork(Model):
     def forward(self, past: Past, past_marks: Marks = None, future_marks: Marks = None, *, mask: Real = None) -> Steps:
         x, denormalise = self.normalise(past, mask)
         windows = x.transpose(1, 2) if self.all_channels else x.flatten(0, 1).unsqueeze(-1)
-        marks = self._marks(past_marks, future_marks)
-        if marks is not None and not self.all_channels:
-            marks = marks.repeat_interleave(past.shape[1], dim=0)
+        marks = None
+        if self.shape.marks:
+            # As neuralforecast has them: [batch, time, mark], the steps ahead after those of the look-back.
+            marks, ahead = check_marks(self.shape.marks, self.shape.future, past_marks, future_marks)
+            if ahead is not None and self.claims.reads_ahead:
+                each = self.shape.steps // self.shape.future
+                marks = torch.cat([marks, ahead.repeat_interleave(each, dim=-1)], dim=-1)
+            marks = marks.transpose(1, 2)
+            if not self.all_channels:
+                marks = marks.repeat_interleave(past.shape[1], dim=0)
         steps = self.network({"insample_y": windows, "futr_exog": marks, "hist_exog": None, "stat_exog": None})
         return denormalise(
             steps.transpose(1, 2) if self.all_channels else steps.squeeze(-1).unflatten(0, past.shape[:2])
         )
-
-    def _marks(self, past_marks: Marks, future_marks: Marks) -> Tensor | None:
-        """Marks as neuralforecast has them: [batch, time, mark], the steps ahead after those of the look-back."""
-        if not self.shape.marks:
-            return None
-        past, ahead = check_marks(self.shape.marks, self.shape.future, past_marks, future_marks)
-        if ahead is not None and self.claims.reads_ahead:
-            past = torch.cat([past, ahead.repeat_interleave(self.shape.steps // self.shape.future, dim=-1)], dim=-1)
-        return past.transpose(1, 2)
 
 
 @contextmanager

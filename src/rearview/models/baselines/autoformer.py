@@ -19,7 +19,7 @@ class Settings(DecoderSettings):
 
     heads: setting.HeadCount = 4
     factor: int = 3
-    """How many lags are kept: this times the logarithm of the length."""
+    """Lags that are kept: this times the logarithm of the length."""
     kernel: int = 25
     """Steps of the moving average that is the trend."""
 

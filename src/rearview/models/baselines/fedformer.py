@@ -27,7 +27,7 @@ class Settings(DecoderSettings):
     modes: int = 64
     """Frequencies that are kept, at most."""
     select: Literal["random", "low"] = "random"
-    """Which frequencies are kept: drawn by chance, or the lowest."""
+    """The frequencies that are kept: drawn by chance, or the lowest."""
     kernel: int = 25
     """Steps of the moving average that is the trend."""
 

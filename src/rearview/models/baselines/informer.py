@@ -19,7 +19,7 @@ class Settings(DecoderSettings):
 
     heads: setting.HeadCount = 4
     factor: int = 3
-    """How many queries and keys are taken: this times the logarithm of the length."""
+    """Queries and keys that are taken: this times the logarithm of the length."""
     distil: bool = True
     """Whether the window is halved from block to block of the encoder."""
 

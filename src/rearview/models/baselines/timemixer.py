@@ -20,7 +20,7 @@ class Settings:
     feed_forward: setting.FeedForwardWidth = 32
     dropout: setting.DropoutThroughout = 0.1
     decomposition: Literal["moving_avg", "dft_decomp"] = "moving_avg"
-    """How season and trend are taken apart: by a moving average or by the strongest frequencies."""
+    """The way season and trend are taken apart: by a moving average or by the strongest frequencies."""
     kernel: int = 25
     """Steps of the moving average."""
     frequencies: int = 5
@@ -32,7 +32,7 @@ class Settings:
     coarser: int = 2
     """Steps that become one from a scale to the next."""
     coarsen: Literal["avg", "max", "conv"] = "avg"
-    """How they become one."""
+    """The way they become one."""
     normalise: bool = True
     """Whether each scale of each window is normalised, with a learned affine map; the original's own."""
 

@@ -70,11 +70,11 @@ class Encoder(StackHost):
         """Tokens of a normalised window."""
 
     def token_mask(self, mask: RealSteps) -> Mask | None:
-        """Which tokens are real, for a window that reaches back before its series began."""
+        """True on real tokens, for a window that reaches back before its series began."""
         return None
 
     def score_bias(self, tokens: Tokens) -> Bias:
-        """What is added to the scores of all layers or of each, broadcastable to [batch, group, head, token, token]."""
+        """The bias on the scores of all layers or of each, broadcastable to [batch, group, head, token, token]."""
         return None
 
     def read(self, past: Past, past_marks: Marks, future_marks: Marks, mask: Real) -> ReadWindow:

@@ -78,19 +78,17 @@ class TokenBatchNorm(nn.BatchNorm1d):
         mean = (wide * real).sum(tokens) / count
         centred = (wide - mean) * real
         var = centred.square().sum(tokens) / count
-        self._remember(mean.detach(), var.detach() * count / (count - 1).clamp(min=1))
-        return ((centred * (var + self.eps).rsqrt() * self.weight + self.bias) * real).to(x.dtype)
-
-    @torch.no_grad()
-    def _remember(self, mean: Tensor, var: Tensor) -> None:
         assert self.num_batches_tracked is not None
         assert self.momentum is not None
-        self.num_batches_tracked.add_(1)
-        for running, batch in ((self.running_mean, mean), (self.running_var, var)):
-            assert running is not None
-            # By way of data, unseen by autograd, as torch's own norm does it: that one keeps them for its way back,
-            # where they are not used, and a pass without padding may still be on it.
-            running.data.lerp_(batch.to(running.dtype), self.momentum)
+        seen = var.detach() * count / (count - 1).clamp(min=1)
+        with torch.no_grad():
+            self.num_batches_tracked.add_(1)
+            for running, batch in ((self.running_mean, mean.detach()), (self.running_var, seen)):
+                assert running is not None
+                # By way of data, unseen by autograd, as torch's own norm does it: that one keeps them for its way back,
+                # where they are not used, and a pass without padding may still be on it.
+                running.data.lerp_(batch.to(running.dtype), self.momentum)
+        return ((centred * (var + self.eps).rsqrt() * self.weight + self.bias) * real).to(x.dtype)
 
 
 class TokenLayerNorm(nn.LayerNorm):
@@ -243,7 +241,7 @@ class BlockRow(nn.Module):
             raise SettingsError(f"depth is {depth}; a stack needs at least one block.")
         name, chosen = attention.split(spec)
         layers = [attention.create(name, replace(site, layer=i, layers=depth), **chosen) for i in range(depth)]
-        self.shared = layers[0].shared()
+        self.shared = layers[0].common_part()
         if self.shared is not None:
             for layer in layers:
                 layer.use(self.shared)

@@ -1,4 +1,4 @@
-"""What each token stands for (a channel, a mark, which steps), so that attention's weights can be labelled."""
+"""Labels of tokens (a channel, a mark, which steps), so that attention's weights can be labelled."""
 
 from dataclasses import replace
 

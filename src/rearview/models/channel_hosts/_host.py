@@ -31,7 +31,7 @@ class ChannelHost(Encoder):
         self.drop = Dropout(dropout)
 
     def site(self, heads: int, head_width: int | None, dropout: float, projection_bias: bool = True) -> Site:
-        """Where attention stands: one group, a token for each channel, then one for each mark."""
+        """The place of attention: one group, a token for each channel, then one for each mark."""
         shape = self.shape
         return Site(
             1, shape.channels + shape.marks, self.width, heads, head_width=head_width, time_ordered=False,

@@ -59,7 +59,7 @@ class Settings:
     experts: int = 4
     """Pairs of linear maps that windows are shared out to."""
     used: int = 2
-    """How many experts a window is sent to."""
+    """Experts that a window is sent to."""
     router: int = 256
     """Width inside the router."""
     kernel: int = 25
@@ -69,7 +69,7 @@ class Settings:
     balance: float = 1.0
     """Weight of the penalty on idle experts."""
     sample: Sample = "training"
-    """When the gate between channels is drawn: training, always (the original) or never; else it is the likelier."""
+    """The passes that draw the gate between channels: training, always (the original) or never."""
     normalise: setting.Normalisation = "revin"
     affine: setting.Affine = True
 
@@ -139,7 +139,7 @@ Gates = Float[Tensor, "batch channel expert"]
 
 
 class Router(nn.Module):
-    """Which experts a window is sent to, how much of it each gets, and the penalty for leaving some idle.
+    """The experts that a window is sent to, each one's share of it, and the penalty for leaving some idle.
 
     Each channel's window by itself, x as it comes:
 

@@ -51,7 +51,7 @@ class Settings:
     primed: bool = False
     """Whether every edge has its own view of its neighbour, as in prime attention."""
     features: Features = "full"
-    """What a primer is made from: "lead_lag", "instantaneous", both ("full"), or "random"."""
+    """The features a primer is made from: "lead_lag", "instantaneous", both ("full"), or "random"."""
     free: bool = True
     """A free term per edge beside the features, where edges are primed."""
     normalise: setting.Normalisation = "revin"

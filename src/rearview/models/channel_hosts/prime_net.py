@@ -33,7 +33,7 @@ class Settings:
     dropout: float = 0.1
     """Dropout on tokens, attention's weights and output, the primers' maps and the feed-forward part."""
     features: Literal["spectral", "bins", "drawn"] = "spectral"
-    """What the primers of its own attention are made from."""
+    """The features that the primers of its own attention are made from."""
     self_pairs: bool = True
     """Whether a channel's pair with itself has a primer, in its own attention."""
     normalise: setting.Normalisation = "revin"

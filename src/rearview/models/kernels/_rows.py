@@ -1,4 +1,4 @@
-"""What the kernels here have in common: tiles of whole rows, what dropout leaves of them, and sums over all rows.
+"""Common parts of the kernels here: tiles of whole rows, what dropout leaves of them, and sums over all rows.
 
 A tensor is seen as rows of its last axis. Sums over rows (the gradient of a bias) are made in two steps, with one
 partial sum of each program and then the sum of these, so that they come out the same every time.
@@ -19,7 +19,7 @@ NUMBERS = 2048
 
 @triton.jit
 def kept(seed, rate, r, first, groups, COLUMNS: tl.constexpr):
-    """What dropout multiplies rows r by, in COLUMNS columns from `first` on; a row has `groups` times four of them.
+    """The factors of dropout on rows r, in COLUMNS columns from `first` on; a row has `groups` times four of them.
 
     It depends on the seed and on where a number stands, so that the way back draws the same.
     """
@@ -31,7 +31,7 @@ def kept(seed, rate, r, first, groups, COLUMNS: tl.constexpr):
 
 
 def tiles(rows: int, width: int, widest: int) -> tuple[int, dict[str, Any]]:
-    """How many tiles lie below one another, and their sizes; they are as wide as a row, `widest` at most."""
+    """The number of tiles below one another, and their sizes; they are as wide as a row, `widest` at most."""
     columns = min(max(16, 1 << (width - 1).bit_length()), widest)
     height = max(1, NUMBERS // columns)
     return -(-rows // height), {"WIDTH": width, "ROWS": height, "COLUMNS": columns, "num_warps": 4}

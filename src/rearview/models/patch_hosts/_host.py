@@ -59,7 +59,7 @@ class PatchHost(Encoder):
         return Patches(shape.lookback, patch, stride, width, pad_end=pad_end, bias=bias)
 
     def site(self, heads: int, head_width: int | None, dropout: float, projection_bias: bool = True) -> Site:
-        """Where attention stands: a group for each channel, a token for each patch."""
+        """The place of attention: a group for each channel, a token for each patch."""
         return Site(
             self.shape.channels, self.patches.tokens, self.width, heads, head_width=head_width,
             lookback=self.shape.lookback, dropout=dropout, projection_bias=projection_bias, host=self.host,

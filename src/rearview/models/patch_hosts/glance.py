@@ -52,7 +52,7 @@ class Settings:
     quantiles: tuple[float, ...] = QUANTILES
     """Quantiles to forecast, the median among them."""
     answer: Literal["median", "quantiles"] = "median"
-    """What the steps asked for are: medians, or for each step all quantiles."""
+    """The steps asked for: medians, or for each step all quantiles."""
     dropout: float = 0.0
     """Dropout on attention's output and the feed-forward part."""
 

@@ -130,7 +130,7 @@ RELATIVE = "encoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight
 
 
 class Place(NamedTuple):
-    """Where an array of a checkpoint goes, and what it is multiplied by on the way."""
+    """The parameter that an array of a checkpoint goes to, and the factor on the way."""
 
     name: str
     tensor: Tensor
@@ -168,7 +168,7 @@ def load_published(model: nn.Module, path: str | Path) -> list[str]:
 
 
 def _places(model: PatchHost) -> Iterator[Place]:
-    """Where each array of a checkpoint goes.
+    """The place of each array of a checkpoint.
 
     T5's scores are not scaled and ours are, so the queries are multiplied by sqrt(d_h): 8, which costs no digit. Where
     toa has a `score_scale` of its own they are divided by that.

@@ -40,7 +40,7 @@ class Settings:
     patch: setting.PatchSteps = 16
     stride: setting.StrideSteps = 8
     positions: Positions = "learned"
-    """Where a patch stands: a learned table, sinusoidal (sines and cosines), or these standardised."""
+    """The position of a patch: a learned table, sinusoidal (sines and cosines), or these standardised."""
     normalise: setting.Normalisation = "revin"
     affine: setting.Affine = False
     residual_scores: bool = True

@@ -45,7 +45,7 @@ class Settings:
     width: int | None = None
     """Width of a token, context and value together; None: the authors' rule, from the number of channels and marks."""
     value_width: int | None = None
-    """How much of the width is the value part; None: half."""
+    """The share of the width that is the value part; None: half."""
     heads: setting.HeadCount = 4
     depth: setting.Depth = 3
     feed_forward: int | None = None
@@ -57,7 +57,7 @@ class Settings:
     causal: bool = True
     """Whether attention sees earlier steps only; mechanisms that are causal by themselves are so either way."""
     targets: int | None = None
-    """How many of the last channels are forecast; None: all."""
+    """The number of last channels that are forecast; None: all."""
     normalise: Kind = "last"
     """Instance normalisation: last (the original), revin or none."""
 
