@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 from rearview.cli import main
+from rearview.data.io import files
 
 DAYS = pd.date_range("2020-01-01", periods=40).strftime("%Y-%m-%d").tolist()
 
@@ -77,3 +78,18 @@ def test_a_check_needs_no_torch(tmp_path: Path) -> None:
 def test_a_file_that_is_no_table_is_a_problem_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", str(tmp_path / "none.csv")]) == 1
     assert "none.csv does not exist" in capsys.readouterr().out
+
+
+def test_standard_input_and_several_files_are_checked_alike(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = "\n".join(["date,sold", *(f"{day},{number}" for number, day in enumerate(DAYS))])
+    monkeypatch.setattr(files, "_spool_stdin", lambda: written(tmp_path, text))
+    assert main(["check", "-"]) == 0
+    said = capsys.readouterr().out
+    assert said.startswith("standard input: 40 rows, every day")
+    assert said.endswith("rearview forecast - --horizon 8\n")
+    other = tmp_path / "other.csv"
+    other.write_text(text)
+    assert main(["check", str(tmp_path / "sales.csv"), str(other), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["series"] == ["sales", "other"]

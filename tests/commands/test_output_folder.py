@@ -48,6 +48,9 @@ def publish(folder: Path, command: str = "forecast", **texts: str) -> None:
 def test_a_folder_is_named_after_its_file() -> None:
     assert default_folder("data/sales.csv.gz") == Path("rearview-sales")
     assert default_folder("sales.csv", "rearview-detect") == Path("rearview-detect-sales")
+    names = ("air.csv", "air.jsonl", "air.parquet", "air.xlsx", "air.tsv", "air.jsonl.gz", "-", "data/")
+    words = ("air", "air-jsonl", "air-parquet", "air-xlsx", "air-tsv", "air-jsonl", "stdin", "data")
+    assert [default_folder(name) for name in names] == [Path(f"rearview-{word}") for word in words]
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -13,5 +13,5 @@ def library(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     """Files are read with polars, and as on a machine that has no polars."""
     if request.param == "pandas":
         monkeypatch.setattr("rearview.data.io.csv.has_polars", lambda: False)
-        monkeypatch.setattr("rearview.data.io.parquet.has_polars", lambda: False)
+        monkeypatch.setattr("rearview.data.io.columnar.has_polars", lambda: False)
     return str(request.param)

@@ -35,7 +35,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     tokens = [token for token in given if token != DEBUG]
     called.set(tuple(token for token in tokens if token != "--resume"))
     try:
-        code = app(tokens, exit_on_error=False, print_error=False, result_action="return_value")
+        # The parser takes a dash for an option; as a path it stands for standard input.
+        words = ["/dev/stdin" if token == "-" else token for token in tokens]
+        code = app(words, exit_on_error=False, print_error=False, result_action="return_value")
         sys.stdout.flush()  # a full disk is told here, not by the interpreter at its end
     except BrokenPipeError:
         return 0

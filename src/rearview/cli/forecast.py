@@ -14,7 +14,7 @@ def forecast(
     given: Given,
     file: str,
     /,
-    *,
+    *more: str,
     model: str = "",
     out: Out = None,
     overwrite: Overwrite = False,
@@ -28,7 +28,9 @@ def forecast(
     Example: rearview forecast sales.csv --horizon 28 --target store_1,store_2 --level 80,95
 
     Args:
-        file: CSV (comma, semicolon, tab; gz) or parquet: wide (a time column, then numbers) or long (unique_id, ds, y).
+        file: CSV (comma, semicolon, tab; gz), parquet, Arrow, JSON lines, Excel, a folder of such files, or - for
+            standard input: wide (a time column, then numbers) or long (unique_id, ds, y).
+        more: Further files; each is a series.
         model: One or several networks, by commas; default: chosen from the data. See `rearview list models`.
         out: Folder for forecast.csv, backtest.csv, model/, report.html and run.json; default: rearview-FILE.
         resume: Take up a run that was cut off, from its checkpoints in the out folder.
@@ -37,16 +39,18 @@ def forecast(
         future: File with the known inputs of the steps to forecast.
     """
     from rearview.commands.run_files import default_folder
+    from rearview.data.io.files import name_files
     from rearview.data.panel_reader import open_source
 
     spec, reading = pick(ForecastSpec, given), pick_reading(given)
     # What is no table is refused before torch is imported, which takes a while.
-    table = open_source(file, reading)
+    table = open_source([file, *more] if more else file, reading)
     from rearview.commands.forecast.console import forecast_command
     from rearview.commands.forecast.job import Job
 
     job = Job(
-        file=file,
+        file=name_files([file, *more]),
+        files=(file, *more),
         spec=spec,
         reading=reading,
         table=table,

@@ -13,6 +13,7 @@ from rearview.core.wording import listing, plural, quantity
 from rearview.data.infer.problems import MessyData, Problem, Repair, number_problems
 from rearview.data.infer.timestamps import show
 from rearview.data.infer.wall_time import to_wall_time
+from rearview.data.io.files import name_files
 from rearview.data.panel import Panel
 from rearview.data.panel_checks import drop_empty_targets
 from rearview.data.panel_reader import read_panel
@@ -83,7 +84,7 @@ def check_command(source: str | Sequence[str], options: ReadOptions, arguments: 
 
 def check_source(source: str | Sequence[str], options: ReadOptions, arguments: Sequence[str]) -> Check:
     """Read a source as a forecast would, and say what to run next."""
-    name = source if isinstance(source, str) else listing(source)
+    name = name_files([source] if isinstance(source, str) else source)
     try:
         panel = read_panel(source, options)
         named = options.target is not None or options.target_col is not None

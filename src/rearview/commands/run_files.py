@@ -14,6 +14,7 @@ import numpy as np
 import rearview
 from rearview.core.files import write_atomically
 from rearview.core.output_folder import read_mark
+from rearview.data.io.files import STDIN
 from rearview.data.panel import Layout, Panel
 
 _FORMULA = tuple("=+-@\t\r")
@@ -21,8 +22,11 @@ _FORMULA = tuple("=+-@\t\r")
 
 
 def default_folder(file: str, prefix: str = "rearview") -> Path:
-    """rearview-sales for data/sales.csv.gz."""
-    return Path(f"{prefix}-{Path(file).name.partition('.')[0]}")
+    """rearview-sales for data/sales.csv.gz, rearview-sales-jsonl for sales.jsonl: files of one name keep apart."""
+    path = Path("stdin" if file in STDIN else file).absolute()
+    ending = Path(path.name.removesuffix(".gz")).suffix.casefold()
+    words = [prefix, path.name.partition(".")[0], *([ending[1:]] if ending not in ("", ".csv") else [])]
+    return Path("-".join(words))
 
 
 def describe_replaced(out: Path) -> str | None:

@@ -30,14 +30,11 @@ from rearview.data.infer.stray_rows import find_stray_rows, repairs_of
 from rearview.data.infer.timestamps import Times, infer_kind, read_times, require_times, show, stamp_problems
 from rearview.data.infer.wall_time import find_zone, second_pass
 from rearview.data.io.files import open_table
-from rearview.data.io.table import Table
+from rearview.data.io.table import ROW_NAME, Table
 from rearview.data.panel import Finding, Layout, Panel
 from rearview.data.panel_array import ONE_SERIES, Columns
 from rearview.data.read_options import ReadKeywords, ReadOptions
 from rearview.data.step import Stamps
-
-ROW_NAME = "row"
-"""What row numbers are called as a time column."""
 
 
 def load(source: object, **options: Unpack[ReadKeywords]) -> Panel:
@@ -167,7 +164,10 @@ def resolve(table: Table, options: ReadOptions) -> Reading:
         )
         problems.add(Problem("fields", message, table.place(row), count=len(table.surplus)))
     options = leave_out_unknown(table, options, problems)
-    findings: list[Finding] = []
+    findings = [Finding("inferred", what, 0, message) for what, message in table.notes]
+    if table.id_names:
+        options = _name_series(table, options)
+        findings.append(Finding("inferred", "layout", 0, "Long layout: each file is a series."))
     if table.guessed_encoding is not None:
         message = (
             f"The file is not in UTF-8 and was read as {table.guessed_encoding}, which is a guess; save it in UTF-8 if "
@@ -229,6 +229,14 @@ def _resolve(table: Table, options: ReadOptions, problems: Problems, findings: l
         order, changes = align(order, rows)
         findings += changes
     return Reading(columns, order, layout, ids, options, tuple(findings))
+
+
+def _name_series(table: Table, options: ReadOptions) -> ReadOptions:
+    """The options with the series that a table has by the way it came, unless other columns are named as ids."""
+    if options.id_col:
+        return replace(options, drop=(*options.drop, *(name for name in table.id_names if name not in options.id_col)))
+    inner = (ID_NAME,) if ID_NAME in table.names and ID_NAME not in options.drop else ()
+    return replace(options, id_col=(*table.id_names, *inner))
 
 
 def _assign(table: Table, options: ReadOptions) -> tuple[Table, Roles, ReadOptions, list[Finding]]:

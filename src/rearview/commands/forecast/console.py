@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 
 def forecast_command(job: Job, out: Path, command: str, *, overwrite: bool = False) -> int:
     """Run a forecast job, write its files and print the result; `command` repeats the run."""
-    with OutputFolder.claim(out, "forecast", inputs=(job.file, job.future), overwrite=overwrite) as folder:
+    with OutputFolder.claim(
+        out, "forecast", inputs=(*(job.files or (job.file,)), job.future), overwrite=overwrite
+    ) as folder:
         return forecast_into(folder, job, command)
 
 

@@ -43,6 +43,8 @@ class Job:
     spec: ForecastSpec
     """What to forecast and how; its network is one of `models`."""
     reading: ReadOptions = field(default_factory=ReadOptions)
+    files: tuple[str, ...] = ()
+    """The files, where `file` names several."""
     table: Table | None = None
     """The file, where it is open already."""
     models: tuple[str, ...] = ()

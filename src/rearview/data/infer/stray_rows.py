@@ -32,25 +32,27 @@ class StrayRow:
 
 def find_stray_rows(table: Table, time: str, bad: Sequence[BadStamp], rows: int) -> list[StrayRow]:
     """Those of the rows without a stamp that are no observations."""
-    others = [name for name in table.names if name != time]
+    others = [name for name in table.names if name != time and name not in table.id_names]
     numbers = [one.row for one in bad]
     cells = {name: table.fetch(name)[numbers].to_list() for name in others}
     stray: list[StrayRow] = []
-    leading, trailing = 0, rows
-    ends = set(numbers)
-    while trailing - 1 in ends:
-        trailing -= 1
+    gone = set(numbers)
+    leading, trailing = set(table.starts), set()
+    for end in (*table.starts[1:], rows):
+        while end - 1 in gone:
+            end -= 1
+            trailing.add(end)
     for place, one in enumerate(bad):
         texts = {name: "" if cells[name][place] is None else str(cells[name][place]).strip() for name in others}
         filled = {name: text for name, text in texts.items() if text.lower() not in MISSING_WORDS}
         wordy = not any(letter.isdigit() for letter in one.value)
         words = next((text for text in (one.value, *filled.values()) if _TOTAL.fullmatch(text)), None)
-        if one.row == leading and filled and wordy and not any(map(_has_number, filled.values())):
+        if one.row in leading and filled and wordy and not any(map(_has_number, filled.values())):
             stray.append(StrayRow(one.row, "units", next(iter(filled.values()))))
-            leading += 1
+            leading.add(one.row + 1)
         elif words is not None:
             stray.append(StrayRow(one.row, "total", words))
-        elif one.row >= trailing and not filled and one.value:
+        elif one.row in trailing and not filled and one.value:
             stray.append(StrayRow(one.row, "remark", one.value))
         elif one.row == rows - 1 and not one.value and filled and _is_sum(table, one.row, filled):
             stray.append(StrayRow(one.row, "total", next(iter(filled.values()))))

@@ -28,9 +28,7 @@ _UTF8_MARK = b"\xef\xbb\xbf"
 _UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 _GZIP = b"\x1f\x8b"
 _FOREIGN = {
-    b"PK\x03\x04": "a zip archive or an Excel workbook",
-    b"\xd0\xcf\x11\xe0": "an old Excel workbook",
-    b"ARROW1": "an arrow (feather) file",
+    b"FEA1": "an old feather file",
     b"%PDF": "a PDF document",
     b"\x89HDF": "an HDF5 file",
     b"SQLite format": "an SQLite database",
@@ -60,6 +58,8 @@ class Dialect:
     """The first records after the header."""
     guessed_encoding: str | None
     """The encoding that was assumed because the file does not show one."""
+    header: int = 1
+    """Lines above the first row: none in a file of one column of numbers without a name."""
 
     def records(self) -> Iterator[tuple[int, list[str]]]:
         """Every record with the line on which it starts, as a person counts: the header is line 1."""
@@ -75,7 +75,7 @@ class Dialect:
         """The line on which a row starts."""
         line = 1
         for number, (line, _) in enumerate(self.records()):  # noqa: B007
-            if number == row + 1:
+            if number == row + self.header:
                 break
         return line
 
@@ -140,12 +140,17 @@ def sniff(path: Path) -> Dialect:
         raise InputError(
             f"{path}, line 1 holds a stamp where column names are expected; add a header line such as date,value."
         )
+    named = 1
+    if len(header) == 1 and _DECIMAL_POINT.fullmatch(header[0].strip() + ("" if "." in header[0] else ".0")):
+        # Numbers alone, the first of which is no name.
+        records, header, named = [header, *records], ["value"], 0
     names = tuple(name.strip() or f"column {number}" for number, name in enumerate(header, start=1))
     check_unique(names, str(path))
     sample = tuple(tuple(record) for record in records if record)
     if not sample:
         raise InputError(f"{path} has a header but no rows.")
-    return Dialect(path, content, separator, separator != "," and _has_decimal_comma(sample), names, sample, guessed)
+    comma = separator != "," and _has_decimal_comma(sample)
+    return Dialect(path, content, separator, comma, names, sample, guessed, named)
 
 
 def _refuse_foreign(path: Path, start: bytes) -> None:
@@ -257,6 +262,7 @@ def _read_with_polars(dialect: Dialect, numeric: Collection[str]) -> tuple[Frame
     def read(numbers: Collection[str], *, cut: bool = False) -> pl.DataFrame:
         return pl.read_csv(
             dialect.path if dialect.content is None else dialect.content,
+            has_header=bool(dialect.header),
             new_columns=list(dialect.names),
             schema_overrides=[pl.Float64 if name in numbers else pl.String for name in dialect.names],
             infer_schema=False,
@@ -283,7 +289,7 @@ def _read_with_polars(dialect: Dialect, numeric: Collection[str]) -> tuple[Frame
         raise InputError(f"{dialect.path} has a header but no rows.") from error
     except pl.exceptions.ComputeError:
         surplus = tuple(
-            (row - 1, len(record))
+            (row - dialect.header, len(record))
             for row, (_, record) in enumerate(dialect.records())
             if len(record) > len(dialect.names)
         )
@@ -306,7 +312,7 @@ def _read_with_pandas(dialect: Dialect, numeric: Collection[str]) -> Frame:
             frame = pd.read_csv(
                 dialect.path if dialect.content is None else io.BytesIO(dialect.content),
                 header=None,
-                skiprows=1,
+                skiprows=dialect.header,
                 names=list(dialect.names),
                 index_col=False,
                 dtype={name: str for name in dialect.names if name not in numeric},

@@ -5,6 +5,7 @@ are fetched one by one so that a file much larger than a column is never in memo
 """
 
 import importlib.util
+from bisect import bisect_left
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 Backend = Literal["pandas", "polars", "pyarrow", "file"]
 Frame: TypeAlias = "nw.DataFrame[Any]"
 TableColumn: TypeAlias = "nw.Series[Any]"
+ROW_NAME = "row"
+"""What row numbers are called as a time column."""
 INDEX_NAME = "date"
 """What a pandas index of stamps without a name is called as a column."""
 
@@ -55,6 +58,12 @@ class Table:
     """The decimal mark of numbers written as text, where it is given: "." or ","."""
     missing: frozenset[str] = frozenset()
     """Words in lower case that stand for a missing value, beside the usual ones."""
+    notes: tuple[tuple[str, str], ...] = ()
+    """(key, sentence) on what opening the data inferred."""
+    id_names: tuple[str, ...] = ()
+    """Columns that tell series apart by the way the data came, such as in several files."""
+    starts: tuple[int, ...] = (0,)
+    """The rows with which the files of a table begin."""
     surplus: tuple[tuple[int, int], ...] = ()
     """(row, fields) of the records of a text file that have more fields than the header; they were cut off."""
     parsed: "dict[str, object]" = field(default_factory=dict, repr=False, compare=False)
@@ -69,6 +78,7 @@ class Table:
             place=lambda row: self.place(int(rows[row])),
             reopen=None if reopen is None else lambda text, index: reopen(text, index).select(rows),
             surplus=(),
+            starts=tuple(sorted({bisect_left(rows, start) for start in self.starts})),
             parsed={},
         )
 
@@ -167,6 +177,21 @@ def from_frame(given: Any, *, index_names: Collection[str] = ()) -> Table:
         index_levels=index_levels,
         reopen=lambda _, index_names: from_frame(given, index_names=index_names),
     )
+
+
+def from_array(array: "NDArray[np.generic]") -> Table:
+    """The table of an array [row] or [row, column], whose rows follow one another at equal steps."""
+    import polars as pl
+
+    if array.ndim not in (1, 2) or array.size == 0 or array.dtype.kind not in "biuf":
+        raise InputError(
+            f"an array of shape {array.shape} and type {array.dtype} can't be read; give numbers, [row] or "
+            "[row, column]."
+        )
+    columns = array.reshape(len(array), -1)
+    names = ["y"] if columns.shape[1] == 1 else [f"y{number}" for number in range(1, columns.shape[1] + 1)]
+    cells = {ROW_NAME: range(1, len(array) + 1), **dict(zip(names, columns.T, strict=True))}
+    return replace(from_frame(pl.DataFrame(cells, nan_to_null=True)), source="the array", time_index=ROW_NAME)
 
 
 def _flatten_pandas(frame: Any, source: str, index_names: Collection[str]) -> tuple[Any, str | None, frozenset[str]]:

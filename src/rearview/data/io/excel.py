@@ -1,0 +1,118 @@
+"""Excel and OpenDocument workbooks, a sheet of which is a table; read with python-calamine (the extra `excel`)."""
+
+from collections.abc import Sequence
+from datetime import date, datetime, time, timedelta
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+from rearview.core.errors import InputError, did_you_mean
+from rearview.core.wording import listing
+from rearview.data.io.table import Table, TableColumn, check_unique, has_polars
+
+Cell: TypeAlias = str | float | bool | datetime | date | time | timedelta
+MARKS = (b"PK\x03\x04", b"\xd0\xcf\x11\xe0")
+"""What workbooks begin with: those that are zip archives, and older ones."""
+
+
+def read_excel(path: Path, sheet: str | None) -> Table:
+    """The table of a sheet, by name; None: the first that holds any cell.
+
+    Rows above the header with a single cell, such as a title, are passed over.
+    """
+    sheets = _open_workbook(path)
+    names = list(sheets.sheet_names)
+    if sheet is not None and sheet not in names:
+        raise InputError(
+            f"{path} has no sheet {sheet!r}, which sheet (--sheet) names.{did_you_mean(sheet, names)} Its sheets are "
+            f"{listing(names)}."
+        )
+    for name in names if sheet is None else [sheet]:
+        rows: list[list[Cell]] = sheets.get_sheet_by_name(name).to_python(skip_empty_area=False)
+        if any(map(_filled, rows)):
+            break
+    else:
+        raise InputError(f"{path} is empty: {'no sheet' if sheet is None else f'its sheet {sheet!r}'} holds any cell.")
+    told = f"The sheet is {name!r}; sheet (--sheet) names another of {listing(names)}."
+    return _table_of(path, rows, (("sheet", told),) if sheet is None and len(names) > 1 else ())
+
+
+def _open_workbook(path: Path) -> Any:
+    try:
+        from python_calamine import CalamineWorkbook
+    except ModuleNotFoundError as error:
+        raise InputError(
+            f"{path} is a zip archive or an Excel workbook; to read a workbook install python-calamine (pip install "
+            "'rearview[excel]'), or save the data as CSV or parquet."
+        ) from error
+    try:
+        return CalamineWorkbook.from_path(str(path))
+    except Exception as error:
+        # A zip archive of something else, a damaged or an encrypted workbook: each is an error of its own.
+        raise InputError(
+            f"{path} is no Excel workbook that can be read ({str(error).splitlines()[0]}); save the data as CSV or "
+            "parquet."
+        ) from error
+
+
+def _filled(row: Sequence[Cell]) -> int:
+    """How many cells of a row hold something."""
+    return sum(cell != "" for cell in row)
+
+
+def _table_of(path: Path, rows: list[list[Cell]], notes: tuple[tuple[str, str], ...]) -> Table:
+    widest = max(map(_filled, rows))
+    top = next(number for number, row in enumerate(rows) if _filled(row) >= min(2, widest))
+    header, body = rows[top], rows[top + 1 :]
+    kept = [number for number, row in enumerate(body) if _filled(row)]
+    used = [
+        place
+        for place in range(len(header))
+        if header[place] != "" or any(body[number][place] != "" for number in kept)
+    ]
+    names = tuple(str(header[place]).strip() or f"column {place + 1}" for place in used)
+    check_unique(names, str(path))
+    if not kept:
+        raise InputError(f"{path} has a header but no rows.")
+    columns = {
+        name: _column(name, [body[number][place] for number in kept]) for name, place in zip(names, used, strict=True)
+    }
+    return Table(
+        names,
+        str(path),
+        "file",
+        columns.__getitem__,
+        # As Excel counts its rows.
+        lambda row: f"row {top + 2 + kept[row]}",
+        notes=notes,
+    )
+
+
+def _column(name: str, cells: list[Cell]) -> TableColumn:
+    """Numbers, stamps, or text where a column holds several kinds."""
+    import narwhals as nw
+
+    backend: Literal["polars", "pandas"] = "polars" if has_polars() else "pandas"
+    filled = [cell for cell in cells if cell != ""]
+    if filled and all(isinstance(cell, float | int) and not isinstance(cell, bool) for cell in filled):
+        numbers = [None if cell == "" else float(cell) for cell in cells]  # type: ignore[arg-type]
+        return nw.new_series(name, numbers, nw.Float64(), backend=backend)
+    if filled and all(isinstance(cell, date) for cell in filled):
+        stamps = [None if cell == "" else _moment(cell) for cell in cells]
+        return nw.new_series(name, stamps, nw.Datetime("us"), backend=backend)
+    return nw.new_series(name, [None if cell == "" else _text(cell) for cell in cells], nw.String(), backend=backend)
+
+
+def _moment(cell: object) -> datetime:
+    if isinstance(cell, datetime):
+        return cell
+    assert isinstance(cell, date)
+    return datetime(cell.year, cell.month, cell.day)
+
+
+def _text(cell: Cell) -> str:
+    """A cell as a person would write it: 3 for 3.0, 2024-01-31 for a day."""
+    if isinstance(cell, float) and cell.is_integer():
+        return str(int(cell))
+    if isinstance(cell, date):
+        return _moment(cell).isoformat(sep=" ").removesuffix(" 00:00:00")
+    return str(cell).strip()
