@@ -15,7 +15,7 @@ from rearview.bench.synthetic import components, flipflop, harmonic, runner
 from rearview.bench.synthetic.runner import Look
 from rearview.bench.synthetic.study import StudyRun
 from rearview.core.errors import InputError, SettingsError
-from rearview.data.synthetic.flipflop import IGNORE, READ, WRITE
+from rearview.data.synthetic.flipflop import IGNORE, READ, WRITE, hide_answers
 from rearview.data.synthetic.flipflop import draw_strings as flipflop_strings
 from rearview.data.synthetic.harmonic import REGIMES, draw_signals
 
@@ -306,3 +306,36 @@ def test_a_cpu_computes_in_float32_whatever_the_size_says():
     assert full.training(0, "cuda").precision == "bfloat16"
     assert full.training(0, "cpu").precision == "float32"
     assert replace(full, steps=200).training(3, "cpu").epochs == 2
+
+
+def test_a_blank_hides_every_answer_and_is_where_it_is_asked_for():
+    text = torch.tensor([[2, 1, 3, 0, 4, 1, 4, 1]])
+    assert hide_answers(text).tolist() == [[2, 1, 3, 0, 4, 5, 4, 5]]
+    size = flipflop.STUDY.resize(False, {**QUICK["flipflop"], "length": 8})
+    trial = flipflop.FlipFlopTrial(size, "mha_blank", "cpu")
+    other = torch.tensor([[2, 1, 3, 0, 4, 0, 4, 0]])
+    assert torch.equal(trial.network(text), trial.network(other))
+    assert not torch.equal(trial.network(text), trial.network(torch.tensor([[2, 0, 3, 0, 4, 0, 4, 0]])))
+    plain = flipflop.FlipFlopTrial(size, "mha", "cpu")
+    assert not torch.equal(plain.network(text), plain.network(other))
+
+
+@pytest.mark.parametrize(
+    ("arm", "looks_ahead"), [("mha_blank", False), ("power_law_blank", False), ("mha_unmasked", True)]
+)
+def test_only_the_arm_without_a_mask_looks_ahead(arm, looks_ahead):
+    size = flipflop.STUDY.resize(False, {**QUICK["flipflop"], "length": 8})
+    network = flipflop.FlipFlopTrial(size, arm, "cpu").network.eval()
+    text, later = torch.tensor([[2, 1, 4, 1, 3, 0, 4, 1]]), torch.tensor([[2, 1, 4, 1, 3, 1, 4, 1]])
+    assert bool((network(text) - network(later))[:, :2].abs().max() > 1e-7) == looks_ahead
+    weights = network.read_weights(text)
+    assert weights.shape == (2, 1, 4, 8)
+    assert weights.sum(-1).allclose(torch.ones(2, 1, 4))
+
+
+def test_arms_with_blanks_are_made_at_the_full_size():
+    assert "mha_unmasked" in flipflop.STUDY.arms(True)
+    assert "mha_unmasked" not in flipflop.STUDY.arms(False)
+    assert [arm for arm in flipflop.STUDY.arms(True) if arm.endswith("_blank")] == [
+        f"{arm}_blank" for arm in flipflop.STUDY.arms(False)
+    ]

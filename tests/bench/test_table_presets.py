@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 from small import HORIZON, LOOKBACK, row
 
 from rearview import bench
@@ -39,7 +40,9 @@ def test_every_table_goes_by_the_presets_that_its_numbers_rest_on():
     found = {one.name: one.presets for one in catalogue.every() if one.paper in ("rbca", "caps") and one.cells}
     assert found == {
         "rbca:T1": "rbca", "rbca:S4": "rbca", "rbca:S5": "official", "rbca:S6": "official", "rbca:S7": "official",
-        "rbca:S8": "official", "rbca:S9": "rbca", "rbca:S10": "official", "caps:T1": "caps", "caps:T2": "caps",
+        "rbca:S8": "official", "rbca:S9": "rbca", "rbca:S10": "official",
+        "rbca:transformer-similarity": "rbca", "rbca:transformer-butterworth": "rbca",
+        "caps:T1": "caps", "caps:T2": "caps",
         "caps:T3": "caps", "caps:T5": "caps", "caps:T6": "caps", "caps:T7": "caps",
     }  # fmt: skip
 
@@ -124,7 +127,7 @@ def made(source: str, **changes: object):
     )
 
 
-OFFICIAL = ("learning_rate=0.0001", "optimiser=adam", "weight_decay=0.0", "decay_all=True")
+OFFICIAL = ("learning_rate=0.0001", "optimiser=adam", "weight_decay=0.0", "decay_all=True", "decay_head=True")
 
 
 def test_runs_with_other_settings_stand_beside_a_number_and_are_distinguished():
@@ -136,7 +139,7 @@ def test_runs_with_other_settings_stand_beside_a_number_and_are_distinguished():
     [one, _] = [one for one in compare(experiment, [wider], "clean") if one.rows]
     assert "width=64" in one.apart
     [label] = {one.label for one in coverage.compare_all(FORECASTING, rows[1:]) if one.table == "rbca:S9"}
-    shown, _, others = label.partition(", 1 more (")
+    shown, _, others = label.partition(", 2 more (")
     assert (shown, bool(others)) == (", ".join(["patchtst + rbca(bias=causal)", *OFFICIAL[:3]]), True)
 
 
@@ -174,3 +177,18 @@ def test_toa_runs_in_the_form_that_trains_and_without_calendar_tokens():
     one = next(one for one in cells if one.model == "itransformer" and one.dataset == "ETTh1")
     assert Plan(results=Path("rows.csv"), protocol="published:toa").run(one, 0).spec.calendar is None
     assert Plan(results=Path("rows.csv")).run(replace(one, presets="official"), 0).spec.calendar == "h"
+
+
+def test_weight_decay_of_powerformer_spares_the_head():
+    assert trained(cell("T1", "patchtst", "rbca", "ETTh2"))["decay_head"] is False
+    assert trained(cell("S5", "patchtst", "rbca", "ETTh2"))["decay_head"] is True
+
+
+@pytest.mark.parametrize("table", ["transformer-similarity", "transformer-butterworth"])
+def test_every_bias_has_its_place_in_the_transformer(table):
+    from rearview import models
+
+    for spec in {repr(one.attention): one.attention for one in catalogue.get("rbca", table).cells}.values():
+        sizes = {"width": 16, "heads": 2, "depth": 1, "feed_forward": 8}
+        model = models.create("transformer", channels=3, lookback=24, steps=6, attention=spec, **sizes)
+        assert model(torch.randn(2, 3, 24)).isfinite().all()

@@ -330,7 +330,11 @@ def test_what_can_not_be_tried_is_refused(options, sentence, swept, capsys):
         ),
         ("reproduce rbca --table S5 --dataset ETTm2", 1, "Nothing of that can be run here"),
         ("reproduce rbca --table S5 --compare --results none.csv", 1, "There is no results file none.csv"),
-        ("reproduce foo", 1, "Known: caps, mica, prime, rbca, rearview, toa, flipflop, harmonic, components."),
+        (
+            "reproduce foo",
+            1,
+            "Known: caps, mica, prime, rbca, rearview, toa, flipflop, harmonic, operators, components.",
+        ),
         ("reproduce flipflp --table S5", 1, "no paper or synthetic study 'flipflp'. Did you mean 'flipflop'?"),
         ("reproduce harmonic --table S5", 2, "harmonic is a synthetic study and takes no --table"),
     ],

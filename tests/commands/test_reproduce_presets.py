@@ -70,7 +70,7 @@ def test_a_table_says_by_which_rule_a_run_stands_beside_a_number_where_settings_
     table = ["reproduce", "rbca", "--table", "S9", "--dataset", "ETTh1", "--horizon", "96", "--protocol", "clean"]
     assert main([*table, "--compare", "--results", str(RESULTS)]) == 0
     printed = capsys.readouterr().out
-    settings = "learning_rate=0.0001, optimiser=adam, weight_decay=0.0, decay_all=True"
+    settings = "learning_rate=0.0001, optimiser=adam, weight_decay=0.0, decay_all=True, decay_head=True"
     assert f"patchtst + rbca(bias=causal), {settings}  " in printed
     assert paper_comparison.OTHER_SETTINGS in printed
     (tmp_path / "empty.csv").touch()

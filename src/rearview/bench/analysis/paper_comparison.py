@@ -132,13 +132,15 @@ def compare(experiment: Experiment, rows: Sequence[RunRow], protocol: str | None
     lost = [row for row in failed_runs(rows) if row.protocol == wanted]
     lost += [row for row in ended if not has_numbers(row)]
     in_another = {id(other) for cell in experiment.cells for other in cell.among}
+    lookbacks = _choose_lookbacks(experiment.cells, usable)
     comparisons = []
     for cell in (cell for cell in experiment.cells if id(cell) not in in_another):
         made, broken = find_all_rows(cell, usable), bool(find_all_rows(cell, lost))
         compared = [number for number in cell.numbers if not task.printed or number.metric in task.printed]
         numbers: Sequence[Number | None] = compared or (None,)
         differences = _differences(task, cell, made)
-        for ours in _choose_by_search(made) if cell.candidates else group_by_seed(made):
+        chosen = lookbacks.get(_family(cell))
+        for ours in _choose_by_search(made, chosen) if cell.candidates else group_by_seed(made):
             apart = differences[id(ours[0])] if ours else ()
             for number in numbers:
                 short = "" if number is None or not ours else _shortfall(task, experiment, cell, ours, made)
@@ -200,8 +202,38 @@ def find_rows(cell: Cell, rows: Sequence[RunRow]) -> list[RunRow]:
     return made if cell.candidates else [row for row in made if has_mechanism(row, cell.attention)]
 
 
-def _choose_by_search(rows: Sequence[RunRow]) -> list[tuple[RunRow, ...]]:
-    """Of the rows of a cell's searches, that with the lowest validation loss for each seed.
+def _family(cell: Cell) -> tuple[str, str, str]:
+    """What shares one look-back over all horizons."""
+    return cell.dataset, cell.model, cell.mechanism
+
+
+def _choose_lookbacks(cells: Sequence[Cell], rows: Sequence[RunRow]) -> dict[tuple[str, str, str], int]:
+    """One look-back for each data set and arm that was searched at several, as RBCA has it (S5.2).
+
+    It is that of the least mean validation loss over the horizons with runs at every look-back; there is none where no
+    horizon has them.
+    """
+    families: dict[tuple[str, str, str], list[Cell]] = defaultdict(list)
+    for cell in cells:
+        if cell.among:
+            families[_family(cell)].append(cell)
+    chosen = {}
+    for family, same in families.items():
+        losses: dict[int, list[float]] = defaultdict(list)
+        for cell in same:
+            places = (cell, *cell.among)
+            found = {one.lookback: [row for row in find_rows(one, rows) if isinstance(row, Row)] for one in places}
+            if all(found.values()):
+                for lookback, made in found.items():
+                    assert lookback is not None
+                    losses[lookback].append(float(np.mean([row.validation_loss for row in made])))
+        if losses:
+            chosen[family] = min(losses, key=lambda lookback: float(np.mean(losses[lookback])))
+    return chosen
+
+
+def _choose_by_search(rows: Sequence[RunRow], lookback: int | None = None) -> list[tuple[RunRow, ...]]:
+    """Of the rows of a cell's searches, that with the lowest validation loss for each seed, at one look-back if given.
 
     Rows trained in other ways, and seeds that were chosen from other settings, stand apart.
     """
@@ -213,7 +245,8 @@ def _choose_by_search(rows: Sequence[RunRow]) -> list[tuple[RunRow, ...]]:
     for (*beside, _), searches in made.items():
         space = frozenset((row.lookback, as_json(tried_candidates(row.configuration))) for row in searches)
         # A loss that is no number comes last.
-        best = min(searches, key=lambda row: row.validation_loss if math.isfinite(row.validation_loss) else math.inf)
+        at_one = [row for row in searches if row.lookback == lookback] or searches
+        best = min(at_one, key=lambda row: row.validation_loss if math.isfinite(row.validation_loss) else math.inf)
         groups.setdefault((*beside, space), []).append(best)
     return [tuple(group) for group in groups.values()] or [()]
 

@@ -31,7 +31,8 @@ class Cell(Request):
     """One run of an experiment, seed and protocol aside, and the published numbers it is compared with."""
 
     among: tuple["Cell", ...] = field(default=(), compare=False)
-    """The same run at other look-backs, where a paper's number is that of the best: ours is the best on validation."""
+    """The same run at other look-backs, where a paper's number is that of the best: ours is the best on validation, one
+    for a data set over all its horizons where runs at every look-back say which."""
     only_under: str = ""
     """The protocol under which its options mean something; empty: any."""
     numbers: tuple[Number, ...] = field(default=(), compare=False)

@@ -6,9 +6,10 @@ exponentially (alibi), by a power law, by the similarity power law, or cut off (
 
 The paper leaves open, and we chose: rates of the heads (`rbca` with alpha=None: 0.25, 0.5, 0.75, 1 for the power law;
 0.1, 0.5, 1, 2; ALiBi's slopes; scales 5, 10, 15, 20 of order 1), pre-norm blocks with gelu and four times the width in
-between, no dropout, and a causal mask in every arm, the first included. Its 11,000 "epochs" can only be steps of fresh
-strings. Its strings have a blank behind a read where ours have the answer, as the task's authors have it; the answer
-stands after the question, so a causal network can't peek, but it may copy from an earlier read.
+between, no dropout, and a causal mask. Its 11,000 "epochs" can only be steps of fresh strings. Strings have the answer
+behind a read, as the task's authors have it: it stands after the question, so a causal network can't peek, but it may
+copy from an earlier read. In arms that end in `_blank` a blank stands there, as in S5.1, and the answer is asked for at
+the blank; `mha_unmasked` is the first of these without a causal mask, which S5.1 says was removed in some arm.
 """
 
 from collections.abc import Sequence
@@ -24,7 +25,15 @@ from rearview.attention import Spec
 from rearview.attention.contract import Site
 from rearview.bench.rows.row import Facts
 from rearview.bench.synthetic.study import Arrays, Measurement, Size, Study, SyntheticRow, Trial, fixed_generator
-from rearview.data.synthetic.flipflop import READ, SYMBOLS, WRITE, Strings, draw_strings, find_last_writes
+from rearview.data.synthetic.flipflop import (
+    READ,
+    SYMBOLS,
+    WRITE,
+    Strings,
+    draw_strings,
+    find_last_writes,
+    hide_answers,
+)
 from rearview.embed import Learned
 from rearview.models.blocks.stack import BlockSettings, Stack
 from rearview.train.evaluation import evaluation_mode
@@ -80,32 +89,37 @@ class FlipFlopSize(Size):
 
 
 class Reader(nn.Module):
-    """Symbols and absolute positions, a causal stack, and at every instruction the logits of the bit behind it."""
+    """Symbols and absolute positions, a stack, and at every instruction the logits of the bit behind it.
 
-    def __init__(self, size: FlipFlopSize, attention: Spec) -> None:
+    With `blank`, answers are hidden from it and asked for where they stood.
+    """
+
+    def __init__(self, size: FlipFlopSize, attention: Spec, *, blank: bool = False, causal: bool = True) -> None:
         super().__init__()
-        self.symbols = nn.Embedding(len(SYMBOLS), size.width)
+        self.blank = blank
+        self.symbols = nn.Embedding(len(SYMBOLS) + blank, size.width)
         # As wide as the table of positions, or recency, which the first arm has from positions alone, would be drowned.
         nn.init.normal_(self.symbols.weight, std=0.02)
         self.positions = Learned(size.length, size.width)
         site = Site(
-            groups=1, tokens=size.length, width=size.width, heads=size.heads, causal=True, host="the flip-flop reader"
+            groups=1, tokens=size.length, width=size.width, heads=size.heads, causal=causal, host="the flip-flop reader"
         )
         block = BlockSettings(feed_forward=4 * size.width, order="pre")
         self.stack = Stack(site, size.depth, block, attention, final_norm="layer")
         self.answer = nn.Linear(size.width, 2)
 
     def forward(self, text: Strings) -> Float[Tensor, "string pair 2"]:
-        return self.answer(self.stack(self._tokens(text))[:, 0, 0::2])
+        return self.answer(self.stack(self._tokens(text))[:, 0, int(self.blank) :: 2])
 
     def read_weights(self, text: Strings) -> Float[Tensor, "layer string head symbol"]:
         """Attention weights of the last read of each string, layer by layer and head by head."""
         layers = self.stack.weights(self._tokens(text))
         # A mechanism whose operator is a dict of parts has no single weight; those of this study are softmax-like.
-        return torch.stack([weights[:, 0, :, -2] for weights in layers if isinstance(weights, Tensor)])
+        asked = -1 if self.blank else -2
+        return torch.stack([weights[:, 0, :, asked] for weights in layers if isinstance(weights, Tensor)])
 
     def _tokens(self, text: Strings) -> Float[Tensor, "string 1 symbol width"]:
-        return self.positions(self.symbols(text)[:, None])
+        return self.positions(self.symbols(hide_answers(text) if self.blank else text)[:, None])
 
 
 class FlipFlopTrial(Trial[Strings]):
@@ -115,7 +129,9 @@ class FlipFlopTrial(Trial[Strings]):
 
     def __init__(self, size: FlipFlopSize, arm: str, device: str) -> None:
         self.size, self.device = size, device
-        self.network = Reader(size, STUDY.spec(arm)).to(device)
+        unmasked = arm.endswith("_unmasked")
+        blank = unmasked or arm.endswith("_blank")
+        self.network = Reader(size, STUDY.spec(arm), blank=blank, causal=not unmasked).to(device)
         shares = {"same": size.ignore, "sparse": SPARSE, "dense": DENSE}
         self.sets = {
             name: draw_strings(size.tested, size.length, share, generator=fixed_generator(place)).to(device)

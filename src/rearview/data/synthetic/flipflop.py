@@ -14,6 +14,8 @@ from rearview.core.errors import SettingsError
 SYMBOLS = ("0", "1", "w", "i", "r")
 """The symbols that the codes of a string stand for."""
 WRITE, IGNORE, READ = 2, 3, 4
+BLANK = 5
+"""What stands behind a read where the answer is hidden."""
 
 Strings = Int[Tensor, "string symbol"]
 
@@ -40,6 +42,13 @@ def draw_strings(
     bits = torch.randint(0, 2, instructions.shape, generator=generator, device=device)
     bits = torch.where(instructions == READ, bits.gather(1, find_last_writes(instructions)), bits)
     return torch.stack((instructions, bits), dim=-1).flatten(1)
+
+
+def hide_answers(text: Strings) -> Strings:
+    """The strings with a blank behind every read."""
+    hidden = text.clone()
+    hidden[:, 1::2] = torch.where(text[:, 0::2] == READ, BLANK, text[:, 1::2])
+    return hidden
 
 
 def find_last_writes(instructions: Int[Tensor, "string pair"]) -> Int[Tensor, "string pair"]:
