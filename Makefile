@@ -8,14 +8,14 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 BASELINES := .venv-baselines
 BASELINES_STAMP := $(BASELINES)/.installed
-BENCHMARKS ?= $(sort $(wildcard benchmarks/[a-z]*.py))
+BENCHMARKS ?= $(sort $(filter-out benchmarks/drills.py,$(wildcard benchmarks/[a-z]*.py)))
 
 # One thread a worker: workers would otherwise fight for the cores, and sums would depend on how many there are.
 # A worker that is done takes over from another: a few long tests would otherwise wait behind each other at the end.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow test-baselines test-all check format bench clean
+.PHONY: help demo test test-slow test-baselines test-all check format bench drills clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -59,6 +59,9 @@ format: $(STAMP) ## put the code in shape
 
 bench: $(STAMP) ## run the benchmarks, or those named by BENCHMARKS="benchmarks/a.py ..."
 	@set -e; for script in $(BENCHMARKS); do echo "== $$script"; $(BIN)/python "$$script"; done
+
+drills: $(STAMP) ## kills, writers, mutated inputs and models, hostile names: tried and failed, about an hour
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/drills.py
 
 clean: ## remove caches, builds and the demo's output; .venv stays
 	rm -rf build dist demo src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

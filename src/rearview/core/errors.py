@@ -39,17 +39,17 @@ def describe_unforeseen(problem: BaseException, what: str) -> str:
     """A sentence on something that nobody foresaw: what was done, what went wrong and where, and what to do."""
     detail = " ".join(str(problem).split())
     detail = f"{type(problem).__name__}: {detail[:_MOST_DETAIL]}" if detail else type(problem).__name__
-    way_out = "run with --debug for the traceback, and please report it"
+    debug = "run with --debug for the traceback"
     if isinstance(problem, MemoryError) or "can't allocate memory" in str(problem) or "out of memory" in str(problem):
         return (
             f"The memory of this machine does not suffice for `{what}` ({detail}); use fewer rows, columns or series, "
-            f"a smaller batch or network, or {way_out}."
+            f"a smaller batch or network, or {debug}."
         )
     if isinstance(problem, RecursionError):
-        return f"Something in the input of `{what}` is nested too deeply ({detail}); {way_out}."
+        return f"Something in the input of `{what}` is nested too deeply ({detail}); {debug}."
     frames = [frame for frame in traceback.extract_tb(problem.__traceback__) if "rearview" in frame.filename]
     where = f" in {Path(frames[-1].filename).stem}, line {frames[-1].lineno}" if frames else ""
-    return f"`{what}` met something that it was not made for{where} ({detail}); {way_out}."
+    return f"`{what}` met something that it was not made for{where} ({detail}); {debug}, and please report it."
 
 
 @contextmanager

@@ -127,6 +127,13 @@ class Panel:
             cells[~self.observed[rows]] = np.nan
         return cells
 
+    def original_column(self, rows: slice, series: int, column: int) -> NDArray[np.float64]:
+        """The same of one column alone: an array of its own, so that keeping it keeps no other column."""
+        cells = self.values[rows, column].astype(np.float64) + self.centre[series, column]
+        if self.observed is not None:
+            cells[~self.observed[rows, column]] = np.nan
+        return cells
+
     def ahead(self, rows: NDArray[np.int64], steps: int) -> NDArray[np.generic]:
         """[row, step]: the stamps that follow each row, whether the panel has rows for them or not."""
         series = np.searchsorted(self.offsets, rows, side="right") - 1

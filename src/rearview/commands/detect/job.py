@@ -182,5 +182,5 @@ def _about_channels(file: str, rows: Rows) -> list[str]:
 
 def _is_binary(panel: Panel, name: str) -> bool:
     place = panel.columns.index(name)
-    cells = [panel.original(slice(a, b), s)[:, place] for s, (a, b) in enumerate(panel.bounds())]
+    cells = [panel.original_column(slice(a, b), s, place) for s, (a, b) in enumerate(panel.bounds())]
     return bool(np.isin(np.concatenate(cells).round(5), (0.0, 1.0)).all())

@@ -71,7 +71,7 @@ def _series_view(outcome: Outcome, number: int, name: str) -> SeriesView:
     return SeriesView(
         id=name,
         stamps=to_wall_time(panel.stamps[begin:end], panel.layout),
-        values=panel.original(slice(begin, end), series)[:, target],
+        values=panel.original_column(slice(begin, end), series, target),
         forecast=Forecast(to_wall_time(stamps, panel.layout), predictions),
         backtest=_windows(outcome, number),
     )

@@ -20,7 +20,7 @@ def split_labels(panel: Panel, column: str | None) -> tuple[Panel, NDArray[np.fl
         return panel, None
     place = panel.columns.index(column)
     rest = panel.select([c for c in range(len(panel.columns)) if c != place])
-    parts = [panel.original(slice(a, b), s)[:, place] for s, (a, b) in enumerate(panel.bounds())]
+    parts = [panel.original_column(slice(a, b), s, place) for s, (a, b) in enumerate(panel.bounds())]
     labels = np.concatenate(parts)
     rounded = np.round(labels)
     odd = ~np.isnan(labels) & ((np.abs(labels - rounded) > 1e-6) | ~np.isin(rounded, (0.0, 1.0)))

@@ -1,0 +1,475 @@
+"""Drills that must end at zero: kills, several writers, mutated inputs and models, names that try to be code.
+
+    python benchmarks/drills.py                          all of them, as long as `make drills` makes them
+    python benchmarks/drills.py inputs --rounds 200 --seed 3 --keep failures
+
+Each line of the output is a drill: tried, failed, and how many ended in the sentence of last resort, which tells what
+nobody foresaw. A round is a process that is forked from this one, so that it starts at once; its random numbers follow
+from the seed and its own number, so `--only 17` repeats round 17 alone. `--keep` is a folder for what failed.
+"""
+
+import argparse
+import csv
+import json
+import os
+import random
+import resource
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+import _mutants
+from rearview import Classifier, Detector, Forecaster
+from rearview.cli import main as command_line
+from rearview.core.errors import RearviewError
+
+ROUNDS = {"kills": 400, "writers": 50, "inputs": 2000, "models": 1000, "pages": 19}
+MOST_SECONDS, MOST_BYTES = 60, 2 << 30
+LAST_RESORT = "please report it"
+
+
+@dataclass(slots=True)
+class Tally:
+    """How a drill went."""
+
+    tried: int = 0
+    last_resort: int = 0
+    failures: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A process that came to its end."""
+
+    code: int
+    """Minus the number of a signal that killed it."""
+    said: str
+    seconds: float
+    most_bytes: int
+
+    def problem(self) -> str | None:
+        """What a process of a drill must not do; None: nothing of it."""
+        if "Traceback" in self.said or "panicked" in self.said:
+            return "a traceback"
+        if self.seconds > MOST_SECONDS:
+            return f"{self.seconds:.0f} seconds"
+        if self.most_bytes > MOST_BYTES:
+            return f"{self.most_bytes / 2**30:.1f} GiB of memory"
+        if self.code not in (0, 1, 2):
+            return f"exit code {self.code}"
+        return None
+
+
+def fork(work: Callable[[], int | None], log: Path, kill_after: float | None = None) -> Ended:
+    """Run work in a process of its own whose output goes to a file; kill it after some seconds, or when it hangs."""
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            handle = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+            for stream in (1, 2):
+                os.dup2(handle, stream)
+            sys.stdout, sys.stderr = open(1, "w", closefd=False), open(2, "w", closefd=False)  # noqa: SIM115
+            resource.setrlimit(resource.RLIMIT_AS, (6 * MOST_BYTES, 6 * MOST_BYTES))
+            code = work() or 0
+        except BaseException:
+            import traceback
+
+            traceback.print_exc()
+        finally:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(code)
+    started, limit = time.monotonic(), MOST_SECONDS + 5.0 if kill_after is None else kill_after
+    while True:
+        done, status, used = os.wait4(child, os.WNOHANG)
+        seconds = time.monotonic() - started
+        if done:
+            break
+        if seconds > limit:
+            os.kill(child, signal.SIGKILL)
+            _, status, used = os.wait4(child, 0)
+            break
+        time.sleep(0.002)
+    return Ended(os.waitstatus_to_exitcode(status), log.read_text(errors="replace"), seconds, used.ru_maxrss * 1024)
+
+
+# Kills
+
+
+SMALL = ["--device", "cpu", "--train", "epochs=2"]
+TRIES: dict[str, list[str]] = {
+    "forecast": ["forecast", "x.csv", "--model", "dlinear", "--lookback", "14", "--windows", "1", *SMALL],
+    "detect": ["detect", "x.csv", "--lookback", "8", *SMALL],
+    "classify": ["classify", "x.ts", "x.ts", "--set", "width=8,heads=1,depth=1", *SMALL],
+    "sweep": ["bench", "--dataset", "x.csv", "--model", "dlinear,mlp", "--lookback", "14", "--horizon", "3", *SMALL],
+}
+RESULTS = {"forecast": "forecast.csv", "detect": "scores.csv", "classify": "predictions.csv"}
+
+
+def kills(rounds: Iterator[int], seed: int, work: Path) -> Tally:
+    """kill -9 at a random moment of a run over an older finished one: afterwards one of the two is there, whole."""
+    tally = Tally()
+    os.chdir(work)
+    Path("x.csv").write_bytes(_mutants.joined(_mutants.wide_rows(random.Random(seed))))
+    good = random.Random(0)
+    lines = [",".join(f"{good.random():.3f}" for _ in range(12)) + ":" + "ab"[case % 2] for case in range(24)]
+    Path("x.ts").write_text("@problemName x\n@univariate true\n@classLabel true a b\n@data\n" + "\n".join(lines) + "\n")
+    states: dict[str, list[Any]] = {}
+    lengths: dict[str, float] = {}
+    for name in RESULTS:
+        states[name] = []
+        for number in (1, 2):
+            asked = [*TRIES[name], "--seed", str(number), "--out", f"{name}{number}"]
+            asked += ["--horizon", "3"] if name == "forecast" else []
+            ended = fork(lambda asked=asked: command_line(asked), Path("log"))  # type: ignore[misc]
+            assert ended.code == 0, ended.said
+            states[name].append(_state(Path(f"{name}{number}"), name))
+            lengths[name] = ended.seconds
+    for number in rounds:
+        draw = random.Random(f"{seed} kills {number}")
+        name = [*TRIES][number % len(TRIES)]
+        problem = (
+            _kill_sweep(draw, Path(f"sweep{number}.csv"))
+            if name == "sweep"
+            else _kill_run(draw, name, states[name], lengths[name])
+        )
+        tally.tried += 1
+        if problem:
+            tally.failures.append(f"round {number}, {name}: {problem}")
+    return tally
+
+
+def _state(folder: Path, name: str) -> tuple[object, ...]:
+    """What a folder holds: the numbers of its run, and its model as it loads."""
+    kind = {"forecast": Forecaster, "detect": Detector, "classify": Classifier}[name]
+    model: Any = kind.load(folder / "model")
+    network = (model.fitted_ if name == "classify" else model.fitted).network
+    weights = tuple(float(tensor.double().sum()) for tensor in network.state_dict().values())
+    with (folder / RESULTS[name]).open(newline="") as file:
+        rows = tuple(map(tuple, csv.reader(file)))
+    seed = json.loads((folder / "run.json").read_text())["command"].partition("--seed ")[2][:1]
+    return weights, rows, seed, "</html>" in (folder / "report.html").read_text()
+
+
+def _kill_run(draw: random.Random, name: str, states: list[Any], length: float) -> str | None:
+    out = Path(name)
+    if not out.exists():
+        shutil.copytree(f"{name}1", out)
+    before = _state(out, name)
+    other = 2 if before == states[0] else 1
+    asked = [*TRIES[name], "--seed", str(other), "--out", str(out)] + (["--horizon", "3"] if name == "forecast" else [])
+    # The files of a run are put in place at its end, so half of the kills fall there.
+    moment = draw.uniform(0, length) if draw.random() < 0.5 else draw.uniform(0.8, 1.1) * length
+    ended = fork(lambda: command_line(asked), Path("log"), kill_after=moment)
+    try:
+        after = _state(out, name)
+    except Exception as problem:
+        shutil.rmtree(out)
+        return f"killed after {moment:.3f} s, it no longer loads: {problem}"
+    if after not in states:
+        shutil.rmtree(out)
+        return f"killed after {moment:.3f} s, it is neither the old run nor the new one"
+    return ended.problem() if ended.code >= 0 else None
+
+
+def _kill_sweep(draw: random.Random, results: Path) -> str | None:
+    """A sweep that is killed and made again has each row once, and those that were there first."""
+    asked = [*TRIES["sweep"], "--results", str(results)]
+    for _ in range(2):
+        fork(lambda: command_line(asked), Path("log"), kill_after=draw.uniform(0.2, 3))
+    kept = results.read_text().splitlines()[1:] if results.exists() else []
+    ended = fork(lambda: command_line(asked), Path("log"))
+    if ended.code:
+        return ended.said[-300:]
+    rows = results.read_text().splitlines()[1:]
+    whole = [row for row in kept if row.count(",") > 10 and row in rows]
+    if len(rows) != 2 or len(whole) < len(kept) - 1:
+        return f"{len(rows)} rows instead of 2, of which {len(whole)} of {len(kept)} were there before"
+    return None
+
+
+# Writers
+
+
+def writers(rounds: Iterator[int], seed: int, work: Path) -> Tally:
+    """Four processes save to one folder and one reads it, round after round: it loads at all times."""
+    tally, stop = Tally(), work / "stop"
+    for number in range(4):
+        ended = fork(lambda number=number: _fit(seed + number, work / f"model{number}"), work / "log")  # type: ignore[misc]
+        assert ended.code == 0, ended.said
+    count = len([*rounds])
+
+    def write(number: int) -> None:
+        model = Forecaster.load(work / f"model{number}", device="cpu")
+        draw = random.Random(f"{seed} writers {number}")
+        for _ in range(count):
+            model.save(work / "shared")
+            time.sleep(draw.uniform(0, 0.005))
+
+    def read() -> int:
+        known = [_sum(work / f"model{number}") for number in range(4)]
+        read, wrong = 0, []
+        while not stop.exists() or not read:
+            if (work / "shared" / "forecaster.json").exists():
+                try:
+                    if _sum(work / "shared") not in known:
+                        wrong.append("a mixture")
+                except Exception as problem:
+                    wrong.append(str(problem))
+                read += 1
+        (work / "read.json").write_text(json.dumps([read, wrong]))
+        return 0
+
+    reader = _start(read)
+    children = [_start(lambda number=number: write(number)) for number in range(4)]  # type: ignore[misc]
+    codes = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
+    stop.touch()
+    os.waitpid(reader, 0)
+    loads, wrong = json.loads((work / "read.json").read_text())
+    tally.tried = 4 * count + loads
+    tally.failures += [f"a reader: {problem}" for problem in wrong]
+    tally.failures += [f"writer {number}: exit code {code}" for number, code in enumerate(codes) if code]
+    left = sorted(path.name for path in (work / "shared").iterdir())
+    if len(left) != 2:
+        tally.failures.append(f"the folder holds {', '.join(left)}")
+    return tally
+
+
+def _start(work: Callable[[], int | None]) -> int:
+    child = os.fork()
+    if child == 0:
+        try:
+            os._exit(work() or 0)
+        except BaseException:
+            os._exit(1)
+    return child
+
+
+def _frame() -> Any:
+    import pandas as pd
+
+    steps = np.arange(80)
+    dates = pd.date_range("2024-01-01", periods=80, freq="D")
+    return pd.DataFrame({"date": dates, "a": np.sin(steps / 3) + 10, "b": np.cos(steps / 5)})
+
+
+def _fit(seed: int, folder: Path) -> None:
+    small = {"width": 8, "heads": 1, "depth": 1, "feed_forward": 8}
+    model = Forecaster(
+        "patchtst", horizon=3, lookback=16, settings=small, training={"epochs": 1}, seed=seed, device="cpu"
+    )
+    model.fit(_frame()).save(folder)
+
+
+def _sum(folder: Path) -> float:
+    network = Forecaster.load(folder, device="cpu").fitted.network
+    return float(sum(tensor.double().sum() for tensor in network.state_dict().values()))
+
+
+# Inputs and models
+
+
+def inputs(rounds: Iterator[int], seed: int, work: Path) -> Tally:
+    """Mutated CSV, parquet, ts, npz and gz files and odd options: a result or a sentence, in time and memory."""
+    tally = Tally()
+    for number in rounds:
+        folder = work / f"{number}"
+        folder.mkdir()
+        asked = _mutants.input_command(random.Random(f"{seed} inputs {number}"), folder)
+        _judge(
+            tally, number, fork(lambda asked=asked: command_line(asked), folder / "log"), " ".join(asked[:2]), folder
+        )  # type: ignore[misc]
+    return tally
+
+
+def models(rounds: Iterator[int], seed: int, work: Path) -> Tally:
+    """Mutated model folders, many with checksums in order: they load and answer, or are refused in a sentence."""
+    tally = Tally()
+    fork(lambda: _fit_each(work), work / "log")
+    kinds = ("forecaster", "detector", "classifier")
+    for number in rounds:
+        draw, folder = random.Random(f"{seed} models {number}"), work / f"{number}"
+        kind = kinds[number % 3]
+        shutil.copytree(work / kind, folder / "model")
+        shutil.copy(work / "x.csv", folder)
+        _mutants.damage_model(draw, folder / "model")
+        _judge(tally, number, fork(lambda kind=kind, folder=folder: _use(kind, folder), folder / "log"), kind, folder)  # type: ignore[misc]
+    return tally
+
+
+def _fit_each(work: Path) -> int:
+    frame = _frame()
+    frame.to_csv(work / "x.csv", index=False)
+    _fit(0, work / "forecaster")
+    small = {"settings": {"width": 8, "heads": 1, "depth": 1}, "training": {"epochs": 1}, "device": "cpu"}
+    Detector(lookback=8, **small).fit(frame).save(work / "detector")  # type: ignore[arg-type]
+    cases = np.random.default_rng(0).normal(size=(24, 2, 12))
+    Classifier(**small).fit(cases, np.arange(24) % 2).save(work / "classifier")  # type: ignore[arg-type]
+    return 0
+
+
+def _use(kind: str, folder: Path) -> int:
+    model, file = str(folder / "model"), str(folder / "x.csv")
+    if kind == "forecaster":
+        return command_line(["predict", model, file, "--device", "cpu", "--out", str(folder / "next.csv")])
+    if kind == "detector":
+        return command_line(["detect", file, "--model", model, "--device", "cpu", "--out", str(folder / "out")])
+    try:
+        Classifier.load(model, device="cpu").predict(np.random.default_rng(1).normal(size=(4, 2, 12)))
+    except RearviewError as problem:
+        sys.stderr.write(f"{problem}\n")
+        return 1
+    return 0
+
+
+def _judge(tally: Tally, number: int, ended: Ended, what: str, folder: Path) -> None:
+    """Count a process; a folder of one that did nothing wrong goes."""
+    tally.tried += 1
+    problem = ended.problem()
+    if problem is None:
+        for path in folder.rglob("forecast.csv"):
+            cells = {cell for row in csv.reader(path.open(newline="")) for cell in row}
+            if {"inf", "-inf", "NaN", "nan"} & cells:
+                problem = "a forecast that is not finite"
+    if LAST_RESORT in ended.said:
+        tally.last_resort += 1
+        if KEEP_LAST_RESORT:
+            sys.stderr.write(f"round {number}, {what}: {ended.said.strip().splitlines()[-1][-400:]}\n")
+    if problem is not None:
+        tally.failures.append(f"round {number}, {what}: {problem}: {' '.join(ended.said.split())[-300:]}")
+    elif folder.exists():
+        shutil.rmtree(folder)
+
+
+KEEP_LAST_RESORT = False
+
+
+# Pages
+
+
+PAYLOADS = (
+    "<script>alert(1)</script>", "</script><script>alert(1)</script>", "<img src=x onerror=alert(1)>",
+    '"><svg onload=alert(1)>',
+    "' onmouseover='alert(1)", "<!--", "-->", "]]>", "<style>*{display:none}</style>",
+    "</title><script>alert(1)</script>",
+    "javascript:alert(1)", "<a href='javascript:alert(1)'>x</a>", "&lt;script&gt;alert(1)&lt;/script&gt;",
+    "<b>bold</b>",
+    "${alert(1)}", "{{7*7}}", "\u2028alert(1)", "<iframe srcdoc='<script>alert(1)</script>'>",
+    "%3Cscript%3Ealert(1)%3C/script%3E",
+)  # fmt: skip
+
+
+class Outline(HTMLParser):
+    """The elements of a page with the names of their attributes, as a browser would see them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.parts: list[tuple[str, tuple[str, ...]]] = []
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        self.parts.append((tag, tuple(name for name, _ in attributes)))
+
+
+def pages(rounds: Iterator[int], seed: int, work: Path) -> Tally:
+    """Names of columns, series, classes,
+    files and networks that try to be code: pages have the elements of plain ones."""
+    tally = Tally()
+    plain = _write_pages("plain", work / "plain")
+    for number in rounds:
+        payload = PAYLOADS[number % len(PAYLOADS)]
+        for name, parts in _write_pages(payload, work / f"{number}").items():
+            tally.tried += 1
+            if parts != plain[name]:
+                tally.failures.append(f"round {number}, {name}: {payload!r} changes the elements of the page")
+    return tally
+
+
+def _write_pages(name: str, work: Path) -> dict[str, list[tuple[str, tuple[str, ...]]]]:
+    work.mkdir()
+    quoted = '"' + name.replace('"', '""') + '"'
+    rows = _mutants.wide_rows(random.Random(0))
+    (work / "wide.csv").write_bytes(_mutants.joined([["date", quoted, "b"], *rows[1:]]))
+    rows = _mutants.long_rows(random.Random(0))
+    (work / "long.csv").write_bytes(
+        _mutants.joined([rows[0], *([quoted if row[0] == "n" else row[0], *row[1:]] for row in rows[1:])])
+    )
+    cases = [
+        [f"{case}", f"{step}", f"{np.sin(step + case):.3f}", quoted if case % 2 else "other"]
+        for case in range(12)
+        for step in range(9)
+    ]
+    (work / "cases.csv").write_bytes(_mutants.joined([["case", "time", "x", "label"], *cases]))
+    quick = ["--device", "cpu", "--horizon", "3", "--windows", "1", "--model", "dlinear", "--train", "epochs=1"]
+    commands = {
+        "wide forecast": ["forecast", "wide.csv", *quick],
+        "long forecast": ["forecast", "long.csv", *quick],
+        "detection": ["detect", "wide.csv", "--device", "cpu", "--lookback", "8", "--train", "epochs=1"],
+        "classification": ["classify", "cases.csv", "cases.csv", "--id-col", "case", "--time-col", "time",
+        "--device", "cpu", "--train", "epochs=1", "--set", "width=8,heads=1,depth=1"],
+    }  # fmt: skip
+    outlines = {}
+    for number, (page, asked) in enumerate(commands.items()):
+        asked = [*asked, "--out", f"out{number}"]
+
+        def run(asked: list[str] = asked) -> int:
+            os.chdir(work)
+            return command_line(asked)
+
+        ended = fork(run, work / "log")
+        outline = Outline()
+        outline.feed((work / f"out{number}" / "report.html").read_text() if ended.code == 0 else "")
+        outlines[page] = outline.parts or [(ended.said[-300:], ())]
+    return outlines
+
+
+DRILLS: dict[str, Callable[[Iterator[int], int, Path], Tally]] = {
+    "kills": kills, "writers": writers, "inputs": inputs, "models": models, "pages": pages
+}  # fmt: skip
+
+
+def main() -> int:
+    global KEEP_LAST_RESORT
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("drill", nargs="*", choices=[*DRILLS, []], help="default: all")
+    parser.add_argument("--rounds", type=int, help="default: as many as make drills makes")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--only", type=int, help="one round, by its number")
+    parser.add_argument("--keep", type=Path, help="an empty folder for the files of failed rounds")
+    parser.add_argument("--last-resort", action="store_true", help="show sentences of last resort")
+    asked = parser.parse_args()
+    KEEP_LAST_RESORT = asked.last_resort
+    torch.set_num_threads(1)
+    home = Path.cwd()
+    print(f"{'drill':8} {'tried':>6} {'failed':>6} {'last resort':>11} {'seconds':>8}", flush=True)
+    failed = 0
+    for name in asked.drill or DRILLS:
+        work = Path(tempfile.mkdtemp(prefix=f"drill-{name}-"))
+        started = time.monotonic()
+        count = asked.rounds or ROUNDS[name]
+        rounds = iter(range(count)) if asked.only is None else iter([asked.only])
+        tally = DRILLS[name](rounds, asked.seed, work)
+        os.chdir(home)
+        seconds = time.monotonic() - started
+        print(f"{name:8} {tally.tried:6} {len(tally.failures):6} {tally.last_resort:11} {seconds:8.1f}", flush=True)
+        for failure in tally.failures:
+            print(f"    {failure}", flush=True)
+        failed += len(tally.failures)
+        if asked.keep and tally.failures:
+            shutil.copytree(work, asked.keep / name, dirs_exist_ok=True)
+        shutil.rmtree(work, ignore_errors=True)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
