@@ -333,6 +333,7 @@ def test_a_fill_value_counts_in_its_own_series() -> None:
     column = np.array([1.0, 2.0, 1e20, 1e20, 3e20, 2e20, -9999.0, 5.0, 6.0])
     cells = sentinel_cells(column, np.array([0, 3, 6, 9]), "auto")
     assert np.flatnonzero(cells).tolist() == [2, 6]
+    assert np.flatnonzero(sentinel_cells(column, np.array([0, 3, 6, 9]), "marks")).tolist() == [6]
 
 
 def test_sentinels_named_by_the_caller_are_missing() -> None:

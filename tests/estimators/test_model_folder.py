@@ -60,9 +60,12 @@ CHANGES: dict[str, tuple[Callable[[Facts, dict[str, torch.Tensor]], object], str
     "a depth": (lambda facts, _: set_model(facts, "depth", 100_000), "depth is 100,000; it can be 1,000 at most"),
     "a look-back": (lambda facts, _: facts["shape"].update(lookback=9_000_000), "is damaged"),
     "channels": (lambda facts, _: facts["shape"].update(channels=9_000_000), "asks for 9000000 channels"),
-    "a horizon": (lambda facts, _: facts["request"].update(horizon=10**9), "its horizon is 1000000000"),
+    "a horizon": (lambda facts, _: facts["request"].update(horizon=10**9), "of another horizon"),
     "an infinity": (lambda facts, _: facts["shape"].update(lookback=float("inf")), "whole number|of another kind"),
-    "NaN": (lambda _, tensors: next(iter(tensors.values())).view(-1)[:1].fill_(float("nan")), "not all finite"),
+    "NaN": (
+        lambda _, tensors: next(t for n, t in tensors.items() if n.startswith("net")).view(-1)[:1].fill_(float("nan")),
+        "not all finite",
+    ),
     "a shape": (
         lambda _, tensors: tensors.update({n: t.new_zeros(3) for n, t in [*tensors.items()] if n.startswith("net")}),
         "its weights hold",

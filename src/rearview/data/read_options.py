@@ -13,7 +13,7 @@ FILLS: tuple[Fill, ...] = get_args(Fill)
 Decimal = Literal["point", "comma"]
 Combination = Literal["sum", "mean", "count", "min", "max", "first", "last"]
 Duplicates = Literal["mean", "sum", "first", "last"]
-Sentinels = Sequence[float] | Literal["auto"]
+Sentinels = Sequence[float] | Literal["auto", "marks"]
 
 
 class ReadKeywords(TypedDict, total=False):
@@ -58,7 +58,7 @@ class ReadOptions:
     together: Annotated[bool, "Align the series of a long table as columns of one series."] = False
     freq: Annotated[Step | None, "The step, such as 15min, h, D, B, W, MS, ME; default: inferred."] = None
     sentinels: Annotated[
-        tuple[float, ...] | Literal["auto"],
+        tuple[float, ...] | Literal["auto", "marks"],
         "Values that stand for missing; auto looks for isolated ones such as -9999 or 1e20, an empty list keeps all.",
     ] = "auto"
     fill: Annotated[
@@ -96,7 +96,7 @@ class ReadOptions:
         for name in ("freq", "every"):
             if isinstance(step := values.get(name), str):
                 values[name] = Step.parse(step, name)
-        if "sentinels" in given and given["sentinels"] != "auto":
+        if "sentinels" in given and given["sentinels"] not in ("auto", "marks"):
             # Here None is a value of its own: it keeps every cell, as an empty list does.
             values["sentinels"] = tuple(given["sentinels"] or ())
         return cls(**values)

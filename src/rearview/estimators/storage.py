@@ -14,6 +14,7 @@ from rearview import models
 from rearview.core.model_folder import DamagedModel, Kind, refuse_unreadable, strip_prefix
 from rearview.core.output_folder import complete_run
 from rearview.core.random_state import keep_caller_state
+from rearview.core.settings import matches_type, spell_type
 from rearview.data.panel import Finding
 from rearview.estimators.base import FittedNetwork, resolve_device
 from rearview.estimators.options import NetworkSpec
@@ -23,6 +24,14 @@ from rearview.tasks.plan import Plan
 from rearview.train import History
 
 T = TypeVar("T")
+_KINDS: Mapping[str, object] = {
+    **dict.fromkeys(("name", "step"), str),
+    **dict.fromkeys(("ids", "columns", "notes"), Sequence[str]),
+    **dict.fromkeys(("targets", "known"), int),
+    **dict.fromkeys(("windows", "cases"), Mapping[str, int]),
+    "calendar": str | None,
+}
+"""The kinds of facts that fitted networks have."""
 Facts = dict[str, Any]
 """JSON by name."""
 
@@ -38,6 +47,20 @@ class Stored:
         """A stored array; one that is not there is refused."""
         return self.tensors[name].numpy()
 
+    def shaped(self, name: str, *shape: int) -> NDArray[Any]:
+        """A stored array; one of another shape is refused."""
+        array = self.array(name)
+        if array.shape != shape:
+            raise DamagedModel(f"its {name} is of shape {array.shape} and not {shape}")
+        return array
+
+    def scale(self, series: int, columns: int) -> Facts:
+        """Mean and standard deviation [series, column]."""
+        found = {name: self.shaped(name, series, columns) for name in ("mean", "std")}
+        if (found["std"] <= 0).any():
+            raise DamagedModel("its std is not above 0 everywhere")
+        return found
+
     def arrays(self, names: Sequence[str], prefix: str = "") -> Facts:
         """Stored arrays by name."""
         return {name: self.array(f"{prefix}{name}") for name in names}
@@ -45,6 +68,11 @@ class Stored:
     def fields(self, plain: Sequence[str], arrays: Sequence[str]) -> Facts:
         """The fields of a fitted network: those that every one has, some as JSON holds them, and some arrays."""
         facts, values = self.facts, {name: self.facts[name] for name in plain}
+        for name, value in values.items():
+            if not matches_type(value, _KINDS[name]):
+                raise DamagedModel(
+                    f"its {name} is {_shorten(value)}, which is not of the kind {spell_type(_KINDS[name])}"
+                )
         return {
             "plan": Plan.from_dict(facts["plan"]),
             "history": None if facts["history"] is None else History.from_dict(facts["history"]),
@@ -72,6 +100,10 @@ class Stored:
             network = models.create(name, **asked)
         network.load_state_dict(weights)
         return network.to(resolve_device(spec.device)).eval()
+
+
+def _shorten(value: object) -> str:
+    return text if len(text := repr(value)) <= 80 else f"{text[:80]}..."
 
 
 def _check_weights(weights: Mapping[str, Tensor]) -> None:
@@ -121,6 +153,8 @@ def load_model(kind: Kind, folder: Path, device: str | None, build: Callable[[St
     complete_run(folder.parent)
     facts, tensors = kind.load(folder)
     with refuse_unreadable(folder, facts):
+        if not isinstance(facts.get("reading"), dict):
+            raise DamagedModel("it does not say how its tables are read")
         if device is not None:
             facts["request"]["device"] = device
         return build(Stored(facts, tensors))

@@ -233,14 +233,15 @@ def sentinel_cells(
 
     With "auto" a cell counts when it is one of `LIKELY_SENTINELS` and lies below all other values of its series by at
     least half of their range: a column that really reaches -999 keeps it. So does a fill value such as 1e20 or
-    9.97e36: a huge one that is far from every other value of its series, as few of its values are.
+    9.97e36: a huge one that is far from every other value of its series, as few of its values are. "marks" leaves
+    those alone.
     """
     if not sentinels:
         return None
-    if sentinels != "auto":
+    if sentinels not in ("auto", "marks"):
         cells = np.isin(column, np.asarray(sentinels, dtype=np.float64))
         return cells if cells.any() else None
-    fills = _fill_cells(column, bounds)
+    fills = _fill_cells(column, bounds) if sentinels == "auto" else None
     marks = _likely_cells(column if fills is None else np.where(fills, np.nan, column), bounds)
     return fills if marks is None else marks if fills is None else fills | marks
 

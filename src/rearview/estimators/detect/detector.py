@@ -202,7 +202,9 @@ class Detector(Estimator[Fitted]):
     ) -> Panel:
         # No column is forecast from others here: read as inputs, a long table may have as many as it likes.
         reading = self.reading if self._trained is None or not trained else self._trained
-        options = replace(reading, target=(), trained=tuple(trained))
+        # A value that is far from all others is what a detector looks for, so only usual marks stand for missing.
+        sentinels = "marks" if reading.sentinels == "auto" else reading.sentinels
+        options = replace(reading, target=(), trained=tuple(trained), sentinels=sentinels)
         options = options if drop is None else replace(options, drop=tuple(drop))
         panel = read_panel(frame, options if freq is None else replace(options, freq=Step.parse(freq)))
         findings = (finding for finding in panel.findings if (finding.kind, finding.what) not in _OF_INPUTS)

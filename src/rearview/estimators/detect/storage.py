@@ -39,10 +39,13 @@ def _read(stored: Stored) -> tuple[Fitted, Facts]:
         network=stored.network(facts["name"], spec),
         constant=stored.array("constant") if "constant" in stored.tensors else None,
         calibration=Calibration(
-            **stored.arrays(_USUAL),
+            usual=stored.shaped("usual", len(facts["ids"]), len(facts["columns"])),
+            usual_elsewhere=stored.shaped("usual_elsewhere", len(facts["columns"])),
+            thresholds=stored.shaped("thresholds", len(facts["ids"])),
             threshold_elsewhere=float(facts["threshold_elsewhere"]),
             drawn=str(facts["drawn"]),
         ),
-        **stored.fields(_PLAIN, ("mean", "std")),
+        **stored.fields(_PLAIN, ()),
+        **stored.scale(len(facts["ids"]), len(facts["columns"])),
     )
     return fitted, facts["reading"]

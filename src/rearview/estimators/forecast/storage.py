@@ -57,12 +57,25 @@ def _read(stored: Stored) -> tuple[Fitted, Panel, Facts]:
         network=stored.network(facts["name"], spec),
         task=Forecast(spec.horizon, spec.loss, facts["quantiles"]),
         residuals=residuals,
-        **stored.fields(_PLAIN, ("mean", "std")),
+        **stored.fields(_PLAIN, ()),
+        **stored.scale(len(facts["ids"]), len(facts["columns"])),
     )
+    _check_residuals(fitted)
     if fitted.task.steps != fitted.network.shape.steps:
         raise DamagedModel(f"its horizon is {spec.horizon} and its network gives {fitted.network.shape.steps} numbers")
     reading = facts["reading"]
     return fitted, _read_tail(stored, fitted), {**reading, "whole_ids": bool(reading["whole_ids"])}
+
+
+def _check_residuals(fitted: Fitted) -> None:
+    """Refuse residuals of another horizon, or none where intervals are to be drawn from them."""
+    if fitted.residuals is None:
+        return
+    ordered, counts = fitted.residuals.sorted, fitted.residuals.counts
+    pools = fitted.targets if len(fitted.ids) == 1 else 1
+    fits = ordered.ndim == 3 and ordered.shape[:2] == counts.shape == (pools, fitted.spec.horizon)
+    if not fits or not 0 <= counts.min() <= counts.max() <= ordered.shape[2]:
+        raise DamagedModel("its residuals are of another horizon or number of columns")
 
 
 def _read_tail(stored: Stored, fitted: Fitted) -> Panel:
