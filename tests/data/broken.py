@@ -1,7 +1,7 @@
 """Seeded files with something wrong in them: faults that must be refused and faults that must be repaired, with counts.
 
 A case carries its bytes, the command line arguments that go with it, the same as options of `load`, and what has to be
-said about it. Faults come alone and in pairs; of a pair either may be the one that is named.
+said about it. Faults come alone and in pairs, both of which have to be named.
 """
 
 import gzip

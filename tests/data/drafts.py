@@ -26,7 +26,7 @@ class Case:
     lookback: int = LOOKBACK
     horizon: int = HORIZON
     expected: tuple[Fragments, ...] = ()
-    """Refused: the fragments of the message, one alternative for each fault."""
+    """Refused: the fragments of the message, for each fault."""
     counts: dict[str, int] = field(default_factory=dict)
     """Repaired: how often each kind of repair was due."""
 

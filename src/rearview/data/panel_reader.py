@@ -26,7 +26,7 @@ from rearview.data.infer.layout import (
 from rearview.data.infer.problems import MOST_NAMED, MessyData, Problem, Problems, Repair
 from rearview.data.infer.row_order import RowOrder, TableRows, align, keep_order, regularise
 from rearview.data.infer.series_ids import JOIN, find_id_columns, missing_ids, read_series
-from rearview.data.infer.stray_rows import find_stray_rows, repairs_of
+from rearview.data.infer.stray_rows import find_stray_rows, leave_out_units, repairs_of
 from rearview.data.infer.timestamps import Times, infer_kind, read_times, require_times, show, stamp_problems
 from rearview.data.infer.wall_time import find_zone, second_pass
 from rearview.data.io.files import open_table
@@ -248,13 +248,14 @@ def _assign(table: Table, options: ReadOptions) -> tuple[Table, Roles, ReadOptio
         counted = options.freq is not None and options.freq.unit == "int"
         if (len(table.names) > 1 and not counted) or options.time_col is not None:
             raise
+    table, units = leave_out_units(table)
     name = ROW_NAME if ROW_NAME not in table.names else "time"
     rows = len(table.fetch(table.names[0]))
     table = table.add_column(name, np.arange(1, rows + 1))
     options = replace(options, time_col=name)
     roles, findings = assign_roles(table, options)
     message = "There is no time column; the rows are numbered, and the step is one row."
-    return table, roles, options, [Repair("repaired", "row numbers", rows, message, None, name), *findings]
+    return table, roles, options, [Repair("repaired", "row numbers", rows, message, None, name), *units, *findings]
 
 
 def _read_stamps(
@@ -291,10 +292,10 @@ def _repeats(stamps: Stamps) -> bool:
 
 def _infer_ids(table: Table, roles: Roles, stamps: Stamps, options: ReadOptions, problems: Problems) -> tuple[str, ...]:
     """The columns that tell apart rows of one stamp; empty where there are none, or nothing is to be told apart."""
-    if options.every is not None or options.duplicates is not None:
-        return ()
     named = {options.target_col, *(options.target or ()), *options.known, *options.trained}
-    sets = find_id_columns(table, [name for name in roles.numeric if name not in named], stamps)
+    sets = find_id_columns(
+        table, [name for name in roles.numeric if name not in named], stamps, gathered=options.every is not None
+    )
     if len(sets) > 1:
         ways = " or ".join(",".join(names) for names in sets)
         message = (
@@ -353,13 +354,13 @@ def _settle_clocks(
     if options.row_by_row or times.values.dtype.kind != "M" or options.every is not None:
         return times, options, findings
     if times.wall is None:
-        if times.timezone is not None or times.offsets is not None or options.duplicates is not None:
+        if times.timezone is not None or times.offsets is not None:
             return times, options, findings
         first, second = _find_pairs(times.values, codes)
         if not len(second) or columns.first_difference(first, second) is None:
             return times, options, findings
         repeated = np.zeros(len(times.values), dtype=bool)
-        repeated[second] = True
+        repeated[first] = repeated[second] = True
         days = times.values.astype("datetime64[D]")
         zone = None if np.all(days == times.values) else find_zone(times.values, repeated)
         if zone is None:

@@ -20,6 +20,8 @@ _LIKE_IDS = re.compile(
     r"department|region|station|sensor|device|machine|meter|customer|client|account|series|entity)s?"
 )
 """Names of columns whose whole numbers name something rather than count it."""
+_FEW_STAMPS, _MOST_ROWS = 0.8, 0.95
+"""Different stamps for each row below which stamps are shared, and the rows that ids have to tell apart then."""
 
 
 def read_series(table: Table, id_columns: tuple[str, ...]) -> tuple[Indices, tuple[str, ...]]:
@@ -70,13 +72,21 @@ def missing_ids(column: TableColumn) -> NDArray[np.bool_]:
     return missing
 
 
-def find_id_columns(table: Table, names: Sequence[str], stamps: Stamps) -> tuple[tuple[str, ...], ...]:
-    """Sets of columns that tell apart all rows of one stamp, where nothing says which are ids.
+def find_id_columns(
+    table: Table, names: Sequence[str], stamps: Stamps, *, gathered: bool
+) -> tuple[tuple[str, ...], ...]:
+    """Sets of columns that tell apart the rows of one stamp, where nothing says which are ids.
 
     Columns of text count, and whole numbers with the name of an id. One set: there is one reading; several: any of them
-    could be meant.
+    could be meant. Where most rows share their stamps, a few that can't be told apart are allowed: they are problems of
+    their own. Where few do, and rows are to be `gathered` anyway, there are no series.
     """
-    moments = np.unique(stamps, return_inverse=True)[1].reshape(-1)
+    different, moments = np.unique(stamps, return_inverse=True)
+    moments = moments.reshape(-1)
+    shared = len(different) < _FEW_STAMPS * len(moments)
+    if gathered and not shared:
+        return ()
+    least = _MOST_ROWS * len(moments) if shared else len(moments)
     codes: dict[str, Indices] = {}
     for name in names:
         if _may_be_id(table, name):
@@ -88,12 +98,12 @@ def find_id_columns(table: Table, names: Sequence[str], stamps: Stamps) -> tuple
         rows = np.stack([*(codes[name] for name in chosen), moments])
         series = np.unique(rows[:-1], axis=1).shape[1]
         # An id of every row's own names no series.
-        return 2 * series <= len(moments) and np.unique(rows, axis=1).shape[1] == len(moments)
+        return 2 * series <= len(moments) and np.unique(rows, axis=1).shape[1] >= least
 
     alone = [name for name in codes if tells_apart([name])]
     if alone:
-        different = {codes[name].tobytes(): (name,) for name in reversed(alone)}
-        return tuple(reversed(different.values()))
+        partitions = {codes[name].tobytes(): (name,) for name in reversed(alone)}
+        return tuple(reversed(partitions.values()))
     if not tells_apart(list(codes)):
         return ()
     needed = [name for name in codes if not tells_apart([other for other in codes if other != name])]

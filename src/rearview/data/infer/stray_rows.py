@@ -59,6 +59,17 @@ def find_stray_rows(table: Table, time: str, bad: Sequence[BadStamp], rows: int)
     return stray
 
 
+def leave_out_units(table: Table) -> tuple[Table, list[Repair]]:
+    """A table without stamps, without a first row of words above numbers."""
+    texts = [name for name in table.names if not table.fetch(name).dtype.is_numeric()]
+    first = [parse_column(table, name).bad.get(0) for name in texts]
+    words = [cell for cell in first if cell is not None and not _has_number(cell)]
+    if not words or len(words) < len(table.names) or any(parse_column(table, name).is_text for name in texts):
+        return table, []
+    rows = np.arange(1, len(table.fetch(table.names[0])))
+    return table.select(rows), repairs_of(table, [StrayRow(0, "units", words[0])])
+
+
 def _has_number(text: str) -> bool:
     """Whether a cell begins with a number, after signs; m² and CO2 are units."""
     return bool(re.match(r"[-+($€£\s]*\d", text))

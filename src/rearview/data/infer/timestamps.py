@@ -29,6 +29,8 @@ _UNIX_UNITS = {"s": "seconds", "ms": "milliseconds", "us": "microseconds", "ns":
 """Each a thousandth of the one before."""
 _UNIX_FORMAT = "since 1970 in "
 """What the format of stamps that count from 1970 begins with; their unit follows."""
+_RISING = 0.9
+"""The share of neighbours that rise in a column that is taken for a time without being called one."""
 YEAR_NAMES = ("year", "jahr")
 _YEARS = (1500, 2500)
 _ISO_HELP = "write stamps like 2024-01-31 or 2024-01-31 13:45:00"
@@ -170,11 +172,17 @@ def read_times(table: Table, name: str, options: ReadOptions) -> "Times | tuple[
 
 
 def counts_from_1970(column: TableColumn) -> bool:
-    """Whether a column holds rising whole numbers that count seconds since 1970, or thousandths of such."""
-    if not column.dtype.is_numeric() or column.is_null().any():
-        return False
-    numbers = column.to_numpy()
-    if not np.all(numbers[1:] >= numbers[:-1]) or not np.all(numbers == np.floor(numbers)):
+    """Whether a column holds whole numbers, nearly all rising, that count seconds since 1970 or parts of them."""
+    if column.dtype.is_numeric():
+        numbers = column.drop_nulls().to_numpy()
+    else:
+        # A word above or below the numbers is no number, and does not make the others none.
+        cells = column.drop_nulls().to_list()
+        whole = [cell for cell in cells if isinstance(cell, str) and read_integers([cell]) is not None]
+        if 2 * len(whole) <= len(cells):
+            return False
+        numbers = np.array([float(cell) for cell in whole])
+    if len(numbers) < 2 or np.mean(numbers[1:] >= numbers[:-1]) < _RISING or np.any(numbers != np.floor(numbers)):
         return False
     return _unix_unit(numbers.astype(np.int64)) is not None
 

@@ -47,11 +47,13 @@ def second_pass(wall: Stamps, zone: str) -> NDArray[np.timedelta64]:
 
 
 def find_zone(wall: Stamps, repeated: NDArray[np.bool_]) -> str | None:
-    """The time zone in which clocks repeat all hours that stand twice in the data, and skip none that it has."""
+    """The time zone in which clocks repeat an hour that stands twice in the data, all of it, and skip none it has."""
     for zone in _LIKELY_ZONES:
         first, second = _offsets(wall, zone)
-        if not np.isnat(first).any() and np.all((first - second)[repeated] > np.timedelta64(0)):
-            return zone
+        if not np.isnat(first).any():
+            twice = first > second
+            if twice.any() and repeated[twice].all():
+                return zone
     return None
 
 
