@@ -16,6 +16,9 @@ def forecast(
     /,
     *more: str,
     model: str = "",
+    time_limit: float | None = None,
+    quick: bool = False,
+    threads: int | None = None,
     out: Out = None,
     overwrite: Overwrite = False,
     resume: bool = False,
@@ -23,7 +26,7 @@ def forecast(
     refit: bool = False,
     future: str | None = None,
 ) -> int:
-    """Train, backtest beside naive baselines, forecast, and write one HTML page that shows it all.
+    """Backtest statistical models and networks, forecast with their best combination, and show it on one HTML page.
 
     Example: rearview forecast sales.csv --horizon 28 --target store_1,store_2 --level 80,95
 
@@ -31,7 +34,11 @@ def forecast(
         file: CSV (comma, semicolon, tab; gz), parquet, Arrow, JSON lines, Excel, a folder of such files, or - for
             standard input: wide (a time column, then numbers) or long (unique_id, ds, y).
         more: Further files; each is a series.
-        model: One or several networks, by commas; default: chosen from the data. See `rearview list models`.
+        model: auto (the default), or one or several networks, by commas: those alone, beside naive baselines. See
+            `rearview list models`.
+        time_limit: Seconds for the whole command, about; default: 180 for auto, none for networks that are named.
+        quick: Statistical and linear models only; seconds instead of minutes.
+        threads: Threads of the processor to use; default: all cores.
         out: Folder for forecast.csv, backtest.csv, model/, report.html and run.json; default: rearview-FILE.
         resume: Take up a run that was cut off, from its checkpoints in the out folder.
         windows: Backtest windows; default: as many as fit, five at most; 0: none.
@@ -59,6 +66,9 @@ def forecast(
         refit=refit,
         future=future,
         resume=resume,
+        time_limit=time_limit,
+        quick=quick,
+        threads=threads,
     )
     return forecast_command(job, out or default_folder(file), again(), overwrite=overwrite)
 

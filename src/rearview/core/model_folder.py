@@ -121,7 +121,7 @@ class Kind:
         return facts
 
 
-FORECASTER = Kind("forecaster", "forecaster.json", format=1)
+FORECASTER = Kind("forecaster", "forecaster.json", format=2)
 DETECTOR = Kind("detector", "detector.json", format=2)
 CLASSIFIER = Kind("classifier", "classifier.json", format=2)
 KINDS = (FORECASTER, DETECTOR, CLASSIFIER)

@@ -172,11 +172,13 @@ class FittedPanel(FittedNetwork):
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """Where a training is checkpointed, whether it resumes from there, and what receives its progress."""
+    """Where a training is checkpointed, whether it resumes from there, what receives its progress, and its time."""
 
     checkpoint: Path | None = None
     resume: bool = False
     progress: train.Progress | bool | None = None
+    seconds: float | None = None
+    """How long it may train, about; None: as long as its settings say."""
 
 
 NO_CHECKPOINT = Session()
@@ -262,6 +264,7 @@ def train_network(
         checkpoint=session.checkpoint,
         resume=session.resume,
         progress=train.follower(session.progress),
+        seconds=session.seconds,
     )
 
 

@@ -142,10 +142,19 @@ def describe_network(
         "findings": [asdict(finding) for finding in fitted.findings],
     }
     tensors = {f"network.{name}": tensor for name, tensor in fitted.network.state_dict().items()}
-    for name, array in arrays.items():
-        if array is not None:
-            tensors[name] = torch.from_numpy(np.ascontiguousarray(array))
-    return facts, tensors
+    return facts, tensors | to_tensors(arrays)
+
+
+def to_tensors(arrays: Mapping[str, NDArray[Any] | None]) -> dict[str, Tensor]:
+    """Arrays as they are stored; one that is None is left out."""
+    return {name: torch.from_numpy(np.ascontiguousarray(array)) for name, array in arrays.items() if array is not None}
+
+
+def _put_on(device: str, facts: Facts) -> None:
+    """Name another device in the facts of a model and of its parts."""
+    facts["request"]["device"] = device
+    for part in (*facts.get("members", ()), *([facts["inner"]] if "inner" in facts else [])):
+        _put_on(device, part)
 
 
 def load_model(kind: Kind, folder: Path, device: str | None, build: Callable[[Stored], T]) -> T:
@@ -156,5 +165,5 @@ def load_model(kind: Kind, folder: Path, device: str | None, build: Callable[[St
         if not isinstance(facts.get("reading"), dict):
             raise DamagedModel("it does not say how its tables are read")
         if device is not None:
-            facts["request"]["device"] = device
+            _put_on(device, facts)
         return build(Stored(facts, tensors))

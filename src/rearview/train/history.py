@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-Ended = Literal["epochs", "patience", "interrupted"]
+Ended = Literal["epochs", "patience", "time", "interrupted"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class History:
     best_epoch: int | None
     """The epoch whose weights the model holds; None: those it had last."""
     ended: Ended
-    """"epochs": all were done; "patience": no improvement for too long; "interrupted": Ctrl-C."""
+    """"epochs": all were done; "patience": no improvement for too long; "time": no time left; "interrupted": Ctrl-C."""
     steps: int
     """Updates of the weights."""
     windows: int

@@ -45,6 +45,7 @@ def fit(
     checkpoint: Path | None = None,
     resume: bool = False,
     progress: Progress | None = None,
+    seconds: float | None = None,
 ) -> History:
     """Train the model in place on the windows `train` and return what happened.
 
@@ -52,7 +53,7 @@ def fit(
     its last ones; in both cases in evaluation mode. Ctrl-C ends training early, always with the best. With `checkpoint`
     the run is kept in that file; `resume` goes on from it if it is there (and returns at once if that run had ended),
     and refuses a file of a run with other settings, another model or other windows. `progress` defaults to one line on
-    the terminal. The caller's random state is left as it was.
+    the terminal. After `seconds` training ends as it does by Ctrl-C. The caller's random state is left as it was.
     """
     _check_windows("training", train)
     if validation is not None:
@@ -61,7 +62,7 @@ def fit(
         raise SettingsError("resume=True needs the checkpoint to go on from; give its path as checkpoint.")
     parallel.begin(device_of(model))
     shown = Silent() if parallel.rank() else progress or Line()
-    run = _Run(model, task, source, train, validation, settings, checkpoint, shown)
+    run = _Run(model, task, source, train, validation, settings, checkpoint, shown, seconds)
     products = float32_products(run.device, settings.tf32)
     # On a GPU from the first update to the last: what is captured there, and how products are made, is all threads'.
     alone = run.random.drawing() if run.device.type == "cuda" else nullcontext()
@@ -90,6 +91,7 @@ class _Run(Generic[Batch]):
     settings: Settings
     checkpoint: Path | None
     progress: Progress
+    seconds: float | None = None
 
     def __post_init__(self) -> None:
         model, task, source, settings = self.model, self.task, self.source, self.settings
@@ -119,6 +121,8 @@ class _Run(Generic[Batch]):
         self.place = (1, 0)
         # Moved into the past by what earlier sessions of a resumed run took.
         self.started = self.epoch_started = time.perf_counter()
+        self.until = math.inf if self.seconds is None else self.started + self.seconds
+        self.late = False
 
     def restore(self, path: Path) -> None:
         """Go back to where the checkpoint was written."""
@@ -147,10 +151,11 @@ class _Run(Generic[Batch]):
                 parallel.broadcast(self.model)
                 self.model.train()
                 self.optimiser.zero_grad()
-                while self.standing.ended is None:
+                while self.standing.ended is None and not self.late:
                     epoch = len(self.standing.epochs) + 1
-                    self._visit(epoch)
-                    self._close(epoch)
+                    self.late = not self._visit(epoch)
+                    if not self.late or epoch == 1:
+                        self._close(epoch)
                 self._settle()
             except KeyboardInterrupt:
                 # Whatever epochs have settled stands; a second Ctrl-C, in here, goes through.
@@ -171,7 +176,7 @@ class _Run(Generic[Batch]):
         return History(
             epochs=self.standing.epochs,
             best_epoch=len(self.standing.epochs) if self._keeps_last() else self.standing.best_epoch,
-            ended=self.standing.ended or "interrupted",
+            ended=self.standing.ended or ("time" if self.late else "interrupted"),
             steps=steps,
             windows=windows,
             seconds=time.perf_counter() - self.started,
@@ -181,7 +186,8 @@ class _Run(Generic[Batch]):
             notes=(*self.step.room.notes, *(note for part in parts for note in part.notes)),
         )
 
-    def _visit(self, epoch: int) -> None:
+    def _visit(self, epoch: int) -> bool:
+        """Make the updates of an epoch; False where time was up before its end."""
         order = self.train[epoch_order(len(self.train), self.settings, epoch)].to(self.device)
         size, every = parallel.windows_per_update(self.settings), self.settings.checkpoint_every
         first = self.place[1] if self.place[0] == epoch else 0
@@ -194,6 +200,9 @@ class _Run(Generic[Batch]):
             self.progress.step(epoch, min((update + 1) * size, self.visited), self.step.pool.mean)
             if every and (update + 1) % every == 0 and update + 1 < self.updates:
                 self._save(update + 1)
+            if time.perf_counter() > self.until:
+                return update + 1 == self.updates
+        return True
 
     def _close(self, epoch: int) -> None:
         parallel.sum_up(self.step.pool.tensors)

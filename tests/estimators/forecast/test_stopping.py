@@ -4,7 +4,7 @@ import pytest
 from samples import forecaster, wide
 
 from rearview.estimators import base
-from rearview.estimators.forecast.fit import Fitted
+from rearview.estimators.forecast.prediction import Fitted
 
 
 def note(fitted: Fitted) -> list[str]:

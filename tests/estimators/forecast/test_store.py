@@ -123,7 +123,7 @@ def test_a_changed_setting_is_refused(saved: Path) -> None:
 def test_a_newer_format_is_refused_before_anything_is_read_from_it(saved: Path) -> None:
     newer = {"format": FORECASTER.format + 1, "version": "9.9", "other": "things"}
     (saved / FORECASTER.manifest).write_text(json.dumps(newer))
-    with pytest.raises(InputError, match=r"written by rearview 9\.9 in format 2.*reads up to 1; update rearview"):
+    with pytest.raises(InputError, match=r"written by rearview 9\.9 in format 3.*reads up to 2; update rearview"):
         Forecaster.load(saved)
 
 

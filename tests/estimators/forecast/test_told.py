@@ -8,7 +8,6 @@ import pytest
 from samples import HORIZON, forecaster, long, to_pandas, wide
 
 from rearview.data.windows import final_windows
-from rearview.estimators.forecast.prediction import predict
 from rearview.tasks.conformal import Residuals
 
 
@@ -26,7 +25,7 @@ def test_repairs_are_reported_in_python_too(caplog: pytest.LogCaptureFixture) ->
 def test_the_interval_of_a_biased_network_still_holds_its_forecast() -> None:
     model = forecaster("dlinear").fit(wide())
     biased = Residuals.of(np.full((2, 100, HORIZON), 3.0, dtype=np.float32))
-    said = predict(replace(model.fitted, residuals=biased), model.tail, final_windows(model.tail), (80.0, 95.0))
+    said = replace(model.fitted, residuals=biased).predict(model.tail, final_windows(model.tail), (80.0, 95.0))
     for low, high in said.intervals.values():
         assert (low <= said.mean).all()
         assert (high > said.mean).all()

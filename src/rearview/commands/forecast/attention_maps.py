@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from rearview.attention.contract import Attention
 from rearview.data.panel import Panel
+from rearview.estimators.auto.ensemble import Ensemble, find_attention, has_attention
 from rearview.estimators.forecast.attention_maps import AttentionMaps, Labels, Weights
 from rearview.estimators.forecast.forecaster import Forecaster
 from rearview.models.contract import Model
@@ -126,10 +127,13 @@ def attention_views(
 
     A page without this part is better than no page: whatever goes wrong is told, not raised.
     """
+    if isinstance(forecaster.fitted, Ensemble) and not has_attention(forecaster.fitted):
+        return (), ()
     try:
-        if weight_count(forecaster.fitted.network, min(VIEWS, panel.series)) > MOST_WEIGHTS:
+        network = find_attention(forecaster.fitted, forecaster.tail)[0].network
+        if weight_count(network, min(VIEWS, panel.series)) > MOST_WEIGHTS:
             return (), (f"Where {name} looks is not shown: its attention weights are too many to work out for a page.",)
-        if not forecaster.fitted.network.axes():
+        if not network.axes():
             return (), ()
         return _views(name, forecaster.explain(future=future, series=panel.ids[:VIEWS]), panel), ()
     except Exception as problem:

@@ -17,6 +17,7 @@ from rearview.commands.forecast.job import Job, Outcome, run
 from rearview.commands.run_files import describe_replaced
 from rearview.core.output_folder import OutputFolder
 from rearview.core.wording import quantity
+from rearview.estimators.forecast.prediction import Fitted
 from rearview.tasks.plan import Choice
 from rearview.train import Line
 
@@ -42,7 +43,10 @@ def forecast_into(folder: OutputFolder, job: Job, command: str) -> int:
     written = folder.publish(lambda place: write(outcome, place, command), finished=not outcome.interrupted)
     choices: dict[str, Choice[object]] = {} if outcome.model is None else {"model": outcome.model}
     for name, final in outcome.finals.items():
-        plan = final.forecaster.fitted.plan
+        fitted = final.forecaster.fitted
+        if not isinstance(fitted, Fitted):
+            continue
+        plan = fitted.plan
         choices |= plan.sections()["data"] | {"lookback": outcome.lookback}
         choices |= {f"{name} {key}": choice for key, choice in (*plan.model.items(), *plan.training.items())}
     console.print()
@@ -57,11 +61,16 @@ def _print_scores(console: "Console", outcome: Outcome) -> None:
         return
     levels = sorted({level for _, scores in scored for level in scores.coverage})
     title = f"Backtest, {quantity(outcome.windows, 'window')} of {quantity(outcome.job.spec.horizon, 'step')}"
-    table = new_table(title, ["model"], ["MSE", "MAE", "MASE", *(f"in {level:g} %" for level in levels)])
+    shares = {one.name: one for one in outcome.leaderboard}
+    extra = ["weight", "seconds"] if shares else []
+    table = new_table(title, ["model"], ["MSE", "MAE", "MASE", *(f"in {level:g} %" for level in levels), *extra])
     for result, scores in scored:
         inside = [number_or_dash(100 * scores.coverage.get(level, math.nan), ".1f", " %") for level in levels]
-        name = f"{result.name} (baseline)" if result.final is None else result.name
+        name = f"{result.name} (baseline)" if result.final is None and not shares else result.name
         errors = [(scores.mse, ".4g"), (scores.mae, ".4g"), (scores.mase, ".3g")]
-        table.add_row(name, *(number_or_dash(error, shape) for error, shape in errors), *inside)
+        share = shares.get(result.name)
+        part = ["", ""] if share is None else [f"{100 * share.weight:.0f} %", f"{share.seconds:.1f}"]
+        cells = [*(number_or_dash(error, shape) for error, shape in errors), *inside, *(part if shares else [])]
+        table.add_row(name, *cells)
     console.print()
     console.print(table)

@@ -7,7 +7,9 @@ from rearview.commands.forecast.job import ModelResult, Outcome
 from rearview.commands.forecast.page import outcome_device, summary
 from rearview.commands.run_files import plain, write_csv, write_run
 from rearview.core.output_folder import MODEL
+from rearview.estimators.auto.ensemble import Ensemble
 from rearview.estimators.forecast.frames import backtest_frame, forecast_frame
+from rearview.estimators.forecast.prediction import Fitted
 from rearview.estimators.frames import Columns, file_layout
 from rearview.report.common.page import write as write_page
 
@@ -58,7 +60,11 @@ def _model_facts(result: ModelResult) -> dict[str, object]:
     facts: dict[str, object] = {"baseline": result.final is None}
     if result.scores is not None:
         facts["backtest"] = plain(asdict(result.scores))
-    for fitted in result.fits[:1]:
+    fitted = result.fits[0] if result.fits else None
+    if isinstance(fitted, Ensemble) and result.final is not None:
+        facts["request"] = fitted.spec.to_dict()
+        facts["leaderboard"] = [plain(asdict(one)) for one in fitted.leaderboard]
+    if isinstance(fitted, Fitted):
         sections = fitted.plan.sections().items()
         facts["request"] = fitted.spec.to_dict()
         facts["plan"] = {section: {name: asdict(c) for name, c in choices.items()} for section, choices in sections}

@@ -1,11 +1,12 @@
 """From a file to a forecast: read, backtest beside naive baselines, train on everything, forecast."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from rearview import models
@@ -18,14 +19,20 @@ from rearview.data.panel import Finding, Panel
 from rearview.data.panel_checks import check_length, drop_empty_targets
 from rearview.data.panel_reader import open_source, read_panel
 from rearview.data.read_options import ReadOptions
+from rearview.estimators.auto import fit as portfolio
+from rearview.estimators.auto.ensemble import NAME as AUTO
+from rearview.estimators.auto.ensemble import Ensemble, Standing, trim_levels
+from rearview.estimators.auto.portfolio import panel_seasons
 from rearview.estimators.base import Session, resolve_device
 from rearview.estimators.forecast.as_of import AsOf
 from rearview.estimators.forecast.backtest import Backtest, Scores
-from rearview.estimators.forecast.fit import Fitted, Prepared, prepare
+from rearview.estimators.forecast.fit import Prepared, prepare
 from rearview.estimators.forecast.forecaster import Forecaster, stamps_ahead
 from rearview.estimators.forecast.known_inputs import read_known
-from rearview.estimators.forecast.prediction import Forecasts, variables
+from rearview.estimators.forecast.prediction import variables
+from rearview.estimators.forecast.predictor import Forecasts, Predictor
 from rearview.estimators.forecast.spec import ForecastSpec
+from rearview.estimators.options import check_whole
 from rearview.tasks import plan as planning
 from rearview.tasks.plan import Choice
 from rearview.train import Progress
@@ -54,6 +61,23 @@ class Job:
     refit: bool = False
     future: str | None = None
     resume: bool = False
+    time_limit: float | None = None
+    """Seconds for the whole job, about; None: a few minutes for a portfolio, no limit for networks that are named."""
+    quick: bool = False
+    """Without networks that train."""
+    threads: int | None = None
+    """Threads of the processor; None: all cores."""
+
+    def __post_init__(self) -> None:
+        if self.time_limit is not None and not self.time_limit > 0:
+            raise SettingsError(f"time_limit is {self.time_limit:g}; give the seconds that the forecast may take.")
+        if self.threads is not None:
+            check_whole("threads", self.threads, "the number of threads to use")
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The models that are asked for; empty: one network, chosen from the data."""
+        return tuple(dict.fromkeys(self.models)) or ((AUTO,) if self.spec.is_auto else ())
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +101,8 @@ class ModelResult:
     """None: a baseline."""
 
     @property
-    def fits(self) -> list[Fitted]:
-        """The networks that were trained, the one of the forecast first."""
+    def fits(self) -> list[Predictor]:
+        """What was fitted, that of the forecast first."""
         final = [] if self.final is None else [self.final.forecaster.fitted]
         return final + ([] if self.backtest is None else [self.backtest.fitted])
 
@@ -114,6 +138,12 @@ class Outcome:
         return {result.name: result.backtest for result in self.results if result.backtest is not None}
 
     @property
+    def leaderboard(self) -> tuple[Standing, ...]:
+        """The candidates of a portfolio; empty where networks were named."""
+        fits = [final.forecaster.fitted for final in self.finals.values()]
+        return next((fitted.leaderboard for fitted in fits if isinstance(fitted, Ensemble)), ())
+
+    @property
     def windows(self) -> int:
         """Backtest windows."""
         return next((len(backtest.cutoffs) for backtest in self.backtests.values()), 0)
@@ -124,9 +154,11 @@ def run(job: Job, folder: Path, *, progress: Progress | None = None, say: Say = 
     started = time.perf_counter()
     with collect_warnings() as warnings:
         resolve_device(job.spec.device)
-        names = tuple(dict.fromkeys(job.models))
-        for name in names:
-            models.claims(name)  # a wrong name is refused before anything is read or said
+        if job.threads is not None:
+            torch.set_num_threads(job.threads)
+        for name in job.names:
+            if name != AUTO:
+                models.claims(name)  # a wrong name is refused before anything is read or said
         table = open_source(job.table or job.file, job.reading)
         whole = read_panel(table, job.reading)
         named = job.reading.target is not None or job.reading.target_col is not None
@@ -134,33 +166,39 @@ def run(job: Job, folder: Path, *, progress: Progress | None = None, say: Say = 
         for finding in panel.findings:
             say(finding.message)
         model = planning.choose_model(panel, None)
-        names = names or (model.value,)
-        settings = _settings_of_each(names, job.spec.settings)
-        if job.spec.attention is not None and not any(models.claims(name).attention for name in names):
+        names = job.names or (model.value,)
+        networks = tuple(name for name in names if name != AUTO)
+        settings = _settings_of_each(networks, job.spec.settings)
+        if job.spec.attention is not None and not any(models.claims(name).attention for name in networks):
             raise SettingsError(
                 f"{', '.join(names)} has no attention to replace; leave --attention out, or use patchtst."
             )
-        lookback, windows = _choose_extent(panel, job)
-        check_length(panel, lookback.value, job.spec.horizon)
+        lookback, windows = _choose_extent(panel, job, networks)
+        if networks:
+            check_length(panel, lookback.value, job.spec.horizon)
         # Read now, because a future that can't be used must not be found out after the training.
         read_known(panel, stamps_ahead(panel, job.spec.horizon), job.future, job.reading)
         known_at = AsOf.of(table, panel, job.reading) if windows else None
-        shared = _Shared(job, folder / "checkpoints", windows, lookback.value, progress, say)
-        tasks = [_Task.of(shared, name, panel, known_at, settings[name]) for name in names]
-        tasks += [_Task.baseline(shared, name, panel, known_at) for name in BASELINES if name not in names]
+        shared = _Shared(job, folder / "checkpoints", windows, lookback.value, progress, say, started)
+        tasks: list[_Task | _AutoTask] = [_AutoTask(shared, panel, known_at)] if AUTO in names else []
+        tasks += [_Task.of(shared, name, panel, known_at, settings[name]) for name in networks]
+        if AUTO not in names:
+            tasks += [_Task.baseline(shared, name, panel, known_at) for name in BASELINES if name not in names]
         if job.resume and not any(task.has_checkpoint() for task in tasks):
             say("there is no checkpoint of this run to resume, so it starts afresh")
         results, interrupted = _run_each(tasks)
-    scored = tuple(Scored(r.name, r.final is None, r.scores) for r in results if r.scores is not None)
-    notes = (*_notes(results), *_missing_parts(job, panel, windows), *_hints(names, job, panel, results))
+    compared = [r for r in results if AUTO not in names or r.final is not None or r.name == "seasonal_naive"]
+    scored = tuple(Scored(r.name, r.final is None, r.scores) for r in compared if r.scores is not None)
+    notes = (*_notes(results), *_missing_parts(job, panel, windows), *_hints(networks, job, panel, results))
     trained = (one for r in results if r.final is not None for one in r.final.forecaster.fitted.findings)
+    judged = verdict(scored, windows, job.spec.horizon, skipped=job.windows == 0, known=bool(panel.known))
     return Outcome(
         job=job,
         panel=panel,
         results=results,
-        lookback=lookback,
-        model=None if job.models else model,
-        verdict=verdict(scored, windows, job.spec.horizon, skipped=job.windows == 0, known=bool(panel.known)),
+        lookback=lookback if networks else Choice(_rows_read(results), "as far back as a member reads"),
+        model=None if job.names else model,
+        verdict=" ".join([judged, *_shares(results)]),
         notes=tuple(dict.fromkeys(notes)),
         findings=tuple(dict.fromkeys((*panel.findings, *trained))),
         left_out=tuple(name for name in variables(whole) if name not in set(variables(panel))),
@@ -184,11 +222,30 @@ def _settings_of_each(names: tuple[str, ...], given: Mapping[str, object]) -> di
     return {name: {key: value for key, value in given.items() if key in known[name]} for name in names}
 
 
-def _choose_extent(panel: Panel, job: Job) -> tuple[Choice[int], int]:
+def _rows_read(results: tuple[ModelResult, ...]) -> int:
+    """Rows that a forecast reads, at most."""
+    return max(result.final.forecaster.fitted.lookback for result in results if result.final is not None)
+
+
+def _shares(results: tuple[ModelResult, ...]) -> Iterator[str]:
+    """A sentence on what a portfolio's forecast is made of."""
+    for result in results:
+        fitted = None if result.final is None else result.final.forecaster.fitted
+        if isinstance(fitted, Ensemble):
+            parts = [f"{one.name} ({100 * one.weight:.0f} %)" for one in fitted.leaderboard if one.weight > 0]
+            listed = parts[0].split(" ")[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
+            yield f"The forecast is that of {listed}." if len(parts) == 1 else f"The forecast combines {listed}."
+
+
+def _choose_extent(panel: Panel, job: Job, networks: tuple[str, ...]) -> tuple[Choice[int], int]:
     """Choose look-back and number of backtest windows together, so that both leave rows for training."""
     longest, horizon = int(panel.lengths.max()), job.spec.horizon
     if job.windows is not None and job.windows < 0:
         raise SettingsError(f"windows is {job.windows}; give 0 to skip the backtest, or how many windows to use.")
+    if not networks:
+        portfolio.check_rows(panel, job.spec)
+        seasons = panel_seasons(panel, job.spec.season)
+        return Choice(0, ""), portfolio.choose_windows(panel, horizon, seasons, job.windows)
     windows = MOST_WINDOWS if job.windows is None else job.windows
     while True:
         rows = longest - windows * horizon
@@ -209,6 +266,54 @@ class _Shared:
     lookback: int
     progress: Progress | None
     say: Say
+    started: float
+    """When the job began, on the clock of `time.perf_counter`."""
+
+    def forecaster(self, spec: ForecastSpec) -> Forecaster:
+        """A forecaster that reads as the job does."""
+        return Forecaster(**spec.to_dict(), **self.job.reading.to_json(), progress=self.progress)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _AutoTask:
+    """A portfolio's part of a job."""
+
+    shared: _Shared
+    panel: Panel
+    known_at: AsOf | None
+    trains: bool = True
+
+    @property
+    def _folder(self) -> Path:
+        spec = self.shared.job.spec
+        return self.shared.checkpoints / f"{AUTO}-{fingerprint(self.panel, spec, self.shared.windows)}"
+
+    def has_checkpoint(self) -> bool:
+        """Whether there is a checkpoint to resume it from."""
+        return any(self._folder.glob("*"))
+
+    def run(self) -> list[ModelResult]:
+        """Fit the portfolio, forecast with it, and give its backtest before those of its members."""
+        shared, job = self.shared, self.shared.job
+        forecaster = shared.forecaster(replace(job.spec, model=AUTO))
+        options = portfolio.Options(
+            time_limit=job.time_limit or portfolio.DEFAULT_LIMIT,
+            quick=job.quick,
+            windows=shared.windows,
+            checkpoints=self._folder,
+            resume=job.resume,
+            progress=shared.progress,
+            say=shared.say,
+            started=time.monotonic() - (time.perf_counter() - shared.started),
+        )
+        made = portfolio.fit(self.panel, forecaster.spec, options, self.known_at)
+        forecaster.adopt(made.ensemble, self.panel)
+        forecasts, stamps = forecaster.forecast(forecaster.tail, future=job.future)
+        final = FinalForecast(forecaster, forecasts, stamps)
+        scores = None if made.backtest is None else made.backtest.scores()
+        tests = {name: trim_levels(test, forecaster.spec.levels) for name, test in made.members.items()}
+        members = [ModelResult(name, test, test.scores(), None) for name, test in tests.items()]
+        return [ModelResult(AUTO, made.backtest, scores, final), *members]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -248,7 +353,7 @@ class _Task:
     def _with(cls, shared: _Shared, spec: ForecastSpec, panel: Panel, known_at: AsOf | None, *, final: bool) -> "_Task":
         if spec.intervals == "quantile" and not models.claims(spec.model or "").trains:
             spec = replace(spec, intervals="conformal")  # nothing to learn quantiles with
-        forecaster = Forecaster(**spec.to_dict(), **shared.job.reading.to_json(), progress=shared.progress)
+        forecaster = shared.forecaster(spec)
         stem = f"{spec.model}-{fingerprint(panel, forecaster.spec, shared.windows)}"
         return cls(shared, panel, known_at, forecaster, prepare(panel, forecaster.spec) if final else None, stem)
 
@@ -256,11 +361,15 @@ class _Task:
     def name(self) -> str:
         return self.forecaster.spec.model or ""
 
+    @property
+    def trains(self) -> bool:
+        return self.prepared is not None or models.claims(self.name).trains
+
     def has_checkpoint(self) -> bool:
         """Whether there is a checkpoint to resume it from."""
         return any(self.shared.checkpoints.glob(f"{self.stem}-*"))
 
-    def run(self) -> ModelResult:
+    def run(self) -> list[ModelResult]:
         """Backtest and, unless it is a baseline, train for the forecast and make it."""
         shared, resume = self.shared, self.shared.job.resume
         backtest = None
@@ -276,7 +385,7 @@ class _Task:
             )
         scores = None if backtest is None else backtest.scores()
         if self.prepared is None:
-            return ModelResult(self.name, backtest, scores, None)
+            return [ModelResult(self.name, backtest, scores, None)]
         if backtest is not None and backtest.fitted.interrupted:
             fitted = backtest.fitted
         else:
@@ -287,18 +396,18 @@ class _Task:
                 shared.say(f"{self.name}: {finding.message}")
         self.forecaster.adopt(fitted, self.panel)
         forecasts, stamps = self.forecaster.forecast(self.forecaster.tail, future=shared.job.future)
-        return ModelResult(self.name, backtest, scores, FinalForecast(self.forecaster, forecasts, stamps))
+        return [ModelResult(self.name, backtest, scores, FinalForecast(self.forecaster, forecasts, stamps))]
 
 
-def _run_each(tasks: list[_Task]) -> tuple[tuple[ModelResult, ...], bool]:
+def _run_each(tasks: "list[_Task | _AutoTask]") -> tuple[tuple[ModelResult, ...], bool]:
     """Run one task after the other; once interrupted, only baselines that need no training."""
     results: list[ModelResult] = []
     interrupted = False
     for task in tasks:
-        if interrupted and (task.prepared is not None or models.claims(task.name).trains):
+        if interrupted and task.trains:
             continue
         try:
-            results.append(task.run())
+            results += task.run()
         except KeyboardInterrupt:
             # What is finished is worth keeping; with nothing finished there is nothing to write.
             if all(result.final is None for result in results):
@@ -323,7 +432,7 @@ def _missing_parts(job: Job, panel: Panel, windows: int) -> list[str]:
     notes = []
     if not windows and job.windows is None:
         notes.append(f"Too short to hold out a backtest window of {quantity(job.spec.horizon, 'step')}.")
-    if panel.known and windows:
+    if panel.known and windows and AUTO not in job.names:
         known = listing(panel.known_names)
         notes.append(f"The baselines forecast without {known}, known in the future, for which they have no place.")
     return notes

@@ -1,6 +1,8 @@
 """A finished forecast as its page shows it."""
 
+from collections.abc import Mapping
 from dataclasses import asdict
+from typing import Any
 
 import numpy as np
 
@@ -15,10 +17,13 @@ from rearview.commands.page_data import (
     training_curve,
 )
 from rearview.data.infer.wall_time import to_wall_time
-from rearview.estimators.forecast.prediction import Array, Bounds, variables
+from rearview.estimators.auto.ensemble import Ensemble
+from rearview.estimators.forecast.effects import WithEffects
+from rearview.estimators.forecast.prediction import Fitted, variables
+from rearview.estimators.forecast.predictor import Array, Bounds
 from rearview.report.common.summary import Curve
 from rearview.report.forecast.page import ForecastSummary
-from rearview.report.forecast.views import Forecast, Prediction, Score, SeriesView, StepErrors, Window
+from rearview.report.forecast.views import Candidate, Forecast, Prediction, Score, SeriesView, StepErrors, Window
 from rearview.tasks.plan import GIVEN
 
 MOST_HISTORY = 1000
@@ -41,7 +46,11 @@ def summary(outcome: Outcome, command: str) -> ForecastSummary:
         seconds=outcome.seconds,
         series=tuple(_series_view(outcome, number, name) for number, name in enumerate(variables(panel))),
         data=data_facts(panel),
-        scores=tuple(Score(model=r.name, is_baseline=r.final is None, **scores) for r, scores in scored),
+        scores=tuple(_score(outcome, result.name, scores, final=result.final is not None) for result, scores in scored),
+        candidates=tuple(
+            Candidate(one.name, one.meaning, one.mase, one.loss, one.weight, one.seconds, one.note)
+            for one in outcome.leaderboard
+        ),
         error_by_step={name: StepErrors(mae=mae, mse=mse) for name, (mae, mse) in errors.items()},
         curves=_curves(outcome),
         findings=outcome.findings,
@@ -51,9 +60,26 @@ def summary(outcome: Outcome, command: str) -> ForecastSummary:
     )
 
 
+def _score(outcome: Outcome, name: str, scores: Mapping[str, Any], *, final: bool) -> Score:
+    """A row of the score table; the members of a portfolio are no baselines, but for the naive forecast."""
+    return Score(model=name, is_baseline=not final and (not outcome.leaderboard or name == "seasonal_naive"), **scores)
+
+
 def outcome_device(outcome: Outcome) -> str:
     """Where the networks ran, in words."""
-    return describe_device(next((final.forecaster.fitted.device for final in outcome.finals.values()), None))
+    return describe_device(next((fitted.device for fitted in _networks(outcome).values()), None))
+
+
+def _networks(outcome: Outcome) -> dict[str, Fitted]:
+    """The networks that forecast, by name; of a portfolio its members."""
+    networks: dict[str, Fitted] = {}
+    for name, final in outcome.finals.items():
+        fitted = final.forecaster.fitted
+        members = fitted.members if isinstance(fitted, Ensemble) else (fitted,)
+        for member in (one.inner if isinstance(one, WithEffects) else one for one in members):
+            if isinstance(member, Fitted):
+                networks[name if member is fitted else member.name] = member
+    return networks
 
 
 def _series_view(outcome: Outcome, number: int, name: str) -> SeriesView:
@@ -96,7 +122,7 @@ def _prediction(mean: Array, intervals: Bounds, place: tuple[int, int]) -> Predi
 
 
 def _curves(outcome: Outcome) -> dict[str, Curve]:
-    histories = {name: final.forecaster.fitted.history for name, final in outcome.finals.items()}
+    histories = {name: fitted.history for name, fitted in _networks(outcome).items()}
     return {name: training_curve(one) for name, one in histories.items() if one is not None and one.epochs}
 
 
@@ -105,8 +131,7 @@ def _settings(outcome: Outcome) -> Settings:
     sections: Settings = {
         "forecast": {"horizon": (outcome.job.spec.horizon, GIVEN), "lookback": (lookback.value, lookback.reason)}
     }
-    for name, final in outcome.finals.items():
-        fitted = final.forecaster.fitted
+    for name, fitted in _networks(outcome).items():
         plan = fitted.plan
         if plan.season is not None:
             sections["forecast"]["season"] = (plan.season.value, plan.season.reason)

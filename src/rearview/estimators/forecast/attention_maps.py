@@ -16,8 +16,8 @@ from rearview.data.infer.timestamps import show
 from rearview.data.infer.wall_time import to_wall_time
 from rearview.data.panel import Panel
 from rearview.data.windows import final_windows
-from rearview.estimators.forecast.fit import Fitted
-from rearview.estimators.forecast.prediction import Array, with_future
+from rearview.estimators.forecast.prediction import Fitted, with_future
+from rearview.estimators.forecast.predictor import Array
 from rearview.estimators.forecast.transform import transform_panel
 from rearview.models.contract import Axes, Token, layer_names
 

@@ -17,8 +17,8 @@ from rearview.data.infer.timestamps import show
 from rearview.data.panel import Panel
 from rearview.data.panel_checks import TooShort, check_length
 from rearview.data.windows import Windows, final_windows
-from rearview.estimators.forecast.fit import Fitted
-from rearview.estimators.forecast.prediction import Array, Bounds, predict, variables
+from rearview.estimators.forecast.prediction import variables
+from rearview.estimators.forecast.predictor import Array, Bounds, Predictor
 from rearview.estimators.options import check_whole
 from rearview.tasks import metrics
 
@@ -72,7 +72,7 @@ class Backtest:
     """[variable]: its mean squared error."""
     rounding: Array
     """[variable]: how far a value may lie outside an interval by rounding alone."""
-    fitted: Fitted
+    fitted: Predictor
     """The network of the last fit."""
     notes: tuple[str, ...]
 
@@ -129,7 +129,7 @@ def cutoffs(
 
 def backtest(
     panel: Panel,
-    fit: Callable[[Panel, int], Fitted],
+    fit: Callable[[Panel, int], Predictor],
     horizon: int,
     *,
     n_windows: int = 5,
@@ -170,7 +170,8 @@ def backtest(
         which = _windows_at(panel, date)
         place_of = {name: s for s, name in enumerate(seen.ids)}
         last = final_windows(seen).take(np.array([place_of[panel.ids[s]] for s in which.series]))
-        forecasts = predict(fitted, select_columns(seen, fitted), last, levels, _known_ahead(panel, which, horizon))
+        ahead = _known_ahead(panel, which, horizon) if fitted.known else None
+        forecasts = fitted.predict(select_columns(seen, fitted), last, levels, ahead)
         notes |= dict.fromkeys(forecasts.notes)
         place = which.series[:, None] * panel.targets + np.arange(panel.targets)
         mean[w, place] = forecasts.mean
@@ -178,7 +179,7 @@ def backtest(
             for whole, part in zip(intervals[level], bounds, strict=True):
                 whole[w, place] = part
         y[w, place] = _actual(panel, original, which, horizon)
-    season = 1 if fitted.plan.season is None else fitted.plan.season.value
+    season = fitted.period
     return Backtest(
         names=names,
         cutoffs=dates,
@@ -194,7 +195,7 @@ def backtest(
     )
 
 
-def select_columns(panel: Panel, fitted: Fitted) -> Panel:
+def select_columns(panel: Panel, fitted: Predictor) -> Panel:
     """The columns of a panel that a network reads, in its order; a missing one is refused by name."""
     if panel.columns == fitted.columns:
         return panel
@@ -239,9 +240,7 @@ def _actual(panel: Panel, original: Callable[[slice, int], Array], which: Window
     return out
 
 
-def _known_ahead(panel: Panel, which: Windows, horizon: int) -> Array | None:
-    if not panel.known:
-        return None
+def _known_ahead(panel: Panel, which: Windows, horizon: int) -> Array:
     out = np.zeros((len(which), panel.known, horizon))
     for w, (start, s) in enumerate(zip(which.starts.tolist(), which.series.tolist(), strict=True)):
         rows = np.minimum(np.arange(start, start + horizon), panel.offsets[s + 1] - 1)

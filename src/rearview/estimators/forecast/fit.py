@@ -1,10 +1,11 @@
 """Fit one network to a panel: plan, split, scale, train, calibrate."""
 
+import copy
+import time
 from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from rearview import models, train
@@ -14,9 +15,10 @@ from rearview.data.panel import Panel
 from rearview.data.panel_checks import check_length
 from rearview.data.scale import Scaler
 from rearview.data.split import Split, find_short_series, split
-from rearview.data.windows import Batch, Source, Windows
+from rearview.data.windows import Source
 from rearview.estimators import base
 from rearview.estimators.base import NO_CHECKPOINT, Session
+from rearview.estimators.forecast.prediction import Fitted, outputs
 from rearview.estimators.forecast.spec import ForecastSpec
 from rearview.estimators.forecast.transform import transform_panel
 from rearview.models.contract import Model
@@ -27,34 +29,9 @@ from rearview.tasks.plan import Plan
 
 MOST_RESIDUALS = 4_000_000  # 16 MiB: what a saved model carries for its intervals, at most
 TRAINING_RESIDUALS = 500  # training windows that stand in for calibration where nothing could be held out
+LEAST_EPOCHS = 8  # looks at the held-out rows in a training that is cut short
+OVERHEAD = 1.4  # of an update over its passes forward and back: the optimiser, and looks at the held-out rows
 NARROW = "The intervals rest on rows the model trained on, for want of others: they are likely too narrow."
-SOFTENING = 0.01  # added to a window's variance on the scaled axis, so that flat windows keep a finite interval
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fitted(base.FittedPanel):
-    """A trained network and everything needed to use it on new rows."""
-
-    spec: ForecastSpec
-    task: Forecast
-    targets: int
-    """Of the columns: targets, past inputs, known inputs."""
-    known: int
-    calendar: str | None
-    residuals: Residuals | None
-
-    def source(self, panel: Panel, which: Windows) -> Source:
-        """The windows of a panel as this network reads them."""
-        return Source(
-            panel,
-            self.scaler(panel),
-            which,
-            self.lookback,
-            self.spec.horizon,
-            device=self.device,
-            inputs=len(self.columns) > self.targets,
-            calendar=self.calendar,
-        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -90,7 +67,10 @@ class Prepared:
         order = torch.arange(len(source))
         a, b = len(cut.train), len(cut.train) + len(cut.validation)
         stopping, fewer = base.thin_validation(order[a:b], self.plan, a)
-        history = base.train_network(self.network, self.task, source, order[:a], stopping, self.training, session)
+        training = self.training
+        if training is not None and session.seconds is not None:
+            training = _shorten(training, a, session.seconds / self._time_update(source, order[:a]))
+        history = base.train_network(self.network, self.task, source, order[:a], stopping, training, session)
         fitted = Fitted(
             spec=spec,
             plan=self.plan,
@@ -116,6 +96,22 @@ class Prepared:
         residuals, warning = self._calibrate(fitted, source, order)
         return replace(fitted, residuals=residuals, notes=fitted.notes + warning)
 
+    def _time_update(self, source: Source, learned: Tensor) -> float:
+        """Seconds of one update, about; the network and the random state stay as they are."""
+        assert self.training is not None
+        network, batch = copy.deepcopy(self.network).train(), source.batch(learned[: self.training.batch])
+        on_gpu = batch.past.is_cuda
+        seconds = 0.0
+        with torch.random.fork_rng(devices=[batch.past.device] if on_gpu else []):
+            for _ in range(2):  # the first one warms up
+                began = time.perf_counter()
+                loss, count = self.task.loss(network, batch)
+                (loss / count).backward()
+                if on_gpu:
+                    torch.cuda.synchronize()
+                seconds = time.perf_counter() - began
+        return OVERHEAD * seconds
+
     def _calibrate(self, fitted: Fitted, source: Source, order: Tensor) -> tuple[Residuals, tuple[str, ...]]:
         """Residuals of the windows set aside for it, or of some that trained, and a warning of that."""
         a = len(self.cut.train)
@@ -137,6 +133,16 @@ class Prepared:
         if self.panel.series > 1:
             residuals = residuals.reshape(1, -1, residuals.shape[-1])
         return Residuals.of(residuals), warning
+
+
+def _shorten(training: train.Settings, windows: int, updates: float) -> train.Settings:
+    """Settings of a training that does no more than so many updates, its schedule laid out over these."""
+    an_epoch = -(-min(windows, training.windows_per_epoch or windows) // training.batch)
+    possible = max(1, int(updates))
+    if possible >= training.epochs * an_epoch:
+        return training
+    an_epoch = min(an_epoch, max(1, possible // LEAST_EPOCHS))
+    return replace(training, epochs=max(1, possible // an_epoch), windows_per_epoch=an_epoch * training.batch)
 
 
 def fit(panel: Panel, spec: ForecastSpec, session: Session = NO_CHECKPOINT) -> Fitted:
@@ -192,31 +198,6 @@ def prepare(panel: Panel, spec: ForecastSpec) -> Prepared:
     )
     training = base.training_settings(name, plan, spec.seed)
     return Prepared(spec, panel, plan, name, network, task, cut, scaler, calendar, training, notes)
-
-
-def outputs(fitted: Fitted, batches: list[Batch]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Scaled forecasts [window, target, step, quantile] and each window's own scale [window, target]."""
-    forecasts, scales = [], []
-    with torch.inference_mode():
-        for batch in batches:
-            forecasts.append(fitted.task.forecasts(fitted.network, batch).float().cpu().numpy())
-            scales.append(window_scale(batch.past[:, : fitted.targets], batch.mask).float().cpu().numpy())
-    return np.concatenate(forecasts), np.concatenate(scales)
-
-
-def window_scale(past: Tensor, mask: Tensor | None) -> Tensor:
-    """[batch, target]: how much each window varies, softened so that a flat one keeps a scale.
-
-    Steps that are padding count with the variance of the training rows, which is 1: a few rows vary little, whatever
-    their series does.
-    """
-    if mask is None:
-        return (past.var(-1, correction=0) + SOFTENING).sqrt()
-    real = mask[:, None].to(past.dtype)
-    count = real.sum(-1)
-    mean = (past * real).sum(-1) / count.clamp(min=1)
-    seen = ((past - mean[..., None]).square() * real).sum(-1)
-    return ((seen + past.shape[-1] - count) / past.shape[-1] + SOFTENING).sqrt()
 
 
 def _select_usable(panel: Panel, name: str, claims: models.ModelClaims) -> tuple[Panel, tuple[str, ...]]:

@@ -7,6 +7,7 @@ backtest = forecaster.cross_validation(frame, n_windows=5)
 forecaster.save("model/")
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rearview import train
+from rearview.core.errors import SettingsError
 from rearview.data.io.files import select_present
 from rearview.data.io.table import Table
 from rearview.data.panel import Finding, Panel
@@ -24,23 +26,25 @@ from rearview.data.read_options import ReadOptions
 from rearview.data.step import Step
 from rearview.data.windows import final_windows
 from rearview.estimators import base
+from rearview.estimators.auto import fit as portfolio
+from rearview.estimators.auto.ensemble import Ensemble, find_attention
 from rearview.estimators.base import Estimator, Session
 from rearview.estimators.forecast import backtest as backtesting
 from rearview.estimators.forecast import storage
 from rearview.estimators.forecast.as_of import AsOf
 from rearview.estimators.forecast.attention_maps import AttentionMaps, explain_windows, select_series
 from rearview.estimators.forecast.backtest import Backtest, History, select_columns
-from rearview.estimators.forecast.fit import Fitted, fit
+from rearview.estimators.forecast.fit import fit
 from rearview.estimators.forecast.frames import backtest_frame, forecast_frame
 from rearview.estimators.forecast.known_inputs import read_known
 from rearview.estimators.forecast.new_rows import anchor_months, check_values, keep_time_of_day
-from rearview.estimators.forecast.prediction import Forecasts, predict
+from rearview.estimators.forecast.predictor import Forecasts, Predictor
 from rearview.estimators.forecast.spec import ForecasterOptions, ForecastSpec, read_levels
-from rearview.estimators.frames import Frame, has_whole_ids, read_on_step, to_native
+from rearview.estimators.frames import Columns, Frame, has_whole_ids, read_on_step, to_native
 
 
-class Forecaster(Estimator[Fitted]):
-    """Forecasts with intervals from one trained network."""
+class Forecaster(Estimator[Predictor]):
+    """Forecasts with intervals from a weighted portfolio or from one trained network."""
 
     @base.takes(ForecasterOptions)
     def __init__(self, options: ForecasterOptions) -> None:
@@ -55,8 +59,18 @@ class Forecaster(Estimator[Fitted]):
         self._trained: ReadOptions | None = None
         self._whole_ids = False
 
-    def fit(self, frame: Frame, *, checkpoint: Path | str | None = None, resume: bool = False) -> "Forecaster":
-        """Train on a frame or file; with `checkpoint` a run that was cut off is taken up again by `resume=True`.
+    def fit(
+        self,
+        frame: Frame,
+        *,
+        time_limit: float | None = None,
+        quick: bool = False,
+        checkpoint: Path | str | None = None,
+        resume: bool = False,
+    ) -> "Forecaster":
+        """Fit to a frame or file; with `checkpoint` a run that was cut off is taken up again by `resume=True`.
+
+        `time_limit` is in seconds, about; `quick` leaves networks that train out of a portfolio.
 
         Series of a long frame, and columns of a wide one, without any value are left out: they have no forecast, and a
         warning (through logging) names them. So it does series that are too short to be trained on.
@@ -64,13 +78,22 @@ class Forecaster(Estimator[Fitted]):
         panel = self.read_to_fit(frame)
         self._warn(frame, panel.findings)
         path = None if checkpoint is None else Path(checkpoint)
-        fitted = fit(panel, self.spec, Session(path, resume, self.progress))
+        fitted: Predictor
+        if self.spec.is_auto:
+            known_at = None if isinstance(frame, Panel) else AsOf.of(frame, panel, self.reading)
+            limit = portfolio.DEFAULT_LIMIT if time_limit is None else time_limit
+            options = portfolio.Options(
+                time_limit=limit, quick=quick, checkpoints=path, resume=resume, progress=self.progress
+            )
+            fitted = portfolio.fit(panel, self.spec, options, known_at).ensemble
+        else:
+            fitted = fit(panel, self.spec, Session(path, resume, self.progress, time_limit))
         self._warn(frame, fitted.findings)
         self.adopt(fitted, panel)
         self._whole_ids = has_whole_ids(frame, panel.layout)
         return self
 
-    def adopt(self, fitted: Fitted, panel: Panel) -> None:
+    def adopt(self, fitted: Predictor, panel: Panel) -> None:
         """Take over a network that was fitted elsewhere, to forecast what follows the rows of `panel`."""
         self._fitted, self._trained = fitted, settle(self.reading, panel.layout)
         self._tail = select_columns(panel, fitted).tail(fitted.lookback)
@@ -95,7 +118,7 @@ class Forecaster(Estimator[Fitted]):
         """Forecasts after the last row of each series of a panel, as arrays, and their stamps [series, step]."""
         stamps = stamps_ahead(panel, self.spec.horizon)
         known = read_known(panel, stamps, future, self.reading_of_new)
-        return predict(self.fitted, panel, final_windows(panel), self._levels(level), known), stamps
+        return self.fitted.predict(panel, final_windows(panel), self._levels(level), known), stamps
 
     def cross_validation(
         self,
@@ -136,7 +159,9 @@ class Forecaster(Estimator[Fitted]):
         `known_at(date)` gives the panel as it was known at a date (`AsOf`); without it the panel is cut off there.
         """
 
-        def fit_at(before: Panel, window: int) -> Fitted:
+        def fit_at(before: Panel, window: int) -> Predictor:
+            if self.spec.is_auto:
+                return portfolio.fit(before, self.spec, portfolio.Options(progress=self.progress)).ensemble
             path = None if checkpoint is None else checkpoint.with_name(f"{checkpoint.stem}-{window}.safetensors")
             return fit(before, self.spec, Session(path, resume, self.progress))
 
@@ -164,7 +189,23 @@ class Forecaster(Estimator[Fitted]):
         panel = self.tail if frame is None else self.read_new(frame)
         panel = panel if series is None else select_series(panel, series)
         known = read_known(panel, stamps_ahead(panel, self.spec.horizon), future, self.reading_of_new)
-        return explain_windows(self.fitted, panel, known)
+        network, rows = find_attention(self.fitted, panel)
+        return explain_windows(network, rows, known if network.known else None)
+
+    def leaderboard(self) -> Frame:
+        """Every candidate of a portfolio: backtest error, weight in the ensemble, seconds; the heaviest first."""
+        if not isinstance(self.fitted, Ensemble):
+            raise SettingsError(f"{self.name} is one model; model='auto' fits a portfolio, which has a leaderboard.")
+        rows = self.fitted.leaderboard
+        columns: Columns = {
+            "model": [one.name for one in rows],
+            "weight": np.array([one.weight for one in rows]),
+            "mase": np.array([math.nan if one.mase is None else one.mase for one in rows]),
+            "loss": np.array([math.nan if one.loss is None else one.loss for one in rows]),
+            "seconds": np.array([one.seconds for one in rows]),
+            "note": [one.note for one in rows],
+        }
+        return to_native(columns, self.tail.layout)
 
     def save(self, folder: Path | str) -> None:
         """Write the fitted forecaster to a folder: settings as JSON, numbers as safetensors."""

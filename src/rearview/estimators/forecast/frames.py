@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from rearview.data.infer.timestamps import localise
 from rearview.data.panel import Layout, Panel
 from rearview.estimators.forecast.backtest import Backtest
-from rearview.estimators.forecast.prediction import Array, Bounds, Forecasts, variables
+from rearview.estimators.forecast.prediction import variables
+from rearview.estimators.forecast.predictor import Array, Bounds, Forecasts
 from rearview.estimators.frames import Columns
 
 Stamps = NDArray[np.generic]

@@ -5,41 +5,63 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from rearview.core.errors import InputError, SettingsError
 from rearview.core.wording import listing
 from rearview.data.calendar import features
 from rearview.data.panel import Finding, Panel
 from rearview.data.scale import Scaler
-from rearview.data.windows import Batch, Windows
-from rearview.estimators.forecast.fit import Fitted, outputs
+from rearview.data.windows import Batch, Source, Windows
+from rearview.estimators import base
+from rearview.estimators.forecast.predictor import Array, Forecasts
+from rearview.estimators.forecast.spec import ForecastSpec
 from rearview.estimators.forecast.transform import transform_panel, undo_transform
 from rearview.tasks.conformal import Residuals, residuals_needed
+from rearview.tasks.objectives import Forecast
 
-Array = NDArray[np.float64]
-Bounds = dict[float, tuple[Array, Array]]
-"""Level in percent -> (low, high)."""
 MOST_CELLS = 1 << 22  # cells of past that go through the network at once
+SOFTENING = 0.01  # added to a window's variance on the scaled axis, so that flat windows keep a finite interval
 FAR = 1_000
 """Standard deviations from the rows of training at which a value is more likely in other units than real."""
 
 
-@dataclass(frozen=True, slots=True)
-class Forecasts:
-    """The steps after each window."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fitted(base.FittedPanel):
+    """A trained network and everything needed to use it on new rows."""
 
-    series: NDArray[np.int64]
-    """[window]."""
-    mean: Array
-    """[window, target, step]; NaN where nothing was observed before a window, so that there is nothing to go by."""
-    intervals: Bounds
-    """Each [window, target, step]."""
-    notes: tuple[str, ...]
-    findings: tuple[Finding, ...] = ()
-    """Warnings of the rows that were forecast from; the notes hold them too."""
+    spec: ForecastSpec
+    task: Forecast
+    targets: int
+    """Of the columns: targets, past inputs, known inputs."""
+    known: int
+    calendar: str | None
+    residuals: Residuals | None
+
+    def source(self, panel: Panel, which: Windows) -> Source:
+        """The windows of a panel as this network reads them."""
+        return Source(
+            panel,
+            self.scaler(panel),
+            which,
+            self.lookback,
+            self.spec.horizon,
+            device=self.device,
+            inputs=len(self.columns) > self.targets,
+            calendar=self.calendar,
+        )
+
+    @property
+    def period(self) -> int:
+        """Steps of a season, by which errors are scaled."""
+        return 1 if self.plan.season is None else self.plan.season.value
+
+    def predict(self, panel: Panel, which: Windows, levels: tuple[float, ...], known: Array | None = None) -> Forecasts:
+        """Forecast from the rows before each window's start (see `Predictor`)."""
+        return _predict(self, panel, which, levels, known)
 
 
-def predict(
+def _predict(
     fitted: Fitted, panel: Panel, which: Windows, levels: tuple[float, ...], known: Array | None = None
 ) -> Forecasts:
     """Forecast from the rows before each window's start.
@@ -84,6 +106,31 @@ def predict(
         notes=(*notes, *(finding.message for finding in findings)),
         findings=findings,
     )
+
+
+def outputs(fitted: Fitted, batches: list[Batch]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Scaled forecasts [window, target, step, quantile] and each window's own scale [window, target]."""
+    forecasts, scales = [], []
+    with torch.inference_mode():
+        for batch in batches:
+            forecasts.append(fitted.task.forecasts(fitted.network, batch).float().cpu().numpy())
+            scales.append(window_scale(batch.past[:, : fitted.targets], batch.mask).float().cpu().numpy())
+    return np.concatenate(forecasts), np.concatenate(scales)
+
+
+def window_scale(past: Tensor, mask: Tensor | None) -> Tensor:
+    """[batch, target]: how much each window varies, softened so that a flat one keeps a scale.
+
+    Steps that are padding count with the variance of the training rows, which is 1: a few rows vary little, whatever
+    their series does.
+    """
+    if mask is None:
+        return (past.var(-1, correction=0) + SOFTENING).sqrt()
+    real = mask[:, None].to(past.dtype)
+    count = real.sum(-1)
+    mean = (past * real).sum(-1) / count.clamp(min=1)
+    seen = ((past - mean[..., None]).square() * real).sum(-1)
+    return ((seen + past.shape[-1] - count) / past.shape[-1] + SOFTENING).sqrt()
 
 
 def variables(panel: Panel) -> tuple[str, ...]:

@@ -61,6 +61,14 @@ class ForecastSpec(NetworkSpec):
         object.__setattr__(self, "level", read_levels(self.level))
 
     @property
+    def is_auto(self) -> bool:
+        """Whether a portfolio is asked for: by its name, or by naming neither a network nor anything of one."""
+        if self.model is not None:
+            return self.model == "auto"
+        of_network = (self.attention, self.settings, self.training, self.loss != "mse", self.intervals == "quantile")
+        return not any(of_network)
+
+    @property
     def levels(self) -> tuple[float, ...]:
         """Levels of the intervals in percent, ascending."""
         return read_levels(self.level)

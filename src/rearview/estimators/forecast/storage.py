@@ -5,66 +5,153 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
+from torch import Tensor
 
-from rearview.core.model_folder import FORECASTER, DamagedModel
-from rearview.data.panel import Layout, Panel
+from rearview.core.errors import SettingsError
+from rearview.core.model_folder import FORECASTER, DamagedModel, strip_prefix
+from rearview.data.panel import Finding, Layout, Panel
 from rearview.data.step import Step
-from rearview.estimators.forecast.fit import Fitted
+from rearview.estimators.auto.ensemble import Ensemble, Standing
+from rearview.estimators.forecast.effects import Effects, WithEffects
+from rearview.estimators.forecast.linear import Linear
+from rearview.estimators.forecast.prediction import Fitted
+from rearview.estimators.forecast.predictor import Predictor
 from rearview.estimators.forecast.spec import ForecastSpec
-from rearview.estimators.storage import Facts, Stored, load_model, save_model
+from rearview.estimators.forecast.statistics import Statistical
+from rearview.estimators.storage import Facts, Stored, describe_network, load_model, to_tensors
 from rearview.tasks.conformal import Residuals
 from rearview.tasks.objectives import Forecast
+from rearview.tasks.window_ridge import Ridge
 
 _PLAIN = ("name", "ids", "columns", "targets", "known", "step", "calendar", "notes", "windows")
+_OF_ENSEMBLE = ("ids", "targets", "known", "period", "interrupted")
+_EFFECTS = ("coefficients", "centre", "low", "high", "factor", "share")
 _ROWS = ("values", "centre", "offsets", "first")
 
 
-def save(folder: Path, fitted: Fitted, tail: Panel, reading: Facts) -> None:
+def save(folder: Path, fitted: Predictor, tail: Panel, reading: Facts) -> None:
     """Write a fitted forecaster, its last rows and how its tables are read."""
-    facts = {
-        **{name: getattr(fitted, name) for name in _PLAIN},
-        "quantiles": fitted.task.quantiles,
+    facts, tensors = _pack(fitted)
+    facts |= {
         "reading": reading,
         "tail": {"ids": tail.ids, "columns": tail.columns, "layout": asdict(tail.layout)},
     }
-    residuals = fitted.residuals
-    arrays = {
-        "mean": fitted.mean,
-        "std": fitted.std,
-        **{f"tail.{name}": getattr(tail, name) for name in _ROWS},
-        "tail.stamps": tail.stamps.astype(np.int64),
-        "tail.observed": tail.observed,
-        "tail.anchors": None if tail.anchors is None else tail.anchors.astype(np.int64),
-        "residuals.sorted": None if residuals is None else residuals.sorted,
-        "residuals.counts": None if residuals is None else residuals.counts,
-    }
-    save_model(FORECASTER, folder, fitted, facts, arrays)
+    tensors |= to_tensors(
+        {
+            **{f"tail.{name}": getattr(tail, name) for name in _ROWS},
+            "tail.stamps": tail.stamps.astype(np.int64),
+            "tail.observed": tail.observed,
+            "tail.anchors": None if tail.anchors is None else tail.anchors.astype(np.int64),
+        }
+    )
+    FORECASTER.save(folder, facts, tensors)
 
 
-def load(folder: Path, device: str | None = None) -> tuple[Fitted, Panel, Facts]:
+def load(folder: Path, device: str | None = None) -> tuple[Predictor, Panel, Facts]:
     """Load what `save` wrote, on another device if one is named; a missing, damaged or newer model is refused."""
     return load_model(FORECASTER, folder, device, _read)
 
 
-def _read(stored: Stored) -> tuple[Fitted, Panel, Facts]:
-    facts = stored.facts
-    spec = ForecastSpec(**facts["request"])
-    residuals = None
-    if "residuals.sorted" in stored.tensors:
-        residuals = Residuals(stored.array("residuals.sorted"), stored.array("residuals.counts"))
-    fitted = Fitted(
-        spec=spec,
-        network=stored.network(facts["name"], spec),
-        task=Forecast(spec.horizon, spec.loss, facts["quantiles"]),
-        residuals=residuals,
-        **stored.fields(_PLAIN, ()),
-        **stored.scale(len(facts["ids"]), len(facts["columns"])),
-    )
-    _check_residuals(fitted)
-    if fitted.task.steps != fitted.network.shape.steps:
-        raise DamagedModel(f"its horizon is {spec.horizon} and its network gives {fitted.network.shape.steps} numbers")
-    reading = facts["reading"]
+def _read(stored: Stored) -> tuple[Predictor, Panel, Facts]:
+    fitted, reading = _unpack(stored), stored.facts["reading"]
     return fitted, _read_tail(stored, fitted), {**reading, "whole_ids": bool(reading["whole_ids"])}
+
+
+def _pack(fitted: Predictor) -> tuple[Facts, dict[str, Tensor]]:
+    """Facts and tensors of a forecaster; those of its parts stand under their own names."""
+    if isinstance(fitted, Fitted):
+        facts = {**{name: getattr(fitted, name) for name in _PLAIN}, "quantiles": fitted.task.quantiles}
+        residuals = fitted.residuals
+        arrays = {
+            "mean": fitted.mean,
+            "std": fitted.std,
+            "residuals.sorted": None if residuals is None else residuals.sorted,
+            "residuals.counts": None if residuals is None else residuals.counts,
+        }
+        shared, tensors = describe_network(fitted, arrays)
+        return {**shared, **facts}, tensors
+    shared = {"request": fitted.spec.to_dict(), "columns": fitted.columns, "step": fitted.step, "notes": fitted.notes}
+    if isinstance(fitted, Statistical):
+        return {**shared, "kind": "statistics", "model": fitted.model, "seasons": fitted.seasons}, {}
+    if isinstance(fitted, Linear):
+        ridge = fitted.ridge
+        arrays = {"coefficients": ridge.coefficients, "errors": ridge.errors, "pools": ridge.pools}
+        facts = {"kind": "linear", "ids": fitted.ids, "period": fitted.period, "season": ridge.season}
+        return {**shared, **facts}, to_tensors(arrays)
+    if isinstance(fitted, WithEffects):
+        effects = fitted.effects
+        inner, tensors = _pack(fitted.inner)
+        facts = {**shared, "kind": "effects", "known": fitted.known, "ids": effects.ids, "inner": inner}
+        arrays = {name: getattr(effects, name) for name in _EFFECTS}
+        return facts, to_tensors(arrays) | {f"inner.{name}": tensor for name, tensor in tensors.items()}
+    if isinstance(fitted, Ensemble):
+        members = [_pack(member) for member in fitted.members]
+        facts = {
+            **shared,
+            **{name: getattr(fitted, name) for name in _OF_ENSEMBLE},
+            "kind": "ensemble",
+            "members": [member for member, _ in members],
+            "stretch": [*fitted.stretch.items()],
+            "stretches": [[*factors.items()] for factors in fitted.stretches],
+            "leaderboard": [asdict(one) for one in fitted.leaderboard],
+            "findings": [asdict(finding) for finding in fitted.findings],
+        }
+        tensors = to_tensors({"weights": fitted.weights, "common": fitted.common})
+        for number, (_, parts) in enumerate(members):
+            tensors |= {f"members.{number}.{name}": tensor for name, tensor in parts.items()}
+        return facts, tensors
+    raise SettingsError(f"{fitted.name} can't be saved.")
+
+
+def _unpack(stored: Stored) -> Predictor:
+    """The forecaster of facts and tensors that `_pack` made."""
+    facts = stored.facts
+    spec, kind = ForecastSpec(**facts["request"]), facts.get("kind", "network")
+    if kind == "network":
+        residuals = None
+        if "residuals.sorted" in stored.tensors:
+            residuals = Residuals(stored.array("residuals.sorted"), stored.array("residuals.counts"))
+        fitted = Fitted(
+            spec=spec,
+            network=stored.network(facts["name"], spec),
+            task=Forecast(spec.horizon, spec.loss, facts["quantiles"]),
+            residuals=residuals,
+            **stored.fields(_PLAIN, ()),
+            **stored.scale(len(facts["ids"]), len(facts["columns"])),
+        )
+        _check_residuals(fitted)
+        steps = fitted.network.shape.steps
+        if fitted.task.steps != steps:
+            raise DamagedModel(f"its horizon is {spec.horizon} and its network gives {steps} numbers")
+        return fitted
+    shared = {"spec": spec, "step": facts["step"]}
+    shared |= {name: tuple(facts[name]) for name in ("columns", "notes")}
+    if kind == "statistics":
+        return Statistical(model=facts["model"], seasons=tuple(facts["seasons"]), **shared)
+    if kind == "linear":
+        ridge = Ridge(**stored.arrays(("coefficients", "errors", "pools")), season=facts["season"])
+        return Linear(ridge=ridge, ids=tuple(facts["ids"]), period=facts["period"], **shared)
+    if kind == "effects":
+        effects = Effects(ids=tuple(facts["ids"]), **stored.arrays(_EFFECTS))
+        inner = _unpack(Stored(facts["inner"], strip_prefix("inner.", stored.tensors)))
+        return WithEffects(inner=inner, effects=effects, columns=shared["columns"], known=facts["known"])
+    if kind != "ensemble":
+        raise ValueError(f"a forecaster of kind {kind!r}")
+    members = tuple(
+        _unpack(Stored(member, strip_prefix(f"members.{number}.", stored.tensors)))
+        for number, member in enumerate(facts["members"])
+    )
+    own: Facts = {name: tuple(facts[name]) if isinstance(facts[name], list) else facts[name] for name in _OF_ENSEMBLE}
+    return Ensemble(
+        members=members,
+        **stored.arrays(("weights", "common")),
+        **own,
+        stretch=dict(facts["stretch"]),
+        stretches=tuple(dict(factors) for factors in facts["stretches"]),
+        leaderboard=tuple(Standing(**one) for one in facts["leaderboard"]),
+        findings=tuple(Finding(**finding) for finding in facts["findings"]),
+        **shared,
+    )
 
 
 def _check_residuals(fitted: Fitted) -> None:
@@ -78,7 +165,7 @@ def _check_residuals(fitted: Fitted) -> None:
         raise DamagedModel("its residuals are of another horizon or number of columns")
 
 
-def _read_tail(stored: Stored, fitted: Fitted) -> Panel:
+def _read_tail(stored: Stored, fitted: Predictor) -> Panel:
     step, tail = Step.parse(fitted.step), stored.facts["tail"]
 
     def stamps(name: str) -> NDArray[np.generic]:

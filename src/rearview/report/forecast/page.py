@@ -18,8 +18,9 @@ from rearview.core.wording import quantity
 from rearview.report.common import text
 from rearview.report.common.payload import BUDGET, DIGITS, Axes, encode_curves, round_digits, stamp_numbers
 from rearview.report.common.summary import Content, DataFacts, Summary, Tile
-from rearview.report.common.tables import Cell, html_cells, html_table
+from rearview.report.common.tables import Cell, Table, html_cells, html_table
 from rearview.report.forecast.views import (
+    Candidate,
     Look,
     Names,
     Prediction,
@@ -55,6 +56,8 @@ class ForecastSummary(Summary):
     series: tuple[SeriesView, ...]
     scores: tuple[Score, ...] = ()
     error_by_step: Mapping[str, StepErrors] = field(default_factory=dict)
+    candidates: tuple[Candidate, ...] = ()
+    """The leaderboard of a portfolio; empty where networks were named."""
     looks: tuple[Look, ...] = ()
     """Attention of the networks that have it, one entry for each window that can be chosen."""
 
@@ -98,6 +101,8 @@ class ForecastSummary(Summary):
             parts={
                 "noun": "Column" if self.is_wide else "Series",
                 "scores": score_table(self.scores),
+                "leaderboard": _leaderboard(self.candidates),
+                "no_leaderboard": not self.candidates,
                 "no_backtest": not any(view.backtest for view in self.series),
                 "no_errors": not self.error_by_step,
                 "no_training": not self.curves,
@@ -168,6 +173,24 @@ def score_table(scores: Sequence[Score]) -> str:
         "Backtest scores over all series and windows. Lower is better; coverage is best near its level. Best in bold."
     )
     return html_table("Backtest scores", ["Model", *heads], "".join(rows), caption)
+
+
+def _leaderboard(candidates: Sequence[Candidate]) -> str:
+    """Every candidate of a portfolio: its share in the forecast, its backtest error, its time, what it is."""
+    if not candidates:
+        return ""
+    rows = []
+    for one in candidates:
+        share = Cell(f"{100 * one.weight:.0f} %" if one.weight else "–")
+        errors = [Cell("–" if error is None else text.number(error)) for error in (one.loss, one.mase)]
+        about = one.meaning if not one.note else f"{one.meaning}; left out: {one.note}"
+        rows.append((Cell(one.name), share, *errors, Cell(f"{one.seconds:.1f}"), Cell(about)))
+    caption = (
+        "The forecast is the weighted mean of the candidates; weights come from the quantile loss of the backtest, "
+        "over the naive error of each series. Loss and MASE: lower is better."
+    )
+    heads = ("Model", "Weight", "Loss", "MASE", "Seconds", "What it is")
+    return Table(caption, heads, tuple(rows), frozenset({5}), frozenset({5})).html()
 
 
 def encode(summary: ForecastSummary, budget: int = BUDGET) -> tuple[dict[str, object], tuple[str, ...]]:

@@ -97,6 +97,22 @@ class Score:
     is_baseline: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One row of the leaderboard of a portfolio."""
+
+    name: str
+    meaning: str
+    mase: float | None
+    loss: float | None
+    """Mean quantile loss over the naive error."""
+    weight: float
+    """Its share in the forecast."""
+    seconds: float
+    note: str
+    """Why it was left out, where it was."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class StepErrors:
     """[horizon]: a model's backtest error at each step ahead."""

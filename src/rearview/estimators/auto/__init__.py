@@ -1,0 +1,1 @@
+"""A portfolio of forecasters, backtested, weighted and combined within a time limit."""

@@ -1,0 +1,371 @@
+"""Backtest a portfolio within a time limit, weigh its members, fit them to all rows."""
+
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+
+from rearview import train
+from rearview.core.errors import RearviewError
+from rearview.core.wording import listing, quantity
+from rearview.data.panel import Panel
+from rearview.data.panel_checks import TooShort, check_length
+from rearview.data.windows import final_windows
+from rearview.estimators.auto.ensemble import (
+    GRID,
+    Ensemble,
+    Standing,
+    cut_at_zero,
+    measure_stretch,
+    stretch_backtest,
+)
+from rearview.estimators.auto.portfolio import Candidate, list_candidates, panel_seasons
+from rearview.estimators.auto.weights import choose_weights, combine_backtests, measure_losses
+from rearview.estimators.base import Session
+from rearview.estimators.forecast.backtest import Backtest, History, backtest, select_columns
+from rearview.estimators.forecast.predictor import Array, Predictor
+from rearview.estimators.forecast.spec import ForecastSpec
+from rearview.tasks import metrics
+
+DEFAULT_LIMIT = 180.0
+MOST_WINDOWS = 5
+LEAST_ROWS = 3
+MOST_BACKTESTED = 200
+"""Series whose backtests weigh the members; more are not looked at for that."""
+LONGEST_LOOKBACK = 1024
+FOR_TRAINING = 0.8
+"""Share of the time left that networks may train for; the rest is for forecasts, pages and files."""
+UNLIKE = 2.5
+"""Last rows that change so many times more than those of the backtest are unlike them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """How a portfolio is fitted."""
+
+    time_limit: float = DEFAULT_LIMIT
+    """Seconds, about."""
+    quick: bool = False
+    """Without networks that train."""
+    windows: int | None = None
+    """Backtest windows; None: as many as fit, five at most."""
+    checkpoints: Path | None = None
+    """Folder for the checkpoints of networks."""
+    resume: bool = False
+    progress: train.Progress | bool | None = None
+    say: Callable[[str], None] = lambda _: None
+    started: float = field(default_factory=time.monotonic)
+
+    def session(self, name: str, seconds: float | None) -> Session:
+        """Where a network of this name trains, and how long; without seconds, nothing that trains."""
+        path = None
+        if self.checkpoints is not None and seconds is not None:
+            path = self.checkpoints / f"{name}.safetensors"
+        return Session(path, self.resume and path is not None, self.progress, seconds)
+
+    def left(self) -> float:
+        """Seconds left."""
+        return self.started + self.time_limit - time.monotonic()
+
+
+@dataclass(frozen=True, slots=True)
+class AutoFit:
+    """A fitted ensemble and the backtests that its weights rest on."""
+
+    ensemble: Ensemble
+    backtest: Backtest | None
+    """Of the ensemble, each window weighted and calibrated by the others; None: too short for one."""
+    members: dict[str, Backtest]
+
+
+@dataclass(slots=True)
+class _Trial:
+    candidate: Candidate
+    backtest: Backtest | None = None
+    seconds: float = 0.0
+    note: str = ""
+    final: Predictor | None = None
+
+
+def fit(panel: Panel, spec: ForecastSpec, options: Options, known_at: History | None = None) -> AutoFit:
+    """Fit a portfolio to a panel; `known_at` gives the panel as it was known at a date."""
+    check_rows(panel, spec)
+    seasons = panel_seasons(panel, spec.season)
+    windows = choose_windows(panel, spec.horizon, seasons, options.windows)
+    lookback = choose_lookback(panel, spec, seasons, windows)
+    levels = tuple(sorted({*GRID, *spec.levels}))
+    cores = os.cpu_count() or 1
+    trials = [
+        _Trial(one) for one in list_candidates(panel, spec, seasons, lookback, quick=options.quick, workers=cores)
+    ]  # fmt: skip
+    options.say(_describe_plan(trials, options, windows, seasons))
+    sample = panel
+    if panel.series > MOST_BACKTESTED:
+        sample = panel.only(panel.ids[:: -(-panel.series // MOST_BACKTESTED)])
+        known_at = None
+    interrupted = False
+    for place, trial in enumerate(trials):
+        try:
+            if windows:
+                networks = sum(one.candidate.trains for one in trials[place:])
+                _backtest(trial, sample, spec, levels, windows, options, known_at, networks)
+        except KeyboardInterrupt:
+            if not any(one.backtest for one in trials):
+                raise
+            interrupted = True
+            for one in trials[place:]:
+                one.note = "interrupted"
+            break
+    return _finish(panel, sample, spec, trials, levels, options, seasons, windows, interrupted)
+
+
+def check_rows(panel: Panel, spec: ForecastSpec) -> None:
+    """Refuse a panel that is too short for the look-back asked for, or for anything."""
+    if spec.lookback is not None:
+        check_length(panel, spec.lookback, spec.horizon)
+    longest = int(panel.lengths.max())
+    if longest < LEAST_ROWS:
+        raise TooShort(
+            f"{panel.layout.source} is not long enough: a forecast needs {LEAST_ROWS} rows, but there are {longest}; "
+            "bring more history."
+        )
+
+
+def choose_windows(panel: Panel, horizon: int, seasons: tuple[int, ...], asked: int | None) -> int:
+    """As many backtest windows as leave two seasons, or two horizons, before the first; five at most."""
+    longest = int(panel.lengths.max())
+    if asked is not None:
+        return asked
+    needed = max([2 * season + 2 for season in seasons if 3 * season <= longest] + [2 * horizon, 12])
+    return max(0, min(MOST_WINDOWS, (longest - needed) // horizon))
+
+
+def choose_lookback(panel: Panel, spec: ForecastSpec, seasons: tuple[int, ...], windows: int) -> int:
+    """Two of the longest seasons that the data show three times, or twice the horizon, as far as rows allow."""
+    if spec.lookback is not None:
+        return spec.lookback
+    longest, horizon = int(panel.lengths.max()), spec.horizon
+    wanted = max([2 * season for season in seasons if 3 * season <= longest] + [2 * horizon, 16])
+    room = longest - (windows + 1) * horizon
+    return max(4, min(wanted, LONGEST_LOOKBACK, room * 2 // 3))
+
+
+def _backtest(
+    trial: _Trial,
+    panel: Panel,
+    spec: ForecastSpec,
+    levels: tuple[float, ...],
+    windows: int,
+    options: Options,
+    known_at: History | None,
+    networks: int,
+) -> None:
+    """Backtest one candidate; whatever it breaks on, the others go on without it."""
+    candidate, began = trial.candidate, time.monotonic()
+    left = options.left()
+    if candidate.trains:
+        seconds = FOR_TRAINING * left / networks / 2
+        if seconds < 2:
+            trial.note = "no time left"
+            return
+    else:
+        seconds = None
+        estimate = _estimate(candidate, panel, spec, levels) * (windows + 1)
+        if estimate > left / 2:
+            trial.note = f"about {estimate:.0f} s, more than there is time for"
+            return
+    session = options.session(f"{candidate.name}-backtest", seconds)
+    try:
+        trial.backtest = backtest(
+            panel,
+            lambda rows, window: candidate.fit(rows, session),
+            spec.horizon,
+            n_windows=windows,
+            levels=levels,
+            known_at=known_at,
+        )
+    except RearviewError as problem:
+        trial.note = str(problem)
+    except (ArithmeticError, LookupError, RuntimeError, ValueError, TypeError) as problem:
+        trial.note = f"failed: {type(problem).__name__}: {problem}"
+    trial.seconds = time.monotonic() - began
+    if trial.backtest is not None:
+        error = metrics.mase(trial.backtest.y, trial.backtest.mean, trial.backtest.absolute)
+        options.say(f"{candidate.name}: MASE {error:.3g}, {trial.seconds:.1f} s")
+    else:
+        options.say(f"{candidate.name}: left out, {trial.note}")
+
+
+def _estimate(candidate: Candidate, panel: Panel, spec: ForecastSpec, levels: tuple[float, ...]) -> float:
+    """Seconds that one forecast of all variables takes, measured on one series; of what is quick anyway, 0."""
+    if panel.series * panel.targets < 20 or candidate.name in ("seasonal_naive", "linear"):
+        return 0.0
+    one = panel.only(panel.ids[:1])
+    began = time.monotonic()
+    predictor = candidate.fit(one, Session())
+    known = np.zeros((1, one.known, spec.horizon)) if predictor.known else None
+    predictor.predict(select_columns(one, predictor), final_windows(one), levels, known)
+    return (time.monotonic() - began) * panel.series / (os.cpu_count() or 1)
+
+
+def _finish(
+    panel: Panel,
+    sample: Panel,
+    spec: ForecastSpec,
+    trials: list[_Trial],
+    levels: tuple[float, ...],
+    options: Options,
+    seasons: tuple[int, ...],
+    windows: int,
+    interrupted: bool,
+) -> AutoFit:
+    """Weigh what was backtested, fit it to all rows, and combine it."""
+    scored = [trial for trial in trials if trial.backtest is not None]
+    tests = [trial.backtest for trial in scored if trial.backtest is not None]
+    # Each member is judged with intervals as wide as its other windows ask for, since that is how it is used.
+    tests = [stretch_backtest(test, levels) for test in tests]
+    losses = measure_losses(tests) if tests else None
+    if losses is None:
+        scored = [trial for trial in trials if not trial.candidate.trains]
+        weights = np.full((sample.series * sample.targets, len(scored)), 1 / len(scored))
+    else:
+        weights = choose_weights(losses)
+    weights = _fit_members(panel, scored, weights, options, interrupted)
+    members = [trial for trial in scored if trial.final is not None]
+    kept = [scored.index(trial) for trial in members]
+    combined, stretch = None, dict[float, float]()
+    if losses is not None:
+        raw = combine_backtests([tests[n] for n in kept], losses[kept])
+        stretch = measure_stretch(raw, levels)
+        combined = stretch_backtest(raw, spec.levels)
+        bounds = cut_at_zero(combined.intervals) if spec.nonnegative else combined.intervals
+        combined = replace(combined, intervals=bounds, notes=())
+    common = weights[:, kept].mean(axis=0)
+    common = common / common.sum()
+    table = weights[:, kept] / weights[:, kept].sum(axis=1, keepdims=True)
+    own = [trial.backtest for trial in members]
+    finals = tuple(trial.final for trial in members if trial.final is not None)
+    ensemble = Ensemble(
+        spec=spec,
+        members=finals,
+        weights=table if sample is panel else np.tile(common, (panel.series * panel.targets, 1)),
+        common=common,
+        ids=panel.ids,
+        columns=panel.columns,
+        targets=panel.targets,
+        known=panel.known,
+        step=str(panel.step),
+        period=seasons[0] if seasons else 1,
+        stretch=stretch,
+        stretches=tuple({} if test is None else measure_stretch(test, levels) for test in own),
+        leaderboard=_leaderboard(trials, members, common, losses, scored),
+        notes=_notes(panel, spec, windows, sample, seasons, finals),
+        findings=tuple(dict.fromkeys(finding for one in finals for finding in one.findings)),
+        interrupted=interrupted or any(one.interrupted for one in finals),
+    )
+    backtests = {trial.candidate.name: trial.backtest for trial in scored if trial.backtest is not None}
+    if combined is not None:
+        combined = replace(combined, fitted=ensemble)
+    return AutoFit(ensemble, combined, backtests)
+
+
+def _fit_members(panel: Panel, scored: list[_Trial], weights: Array, options: Options, interrupted: bool) -> Array:
+    """Fit to all rows what has a weight, the heaviest networks first; the weights with those that failed at 0."""
+    weights = weights.copy()
+    used = [n for n in range(len(scored)) if weights[:, n].max() > 0]
+    networks = [n for n in used if scored[n].candidate.trains]
+    for number in sorted(used, key=lambda n: (scored[n].candidate.trains, -float(weights[:, n].mean()))):
+        trial, began = scored[number], time.monotonic()
+        seconds = None
+        if trial.candidate.trains:
+            seconds = max(2.0, FOR_TRAINING * options.left() / max(1, len(networks)))
+            networks.remove(number)
+        try:
+            if interrupted and trial.candidate.trains:
+                trial.note = "interrupted"
+            else:
+                trial.final = trial.candidate.fit(panel, options.session(f"{trial.candidate.name}-final", seconds))
+        except KeyboardInterrupt:
+            interrupted = True
+            trial.note = "interrupted"
+        except (RearviewError, ArithmeticError, LookupError, RuntimeError, ValueError, TypeError) as problem:
+            trial.note = f"failed on all rows: {problem}"
+        trial.seconds += time.monotonic() - began
+        if trial.final is None:
+            weights[:, number] = 0
+    lost = weights.sum(axis=1) == 0
+    if lost.any():
+        alive = [n for n in used if scored[n].final is not None]
+        if not alive:
+            raise RearviewError(f"No model could be fitted: {'; '.join(trial.note for trial in scored)}")
+        weights[np.ix_(lost, alive)] = 1 / len(alive)
+    return weights / weights.sum(axis=1, keepdims=True)
+
+
+def _leaderboard(
+    trials: list[_Trial], members: list[_Trial], common: Array, losses: Array | None, scored: list[_Trial]
+) -> tuple[Standing, ...]:
+    standings = []
+    for trial in trials:
+        test = trial.backtest
+        standings.append(
+            Standing(
+                name=trial.candidate.name,
+                meaning=trial.candidate.meaning,
+                mase=None if test is None else float(metrics.mase(test.y, test.mean, test.absolute)),
+                loss=None if test is None or losses is None else float(np.nanmean(losses[scored.index(trial)])),
+                weight=float(common[members.index(trial)]) if trial in members else 0.0,
+                seconds=trial.seconds,
+                note=trial.note,
+            )
+        )
+    return tuple(sorted(standings, key=lambda one: (-one.weight, one.loss is None, one.loss or 0.0)))
+
+
+def _describe_plan(trials: list[_Trial], options: Options, windows: int, seasons: tuple[int, ...]) -> str:
+    rhythm = f"season of {listing([str(one) for one in seasons])} steps" if seasons else "no season"
+    names = ", ".join(trial.candidate.name for trial in trials)
+    return f"auto: {names}; {quantity(windows, 'backtest window')}, {rhythm}, at most about {options.time_limit:.0f} s"
+
+
+def _notes(
+    panel: Panel,
+    spec: ForecastSpec,
+    windows: int,
+    sample: Panel,
+    seasons: tuple[int, ...],
+    finals: tuple[Predictor, ...],
+) -> tuple[str, ...]:
+    notes = []
+    if not windows:
+        notes.append("Too short for a backtest: the members have equal weights, and the intervals are their own.")
+    elif windows == 1:
+        notes.append("The weights rest on one backtest window.")
+    if sample is not panel:
+        notes.append(f"The weights rest on {sample.series:,} of {panel.series:,} series.")
+    unlike = _count_unlike(panel, spec.horizon, seasons[0] if seasons else 1, windows)
+    if 2 * unlike > panel.series * panel.targets:
+        few = f"The last rows of {unlike} variables change" if unlike > 1 else "The last rows change"
+        notes.append(f"{few} far more than those the backtest saw: errors may be larger and intervals too narrow.")
+    inputs = panel.input_names
+    if inputs and not any(set(inputs) & set(one.columns) for one in finals):
+        notes.append(f"{listing(inputs)}: past values of inputs are used by none of the members.")
+    return tuple(notes)
+
+
+def _count_unlike(panel: Panel, horizon: int, season: int, windows: int) -> int:
+    """Variables whose last horizon of rows changes far more, season by season, than the backtest windows before."""
+    count = 0
+    for s, (a, b) in enumerate(panel.bounds()):
+        for target in range(panel.targets):
+            values = panel.values[max(a, int(panel.first[s, target])) : b, target].astype(np.float64)
+            blocks = (len(values) - season) // horizon
+            if blocks < 3 or not windows:
+                continue
+            change = np.abs(values[season:] - values[:-season])[-blocks * horizon :].reshape(blocks, horizon).mean(1)
+            usual = float(np.median(change[:-1]))
+            count += bool(change[-1] > UNLIKE * usual and change[-1] > change[:-1].max())
+    return count

@@ -1,0 +1,101 @@
+"""The candidates of a portfolio for a panel: what each is, how it is fitted, and why it is there."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from rearview.data.panel import Panel
+from rearview.estimators.base import Session
+from rearview.estimators.forecast import linear
+from rearview.estimators.forecast.effects import Effects, WithEffects
+from rearview.estimators.forecast.fit import fit as fit_network
+from rearview.estimators.forecast.predictor import Predictor
+from rearview.estimators.forecast.spec import ForecastSpec
+from rearview.estimators.forecast.statistics import Statistical
+from rearview.tasks import statistics
+from rearview.tasks.seasonality import find_seasons
+
+COUPLED = (2, 64)
+"""Columns of one series, from and to, that a network which mixes columns is tried on."""
+
+Fit = Callable[[Panel, Session], Predictor]
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A forecaster that may become a member."""
+
+    name: str
+    meaning: str
+    fit: Fit
+    """Fit it to the rows of a panel; a network trains within the session's time."""
+    trains: bool = False
+    """Whether it is a network that trains."""
+
+
+def panel_seasons(panel: Panel, given: int | None) -> tuple[int, ...]:
+    """The seasons that the targets of a panel show, shortest first; the given one alone where one is given."""
+    if given is not None:
+        return (given,) if given > 1 else ()
+    series = [
+        panel.values[max(a, int(panel.first[s, target])) : b, target].astype(np.float64)
+        for s, (a, b) in enumerate(panel.bounds())
+        for target in range(panel.targets)
+    ]
+    return find_seasons(series, panel.step.seasons)
+
+
+def list_candidates(
+    panel: Panel, spec: ForecastSpec, seasons: tuple[int, ...], lookback: int, *, quick: bool, workers: int
+) -> list[Candidate]:
+    """The candidates, cheapest first; `quick` leaves out networks that train."""
+    spec = replace(spec, intervals="conformal", season=seasons[0] if seasons else 1)
+    candidates = []
+    for name in statistics.NAMES:
+        if name == "mstl" and not seasons:
+            continue  # without a season it is ETS
+
+        def fit_statistics(rows: Panel, session: Session, name: statistics.Name = name) -> Predictor:
+            return Statistical.of(name, rows, spec, seasons, workers)
+
+        candidates.append(Candidate(name, statistics.MEANINGS[name], fit_statistics))
+    candidates.append(
+        Candidate(
+            linear.NAME,
+            "a ridge regression from the normalised look-back to all steps",
+            lambda rows, session: linear.fit(rows, spec, seasons),
+        )
+    )
+    if not quick:
+        networks = ["patchtst"]
+        if panel.series == 1 and COUPLED[0] <= len(panel.columns) <= COUPLED[1]:
+            networks.append("itransformer")
+        for network in networks:
+            candidates.append(_network(network, replace(spec, lookback=lookback)))
+    if not panel.known:
+        return candidates
+    cleared = [replace(one, fit=_with_effects(one.fit, seasons)) for one in candidates if one.name != "itransformer"]
+    return cleared if quick else [*cleared, _network("itransformer", replace(spec, lookback=lookback))]
+
+
+def _network(name: str, spec: ForecastSpec) -> Candidate:
+    asked = replace(spec, model=name)
+    meanings = {
+        "patchtst": "attention over patches of each column, trained on all of them",
+        "itransformer": "attention among columns, which learn from one another",
+    }
+    return Candidate(name, meanings[name], lambda rows, session: fit_network(rows, asked, session), trains=True)
+
+
+def _with_effects(fit: Fit, seasons: tuple[int, ...]) -> Fit:
+    """The same on rows cleared of what known inputs explain."""
+
+    def fit_cleared(rows: Panel, session: Session) -> Predictor:
+        effects = Effects.fit(rows, seasons[0] if seasons else 1)
+        inner = fit(effects.remove(rows), session)
+        cut = len(rows.columns) - rows.known
+        columns = (*rows.target_names, *rows.columns[cut:])
+        return WithEffects(inner=inner, effects=effects, columns=columns, known=rows.known)
+
+    return fit_cleared

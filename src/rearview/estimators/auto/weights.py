@@ -1,0 +1,116 @@
+"""Weights of a portfolio's members from their backtests, and forecasts combined by them."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rearview.estimators.forecast.backtest import Backtest
+from rearview.estimators.forecast.predictor import Array, Bounds
+
+POWER = 4
+"""A member's weight falls with this power of its loss."""
+WORST = 1.5
+"""Members whose loss is so many times the best one's have no weight."""
+LEAST = 0.05
+"""Weights below this share count as none: a member costs time wherever it is used."""
+OWN_WINDOWS = 3
+"""Windows that a variable's own losses must outnumber to count for more than those of all variables."""
+FEW = 2
+"""Windows times variables that the losses must outnumber to count for more than equal weights."""
+
+
+def measure_losses(backtests: Sequence[Backtest]) -> Array:
+    """[member, window, variable]: mean quantile loss over the steps, over the naive error of the variable."""
+    scale = np.where(backtests[0].absolute > 0, backtests[0].absolute, np.nan)
+    spread = np.nanstd(backtests[0].y, axis=(0, 2)) if backtests[0].y.size else scale
+    scale = np.where(np.isnan(scale), np.where(spread > 0, spread, 1.0), scale)
+    losses = []
+    for one in backtests:
+        parts = [np.abs(one.y - one.mean)]
+        for level, (low, high) in one.intervals.items():
+            tail = (1 - level / 100) / 2
+            for share, bound in ((tail, low), (1 - tail, high)):
+                error = one.y - bound
+                parts.append(2 * np.maximum(share * error, (share - 1) * error))
+        losses.append(_mean(np.mean(parts, axis=0)) / scale)
+    return np.stack(losses)
+
+
+def choose_weights(losses: Array) -> Array:
+    """[variable, member]: weights by losses [member, window, variable], NaN where there is none; each row sums to 1.
+
+    A variable's own losses count for as much as it has windows; the rest is what the members lose on all variables.
+    """
+    shared = _shared_losses(losses)
+    count = np.isfinite(losses).all(axis=0).sum(axis=0)  # [variable]
+    cells = int(count.sum())
+    usable = np.isfinite(shared)
+    even = float(shared[usable].mean())
+    shared = np.where(usable, (cells * shared + FEW * even) / (cells + FEW), np.inf)
+    own = _mean(np.where(np.isfinite(losses).all(axis=0), losses, np.nan).transpose(2, 0, 1))  # [variable, member]
+    ratio = own / own[:, usable].mean(axis=1, keepdims=True) * even
+    ratio = np.where(np.isfinite(ratio), ratio, shared)
+    n = count[:, None]
+    loss = np.where(usable, (n * ratio + OWN_WINDOWS * shared) / (n + OWN_WINDOWS), np.inf)
+    relative = loss / loss.min(axis=1, keepdims=True)
+    weights = np.where(relative < WORST, np.maximum(relative, 1e-9) ** -POWER, 0.0)
+    weights /= weights.sum(axis=1, keepdims=True)
+    weights = np.where(weights < LEAST, 0.0, weights)
+    return np.asarray(weights / weights.sum(axis=1, keepdims=True))
+
+
+def combine_backtests(backtests: Sequence[Backtest], losses: Array) -> Backtest:
+    """The backtest of the ensemble, each window weighted by the losses of the others alone.
+
+    With one window alone, members have equal weights.
+    """
+    windows, variables = losses.shape[1], losses.shape[2]
+    weights = np.full((windows, variables, len(backtests)), 1 / len(backtests))
+    if windows > 1:
+        for window in range(windows):
+            weights[window] = choose_weights(np.delete(losses, window, axis=1))
+    first = backtests[0]
+    levels = list(first.intervals)
+    mean, intervals = combine(
+        [one.mean for one in backtests], [one.intervals for one in backtests], levels, weights
+    )  # fmt: skip
+    notes = tuple(dict.fromkeys(note for one in backtests for note in one.notes))
+    return replace(first, mean=mean, intervals=intervals, notes=notes)
+
+
+def combine(
+    means: Sequence[Array], intervals: Sequence[Bounds], levels: Sequence[float], weights: Array
+) -> tuple[Array, Bounds]:
+    """Weighted means of points and bounds [..., step] by `weights` [..., member]; missing cells count for nothing."""
+
+    def mix(parts: Sequence[Array]) -> Array:
+        cells = np.stack(parts, axis=-1)
+        there = np.isfinite(cells) & (weights[..., None, :] > 0)
+        shares = np.where(there, weights[..., None, :], 0.0)
+        total = shares.sum(-1)
+        mixed = (np.where(there, cells, 0.0) * shares).sum(-1)
+        return np.where(total > 0, mixed / np.where(total > 0, total, 1), np.nan)
+
+    point = mix(means)
+    bounds = {
+        level: (mix([one[level][0] for one in intervals]), mix([one[level][1] for one in intervals]))
+        for level in levels
+    }
+    return point, bounds
+
+
+def _shared_losses(losses: Array) -> Array:
+    """[member]: mean loss over the windows and variables that all members have, or each one's own where none do."""
+    common = np.isfinite(losses).all(axis=0)
+    if common.any():
+        return np.asarray(losses[:, common].mean(axis=1))
+    return _mean(losses.reshape(len(losses), -1))
+
+
+def _mean(values: Array) -> NDArray[np.float64]:
+    """The mean over the last axis of what is there; NaN where nothing is."""
+    there = np.isfinite(values)
+    count = there.sum(-1)
+    return np.where(count > 0, np.where(there, values, 0.0).sum(-1) / np.maximum(count, 1), np.nan)

@@ -1,0 +1,87 @@
+"""A linear forecaster on normalised windows, fitted in closed form (see `rearview.tasks.window_ridge`)."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from rearview.core.errors import InputError
+from rearview.data.panel import Finding, Panel
+from rearview.data.windows import Windows
+from rearview.estimators.forecast.predictor import Array, Forecasts
+from rearview.estimators.forecast.spec import ForecastSpec
+from rearview.estimators.forecast.transform import transform_panel, undo_transform
+from rearview.tasks import window_ridge
+from rearview.tasks.window_ridge import Ridge
+
+NAME = "linear"
+LONGEST_LOOKBACK = 512
+MOST_OWN = 64
+"""Variables that may have coefficients of their own; more share theirs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Linear:
+    """Coefficients for the targets of a panel."""
+
+    spec: ForecastSpec
+    ridge: Ridge
+    ids: tuple[str, ...]
+    columns: tuple[str, ...]
+    step: str
+    period: int
+    known: int = 0
+    name: str = NAME
+    notes: tuple[str, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    interrupted: bool = False
+
+    @property
+    def targets(self) -> int:
+        """All its columns are forecast."""
+        return len(self.columns)
+
+    @property
+    def lookback(self) -> int:
+        """Rows of a window."""
+        return self.ridge.lookback
+
+    def predict(self, panel: Panel, which: Windows, levels: tuple[float, ...], known: Array | None = None) -> Forecasts:
+        """Forecast from the rows before each window's start (see `Predictor`)."""
+        panel = transform_panel(panel, self.spec)
+        cells = np.full((len(which), self.targets, self.spec.horizon, 1 + 2 * len(levels)), np.nan)
+        place = {name: number for number, name in enumerate(self.ids)}
+        for window, (start, series) in enumerate(zip(which.starts.tolist(), which.series.tolist(), strict=True)):
+            number = place.get(panel.ids[series])
+            for target in range(self.targets):
+                first = int(panel.first[series, target])
+                if first < start:
+                    rows = slice(max(first, start - self.lookback), start)
+                    past = panel.values[rows, target].astype(np.float64) + panel.centre[series, target]
+                    pool = 0 if number is None else int(self.ridge.pools[number * self.targets + target])
+                    cells[window, target] = undo_transform(self.ridge.forecast(past, pool, levels), self.spec)
+        bounds = {level: (cells[..., 1 + 2 * n], cells[..., 2 + 2 * n]) for n, level in enumerate(levels)}
+        return Forecasts(which.series, cells[..., 0], bounds, self.notes)
+
+
+def fit(panel: Panel, spec: ForecastSpec, seasons: tuple[int, ...]) -> Linear:
+    """Fit to the targets of a panel; one that is too short is refused."""
+    moved = transform_panel(panel, spec)
+    longest, horizon = int(panel.lengths.max()), spec.horizon
+    fitting = [season for season in seasons if 6 * season <= longest]
+    wanted = spec.lookback or max(2 * max(fitting, default=1), 2 * horizon, 8)
+    lookback = max(4, min(wanted, LONGEST_LOOKBACK, (longest - 2 * horizon) // 2))
+    series = [
+        moved.values[max(a, int(moved.first[s, target])) : b, target].astype(np.float64) + moved.centre[s, target]
+        for s, (a, b) in enumerate(moved.bounds())
+        for target in range(moved.targets)
+    ]
+    period = next(iter(seasons), 1)
+    ridge = window_ridge.fit(series, lookback, horizon, period, own=len(series) <= MOST_OWN)
+    if ridge is None:
+        raise InputError(
+            f"{panel.layout.source}: {longest} rows are too few for a linear forecast of {horizon} steps; "
+            "bring more history."
+        )
+    return Linear(
+        spec=spec, ridge=ridge, ids=panel.ids, columns=panel.target_names, step=str(panel.step), period=period
+    )

@@ -1,0 +1,92 @@
+"""Statistical forecasters, one model a variable: ETS, Theta and MSTL of statsforecast, and the seasonal naive forecast.
+
+Nothing is kept of a fit but the settings: a forecast fits each variable afresh to the rows before it. Variables that a
+model can't be fitted to get the naive forecast, and a note counts them.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from rearview.core.wording import quantity
+from rearview.data.panel import Finding, Panel
+from rearview.data.windows import Windows
+from rearview.estimators.forecast.predictor import Array, Forecasts
+from rearview.estimators.forecast.spec import ForecastSpec
+from rearview.estimators.forecast.transform import transform_panel, undo_transform
+from rearview.tasks.statistics import Name, fit_and_forecast
+
+MOST_ROWS = {"seasonal_naive": 4_096, "theta": 768, "mstl": 2_400, "ets": 512}
+"""Rows of a variable that a model is fitted to: older ones cost time and tell little."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Statistical:
+    """A statistical model and its settings."""
+
+    spec: ForecastSpec
+    model: Name
+    seasons: tuple[int, ...]
+    """Shortest first; empty: none."""
+    columns: tuple[str, ...]
+    step: str
+    workers: int = 1
+    """Processes that share the variables where they are many."""
+    known: int = 0
+    notes: tuple[str, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    interrupted: bool = False
+
+    @classmethod
+    def of(
+        cls, model: Name, panel: Panel, spec: ForecastSpec, seasons: tuple[int, ...], workers: int = 1
+    ) -> "Statistical":
+        """The model for the targets of a panel."""
+        columns = panel.target_names
+        return cls(
+            spec=spec, model=model, seasons=seasons, columns=columns, step=str(panel.step), workers=workers
+        )  # fmt: skip
+
+    @property
+    def name(self) -> str:
+        """What it is called."""
+        return self.model
+
+    @property
+    def targets(self) -> int:
+        """All its columns are forecast."""
+        return len(self.columns)
+
+    @property
+    def lookback(self) -> int:
+        """Rows it is fitted to, at most."""
+        return MOST_ROWS[self.model]
+
+    @property
+    def period(self) -> int:
+        """Steps of a season, by which errors are scaled."""
+        return self.seasons[0] if self.seasons else 1
+
+    def predict(self, panel: Panel, which: Windows, levels: tuple[float, ...], known: Array | None = None) -> Forecasts:
+        """Forecast from the rows before each window's start (see `Predictor`)."""
+        panel = transform_panel(panel, self.spec)
+        pasts: list[Array] = []
+        places: list[tuple[int, int]] = []
+        for window, (start, series) in enumerate(zip(which.starts.tolist(), which.series.tolist(), strict=True)):
+            for target in range(self.targets):
+                first = int(panel.first[series, target])
+                if first < start:
+                    begin = max(first, start - self.lookback)
+                    pasts.append(panel.values[begin:start, target].astype(np.float64) + panel.centre[series, target])
+                    places.append((window, target))
+        shape = (len(which), self.targets, self.spec.horizon)
+        quantiles, failed = fit_and_forecast(self.model, pasts, self.spec.horizon, self.seasons, levels, self.workers)
+        cells = np.full((*shape, 1 + 2 * len(levels)), np.nan)
+        for place, values in zip(places, quantiles, strict=True):
+            cells[place] = undo_transform(values, self.spec)
+        notes = self.notes
+        if failed:
+            count = quantity(len(pasts), "forecast")
+            notes = (*notes, f"{self.model} could not be fitted for {failed} of {count}, which are naive instead.")
+        bounds = {level: (cells[..., 1 + 2 * n], cells[..., 2 + 2 * n]) for n, level in enumerate(levels)}
+        return Forecasts(which.series, cells[..., 0], bounds, notes)

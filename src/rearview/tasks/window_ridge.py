@@ -1,0 +1,148 @@
+"""Ridge regression from a normalised window of the past to all steps ahead, solved in closed form.
+
+A window is centred on its last season (its last value where there is none) and divided by its standard deviation; the
+steps ahead are forecast on that scale. One set of coefficients serves all variables, or each has its own, whichever
+errs less on rows held out; the penalty is chosen there, too, and so is the spread of the intervals.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+PENALTIES = 10.0 ** np.arange(-3, 5)
+HELD = 0.2
+"""Share of each variable's rows, the last ones, that the penalty is chosen on."""
+MOST_WINDOWS = 20_000
+LEAST_WINDOWS = 8
+CLIP = 20.0
+"""Targets beyond so many deviations of their window count as that far: a leap must not rule the fit."""
+RANKS = 199
+"""Quantiles of the held-out errors that are kept for each step."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ridge:
+    """Coefficients, and quantiles of the errors on held-out rows, both on the scale of normalised windows."""
+
+    coefficients: Array
+    """[pool, lag, step]; the first pool is that of all variables together."""
+    errors: Array
+    """[pool, step, rank]: rising quantiles of truth minus forecast, of the levels (1 .. RANKS) / (RANKS + 1)."""
+    pools: NDArray[np.int64]
+    """[variable]: its pool."""
+    season: int
+
+    @property
+    def lookback(self) -> int:
+        """Rows of a window."""
+        return self.coefficients.shape[1]
+
+    def forecast(self, past: Array, pool: int, levels: Sequence[float]) -> Array:
+        """[step, 1 + 2 x level]: the point, then low and high of each level in percent."""
+        window = _pad(past, self.lookback)[None]
+        centre, scale = _normal(window, self.season)
+        point = ((window - centre) / scale) @ self.coefficients[pool]
+        tails = [side for level in levels for side in ((1 - level / 100) / 2, (1 + level / 100) / 2)]
+        ranks = np.arange(1, RANKS + 1) / (RANKS + 1)
+        errors = [np.array([np.interp(tail, ranks, step) for step in self.errors[pool]]) for tail in (0.5, *tails)]
+        cells = np.stack([point[0], *(point[0] + error - errors[0] for error in errors[1:])], axis=-1)
+        return np.asarray(cells * scale[0] + centre[0])
+
+
+@dataclass(frozen=True, slots=True)
+class _Sample:
+    """Normalised windows and what followed them."""
+
+    past: Array
+    ahead: Array
+
+    @staticmethod
+    def join(parts: "Sequence[_Sample]") -> "_Sample":
+        return _Sample(np.concatenate([one.past for one in parts]), np.concatenate([one.ahead for one in parts]))
+
+    def __len__(self) -> int:
+        return len(self.past)
+
+
+def fit(series: Sequence[Array], lookback: int, horizon: int, season: int, *, own: bool = True) -> Ridge | None:
+    """Fit to variables; None where they are too short. With `own` each may get coefficients of its own."""
+    season = max(1, min(season, lookback))
+    samples = [_cut(values, lookback, horizon, season, MOST_WINDOWS // len(series)) for values in series]
+    shared = _solve([early for early, _ in samples], [late for _, late in samples])
+    if shared is None:
+        return None
+    kept, pools = [shared], np.zeros(len(series), dtype=np.int64)
+    for number, (early, late) in enumerate(samples if own and len(series) > 1 else ()):
+        if len(early) >= 2 * lookback and len(late) >= LEAST_WINDOWS:
+            alone = _solve([early], [late])
+            common = np.abs(late.ahead - late.past @ shared[0]).mean()
+            if alone is not None and np.abs(alone[2]).mean() < common:
+                pools[number] = len(kept)
+                kept.append(alone)
+    ranks = np.arange(1, RANKS + 1) / (RANKS + 1)
+    coefficients = np.stack([one[1] for one in kept])
+    errors = np.stack([np.quantile(one[2], ranks, axis=0).T for one in kept])
+    return Ridge(coefficients, errors, pools, season)
+
+
+def _cut(values: Array, lookback: int, horizon: int, season: int, most: int) -> tuple[_Sample, _Sample]:
+    """Windows before the held-out rows, and windows of those; at most so many, evenly spaced."""
+    border = len(values) - max(horizon, round(HELD * len(values)))
+    parts = []
+    for first, stop, room in ((lookback, border, most), (max(lookback, border), len(values), max(20, most // 4))):
+        ends = np.arange(first, stop - horizon + 1)
+        if len(ends) > max(room, 50):
+            ends = ends[np.unique(np.linspace(0, len(ends) - 1, max(room, 50)).round().astype(np.int64))]
+        past = values[ends[:, None] + np.arange(-lookback, 0)]
+        centre, scale = _normal(past, season)
+        ahead = (values[ends[:, None] + np.arange(horizon)] - centre) / scale
+        parts.append(_Sample((past - centre) / scale, np.clip(ahead, -CLIP, CLIP)))
+    return parts[0], parts[1]
+
+
+def _solve(early: Sequence[_Sample], late: Sequence[_Sample]) -> tuple[Array, Array, Array] | None:
+    """(coefficients of the early rows, of all rows, errors on the late rows) at the best penalty; None: too few."""
+    learned, held = _Sample.join(early), _Sample.join(late)
+    if len(learned) < LEAST_WINDOWS or not len(held):
+        return None
+    first = _Normal.of(learned)
+    tried = [first.coefficients(penalty) for penalty in PENALTIES]
+    errors = [held.ahead - held.past @ one for one in tried]
+    best = int(np.argmin([np.abs(one).mean() for one in errors]))
+    whole = _Normal.of(_Sample.join([learned, held]))
+    return tried[best], whole.coefficients(PENALTIES[best]), errors[best]
+
+
+@dataclass(frozen=True, slots=True)
+class _Normal:
+    """The normal equations of a sample, by eigenvectors, so that every penalty costs one product."""
+
+    values: Array
+    vectors: Array
+    turned: Array
+    size: float
+
+    @classmethod
+    def of(cls, sample: _Sample) -> "_Normal":
+        values, vectors = np.linalg.eigh(sample.past.T @ sample.past)
+        return cls(values, vectors, vectors.T @ (sample.past.T @ sample.ahead), float(np.sqrt(len(sample))))
+
+    def coefficients(self, penalty: float) -> Array:
+        """[lag, step]; the penalty grows with the root of the sample."""
+        return np.asarray(self.vectors @ (self.turned / (self.values + 0.1 * penalty * self.size)[:, None]))
+
+
+def _normal(windows: Array, season: int) -> tuple[Array, Array]:
+    """[window, 1] each: the mean of the last season, and the deviation, which is never 0."""
+    centre = windows[:, -season:].mean(1, keepdims=True)
+    scale = windows.std(1, keepdims=True)
+    return centre, np.maximum(scale, np.maximum(1e-6 * np.abs(centre), 1e-12))
+
+
+def _pad(past: Array, lookback: int) -> Array:
+    """The last rows; before the first there is only the first again."""
+    return past[-lookback:] if len(past) >= lookback else np.pad(past, (lookback - len(past), 0), mode="edge")

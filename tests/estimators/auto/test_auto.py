@@ -1,0 +1,203 @@
+"""A portfolio fits, weighs, forecasts, is saved, uses known inputs, and says what it left out."""
+
+import logging
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from rearview import Forecaster
+from rearview.core.errors import InputError, SettingsError
+from rearview.estimators.auto import fit as portfolio
+from rearview.estimators.auto.ensemble import Ensemble
+from rearview.estimators.auto.fit import Options
+from rearview.estimators.auto.portfolio import Candidate
+from rearview.estimators.auto.weights import combine_backtests, measure_losses
+from rearview.estimators.forecast.prediction import Fitted
+
+HORIZON = 6
+
+
+def monthly(rows: int = 84, columns: int = 1) -> pd.DataFrame:
+    steps, rng = np.arange(rows), np.random.default_rng(0)
+    data = {
+        f"c{c}": 100 + steps + (10 + c) * np.sin(2 * np.pi * (steps + c) / 12) + rng.normal(0, 1, rows)
+        for c in range(columns)
+    }
+    return pd.DataFrame({"month": pd.date_range("2015-01-01", periods=rows, freq="MS"), **data})
+
+
+def shops(count: int = 4, rows: int = 60) -> pd.DataFrame:
+    parts = [monthly(rows + 6 * n).assign(shop=f"s{n}").rename(columns={"c0": "y"}) for n in range(count)]
+    return pd.concat(parts).rename(columns={"shop": "unique_id", "month": "ds"})
+
+
+def quick(frame: pd.DataFrame, **options: object) -> Forecaster:
+    return Forecaster(horizon=HORIZON, **options).fit(frame, quick=True)
+
+
+def test_auto_is_the_default_and_beats_the_naive_forecast() -> None:
+    frame = monthly()
+    forecaster = quick(frame[:-HORIZON])
+    assert isinstance(forecaster.fitted, Ensemble)
+    assert forecaster.name == "auto"
+    made = forecaster.predict(level=[80])
+    truth = frame["c0"].to_numpy()[-HORIZON:]
+    naive = frame["c0"].to_numpy()[-HORIZON - 12 : -12]
+    assert np.abs(made["c0"] - truth).mean() < 0.5 * np.abs(naive - truth).mean()
+    assert (made["c0-lo-80"] < made["c0"]).all()
+    assert (made["c0"] < made["c0-hi-80"]).all()
+
+
+def test_naming_anything_of_a_network_gives_a_network() -> None:
+    assert Forecaster(horizon=3).spec.is_auto
+    assert Forecaster(model="auto", horizon=3).spec.is_auto
+    for asked in ({"model": "patchtst"}, {"attention": "rbca"}, {"training": {"epochs": 1}}, {"intervals": "quantile"}):
+        assert not Forecaster(horizon=3, **asked).spec.is_auto
+
+
+def test_the_leaderboard_names_every_candidate_with_weights_that_sum_to_one() -> None:
+    board = quick(monthly()).leaderboard()
+    assert {"seasonal_naive", "theta", "mstl", "ets", "linear"} == set(board["model"])
+    assert board["weight"].sum() == pytest.approx(1)
+    assert board["weight"].is_monotonic_decreasing
+    naive = board.set_index("model").loc["seasonal_naive"]
+    assert naive["mase"] > board["mase"].min()
+
+
+def test_a_network_alone_has_no_leaderboard() -> None:
+    alone = Forecaster(model="seasonal_naive", horizon=3).fit(monthly())
+    with pytest.raises(SettingsError, match="one model"):
+        alone.leaderboard()
+
+
+@pytest.mark.parametrize("frame", [monthly(), monthly(72, 3), shops()], ids=["one", "wide", "long"])
+def test_a_saved_portfolio_says_the_same_again(frame: pd.DataFrame, tmp_path: Path) -> None:
+    forecaster = quick(frame, nonnegative=True)
+    forecaster.save(tmp_path / "model")
+    loaded = Forecaster.load(tmp_path / "model")
+    pd.testing.assert_frame_equal(loaded.predict(), forecaster.predict())
+    pd.testing.assert_frame_equal(loaded.leaderboard(), forecaster.leaderboard())
+    fewer = frame.groupby("unique_id").head(50) if "unique_id" in frame else frame.head(50)
+    pd.testing.assert_frame_equal(loaded.predict(fewer), forecaster.predict(fewer))
+
+
+def test_networks_join_the_portfolio_are_saved_and_explained(tmp_path: Path) -> None:
+    forecaster = Forecaster(horizon=HORIZON).fit(monthly(columns=2), time_limit=300)
+    board = forecaster.leaderboard().set_index("model")
+    assert {"patchtst", "itransformer"} <= set(board.index)
+    assert np.isfinite(board.loc["patchtst", "mase"])
+    fitted = forecaster.fitted
+    assert isinstance(fitted, Ensemble)
+    if any(isinstance(member, Fitted) for member in fitted.members):
+        assert forecaster.explain()
+    forecaster.save(tmp_path / "model")
+    pd.testing.assert_frame_equal(Forecaster.load(tmp_path / "model").predict(), forecaster.predict())
+
+
+def test_a_portfolio_without_networks_has_nothing_to_look_at() -> None:
+    with pytest.raises(SettingsError, match="no network to look at"):
+        quick(monthly()).explain()
+
+
+def test_known_inputs_are_found_and_used() -> None:
+    rng, rows = np.random.default_rng(0), 200
+    promotion = (rng.random(rows + HORIZON) < 0.2).astype(float)
+    days = pd.date_range("2024-01-01", periods=rows + HORIZON)
+    level = 100 + 10 * np.sin(2 * np.pi * np.arange(rows + HORIZON) / 7)
+    sales = level * (1 + 0.8 * promotion) + rng.normal(0, 1, rows + HORIZON)
+    frame = pd.DataFrame({"day": days, "sales": sales, "promotion": promotion})
+    past, future = frame[:rows], frame[rows:][["day", "promotion"]].assign(promotion=[0.0, 1, 0, 1, 0, 0])
+    truth = level[rows:] * (1 + 0.8 * future["promotion"].to_numpy())
+    forecaster = quick(past, known=["promotion"])
+    made = forecaster.predict(future=future)["sales"].to_numpy()
+    assert np.abs(made - truth).mean() < 4
+    without = quick(past[["day", "sales"]]).predict()["sales"].to_numpy()
+    assert np.abs(made - truth).mean() < 0.3 * np.abs(without - truth).mean()
+
+
+def test_what_inputs_do_not_explain_is_left_alone() -> None:
+    rng = np.random.default_rng(5)
+    frame = monthly(96).assign(noise=rng.normal(size=96))
+    future = pd.DataFrame({"month": pd.date_range("2023-01-01", periods=HORIZON, freq="MS"), "noise": 50.0})
+    made = quick(frame, known=["noise"]).predict(future=future)["c0"].to_numpy()
+    plain = quick(frame[["month", "c0"]]).predict()["c0"].to_numpy()
+    np.testing.assert_allclose(made, plain, rtol=0.02)
+
+
+@pytest.mark.parametrize("rows", [3, 5, 8, 15])
+def test_a_few_rows_are_enough(rows: int) -> None:
+    made = quick(monthly(rows)).predict()
+    assert np.isfinite(made["c0"]).all()
+
+
+def test_too_few_rows_are_refused() -> None:
+    with pytest.raises(InputError, match="needs 3 rows, but there are 2"):
+        quick(monthly(2), freq="MS")
+    with pytest.raises(InputError, match="lookback 500"):
+        quick(monthly(), lookback=500)
+
+
+def test_a_candidate_that_fails_is_named_and_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise ValueError("no such luck")
+
+    listed = portfolio.list_candidates
+    broken = Candidate("broken", "a candidate that fails", fail)
+    monkeypatch.setattr(portfolio, "list_candidates", lambda *a, **k: [*listed(*a, **k), broken])
+    board = quick(monthly()).leaderboard().set_index("model")
+    assert board.loc["broken", "weight"] == 0
+    assert "no such luck" in board.loc["broken", "note"]
+
+
+def test_no_time_means_no_networks() -> None:
+    panel = Forecaster(horizon=HORIZON).read_to_fit(monthly())
+    made = portfolio.fit(panel, Forecaster(horizon=HORIZON).spec, Options(time_limit=1e-3))
+    notes = {one.name: one.note for one in made.ensemble.leaderboard}
+    assert notes["patchtst"] == "no time left"
+    assert made.ensemble.members
+
+
+def test_ctrl_c_keeps_what_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    listed = portfolio.list_candidates
+    last = Candidate("last", "a candidate that is interrupted", interrupt)
+    monkeypatch.setattr(portfolio, "list_candidates", lambda *a, **k: [*listed(*a, **k), last])
+    forecaster = quick(monthly())
+    assert forecaster.fitted.interrupted
+    assert np.isfinite(forecaster.predict()["c0"]).all()
+    monkeypatch.setattr(portfolio, "list_candidates", lambda *a, **k: [last])
+    with pytest.raises(KeyboardInterrupt):
+        quick(monthly())
+
+
+def test_the_error_of_the_ensemble_is_measured_on_windows_that_did_not_choose_its_weights() -> None:
+    panel = Forecaster(horizon=HORIZON).read_to_fit(monthly())
+    spec = Forecaster(horizon=HORIZON).spec
+    made = portfolio.fit(panel, spec, Options(quick=True))
+    assert made.backtest is not None
+    losses = measure_losses(list(made.members.values()))
+    honest = combine_backtests(list(made.members.values()), losses)
+    # However a window turns out, its own forecast must not change: spoil what happened in it.
+    spoiled = losses.copy()
+    spoiled[0, 2] *= 100
+    again = combine_backtests(list(made.members.values()), spoiled)
+    np.testing.assert_array_equal(again.mean[2], honest.mean[2])
+    assert not np.array_equal(again.mean[1], honest.mean[1])
+
+
+def test_last_rows_unlike_the_backtest_are_warned_of() -> None:
+    frame = monthly(96)
+    frame.loc[90:, "c0"] += 400
+    assert any("change far more" in note for note in quick(frame).fitted.notes)
+    assert not any("change far more" in note for note in quick(monthly(96)).fitted.notes)
+
+
+def test_cross_validation_fits_the_portfolio_before_the_first_cutoff(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.ERROR)
+    made = Forecaster(horizon=3, model="auto").cross_validation(monthly(36), n_windows=2)
+    assert len(made) == 6
+    assert np.isfinite(made["c0"]).all()

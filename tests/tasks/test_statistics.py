@@ -1,0 +1,63 @@
+"""Statistical models forecast each series, alone or by several processes, and fall back on the naive forecast."""
+
+import numpy as np
+import pytest
+
+from rearview.tasks import statistics
+from rearview.tasks.statistics import NAMES, Name, fit_and_forecast
+
+LEVELS = (80.0, 97.5)
+
+
+def monthly(seed: int = 0, length: int = 96) -> np.ndarray:
+    steps = np.arange(length)
+    return 100 + steps + 10 * np.sin(2 * np.pi * steps / 12) + np.random.default_rng(seed).normal(0, 1, length)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_trend_with_a_season_goes_on(name: Name) -> None:
+    [made], failed = fit_and_forecast(name, [monthly()[:84]], 12, (12,), LEVELS)
+    assert failed == 0
+    assert made.shape == (12, 5)
+    point, low, high, lower, upper = made.T
+    assert (lower < low).all()
+    assert (low < point).all()
+    assert (point < high).all()
+    assert (high < upper).all()
+    assert np.abs(point - monthly()[84:]).mean() < {"seasonal_naive": 16, "theta": 10}.get(name, 6)
+
+
+def test_the_naive_forecast_repeats_the_last_season_and_widens_with_every_one() -> None:
+    past = np.tile([1.0, 2, 3, 4], 6) + np.arange(24) // 4
+    [made], _ = fit_and_forecast("seasonal_naive", [past], 9, (4,), (80.0,))
+    assert made[:4, 0].tolist() == past[-4:].tolist()
+    width = made[:, 2] - made[:, 1]
+    np.testing.assert_allclose(width[:4], width[0])
+    assert width[0] < width[4] < width[8]
+
+
+def test_a_fit_that_breaks_is_naive_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise ValueError
+
+    monkeypatch.setattr(statistics, "_fit", fail)
+    made, failed = fit_and_forecast("ets", [monthly(), monthly(1)], 3, (12,), ())
+    assert failed == 2
+    assert made[0].ravel().tolist() == monthly()[-12:-9].tolist()
+
+
+@pytest.mark.parametrize("past", [np.zeros(30), np.array([5.0]), np.array([1.0, 2.0]), 1e12 + np.arange(20.0)])
+def test_constant_short_and_large_series_have_a_forecast(past: np.ndarray) -> None:
+    for name in NAMES:
+        [made], _ = fit_and_forecast(name, [past], 4, (12,), (80.0,))
+        assert np.isfinite(made).all()
+
+
+def test_processes_share_the_series_and_say_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(statistics, "SHARING", 0.0)
+    pasts = [monthly(seed, 40 + seed) for seed in range(6)]
+    alone, _ = fit_and_forecast("theta", pasts, 3, (12,), LEVELS)
+    shared, failed = fit_and_forecast("theta", pasts, 3, (12,), LEVELS, workers=2)
+    assert failed == 0
+    for one, other in zip(alone, shared, strict=True):
+        np.testing.assert_array_equal(one, other)
