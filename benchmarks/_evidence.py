@@ -16,7 +16,7 @@ ASKED = (
     "dataset", "protocol", "lookback", "horizon", "model", "attention", "attention_settings", "settings", "training",
     "balance", "adapters", "loss", "budget", "seed",
 )  # fmt: skip
-"""Columns that say which run it was; of two rows of the same run the later one counts."""
+"""Columns that say which run it was; of two rows of the same run, in whichever files, the latest counts."""
 COLOURS = {
     "softmax": "#4d4d4d",
     "rbca": "#0072b2",
@@ -53,21 +53,31 @@ class Missing(Exception):
 
 
 def rows(folder: Path, name: str, column: str) -> list[Row]:
-    """The rows of a results file with a number in the column, of each run the last one, without those that failed."""
+    """The runs of a results file with a number in the column, without those that failed; each by its latest row."""
     place = folder / f"{name}.csv"
     if not place.exists():
         raise Missing(f"there is no {place.name}")
-    with place.open(encoding="utf-8", newline="") as file:
-        found = list(csv.DictReader(file))
-    done = [_told(row) for row in found if row.get("status", "done") == "done" and _is_number(row[column])]
+    done = _finished(place, column)
     if not done:
         raise Missing(f"{place.name} holds no finished run with a number in {column!r}")
     if "seed" not in done[0]:
         return done
-    return list({tuple(row.get(column) for column in ASKED): row for row in done}.values())
+    latest: dict[tuple[str | None, ...], Row] = {}
+    for other in sorted(folder.glob("*.csv")):
+        for row in _finished(other, column):
+            run = tuple(row.get(key) for key in ASKED)
+            if row.get("created", "") >= latest.get(run, row).get("created", ""):
+                latest[run] = row
+    return [latest[run] for run in dict.fromkeys(tuple(row.get(key) for key in ASKED) for row in done)]
 
 
-def _told(row: Row) -> Row:
+def _finished(place: Path, column: str) -> list[Row]:
+    with place.open(encoding="utf-8", newline="") as file:
+        found = [row for row in csv.DictReader(file) if row.get("status", "done") == "done"]
+    return [_without_unset(row) for row in found if _is_number(row.get(column) or "")]
+
+
+def _without_unset(row: Row) -> Row:
     """The row with the training settings that say something: a setting that came later is off in earlier rows."""
     if not row.get("training"):
         return row

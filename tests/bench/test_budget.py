@@ -111,6 +111,19 @@ def test_a_run_without_a_finite_number_is_a_failed_one():
     assert (kept.mean, len(kept.rows)) == (0.5, 1)
 
 
+def test_a_schedule_that_patience_cut_is_part_of_a_budget():
+    cycle = '{"batch":32,"epochs":30,"patience":3,"schedule":"onecycle"}'
+    whole, short = row(training=cycle, epochs=30), row(training=cycle, epochs=9, seed=1)
+    assert (budget.budget_of([whole]).cut, budget.budget_of([whole, short]).cut) == (0, 1)
+    steady = cycle.replace("onecycle", "constant")
+    assert budget.budget_of([row(training=steady, epochs=9)]).cut == 0
+    differences = budget.describe_differences([[budget.budget_of([whole]), budget.budget_of([short])]])
+    assert differences == ("schedule cut by patience in 1 of 2 runs",)
+    assert budget.is_unfair(differences)
+    assert not budget.is_unfair(("seeds 1 to 3", "settings tried 1 to 9"))
+    assert budget.is_unfair(("seeds 1 to 3", "epochs 10 to 30"))
+
+
 def test_classification_and_detection_carry_it_too():
     shared = {
         "protocol": "clean", "settings": "{}", "seed": 0, "channels": 3, "version": "", "commit": "", "device": "cpu",

@@ -57,6 +57,16 @@ def words(root: ElementTree.Element) -> dict[str, tuple[float, float]]:
     return {str(each.text): (float(each.attrib["x"]), float(each.attrib["y"])) for each in root.iter(f"{SVG}text")}
 
 
+def test_the_latest_row_of_a_run_counts_in_whichever_file(benchmark_scripts, tmp_path):
+    evidence = import_module("_evidence")
+    early, late = {"created": "2026-01-02T03:04:05+00:00"}, {"created": "2026-02-02T03:04:05+00:00"}
+    keep(tmp_path / "mechanisms.csv", [forecast("prime", 0.5, **late), forecast("softmax", 0.3, **early)])
+    keep(tmp_path / "a.csv", [forecast("softmax", 0.4, **late), forecast("rbca", 0.1, **late)])
+    keep(tmp_path / "z.csv", [forecast("prime", 0.6, **early), forecast("softmax", 0.2, 1, **late)])
+    found = {row["attention"]: row["mse"] for row in evidence.rows(tmp_path, "mechanisms", "mse")}
+    assert found == {"prime": "0.5", "softmax": "0.4"}
+
+
 def test_runs_lie_in_the_strip_of_their_attention_in_the_order_of_their_errors(figures, tmp_path):
     errors = {"softmax": (0.378, 0.380), "prime": (0.376, 0.377), "mica": (0.379, 0.381)}
     keep(

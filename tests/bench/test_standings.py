@@ -1,6 +1,7 @@
 """Who is compared with whom over which blocks, and what a page is summed up by."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -21,22 +22,23 @@ def rbca(alpha: float, **changes: object):
 
 
 def grid(winner: float = 0.0):
-    """Two mechanisms and softmax on seven blocks, softmax's look-back another on none; one candidate has few blocks."""
+    """Two mechanisms and softmax on seven data sets; one candidate has few of them."""
     rows = []
-    for horizon in range(7, 14):
+    for number in range(1, 8):
         for place, name in enumerate(("softmax", "toa", "caps")):
-            rows.append(row(attention=name, horizon=horizon, mse=1.0 + horizon / 100 - (place + winner) / 10))
-    return [*rows, row(model="dlinear", attention="", horizon=7, mse=3.0)]
+            mse = 1.0 + number / 100 - (place + winner) / 10
+            rows.append(row(attention=name, dataset=f"Set {number}", mse=mse))
+    return [*rows, row(model="dlinear", attention="", dataset="Set 1", mse=3.0)]
 
 
 def test_standings_leave_out_who_lacks_blocks_and_say_so():
-    rows = [*grid(), row(attention="rbca", horizon=7)]
+    rows = [*grid(), row(attention="rbca", dataset="Set 1")]
     (own,) = standings.build_standings(build_boards(FORECASTING, rows))
     assert own.left_out == ("patchtst + rbca",)
     assert own.judgement.blocks == 7
     assert own.model == "patchtst"
     assert own.judgement.names == ("patchtst + caps", "patchtst + toa", "patchtst + softmax")
-    assert own.blocks[0] == "Small 7"
+    assert own.blocks[0] == "Set 1 7"
     assert own.scores.shape == (7, 3)
     assert len(own.judgement.significant) == 3
 
@@ -45,18 +47,83 @@ def test_contrasts_are_against_softmax():
     (own,) = standings.build_standings(build_boards(FORECASTING, grid()))
     best = standings.build_contrasts(own)[0]
     assert (best.name, best.against, str(best.record)) == ("patchtst + caps", "patchtst + softmax", "7/0/0")
-    expected = np.mean([100 * ((0.8 + h / 100) / (1 + h / 100) - 1) for h in range(7, 14)])
+    expected = np.mean([100 * ((0.8 + n / 100) / (1 + n / 100) - 1) for n in range(1, 8)])
     assert best.change == pytest.approx(expected)
     assert best.interval is not None
     assert best.interval.low <= best.change <= best.interval.high < 0
     assert (best.p_value, best.corrected) == pytest.approx((2 / 2**7, 4 / 2**7))
 
 
-def test_an_interval_needs_blocks_to_draw_from():
-    few = [one for one in grid() if one.horizon < 10]
+def test_an_interval_needs_data_sets_to_draw_from():
+    few = [one for one in grid() if one.dataset in ("Set 1", "Set 2", "Set 3")]
     (own,) = standings.build_standings(build_boards(FORECASTING, few))
     assert own.judgement.blocks == 3
     assert [one.interval for one in standings.build_contrasts(own)] == [None, None]
+
+
+def test_look_backs_and_horizons_of_one_data_set_are_no_replication():
+    """Fourteen look-backs and horizons of two sets, all won, are two sets won, of which no test can say anything."""
+    rows = [
+        row(attention=name, dataset=dataset, lookback=lookback, horizon=horizon, mse=mse)
+        for name, mse in (("softmax", 1.0), ("prime", 0.9))
+        for dataset, places in (("Small", 7), ("Other", 7))
+        for lookback, horizon in [(29, 7), *((lookback, 14) for lookback in range(30, 29 + places))]
+    ]
+    (own,) = standings.build_standings(build_boards(FORECASTING, rows))
+    assert (own.judgement.blocks, own.scores.shape) == (2, (2, 2))
+    assert own.blocks == ("Other 7/14 (7 look-backs)", "Small 7/14 (7 look-backs)")
+    assert own.judgement.too_few
+    (contrast,) = standings.build_contrasts(own)
+    assert (str(contrast.record), contrast.interval) == ("2/0/0", None)
+    assert contrast.change == pytest.approx(-10)
+
+
+def test_blocks_are_averaged_within_their_data_set_first():
+    errors = {"Small": {7: (1.0, 2.0), 14: (1.0, 2.0), 21: (1.0, 2.0)}, "Other": {7: (4.0, 2.0)}}
+    rows = [
+        row(attention=name, dataset=dataset, horizon=horizon, mse=mses[place])
+        for dataset, by_horizon in errors.items()
+        for horizon, mses in by_horizon.items()
+        for place, name in enumerate(("softmax", "prime"))
+    ]
+    (own,) = standings.build_standings(build_boards(FORECASTING, rows))
+    (contrast,) = standings.build_contrasts(own)
+    # Twice as bad on one set and half as bad on the other, however many horizons the first one has.
+    assert contrast.change == pytest.approx((100 - 50) / 2)
+    assert own.judgement.ranks == (1.5, 1.5)
+
+
+def test_resolutions_of_one_recording_are_one_data_set():
+    sets = ("ETTh1", "ETTm1", "ETT1_D", "ETTh2", "Weather", "Weather-repaired")
+    rows = [row(attention=name, dataset=dataset) for name in ("softmax", "prime") for dataset in sets]
+    (own,) = standings.build_standings(build_boards(FORECASTING, rows))
+    assert own.blocks == ("ETT1_D 7 + ETTh1 7 + ETTm1 7", "ETTh2 7", "Weather 7 + Weather-repaired 7")
+
+
+def test_nothing_is_significant_where_patience_cut_some_schedules():
+    cycle = {"training": '{"batch":32,"epochs":30,"patience":3,"schedule":"onecycle"}', "epochs": 30}
+    whole = [
+        row(attention=name, dataset=f"Set {number}", mse=mse, **cycle)
+        for name, mse in (("softmax", 1.0), ("prime", 0.9))
+        for number in range(6)
+    ]
+    (fair,) = standings.build_standings(build_boards(FORECASTING, whole))
+    assert (fair.uneven, len(fair.significant)) == ((), 1)
+    short = [replace(one, epochs=8) if one.dataset == "Set 0" else one for one in whole]
+    (cut,) = standings.build_standings(build_boards(FORECASTING, short))
+    assert cut.uneven == ("schedule cut by patience in 2 of 12 runs",)
+    assert cut.significant == ()
+    assert len(cut.judgement.significant) == 1
+
+
+def test_the_answer_of_a_network_is_the_fair_comparison_with_seeds_before_that_with_more_sets():
+    seeds = [row(attention=n, dataset=d, seed=s) for n in ("softmax", "toa") for d in "ab" for s in range(3)]
+    sets = [row(attention=n, dataset=d, lookback=99) for n in ("softmax", "caps") for d in "cdef"]
+    other = [row(model="dlinear", attention="", dataset="a"), row(protocol="published:rbca"), *grid()[:0]]
+    found = standings.build_standings(build_boards(FORECASTING, [*seeds, *sets, *other]))
+    (answer,) = standings.pick_answers(found)
+    assert (answer.seeds, len(answer.blocks)) == (3, 2)
+    assert set(answer.entries) == {"patchtst + softmax", "patchtst + toa"}
 
 
 def test_mechanisms_are_measured_by_softmax_on_the_same_footing():
@@ -87,10 +154,10 @@ def test_a_footing_is_one_of_each_data_set():
     assert own.left_out == ("patchtst + caps",)
 
 
-def test_many_candidates_on_one_block_do_not_push_out_several_blocks():
+def test_many_candidates_on_one_data_set_do_not_push_out_several_sets():
     names = ("softmax", "toa", "caps")
-    rows = [row(attention=name, horizon=horizon) for name in names[:2] for horizon in (7, 14)]
-    rows += [row(attention="caps", horizon=21)]
+    rows = [row(attention=name, dataset=dataset) for name in names[:2] for dataset in ("Small", "Other")]
+    rows += [row(attention="caps", dataset="Third")]
     rows += [rbca(alpha) for alpha in (0.1, 0.2, 0.3, 0.4)]
     (own,) = standings.build_standings(build_boards(FORECASTING, rows))
     assert set(own.judgement.names) == {"patchtst + softmax", "patchtst + toa"}
@@ -141,12 +208,12 @@ def test_an_experiment_of_ours_stands_by_itself_whatever_else_was_run():
     asked, *others = standings.build_standings(build_boards(FORECASTING, [*flooded(), *questioned()]))
     assert asked.question == OURS.title
     assert asked.title == "Forecasting, clean, by MSE: mechanisms in patchtst, rearview:mechanisms"
-    assert asked.blocks == ("ETTh1 96", "ETTh1 336", "ETTh2 96", "ETTh2 336")
+    assert asked.blocks == ("ETTh1 96/336", "ETTh2 96/336")
     assert asked.judgement.names == tuple(reversed(dict.fromkeys(cell.label for cell in OURS.cells)))
     assert set(asked.plain.values()) == {"patchtst + softmax"}
-    # The largest group has neither the other mechanisms nor the longer horizon, the next one has no longer horizon.
-    assert [(len(one.judgement.names), len(one.blocks)) for one in others] == [(21, 3), (27, 2)]
-    assert [one.is_ablation for one in others] == [True, False]
+    # The widest group lacks the longer horizon; the next one has one set more, but of the same recording.
+    assert [(len(one.judgement.names), len(one.blocks)) for one in others] == [(27, 2), (21, 2)]
+    assert [one.is_ablation for one in others] == [False, True]
     assert standings.pick_headline([*others, asked]) is asked
 
 
@@ -193,7 +260,7 @@ def test_a_wider_comparison_that_holds_an_experiment_whole_says_so_and_is_the_he
     assert [bool(one.question) for one in found] == [True, True, False, False, False]
     wider = next(one for one in found if not one.question and one.holds)
     assert wider.holds == ("rearview:mechanisms", "rearview:combinations")
-    assert wider.title.endswith("mechanisms in patchtst, 10 candidates over 4 blocks")
+    assert wider.title.endswith("mechanisms in patchtst, 10 candidates over ETTh1 96/336, ETTh2 96/336")
     assert standings.pick_headline(found) is wider
 
 

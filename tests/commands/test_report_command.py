@@ -27,7 +27,7 @@ def test_files_and_patterns_become_a_page_and_tables(study: Path, tmp_path: Path
     assert "best average rank" in said
     assert "Written to" in said
     page = (out / "report.html").read_text(encoding="utf-8")
-    assert page.count('download="study.csv"') == 1
+    assert page.count('download="study.csv.gz"') == 1
     assert "rearview report" in page
 
 

@@ -1,6 +1,7 @@
 """The page about result rows, and its tables as files."""
 
 import base64
+import gzip
 import json
 import re
 from dataclasses import replace
@@ -96,9 +97,9 @@ def test_runs_of_no_paper_leave_out_what_papers_ask(tmp_path: Path):
 
 
 def test_every_row_can_be_downloaded_byte_for_byte(page: str, files: tuple[Path, Path]):
-    found = dict(re.findall(r'download="([^"]+)" href="data:text/csv;base64,([^"]+)"', page))
-    assert {name: base64.b64decode(text) for name, text in found.items()} == {
-        path.name: path.read_bytes() for path in files
+    found = dict(re.findall(r'download="([^"]+)" href="data:application/gzip;base64,([^"]+)"', page))
+    assert {name: gzip.decompress(base64.b64decode(text)) for name, text in found.items()} == {
+        f"{path.name}.gz": path.read_bytes() for path in files
     }
 
 
@@ -139,35 +140,89 @@ def test_printed_numbers_are_gathered_by_value(page: str):
     assert re.search(r"<td class=\"words\">0\.37\u00a0rbca:T1, rbca:S9, toa:T7</td>", board)
 
 
-def test_every_comparison_stands_in_short(page: str, summary: ResultsSummary):
-    told = section(page, "short")
+def test_every_comparison_has_its_leader(page: str, summary: ResultsSummary):
+    told = section(page, "leaders")
     assert len(re.findall(r"<tr><th scope=\"row\">", told)) == len(summary.standings) == 2
     assert "Forecasting, clean, by MSE: mechanisms in patchtst</th>" in told
-    assert '<td class="words">better than 2 of 2</td>' in told
-    assert "too few blocks, 6 needed" in told
+    assert '<td class="words">too few data sets, 7 needed</td>' in told
+    assert '<td class="words">too few data sets, 6 needed</td>' in told
+
+
+def test_a_page_opens_with_which_attention_where_how_sure_and_at_what_cost(page: str):
+    told = section(page, "answers")
+    assert page.index('<section id="answers"') < page.index('<dl class="headline">')
+    assert '<table class="named stacks">' in told
+    cells = [re.sub("<[^>]+>", "", cell) for cell in re.findall("<t[hd].*?</t[hd]>", told.partition("<tbody>")[2])]
+    assert cells[0] == "Forecasting, patchtst ETTh1 96/192/336/720, ETTh2 96/192/336/720"
+    assert cells[1] == "toa"
+    assert re.fullmatch(r"−\d+\.\d % MSE", cells[2])
+    assert cells[3] == "better on 2 of 2 data sets, 3 seeds; too few data sets for a test, which needs 7"
+    assert cells[4] == "1.02 times the parameters"
+    assert 'data-head="How sure"' in told
+
+
+def test_a_step_that_was_timed_stands_beside_the_gain(files: tuple[Path, Path], tmp_path: Path):
+    costs = tmp_path / "step_cost.csv"
+    arms = {"softmax": (81728, 1.5), "toa_relu": (83528, 4.5), "rbca": (9, 1.0)}
+    lines = [f"{arm},patchtst,ETTh1,336,96,{count},{ms}" for arm, (count, ms) in arms.items()]
+    costs.write_text("arm,model,dataset,lookback,horizon,parameters,ms_per_step\n" + "\n".join(lines) + "\n")
+    found = summarise(read([str(files[0]), str(costs)]), "")
+    page = render(found)
+    assert "1.02 times the parameters, 3.00 times the step" in section(page, "answers")
+    table = section(page, "ablations")
+    assert re.search(r"patchtst \+ toa</th>.*?<td>1\.02 ×</td><td>3\.00 ×</td></tr>", table)
+    assert re.search(rf"patchtst \+ rbca.*?</th>.*?<td>1\.01 ×</td><td>{text.ABSENT}</td></tr>", table)
+    assert 'download="step_cost.csv.gz"' in page
+    costs.write_text("arm,model,dataset,lookback,horizon,parameters,ms_per_step\nsoftmax,patchtst,ETTh1,a,96,1,2\n")
+    with pytest.raises(InputError, match=r"step_cost\.csv holds a line that is no cost of a step"):
+        read([str(files[0]), str(costs)])
+
+
+def test_a_page_about_results_is_small(page: str):
+    assert "Plotly.react" in page
+    assert "plotly.js" not in page
+    assert len(page) < 400_000
 
 
 def test_ours_and_printed_are_tallied_by_table(page: str, summary: ResultsSummary):
     told = section(page, "papers")
     mine = [one for one in summary.besides if (one.table, one.protocol) == ("rbca:T1", "clean")]
-    counts = [sum(one.verdict == verdict for one in mine) for verdict in papers.VERDICTS]
-    short = sum(bool(one.shortfall) for one in mine)
-    cells = "".join(f"<td>{count}</td>" for count in (len(mine), *counts, short))
+    counted = papers.judge_numbers(mine)
+    assert 0 < counted.total() == len({id(one.number) for one in mine})
+    short = len({id(one.number) for one in mine if one.shortfall})
+    runs = len({row for one in mine for row in one.rows})
+    words = (counted.total(), *(counted[verdict] for verdict in papers.VERDICTS), runs, short)
+    cells = "".join(f"<td>{count}</td>" for count in words)
     assert re.search(rf'rbca:T1</th><td class="words">clean</td>{cells}<td>\d+\.\d %</td>', told)
     assert told.count('<i class="dot ') == sum(one.difference is not None for one in summary.besides)
 
 
+def test_a_printed_number_is_reproduced_once_and_by_every_run(tmp_path: Path):
+    path = tmp_path / "twice.csv"
+    for batch, mse in ((128, 0.37), (64, 0.5), (32, 0.37)):
+        training = json.dumps({"batch": batch, "epochs": 100})
+        store.append(path, small_results.row(training=training, mse=mse, mae=0.4))
+    found = summarise(read([str(path)]), "")
+    mine = [one for one in found.besides if one.table == "rbca:T1"]
+    assert sorted((one.metric, one.verdict) for one in mine) == [
+        ("mae", "reproduced"), ("mae", "reproduced"), ("mae", "reproduced"),
+        ("mse", "reproduced"), ("mse", "reproduced"), ("mse", "worse"),
+    ]  # fmt: skip
+    assert papers.judge_numbers(mine) == {"reproduced": 1, "differs by run": 1}
+    assert re.search(r"by every one of the 3 runs that compare, \d+ more by some of them", render(found))
+
+
 def test_the_verdict_says_whether_it_is_significant(summary: ResultsSummary):
     assert summary.verdict.startswith("Forecasting: patchtst + toa has the best average rank by MSE, 1.00 of 3")
-    assert "significantly better than 2 of 2 others" in summary.verdict
+    assert summary.verdict.endswith("that many data sets can't show a significant difference.")
 
 
 def test_the_verdict_is_on_equal_budgets_and_nothing_else_is_ranked_across_networks(
     summary: ResultsSummary, page: str, tmp_path: Path
 ):
     # Beside PatchTST there is a linear network with fewer seeds.
-    assert "of 3 mechanisms in patchtst, over 8 blocks under clean, on equal budgets" in summary.verdict
-    short = section(page, "short")
+    assert "of 3 mechanisms in patchtst, over 2 data sets under clean, on equal budgets" in summary.verdict
+    short = section(page, "leaders")
     assert "every candidate</th>" not in short
     assert "ranked together only where all had the same budget" in short
     assert re.search(r'mechanisms in patchtst</th>.*?<td class="words">equal</td>', short)
@@ -185,12 +240,13 @@ def test_the_verdict_is_on_equal_budgets_and_nothing_else_is_ranked_across_netwo
 
 def test_mechanisms_with_fewer_seeds_are_ranked_and_reported(tmp_path: Path):
     path = tmp_path / "seeds.csv"
-    for name, seed, horizon in [("softmax", 0, 96), ("toa", 0, 96), ("softmax", 1, 96), ("softmax", 0, 192)]:
-        store.append(path, small_results.row(attention=name, seed=seed, horizon=horizon))
-    store.append(path, small_results.row(attention="toa", horizon=192))
+    for name, seed, dataset in [("softmax", 0, "ETTh1"), ("toa", 0, "ETTh1"), ("softmax", 1, "ETTh1")]:
+        store.append(path, small_results.row(attention=name, seed=seed, dataset=dataset))
+    for name in ("softmax", "toa"):
+        store.append(path, small_results.row(attention=name, dataset="ETTh2"))
     told = summarise(read([str(path)]), "")
     assert "their budgets differ (seeds 1 to 2)" in told.verdict
-    assert "Budgets differ (seeds 1 to 2), so ranks tell of budgets, too." in section(render(told), "ranks")
+    assert "Budgets differ (seeds 1 to 2)." in section(render(told), "ranks")
 
 
 def test_a_smaller_budget_stands_beside_its_verdict(tmp_path: Path):
@@ -205,7 +261,7 @@ def test_a_smaller_budget_stands_beside_its_verdict(tmp_path: Path):
     faint = re.findall(r'<i class="dot worse faint" [^>]*title="([^"]*)"', told)
     assert faint
     assert all(words.endswith("worse under clean, smaller budget: 30 of 100 epochs") for words in faint)
-    assert re.search(r"<b>0 of \d+</b> <span>printed numbers [^<]*, \d+ of them with a smaller budget</span>", page)
+    assert re.search(r"<b>0 of \d+</b> <span>printed numbers, by every one of the 2 runs that compare</span>", page)
 
 
 def test_times_of_runs_that_shared_a_device_are_marked(tmp_path: Path):
@@ -331,10 +387,10 @@ def test_detection_is_ranked_by_the_measure_of_its_protocol_and_headings_name_it
     clean, tslib = detected.boards
     assert [board.entries[0].attention for board in (clean, tslib)] == ["toa", "softmax"]
     page = render(detected)
-    for name in ("short", "ablations"):
+    for name in ("leaders", "ablations"):
         assert "Detection, clean, by AUC-PR: mechanisms in itransformer" in section(page, name)
         assert "Detection, published:tslib, by Adjusted F1: mechanisms in itransformer" in section(page, name)
-    assert re.search(r"leads 2 mechanisms in itransformer by AUC-PR on SMAP, the one block", detected.verdict)
+    assert re.search(r"leads 2 mechanisms in itransformer by AUC-PR on SMAP, the one data set", detected.verdict)
     board = section(page, "leaderboards").split('class="board"')[2]
     assert re.findall(r'<th scope="col"[^>]*>([^<]*)</th>', board)[2:5] == [
         "Adjusted F1",
@@ -352,7 +408,7 @@ def test_ranks_name_their_measure_in_every_form(page: str, summary: ResultsSumma
     markdown, latex = table_files.markdown(summary), table_files.latex(summary)
     assert f"## Ranks, {title}" in markdown
     for text_of in (markdown, latex):
-        assert f"{title}. Over 8 blocks: " in text_of
+        assert f"{title}. Over 2 data sets: " in text_of
 
 
 def test_protocols_are_compared_by_one_measure(detected: ResultsSummary):

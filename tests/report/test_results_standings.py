@@ -44,21 +44,21 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> ResultsSummary:
 
 def test_a_page_leads_with_our_question_and_not_with_the_settings_of_one_mechanism(asked: ResultsSummary):
     assert asked.verdict.startswith("Forecasting: patchtst + prime has the best average rank by MSE, 1.00 of 7 ")
-    assert "mechanisms in patchtst, over 4 blocks under clean, on equal budgets" in asked.verdict
+    assert "mechanisms in patchtst, over 2 data sets under clean, on equal budgets" in asked.verdict
     page = render(asked)
-    leads = re.findall(r'<tr><th scope="row">([^<]*)</th>', section(page, "short"))
+    leads = re.findall(r'<tr><th scope="row">([^<]*)</th>', section(page, "leaders"))
     assert leads == [
         "Forecasting, clean, by MSE: mechanisms in patchtst, rearview:mechanisms",
-        "Forecasting, clean, by MSE: mechanisms in patchtst, 20 candidates over 3 blocks",
-        "Forecasting, clean, by MSE: mechanisms in patchtst, 27 candidates over 2 blocks",
+        "Forecasting, clean, by MSE: mechanisms in patchtst, 27 candidates over ETTh1 96, ETTh2 96",
+        "Forecasting, clean, by MSE: mechanisms in patchtst, 20 candidates over ETTh1 96 + ETTm1 96, ETTh2 96",
     ]
-    assert "<small>ETTh1 96, ETTh1 336, ETTh2 96, ETTh2 336</small>" in section(page, "short")
-    assert "Experiments of ours on mechanisms that were run whole" in section(page, "short")
+    assert "<small>ETTh1 96/336, ETTh2 96/336</small>" in section(page, "leaders")
+    assert "Experiments of ours on mechanisms that were run whole" in section(page, "leaders")
 
 
 def test_every_standing_names_its_question_and_its_blocks(asked: ResultsSummary):
     page = render(asked)
-    blocks = "Over 4 blocks: ETTh1 96, ETTh1 336, ETTh2 96, ETTh2 336."
+    blocks = "Over 2 data sets: ETTh1 96/336, ETTh2 96/336."
     assert f"<p>Softmax and all five mechanisms in the same PatchTST, same budget. {blocks} " in section(page, "ranks")
     assert f"negative is better. {blocks}" in section(page, "ablations")
     assert f"rearview:mechanisms. {blocks}" in files.markdown(asked)

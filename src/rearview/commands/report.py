@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rearview.bench import tasks
-from rearview.bench.analysis import coverage, leaderboard, standings
+from rearview.bench.analysis import coverage, leaderboard, standings, step_costs
 from rearview.bench.analysis.candidates import spell_mechanism
 from rearview.bench.analysis.leaderboard import Board, Repeats
 from rearview.bench.analysis.standings import Standing
+from rearview.bench.analysis.step_costs import StepCost
 from rearview.bench.rows.row import RunRow
 from rearview.bench.tasks import FORECASTING, StrangeFileError, Task
 from rearview.commands.console import print_lines, say
@@ -26,6 +27,9 @@ from rearview.report.results.files import write_tables
 from rearview.report.results.page import ResultsSummary
 from rearview.report.results.tables import candidate
 
+MOST_NAMED = 3
+"""Files that a page's title names."""
+
 
 @dataclass(frozen=True, slots=True)
 class ResultFiles:
@@ -35,6 +39,8 @@ class ResultFiles:
     """Name and content of each."""
     rows: dict[Task, list[RunRow]]
     findings: tuple[Finding, ...]
+    steps: tuple[StepCost, ...] = ()
+    """Times of training steps that were measured apart."""
     unknown: tuple[Path, ...] = ()
     """Files of something else, which are left out."""
 
@@ -67,8 +73,13 @@ def read(patterns: Sequence[str]) -> ResultFiles:
     rows: dict[Task, list[RunRow]] = {}
     findings: list[Finding] = []
     unknown: list[Path] = []
+    steps: list[StepCost] = []
     paths = _match(patterns)
     for path in paths:
+        if step_costs.holds_costs(path):
+            steps += step_costs.read(path)
+            files.append((path.name, path.read_bytes()))
+            continue
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             try:
@@ -90,7 +101,9 @@ def read(patterns: Sequence[str]) -> ResultFiles:
         names = ", ".join(path.name for path in paths)
         raise InputError(f"There are no rows in {names}; `rearview bench` and `rearview reproduce` make some.")
     order = sorted(rows, key=lambda task: task is not FORECASTING)
-    return ResultFiles(tuple(files), {task: rows[task] for task in order}, tuple(findings), tuple(unknown))
+    return ResultFiles(
+        tuple(files), {task: rows[task] for task in order}, tuple(findings), tuple(steps), tuple(unknown)
+    )
 
 
 def _match(patterns: Sequence[str]) -> list[Path]:
@@ -111,7 +124,7 @@ def _match(patterns: Sequence[str]) -> list[Path]:
 
 def summarise(files: ResultFiles, command: str) -> ResultsSummary:
     """All views of the rows."""
-    started = time.perf_counter()
+    started, names = time.perf_counter(), [name for name, _ in files.files]
     broken = leaderboard.failed_runs(files.every_row)
     boards = [board for task, rows in files.rows.items() for board in leaderboard.build_boards(task, rows)]
     if not boards:
@@ -121,14 +134,14 @@ def summarise(files: ResultFiles, command: str) -> ResultsSummary:
     counted = [row for board in boards for entry in board.entries for row in entry.rows]
     overlapping = leaderboard.find_overlapping(files.every_row)
     return ResultsSummary(
-        title=f"Results of {', '.join(name for name, _ in files.files)}",
+        title=f"Results of {', '.join(names) if len(names) <= MOST_NAMED else quantity(len(names), 'file')}",
         verdict=_verdict(boards, ranked),
         command=command,
         device="cpu",
         seconds=time.perf_counter() - started,
         data=FactList(
             (
-                ("Files", ", ".join(name for name, _ in files.files)),
+                ("Files", ", ".join(names)),
                 ("Rows", f"{len(files.every_row):,}"),
                 ("Finished runs", f"{len(counted):,}"),
                 ("Failed runs", f"{len(broken):,}" if broken else "none"),
@@ -147,6 +160,7 @@ def summarise(files: ResultFiles, command: str) -> ResultsSummary:
         sided=tuple(standings.compare_protocols(boards)),
         failures=tuple(broken),
         overlapping=overlapping,
+        steps=files.steps,
         files=files.files,
     )
 
@@ -214,14 +228,14 @@ def _verdict(boards: Sequence[Board], ranked: Sequence[Standing]) -> str:
     whom = f"{len(judgement.names)} {f'mechanisms in {widest.model}' if widest.model else 'candidates'}"
     terms = f"; their budgets differ ({', '.join(widest.uneven)})" if widest.uneven else ", on equal budgets"
     if judgement.blocks == 1:
-        return f"{best} leads {whom} by {widest.measure} on {widest.blocks[0]}, the one block{terms}."
+        return f"{best} leads {whom} by {widest.measure} on {widest.blocks[0]}, the one data set{terms}."
     lead = (
         f"{best} has the best average rank by {widest.measure}, {judgement.ranks[0]:.2f} of {whom}, over "
-        f"{judgement.blocks} blocks under {widest.protocol}{terms}"
+        f"{judgement.blocks} data sets under {widest.protocol}{terms}"
     )
-    beaten = sum(pair.first == judgement.names[0] for pair in judgement.significant)
+    beaten = sum(pair.first == judgement.names[0] for pair in widest.significant)
     if judgement.too_few:
-        return f"{lead}; that many blocks can't show a significant difference."
+        return f"{lead}; that many data sets can't show a significant difference."
     if not beaten:
         return f"{lead}; it is not significantly better than any other."
     return f"{lead}, and is significantly better than {beaten} of {len(judgement.names) - 1} others."
@@ -238,5 +252,5 @@ def _unranked(boards: Sequence[Board]) -> str:
     who = f"{quantity(len({entry.name for entry in entries}), 'candidate')} on {quantity(len(first), 'block')}"
     return (
         f"{task}: {who}, not ranked: they differ in more than their attention, and no group of them shares several "
-        "blocks on equal budgets with each network's softmax in it; the leaderboards show them block by block."
+        "data sets on equal budgets with each network's softmax in it; the leaderboards show them one by one."
     )

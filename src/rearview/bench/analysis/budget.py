@@ -14,6 +14,9 @@ from rearview.bench.rows.row import Facts, RunRow
 
 TRAINING = ("epochs", "batch", "updates_per_epoch", "windows_per_epoch", "patience")
 """The settings of a training that its budget is made of."""
+ANNEALING = ("onecycle", "cosine")
+"""Schedules whose rate falls until the last epoch."""
+CUT = "schedule cut by patience"
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +32,8 @@ class Budget:
     """Windows that an epoch visits; None: all of them."""
     patience: int | None
     """Epochs without improvement before training stops; None: it never does."""
+    cut: int = 0
+    """Runs that patience ended before the rate of their schedule had fallen."""
 
 
 def budget_of(rows: Sequence[RunRow]) -> Budget:
@@ -36,19 +41,23 @@ def budget_of(rows: Sequence[RunRow]) -> Budget:
     configuration = rows[0].configuration
     # What was searched for is no part of `training_of`; the best of it is what a row has.
     training = {**training_of(configuration), **parse_column(configuration, "training")}
+    epochs = _whole(training, "epochs")
+    anneals = epochs is not None and training.get("schedule") in ANNEALING
     return Budget(
         seeds=len(rows),
         tried=_count_tried(configuration),
-        epochs=_whole(training, "epochs"),
+        epochs=epochs,
         epoch_windows=_epoch_windows(training),
         patience=_whole(training, "patience"),
+        cut=sum(row.epochs < (epochs or 0) for row in rows) if anneals else 0,
     )
 
 
 def describe_differences(blocks: Iterable[Sequence[Budget]]) -> tuple[str, ...]:
     """In what the budgets of some block differ, in words ("epochs 10 to 100"); empty where they are equal.
 
-    A candidate with nothing to train needs no epochs, settings or seeds, and makes no comparison unequal.
+    A candidate with nothing to train needs no epochs, settings or seeds, and makes no comparison unequal. Runs whose
+    schedule was cut are as unequal as their last epochs: each was judged at another rate.
     """
     trained = [[budget for budget in block if budget.epochs is not None] for block in blocks]
     differences = []
@@ -58,7 +67,15 @@ def describe_differences(blocks: Iterable[Sequence[Budget]]) -> tuple[str, ...]:
         if differing:
             low, *_, high = sorted(differing, key=lambda value: math.inf if value is None else value)
             differences.append(f"{words} {_spell(low)} to {_spell(high)}")
+    if cut := sum(budget.cut for block in trained for budget in block):
+        every = sum(budget.seeds for block in trained for budget in block)
+        differences.append(f"{CUT} in {cut} of {every} runs")
     return tuple(differences)
+
+
+def is_unfair(differences: Iterable[str]) -> bool:
+    """Whether some runs were trained for longer than others; more seeds or settings tried make numbers surer alone."""
+    return any(not one.startswith((_WORDS["tried"], _WORDS["seeds"])) for one in differences)
 
 
 def shortfall(rows: Sequence[RunRow], published: Facts, windows: int) -> str:

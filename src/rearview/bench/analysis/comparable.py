@@ -22,6 +22,7 @@ from rearview.bench.papers.catalogue import Cell, Experiment
 from rearview.bench.rows.identity import parse_column
 from rearview.bench.rows.row import Facts, as_json
 from rearview.bench.tasks import Task
+from rearview.data.datasets.catalogue import recording_of
 
 Block = tuple[str, int | None, int] | tuple[str, int | None]
 """Data set, horizon and, among the runs of one network, look-back."""
@@ -42,9 +43,10 @@ class Rectangle:
     blocks: tuple[Block, ...]
 
     @property
-    def worth(self) -> tuple[int, int]:
-        """The freedom that it leaves a test, then its cells; many candidates on one block leave none."""
-        return (len(self.names) - 1) * (len(self.blocks) - 1), len(self.names) * len(self.blocks)
+    def worth(self) -> tuple[int, int, int]:
+        """The freedom that it leaves a test over data sets, then over blocks, then its cells."""
+        sets, others = len({recording_of(block[0]) for block in self.blocks}), len(self.names) - 1
+        return others * (sets - 1), others * (len(self.blocks) - 1), len(self.names) * len(self.blocks)
 
 
 def find_rectangles(table: Mapping[str, Collection[Block]]) -> list[Rectangle]:

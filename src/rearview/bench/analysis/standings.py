@@ -1,4 +1,8 @@
-"""Over all blocks: average ranks with significance, one mechanism against softmax, one protocol against another."""
+"""Over data sets: average ranks with significance, one mechanism against softmax, one protocol against another.
+
+What is counted is data sets. Horizons, look-backs and resolutions of one recording are no replication: within a data
+set the scores of its blocks, each over the mean of the candidates there, are averaged first.
+"""
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
@@ -12,9 +16,12 @@ from rearview.bench.analysis.comparable import Block, Rectangle
 from rearview.bench.analysis.leaderboard import Board, Entry, Score, build_boards
 from rearview.bench.rows.row import RunRow
 from rearview.bench.tasks import Task
+from rearview.data.datasets.catalogue import recording_of
 
 FEWEST = 4
-"""Blocks that an interval of 95 % needs: of fewer, draws can give no more than the lowest and the highest block."""
+"""Data sets that an interval of 95 % needs: of fewer, draws give no more than the lowest and the highest of them."""
+SEEDS = 3
+"""Seeds that a comparison should have; more make it little surer than another data set does."""
 RULE = (
     "Experiments of ours on mechanisms that were run whole, with the training they name, come first, each with its own "
     "arms and blocks, and softmax beside them. "
@@ -24,8 +31,8 @@ RULE = (
     "attention is there with softmax, too."
 )
 HEADLINE = (
-    "The headline is the widest comparison of several mechanisms or networks; those that hold an experiment of ours "
-    "whole go before others, then those on equal budgets, then those under the clean protocol."
+    "The headline is the comparison of several mechanisms or networks over the most data sets; those that hold an "
+    "experiment of ours whole go before others, then those on equal budgets, then those under the clean protocol."
 )
 
 
@@ -38,17 +45,20 @@ class Standing:
     model: str
     """The network whose mechanisms are compared; empty: candidates of several networks."""
     judgement: statistics.Judgement
+    """Its blocks are data sets."""
     blocks: tuple[str, ...]
+    """The data sets, each with its horizons and look-backs."""
     left_out: tuple[str, ...]
     """Candidates that lack some of these blocks."""
     scores: NDArray[np.float64]
-    """[block, candidate], in the order of the judgement's names."""
+    """[data set, candidate], in the order of the judgement's names: over the mean of the candidates, averaged over the
+    blocks of a data set."""
+    entries: Mapping[str, tuple[Entry, ...]] = field(repr=False)
+    """By candidate, in that order: its runs, block by block."""
     plain: Mapping[str, str]
     """By candidate: its network with softmax, the best where there are several; networks without one are left out."""
     uneven: tuple[str, ...]
     """In what candidates had unlike budgets, in words; empty: all had the same."""
-    mechanisms: tuple[str, ...]
-    """By candidate, in the order of the judgement's names; empty: its network has no attention."""
     rows: frozenset[RunRow] = field(repr=False)
     """The rows behind the scores."""
     footing: str = ""
@@ -68,8 +78,18 @@ class Standing:
     @property
     def is_ablation(self) -> bool:
         """Whether all but softmax are one mechanism of one network with differing settings."""
-        others = [name for name in self.mechanisms if name != "softmax"]
+        others = [same[0].attention for same in self.entries.values() if same[0].attention != "softmax"]
         return bool(self.model) and len(others) > 1 and len(set(others)) == 1
+
+    @property
+    def seeds(self) -> int:
+        """The fewest seeds of a candidate on a block."""
+        return min(len(entry.rows) for same in self.entries.values() for entry in same)
+
+    @property
+    def significant(self) -> tuple[statistics.Pair, ...]:
+        """The pairs that differ significantly; none where some were trained for longer than others."""
+        return () if budget.is_unfair(self.uneven) else self.judgement.significant
 
     @property
     def title(self) -> str:
@@ -80,15 +100,18 @@ class Standing:
 
 @dataclass(frozen=True, slots=True)
 class Contrast:
-    """One candidate against the one that it is measured by, over the same blocks."""
+    """One candidate against the one that it is measured by, over the same data sets."""
 
     name: str
     against: str
     record: statistics.Record
+    """Data sets won, tied and lost."""
     change: float
     """Mean relative difference of the deciding measure, in percent."""
+    parameters: float
+    """How many times as many it has, the median over blocks."""
     interval: statistics.Interval | None
-    """Of the change, by a paired bootstrap over blocks; None where there are too few."""
+    """Of the change, by a paired bootstrap over data sets; None where there are too few."""
     p_value: float
     corrected: float
     """After Holm's correction over the candidates of the standing."""
@@ -151,7 +174,7 @@ def _compare_mechanisms(entries: Sequence[Entry], answers: Sequence[Standing]) -
         fresh = [one for one in rectangles if not any(_rows(cells, one) <= other.rows for other in answers)]
         made = [_standing(cells, one, entries[0].model) for one in comparable.pick_rectangles(fresh)]
         for one in made:
-            size = f"{len(one.judgement.names)} candidates over {len(one.blocks)} blocks" if len(made) > 1 else ""
+            size = f"{len(one.judgement.names)} candidates over {', '.join(one.blocks)}" if len(made) > 1 else ""
             holds = tuple(name for other in answers if other.rows <= one.rows for name in other.holds)
             standings.append(replace(one, footing=group.footing, holds=holds, extent=size))
     return standings
@@ -185,12 +208,30 @@ def pick_headline(standings: Sequence[Standing]) -> Standing:
     wishes: tuple[Callable[[Standing], bool], ...] = (
         lambda one: not one.is_ablation,
         lambda one: bool(one.holds),
-        lambda one: not one.uneven,
+        lambda one: not budget.is_unfair(one.uneven),
         lambda one: one.protocol == "clean",
     )
     for wish in wishes:
         pool = [one for one in pool if wish(one)] or pool
-    return max(pool, key=lambda one: one.scores.size)
+    return max(pool, key=_surety)
+
+
+def pick_answers(standings: Sequence[Standing]) -> list[Standing]:
+    """For each task and network the comparison of its mechanisms with softmax that says the most: under the clean
+    protocol, on equal budgets, with several seeds, over the most data sets."""
+    pools: dict[tuple[Task, str], list[Standing]] = defaultdict(list)
+    for one in standings:
+        if one.model and "softmax" in {same[0].attention for same in one.entries.values()}:
+            pools[one.task, one.model].append(one)
+    return [
+        max(pool, key=lambda one: (one.protocol == "clean", not budget.is_unfair(one.uneven), *_surety(one)))
+        for pool in pools.values()
+    ]
+
+
+def _surety(one: Standing) -> tuple[int, int, int]:
+    """What makes a comparison surer: a few seeds, then data sets, then runs."""
+    return min(one.seeds, SEEDS), len(one.blocks), len(one.rows)
 
 
 def build_contrasts(standing: Standing) -> list[Contrast]:
@@ -207,9 +248,10 @@ def build_contrasts(standing: Standing) -> list[Contrast]:
         change = 100 * (column / base - 1)
         won = statistics.record(column, base, lower_is_better=standing.task.lower_is_better)
         interval = statistics.paired_interval(change, np.zeros_like(change)) if len(change) >= FEWEST else None
-        contrasts.append(
-            Contrast(name, against, won, float(change.mean()), interval, p_values[place], corrected[place])
-        )
+        both = zip(standing.entries[name], standing.entries[against], strict=True)
+        times = np.median([ours.costs["parameters"] / (theirs.costs["parameters"] or 1.0) for ours, theirs in both])
+        tests = p_values[place], corrected[place]
+        contrasts.append(Contrast(name, against, won, float(change.mean()), float(times), interval, *tests))
     return contrasts
 
 
@@ -240,21 +282,27 @@ def _standing(cells: Mapping[str, Mapping[Block, Entry]], rectangle: Rectangle, 
     names, blocks = rectangle.names, rectangle.blocks
     grid = [[cells[name][block] for name in names] for block in blocks]
     task, protocol = grid[0][0].task, grid[0][0].protocol
-    scores = np.array([[_mean(entry) for entry in line] for line in grid])
+    relative = np.array([[entry.score.mean if entry.score else np.nan for entry in line] for line in grid])
+    middle = relative.mean(axis=1, keepdims=True)
+    relative = np.divide(relative, middle, out=relative, where=middle != 0)
+    sets: dict[str, list[int]] = defaultdict(list)
+    for place, block in enumerate(blocks):
+        sets[recording_of(block[0])].append(place)
+    # Means of the same numbers in another order differ in the last digit; that is no difference.
+    scores = np.array([relative[places].mean(axis=0) for places in sets.values()]).round(12)
     judgement = statistics.judge(scores, names, lower_is_better=task.lower_is_better)
-    order = [names.index(name) for name in judgement.names]
     who = {name: cells[name][blocks[0]] for name in judgement.names}
     return Standing(
         task=task,
         protocol=protocol,
         model=model,
         judgement=judgement,
-        blocks=tuple(_spell_block(block, len({block[2:] for block in blocks}) > 1) for block in blocks),
+        blocks=tuple(_spell_set([blocks[place] for place in places]) for places in sets.values()),
         left_out=tuple(name for name in cells if name not in names),
-        scores=scores[:, order],
+        scores=scores[:, [names.index(name) for name in judgement.names]],
+        entries={name: tuple(cells[name][block] for block in blocks) for name in judgement.names},
         plain=_plain(who),
         uneven=budget.describe_differences([budget.budget_of(entry.rows) for entry in line] for line in grid),
-        mechanisms=tuple(entry.attention for entry in who.values()),
         rows=_rows(cells, rectangle),
     )
 
@@ -264,12 +312,6 @@ def _rows(cells: Mapping[str, Mapping[Block, Entry]], rectangle: Rectangle) -> f
     return frozenset(row for entry in entries for row in entry.rows)
 
 
-def _mean(entry: Entry) -> float:
-    assert entry.score is not None
-    # Means of the same numbers in another order differ in the last digit; that is no difference.
-    return float(f"{entry.score.mean:.12g}")
-
-
 def _plain(candidates: dict[str, Entry]) -> dict[str, str]:
     """By candidate, in the order of their ranks: the best softmax of its network at its look-back."""
     hosts = {name: (entry.model, entry.lookback) for name, entry in candidates.items()}
@@ -277,7 +319,12 @@ def _plain(candidates: dict[str, Entry]) -> dict[str, str]:
     return {name: best[host] for name, host in hosts.items() if host in best}
 
 
-def _spell_block(block: Block, with_lookback: bool) -> str:
-    dataset, horizon, *lookback = block
-    name = dataset if horizon is None else f"{dataset} {horizon}"
-    return f"{name} (look-back {lookback[0]})" if with_lookback else str(name)
+def _spell_set(blocks: Sequence[Block]) -> str:
+    """A data set with the horizons and the number of look-backs that it was run at."""
+    words = []
+    for dataset in dict.fromkeys(block[0] for block in blocks):
+        same = [block for block in blocks if block[0] == dataset]
+        horizons = "/".join(dict.fromkeys(str(block[1]) for block in same if block[1] is not None))
+        lookbacks = len({block[2:] for block in same})
+        words.append(f"{dataset} {horizons}".strip() + (f" ({lookbacks} look-backs)" if lookbacks > 1 else ""))
+    return " + ".join(words)

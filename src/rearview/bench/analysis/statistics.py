@@ -250,10 +250,15 @@ def cliques(count: int, different: Callable[[int, int], bool]) -> tuple[tuple[in
 
 
 def blocks_needed(candidates: int, alpha: float = ALPHA) -> int:
-    """The fewest blocks with which one pair could pass: n blocks all won have p = 2 / 2**n before the correction."""
-    pairs = candidates * (candidates - 1) // 2
+    """The fewest blocks with which one of all pairs of so many candidates could pass."""
+    return fewest_blocks(candidates * (candidates - 1) // 2, alpha)
+
+
+def fewest_blocks(comparisons: int, alpha: float = ALPHA) -> int:
+    """The fewest blocks with which one comparison could pass: n blocks all won have p = 2 / 2**n before Holm's
+    correction."""
     blocks = 1
-    while pairs * 2 / 2**blocks > alpha:
+    while comparisons * 2 / 2**blocks > alpha:
         blocks += 1
     return blocks
 

@@ -29,7 +29,19 @@ from rearview.data.panel_checks import drop_empty_targets
 from rearview.data.panel_reader import load as read_file
 from rearview.data.step import Step
 
-__all__ = ["Borders", "Dataset", "available", "borders", "checksum", "find", "get", "load", "names", "register"]
+__all__ = [
+    "Borders",
+    "Dataset",
+    "available",
+    "borders",
+    "checksum",
+    "find",
+    "get",
+    "load",
+    "names",
+    "recording_of",
+    "register",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +70,8 @@ class Dataset:
     """Makes the panel of a generated set, which has no file, from (rows, channels, step)."""
     like: str = ""
     """The published set that a stand-in is run with the settings of."""
+    recording: str = ""
+    """The recording that it holds, where other sets hold the same at another step or repaired; empty: its own."""
     path: Path | None = None
     """The file itself, where it is the user's own and not looked for in a folder."""
 
@@ -93,6 +107,12 @@ def get(name: str) -> Dataset:
     raise SettingsError(
         f"there is no data set {name!r} in the catalogue, and no such file; it holds {', '.join(names())}.{near}"
     )
+
+
+def recording_of(name: str) -> str:
+    """The recording that a data set holds, whatever its step, its number of rows or the version of its file."""
+    plain = name.partition(" (")[0].partition(":")[0]
+    return _SHELF[plain].recording or plain if plain in _SHELF else plain
 
 
 def _first_rows(dataset: Dataset, rows: str) -> Dataset:
@@ -219,7 +239,9 @@ def _read_catalogue() -> Iterator[Dataset]:
     yield from shelf.values()
     for name in stand_ins.SETS:
         source, make = "rearview itself, which generates it", partial(stand_ins.make, of=name)
-        yield replace(shelf[name], name=f"{name}-standin", files=(), aliases=(), source=source, make=make, like=name)
+        yield replace(
+            shelf[name], name=f"{name}-standin", files=(), aliases=(), source=source, make=make, like=name, recording=""
+        )
 
 
 _SHELF: dict[str, Dataset] = {dataset.name: dataset for dataset in _read_catalogue()}

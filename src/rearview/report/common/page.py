@@ -36,10 +36,12 @@ def write(path: Path, summary: Summary) -> Path:
 
 def render(summary: Summary) -> str:
     """The page as text; the same summary gives the same page."""
-    from plotly.offline import get_plotlyjs
-
     content = summary.content()
-    plotly = _inline(get_plotlyjs())
+    plotly = ""
+    if content.plotly:
+        from plotly.offline import get_plotlyjs
+
+        plotly = _inline(get_plotlyjs())
     script = _inline("\n".join(_asset(name) for name in content.scripts))
     digests = [base64.b64encode(hashlib.sha256(each.encode("utf-8")).digest()).decode() for each in (plotly, script)]
     allowed = " ".join(f"'sha256-{digest}'" for digest in digests)
@@ -55,7 +57,7 @@ def render(summary: Summary) -> str:
             "policy": f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data: blob:; "
             "base-uri 'none'",
             "style": _asset("report.css"),
-            "headline": _headline(content.tiles),
+            "headline": content.lead + _headline(content.tiles),
             "body": _fill(content.template, {"training": _training(summary.curves), **content.parts}),
             "facts": _definitions("facts", summary.data.lines()),
             "findings": _findings(summary.findings),
@@ -64,6 +66,7 @@ def render(summary: Summary) -> str:
             "no_settings": not summary.settings,
             "data": payload.dump(content.data),
             "plotly": plotly,
+            "charts": " Charts by plotly.js, MIT licence." if plotly else "",
             "script": script,
             "skip": content.skip,
         },

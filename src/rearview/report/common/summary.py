@@ -95,7 +95,11 @@ class Content:
     """Its body, a file among the assets."""
     parts: Mapping[str, str | bool]
     """Texts for the places of the template; True becomes the attribute that hides an empty section, False nothing."""
+    lead: str = ""
+    """HTML that goes before the tiles."""
     tiles: Sequence[Tile]
+    plotly: bool = True
+    """Whether the scripts draw with plotly, which is most of a page's size."""
     scripts: tuple[str, ...]
     data: object
     """Input of the scripts, as plain data for JSON."""

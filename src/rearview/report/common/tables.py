@@ -34,6 +34,8 @@ class Table:
     """Those of them that need room."""
     tags: tuple[str, ...] = ()
     """A word for each row by which a page's script picks rows; empty: it picks none."""
+    stacks: bool = False
+    """Whether a narrow screen shows the cells of a row one below the other, each with its head."""
 
     def html(self) -> str:
         """The table for a page, in a box that scrolls sideways."""
@@ -43,10 +45,12 @@ class Table:
         ]
         tags = [f' data-tag="{escape(tag)}"' for tag in self.tags] or [""] * len(self.rows)
         body = "".join(
-            f'<tr{tag}><th scope="row">{_html_name(row[0])}</th>{html_cells(row[1:], kinds[1:])}</tr>'
+            f'<tr{tag}><th scope="row">{_html_name(row[0])}{_html_beside(row[0])}</th>'
+            f"{html_cells(row[1:], kinds[1:], self.heads[1:] if self.stacks else ())}</tr>"
             for tag, row in zip(tags, self.rows, strict=True)
         )
-        return html_table(self.caption, self.heads, body, self.caption, kind="named", kinds=kinds)
+        kind = "named stacks" if self.stacks else "named"
+        return html_table(self.caption, self.heads, body, self.caption, kind=kind, kinds=kinds)
 
     def markdown(self) -> str:
         """A table of GitHub's Markdown, best bold, second underlined."""
@@ -113,14 +117,19 @@ def _html_name(cell: Cell) -> str:
     return f'<abbr title="{escape(cell.whole)}">{name}</abbr>' if cell.whole else name
 
 
-def html_cells(cells: Sequence[Cell], kinds: Sequence[str] = ()) -> str:
-    """Cells of a row; `kinds` are classes of the columns."""
+def _html_beside(cell: Cell) -> str:
+    return f" <small>{escape(cell.beside)}</small>" if cell.beside else ""
+
+
+def html_cells(cells: Sequence[Cell], kinds: Sequence[str] = (), heads: Sequence[str] = ()) -> str:
+    """Cells of a row; `kinds` are classes of the columns, `heads` names that the cells carry with them."""
     parts = []
-    for cell, kind in zip(cells, kinds or [""] * len(cells), strict=True):
+    nothing = [""] * len(cells)
+    for cell, kind, head in zip(cells, kinds or nothing, heads or nothing, strict=True):
         inner = escape(cell.text)
         inner = {"best": f"<b>{inner}</b>", "second": f"<u>{inner}</u>", "": inner}[cell.mark]
-        beside = f" <small>{escape(cell.beside)}</small>" if cell.beside else ""
-        parts.append(f"<td{_class(kind)}>{inner}{beside}</td>")
+        named = f' data-head="{escape(head)}"' if head else ""
+        parts.append(f"<td{_class(kind)}{named}>{inner}{_html_beside(cell)}</td>")
     return "".join(parts)
 
 

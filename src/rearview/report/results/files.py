@@ -56,9 +56,10 @@ def _chapters(summary: ResultsSummary) -> list[tuple[str, Sequence[Table | Habit
     besides = summary.besides
     sides = [papers.protocol_table(summary.sided)] if summary.sided else []
     chapters: list[tuple[str, Sequence[Table | Habits]]] = [
+        ("Which attention, where, how sure, at what cost", [summary.answers] if summary.answers.rows else []),
         ("Results by data set", tables.dataset_tables(summary.boards)),
         *((f"Ranks, {standing.title}", [tables.rank_table(standing)]) for standing in summary.tested),
-        ("Ablations", [tables.ablation_table(*ablation) for ablation in summary.ablations]),
+        ("Ablations", [tables.ablation_table(*ablation, summary.steps) for ablation in summary.ablations]),
         ("Beside the papers", [papers.tally_table(besides), papers.number_table(besides)] if besides else []),
         ("Protocols", [*sides, *(Habits(title, habits) for title, habits in summary.habits)]),
         ("Failed runs", [papers.failure_table(summary.failures)] if summary.failures else []),

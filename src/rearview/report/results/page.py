@@ -1,6 +1,7 @@
 """The page about result rows: leaderboards, significance, cost, the papers' numbers, what failed or was not run."""
 
 import base64
+import gzip
 from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from html import escape
@@ -8,7 +9,16 @@ from html import escape
 from rearview.bench.analysis.coverage import Coverage
 from rearview.bench.analysis.leaderboard import Board, Entry
 from rearview.bench.analysis.paper_comparison import SHARE, Comparison
-from rearview.bench.analysis.standings import HEADLINE, RULE, Contrast, ProtocolContrast, Standing, build_contrasts
+from rearview.bench.analysis.standings import (
+    HEADLINE,
+    RULE,
+    Contrast,
+    ProtocolContrast,
+    Standing,
+    build_contrasts,
+    pick_answers,
+)
+from rearview.bench.analysis.step_costs import StepCost
 from rearview.bench.rows.row import RunRow
 from rearview.bench.tasks import METRICS
 from rearview.core.errors import InputError
@@ -19,7 +29,7 @@ from rearview.report.common.tables import Table
 from rearview.report.results import papers, tables
 from rearview.report.results.figures import Lane, Mark, draw_lanes, draw_ranks
 
-SCRIPTS = ("figures.js", "plots.js", "results.js", "copy.js")
+SCRIPTS = ("scatter.js", "figures.js", "plots.js", "results.js", "copy.js")
 COSTS = {
     "parameters": "parameters",
     "train_seconds": "training, seconds",
@@ -42,6 +52,8 @@ class ResultsSummary(Summary):
     failures: tuple[RunRow, ...]
     overlapping: frozenset[RunRow]
     """The rows whose times include waiting, as other runs shared their device."""
+    steps: tuple[StepCost, ...] = ()
+    """Times of training steps that were measured apart."""
     files: tuple[tuple[str, bytes], ...]
     """Name and content of every results file."""
 
@@ -54,23 +66,25 @@ class ResultsSummary(Summary):
             template="results.html",
             parts={
                 "rule": escape(f"{RULE} {HEADLINE}"),
-                "short": tables.leader_table(self.standings).html(),
+                "leaders": tables.leader_table(self.standings).html(),
                 "leaderboards": "".join(_board(board, self) for board in self.boards),
                 "ranks": "".join(map(_standing, self.tested)),
-                "ablations": "".join(_ablation(*ablation) for ablation in self.ablations),
+                "ablations": "".join(_ablation(*ablation, self.steps) for ablation in self.ablations),
                 "papers": _papers(self.besides) if self.besides else "",
                 "protocols": _protocols(self),
                 "failed": papers.failure_table(self.failures).html(),
                 "missing": _missing(self.coverage),
                 "rows": "".join(_download(name, content) for name, content in self.files),
-                "no_short": len(self.standings) < 2,
+                "no_leaders": len(self.standings) < 2,
                 "no_ranks": not self.tested,
                 "no_ablations": not self.ablations,
                 "no_papers": not self.besides,
                 "no_failed": not self.failures,
                 "no_missing": not any(one.by_protocol for one in self.coverage),
             },
+            lead=_lead(self.answers) if self.answers.rows else "",
             tiles=self._tiles(),
+            plotly=False,
             scripts=SCRIPTS,
             data=encode(self),
             skip="leaderboards",
@@ -83,13 +97,19 @@ class ResultsSummary(Summary):
             ("Candidates", f"{len({entry.name for entry in self.entries}):,}", "networks with their attention"),
             ("Blocks", f"{len(self.boards):,}", "of protocol, data set and horizon"),
         ]
-        if judged := [one for one in self.besides if one.verdict in ("reproduced", "better", "worse")]:
-            count = sum(one.verdict == "reproduced" for one in judged)
-            short = sum(bool(one.shortfall) for one in judged)
-            less = f", {short:,} of them with a smaller budget" if short else ""
-            note = f"printed numbers that a run stands beside{less}"
-            tiles.append(("Reproduced", f"{count:,} of {len(judged):,}", note))
+        judged = [one for one in self.besides if one.verdict in ("reproduced", "better", "worse")]
+        if counts := papers.judge_numbers(judged):
+            some = len({id(one.number) for one in judged if one.verdict == "reproduced"}) - counts["reproduced"]
+            runs = len({row for one in judged for row in one.rows})
+            others = f", {some:,} more by some of them" if some else ""
+            note = f"printed numbers, by every one of the {runs:,} runs that compare{others}"
+            tiles.append(("Reproduced", f"{counts['reproduced']:,} of {counts.total():,}", note))
         return tiles
+
+    @property
+    def answers(self) -> Table:
+        """The small table that a page opens with."""
+        return tables.answer_table(pick_answers(self.standings), self.steps)
 
     @property
     def entries(self) -> list[Entry]:
@@ -97,7 +117,7 @@ class ResultsSummary(Summary):
 
     @property
     def tested(self) -> list[Standing]:
-        """Standings over several blocks; the leaderboard says all of a single one."""
+        """Standings over several data sets; the leaderboard says all of a single one."""
         return [standing for standing in self.standings if standing.judgement.blocks > 1]
 
     @property
@@ -169,17 +189,22 @@ def _standing(standing: Standing) -> str:
     return _group(standing.title, sentence, figure, "Ranks and tests", tables.rank_table(standing))
 
 
-def _ablation(standing: Standing, contrasts: Sequence[Contrast]) -> str:
+def _lead(answers: Table) -> str:
+    title = '<h2 id="answers-title">Which attention, where, how sure, at what cost</h2>'
+    return f'<section id="answers" class="whole" aria-labelledby="answers-title">{title}{answers.html()}</section>'
+
+
+def _ablation(standing: Standing, contrasts: Sequence[Contrast], steps: Sequence[StepCost]) -> str:
     lanes = []
     for one in contrasts:
         change = text.change(one.change, 2)
         better = one.change < 0 if standing.task.lower_is_better else one.change > 0
         reach = (one.interval.low, one.interval.high) if one.interval else (None, None)
-        words = f"{one.name}: {change}, won, tied and lost {one.record}"
+        words = f"{one.name}: {change}, won, tied and lost {one.record}, {one.parameters:.2f} times the parameters"
         name = tables.candidate(one.name).text.removeprefix(f"{standing.model} + ")
         lanes.append(Lane(name, (Mark(one.change, "better" if better else "worse", words, *reach),), change))
     sentence = tables.describe_contrasts(standing, contrasts)
-    table = tables.ablation_table(standing, contrasts)
+    table = tables.ablation_table(standing, contrasts, steps)
     return _group(standing.title, sentence, draw_lanes(lanes, sentence), "Numbers and tests", table)
 
 
@@ -234,6 +259,6 @@ def _details(title: str, content: str) -> str:
 
 
 def _download(name: str, content: bytes) -> str:
-    address = f"data:text/csv;base64,{base64.b64encode(content).decode('ascii')}"
-    size = text.memory(len(content))
-    return f'<li><a download="{escape(name)}" href="{address}">{escape(name)}</a> ({size})</li>'
+    packed = base64.b64encode(gzip.compress(content, mtime=0)).decode("ascii")
+    link = f'<a download="{escape(name)}.gz" href="data:application/gzip;base64,{packed}">{escape(name)}.gz</a>'
+    return f"<li>{link} ({text.memory(len(content))} unpacked)</li>"

@@ -15,25 +15,36 @@ from rearview.report.common import text
 from rearview.report.common.tables import Cell, Table
 from rearview.report.results.tables import candidate, chance_note
 
-VERDICTS = ("reproduced", "better", "worse", "not comparable")
+VERDICTS = ("reproduced", "better", "worse", "differs by run", "not comparable")
+
+
+def judge_numbers(besides: Sequence[Comparison]) -> Counter[str]:
+    """Distinct printed numbers by the verdict of every run that compares with them, or where runs disagree."""
+    verdicts: dict[int, set[str]] = defaultdict(set)
+    for one in besides:
+        verdicts[id(one.number)].add(one.verdict)
+    return Counter(found.pop() if len(found) == 1 else "differs by run" for found in verdicts.values())
 
 
 def tally_table(besides: Sequence[Comparison]) -> Table:
-    """The tally of verdicts for each printed table under each protocol of ours."""
+    """The distinct printed numbers of each table by verdict under each protocol of ours, and the runs behind it."""
     tables: dict[tuple[str, str], list[Comparison]] = defaultdict(list)
     for one in besides:
         tables[one.table, one.protocol].append(one)
     rows = []
     for (table, protocol), same in tables.items():
-        counts = Counter(one.verdict for one in same)
+        counts = judge_numbers(same)
         off = [abs(one.difference) for one in same if one.difference is not None]
-        short = sum(bool(one.shortfall) for one in same)
+        runs = len({row for one in same for row in one.rows})
+        short = len({id(one.number) for one in same if one.shortfall})
         distance = f"{median(off):.1f} %" if off else text.ABSENT
-        words = (table, protocol, len(same), *(counts[verdict] for verdict in VERDICTS), short, distance)
+        words = (table, protocol, counts.total(), *(counts[verdict] for verdict in VERDICTS), runs, short, distance)
         rows.append(tuple(Cell(str(word)) for word in words))
     verdicts = (verdict.capitalize() for verdict in VERDICTS)
-    heads = ("Table", "Our protocol", "Numbers", *verdicts, "Smaller budget", "Median distance")
-    return Table(f"{RULE[0].upper()}{RULE[1:]}.", heads, tuple(rows), frozenset({1}))
+    heads = ("Table", "Our protocol", "Numbers", *verdicts, "Runs", "Smaller budget", "Median distance")
+    rule = f"{RULE[0].upper()}{RULE[1:]}."
+    caption = f"Printed numbers, each counted once: reproduced is one that every run reproduces. {rule}"
+    return Table(caption, heads, tuple(rows), frozenset({1}))
 
 
 def number_table(besides: Sequence[Comparison]) -> Table:

@@ -11,7 +11,10 @@ from itertools import groupby
 from rearview.bench.analysis import budget
 from rearview.bench.analysis.leaderboard import Board, Entry
 from rearview.bench.analysis.paper_comparison import Comparison
-from rearview.bench.analysis.standings import Contrast, Standing
+from rearview.bench.analysis.standings import Contrast, Standing, build_contrasts
+from rearview.bench.analysis.statistics import fewest_blocks
+from rearview.bench.analysis.step_costs import StepCost
+from rearview.bench.analysis.step_costs import find as find_step
 from rearview.bench.rows.row import RunRow
 from rearview.bench.tasks import METRICS, Task
 from rearview.core.wording import quantity
@@ -96,25 +99,94 @@ def dataset_tables(boards: Sequence[Board]) -> list[Table]:
     return tables
 
 
+def answer_table(answers: Sequence[Standing], steps: Sequence[StepCost]) -> Table:
+    """For every network: the best mechanism beside softmax, by how much, how sure that is, and at what cost."""
+    rows = []
+    for standing in answers:
+        contrasts = [
+            one for one in build_contrasts(standing) if standing.entries[one.against][0].attention == "softmax"
+        ]
+        if not contrasts:
+            continue
+        sign = 1 if standing.task.lower_is_better else -1
+        best = min(contrasts, key=lambda one: sign * one.change)
+        where = f"{standing.task.name.capitalize()}, {standing.model}"
+        where += "" if standing.protocol == "clean" else f", {standing.protocol}"
+        name = candidate(best.name).text.removeprefix(f"{standing.model} + ")
+        gains = sign * best.change < 0
+        rows.append(
+            (
+                Cell(where, _enumerate(standing.blocks, MOST_NAMED + 1)),
+                Cell(name if gains else f"softmax, then {name}", mark="best"),
+                Cell(f"{text.change(best.change, 1)} {standing.measure}", _spell_interval(best)),
+                Cell(_certainty(standing, best, len(contrasts))),
+                Cell(_spell_cost(standing, best, steps)),
+            )
+        )
+    heads = ("Where", "Best attention", "Against softmax", "How sure", "At what cost")
+    caption = (
+        "Of each network the comparison on equal budgets over the most data sets. Data sets are counted, not seeds, "
+        "horizons or look-backs. Steps were timed one at a time, apart from the runs."
+    )
+    return Table(caption, heads, tuple(rows), frozenset({1, 2, 3, 4}), stacks=True)
+
+
+def _certainty(standing: Standing, contrast: Contrast, comparisons: int) -> str:
+    """How sure a difference is: on how many data sets, over how many seeds, and what a test says of it."""
+    needed = fewest_blocks(comparisons, standing.judgement.alpha)
+    won, sets = contrast.record.wins, len(standing.blocks)
+    how = f"better on {won} of {quantity(sets, 'data set')}, {quantity(standing.seeds, 'seed')}"
+    if budget.is_unfair(standing.uneven):
+        return f"{how}; not judged, as budgets differ: {', '.join(standing.uneven)}"
+    if sets < needed:
+        return f"{how}; too few data sets for a test, which needs {needed}"
+    return f"{how}; {_p_words(contrast.corrected)}, corrected for {quantity(comparisons, 'comparison')}"
+
+
+def _spell_cost(standing: Standing, contrast: Contrast, steps: Sequence[StepCost]) -> str:
+    """Parameters and time of a training step, as multiples."""
+    same = abs(contrast.parameters - 1) < 0.005
+    parameters = "as many parameters" if same else f"{contrast.parameters:.2f} times the parameters"
+    time = step_times(standing, contrast, steps)
+    return parameters if time is None else f"{parameters}, {time:.2f} times the step"
+
+
+def step_times(standing: Standing, contrast: Contrast, steps: Sequence[StepCost]) -> float | None:
+    """How many times as long a training step takes, on a block where both were timed; None: on none."""
+    pairs = zip(standing.entries[contrast.name], standing.entries[contrast.against], strict=True)
+    timed = ((find_step(steps, ours.rows), find_step(steps, theirs.rows)) for ours, theirs in pairs)
+    return next((ours / theirs for ours, theirs in timed if ours and theirs), None)
+
+
+def _spell_interval(contrast: Contrast) -> str:
+    if contrast.interval is None:
+        return ""
+    return f"({text.change(contrast.interval.low, 1)} to {text.change(contrast.interval.high, 1)})"
+
+
 def leader_table(standings: Sequence[Standing]) -> Table:
     """The leader of each comparison, and whether its lead is significant."""
     rows = []
     for standing in standings:
         judgement = standing.judgement
         names = judgement.names
-        beaten = sum(pair.first == names[0] for pair in judgement.significant)
+        beaten = sum(pair.first == names[0] for pair in standing.significant)
         outcome = f"better than {beaten} of {len(names) - 1}" if beaten else "no"
+        if budget.is_unfair(standing.uneven):
+            outcome = "not judged, as budgets differ"
+        elif judgement.too_few:
+            outcome = f"too few data sets, {judgement.needed} needed"
         rows.append(
             (
                 Cell(standing.title),
                 replace(candidate(names[0]), mark="best"),
                 Cell(f"{judgement.ranks[0]:.2f} of {len(names)}"),
                 Cell(str(judgement.blocks), beside=_enumerate(standing.blocks, MOST_NAMED + 1)),
-                Cell(f"too few blocks, {judgement.needed} needed" if judgement.too_few else outcome),
+                Cell(outcome),
                 Cell(", ".join(standing.uneven) or "equal"),
             )
         )
-    heads = ("Comparison", "Leader", "Average rank", "Blocks", "Significant", "Budgets")
+    heads = ("Comparison", "Leader", "Average rank", "Data sets", "Significant", "Budgets")
     caption = "Of every comparison: who leads it. Where budgets are not equal, they may be what decides."
     return Table(caption, heads, tuple(rows), frozenset({1, 3, 4, 5}))
 
@@ -137,25 +209,26 @@ def rank_table(standing: Standing) -> Table:
     return Table(f"{standing.title}. {_over(standing)}", heads, tuple(rows))
 
 
-def ablation_table(standing: Standing, contrasts: Sequence[Contrast]) -> Table:
-    """Every mechanism of a network against softmax, over the blocks that all have."""
+def ablation_table(standing: Standing, contrasts: Sequence[Contrast], steps: Sequence[StepCost]) -> Table:
+    """Every mechanism of a network against softmax, over the data sets that all have, with what it costs."""
     several = standing.judgement.blocks > 1
     rows = tuple(
         (
             candidate(one.name),
             Cell(text.change(one.change, 2)),
-            Cell(
-                f"{text.change(one.interval.low, 2)} to {text.change(one.interval.high, 2)}"
-                if one.interval
-                else text.ABSENT
-            ),
+            Cell(_spell_interval(one) or text.ABSENT),
             Cell(str(one.record)),
             Cell(_p(one.p_value) if several else text.ABSENT),
             Cell(_p(one.corrected) if several else text.ABSENT),
+            Cell(f"{one.parameters:.2f} ×"),
+            Cell(f"{time:.2f} ×" if (time := step_times(standing, one, steps)) else text.ABSENT),
         )
         for one in contrasts
     )
-    heads = ("Candidate", f"{standing.measure}, mean change", "95 % interval", "Win/tie/loss", "p", "p after Holm")
+    heads = (
+        "Candidate", f"{standing.measure}, mean change", "95 % interval", "Win/tie/loss", "p", "p after Holm",
+        "Parameters", "Step time",
+    )  # fmt: skip
     return Table(f"{standing.title}. {describe_contrasts(standing, contrasts)}", heads, rows)
 
 
@@ -163,18 +236,24 @@ def describe_contrasts(standing: Standing, contrasts: Sequence[Contrast]) -> str
     """The meaning of the numbers of an ablation."""
     against = candidate(contrasts[0].against).text
     better = "negative" if standing.task.lower_is_better else "positive"
-    interval = " The interval is a paired bootstrap over blocks." if contrasts[0].interval else ""
-    return f"Mean change of {standing.measure} against {against}; {better} is better. {_over(standing)}{interval}"
+    interval = " The interval is a paired bootstrap over data sets." if contrasts[0].interval else ""
+    unfair = f" Budgets differ ({', '.join(standing.uneven)})." if standing.uneven else ""
+    return (
+        f"Mean change of {standing.measure} against {against}, with parameters and step time as multiples of its own; "
+        f"{better} is better. {_over(standing)}{interval}{unfair}"
+    )
 
 
 def significance(standing: Standing) -> str:
-    """The question of a standing, its blocks, and which differences are significant, in sentences."""
+    """The question of a standing, its data sets, and which differences are significant, in sentences."""
     judgement = standing.judgement
     sentences = [f"{standing.question}.", _over(standing)] if standing.question else [_over(standing)]
-    if judgement.too_few:
+    if budget.is_unfair(standing.uneven):
+        sentences.append(f"Budgets differ ({', '.join(standing.uneven)}), so no difference is called significant.")
+    elif judgement.too_few:
         sentences.append(
-            f"{quantity(judgement.blocks, 'block')} can't settle it: with {len(judgement.names)} candidates at least "
-            f"{judgement.needed} are needed before any difference could be significant at {judgement.alpha:g}."
+            f"{quantity(judgement.blocks, 'data set')} can't settle it: with {len(judgement.names)} candidates at "
+            f"least {judgement.needed} are needed before any difference could be significant at {judgement.alpha:g}."
         )
     elif judgement.significant:
         pairs = [
@@ -185,17 +264,17 @@ def significance(standing: Standing) -> str:
         sentences.append(f"After Holm's correction {'; '.join(pairs)}{f'; and {more} more' if more else ''}.")
     else:
         sentences.append(f"No two candidates differ significantly at {judgement.alpha:g}.")
-    if standing.uneven:
-        sentences.append(f"Budgets differ ({', '.join(standing.uneven)}), so ranks tell of budgets, too.")
+    if standing.uneven and not budget.is_unfair(standing.uneven):
+        sentences.append(f"Budgets differ ({', '.join(standing.uneven)}).")
     if judgement.friedman is not None:
         sentences.append(
             f"Friedman: chi-squared {judgement.friedman.statistic:.2f}, {_p_words(judgement.friedman.p_value)}."
         )
     if len(standing.left_out) > MOST_NAMED:
-        sentences.append(f"{len(standing.left_out):,} candidates that lack some of these blocks are left out.")
+        sentences.append(f"{len(standing.left_out):,} candidates that lack some of these runs are left out.")
     elif standing.left_out:
         names = ", ".join(candidate(name).text for name in standing.left_out)
-        sentences.append(f"Left out, as some blocks lack them: {names}.")
+        sentences.append(f"Left out, as some of these runs lack them: {names}.")
     return " ".join(sentences)
 
 
@@ -282,7 +361,7 @@ def _judged_on(entries: Sequence[Entry]) -> str:
 
 
 def _over(standing: Standing) -> str:
-    return f"Over {quantity(len(standing.blocks), 'block')}: {_enumerate(standing.blocks)}."
+    return f"Over {quantity(len(standing.blocks), 'data set')}: {_enumerate(standing.blocks)}."
 
 
 def _p(value: float) -> str:
