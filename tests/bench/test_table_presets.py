@@ -11,7 +11,7 @@ from small import HORIZON, LOOKBACK, row
 from rearview import bench
 from rearview.bench import presets
 from rearview.bench.analysis import coverage
-from rearview.bench.analysis.paper_comparison import compare
+from rearview.bench.analysis.paper_comparison import compare, matches
 from rearview.bench.papers import catalogue, published
 from rearview.bench.papers.catalogue import Cell
 from rearview.bench.runs.request import Request
@@ -43,7 +43,8 @@ def test_every_table_goes_by_the_presets_that_its_numbers_rest_on():
         "rbca:S8": "official", "rbca:S9": "rbca", "rbca:S10": "official",
         "rbca:transformer-similarity": "rbca", "rbca:transformer-butterworth": "rbca",
         "caps:T1": "caps", "caps:T2": "caps",
-        "caps:T3": "caps", "caps:T5": "caps", "caps:T6": "caps", "caps:T7": "caps",
+        "caps:T3": "caps", "caps:clipping": "official", "caps:sizes": "caps",
+        "caps:T5": "caps", "caps:T6": "caps", "caps:T7": "caps",
     }  # fmt: skip
 
 
@@ -192,3 +193,26 @@ def test_every_bias_has_its_place_in_the_transformer(table):
         sizes = {"width": 16, "heads": 2, "depth": 1, "feed_forward": 8}
         model = models.create("transformer", channels=3, lookback=24, steps=6, attention=spec, **sizes)
         assert model(torch.randn(2, 3, 24)).isfinite().all()
+
+
+def test_caps_is_clipped_as_released_on_request_alone():
+    assert trained(catalogue.get("caps", "T5").cells[0])["clip_halve_every"] is None
+    clipped = trained(catalogue.get("caps", "clipping").cells[0])
+    assert (clipped["clip"], clipped["clip_halve_every"]) == (1.5e-5, 2000)
+
+
+def test_caps_has_the_size_that_table_4_counts():
+    one = catalogue.get("caps", "sizes").cells[0]
+    spec = PLAN.run(one, 0).spec
+    assert (spec.settings["width"], spec.settings["depth"], spec.settings["channel_dropout"]) == (96, 4, "printed")
+    assert one.only_under == ""
+
+
+def test_a_row_of_another_size_or_clipping_is_no_run_of_a_cell():
+    [size, *_], [clipped, *_] = (catalogue.get("caps", table).cells for table in ("sizes", "clipping"))
+    facts = {"dataset": "ETTh1", "model": "caps_net", "attention": "caps", "lookback": 96, "horizon": 96}
+    small = row(**facts, settings='{"width":32,"depth":3}', training='{"clip":1.0,"clip_halve_every":null}')
+    assert not matches(small, size)
+    assert not matches(small, clipped)
+    assert matches(replace(small, settings='{"width":96,"depth":4}'), size)
+    assert matches(replace(small, training='{"clip":1.5e-5,"clip_halve_every":2000,"epochs":3}'), clipped)

@@ -142,3 +142,20 @@ def test_only_the_context_loses_channels() -> None:
     moved = (made(x) - made.eval()(x)).abs().amax((0, 1, 2)) > 0
     assert moved[:CONTEXT].all()
     assert not moved[CONTEXT:].any()
+
+
+def test_what_is_left_of_the_channels_is_divided_as_printed_on_request() -> None:
+    """By one less the rate, so that every window keeps its channels on average and not in each draw."""
+    torch.manual_seed(3)
+    x = torch.ones(4000, 11, 2)
+    out = channel_dropout(x, training=True, printed=True)
+    kept = out[..., 0] != 0
+    sizes = [out[row, kept[row], 0].unique() for row in range(50) if kept[row].any()]
+    assert all(len(size) == 1 for size in sizes)
+    shares = torch.stack([1 / size[0] for size in sizes])
+    found = torch.stack([kept[row].float().mean() for row in range(50) if kept[row].any()])
+    assert (shares - found).abs().max() > 0.05, "the rate divides, and not the share that is kept"
+    assert torch.corrcoef(torch.stack([shares, found]))[0, 1] > 0.8
+    size = out.amax((1, 2))
+    low = out[(size > 0) & (size < 2)]  # rates below a half, whose mean is not ruled by few large numbers
+    assert low.mean().item() == pytest.approx(1, abs=0.05)

@@ -52,17 +52,20 @@ def dropout(x: Tensor, rate: float, training: bool) -> Tensor:
     return _ByteDropout.apply(x, dropped)  # type: ignore[no-untyped-call]
 
 
-def channel_dropout(x: Float[Tensor, "batch channel time"], training: bool) -> Float[Tensor, "batch channel time"]:
+def channel_dropout(
+    x: Float[Tensor, "batch channel time"], training: bool, printed: bool = False
+) -> Float[Tensor, "batch channel time"]:
     """Whole channels zeroed, in training only; each window draws its own rate from U(0, 1).
 
     The rest is divided by the share of channels that is really kept, so the sum over channels keeps its size; a window
-    that loses all of them is 0.
+    that loses all of them is 0. With `printed` it is divided by the chance to be kept, as CAPS's text has it.
     """
     if not training:
         return x
     rate = torch.rand(len(x), 1, 1, dtype=x.dtype, device=x.device)
     kept = (torch.rand(*x.shape[:2], 1, dtype=x.dtype, device=x.device) > rate).to(x.dtype)
-    return x * (kept / kept.mean(1, keepdim=True).clamp(min=1e-6))
+    share = 1 - rate if printed else kept.mean(1, keepdim=True).clamp(min=1e-6)
+    return x * (kept / share)
 
 
 class Dropout(nn.Module):

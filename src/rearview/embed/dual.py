@@ -13,6 +13,8 @@ as in the authors' code; a mark that does not move in the look-back is centred o
 blown up a hundred million times.
 """
 
+from typing import Literal
+
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
@@ -36,7 +38,7 @@ class Dual(nn.Module):
 
     def __init__(
         self, channels: int, lookback: int, ahead: int, *, context: int, value: int, targets: int | None = None,
-        marks: int = 0, future: int = 0, drop_channels: bool = False,
+        marks: int = 0, future: int = 0, drop_channels: bool | Literal["printed"] = False,
     ) -> None:  # fmt: skip
         super().__init__()
         self.targets = channels if targets is None else targets
@@ -65,7 +67,8 @@ class Dual(nn.Module):
         value = extended[:, -self.targets :, :, None] * self.values[:, None]
         if self.marks:
             extended = torch.cat([self._marks(past_marks, future_marks, mask), extended], dim=1)
-        seen = channel_dropout(extended, self.training and self.drop_channels)
+        drops = self.training and bool(self.drop_channels)
+        seen = channel_dropout(extended, drops, printed=self.drop_channels == "printed")
         context = self.context(seen.transpose(1, 2))[:, None].expand(-1, self.targets, -1, -1)
         return torch.cat([context, value], dim=-1) + self.channels[:, None] + self.positions
 

@@ -320,6 +320,11 @@ def _matches_forecast(row: Row, cell: Cell) -> bool:
     declared = protocols.get(row.protocol).loss if row.protocol in protocols.names() else "mse"
     if not _has_loss(row, cell.loss or declared):
         return False
+    asked = {"settings": cell.settings, "training": _beside_the_budget(cell.training)}
+    if any(
+        not json.loads(as_json(given)).items() <= json.loads(getattr(row, of)).items() for of, given in asked.items()
+    ):
+        return False
     searched = json.loads(row.budget)
     if bool(cell.candidates) != ("candidates" in searched) or "tuner" in searched:
         return False
@@ -328,6 +333,11 @@ def _matches_forecast(row: Row, cell: Cell) -> bool:
         return False
     made = {**json.loads(row.attention_settings), "name": row.attention}
     return all(made.get(key) == value for key, value in wanted.items())
+
+
+def _beside_the_budget(training: Facts) -> Facts:
+    """The settings of a cell's training that a run must have; a smaller budget is told beside it instead."""
+    return {name: value for name, value in training.items() if name not in budget.TRAINING}
 
 
 def _has_loss(row: Row, wanted: Part) -> bool:

@@ -261,7 +261,7 @@ def _grid_cells(
         if model in given.pop("models", [model]):
             spec = {"name": attention} if isinstance(attention, str) else attention
             cell = Cell(dataset, model, spec, lookback, horizon, task, **given)
-            if given:
+            if given.keys() - {"settings"}:
                 cell = replace(cell, only_under=protocol)
             yield replace(cell, training=training, presets=source) if forecasts else cell
 

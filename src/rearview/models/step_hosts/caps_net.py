@@ -9,10 +9,9 @@ meant for data that are on one scale already. It starts as appendix A.2 says: ma
 branch narrower by sqrt(2 depth), whatever the attention; tables of positions and channels at 0.
 
 The widths follow the authors' code (`width=None`): 4 times the power of 2 nearest to sqrt(channels + marks), at least
-8, for each part of a token. The paper's text asks for 64 a part (8 for ETTh) and prints 527 thousand parameters, which
-neither rule gives; its growth with the horizon, lookback x steps, is that of W_ext without a table of positions. Their
-code knows where the calendar stands ahead, and so do we where marks are known; marks known for the past alone stay at
-their last value.
+8, for each part of a token. The paper's text asks for 64 a part (8 for ETTh); its table 4 prints 527 thousand
+parameters, which are those of 4 blocks of width 96 without a table of positions. Their code knows where the calendar
+stands ahead, and so do we where marks are known; marks known for the past alone stay at their last value.
 
 Attention sees earlier steps only. The authors' numerics (`numerics="released"`) are not strictly so and need
 `causal=False`. A window is not given back: the value part of a token holds its step's value, and tied decoding would
@@ -21,6 +20,7 @@ return it untouched.
 
 import math
 from dataclasses import dataclass
+from typing import Literal
 
 from torch import nn
 
@@ -52,8 +52,9 @@ class Settings:
     """Width inside the feed-forward part; None: four times the width."""
     dropout: float = 0.0
     """Dropout on attention's output and the feed-forward part."""
-    channel_dropout: bool = True
-    """Whether training drops channels (and marks) from the context token, each window at a rate of its own."""
+    channel_dropout: bool | Literal["printed"] = True
+    """Whether training drops channels (and marks) from the context token, each window at a rate of its own; the rest is
+    divided by the share that is kept, as released, or with "printed" by one less the rate."""
     causal: bool = True
     """Whether attention sees earlier steps only; mechanisms that are causal by themselves are so either way."""
     targets: int | None = None
