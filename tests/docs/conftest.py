@@ -22,6 +22,10 @@ def samples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     columns = {"date": days, "north": 50 + 9 * np.sin(week) + noise[0], "south": 30 + 5 * np.cos(week) + noise[1]}
     pd.DataFrame(columns).to_csv("sales.csv", index=False)
 
+    moments = pd.Timestamp("2024-01-01") + pd.to_timedelta(np.sort(draw.integers(0, 90 * 86_400, 700)), unit="s")
+    orders = {"time": moments, "customer": draw.integers(100, 999, 700).astype(str), "amount": draw.gamma(2, 30, 700)}
+    pd.DataFrame(orders).assign(customer=lambda frame: "c" + frame["customer"]).to_csv("orders.csv", index=False)
+
     series = []
     for name, level in (("a", 20), ("b", 40), ("c", 60)):
         promo = (draw.random(214) < 0.2).astype(int)

@@ -1,5 +1,6 @@
 """The `detect` command."""
 
+from dataclasses import fields
 from pathlib import Path
 
 from rearview.cli.options import Out, Overwrite
@@ -7,6 +8,7 @@ from rearview.cli.parse import again, app
 from rearview.cli.spec_options import Given, pick, takes
 from rearview.core.errors import UsageError
 from rearview.estimators.detect.spec import DetectorOptions
+from rearview.estimators.options import TextKeywords
 
 
 @app.command
@@ -28,7 +30,8 @@ def detect(
     Example: rearview detect today.csv --fit last-month.csv --labels label
 
     Args:
-        file: CSV or parquet of rows to judge; or an .npz (or three .npy) with train, test and test_label.
+        file: Rows to judge, in a file, a folder or - as `rearview forecast` takes them; or an .npz (or three .npy) with
+            train, test and test_label.
         fit: File of ordinary rows to learn from; default: the file itself, with a threshold that allows for anomalies.
         model: Folder of a saved detector, which is used as it is; or the name of a network to train.
         labels: Column with 1 where a row is an anomaly; used to judge the result, never to train.
@@ -38,7 +41,8 @@ def detect(
     saved = Path(model) if model and (Path(model).is_dir() or len(Path(model).parts) > 1) else None
     if saved is None and model:
         given["model"] = model
-    unused = [name for name in given if name not in ("seed", "device")]
+    usable = ("seed", "device", *(each.name for each in fields(TextKeywords)))
+    unused = [name for name in given if name not in usable]
     if saved is not None and unused:
         raise UsageError(f"--model {model} is used as it was saved; leave out the setting {unused[0]}.")
     from rearview.commands.detect.console import detect_command

@@ -6,6 +6,7 @@ from rearview.cli.options import Horizon, Out, Overwrite
 from rearview.cli.parse import again, app, numbers, words
 from rearview.cli.spec_options import Given, pick, pick_reading, takes
 from rearview.estimators.forecast.spec import ForecasterOptions, ForecastSpec
+from rearview.estimators.options import TextKeywords
 
 
 @app.command
@@ -74,7 +75,9 @@ def forecast(
 
 
 @app.command
+@takes(TextKeywords)
 def predict(
+    given: Given,
     model: Path,
     file: str,
     /,
@@ -90,7 +93,7 @@ def predict(
 
     Args:
         model: Folder of a saved model.
-        file: New rows, in the layout the model was trained on.
+        file: New rows, in the layout the model was trained on; - for standard input.
         future: File with the known inputs of the steps to forecast.
         level: Levels of the intervals in percent, by commas; default: those of the model.
         out: CSV to write; default: standard output.
@@ -99,10 +102,10 @@ def predict(
     if model.is_dir():
         from rearview.data.io.files import column_names
 
-        column_names(file)  # refused before torch is imported
+        column_names(file, sheet=given.get("sheet"))  # refused before torch is imported
     from rearview.commands.predict import predict_command
 
-    return predict_command(model, file, future, numbers(level, "--level"), out, device)
+    return predict_command(model, file, future, numbers(level, "--level"), out, device, pick_reading(given))
 
 
 @app.command

@@ -23,7 +23,7 @@ from rearview.data.infer.layout import (
     assign_roles,
     leave_out_unknown,
 )
-from rearview.data.infer.problems import MOST_NAMED, MessyData, Problem, Problems, Repair
+from rearview.data.infer.problems import MISSING_COLUMN, MOST_NAMED, MessyData, Problem, Problems, Repair
 from rearview.data.infer.row_order import RowOrder, TableRows, align, keep_order, regularise
 from rearview.data.infer.series_ids import JOIN, find_id_columns, missing_ids, read_series
 from rearview.data.infer.stray_rows import find_stray_rows, leave_out_units, repairs_of
@@ -187,6 +187,14 @@ def _resolve(table: Table, options: ReadOptions, problems: Problems, findings: l
     table, roles, options, inferred = _assign(table, options)
     table, times, repairs = _read_stamps(table, roles.time, options, problems)
     if roles.form == "wide" and _repeats(times.values) and not options.row_by_row:
+        strange = [name for name in options.trained if name not in table.names]
+        if strange:
+            # Another layout than that of training: what its rows mean does not matter.
+            message = (
+                f"{table.source} has no column {strange[0]!r}, which the model was trained on; it has "
+                f"{listing(table.names)}."
+            )
+            raise MessyData(table.source, [Problem(MISSING_COLUMN, message, value=strange[0])])
         ids = _infer_ids(table, roles, times.values, options, problems)
         if ids:
             message = f"Long layout: one row for each series and stamp; {listing(ids)} tell series apart."

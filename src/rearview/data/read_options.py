@@ -1,7 +1,7 @@
 """The options of reading, declared once: `load`, the estimators and the command line all take them from here."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Annotated, Any, Literal, TypedDict, Unpack, get_args, get_type_hints
 
 from rearview.core.errors import SettingsError, did_you_mean
@@ -123,6 +123,11 @@ class ReadOptions:
             raise SettingsError(
                 "together aligns rows by their stamps, which row_by_row leaves alone; choose one of the two."
             )
+
+    def override(self, others: "ReadOptions") -> "ReadOptions":
+        """These options, with those of `others` that differ from their default."""
+        changed = {each.name: value for each in fields(self) if (value := getattr(others, each.name)) != each.default}
+        return replace(self, **changed)
 
     @classmethod
     def meanings(cls) -> Mapping[str, str]:

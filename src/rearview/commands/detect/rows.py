@@ -62,6 +62,7 @@ def read_rows(job: Job, say: Callable[[str], None]) -> Rows:
     """Read everything a job needs; `say` receives the findings of the rows to judge."""
     if job.model is not None:
         detector = Detector.load(job.model, device=job.options.device)
+        detector.reading = detector.reading.override(job.options.read_options())
         panel, labels = _read_new(job, detector)
         return Rows(detector, panel, labels, None)
     detector = _new_detector(job)

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from rearview.core.errors import InputError
 from rearview.data.panel import Finding
 
+MISSING_COLUMN = "missing column"
+"""The key of a column that a model was trained on and new rows have not."""
 MOST_NAMED = 10
 """Cells of one column and one kind that are named one by one; the others are counted."""
 
