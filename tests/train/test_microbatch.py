@@ -9,6 +9,7 @@ from toys import TRAIN, VALIDATION, Squares, Table, network, same_weights
 
 from rearview import models, train
 from rearview.core.errors import SettingsError
+from rearview.models import outline
 from rearview.models.blocks.stack import FeedBlock, TokenBatchNorm
 from rearview.train import memory, optimisation
 from rearview.train.updates import Step
@@ -220,7 +221,7 @@ def test_a_limit_is_a_number_of_gibibytes(gib: Any) -> None:
 def test_the_limit_of_a_container_counts(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "memory.max"
     file.write_text("4294967296\n", encoding="utf-8")
-    monkeypatch.setattr(memory, "_CONTAINER", file)
+    monkeypatch.setattr(outline, "CONTAINER", file)
     assert memory.limit(train.Settings(), torch.device("cpu")) == memory.GIB
     file.write_text("max\n", encoding="utf-8")
     assert (memory.limit(train.Settings(), torch.device("cpu")) or 0) > 0

@@ -70,9 +70,7 @@ def describe(name: str) -> Description:
     return describe_part(name, _SHELF.module(name), layer.claims)
 
 
-__getattr__ = import_lazily(
-    "rearview.attention", {"rearview.attention.contract": ("Attention", "Claims", "Inputs", "Projected", "Site")}
-)
+__getattr__ = import_lazily(__name__, {"contract": ("Attention", "Claims", "Inputs", "Projected", "Site")})
 __all__ = [
     "Attention", "Claims", "Description", "Inputs", "Projected", "Site", "Spec",
     "create", "describe", "names", "register", "settings_of", "split", "summary",

@@ -9,7 +9,9 @@
 Rows are read without torch; running imports it, and so does a table, to tell settings from defaults.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from rearview.core.registry import import_lazily
 
 if TYPE_CHECKING:
     from rearview.bench.analysis.candidates import table as table
@@ -24,25 +26,14 @@ if TYPE_CHECKING:
     from rearview.bench.runs.forecasting import run as run
 
 _HOMES = {
-    "ClassificationRow": "rows.row",
-    "DetectionRow": "rows.row",
-    "Row": "rows.row",
-    "append": "rows.result_file",
-    "classify": "runs.classification",
-    "detect": "runs.detection",
-    "find": "rows.result_file",
-    "read": "rows.result_file",
-    "run": "runs.forecasting",
-    "table": "analysis.candidates",
+    "analysis.candidates": ("table",),
+    "rows.result_file": ("append", "find", "read"),
+    "rows.row": ("ClassificationRow", "DetectionRow", "Row"),
+    "runs.classification": ("classify",),
+    "runs.detection": ("detect",),
+    "runs.forecasting": ("run",),
 }
-
-
-def __getattr__(name: str) -> Any:
-    from importlib import import_module
-
-    if name in _HOMES:
-        return getattr(import_module(f"rearview.bench.{_HOMES[name]}"), name)
-    raise AttributeError(f"module 'rearview.bench' has no attribute {name!r}")
+__getattr__ = import_lazily(__name__, _HOMES)
 
 
 __all__ = ["ClassificationRow", "DetectionRow", "Row", "append", "classify", "detect", "find", "read", "run", "table"]

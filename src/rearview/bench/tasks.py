@@ -34,21 +34,17 @@ class Runner(Protocol[SpecT, DataT, FitT]):
 
     def resolve(self, request: "Request", /) -> SpecT:
         """Complete a request before any data is read."""
-        ...
 
     def read(self, spec: SpecT, data_dir: Path | str | None, /) -> DataT:
         """Find the data and take their checksums."""
-        ...
 
     def fit(
         self, spec: SpecT, data: DataT, device: "torch.device", execution: "Execution", saved: Path | None, /
     ) -> FitT:
         """Train the network; `saved` is the file of its checkpoint."""
-        ...
 
     def measure(self, fit: FitT, data: DataT, /) -> Facts:
         """Test the network once: the columns that only this task has."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -105,12 +105,12 @@ class Shelf:
 
 
 def import_lazily(package: str, sources: Mapping[str, tuple[str, ...]]) -> Callable[[str], Any]:
-    """A package's `__getattr__` that imports names when they are first used: module -> the names it defines."""
+    """A package's `__getattr__` that imports names when they are first used: module in it -> the names it defines."""
 
     def find(name: str) -> Any:
         for module, names in sources.items():
             if name in names:
-                return getattr(importlib.import_module(module), name)
+                return getattr(importlib.import_module(f"{package}.{module}"), name)
         raise AttributeError(f"module {package!r} has no attribute {name!r}")
 
     return find

@@ -2,6 +2,8 @@
 
 from typing import TYPE_CHECKING
 
+from rearview.core.registry import import_lazily
+
 if TYPE_CHECKING:
     from rearview.data.panel import Finding, Layout, Panel
     from rearview.data.panel_reader import load
@@ -9,13 +11,5 @@ if TYPE_CHECKING:
     from rearview.data.step import Step
 
 __all__ = ["Finding", "Layout", "Panel", "ReadOptions", "Step", "load"]
-_HOMES = dict.fromkeys(("Finding", "Layout", "Panel"), "panel")
-_HOMES |= {"ReadOptions": "read_options", "Step": "step", "load": "panel_reader"}
-
-
-def __getattr__(name: str) -> object:
-    from importlib import import_module
-
-    if name in _HOMES:
-        return getattr(import_module(f"rearview.data.{_HOMES[name]}"), name)
-    raise AttributeError(f"module 'rearview.data' has no attribute {name!r}")
+_HOMES = {"panel": ("Finding", "Layout", "Panel"), "read_options": ("ReadOptions",), "step": ("Step",)}
+__getattr__ = import_lazily(__name__, _HOMES | {"panel_reader": ("load",)})

@@ -174,13 +174,8 @@ def describe(name: str) -> Description:
     return describe_part(name, module, module.Network.claims)
 
 
-__getattr__ = import_lazily(
-    "rearview.models",
-    {
-        "rearview.models.contract": ("Axes", "Model", "ModelClaims", "Shape", "Token"),
-        "rearview.models.blocks.stack": ("BlockSettings", "Stack"),
-    },
-)
+_HOMES = {"contract": ("Axes", "Model", "ModelClaims", "Shape", "Token"), "blocks.stack": ("BlockSettings", "Stack")}
+__getattr__ = import_lazily(__name__, _HOMES)
 __all__ = [
     "KNOWN_INPUTS",
     "Axes",

@@ -3,6 +3,7 @@
 import os
 import warnings
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -13,6 +14,7 @@ from rearview.models.contract import Model
 
 COPIES = 5
 """Of its weights in training: themselves, gradients, two moments, the best so far."""
+CONTAINER = Path("/sys/fs/cgroup/memory.max")
 
 
 def outline(name: str, **asked: Any) -> Model | None:
@@ -48,8 +50,13 @@ def check_memory(network: Model | None, name: str, settings: Mapping[str, object
 
 
 def machine_memory() -> int | None:
-    """Bytes of memory that this machine has; None: the system does not say."""
+    """Bytes of memory that this machine has, or the container this runs in; None: the system does not say."""
     try:
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, OSError, ValueError):
         return None
+    try:
+        allowed = CONTAINER.read_text(encoding="utf-8").strip()
+    except OSError:
+        return total
+    return min(total, int(allowed)) if allowed.isdecimal() else total

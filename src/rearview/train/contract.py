@@ -26,7 +26,6 @@ class Source(Protocol[BatchOut]):
 
     def batch(self, index: Int[Tensor, " window"], /) -> BatchOut:
         """The windows of `index` (on any device) in one gather, on the device the model is on."""
-        ...
 
 
 @runtime_checkable
@@ -38,7 +37,6 @@ class Task(Protocol[BatchIn]):
 
         A sum and a number, not a mean: batches of unequal size or with unequal gaps pool without a bias.
         """
-        ...
 
 
 @runtime_checkable
@@ -47,4 +45,3 @@ class SelectingTask(Task[BatchIn], Protocol[BatchIn]):
 
     def validation(self, model: nn.Module, batch: BatchIn, /) -> tuple[Float[Tensor, ""], Num[Tensor, ""]]:
         """The selection criterion, lower is better, in the form of `loss`."""
-        ...

@@ -21,11 +21,9 @@ are left alone.
 import ctypes
 import gc
 import math
-import os
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import torch
 from jaxtyping import Int
@@ -36,6 +34,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from rearview.models.adapters.contract import Around
 from rearview.models.blocks.stack import FeedBlock
 from rearview.models.contract import Model, Shape
+from rearview.models.outline import machine_memory
 from rearview.train.settings import Settings
 
 GIB = 1 << 30
@@ -45,7 +44,6 @@ WIDE = 1 << 16
 """Values in a batch above which a few windows are tried first."""
 AUTO_SHARE = 0.25
 """Of the machine's memory, what `memory="auto"` lets an update take."""
-_CONTAINER = Path("/sys/fs/cgroup/memory.max")
 
 # Names and numbers of <malloc.h>.
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_MMAP_MAX = -1, -3, -4
@@ -163,7 +161,8 @@ def limit(settings: Settings, device: torch.device) -> float | None:
     if settings.memory != "auto":
         return None if settings.memory is None else settings.memory * GIB
     # A GPU says itself when it is full, and what torch compiles keeps other things than what can be counted here.
-    return AUTO_SHARE * _machine() if device.type == "cpu" and not settings.compile else None
+    counted = device.type == "cpu" and not settings.compile
+    return AUTO_SHARE * (machine_memory() or 16 * GIB) if counted else None
 
 
 def looks_at_batches(model: nn.Module) -> bool:
@@ -174,18 +173,6 @@ def looks_at_batches(model: nn.Module) -> bool:
         isinstance(part, _BatchNorm) or (isinstance(part, Model) and type(part).penalty not in alone)
         for part in model.modules()
     )
-
-
-def _machine() -> int:
-    """Bytes of memory that the machine has, or the container this runs in."""
-    if not hasattr(os, "sysconf"):
-        return 16 * GIB
-    total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    try:
-        allowed = _CONTAINER.read_text(encoding="utf-8").strip()
-    except OSError:
-        return total
-    return min(total, int(allowed)) if allowed.isdecimal() else total
 
 
 @contextmanager

@@ -18,19 +18,15 @@ class Progress(Protocol):
 
     def begin(self, epochs: int, windows: int, done: int) -> None:
         """A run of `epochs` with `windows` each starts; `done` windows were visited before, if it is a resumed one."""
-        ...
 
     def step(self, epoch: int, done: int, loss: Callable[[], float]) -> None:
         """An update is over: `done` windows of this epoch are visited; calling `loss` waits for the device."""
-        ...
 
     def epoch(self, epoch: Epoch) -> None:
         """An epoch is over, validation included."""
-        ...
 
     def end(self) -> None:
         """The run is over, well or not."""
-        ...
 
 
 class Silent:

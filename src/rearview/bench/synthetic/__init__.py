@@ -10,7 +10,9 @@ A study is trained arm by arm. `out` receives a row of each run (flipflop.csv), 
 the rest imports it.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from rearview.core.registry import import_lazily
 
 if TYPE_CHECKING:
     from rearview.bench.synthetic.runner import StoredRun, get, looks_file, read_runs, rows_file, run
@@ -19,12 +21,5 @@ NAMES = ("flipflop", "harmonic", "operators", "components")
 """The studies."""
 
 
-def __getattr__(name: str) -> Any:
-    if name in __all__:
-        from rearview.bench.synthetic import runner
-
-        return getattr(runner, name)
-    raise AttributeError(f"module 'rearview.bench.synthetic' has no attribute {name!r}")
-
-
+__getattr__ = import_lazily(__name__, {"runner": ("StoredRun", "get", "looks_file", "read_runs", "rows_file", "run")})
 __all__ = ["NAMES", "StoredRun", "get", "looks_file", "read_runs", "rows_file", "run"]

@@ -31,11 +31,9 @@ class History(Protocol):
 
     def __call__(self, date: np.generic) -> Panel:
         """The panel as it was known at a date."""
-        ...
 
     def original(self, rows: slice, series: int) -> Array:
         """The targets of some rows as they came, [row, target], before anything was rounded; NaN where missing."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,7 +41,6 @@ class Facts(Protocol):
 
     def lines(self) -> list[tuple[str, str]]:
         """Names and values, in order."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

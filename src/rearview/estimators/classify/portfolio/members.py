@@ -51,7 +51,6 @@ class Member(Protocol):
 
     def decide(self, sample: Sample) -> Float[Tensor, "case class"]:
         """A number for each class: the larger, the likelier."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
