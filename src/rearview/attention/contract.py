@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, NamedTuple
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from rearview.attention.shared.rotary import Leading
@@ -32,7 +32,7 @@ from rearview.core.errors import SettingsError
 
 __all__ = [
     "Attention", "Carry", "Claims", "Heads", "Inputs", "Mask", "Mixture", "Projected", "Site", "Tokens", "Weights",
-    "apply_gate", "causal_bias", "pad_bias", "score_bias", "zero_padding",
+    "apply_gate", "causal_bias", "hide_padding", "pad_bias", "score_bias", "zero_padding",
 ]  # fmt: skip
 
 
@@ -256,15 +256,22 @@ def apply_gate(scores: Float[Tensor, "*_ query key"], gate: Tensor, scale: float
     return scores * gate + (gate == 0) * (HIDDEN * scale)
 
 
-def pad_bias(mask: Mask, dtype: torch.dtype) -> Float[Tensor, "batch group 1 token token"]:
-    """The padding mask as a bias on the scores: -inf on keys that are padding, save a query's own.
+def hide_padding(bias: Tensor, real: Bool[Tensor, "*row key"]) -> Tensor:
+    """[*row, head, query, key]: -inf on keys that are padding, save a query's own; the last query's is the last key.
 
-    Nobody reads what a query that is padding sees, but a row with nothing to see would be NaN, and one whose scores all
-    drown in a large finite number has weights 1 instead of 1/n in the fused kernel's backward pass.
+    Nobody reads what a query that is padding sees, but a row of it with nothing to see would be NaN, and one whose
+    scores all drown in a large finite number has weights 1 instead of 1/n in the fused kernel's backward pass.
     """
-    own = torch.eye(mask.shape[-1], dtype=torch.bool, device=mask.device)
-    hidden = ~(mask[:, :, None, None, :] | own)
-    return torch.zeros(hidden.shape, dtype=dtype, device=mask.device).masked_fill_(hidden, -torch.inf)
+    queries, keys = bias.shape[-2:]
+    at = torch.arange(keys, device=bias.device)
+    own = at[keys - queries :, None] == at
+    return torch.where(real[..., None, None, :] | own, bias, -torch.inf)
+
+
+def pad_bias(mask: Mask, dtype: torch.dtype) -> Float[Tensor, "batch group 1 token token"]:
+    """The padding mask as a bias on the scores."""
+    tokens = mask.shape[-1]
+    return hide_padding(torch.zeros(1, tokens, tokens, dtype=dtype, device=mask.device), mask)
 
 
 def score_bias(inputs: Inputs, dtype: torch.dtype) -> Tensor | None:

@@ -1,9 +1,8 @@
 """Fused attention under a bias: a gradient for the bias that stays fused, and a band of keys at linear cost.
 
-Five pieces that any mechanism with a causal mask can use:
+Four pieces that any mechanism with a causal mask can use:
 
 - `expand_ages`: a bias that depends on age alone, from its values at ages 0, 1, 2 ... (as many as keys, not pairs);
-- `hide_padding`: the same with padding hidden, no row of it empty;
 - `attend_biased`: softmax(Q K^T s + M) V on torch's fused kernel. On a CPU that kernel takes no bias that needs a
   gradient and torch turns to its explicit form, which keeps every weight for the backward pass. Here the forward pass
   stays fused and the backward pass makes the weights again, a block at a time, so that memory does not grow with the
@@ -26,6 +25,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
+from rearview.attention.contract import hide_padding
 from rearview.attention.shared import fused
 
 BLOCK = 1 << 18
@@ -43,18 +43,6 @@ def expand_ages(profile: Float[Tensor, "head age"], rows: int, columns: int) -> 
     ages = min(profile.shape[-1], columns)
     line = functional.pad(profile[:, :ages].flip(-1), (columns - ages, rows - 1), value=-torch.inf)
     return line.unfold(-1, columns, 1).flip(-2)
-
-
-def hide_padding(bias: Tensor, real: Bool[Tensor, "*row key"]) -> Tensor:
-    """[*row, head, query, key]: -inf on keys that are padding, save a query's own; the last query's is the last key.
-
-    Nobody reads what a query that is padding sees, but a row of it with nothing to see would be NaN, and one whose
-    scores all drown in a large finite number has weights 1 instead of 1/n in the fused kernel's backward pass.
-    """
-    queries, keys = bias.shape[-2:]
-    at = torch.arange(keys, device=bias.device)
-    own = at[keys - queries :, None] == at
-    return torch.where(real[..., None, None, :] | own, bias, -torch.inf)
 
 
 def attend_biased(q: Flat, k: Flat, v: Flat, bias: Tensor, scale: float, ordered: bool = False) -> Flat:

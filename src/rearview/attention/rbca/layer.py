@@ -12,8 +12,8 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from rearview import attention
-from rearview.attention.contract import Claims, Inputs, Mixture, Projected, Site
-from rearview.attention.rbca.biased_attention import attend_biased, attend_by_age, expand_ages, hide_padding
+from rearview.attention.contract import Claims, Inputs, Mixture, Projected, Site, hide_padding
+from rearview.attention.rbca.biased_attention import attend_biased, attend_by_age, expand_ages
 from rearview.attention.rbca.biases import BIASES, STUDY, Number, Rate, Window, butterworth, find_window, spread_rates
 from rearview.attention.shared.fused import flatten_bias
 from rearview.attention.softmax import join_carried
