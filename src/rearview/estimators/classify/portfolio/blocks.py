@@ -40,8 +40,8 @@ class Sizes:
     shapelets: int
 
 
-LARGE = Sizes(biases=84 * 30, groups=64, shapelets=5_000)
-"""About 40,000 features, where all of them fit into memory for every case."""
+LARGE = Sizes(biases=84 * 30, groups=64, shapelets=8_000)
+"""About 50,000 features, where all of them fit into memory for every case."""
 SMALL = Sizes(biases=84 * 4, groups=16, shapelets=640)
 """About 6,000 features, whose products with one another fit into memory."""
 
@@ -66,6 +66,11 @@ class Block:
         centre, spread = raw.mean(0), raw.std(0, correction=0)
         # A feature that does not vary in training says nothing, however far a new case is from it.
         spread = torch.where(spread > FLAT * (1 + centre.abs()), spread, torch.inf)
+        if self.name == "quantiles":
+            # Trees split at random places between the extremes, so that extremes must not be far from all other values.
+            centre = raw.median(0).values
+            apart = (raw - centre).abs().median(0).values
+            spread = torch.where(apart > FLAT * (1 + centre.abs()), apart, spread)
         if self.name == "hydra":
             # A kernel that rarely wins gets a larger spread, so that its rare gains do not count for much.
             spread = spread + (raw == 0).to(raw).mean(0) ** 4
@@ -90,6 +95,8 @@ class Block:
 
     def _scale(self, raw: Tensor) -> Tensor:
         scaled = (raw - self.centre) / self.spread
+        if self.name == "quantiles":
+            return scaled.asinh()
         return scaled * (raw != 0) if self.name == "hydra" else scaled
 
 

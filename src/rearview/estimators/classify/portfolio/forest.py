@@ -14,7 +14,9 @@ from torch import Tensor
 
 from rearview.models.features.contract import TensorRecord, portion
 
-TREES = 120
+TREES = 150
+TRIED = 0.1
+"""Share of the features among which a split is chosen."""
 MOST_CASES = 4_000
 """Cases that a tree is grown on, at most."""
 DEEPEST = 24
@@ -60,7 +62,7 @@ def grow_forest(
     """(the forest, for each training case the shares by the trees that did not draw it)."""
     cases = len(features)
     drawn = torch.from_numpy(random.integers(cases, size=(trees, min(cases, MOST_CASES)))).to(features.device)
-    tried = max(1, round(features.shape[1] ** 0.5))
+    tried = max(1, round(TRIED * features.shape[1]))
     together = portion(features, drawn.shape[1] * tried)
     parts = [_grow(features, codes, classes, some, tried, random) for some in drawn.split(together)]
     widest = max(part.features.shape[1] for part in parts)

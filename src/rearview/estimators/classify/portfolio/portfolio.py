@@ -176,14 +176,16 @@ class Portfolio:
 
 
 @dataclass(slots=True, eq=False)
-class _Entry:
+class Entry:
     """A fitted member before the vote."""
 
     name: str
     member: Member
     left_out: Float[Tensor, "case class"]
+    """Its answers to training cases that its fits did not see, on the CPU; NaN where there is none."""
     reason: str
-    seconds: float
+    """How it came to be what it is."""
+    seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -199,44 +201,42 @@ class PreparedPortfolio:
 
     def train(self, session: Session = NO_CHECKPOINT) -> Portfolio:
         """Fit every member that suits the cases, and weigh them."""
-        with torch.no_grad():
-            fitting = _Fitting(self)
-            entries = fitting.entries(session)
-        left_out = torch.stack([entry.left_out.cpu() for entry in entries])
+        fits = self.fit_members(session)
+        entries = fits.entries
+        left_out = torch.stack([entry.left_out for entry in entries])
         codes = torch.from_numpy(self.codes)
         vote = fit_vote(left_out, codes)
-        standings = _rank(entries, vote, left_out, codes)
         used = [place for place, weight in enumerate(vote.weights.tolist()) if weight >= LEAST_WEIGHT]
         used = used or [int(vote.weights.argmax())]
         members = {entries[place].name: entries[place].member for place in used}
         needed = {name for one in members.values() if isinstance(one, Linear | Trees) for name in one.blocks}
-        weighed = int(left_out.isfinite().all(-1).all(0).sum())
-        weights = {entry.name: weight for entry, weight in zip(entries, vote.weights.tolist(), strict=True)}
+        heaviest = sorted(zip(vote.weights.tolist(), entries, strict=True), key=lambda pair: -pair[0])
+        unchecked = replace(self.spec, validation=0)  # a portfolio holds out folds, not a share of each class
         return Portfolio(
             spec=self.spec,
             plan=Plan(
                 lookback=self.lookback,
-                model={
-                    entry.name: Choice(round(weights[entry.name], 3), entry.reason)
-                    for entry in sorted(entries, key=lambda entry: -weights[entry.name])
-                },
-                training={"folds": Choice(*fitting.folding)},
+                model={entry.name: Choice(round(weight, 3), entry.reason) for weight, entry in heaviest},
+                training={"folds": Choice(*fits.folding)},
             ),
             classes=self.classes,
             scaler=self.scaler,
-            cases={"train": len(self.cases), "validation": weighed},
+            cases={"train": len(self.cases), "validation": int(left_out.isfinite().all(-1).all(0).sum())},
             columns=self.cases.columns,
             findings=tuple(
-                find_oddities(
-                    self.cases, self.codes, self.classes, replace(self.spec, validation=0), np.arange(0), "stretched"
-                )
+                find_oddities(self.cases, self.codes, self.classes, unchecked, np.arange(0), "stretched to that length")
             ),
-            steps=fitting.steps,
-            blocks={name: block for name, block in fitting.blocks.items() if name in needed},
+            steps=fits.steps,
+            blocks={name: block for name, block in fits.blocks.items() if name in needed},
             members=members,
             vote=Vote(vote.factors[used], vote.weights[used]),
-            standings=standings,
+            standings=_rank(entries, vote, left_out, codes),
         )
+
+    def fit_members(self, session: Session = NO_CHECKPOINT) -> "MemberFits":
+        """Fit every member that suits the cases, each with its answers to cases that its fits did not see."""
+        with torch.no_grad():
+            return MemberFits(self, session)
 
 
 def prepare(cases: Cases, spec: ClassifySpec) -> PreparedPortfolio:
@@ -249,7 +249,7 @@ def prepare(cases: Cases, spec: ClassifySpec) -> PreparedPortfolio:
     return PreparedPortfolio(spec, cases, classes, codes, ChannelScaler.fit(cases), lookback)
 
 
-def _rank(entries: list[_Entry], vote: Vote, left_out: Tensor, codes: Tensor) -> tuple[Standing, ...]:
+def _rank(entries: list[Entry], vote: Vote, left_out: Tensor, codes: Tensor) -> tuple[Standing, ...]:
     """The leaderboard: members by their log loss, and the vote."""
 
     def judge(likely: Tensor) -> tuple[float, float]:
@@ -273,10 +273,10 @@ def _rank(entries: list[_Entry], vote: Vote, left_out: Tensor, codes: Tensor) ->
     return (*sorted(ranked, key=lambda one: one.log_loss), whole)
 
 
-class _Fitting:
+class MemberFits:
     """The members of a portfolio, fitted one after another to the same values and folds."""
 
-    def __init__(self, prepared: PreparedPortfolio) -> None:
+    def __init__(self, prepared: PreparedPortfolio, session: Session) -> None:
         self.spec, self.cases, self.codes = prepared.spec, prepared.cases, prepared.codes
         self.classes = len(prepared.classes)
         self.device = torch.device(base.resolve_device(prepared.spec.device))
@@ -296,6 +296,7 @@ class _Fitting:
         self.held = np.flatnonzero(self.folds == 0)
         self.blocks: dict[Name, Block] = {}
         self.sample = Sample(self.cases, self.values, self.blocks)
+        self.entries = self._fit(session)
 
     @property
     def folding(self) -> tuple[int, str]:
@@ -305,9 +306,8 @@ class _Fitting:
             return number, "each case is told by fits without its fold"
         return number, f"one of them, {len(self.held):,} cases, is held out to weigh the members by"
 
-    def entries(self, session: Session) -> list[_Entry]:
-        """Every member that suits the cases."""
-        steps: list[Callable[[], _Entry | None]] = (
+    def _fit(self, session: Session) -> list[Entry]:
+        steps: list[Callable[[], Entry | None]] = (
             [
                 lambda: self._linear("convolutions", CONVOLUTIONS),
                 lambda: self._linear("shapelets", SHAPELETS),
@@ -324,11 +324,11 @@ class _Fitting:
             started = time.perf_counter()
             entry = step()
             if entry is not None:
-                entry.seconds = time.perf_counter() - started
+                entry.seconds, entry.left_out = time.perf_counter() - started, entry.left_out.cpu()
                 entries.append(entry)
         return entries
 
-    def _linear(self, name: str, blocks: tuple[Name, ...]) -> _Entry:
+    def _linear(self, name: str, blocks: tuple[Name, ...]) -> Entry:
         for block in blocks:
             self._draw(block, LARGE)
         sources = None
@@ -343,9 +343,9 @@ class _Fitting:
         fit = fit_ridge(self.sample.features(blocks), self.labels, self.classes, self.folds, sources)
         count = sum(self.blocks[block].centre.numel() for block in blocks)
         reason = f"{count:,} features, penalty {fit.penalty:g} by cross-validation"
-        return _Entry(name, Linear(blocks, fit.ridge), fit.left_out, reason, 0.0)
+        return Entry(name, Linear(blocks, fit.ridge), fit.left_out, reason)
 
-    def _streamed(self) -> _Entry:
+    def _streamed(self) -> Entry:
         blocks = CONVOLUTIONS + SHAPELETS
         for block in blocks:
             self._draw(block, SMALL)
@@ -368,9 +368,9 @@ class _Fitting:
         sums.add(held_features, truth)
         ridge: Ridge = sums.solve(penalty).to(self.device)
         reason = f"{held_features.shape[1]:,} features, penalty {penalty:g} by held-out cases"
-        return _Entry("convolutions and shapelets", Linear(blocks, ridge), self._only_held(decisions), reason, 0.0)
+        return Entry("convolutions and shapelets", Linear(blocks, ridge), self._only_held(decisions), reason)
 
-    def _trees(self) -> _Entry:
+    def _trees(self) -> Entry:
         self._draw("quantiles", LARGE)
         random = self._random(6)
         if self.exact:
@@ -387,17 +387,17 @@ class _Fitting:
             shares = torch.cat([forest.vote(self._features(("quantiles",), part)) for part in held])
             left_out = self._only_held(log_shares(shares))
         reason = f"{len(forest.features)} trees over {features.shape[1]:,} features"
-        return _Entry("quantiles", Trees(("quantiles",), forest), left_out, reason, 0.0)
+        return Entry("quantiles", Trees(("quantiles",), forest), left_out, reason)
 
-    def _neighbours(self) -> _Entry | None:
+    def _neighbours(self) -> Entry | None:
         steps = min(self.steps, WARPED_STEPS)
         if len(self.cases) ** 2 * steps**2 > MOST_WARPED:
             return None
         member, left_out, share = fit_neighbours(shorten(self.values, steps), self.labels, self.classes)
         reason = f"paths within {100 * share:g} % of the diagonal, by the share of cases told right"
-        return _Entry("nearest neighbour", member, left_out, reason, 0.0)
+        return Entry("nearest neighbour", member, left_out, reason)
 
-    def _networks(self, session: Session) -> _Entry | None:
+    def _networks(self, session: Session) -> Entry | None:
         """Networks that are each trained without one fold, which they answer for."""
         if not self.exact:
             return None
@@ -425,7 +425,7 @@ class _Fitting:
             fitted.append(one)
             left_out[torch.from_numpy(held)] = network_fit.network_logits(one, self.cases.take(held))
         reason = f"{len(fitted)} networks, each trained without one of {len(fitted)} folds"
-        return _Entry(NETWORK, Networks(tuple(fitted)), torch.log_softmax(left_out, dim=-1), reason, 0.0)
+        return Entry(NETWORK, Networks(tuple(fitted)), torch.log_softmax(left_out, dim=-1), reason)
 
     def _draw(self, name: Name, sizes: Sizes) -> None:
         if name in self.blocks:

@@ -19,7 +19,7 @@ SHARPEST = 10 ** torch.linspace(-2, 3, 101, dtype=torch.float64)
 """Factors that are tried on a member's numbers."""
 UNLIKELIEST = -12.0
 """Log-probability of a class, at least: one sure mistake must not outvote all others."""
-PULL = 10.0
+PULL = 50.0
 """Cases that the pull towards equal weights is worth."""
 STEPS = 50
 

@@ -1,0 +1,147 @@
+"""Test accuracy of the default classifier on UEA sets, with and without its attention networks, and of each member.
+
+    python benchmarks/classification_portfolio.py --data-dir DATA --out results/classification_portfolio.csv
+
+One fit for each set and seed on the published TRAIN part; TEST is read once, after everything is chosen. Each fit gives
+a row for the vote of all members, one for the vote without attention (weighed anew), and one for each member alone.
+Sets and seeds that the file holds are skipped, so that a run that was cut off is taken up again. Without --data-dir the
+rows that are there are shown beside the archive's published accuracies.
+"""
+
+import argparse
+import csv
+import statistics
+import time
+from collections import defaultdict
+from pathlib import Path
+
+from _rows import Row, append, origin
+
+SETS = (
+    "BasicMotions",
+    "Libras",
+    "RacketSports",
+    "JapaneseVowels",
+    "StandWalkJump",
+    "Handwriting",
+    "UWaveGestureLibrary",
+    "ArticularyWordRecognition",
+    "LSST",
+)
+APART = "StandWalkJump"
+"""Twelve cases to train on, fifteen to test on: shown, but in no mean."""
+VOTE, SIMPLE = "vote", "vote without attention"
+PUBLISHED = Path(__file__).parents[1] / "results" / "classification_published.csv"
+
+
+def measure(folder: Path, name: str, seed: int) -> list[Row]:
+    """The rows of one fit."""
+    import numpy as np
+    import torch
+
+    from rearview.bench.runs.provenance import device_words
+    from rearview.data.cases.padding import stretch_cases
+    from rearview.data.io import ts
+    from rearview.estimators.classify.portfolio.members import Sample
+    from rearview.estimators.classify.portfolio.portfolio import prepare
+    from rearview.estimators.classify.portfolio.vote import fit_vote
+    from rearview.estimators.classify.spec import NETWORK, ClassifySpec
+
+    learned = ts.read(folder / f"{name}_TRAIN.ts")
+    started, cpu = time.perf_counter(), time.process_time()
+    prepared = prepare(learned, ClassifySpec(seed=seed, device="cpu"))
+    fits = prepared.fit_members()
+    fit_seconds, fit_cpu = time.perf_counter() - started, time.process_time() - cpu
+    tested = ts.read(folder / f"{name}_TEST.ts")
+    assert tested.labels is not None
+    truth = np.searchsorted(prepared.classes, tested.labels)
+    started, decisions = time.perf_counter(), defaultdict(list)
+    with torch.inference_mode():
+        for begin in range(0, len(tested), 256):
+            some = tested.take(np.arange(begin, min(begin + 256, len(tested))))
+            values = stretch_cases(some, prepared.scaler, fits.steps, longest=prepared.lookback.value)
+            sample = Sample(some, values, fits.blocks)
+            for entry in fits.entries:
+                decisions[entry.name].append(entry.member.decide(sample))
+    predict_seconds = time.perf_counter() - started
+    codes = torch.from_numpy(prepared.codes)
+    left_out = {entry.name: entry.left_out for entry in fits.entries}
+    answers = {name: torch.cat(parts) for name, parts in decisions.items()}
+    arms = {VOTE: list(left_out), SIMPLE: [one for one in left_out if one != NETWORK]}
+    arms |= {one: [one] for one in left_out}
+    rows = []
+    for arm, members in arms.items():
+        vote = fit_vote(torch.stack([left_out[one] for one in members]), codes)
+        likely = vote.combine(torch.stack([answers[one] for one in members])).numpy()
+        honest = vote.combine(torch.stack([left_out[one] for one in members])).argmax(1) == codes
+        rows.append(
+            {
+                "dataset": name,
+                "seed": seed,
+                "arm": arm,
+                "train_cases": len(learned),
+                "test_cases": len(tested),
+                "accuracy": round(float((likely.argmax(1) == truth).mean()), 6),
+                "log_loss": round(float(-np.log(likely[np.arange(len(truth)), truth]).mean()), 6),
+                "training_accuracy": round(float(honest.double().mean()), 6),
+                "weights": ";".join(f"{one}={w:.3f}" for one, w in zip(members, vote.weights.tolist(), strict=True)),
+                "fit_seconds": round(fit_seconds, 2),
+                "fit_cpu_seconds": round(fit_cpu, 2),
+                "predict_seconds": round(predict_seconds, 2),
+                "threads": torch.get_num_threads(),
+                "device": device_words(torch.device("cpu")),
+                "protocol": "published split; all choices on TRAIN",
+                **origin(),
+            }
+        )
+    return rows
+
+
+def show(path: Path) -> None:
+    """Mean accuracies over seeds beside the published ones."""
+    with path.open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    with PUBLISHED.open(encoding="utf-8", newline="") as file:
+        published = {row["dataset"]: row for row in csv.DictReader(file)}
+    columns = list(dict.fromkeys(row["arm"] for row in rows))
+    theirs = [name for name in next(iter(published.values())) if name not in ("dataset", "file")]
+    cells: dict[str, dict[str, float]] = defaultdict(dict)
+    for name in dict.fromkeys(row["dataset"] for row in rows):
+        for arm in columns:
+            values = [float(row["accuracy"]) for row in rows if (row["dataset"], row["arm"]) == (name, arm)]
+            if values:
+                cells[name][arm] = statistics.mean(values)
+        cells[name] |= {one: float(published[name][one]) for one in theirs}
+    counted = [name for name in cells if name != APART]
+    print(f"{'':34s}" + "".join(f"{name[:10]:>11s}" for name in cells) + "       mean  below 1NN-DTW")
+    for arm in [*columns, *theirs]:
+        values = [cells[name].get(arm) for name in counted]
+        mean = f"{statistics.mean(v for v in values if v is not None):11.4f}" if None not in values else f"{'-':>11s}"
+        below = sum((cells[name].get(arm) or 0) < cells[name]["1NN-DTW"] for name in counted)
+        line = "".join(f"{cells[name][arm]:11.4f}" if arm in cells[name] else f"{'-':>11s}" for name in cells)
+        print(f"{arm:34s}{line}{mean}{below:8d} of {len(counted)}")
+
+
+def main() -> None:
+    """Run what is missing and show the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data-dir", type=Path)
+    parser.add_argument("--out", type=Path, default=Path("results/classification_portfolio.csv"))
+    parser.add_argument("--sets", nargs="+", default=SETS)
+    parser.add_argument("--seeds", type=int, nargs="+", default=(0, 1, 2))
+    asked = parser.parse_args()
+    done: set[tuple[str, int]] = set()
+    if asked.out.exists():
+        with asked.out.open(encoding="utf-8", newline="") as file:
+            done = {(row["dataset"], int(row["seed"])) for row in csv.DictReader(file)}
+    if asked.data_dir is not None:
+        for seed in asked.seeds:
+            for name in asked.sets:
+                if (name, seed) not in done:
+                    append(asked.out, measure(asked.data_dir / "uea" / name, name, seed))
+                    print(f"{name}, seed {seed}", flush=True)
+    show(asked.out)
+
+
+if __name__ == "__main__":
+    main()
