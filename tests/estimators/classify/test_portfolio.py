@@ -86,6 +86,25 @@ def test_networks_among_the_members_come_back_from_disk(monkeypatch, tmp_path):
     np.testing.assert_array_equal(Classifier.load(tmp_path).predict_proba(X), trained.predict_proba(X))
 
 
+def test_networks_that_are_interrupted_are_left_out_and_the_rest_stays(monkeypatch):
+    monkeypatch.setattr(portfolio, "MOST_SHOWN", np.inf)
+
+    class Stop:
+        """Ends the first network after an epoch, as Ctrl-C does."""
+
+        def begin(self, epochs, windows, done): ...
+        def step(self, epoch, done, loss): ...
+        def end(self): ...
+        def epoch(self, epoch):
+            raise KeyboardInterrupt
+
+    X, y = waves(18)
+    trained = Classifier(progress=Stop()).fit(X, y)
+    assert trained.fitted_.interrupted
+    assert "patchtst" not in trained.leaderboard()["name"].to_list()
+    assert trained.score(X, y) > 0.9
+
+
 def test_a_seed_gives_the_same_answers_and_another_seed_others():
     X, y = waves(30)
     one, again, other = (Classifier(seed=seed).fit(X, y).predict_proba(X) for seed in (3, 3, 4))

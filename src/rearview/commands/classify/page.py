@@ -40,7 +40,8 @@ def _settings(outcome: Outcome) -> Settings:
     fitted = outcome.classifier.fitted_
     sections = fitted.plan.sections()
     if outcome.standings:
-        return {"cases": page_settings({**sections["data"], **sections["training"]})}
+        cases = {**sections["data"], **sections["training"]}
+        return {"cases": page_settings(cases), "weights of members": page_settings(sections["model"])}
     network: dict[str, Choice[object]] = {"network": Choice(fitted.spec.model, "")}
     network |= attention_choice(fitted.spec.model, fitted.plan.model, fitted.spec.attention)
     return {

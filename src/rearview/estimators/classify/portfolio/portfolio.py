@@ -115,6 +115,8 @@ class Portfolio:
     vote: Vote
     standings: tuple[Standing, ...]
     """Every member that was fitted, the best first, and last the vote itself."""
+    interrupted: bool = False
+    """Whether Ctrl-C ended the training of networks, which are left out then."""
 
     @property
     def channels(self) -> int:
@@ -151,11 +153,6 @@ class Portfolio:
             elif isinstance(member, Networks):
                 counted += sum(one.parameters for one in member.fitted)
         return counted
-
-    @property
-    def interrupted(self) -> bool:
-        """Whether Ctrl-C ended the training of a network."""
-        return any(history.ended == "interrupted" for history in self.histories.values())
 
     def predict(self, cases: Cases) -> Likelihoods:
         """How likely each class is for each case; memory is that of a portion of the cases."""
@@ -231,6 +228,7 @@ class PreparedPortfolio:
             members=members,
             vote=Vote(vote.factors[used], vote.weights[used]),
             standings=_rank(entries, vote, left_out, codes),
+            interrupted=fits.interrupted,
         )
 
     def fit_members(self, session: Session = NO_CHECKPOINT) -> "MemberFits":
@@ -296,6 +294,7 @@ class MemberFits:
         self.held = np.flatnonzero(self.folds == 0)
         self.blocks: dict[Name, Block] = {}
         self.sample = Sample(self.cases, self.values, self.blocks)
+        self.interrupted = False
         self.entries = self._fit(session)
 
     @property
@@ -421,6 +420,7 @@ class MemberFits:
             with torch.enable_grad():
                 one = network_fit.fit(self.cases.take(learned), spec, replace(session, checkpoint=None, resume=False))
             if one.interrupted:
+                self.interrupted = True
                 return None
             fitted.append(one)
             left_out[torch.from_numpy(held)] = network_fit.network_logits(one, self.cases.take(held))
