@@ -130,13 +130,17 @@ def test_a_table_that_goes_on_to_the_right_has_a_shadow_there(driver: Any, tmp_p
     path = write(tmp_path / "results.html", told)
     narrow = Opened(driver, path, 420)
     assert (
-        narrow.run("const box = document.querySelector('#short .scroll'); return box.scrollWidth - box.clientWidth") > 8
+        narrow.run("const box = document.querySelector('#leaders .scroll'); return box.scrollWidth - box.clientWidth")
+        > 8
     )
+    fits = "const box = document.querySelector('#answers .scroll'); return box.scrollWidth <= box.clientWidth"
+    assert Opened(driver, path, 400).run(fits)
+    narrow = Opened(driver, path, 420)
     paper = int(narrow.run("return getComputedStyle(document.body).backgroundColor.match(/\\d+/)[0]"))
-    assert brightest(narrow, "#short .scroll") < paper - 10
-    narrow.run("document.querySelector('#short .scroll').scrollLeft = 9999")
-    assert brightest(narrow, "#short .scroll") >= paper - 1
-    assert brightest(Opened(driver, path, 1280), "#short .scroll") >= paper - 1
+    assert brightest(narrow, "#leaders .scroll") < paper - 10
+    narrow.run("document.querySelector('#leaders .scroll').scrollLeft = 9999")
+    assert brightest(narrow, "#leaders .scroll") >= paper - 1
+    assert brightest(Opened(driver, path, 1280), "#leaders .scroll") >= paper - 1
 
 
 @pytest.mark.parametrize("width", [1400, 400])

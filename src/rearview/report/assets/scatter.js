@@ -97,6 +97,7 @@ const Plotly = (() => {
         parts.at(-1).append(make("title", {}, unescaped(said)));
       });
     });
+    Object.assign(element, { data: traces, layout });
     element.replaceChildren(make("svg", { width, height, viewBox: `0 0 ${width} ${height}` }, ...parts));
   }
 
