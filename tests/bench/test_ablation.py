@@ -9,6 +9,7 @@ from scipy import stats
 from small import row
 
 from rearview.bench.analysis import ablation
+from rearview.bench.analysis.statistics import student_interval
 from rearview.bench.rows.row import Row
 
 HEADINGS = ["against it", "interval", "seeds", "parameters", "seconds"]
@@ -24,10 +25,10 @@ def runs(attention: str, errors: list[float], validation: float, **changes: obje
 
 def test_an_interval_is_students_with_the_level_shared_among_comparisons() -> None:
     differences = [-1.0, -2.0, -4.0, -3.5]
-    plain = ablation.paired_interval(differences, 1)
+    plain = student_interval(differences, 1)
     theirs = stats.ttest_1samp(differences, 0.0).confidence_interval(0.95)
     assert (plain.low, plain.high) == pytest.approx((theirs.low, theirs.high))
-    corrected = ablation.paired_interval(differences, 10)
+    corrected = student_interval(differences, 10)
     theirs = stats.ttest_1samp(differences, 0.0).confidence_interval(0.995)
     assert (corrected.low, corrected.high) == pytest.approx((theirs.low, theirs.high))
     assert corrected.mean == pytest.approx(np.mean(differences))
@@ -37,7 +38,7 @@ def test_all_intervals_together_are_right_as_often_as_they_say() -> None:
     draw = np.random.default_rng(3)
     right = 0
     for _ in range(400):
-        made = [ablation.paired_interval(draw.normal(size=4).tolist(), 9) for _ in range(9)]
+        made = [student_interval(draw.normal(size=4).tolist(), 9) for _ in range(9)]
         right += all(one.low <= 0 <= one.high for one in made)
     assert right / 400 > 0.93  # 0.95 and two standard errors below
 

@@ -135,6 +135,18 @@ def test_budgets_tell_what_was_searched(tmp_path: Path):
     assert "Budget: seeds × settings tried × epochs." in told
 
 
+def test_a_schedule_that_patience_cut_stands_in_the_budget(tmp_path: Path):
+    path = tmp_path / "cut.csv"
+    training = json.dumps({"batch": 32, "epochs": 30, "patience": 3, "schedule": "onecycle"})
+    for seed, epochs in enumerate((30, 9)):
+        store.append(path, small_results.row(training=training, epochs=epochs, seed=seed))
+    told = section(render(summarise(read([str(path)]), "")), "leaderboards")
+    assert "<td>2 × 30, 1 cut</td>" in told
+    assert (
+        "Budget: seeds × epochs; cut: patience ended so many runs before the rate of their schedule had fallen." in told
+    )
+
+
 def test_printed_numbers_are_gathered_by_value(page: str):
     board = section(page, "leaderboards").split('class="board"')[1]
     assert re.search(r"<td class=\"words\">0\.37\u00a0rbca:T1, rbca:S9, toa:T7</td>", board)
@@ -145,6 +157,7 @@ def test_every_comparison_has_its_leader(page: str, summary: ResultsSummary):
     assert len(re.findall(r"<tr><th scope=\"row\">", told)) == len(summary.standings) == 2
     assert "Forecasting, clean, by MSE: mechanisms in patchtst</th>" in told
     assert '<td class="words">too few data sets, 7 needed</td>' in told
+    assert '<td class="words">1.02 times the parameters</td>' in told
     assert '<td class="words">too few data sets, 6 needed</td>' in told
 
 
@@ -429,3 +442,9 @@ def test_cells_of_other_tasks_that_were_not_run_are_listed_by_arm(detected: Resu
     classified = section(page, "missing")
     assert re.search(r"<summary>toa:T8: 192 cells</summary>", classified)
     assert "toa:T4" not in classified  # means over T8's cells
+
+
+@pytest.mark.slow
+def test_the_page_of_all_our_rows_has_at_most_three_megabytes():
+    every = Path(__file__).parents[2] / "results" / "*.csv"
+    assert len(render(summarise(read([str(every)]), "")).encode()) <= 3_000_000

@@ -14,11 +14,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
 
 from rearview.bench.analysis import budget
 from rearview.bench.analysis.candidates import spell_mechanism
 from rearview.bench.analysis.leaderboard import read_measure
+from rearview.bench.analysis.statistics import Interval, student_interval
 from rearview.bench.rows.row import Row
 from rearview.bench.tasks import FORECASTING
 
@@ -37,18 +37,6 @@ class Place:
 
     def __str__(self) -> str:
         return f"{self.model} on {self.dataset}, {self.lookback} steps to {self.horizon}"
-
-
-@dataclass(frozen=True, slots=True)
-class Interval:
-    """The mean of paired differences in percent of the yardstick; below 0 the arm is better."""
-
-    mean: float
-    low: float
-    high: float
-
-    def __str__(self) -> str:
-        return f"{self.low:+.2f} to {self.high:+.2f} %"
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,13 +121,6 @@ def has_error(row: Row) -> bool:
     return row.status == "done" and math.isfinite(_error(row))
 
 
-def paired_interval(differences: Sequence[float], comparisons: int, level: float = LEVEL) -> Interval:
-    """Student's interval of the mean of differences, corrected for a number of comparisons."""
-    mean = float(np.mean(differences))
-    reach = stats.t.ppf(1 - (1 - level) / (2 * comparisons), len(differences) - 1) * stats.sem(differences)
-    return Interval(mean, mean - float(reach), mean + float(reach))
-
-
 def table(ablation: Ablation) -> list[str]:
     """A line of headings and a line for each arm."""
     cells = [["attention", ablation.metric, "validation", "against it", "interval", "seeds", "parameters", "seconds"]]
@@ -176,7 +157,7 @@ def _ablate(place: Place, arms: dict[str, list[Row]], comparisons: int, level: f
             seeds=len(errors[name]),
             parameters=rows[0].parameters,
             seconds=float(np.mean([row.train_seconds for row in rows])),
-            against=paired_interval(differences, comparisons, level) if told else None,
+            against=student_interval(differences, comparisons, level) if told else None,
         )
     return Ablation(
         place=place,

@@ -268,13 +268,25 @@ DRAWS = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A mean difference and its bootstrap interval."""
+    """A mean difference, as a rule in percent, and its interval."""
 
     mean: float
     low: float
     high: float
     level: float
     """From 0 to 1."""
+
+    def __str__(self) -> str:
+        return f"{self.low:+.2f} to {self.high:+.2f} %"
+
+
+def student_interval(differences: Sequence[float], comparisons: int, level: float = 0.95) -> Interval:
+    """Student's interval of the mean of differences, corrected for a number of comparisons."""
+    from scipy import stats
+
+    mean = float(np.mean(differences))
+    reach = stats.t.ppf(1 - (1 - level) / (2 * comparisons), len(differences) - 1) * stats.sem(differences)
+    return Interval(mean, mean - float(reach), mean + float(reach), level)
 
 
 def paired_interval(

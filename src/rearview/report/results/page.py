@@ -66,7 +66,7 @@ class ResultsSummary(Summary):
             template="results.html",
             parts={
                 "rule": escape(f"{RULE} {HEADLINE}"),
-                "leaders": tables.leader_table(self.standings).html(),
+                "leaders": tables.leader_table(self.standings, self.steps).html(),
                 "leaderboards": "".join(_board(board, self) for board in self.boards),
                 "ranks": "".join(map(_standing, self.tested)),
                 "ablations": "".join(_ablation(*ablation, self.steps) for ablation in self.ablations),

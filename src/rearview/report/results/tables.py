@@ -22,6 +22,7 @@ from rearview.report.common import text
 from rearview.report.common.tables import Cell, Table, score_cells
 
 MOST_NAMED = 3
+CUT = "; cut: patience ended so many runs before the rate of their schedule had fallen"
 _OUTSIDE_BRACKETS = re.compile(r", (?![^()\[\]]*[)\]])")
 _DIGEST = re.compile(r"more \(([0-9a-f]{4})\)$")
 
@@ -57,9 +58,11 @@ def leaderboard_table(
         heads.append(f"Printed {METRICS[compared]}")
         columns.append([Cell(words or text.ABSENT) for words in printed])
     words = frozenset({len(heads) - 1}) if any(printed) else frozenset()
+    granted = [budget.budget_of(entry.rows) for entry in entries]
     caption = (
         f"{board.title}; protocol {board.protocol}{_judged_on(entries)}{_units(board)}. Budget: seeds × "
-        f"{'settings tried × ' if any(budget.budget_of(entry.rows).tried for entry in entries) else ''}epochs."
+        f"{'settings tried × ' if any(one.tried for one in granted) else ''}epochs"
+        f"{CUT if any(one.cut for one in granted) else ''}."
         f"{' * Other runs shared the device: the time includes waiting.' if any(waited) else ''}{chance_note(metrics)}"
     )
     tags = tuple(entry.model for entry in entries)
@@ -164,14 +167,15 @@ def _spell_interval(contrast: Contrast) -> str:
     return f"({text.change(contrast.interval.low, 1)} to {text.change(contrast.interval.high, 1)})"
 
 
-def leader_table(standings: Sequence[Standing]) -> Table:
-    """The leader of each comparison, and whether its lead is significant."""
+def leader_table(standings: Sequence[Standing], steps: Sequence[StepCost]) -> Table:
+    """The leader of each comparison, whether its lead is significant, and what it costs beside softmax."""
     rows = []
     for standing in standings:
         judgement = standing.judgement
         names = judgement.names
         beaten = sum(pair.first == names[0] for pair in standing.significant)
         outcome = f"better than {beaten} of {len(names) - 1}" if beaten else "no"
+        gains = build_contrasts(standing) if names[0] in standing.plain else []
         if budget.is_unfair(standing.uneven):
             outcome = "not judged, as budgets differ"
         elif judgement.too_few:
@@ -183,12 +187,16 @@ def leader_table(standings: Sequence[Standing]) -> Table:
                 Cell(f"{judgement.ranks[0]:.2f} of {len(names)}"),
                 Cell(str(judgement.blocks), beside=_enumerate(standing.blocks, MOST_NAMED + 1)),
                 Cell(outcome),
+                Cell(next((_spell_cost(standing, one, steps) for one in gains if one.name == names[0]), text.ABSENT)),
                 Cell(", ".join(standing.uneven) or "equal"),
             )
         )
-    heads = ("Comparison", "Leader", "Average rank", "Data sets", "Significant", "Budgets")
-    caption = "Of every comparison: who leads it. Where budgets are not equal, they may be what decides."
-    return Table(caption, heads, tuple(rows), frozenset({1, 3, 4, 5}))
+    heads = ("Comparison", "Leader", "Average rank", "Data sets", "Significant", "Cost", "Budgets")
+    caption = (
+        "Of every comparison: who leads it, and its cost as multiples of the same network with softmax. Where budgets "
+        "are not equal, they may be what decides."
+    )
+    return Table(caption, heads, tuple(rows), frozenset({1, 3, 4, 5, 6}))
 
 
 def rank_table(standing: Standing) -> Table:
@@ -338,12 +346,14 @@ def _cost(entry: Entry, cost: str, show: Callable[[float], str]) -> str:
 
 
 def _budget(entry: Entry) -> str:
-    """The number of runs (of how many, where some ended without a number), settings tried in each, epochs granted."""
+    """The number of runs (of how many, where some ended without a number), settings tried in each, epochs granted, and
+    the runs that patience ended before the rate of their schedule had fallen."""
     runs, counted = len(entry.rows), entry.score.count if entry.score else 0
     granted = budget.budget_of(entry.rows)
     parts = [str(runs) if counted == runs else f"{counted} of {runs}"]
     amounts = (granted.tried or None, granted.epochs)
-    return " × ".join([*parts, *(str(amount) for amount in amounts if amount is not None)])
+    words = " × ".join([*parts, *(str(amount) for amount in amounts if amount is not None)])
+    return f"{words}, {granted.cut} cut" if granted.cut else words
 
 
 def _units(board: Board) -> str:
