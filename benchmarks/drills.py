@@ -10,6 +10,7 @@ from the seed and its own number, so `--only 17` repeats round 17 alone. `--keep
 
 import argparse
 import csv
+import itertools
 import json
 import os
 import random
@@ -19,7 +20,7 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from pathlib import Path
@@ -438,6 +439,11 @@ DRILLS: dict[str, Callable[[Iterator[int], int, Path], Tally]] = {
 }  # fmt: skip
 
 
+def until(end: float, rounds: Iterable[int]) -> Iterator[int]:
+    """Rounds that begin before an end, by the monotonic clock."""
+    return itertools.takewhile(lambda _: time.monotonic() < end, rounds)
+
+
 def main() -> int:
     global KEEP_LAST_RESORT
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
@@ -445,6 +451,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, help="default: as many as make drills makes")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", type=int, help="one round, by its number")
+    parser.add_argument("--seconds", type=float, default=1e9, help="begin no round of a drill after this long")
     parser.add_argument("--keep", type=Path, help="an empty folder for the files of failed rounds")
     parser.add_argument("--last-resort", action="store_true", help="show sentences of last resort")
     asked = parser.parse_args()
@@ -457,7 +464,7 @@ def main() -> int:
         work = Path(tempfile.mkdtemp(prefix=f"drill-{name}-"))
         started = time.monotonic()
         count = asked.rounds or ROUNDS[name]
-        rounds = iter(range(count)) if asked.only is None else iter([asked.only])
+        rounds = until(started + asked.seconds, range(count) if asked.only is None else [asked.only])
         tally = DRILLS[name](rounds, asked.seed, work)
         os.chdir(home)
         seconds = time.monotonic() - started

@@ -47,7 +47,12 @@ def _read_ids(table: Table, name: str) -> tuple[Indices, list[str]]:
         # A reader makes floats of integers where a neighbour was missing once; 1.0 was never meant as an id.
         column = column.cast(nw.Int64)
     elif not dtype.is_integer() and dtype != nw.String:
-        column = column.cast(nw.String)
+        try:
+            column = column.cast(nw.String)
+        except Exception as problem:  # of whichever library holds the frame
+            raise InputError(
+                f"{table.source}, column {name!r} holds {dtype}, which can't name series; write the names as text."
+            ) from problem
     missing = missing_ids(column)
     if missing.any():
         raise InputError(

@@ -80,8 +80,9 @@ def _is_sum(table: Table, row: int, filled: dict[str, str]) -> bool:
     checked = 0
     for name in filled:
         column = table.fetch(name)
-        numbers = np.asarray(column.to_numpy() if column.dtype.is_numeric() else parse_column(table, name).numbers)
-        above = numbers[:row][~np.isnan(numbers[:row].astype(np.float64))]
+        cells = column.to_numpy() if column.dtype.is_numeric() else parse_column(table, name).numbers
+        numbers = np.asarray(cells).astype(np.float64)  # decimals too
+        above = numbers[:row][~np.isnan(numbers[:row])]
         likely = (above.sum(), above.mean()) if len(above) else ()
         if not any(np.isclose(numbers[row], one, rtol=1e-6, atol=0.01) for one in likely):
             return False

@@ -79,7 +79,9 @@ def read_integers(cells: list[str]) -> NDArray[np.int64] | None:
     first = cells[0].strip() if cells else ""
     if not _WHOLE_NUMBER.fullmatch(first) or not all(map(_WHOLE_NUMBER.fullmatch, map(str.strip, cells))):
         return None
-    return np.array([int(cell.strip().partition(".")[0]) for cell in cells], dtype=np.int64)
+    numbers = [int(cell.strip().partition(".")[0]) for cell in cells]
+    # Beyond 64 bits they are the digits of something else, as of an id.
+    return np.array(numbers, dtype=np.int64) if all(abs(number) < 2**63 for number in numbers) else None
 
 
 def dates_in(numbers: NDArray[np.int64]) -> Stamps | None:

@@ -1,6 +1,9 @@
 """Files of numbers alone: .npz archives, .npy arrays and comma-separated text without a header."""
 
+import struct
+import tokenize
 import zipfile
+import zlib
 from pathlib import Path
 from typing import TypeAlias
 
@@ -8,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rearview.core.errors import InputError
+from rearview.data.io.damage import FREE_BYTES, MOST_BYTES, MOST_TIMES
 
 Array: TypeAlias = NDArray[np.generic]
 
@@ -16,13 +20,29 @@ def read_npz(path: Path) -> dict[str, Array]:
     """Every array of an .npz archive by name."""
     try:
         with np.load(path, allow_pickle=False) as archive:
+            _check_expansion(path, archive.zip)
             return {name: archive[name] for name in archive.files}
     except FileNotFoundError:
         raise InputError(f"{path} does not exist; check the path and the spelling.") from None
-    except (ValueError, OSError, EOFError, AttributeError, zipfile.BadZipFile) as problem:
+    except InputError:
+        raise
+    except (
+        ValueError, OSError, EOFError, AttributeError, LookupError, NotImplementedError, OverflowError, SyntaxError,
+        TypeError, RuntimeError, struct.error, zlib.error, zipfile.BadZipFile, tokenize.TokenError,
+    ) as problem:  # fmt: skip
         # numpy takes what is no archive for a pickle and tells how to load that, which nobody should.
         why = "it is none, or holds objects" if "pickle" in str(problem) else problem
         raise InputError(f"{path} can't be read as an .npz archive of numbers: {why}") from problem
+
+
+def _check_expansion(path: Path, archive: zipfile.ZipFile) -> None:
+    """Refuse an archive that expands beyond all proportion; numbers of one kind pack well, but not without end."""
+    size = sum(entry.file_size for entry in archive.infolist())
+    limit = min(MOST_BYTES, max(FREE_BYTES, MOST_TIMES * path.stat().st_size))
+    if size > limit:
+        raise InputError(
+            f"{path} expands to {size >> 20:,} MiB, more than the {limit >> 20:,} MiB that its size allows."
+        )
 
 
 def read_npy(path: Path) -> Array:

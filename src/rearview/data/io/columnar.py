@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Literal
 
 from rearview.core.errors import InputError
+from rearview.data.io.damage import refuse_damaged
 from rearview.data.io.table import INDEX_NAME, Frame, Table, TableColumn, check_unique, has_polars
 
 _BATCH_BYTES = 32 << 20
@@ -42,6 +43,10 @@ class ColumnarFile:
         return tuple(self._rows_and_names()[1])
 
     def _read_columns(self, stored: list[str]) -> Frame:
+        with refuse_damaged(self.path, self.kind):
+            return self._read_stored(stored)
+
+    def _read_stored(self, stored: list[str]) -> Frame:
         import narwhals as nw
 
         if has_polars():
@@ -66,15 +71,11 @@ class ColumnarFile:
         pandas' nameless index is shown when it holds stamps, and left out otherwise.
         """
         try:
-            rows, temporal = self._scan_with_polars() if has_polars() else self._scan_with_pyarrow()
+            with refuse_damaged(self.path, self.kind):
+                rows, temporal = self._scan_with_polars() if has_polars() else self._scan_with_pyarrow()
         except ModuleNotFoundError as error:
             raise InputError(
                 f"{self.path} is {_ARTICLES[self.kind]} file, and reading one needs polars or pyarrow; install either."
-            ) from error
-        except Exception as error:
-            # Both readers raise their own kinds for a damaged file, and more than one of them.
-            raise InputError(
-                f"{self.path} is a damaged {self.kind} file ({str(error).splitlines()[0]}); write it again."
             ) from error
         names = {name: name for name in temporal if not name.startswith(_PANDAS_INDEX)}
         index = next((name for name in temporal if name not in names and temporal[name]), None)

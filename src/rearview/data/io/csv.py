@@ -7,11 +7,9 @@ numbers; when a later cell is not, the column is kept as text, so that the cell 
 """
 
 import csv
-import gzip
 import io
 import re
 import warnings
-import zlib
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,6 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from rearview.core.errors import InputError
+from rearview.data.io.damage import GZIP, unpack
 from rearview.data.io.table import Frame, Table, check_unique, has_polars
 
 _SAMPLE_BYTES = 1 << 18
@@ -26,7 +25,6 @@ _SAMPLE_RECORDS = 200
 _SEPARATORS = (",", ";", "\t", "|")
 _UTF8_MARK = b"\xef\xbb\xbf"
 _UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
-_GZIP = b"\x1f\x8b"
 _FOREIGN = {
     b"FEA1": "an old feather file",
     b"%PDF": "a PDF document",
@@ -67,7 +65,13 @@ class Dialect:
         with io.TextIOWrapper(raw, encoding="utf-8-sig", errors="replace", newline="") as stream:
             reader = csv.reader(stream, delimiter=self.separator)
             line = 1
-            for record in reader:
+            while True:
+                try:
+                    record = next(reader, None)
+                except csv.Error as problem:
+                    raise InputError(f"{self.path}, line {line} can't be read as a row ({problem}); mend it.") from None
+                if record is None:
+                    return
                 yield line, record
                 line = reader.line_num + 1
 
@@ -98,11 +102,8 @@ def sniff(path: Path) -> Dialect:
     content, guessed = None, None
     with path.open("rb") as file:
         start = file.read(_SAMPLE_BYTES)
-    if start.startswith(_GZIP):
-        try:
-            content = gzip.decompress(path.read_bytes())
-        except (OSError, EOFError, zlib.error) as error:
-            raise InputError(f"{path} is a damaged gzip file ({error}); pack it again.") from error
+    if start.startswith(GZIP):
+        content = unpack(path)
         if not content:
             raise InputError(f"{path} is empty: the gzip file holds no bytes.")
         start = content[:_SAMPLE_BYTES]
@@ -131,11 +132,13 @@ def sniff(path: Path) -> Dialect:
     # The separator that gives most records as many fields as the header, and the header most fields.
     separator, best = ",", (0.0, 1)
     for mark in _SEPARATORS:
-        widths = [len(record) for record in _sample(lines, mark) if record]
+        widths = [len(record) for record in _sample(path, lines, mark) if record]
         if widths and widths[0] > 1:
             score = (sum(width == widths[0] for width in widths) / len(widths), widths[0])
             separator, best = (mark, score) if score > best else (separator, best)
-    header, *records = _sample(lines, separator)
+    header, *records = _sample(path, lines, separator) or [[]]
+    if not any(name.strip() for name in header) and not records:
+        raise InputError(f"{path} is empty: it has no header and no rows.")
     if any(_STAMP_AS_NAME.fullmatch(name.strip()) for name in header):
         raise InputError(
             f"{path}, line 1 holds a stamp where column names are expected; add a header line such as date,value."
@@ -183,10 +186,14 @@ def _recode(path: Path, content: bytes | None, encoding: str) -> bytes:
         raise InputError(f"{path} is not a text table ({error.reason}); {_REMEDY}.") from error
 
 
-def _sample(lines: str, separator: str) -> list[list[str]]:
+def _sample(path: Path, lines: str, separator: str) -> list[list[str]]:
     """The header and the first records."""
     reader = csv.reader(io.StringIO(lines, newline=""), delimiter=separator)
-    return [record for _, record in zip(range(_SAMPLE_RECORDS + 1), reader, strict=False)]
+    try:
+        return [record for _, record in zip(range(_SAMPLE_RECORDS + 1), reader, strict=False)]
+    except csv.Error as problem:
+        # A cell of more than 131,072 letters, most often because a quotation mark is never closed.
+        raise InputError(f"{path}, line {reader.line_num} can't be read as a row ({problem}); mend it.") from None
 
 
 def _has_decimal_comma(sample: tuple[tuple[str, ...], ...]) -> bool:

@@ -1,33 +1,27 @@
 """JSON lines: a record a line, its keys the columns; an array of records is read as well."""
 
-import gzip
 import io
 import json
 from pathlib import Path
 
 from rearview.core.errors import InputError
+from rearview.data.io.damage import GZIP, unpack
 from rearview.data.io.table import Frame, Table, has_polars
-
-_GZIP = b"\x1f\x8b"
 
 
 def is_json(path: Path) -> bool:
     """Whether a file begins as a record or an array of records does."""
     with path.open("rb") as file:
         start = file.read(4096)
-    if start.startswith(_GZIP):
-        try:
-            with gzip.open(path) as file:
-                start = file.read(4096)
-        except (OSError, EOFError):
-            return False
+    if start.startswith(GZIP):
+        start = unpack(path, 4096)
     return start.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] in (b"{", b"[")
 
 
 def read_json(path: Path) -> Table:
     """The table of a file of records."""
     content = path.read_bytes()
-    content = (gzip.decompress(content) if content.startswith(_GZIP) else content).removeprefix(b"\xef\xbb\xbf")
+    content = (unpack(path) if content.startswith(GZIP) else content).removeprefix(b"\xef\xbb\xbf")
     if content.lstrip()[:1] == b"[":
         frame, word = _read_array(path, content), "record {}"
     else:

@@ -1,0 +1,77 @@
+"""Damaged and blown-up files: one sentence each, whatever another library raises or prints."""
+
+import gzip
+import io
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from rearview.core.errors import InputError
+from rearview.data.io import damage
+from rearview.data.io.arrays import read_npz
+from rearview.data.panel_reader import read_panel
+from rearview.data.read_options import ReadOptions
+
+DATES = [f"2024-01-{day:02d}" for day in range(1, 21)]
+
+
+def test_a_file_that_expands_beyond_all_proportion_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "x.csv.gz"
+    path.write_bytes(gzip.compress(b"date,a\n" + b"2024-01-01,0\n" * 100_000))
+    monkeypatch.setattr(damage, "FREE_BYTES", 1 << 16)
+    with pytest.raises(InputError, match=r"x.csv.gz expands to more than .* MiB, .* times its size .* unpack it"):
+        read_panel(path, ReadOptions())
+    assert damage.unpack(path, 4) == b"date"
+
+
+def test_an_archive_that_expands_beyond_all_proportion_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "x.npz"
+    np.savez_compressed(path, train=np.zeros((40_000, 1000), dtype=np.float64))
+    with pytest.raises(InputError, match="expands to 305 MiB"):
+        read_npz(path)
+
+
+@pytest.mark.parametrize(
+    "content", [b"\x1f\x8b", b"\x1f\x8b\x08" + b"\xff" * 40, gzip.compress(b"date,a\n1,2\n", mtime=0)[:-9]]
+)
+def test_a_damaged_gzip_file_is_refused(content: bytes, tmp_path: Path) -> None:
+    (tmp_path / "x.csv.gz").write_bytes(content)
+    with pytest.raises(InputError, match="is a damaged gzip file"):
+        read_panel(tmp_path / "x.csv.gz", ReadOptions())
+
+
+def test_damaged_pages_of_a_parquet_file_are_refused_in_silence(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    buffer = io.BytesIO()
+    pl.DataFrame({"date": DATES, "a": np.arange(20.0)}).write_parquet(buffer, compression="snappy")
+    refused = 0
+    for place in range(4, len(buffer.getvalue()) - 8, 7):
+        content = bytearray(buffer.getvalue())
+        content[place : place + 3] = b"\xff\xff\xff"
+        (tmp_path / "x.parquet").write_bytes(content)
+        try:
+            read_panel(tmp_path / "x.parquet", ReadOptions())
+        except InputError:
+            refused += 1
+    assert refused > 10
+    assert capfd.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"\xef\xbb\xbf", b"\xef\xbb\xbf\n\n", b'date,a\n2024-01-01,"' + b"x" * 140_000, b"h" * 300_000 + b",b\n1,2\n"],
+)
+def test_text_that_is_no_table_is_refused(content: bytes, tmp_path: Path) -> None:
+    (tmp_path / "x.csv").write_bytes(content)
+    with pytest.raises(InputError) as refused:
+        read_panel(tmp_path / "x.csv", ReadOptions())
+    assert len(str(refused.value)) < 1000
+
+
+def test_ids_that_are_no_names_are_refused() -> None:
+    frame = pl.DataFrame({"unique_id": [[1], [2]] * 10, "ds": np.repeat(DATES[:10], 2), "y": np.arange(20.0)})
+    with pytest.raises(InputError, match=r"column 'unique_id' holds List.*, which can't name series"):
+        read_panel(frame, ReadOptions())
