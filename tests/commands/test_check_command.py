@@ -77,7 +77,7 @@ def test_a_check_needs_no_torch(tmp_path: Path) -> None:
 
 def test_a_file_that_is_no_table_is_a_problem_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", str(tmp_path / "none.csv")]) == 1
-    assert "none.csv does not exist" in capsys.readouterr().out
+    assert "none.csv can't be read as it is: 1 problem.\n  1. It does not exist" in capsys.readouterr().out
 
 
 def test_standard_input_and_several_files_are_checked_alike(

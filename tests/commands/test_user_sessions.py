@@ -34,12 +34,14 @@ def test_air_passengers(real_data: Path, tmp_path: Path) -> None:
 
 
 def test_bike_sharing(real_data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Hourly counts with weather; the first column of dates is not the time of a row."""
+    """Hourly counts with weather; the first column of dates is not the time of a row, which is seen."""
     file, short = real_data / "small" / "bike_sharing_hourly.csv", tmp_path / "short.csv"
     pd.read_csv(file).tail(1500).to_csv(short, index=False)
-    assert main(["forecast", str(short), "--horizon", "24", "--target", "count"]) == 1
-    assert "stands twice" in capsys.readouterr().err
-    asked = ["--horizon", "24", "--target", "count", "--time-col", "ts", "--drop", "date", "--nonnegative"]
+    assert main(["check", str(short), "--target", "count"]) == 0
+    assert (
+        "The time column is 'ts': stamps of 'date', which is left out, stand several times." in capsys.readouterr().out
+    )
+    asked = ["--horizon", "24", "--target", "count", "--nonnegative"]
     found = session(short, short, tmp_path / "out", *asked)
     assert {row["unique_id"] for row in found} == {"count"}
     assert found[0]["ds"] == "2019-09-01 01:00:00"

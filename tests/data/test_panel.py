@@ -403,8 +403,8 @@ def test_small_real_files_are_read_with_their_step(real_data: Path) -> None:
     assert air.original(slice(0, 2), 0).ravel().tolist() == [112.0, 118.0]
     bikes = load(real_data / "small" / "bike_sharing_hourly.csv", time_col="ts", target="count", drop="date")
     assert (bikes.values.shape, bikes.step, bikes.targets) == ((78_421, 4), Step(1, "h"), 1)
-    with pytest.raises(InputError, match=r"'ts' holds text.*time_col"):
-        load(real_data / "small" / "bike_sharing_hourly.csv")
+    seen = load(real_data / "small" / "bike_sharing_hourly.csv", target="count")
+    assert (seen.layout.time_col, seen.columns) == ("ts", bikes.columns)
     shops = load(
         real_data / "small" / "walmart_mini.csv", id_col=["Store", "Dept"], target_col="Weekly_Sales", known="IsHoliday"
     )
@@ -412,8 +412,16 @@ def test_small_real_files_are_read_with_their_step(real_data: Path) -> None:
     assert shops.known_names == ("IsHoliday",)
     assert counts(shops) == {"missing": 9400}
     till = real_data / "small" / "bakery_transactions.csv"
-    with pytest.raises(InputError, match="stands twice"):
+    with pytest.raises(InputError, match=r"stands twice.*--every D --agg sum, or count"):
         load(till, drop=["Time", "Item"])
+    daily = load(till, every="D", agg="count")
+    assert (daily.columns, daily.step, int(daily.original(slice(None), 0).sum())) == (
+        ("Transaction",),
+        Step(1, "D"),
+        21_293,
+    )
+    guessed = load(real_data / "small" / "walmart_mini.csv", target_col="Weekly_Sales", known="IsHoliday")
+    assert (guessed.ids, guessed.layout.id_col) == (shops.ids, "Store/Dept")
 
 
 def test_real_parquet_files_are_read_as_long_tables(real_data: Path) -> None:

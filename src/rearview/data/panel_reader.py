@@ -176,8 +176,6 @@ def resolve(table: Table, options: ReadOptions) -> Reading:
         findings.append(Finding("inferred", "encoding", 0, message))
     try:
         return _resolve(table, options, problems, findings)
-    except MessyData:
-        raise
     except InputError as error:
         problems.add_error(error, "layout")
         raise MessyData(table.source, problems.met) from error
@@ -195,12 +193,10 @@ def _resolve(table: Table, options: ReadOptions, problems: Problems, findings: l
                 f"{listing(table.names)}."
             )
             raise MessyData(table.source, [Problem(MISSING_COLUMN, message, value=strange[0])])
-        ids = _infer_ids(table, roles, times.values, options, problems)
-        if ids:
-            message = f"Long layout: one row for each series and stamp; {listing(ids)} tell series apart."
+        better, message = _infer_otherwise(table, roles, times.values, options, problems)
+        if better != options:
             findings += [Finding("inferred", "layout", 0, message), *repairs]
-            options = replace(options, id_col=ids)
-            return _resolve(open_source(table, options), options, problems, findings)
+            return _resolve(open_source(table, better), better, problems, findings)
     findings += [*inferred, *repairs]
     table, times = _leave_out_missing_ids(table, roles, times, options, problems)
     columns = ColumnReader.of(table, roles, options, problems)
@@ -298,8 +294,10 @@ def _repeats(stamps: Stamps) -> bool:
     return len(np.unique(stamps)) < len(stamps)
 
 
-def _infer_ids(table: Table, roles: Roles, stamps: Stamps, options: ReadOptions, problems: Problems) -> tuple[str, ...]:
-    """The columns that tell apart rows of one stamp; empty where there are none, or nothing is to be told apart."""
+def _infer_otherwise(
+    table: Table, roles: Roles, stamps: Stamps, options: ReadOptions, problems: Problems
+) -> tuple[ReadOptions, str]:
+    """Options by which rows of one stamp are told apart, by series or by other stamps, and what to say of them."""
     named = {options.target_col, *(options.target or ()), *options.known, *options.trained}
     sets = find_id_columns(
         table, [name for name in roles.numeric if name not in named], stamps, gathered=options.every is not None
@@ -312,17 +310,17 @@ def _infer_ids(table: Table, roles: Roles, stamps: Stamps, options: ReadOptions,
         )
         problems.add(Problem("series", message, flag=f"--id-col {','.join(sets[0])}"))
     if sets:
-        return sets[0]
+        message = f"Long layout: one row for each series and stamp; {listing(sets[0])} tell series apart."
+        return replace(options, id_col=sets[0]), message
+    if options.time_col is not None:
+        return options, ""
     others = [name for name in roles.numeric if infer_kind(table.fetch(name)) == "stamps"]
     for name in others:
         times = read_times(table, name, options)
         if isinstance(times, Times) and not _repeats(times.values):
-            message = (
-                f"{table.source} has several rows for one stamp of column {roles.time!r}, but one for each of column "
-                f"{name!r}; name that as the time column with time_col (--time-col {name})."
-            )
-            problems.add(Problem("time column", message, column=name, flag=f"--time-col {name}"))
-    return ()
+            message = f"The time column is {name!r}: stamps of {roles.time!r}, which is left out, stand several times."
+            return replace(options, time_col=name, drop=(*options.drop, roles.time)), message
+    return options, ""
 
 
 def _leave_out_missing_ids(

@@ -13,7 +13,7 @@ import numpy as np
 from rearview.core.errors import InputError, did_you_mean
 from rearview.core.wording import listing, plural
 from rearview.data.infer.number_text import parse_column
-from rearview.data.infer.problems import Problem, Problems
+from rearview.data.infer.problems import MessyData, Problem, Problems
 from rearview.data.infer.timestamps import YEAR_NAMES, counts_from_1970, infer_kind
 from rearview.data.io.table import Table
 from rearview.data.panel import Finding
@@ -217,12 +217,13 @@ def _long_target(table: Table, options: ReadOptions, free: Sequence[str]) -> tup
     candidates = [name for name in free if name not in options.known and not _is_text(table, name)]
     if len(candidates) == 1:
         return (candidates[0],)
-    raise InputError(
+    if not candidates:
+        raise InputError(f"{table.source} has no column to forecast beside ids and stamps.")
+    message = (
         f"{table.source} has several columns that could be forecast ({listing(candidates)}); name one with target_col "
         "(--target-col)."
-        if candidates
-        else f"{table.source} has no column to forecast beside ids and stamps."
     )
+    raise MessyData(table.source, [Problem("target", message, flag="--target-col")])
 
 
 def _is_text(table: Table, name: str) -> bool:

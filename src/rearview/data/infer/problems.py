@@ -44,7 +44,8 @@ class Repair(Finding):
 
 def number_problems(source: str, problems: Sequence[Problem]) -> list[str]:
     """Problems as lines below a sentence that names the source, which is not named again."""
-    short = (problem.message.removeprefix(f"{source}, ").removeprefix(f"{source}: ") for problem in problems)
+    short = [problem.message.removeprefix(f"{source}, ").removeprefix(f"{source}: ") for problem in problems]
+    short = [f"It{text.removeprefix(source)}" if text.startswith(f"{source} ") else text for text in short]
     return [f"  {number}. {sentence}" for number, sentence in enumerate(short, start=1)]
 
 

@@ -25,6 +25,8 @@ Indices = NDArray[np.int64]
 FirstDifference = Callable[[Indices, Indices], "tuple[int, str] | None"]
 """Given rows a and b, the first i for which rows a[i] and b[i] differ, and the column in which they do."""
 _MOST_GRID_ROWS_PER_ROW = 20
+_MOST_REPEATED = 0.3
+"""The share of rows with the stamp of another above which they are events rather than a series with a few doubles."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -362,14 +364,22 @@ def _drop_duplicates(
             )
             return take, new_bounds, groups
         several = "" if count == 1 else f" ({count} rows repeat a stamp)"
+        flag = "--duplicates mean"
+        advice = (
+            "keep one of the two rows, or say with duplicates (--duplicates mean, sum, first or last) what they become"
+        )
+        if count > _MOST_REPEATED * len(stamps):
+            step = "D" if stamps.dtype.kind == "M" else "1"
+            flag = f"--every {step} --agg sum"
+            advice = (
+                f"a log of events becomes a series with every and agg ({flag}, or count), and columns of ids are named "
+                "with id_col (--id-col)"
+            )
         message = (
             f"{rows.table.at(one)} and {rows.table.place(other)}: the stamp {shown}{rows.of_series(one)} stands twice "
-            f"with different values (column {column!r}){several}; keep one of the two rows, or say with duplicates "
-            "(--duplicates mean, sum, first or last) what they become."
+            f"with different values (column {column!r}){several}; {advice}."
         )
-        problems.add(
-            Problem("duplicates", message, rows.table.place(one), rows.time_col, shown, "--duplicates mean", count)
-        )
+        problems.add(Problem("duplicates", message, rows.table.place(one), rows.time_col, shown, flag, count))
     kept = np.ones(len(stamps), dtype=bool)
     kept[second] = False
     if difference is None:
