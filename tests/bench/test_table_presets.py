@@ -15,9 +15,10 @@ from rearview.bench.analysis.paper_comparison import compare, matches
 from rearview.bench.papers import catalogue, published
 from rearview.bench.papers.catalogue import Cell
 from rearview.bench.runs.request import Request
-from rearview.bench.runs.run_spec import resolve
+from rearview.bench.runs.run_spec import RunSpec, resolve
 from rearview.bench.runs.sweep import Plan, sweep
 from rearview.bench.tasks import FORECASTING
+from rearview.core.errors import SettingsError
 
 PLAN = Plan(results=Path("rows.csv"))
 
@@ -216,3 +217,51 @@ def test_a_row_of_another_size_or_clipping_is_no_run_of_a_cell():
     assert not matches(small, clipped)
     assert matches(replace(small, settings='{"width":96,"depth":4}'), size)
     assert matches(replace(small, training='{"clip":1.5e-5,"clip_halve_every":2000,"epochs":3}'), clipped)
+
+
+def resolved(cells) -> RunSpec:
+    """The first cell of MICA's on a set that is in the catalogue, with its numbers, as a run."""
+    plan = Plan(results=Path("rows.csv"), protocol="published:mica")
+    return next(spec for one in cells if one.numbers and (spec := plan.run(one, 1).spec) is not None)
+
+
+def test_mica_is_trained_as_its_release_does():
+    columns = resolved(catalogue.get("mica", "T2").cells).columns()
+    training = json.loads(columns["training"])
+    assert columns["loss"] == "window_mae"
+    assert (training["keep_last"], training["epochs"] * training["updates_per_epoch"]) == (True, 12_000)
+    models = {each.model for each in catalogue.get("mica", "T2").cells}
+    assert {"mlp_joint", "tsmixer"} <= models
+    assert "mlp" not in models
+
+
+def test_gates_that_are_perceptrons_are_drawn_on_request():
+    table = catalogue.get("mica", "T13")
+    tuned = catalogue.tune(table)
+    gates = {one.attention.get("gate") for one in tuned.cells if one.tuning}
+    assert gates == {"mlp", "mlp_query"}
+    [search] = {one.tuning.name for one in tuned.cells if one.tuning}
+    assert search == "optuna:5"
+    assert not any(one.tuning for one in table.cells)
+    assert {one.attention.get("gate") for one in tuned.cells if not one.tuning} >= {"shared", "channelwise"}
+    with pytest.raises(SettingsError, match="prime:T6 has nothing that its authors tuned by chance; leave out --tune"):
+        catalogue.tune(catalogue.get("prime", "T6"))
+
+
+def test_a_tuned_run_stands_beside_a_number_where_tuning_was_asked_for():
+    table = catalogue.get("mica", "T13")
+    spec = resolved(one for one in catalogue.tune(table).cells if one.tuning)
+    drawn = {**json.loads(spec.columns()["attention_settings"]), "mlp_width": 384}
+    facts = {**spec.columns(), "attention_settings": json.dumps(drawn), "train_windows": 9000}
+    made = row(**facts)
+    assert next(each.rows for each in compare(catalogue.tune(table), [made]) if each.rows) == (made,)
+    assert not any(each.rows for each in compare(table, [made]))
+
+
+def test_a_run_of_mica_with_another_loss_says_so():
+    table = catalogue.get("mica", "T2")
+    spec = resolved(one for one in table.cells if one.attention is not None)
+    made = row(**spec.columns(), train_windows=9000)
+    assert next(each.apart for each in compare(table, [made]) if each.rows) == ()
+    assert next(each.apart for each in compare(table, [replace(made, loss="mae")]) if each.rows) == ("loss=mae",)
+    assert not any(each.rows for each in compare(table, [replace(made, loss="mse")]))

@@ -1,5 +1,6 @@
 """Losses of point and quantile forecasts over the observed cells of the future."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -141,3 +142,17 @@ def test_fredf_counts_a_missing_cell_as_met() -> None:
 def test_fredf_has_no_quantiles() -> None:
     with pytest.raises(SettingsError, match="leave out quantiles"):
         Forecast(AHEAD, "fredf", quantiles=(0.5,))
+
+
+def test_window_mae_is_the_error_of_values_standardised_by_their_window() -> None:
+    past = torch.tensor([[[1.0, 3.0, 5.0, 7.0], [2.0, 2.0, 2.0, 2.0]]])
+    future = torch.tensor([[[10.0, 0.0], [3.0, 1.0]]])
+    batch = Batch(past, future, None, None, None, None, torch.zeros(1, dtype=torch.long))
+    model = Fixed(torch.zeros(1, 2, 2))
+    total, number = Forecast(2, "window_mae").loss(model, batch)
+    spread = 5**0.5 + 1e-6  # of 1, 3, 5, 7; a constant channel's is 1
+    assert total.item() == pytest.approx(10 / spread + (3 + 1) / (1 + 1e-6))
+    assert number.item() == 4
+    seen = torch.tensor([[False, False, True, True]])
+    total, _ = Forecast(2, "window_mae").loss(model, replace(batch, mask=seen))
+    assert total.item() == pytest.approx(10 / (1 + 1e-6) + 4 / (1 + 1e-6))

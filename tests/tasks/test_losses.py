@@ -33,7 +33,7 @@ def test_what_is_chosen_leaves_defaults_out_and_is_one_however_it_is_spelt() -> 
 @pytest.mark.parametrize(
     ("spec", "sentence"),
     [
-        ("fred", r"loss is 'fred'; it can be one of mse, mae, huber, fredf\. Did you mean 'fredf'\?"),
+        ("fred", r"loss is 'fred'; it can be one of mse, mae, huber, fredf, window_mae\. Did you mean 'fredf'\?"),
         ({"name": "fredf", "share": 0.3}, r"fredf has no setting 'share'\. Did you mean 'time_share'\?"),
         ({"name": "mse", "time_share": 0.3}, r"mse has no setting 'time_share'\. It has none\."),
         ({"name": "huber", "time_share": 0.3}, r"huber has no setting 'time_share'\. It has: delta\."),

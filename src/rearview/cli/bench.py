@@ -148,6 +148,7 @@ def reproduce(
     options: Runs = None,
     training: TrainingSettings = "",
     full: bool = False,
+    tune: bool = False,
     out: Out = Path("results"),
 ) -> int:
     """Reproduce a paper's table: ours, published, difference, verdict, time.
@@ -170,6 +171,7 @@ def reproduce(
         attention: One mechanism.
         protocol: Default: the paper's own; clean is ours.
         compare: Run nothing; compare the rows that are there. For a synthetic study, make the page from them.
+        tune: Draw by optuna what the paper's authors drew (the gates of MICA that are perceptrons, five times each).
         full: A synthetic study at its full size, for a GPU; default: a reduced one, minutes on a CPU.
         out: Folder for a synthetic study's rows, curves, figures and page.
     """
@@ -181,6 +183,7 @@ def reproduce(
         from rearview.commands.reproduce.study import study_command
 
         others: dict[str, object] = {"--table": table, "--dataset": dataset, "--horizon": horizon, "--model": model}
+        others["--tune"] = tune
         given = {**others, "--protocol": protocol, "--presets": options.presets, "--data-dir": options.data_dir}
         if flags := [flag for flag, value in given.items() if value]:
             raise UsageError(f"{paper} is a synthetic study and takes no {' or '.join(flags)}.")
@@ -198,7 +201,7 @@ def reproduce(
     from rearview.commands.reproduce.selection import Selection
 
     selection = Selection(paper, table, dataset, horizon, attention, model)
-    return reproduce_command(selection, options, protocol=protocol, training=changes, only_compare=compare)
+    return reproduce_command(selection, options, protocol=protocol, training=changes, only_compare=compare, tune=tune)
 
 
 def _draws(tune: int | None) -> int | None:

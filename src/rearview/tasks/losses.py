@@ -3,6 +3,9 @@
 `fredf` (Wang et al., 2025) also compares spectra: time_share * mean (yhat - y)^2 + (1 - time_share) * mean
 |rfft(yhat - y)|, the transform over time and not normalised. Its authors' share for iTransformer is 0.1 to 0.93,
 depending on the data set.
+
+`window_mae` divides absolute errors by the standard deviation of the window's look-back, channel by channel, which is
+the error of values standardised by their window, as MICA is trained.
 """
 
 from collections.abc import Mapping
@@ -18,7 +21,7 @@ Spec = str | Mapping[str, object]
 
 @dataclass(frozen=True, slots=True)
 class Plain:
-    """mse and mae have no settings."""
+    """mse, mae and window_mae have no settings."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +49,7 @@ class Fredf:
 
 
 Settings = Plain | Huber | Fredf
-KINDS: Mapping[str, type[Settings]] = {"mse": Plain, "mae": Plain, "huber": Huber, "fredf": Fredf}
+KINDS: Mapping[str, type[Settings]] = {"mse": Plain, "mae": Plain, "huber": Huber, "fredf": Fredf, "window_mae": Plain}
 """Loss -> its settings."""
 
 

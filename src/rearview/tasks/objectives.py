@@ -42,6 +42,16 @@ def add_penalty(model: nn.Module, total: Float[Tensor, ""], number: Num[Tensor, 
     return (total, number) if asked is None else (total + asked * number, number)
 
 
+def window_spread(batch: "Batch") -> Float[Tensor, "batch target 1"]:
+    """The standard deviation of each target over its look-back plus 1e-6, 1 where it is 0, as MICA's release has it."""
+    past = batch.past[:, : batch.future.shape[1]].float()
+    real = torch.ones_like(past[:, :1]) if batch.mask is None else batch.mask[:, None].float()
+    count = real.sum(-1, keepdim=True).clamp(min=1)
+    mean = (past * real).sum(-1, keepdim=True) / count
+    spread = (((past - mean) * real).square().sum(-1, keepdim=True) / count).sqrt()
+    return torch.where(spread == 0, 1.0, spread) + 1e-6
+
+
 class Forecast:
     """Losses of point or quantile forecasts over the observed cells of the future.
 
@@ -76,7 +86,10 @@ class Forecast:
         yhat = self.forecasts(model, batch).float()
         if not isinstance(self.settings, losses.Fredf):
             observed = None if batch.observed is None else batch.observed[..., None]
-            return add_penalty(model, *sum_observed(self._errors(yhat, batch.future[..., None]), observed))
+            errors = self._errors(yhat, batch.future[..., None])
+            if self.name == "window_mae":
+                errors = errors / window_spread(batch)[..., None]
+            return add_penalty(model, *sum_observed(errors, observed))
         error = yhat[..., 0] - batch.future
         squares, number = sum_observed(error.square(), batch.observed)
         # The transform is linear: the spectrum of the error is the difference of the spectra.

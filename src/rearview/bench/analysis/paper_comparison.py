@@ -140,7 +140,8 @@ def compare(experiment: Experiment, rows: Sequence[RunRow], protocol: str | None
         numbers: Sequence[Number | None] = compared or (None,)
         differences = _differences(task, cell, made)
         chosen = lookbacks.get(_family(cell))
-        for ours in _choose_by_search(made, chosen) if cell.candidates else group_by_seed(made):
+        searched = cell.candidates or cell.tuning
+        for ours in _choose_by_search(made, chosen) if searched else group_by_seed(made):
             apart = differences[id(ours[0])] if ours else ()
             for number in numbers:
                 short = "" if number is None or not ours else _shortfall(task, experiment, cell, ours, made)
@@ -163,7 +164,12 @@ def _differences(task: Task, cell: Cell, rows: Sequence[RunRow]) -> dict[int, tu
     if task is not tasks.FORECASTING:
         return {id(row): named.differences for row, named in zip(rows, name_candidates(rows), strict=True)}
     forecasts = [row for row in rows if isinstance(row, Row)]
-    return {id(row): spell_deviations(row, cell.presets, _SHOWN_ELSEWHERE) for row in forecasts}
+    found = {}
+    for row in forecasts:
+        apart = spell_deviations(row, cell.presets, _SHOWN_ELSEWHERE)
+        usual = cell.loss is not None or _has_loss(row, _declared_losses(row.protocol)[0])
+        found[id(row)] = apart if usual else (f"loss={row.loss}", *apart)
+    return found
 
 
 def _comparison(
@@ -199,7 +205,7 @@ def find_all_rows(cell: Cell, rows: Sequence[RunRow]) -> list[RunRow]:
 def find_rows(cell: Cell, rows: Sequence[RunRow]) -> list[RunRow]:
     """The rows made for a cell: what it leaves open, the settings of a forecasting mechanism aside, may be anything."""
     made = [row for row in rows if matches(row, cell)]
-    return made if cell.candidates else [row for row in made if has_mechanism(row, cell.attention)]
+    return made if cell.candidates or cell.tuning else [row for row in made if has_mechanism(row, cell.attention)]
 
 
 def _family(cell: Cell) -> tuple[str, str, str]:
@@ -317,8 +323,7 @@ def matches(row: RunRow, cell: Cell) -> bool:
 def _matches_forecast(row: Row, cell: Cell) -> bool:
     if (row.lookback, row.horizon, json.loads(row.adapters)) != (cell.lookback, cell.horizon, list(cell.adapters)):
         return False
-    declared = protocols.get(row.protocol).loss if row.protocol in protocols.names() else "mse"
-    if not _has_loss(row, cell.loss or declared):
+    if not any(_has_loss(row, loss) for loss in ([cell.loss] if cell.loss else _declared_losses(row.protocol))):
         return False
     asked = {"settings": cell.settings, "training": _beside_the_budget(cell.training)}
     if any(
@@ -326,7 +331,7 @@ def _matches_forecast(row: Row, cell: Cell) -> bool:
     ):
         return False
     searched = json.loads(row.budget)
-    if bool(cell.candidates) != ("candidates" in searched) or "tuner" in searched:
+    if bool(cell.candidates) != ("candidates" in searched) or bool(cell.tuning) != ("tuner" in searched):
         return False
     wanted = json.loads(as_json({"name": "", **_wanted_mechanism(cell.model, cell.attention)}))
     if any(key in candidate for candidate in tried_candidates(row.configuration) for key in wanted):
@@ -338,6 +343,12 @@ def _matches_forecast(row: Row, cell: Cell) -> bool:
 def _beside_the_budget(training: Facts) -> Facts:
     """The settings of a cell's training that a run must have; a smaller budget is told beside it instead."""
     return {name: value for name, value in training.items() if name not in budget.TRAINING}
+
+
+def _declared_losses(protocol: str) -> tuple[Part, ...]:
+    """The losses of a protocol's runs: its own, and that of earlier ones, made before it had MICA's by window."""
+    declared = protocols.get(protocol).loss if protocol in protocols.names() else "mse"
+    return (declared, "mae") if declared == "window_mae" else (declared,)
 
 
 def _has_loss(row: Row, wanted: Part) -> bool:

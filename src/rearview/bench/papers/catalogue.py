@@ -18,6 +18,7 @@ from rearview.bench.papers import published
 from rearview.bench.papers.published import Kind, Number
 from rearview.bench.rows.row import Facts
 from rearview.bench.runs.request import Part, Request, spell
+from rearview.bench.runs.tuning import Tuning
 from rearview.core.errors import SettingsError, did_you_mean, unknown
 from rearview.core.files import list_yaml, read_yaml
 
@@ -158,6 +159,23 @@ def get(paper: str, table: str) -> Experiment:
         chosen.get("first_seed", 0),
         chosen.get("of", ""),
         training,
+    )
+
+
+def tune(experiment: Experiment) -> Experiment:
+    """An experiment whose runs search the settings that the paper's authors searched; refused where they did not."""
+    facts = _file(experiment.paper).get("tuning")
+    where = facts["where"] if facts else {}
+
+    def fits(cell: Cell) -> bool:
+        spec = cell.attention if isinstance(cell.attention, Mapping) else {}
+        return bool(where) and all(spec.get(name) in values for name, values in where.items())
+
+    if not facts or not any(map(fits, experiment.cells)):
+        raise SettingsError(f"{experiment.name} has nothing that its authors tuned by chance; leave out --tune.")
+    search = Tuning(facts["trials"], {name: tuple(values) for name, values in facts["space"].items()})
+    return replace(
+        experiment, cells=tuple(replace(cell, tuning=search) if fits(cell) else cell for cell in experiment.cells)
     )
 
 

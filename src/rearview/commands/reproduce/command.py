@@ -7,10 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from rearview.bench import presets, protocols, tasks
-from rearview.bench.papers import costs
+from rearview.bench.papers import catalogue, costs
 from rearview.bench.papers.catalogue import Cell, Experiment
 from rearview.bench.papers.costs import COST
 from rearview.bench.rows.row import Facts, RunRow
+from rearview.bench.runs import tuning
 from rearview.bench.runs.sweep import Over, Plan, first_process, sweep
 from rearview.commands.console import print_lines, say
 from rearview.commands.experiments import possible_runs, training_lines
@@ -28,6 +29,7 @@ def reproduce_command(
     protocol: str | None = None,
     training: Facts | None = None,
     only_compare: bool = False,
+    tune: bool = False,
 ) -> int:
     """Make what is missing of an experiment and print ours beside the printed numbers."""
     options.check()
@@ -40,6 +42,9 @@ def reproduce_command(
     until = None if options.seconds is None else time.monotonic() + options.seconds
     flags = [*(["--protocol"] if protocol else []), *options.changed_flags(), *(["--train"] if training else [])]
     experiments = _select(selection, flags, options.presets, only_compare)
+    if tune:
+        tuning.require()
+        experiments = [catalogue.tune(experiment) for experiment in experiments]
     places = _places(options.results, experiments)
     if only_compare and places and not any(place.exists() for place in places.values()):
         raise InputError(f"There is no results file {options.results} to compare; name one with --results.")

@@ -5,6 +5,12 @@
 
 The library's form has neither the normalisation nor the covariates of the paper; `normalise` brings the first back. Its
 maps across channels belong to the channels in their order, so permuting them gives another network.
+
+`square=True` is the form of neuralforecast, with which MICA is compared (4 blocks, width 256 and RevIN fit its counts):
+
+    x = x + drop(relu(W norm(x))) along time, W square;   x = x + drop(W4 drop(relu(W3 norm(x)))) across channels
+
+with a batch norm of every channel and step (eps 0.001, momentum 0.01) before each.
 """
 
 from dataclasses import dataclass
@@ -24,12 +30,14 @@ class Settings:
     """Settings of TSMixer; the defaults are the library's."""
 
     width: int = 512
-    """Width inside the perceptrons, along time and across channels."""
+    """Width inside the perceptrons, along time and across channels; of the square form across channels alone."""
     depth: setting.Depth = 2
     dropout: float = 0.1
     """Dropout on what a perceptron returns, before it is added."""
     normalise: Kind = "none"
     """Instance normalisation: none (the library's form), last or revin."""
+    square: bool = False
+    """One square map along time and batch norms, as neuralforecast has it."""
 
 
 class Network(Mixer):
@@ -44,7 +52,8 @@ class Network(Mixer):
         shape.refuse_marks("tsmixer", "mixes the channels of a window")
         if settings.depth < 1:
             raise SettingsError(f"depth is {settings.depth}; it must be at least 1.")
-        blocks = (Block(shape, settings) for _ in range(settings.depth))
+        block = SquareBlock if settings.square else Block
+        blocks = (block(shape, settings) for _ in range(settings.depth))
         super().__init__(shape, settings.normalise, nn.Sequential(*blocks), settings.dropout)
 
 
@@ -59,6 +68,29 @@ class Block(nn.Module):
     def forward(self, x: Past) -> Past:
         x = x + self.along(x)
         across: Tensor = self.across(x.transpose(1, 2))
+        return x + across.transpose(1, 2)
+
+
+class SquareBlock(nn.Module):
+    """A square map along time, then a perceptron across channels, each behind a batch norm of all cells."""
+
+    def __init__(self, shape: Shape, settings: Settings) -> None:
+        super().__init__()
+        cells = shape.channels * shape.lookback
+        self.norm_along = nn.BatchNorm1d(cells, eps=1e-3, momentum=0.01)
+        self.along = nn.Sequential(nn.Linear(shape.lookback, shape.lookback), nn.ReLU(), Dropout(settings.dropout))
+        self.norm_across = nn.BatchNorm1d(cells, eps=1e-3, momentum=0.01)
+        self.across = nn.Sequential(
+            nn.Linear(shape.channels, settings.width),
+            nn.ReLU(),
+            Dropout(settings.dropout),
+            nn.Linear(settings.width, shape.channels),
+            Dropout(settings.dropout),
+        )
+
+    def forward(self, x: Past) -> Past:
+        x = x + self.along(self.norm_along(x.flatten(1)).view(x.shape))
+        across: Tensor = self.across(self.norm_across(x.flatten(1)).view(x.shape).transpose(1, 2))
         return x + across.transpose(1, 2)
 
 
