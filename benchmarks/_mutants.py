@@ -32,7 +32,7 @@ OPTIONS = (
     ("--seed", "-1"), ("--transform", "log1p"), ("--windows", "100000000"),
 )  # fmt: skip
 SIZES = ("width=1000000000", "width=9000000", "depth=100000", "width=-1", "heads=0", "dropout=nan", "width=1e400",
-         "patch=0", "patch=100000000", "feed_forward=9999999", "width=[1]", "depth=999")  # fmt: skip
+         "patch=0", "patch=100000000", "feed_forward=99999999", "width=[1]", "depth=1001")  # fmt: skip
 
 
 def _date(row: int) -> str:

@@ -8,11 +8,13 @@ import numpy as np
 import polars as pl
 import pytest
 
-from rearview.core.errors import InputError
+from rearview.core.errors import InputError, SettingsError
 from rearview.data.io import damage
 from rearview.data.io.arrays import read_npz
 from rearview.data.panel_reader import read_panel
 from rearview.data.read_options import ReadOptions
+from rearview.data.step import Step
+from rearview.estimators.forecast.forecaster import stamps_ahead
 
 DATES = [f"2024-01-{day:02d}" for day in range(1, 21)]
 
@@ -75,3 +77,39 @@ def test_ids_that_are_no_names_are_refused() -> None:
     frame = pl.DataFrame({"unique_id": [[1], [2]] * 10, "ds": np.repeat(DATES[:10], 2), "y": np.arange(20.0)})
     with pytest.raises(InputError, match=r"column 'unique_id' holds List.*, which can't name series"):
         read_panel(frame, ReadOptions())
+
+
+@pytest.mark.parametrize(
+    ("stamps", "says"),
+    [
+        ([f"0000-01-{day:02d}" for day in range(1, 21)], "in the year 0000"),
+        ([f"2024-01-{day:02d}T00:00:00+24:00" for day in range(1, 21)], "is not a stamp"),
+        (np.arange(20, dtype=np.uint64) + np.uint64(2**63), "is beyond the whole numbers of 64 bits"),
+        ([str(2**63 + day) for day in range(20)], "is not a stamp"),
+    ],
+)
+def test_stamps_beyond_the_calendar_are_refused(stamps: list[str], says: str) -> None:
+    with pytest.raises(InputError, match=says):
+        read_panel(pl.DataFrame({"date": stamps, "a": np.arange(20.0)}), ReadOptions())
+
+
+def test_a_forecast_beyond_the_calendar_is_refused() -> None:
+    stamps = [f"9999-12-{day:02d}" for day in range(11, 31)]
+    panel = read_panel(pl.DataFrame({"date": stamps, "a": np.arange(20.0)}), ReadOptions())
+    stamps_ahead(panel, 1)
+    with pytest.raises(InputError, match="in the year 10000"):
+        stamps_ahead(panel, 2)
+
+
+def test_a_step_longer_than_any_data_is_refused() -> None:
+    for text in ("999999999999D", "9" * 30):
+        with pytest.raises(SettingsError, match="longer than any data"):
+            Step.parse(text)
+
+
+def test_the_time_zone_that_a_file_can_not_be_read_in_is_named(tmp_path: Path) -> None:
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    dates = pa.array(np.array(DATES, dtype="datetime64[us]"), type=pa.timestamp("us", tz="Mars/Olympus"))
+    pq.write_table(pa.table({"date": dates, "a": np.arange(20.0)}), tmp_path / "x.parquet")
+    with pytest.raises(InputError, match="time zone 'Mars/Olympus'"):
+        read_panel(tmp_path / "x.parquet", ReadOptions())

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rearview.core.errors import InputError
 from rearview.core.wording import listing, plural
@@ -81,6 +82,19 @@ def check_targets(panel: Panel) -> None:
         f"{panel.layout.source}: {noun} {listing(empty)} {plural(count, 'has', 'have')} no value in any row, so there "
         f"is nothing to forecast; {remedy}"
     )
+
+
+def check_years(stamps: NDArray[np.generic], source: str) -> None:
+    """Refuse moments that a calendar of the years 1 to 9999 has no name for, of rows or of their forecast."""
+    if stamps.dtype.kind != "M" or not stamps.size:
+        return
+    first, last = stamps.min(), stamps.max()
+    if first < np.datetime64("0001-01-01", "us") or last > np.datetime64("9999-12-31T23:59:59", "us"):
+        year = str((first if first < np.datetime64("0001-01-01", "us") else last).astype("datetime64[Y]"))
+        raise InputError(
+            f"{source} has stamps, or would have forecasts, in the year {year}; the calendar goes from 0001 to 9999: "
+            "mend the stamps, or forecast fewer steps."
+        )
 
 
 def _target_variables(panel: Panel) -> tuple[str, ...]:

@@ -33,6 +33,7 @@ from rearview.data.io.files import open_table
 from rearview.data.io.table import ROW_NAME, Table
 from rearview.data.panel import Finding, Layout, Panel
 from rearview.data.panel_array import ONE_SERIES, Columns
+from rearview.data.panel_checks import check_years
 from rearview.data.read_options import ReadKeywords, ReadOptions
 from rearview.data.step import Stamps
 
@@ -89,6 +90,7 @@ class Reading:
             for place, cells in self._spread(number, self.columns.read(name, order)):
                 columns.put(place, cells)
         self.columns.problems.refuse()
+        check_years(order.stamps, layout.source)
         return Panel(
             values=columns.values,
             centre=columns.centre,

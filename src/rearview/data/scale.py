@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from rearview.data.panel import Panel
 
+SMALLEST = 1e-37  # of standard deviations: float32 holds its inverse
 BLOCK = 1 << 16  # rows summed at a time, so that float64 copies stay small
 
 
@@ -71,4 +72,4 @@ def _moments(panel: Panel, start: int, stop: int) -> tuple[NDArray[np.float64], 
     std = np.sqrt(variance)
     # What float32 can't tell from a constant is one: dividing by rounding noise would blow it up.
     scale = np.sqrt(square / np.maximum(count, 1))
-    return mean, np.where((std > 1e-7 * scale) & (std > 0), std, 1.0)
+    return mean, np.where((std > 1e-7 * scale) & (std > SMALLEST), std, 1.0)

@@ -57,6 +57,9 @@ _WORDS = {
     "MS": "month", "ME": "month end", "QS": "quarter", "QE": "quarter end", "YS": "year", "YE": "year end",
 }  # fmt: skip
 
+_MOST_DIGITS = 8
+"""Of the number before a unit: 99,999,999 weeks are two million years."""
+
 
 @dataclass(frozen=True, slots=True)
 class Step:
@@ -75,9 +78,14 @@ class Step:
     def parse(cls, text: str, option: str = "freq") -> "Step":
         """The step an alias such as '15min', 'h', 'B', 'MS' or '1' (integer time) stands for; old spellings too."""
         text = text.strip()
+        match = _ANCHORED.fullmatch(text)
+        digits = text if text.isdigit() and text.isascii() else match[1] if match else ""
+        if len(digits or "") > _MOST_DIGITS:
+            raise SettingsError(
+                f"{option} {text[:40]!r} is a step longer than any data; it can have {_MOST_DIGITS} digits."
+            )
         if text.isdigit() and text.isascii():
             return cls(int(text), "int")
-        match = _ANCHORED.fullmatch(text)
         count = int(match[1] or 1) if match else 1
         word = match[2] if match else ""
         if word in _ALIASES:

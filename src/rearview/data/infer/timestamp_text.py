@@ -19,7 +19,7 @@ from rearview.data.step import Stamps
 CHUNK = 100_000
 _ISO = "0000-00-00 00:00:00.000000"
 _ISO_LENGTHS = (10, 16, 19, 23, 26)
-_OFFSET = r"(?:Z|UTC|[+-]\d{2}:?\d{2}|[+-]\d{2})"
+_OFFSET = r"(?:Z|UTC|[+-](?:[01]\d|2[0-3])(?::?[0-5]\d)?)"
 _SUFFIX = re.compile(rf"(?<=\d:\d\d){_OFFSET}$|(?<=\d\.\d){_OFFSET}$|(?<=\.\d\d\d){_OFFSET}$")
 _CLOCK = (
     r"(?:[T ]+(?P<hour>\d{1,2}):(?P<minute>\d{2})(?::(?P<second>\d{2})(?:[.,](?P<fraction>\d{1,9}))?)?"

@@ -116,7 +116,10 @@ def infer_kind(column: TableColumn, date_format: str | None = None) -> Literal["
         return "stamps"
     if dtype.is_integer():
         return "integers"
-    cells = column.head(_SAMPLE).drop_nulls().to_list()
+    try:
+        cells = column.head(_SAMPLE).drop_nulls().to_list()
+    except (OverflowError, ValueError):  # durations and times that Python has no value for
+        return "other"
     if not cells:
         return "other"
     if dtype.is_float():
@@ -227,6 +230,13 @@ def _read_counts(name: str, numbers: Stamps, options: ReadOptions) -> "Times | t
                          f"integer time needs whole numbers, else {advice}", "--time-col")
                 for row in np.flatnonzero(~whole).tolist()
             )  # fmt: skip
+    beyond = np.flatnonzero(np.abs(numbers.astype(np.float64)) >= 2.0**63)
+    if len(beyond):
+        return tuple(
+            BadStamp(row, f"{numbers[row]!s}", f"{numbers[row]!s} is beyond the whole numbers of 64 bits",
+                     "count from a later moment, or name another time column with time_col (--time-col)", "--time-col")
+            for row in beyond.tolist()
+        )  # fmt: skip
     numbers = numbers.astype(np.int64)
     days = dates_in(numbers)
     if days is not None:

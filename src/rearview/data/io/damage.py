@@ -2,6 +2,7 @@
 
 import gzip
 import os
+import re
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -29,6 +30,11 @@ def refuse_damaged(path: Path, kind: str) -> Iterator[None]:
         raise
     except BaseException as problem:
         why = next(iter(str(problem).splitlines()), type(problem).__name__)
+        if zone := re.search(r"time zone:? '([^']*)'", str(problem)):
+            raise InputError(
+                f"{path} holds stamps in the time zone {zone[1]!r}, which can't be read; write them in UTC or in a "
+                "zone such as Europe/Berlin."
+            ) from problem
         raise InputError(f"{path} is a damaged {kind} file ({why}); write it again.") from problem
 
 

@@ -20,7 +20,7 @@ from rearview.core.errors import SettingsError
 from rearview.data.io.files import select_present
 from rearview.data.io.table import Table
 from rearview.data.panel import Finding, Panel
-from rearview.data.panel_checks import drop_empty_targets
+from rearview.data.panel_checks import check_years, drop_empty_targets
 from rearview.data.panel_reader import open_source, read_panel, settle
 from rearview.data.read_options import ReadOptions
 from rearview.data.step import Step
@@ -283,4 +283,6 @@ class Forecaster(Estimator[Predictor]):
 
 def stamps_ahead(panel: Panel, horizon: int) -> NDArray[np.generic]:
     """[series, step]: the stamps that follow the last row of each series."""
-    return panel.ahead(panel.offsets[1:] - 1, horizon)
+    stamps = panel.ahead(panel.offsets[1:] - 1, horizon)
+    check_years(stamps, panel.layout.source)
+    return stamps
