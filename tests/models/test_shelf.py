@@ -151,6 +151,13 @@ def test_plug_ins_are_looked_up_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert set(looks.values()) == {1}
 
 
+def test_a_package_imports_names_when_they_are_first_used() -> None:
+    find = registry.import_lazily("rearview.models", {"contract": ("Shape",)})
+    assert find("Shape") is Shape
+    with pytest.raises(AttributeError, match=r"module 'rearview\.models' has no attribute 'Shap'"):
+        find("Shap")
+
+
 def test_an_unknown_network_is_refused_with_its_neighbour() -> None:
     with pytest.raises(SettingsError, match=r"no model called 'patchst'\. Did you mean 'patchtst'"):
         models.create("patchst", channels=3, lookback=7, steps=5)
