@@ -120,7 +120,7 @@ class Layer(Projected):
         """Queries and keys [2, batch, group, head, token, width] of the two maps, and what the next layer gets."""
         # Behind batch and group: what is handed on has its windows first, and of each map both flatten as they lie.
         q, k = (part.unflatten(-1, (2, -1)).movedim(-2, 2) for part in (q, k))
-        q, k = join_carried(q, k, inputs.carry)
+        q, k = join_carried(q, k, inputs)
         return q.movedim(2, 0), k.movedim(2, 0), None if inputs.carry is None else (q, k)
 
     def _bias(self, inputs: Inputs, like: Tensor) -> Tensor | None:

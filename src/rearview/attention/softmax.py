@@ -17,18 +17,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from rearview.attention.contract import (
-    Carry,
-    Claims,
-    Heads,
-    Inputs,
-    Mixture,
-    Projected,
-    Site,
-    apply_gate,
-    causal_bias,
-    score_bias,
-)
+from rearview.attention.contract import Claims, Inputs, Mixture, Projected, Site, apply_gate, causal_bias, score_bias
 from rearview.attention.shared.fused import attend, flatten_bias
 from rearview.attention.shared.rotary import Rotary
 from rearview.core.errors import SettingsError
@@ -98,10 +87,10 @@ class Layer(Projected):
     def _queries_and_keys(self, q: Tensor, k: Tensor, inputs: Inputs) -> tuple[Tensor, Tensor]:
         if self.rotary is not None:
             q, k = self.rotary(q, k, inputs.ages)
-        return join_carried(q, k, inputs.carry)
+        return join_carried(q, k, inputs)
 
 
-def attend_heads(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, site: Site, training: bool) -> Heads:
+def attend_heads(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, site: Site, training: bool) -> Tensor:
     """softmax(Q K^T / sqrt(d_h) + bias) V, fused; queries and keys may be wider than the values."""
     bias = None if bias is None else flatten_bias(bias, *v.shape[:2])
     rows = q.flatten(0, 1), k.flatten(0, 1), v.flatten(0, 1)
@@ -122,6 +111,8 @@ def weigh_pairs(
     return (scores if bias is None else scores + bias).softmax(-1)
 
 
-def join_carried(q: Tensor, k: Tensor, carry: Carry | None) -> tuple[Tensor, Tensor]:
+def join_carried(q: Tensor, k: Tensor, inputs: Inputs) -> tuple[Tensor, Tensor]:
     """Queries and keys beside those that earlier layers handed on."""
-    return (torch.cat([carry[0], q], dim=-1), torch.cat([carry[1], k], dim=-1)) if carry else (q, k)
+    if not inputs.carry:
+        return q, k
+    return torch.cat([inputs.carry[0], q], dim=-1), torch.cat([inputs.carry[1], k], dim=-1)

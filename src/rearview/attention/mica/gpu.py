@@ -45,7 +45,7 @@ def mix_on_gpu(
         return None
     from rearview.attention.kernels import perceptron
 
-    scored = join_carried(q, k, inputs.carry)
+    scored = join_carried(q, k, inputs)
     linear = [part for part in gate.layers if isinstance(part, nn.Linear)]
     if len(linear) > 3 or not perceptron.fits(q, v, scored[0], linear[0].out_features):
         return None

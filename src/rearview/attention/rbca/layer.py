@@ -278,7 +278,7 @@ class Layer(Projected):
         )
 
     def mix(self, q: Tensor, k: Tensor, v: Tensor, inputs: Inputs) -> Mixture:
-        q, k = join_carried(q, k, inputs.carry)
+        q, k = join_carried(q, k, inputs)
         fading = self._fading(q, inputs)
         rows = q.flatten(0, 1), k.flatten(0, 1), v.flatten(0, 1)
         scale = self.site.per_head**-0.5
@@ -292,7 +292,7 @@ class Layer(Projected):
         return mixed.view(v.shape), None if inputs.carry is None else handed_on
 
     def operator(self, q: Tensor, k: Tensor, inputs: Inputs) -> Float[Tensor, "batch group head query key"]:
-        q, k = join_carried(q, k, inputs.carry)
+        q, k = join_carried(q, k, inputs)
         scores = q @ k.transpose(-1, -2) * self.site.per_head**-0.5
         return (scores + self._bias(self._fading(q, inputs), q, inputs).to(q.dtype)).softmax(-1)
 

@@ -10,17 +10,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
-from rearview.attention.contract import (
-    Carry,
-    Claims,
-    Inputs,
-    Mixture,
-    Projected,
-    Site,
-    apply_gate,
-    pad_bias,
-    zero_padding,
-)
+from rearview.attention.contract import Claims, Inputs, Mixture, Projected, Site, apply_gate, pad_bias, zero_padding
 from rearview.attention.rbca import lend_decay
 from rearview.attention.shared.fused import own_kernels_run
 from rearview.attention.shared.rectifier import ScoreNorm, rectify, visible_pairs, weigh_by_kernel
@@ -221,13 +211,13 @@ class Layer(Projected):
             before, after = before * earlier.T, after * earlier
         return before.to(like.dtype), after.to(like.dtype)
 
-    def _branches(self, q: Tensor, k: Tensor, inputs: Inputs) -> tuple[Tensor, Tensor, Carry | None]:
+    def _branches(self, q: Tensor, k: Tensor, inputs: Inputs) -> tuple[Tensor, Tensor, tuple[Tensor, ...] | None]:
         """Queries and keys [branch, batch, group, head, token, width], and what the next layer gets."""
         # Behind batch and group: what is handed on has its windows first, and of each branch both flatten as they lie.
         q, k = (part.unflatten(-1, (self.branches, -1)).movedim(-2, 2) for part in (q, k))
         handed_on = inputs.carry
         if self.settings.carry_scores and inputs.carry is not None:
-            q, k = handed_on = join_carried(q, k, inputs.carry)
+            q, k = handed_on = join_carried(q, k, inputs)
         return q.movedim(2, 0), k.movedim(2, 0), handed_on
 
     def _weights(self, scores: Float[Tensor, "branch batch group head query key"], inputs: Inputs) -> Tensor:
