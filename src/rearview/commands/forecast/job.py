@@ -300,6 +300,7 @@ class _AutoTask:
             time_limit=job.time_limit or portfolio.DEFAULT_LIMIT,
             quick=job.quick,
             windows=shared.windows,
+            refit=job.refit,
             checkpoints=self._folder,
             resume=job.resume,
             progress=shared.progress,

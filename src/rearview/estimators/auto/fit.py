@@ -52,6 +52,8 @@ class Options:
     """Without networks that train."""
     windows: int | None = None
     """Backtest windows; None: as many as fit, five at most."""
+    refit: bool = False
+    """Train networks afresh at every window."""
     checkpoints: Path | None = None
     """Folder for the checkpoints of networks."""
     resume: bool = False
@@ -184,6 +186,7 @@ def _backtest(
             lambda rows, window: candidate.fit(rows, session),
             spec.horizon,
             n_windows=windows,
+            refit=options.refit,
             levels=levels,
             known_at=known_at,
         )
