@@ -2,8 +2,9 @@
 
     python benchmarks/tasks.py --data-dir DATA --arms auto_quick,ets,theta,mstl --series 25 --out results/tasks.csv
 
-Development tasks decide; tests are for finished candidates, and every row is a look at them. An arm is fitted once, before
-the first window of a task, and forecasts from the rows before each window. Rows that the file holds already are skipped.
+Development tasks decide; tests are for finished candidates, and every row is a look at them. An arm is fitted once,
+before the first window of a task, and forecasts from the rows before each window. Rows that the file holds already are
+skipped.
 """
 
 import argparse

@@ -1,6 +1,7 @@
 """The split: three stretches cut by date, no target row shared, sensible for the shortest data."""
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -18,14 +19,15 @@ def target_rows(which: Windows, horizon: int) -> set[int]:
 
 
 def assert_apart(panel: Panel, cut: Split, horizon: int) -> None:
-    """No target row is shared, and every stretch lies after the one before it, in every series at the same date."""
+    """No target row is shared, and in every series each stretch lies after the one before it."""
     stretches = [cut.train, cut.validation, cut.calibration]
     rows = [target_rows(stretch, horizon) for stretch in stretches]
     for one, other in itertools.combinations(rows, 2):
         assert not one & other
-    spans = [panel.stamps[sorted(part)] for part in rows if part]
-    for earlier, later in itertools.pairwise(spans):
-        assert earlier.max() < later.min()
+    for a, b in panel.bounds():
+        spans = [own for part in rows if (own := [row for row in part if a <= row < b])]
+        for earlier, later in itertools.pairwise(spans):
+            assert max(earlier) < min(later)
     for start, s in zip(cut.train.starts, cut.train.series, strict=True):
         assert start + horizon <= panel.offsets[s] + cut.rows[s]
 
@@ -44,6 +46,17 @@ def test_parts_of_a_split_share_no_target_row(lengths: list[int], lookback: int,
     assert len(cut.train) >= 1
     assert calibrate or not len(cut.calibration)
     assert_apart(panel, cut, horizon)
+
+
+def test_series_that_run_apart_are_each_cut_by_their_own_end() -> None:
+    panel = panel_of((60, 60, 60, 60), targets=1)
+    stamps = panel.stamps.copy()
+    for series, (a, b) in enumerate(panel.bounds()):
+        stamps[a:b] = stamps[:60] + np.timedelta64(1000 * series, "h")
+    apart = replace(panel, stamps=stamps)
+    cut = split(apart, 6, 3)
+    for stretch in (cut.train, cut.validation, cut.calibration):
+        assert set(stretch.series.tolist()) == {0, 1, 2, 3}
 
 
 @pytest.mark.parametrize(

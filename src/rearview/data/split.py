@@ -4,7 +4,8 @@
                                   first border       second border         last stamp
 
 Borders are dates, the same for every series, placed so that a share of all rows lies after them; a series that ended
-before a border simply has no windows there. Windows never share target rows across a border.
+before a border simply has no windows there. Where series begin and end so far apart that many would not be trained on,
+each is cut by its own end. Windows never share target rows across a border.
 """
 
 from dataclasses import dataclass
@@ -17,6 +18,8 @@ from rearview.data.panel import Finding, Panel
 from rearview.data.windows import Windows, list_windows
 
 SHARE = 0.1
+MOST_IDLE = 0.2
+"""Share of the series that dates which all share may leave without training windows; beyond it each has its own."""
 WINDOWS = 40
 """Windows of one series that a held-out stretch should hold where there is room: enough for a 95 % interval."""
 
@@ -57,6 +60,9 @@ def split(panel: Panel, lookback: int, horizon: int, *, share: float = SHARE, ca
         train = observed(None, borders[0])
         if len(train):
             break
+    if len(np.unique(train.series)) < (1 - MOST_IDLE) * panel.series:
+        borders = _own_borders(panel, lookback, horizon, stretch, parts)
+        train = observed(None, borders[0])
     held = [observed(a, b) for a, b in zip(borders, [*borders[1:], lengths], strict=True)]
     if not calibrate:
         return Split(train, held[0], _NONE, borders[0], f"the last {stretch} steps stop the training")
@@ -109,6 +115,13 @@ def _own_date(panel: Panel, steps: int) -> np.generic:
     """The date at which the last `steps` rows of the longest series begin."""
     longest = int(np.argmax(panel.lengths))
     return panel.stamps[panel.offsets[longest + 1] - steps]
+
+
+def _own_borders(panel: Panel, lookback: int, horizon: int, stretch: int, parts: int) -> list[NDArray[np.int64]]:
+    """[series] each: rows before each stretch, counted from the series' own end; short ones have shorter stretches."""
+    own = np.minimum(stretch, np.maximum(panel.lengths - lookback - horizon, 0) // (parts + 2))
+    own = np.where(own < horizon, 0, own)
+    return [panel.lengths - k * own for k in range(parts, 0, -1)]
 
 
 def _rows_before(panel: Panel, date: np.generic) -> NDArray[np.int64]:

@@ -201,3 +201,18 @@ def test_cross_validation_fits_the_portfolio_before_the_first_cutoff(caplog: pyt
     made = Forecaster(horizon=3, model="auto").cross_validation(monthly(36), n_windows=2)
     assert len(made) == 6
     assert np.isfinite(made["c0"]).all()
+
+
+def test_series_that_ended_long_ago_are_backtested_from_their_own_end() -> None:
+    parts = []
+    for number in range(4):
+        part = monthly(60 + 20 * number).rename(columns={"month": "ds", "c0": "y"})
+        parts.append(part.assign(unique_id=f"s{number}", ds=part["ds"] + pd.DateOffset(years=5 * number)))
+    forecaster = Forecaster(horizon=HORIZON)
+    panel = forecaster.read_to_fit(pd.concat(parts))
+    made = portfolio.fit(panel, forecaster.spec, Options(quick=True))
+    assert made.backtest is not None
+    assert np.isfinite(made.backtest.mean).all()
+    ends = panel.stamps[panel.offsets[1:] - 1]
+    assert (made.backtest.stamps[-1, :, -1] == ends).all()
+    assert len({str(one) for one in made.backtest.cutoffs[0]}) == 4

@@ -8,10 +8,8 @@ import pytest
 from samples import HORIZON, as_kind, forecaster, long, numbers, to_pandas, wide
 
 from rearview.core.errors import InputError, SettingsError
-from rearview.data.panel import Panel
 from rearview.data.panel_reader import load
 from rearview.data.read_options import ReadOptions
-from rearview.estimators.forecast import backtest as backtesting
 from rearview.estimators.forecast.as_of import AsOf
 
 
@@ -205,109 +203,6 @@ def test_scores_against_loops() -> None:
     mae, mse = result.by_step()
     np.testing.assert_allclose(mae, np.abs(error).mean(axis=(0, 1)))
     np.testing.assert_allclose(mse, np.square(error).mean(axis=(0, 1)))
-
-
-def test_a_cutoff_after_every_series_is_refused() -> None:
-    panel = load(long())
-    with pytest.raises(SettingsError, match="No series runs on after the cutoff"):
-        backtesting._windows_at(panel, panel.stamps.max())
-
-
-class TestAsOf:
-    """The panel as it was known at a date equals what reading the rows up to that date gives."""
-
-    @staticmethod
-    def same(one: Panel, other: Panel) -> None:
-        for name in ("values", "centre", "offsets", "first", "stamps"):
-            assert np.array_equal(getattr(one, name), getattr(other, name)), name
-        observed = [np.ones(p.values.shape, bool) if p.observed is None else p.observed for p in (one, other)]
-        assert np.array_equal(*observed)
-        assert (one.ids, one.columns, one.targets, one.known) == (other.ids, other.columns, other.targets, other.known)
-
-    @pytest.mark.parametrize(
-        "reading",
-        [{}, {"target": ["wind"]}, {"known": ["wind"]}, {"sentinels": [50.0]}, {"fill": "linear"}],
-        ids=["plain", "target", "known", "sentinels", "fill"],
-    )
-    @pytest.mark.parametrize("kind", ["pandas", "polars", "pyarrow"])
-    def test_wide(self, reading: dict[str, Any], kind: str) -> None:
-        frame = wide(80).assign(note="text") if reading.get("target") else wide(80)
-        frame.loc[20:25, "load"] = np.nan
-        panel = load(as_kind(frame, kind), **reading)
-        date = panel.stamps[60]
-        known = AsOf.of(as_kind(frame, kind), panel, ReadOptions.of(**reading))(date)
-        self.same(known, load(as_kind(frame[frame["date"] <= pd.Timestamp(date)], kind), **reading))
-        assert known.layout == panel.layout
-
-    @pytest.mark.parametrize("inputs", [(), ("heat", "rain")])
-    def test_long(self, inputs: tuple[str, ...]) -> None:
-        frame = long({3: 80, 1: 50, 2: 10}, inputs).sample(frac=1, random_state=0)
-        reading = {"known": list(inputs[:1])}
-        panel = load(frame, **reading)
-        date = panel.stamps[60]
-        known = AsOf.of(frame, panel, ReadOptions.of(**reading))(date)
-        before = frame[frame["ds"] <= pd.Timestamp(date)]
-        expected = load(before, **reading)
-        assert set(known.ids) == set(expected.ids) == {"3", "1"}
-        order = np.argsort([known.ids.index(name) for name in expected.ids])
-        for s, e in enumerate(order):
-            assert np.array_equal(
-                known.original(slice(*known.bounds()[s]), s), expected.original(slice(*expected.bounds()[e]), int(e))
-            )
-
-    def test_together_keeps_the_columns_of_series_that_had_not_begun(self) -> None:
-        frame = long({"old": 80, "new": 10}, ("heat",))
-        panel = load(frame, together=True)
-        known = AsOf.of(frame, panel, ReadOptions(together=True))(panel.stamps[40])
-        assert known.columns == panel.columns
-        assert len(known.values) == 41
-        assert known.observed is not None
-        assert not known.observed[:, known.columns.index("new")].any()
-
-    @pytest.mark.parametrize("separator", [",", ";"])
-    def test_files(self, tmp_path: Any, separator: str) -> None:
-        frame = wide(80)
-        frame.loc[5, "load"] = np.nan
-        path = tmp_path / "data.csv"
-        # A comma for the decimal point, dates that only a later row settles, and a word for missing.
-        options = {"sep": separator, "decimal": "," if separator == ";" else ".", "na_rep": "NA"}
-        days = pd.date_range("2024-01-02", periods=80, freq="D")
-        frame.assign(date=days.strftime("%d/%m/%Y")).to_csv(path, index=False, **options)
-        panel = load(path)
-        known = AsOf.of(path, panel, ReadOptions())(panel.stamps[8])
-        assert known.stamps.tolist() == panel.stamps[:9].tolist()
-        np.testing.assert_allclose(known.original(slice(0, 9), 0), panel.original(slice(0, 9), 0), rtol=1e-6)
-
-    @pytest.mark.parametrize("together", [False, True])
-    def test_values_of_long_frames_are_given_as_they_came(self, together: bool) -> None:
-        frame = long({"b": 80, "a": 50}).sample(frac=1, random_state=0)
-        frame = frame.assign(y=(frame["y"] / 7).mask(frame["y"].rank() < 9)).dropna()
-        panel = load(frame, together=together)
-        known = AsOf.of(frame, panel, ReadOptions(together=together))
-        for s, (begin, end) in enumerate(panel.bounds()):
-            rows = slice(begin, end)
-            for column, name in enumerate(panel.target_names if together else (panel.ids[s],)):
-                one = frame[frame["unique_id"] == name].set_index("ds")["y"].reindex(panel.stamps[rows])
-                np.testing.assert_array_equal(known.original(rows, s)[:, column], one.to_numpy())
-
-    def test_midnights_of_utc_in_local_time_are_read_again_as_before(self, tmp_path: Any) -> None:
-        days = pd.date_range("2024-01-01", periods=200, freq="D", tz="UTC").tz_convert("Europe/Berlin")
-        frame = pd.DataFrame({"ds": [day.isoformat() for day in days], "y": np.arange(200) / 7})
-        frame.to_csv(tmp_path / "days.csv", index=False)
-        for source in (frame, tmp_path / "days.csv"):
-            panel = load(source)
-            known = AsOf.of(source, panel, ReadOptions())
-            np.testing.assert_array_equal(known.original(slice(None), 0)[:, 0], frame["y"])
-            assert np.array_equal(known(panel.stamps[150]).stamps, panel.stamps[:151])
-
-    @pytest.mark.parametrize("together", [False, True])
-    @pytest.mark.parametrize("hours", [-1, 1])
-    def test_rows_that_the_panel_has_not_are_refused(self, hours: int, together: bool) -> None:
-        frame = long({"b": 80, "a": 80})
-        panel = load(frame, together=together)
-        moved = frame.assign(ds=frame["ds"] + pd.Timedelta(hours=hours))
-        with pytest.raises(InputError, match=r"^frame has a row at 20.* where the panel .* has none; read .* again"):
-            AsOf.of(moved, panel, ReadOptions(together=together))
 
 
 def test_what_happened_is_reported_as_it_came_and_rounding_is_no_miss(tmp_path: Any) -> None:

@@ -40,10 +40,10 @@ def test_a_forecast_from_too_few_rows_says_so() -> None:
 
 
 def test_a_series_that_is_never_trained_on_is_named(caplog: pytest.LogCaptureFixture) -> None:
-    frame = long({"old": 160, "new": 20})
+    frame = long({"old": 160, "second": 160, "third": 160, "fourth": 160, "new": 8})
     with caplog.at_level(logging.WARNING, logger="rearview"):
         forecaster("dlinear").fit(frame)
-    words = "1 of 2 series has too few rows before those held out to be trained on ('new')"
+    words = "1 of 5 series has too few rows before those held out to be trained on ('new')"
     assert sum(words in message for message in caplog.messages) == 1
     caplog.clear()
     with caplog.at_level(logging.WARNING, logger="rearview"):

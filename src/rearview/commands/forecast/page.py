@@ -109,11 +109,11 @@ def _windows(outcome: Outcome, number: int) -> tuple[Window, ...]:
         return ()
     one, layout = next(iter(backtests.values())), outcome.panel.layout
     windows = []
-    for w, cutoff in enumerate(to_wall_time(one.cutoffs, layout)):
+    for w, cutoff in enumerate(to_wall_time(one.cutoffs[:, number], layout)):
         if np.isnan(one.mean[w, number]).all():
             continue
         tested = {name: _prediction(test.mean, test.intervals, (w, number)) for name, test in backtests.items()}
-        windows.append(Window(cutoff, to_wall_time(one.stamps[w], layout), one.y[w, number], tested))
+        windows.append(Window(cutoff, to_wall_time(one.stamps[w, number], layout), one.y[w, number], tested))
     return tuple(windows)
 
 

@@ -25,7 +25,7 @@ from rearview.estimators.auto.ensemble import (
 from rearview.estimators.auto.portfolio import Candidate, list_candidates, panel_seasons
 from rearview.estimators.auto.weights import choose_weights, combine_backtests, measure_losses
 from rearview.estimators.base import Session
-from rearview.estimators.forecast.backtest import Backtest, History, backtest, select_columns
+from rearview.estimators.forecast.backtest import Backtest, History, backtest, ends_apart, select_columns
 from rearview.estimators.forecast.predictor import Array, Predictor
 from rearview.estimators.forecast.spec import ForecastSpec
 from rearview.tasks import metrics
@@ -189,6 +189,7 @@ def _backtest(
             refit=options.refit,
             levels=levels,
             known_at=known_at,
+            own_ends=ends_apart(panel, spec.horizon),
         )
     except RearviewError as problem:
         trial.note = str(problem)

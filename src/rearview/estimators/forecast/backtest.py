@@ -11,7 +11,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from rearview.core.errors import InputError, SettingsError
+from rearview.core.errors import InputError
 from rearview.core.wording import listing
 from rearview.data.infer.timestamps import show
 from rearview.data.panel import Panel
@@ -22,6 +22,8 @@ from rearview.estimators.forecast.predictor import Array, Bounds, Predictor
 from rearview.estimators.options import check_whole
 from rearview.tasks import metrics
 
+MOST_BEHIND = 0.2
+"""Share of the series that may end a horizon before the others and still be cut at the others' dates."""
 ROUNDING = 2.0**-19
 """The rounding of float32 that is tolerated, as a share of the mean deviation: 16 of its steps."""
 
@@ -56,9 +58,9 @@ class Backtest:
     names: tuple[str, ...]
     """[variable]."""
     cutoffs: NDArray[np.generic]
-    """[window]: the last stamp that was known."""
+    """[window, variable]: the last stamp that was known."""
     stamps: NDArray[np.generic]
-    """[window, step]."""
+    """[window, variable, step]."""
     y: Array
     """[window, variable, step], NaN where nothing was observed."""
     mean: Array
@@ -136,16 +138,18 @@ def backtest(
     levels: tuple[float, ...] = (),
     lookback: int | None = None,
     known_at: History | None = None,
+    own_ends: bool = False,
 ) -> Backtest:
     """Run a backtest; `fit(rows up to the cutoff, window)` trains a network.
 
     `known_at(date)` gives the panel as it was known at a date (default: the panel cut off there, its values rounded).
+    With `own_ends` the windows of each series are counted back from its own last row, not from a date they share.
     """
-    until = panel.until if known_at is None else known_at
     original = panel.original if known_at is None else known_at.original
-    dates, stamps = cutoffs(panel, horizon, n_windows, horizon if step_size is None else step_size)
-    _check_begun(panel, dates[0])
-    first = seen = until(dates[0])
+    cuts = _own_cuts if own_ends else _date_cuts
+    step_size = horizon if step_size is None else step_size
+    views, starts, dates, stamps = cuts(panel, horizon, n_windows, step_size, known_at)
+    first = seen = views(0)
     try:
         if lookback is not None:
             check_length(first, lookback, horizon)
@@ -157,15 +161,16 @@ def backtest(
             "(--windows) to keep more."
         ) from problem
     names = variables(panel)
-    shape = (len(dates), len(names), horizon)
+    shape = (n_windows, len(names), horizon)
     y, mean = np.full(shape, np.nan), np.full(shape, np.nan)
     intervals = {level: (np.full(shape, np.nan), np.full(shape, np.nan)) for level in levels}
     notes: dict[str, None] = {}
-    for w, date in enumerate(dates):
-        seen = until(date) if w else first
+    for w in range(n_windows):
+        seen = views(w) if w else first
         if refit and w and not fitted.interrupted:
             fitted = fit(seen, w)
-        which = _windows_at(panel, date)
+        running = np.flatnonzero(starts[w] >= 0)
+        which = Windows(starts[w][running], running)
         place_of = {name: s for s, name in enumerate(seen.ids)}
         last = final_windows(seen).take(np.array([place_of[panel.ids[s]] for s in which.series]))
         ahead = _known_ahead(panel, which, horizon) if fitted.known else None
@@ -180,8 +185,8 @@ def backtest(
     season = fitted.period
     return Backtest(
         names=names,
-        cutoffs=dates,
-        stamps=stamps,
+        cutoffs=np.repeat(dates, panel.targets, axis=1),
+        stamps=np.repeat(stamps, panel.targets, axis=1),
         y=y,
         mean=mean,
         intervals=intervals,
@@ -217,17 +222,49 @@ def _check_begun(panel: Panel, date: np.generic) -> None:
         )
 
 
-def _windows_at(panel: Panel, date: np.generic) -> Windows:
-    """One window per series that was running at a date: its future starts after it."""
-    starts, series = [], []
-    for s, (a, b) in enumerate(panel.bounds()):
-        start = a + int(np.searchsorted(panel.stamps[a:b], date, side="right"))
-        if a < start < b:
-            starts.append(start)
-            series.append(s)
-    if not starts:
-        raise SettingsError(f"No series runs on after the cutoff {date}; ask for fewer or narrower backtest windows.")
-    return Windows(np.array(starts, dtype=np.int64), np.array(series, dtype=np.int64))
+_Cuts = tuple[Callable[[int], Panel], NDArray[np.int64], NDArray[np.generic], NDArray[np.generic]]
+"""(the panel as it was known at a window, rows [window, series] at which futures start, -1 where a series did not run,
+cutoffs [window, series], stamps [window, series, step])."""
+
+
+def _date_cuts(panel: Panel, horizon: int, n_windows: int, step_size: int, known_at: History | None) -> _Cuts:
+    """Windows that begin after dates which all series share."""
+    dates, stamps = cutoffs(panel, horizon, n_windows, step_size)
+    _check_begun(panel, dates[0])
+    starts = np.full((n_windows, panel.series), -1, dtype=np.int64)
+    for w, date in enumerate(dates):
+        for s, (a, b) in enumerate(panel.bounds()):
+            start = a + int(np.searchsorted(panel.stamps[a:b], date, side="right"))
+            starts[w, s] = start if a < start < b else -1
+    until = panel.until if known_at is None else known_at
+    every = (n_windows, panel.series, horizon)
+    shared = np.broadcast_to(dates[:, None], every[:2]), np.broadcast_to(stamps[:, None], every)
+    return lambda window: until(dates[window]), starts, *shared
+
+
+def _own_cuts(panel: Panel, horizon: int, n_windows: int, step_size: int, known_at: History | None) -> _Cuts:
+    """Windows counted back from the last row of each series."""
+    back = horizon + step_size * np.arange(n_windows)[::-1]
+    ends = panel.offsets[1:] - back[:, None]
+    seen = panel.first[:, : panel.targets].min(axis=1)
+    starts = np.where(ends > seen, ends, -1)
+    if (starts[0] < 0).all():
+        raise InputError(
+            f"{n_windows} backtest windows of {horizon} steps, {step_size} apart, need {back[0] + 1} rows of some "
+            "series, but none has as many; ask for fewer windows."
+        )
+    before = np.maximum(starts - 1, panel.offsets[:-1])
+    stamps = np.stack([panel.ahead(rows, horizon) for rows in before])
+    kept = np.maximum(starts, panel.offsets[:-1])
+    return lambda window: panel.between(panel.offsets[:-1], kept[window]), starts, panel.stamps[before], stamps
+
+
+def ends_apart(panel: Panel, horizon: int) -> bool:
+    """Whether many series end a horizon or more before the last one, so that shared dates would leave them out."""
+    last = panel.stamps[panel.offsets[1:] - 1]
+    late = last.max()
+    behind = [panel.step.distance(one, late) >= horizon for one in last]
+    return float(np.mean(behind)) > MOST_BEHIND
 
 
 def _actual(panel: Panel, original: Callable[[slice, int], Array], which: Windows, horizon: int) -> Array:

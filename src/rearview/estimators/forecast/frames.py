@@ -45,18 +45,18 @@ def backtest_frame(result: Backtest, layout: Layout, model: str, *, whole_ids: b
     """A backtest; windows in which a variable has no forecast are left out of long ones."""
     if layout.form == "wide":
         columns: Columns = {
-            layout.time_col: localise(result.stamps.ravel(), layout),
-            "cutoff": localise(np.repeat(result.cutoffs, result.stamps.shape[1]), layout),
+            layout.time_col: localise(result.stamps[:, 0].ravel(), layout),
+            "cutoff": localise(np.repeat(result.cutoffs[:, 0], result.stamps.shape[-1]), layout),
         }
         for c, name in enumerate(result.names):
             columns |= _with_bounds(name, result.mean, result.intervals, np.s_[:, c])
             columns[f"{name}-y"] = result.y[:, c].ravel()
         return columns
-    windows, count, steps = result.mean.shape
+    windows, _, steps = result.mean.shape
     there = np.asarray(~np.isnan(result.mean).all(axis=-1))
     names = [name for name, kept in zip(result.names * windows, there.ravel(), strict=True) if kept]
-    columns = _long_columns(layout, names, np.repeat(result.stamps, count, axis=0)[there.ravel()], whole_ids)
-    columns["cutoff"] = localise(np.repeat(np.repeat(result.cutoffs, count)[there.ravel()], steps), layout)
+    columns = _long_columns(layout, names, result.stamps[there], whole_ids)
+    columns["cutoff"] = localise(np.repeat(result.cutoffs[there], steps), layout)
     columns["y" if layout.target_col is None else layout.target_col] = result.y[there].ravel()
     return columns | _with_bounds(model, result.mean, result.intervals, there)
 
