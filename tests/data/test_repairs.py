@@ -299,3 +299,22 @@ def test_all_problems_of_a_file_are_named_at_once(tmp_path: Path) -> None:
     assert problems["fields"].place == "line 12"
     assert str(refusal.value).startswith(f"{path} has 6 problems:\n  1. ")
     assert str(refusal.value).count(str(path)) == 1
+
+
+@pytest.mark.parametrize("parts", [("Year", "Month"), ("year", "month", "day")])
+def test_years_months_and_days_in_columns_of_their_own_are_one_date(parts: tuple[str, ...], tmp_path: Path) -> None:
+    stamps = MONTHS if len(parts) == 2 else pd.date_range("2012-01-01", periods=30)
+    rows = [",".join(str(getattr(stamp, part.lower())) for part in parts) + f",{n}" for n, stamp in enumerate(stamps)]
+    panel = load(written(tmp_path, ",".join([*parts, "v"]), *rows))
+    np.testing.assert_array_equal(panel.stamps, stamps.to_numpy().astype("datetime64[us]"))
+    assert (panel.columns, values(panel)) == (("v",), list(range(30)))
+    assert repair(panel, "date parts").count == len(parts)
+
+
+def test_a_title_above_the_header_is_no_header(tmp_path: Path) -> None:
+    rows = [f"{day},1,2" for day in DAYS]
+    with pytest.raises(InputError, match="line 1 holds 'Sales report' alone where column names are expected"):
+        load(written(tmp_path, "Sales report,,", "date,v,w", *rows))
+    with pytest.raises(MessyData) as refusal:
+        load(written(tmp_path, "Sales report", "date,v,w", *rows))
+    assert len(refusal.value.problems) <= 12

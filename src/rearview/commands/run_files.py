@@ -25,7 +25,7 @@ def default_folder(file: str, prefix: str = "rearview") -> Path:
     """rearview-sales for data/sales.csv.gz, rearview-sales-jsonl for sales.jsonl: files of one name keep apart."""
     path = Path("stdin" if file in STDIN else file).absolute()
     ending = Path(path.name.removesuffix(".gz")).suffix.casefold()
-    words = [prefix, path.name.partition(".")[0], *([ending[1:]] if ending not in ("", ".csv") else [])]
+    words = [prefix, path.name.partition(".")[0], *([ending[1:]] if ending not in ("", ".csv", ".ts") else [])]
     return Path("-".join(words))
 
 

@@ -21,6 +21,7 @@ from rearview.data.infer.layout import (
     NoTimeColumn,
     Roles,
     assign_roles,
+    join_date_parts,
     leave_out_unknown,
 )
 from rearview.data.infer.problems import MISSING_COLUMN, MOST_NAMED, MessyData, Problem, Problems, Repair
@@ -159,7 +160,7 @@ def settle(options: ReadOptions, layout: Layout) -> ReadOptions:
 def resolve(table: Table, options: ReadOptions) -> Reading:
     """Settle everything of a table but its cells; what can't be is refused, all problems at once."""
     problems = Problems(table.source)
-    for row, count in table.surplus:
+    for row, count in table.surplus[:MOST_NAMED]:
         message = (
             f"{table.at(row)} has {count} fields, but the header names {len(table.names)} columns; remove the surplus, "
             "or quote a cell that contains the separator."
@@ -185,6 +186,13 @@ def resolve(table: Table, options: ReadOptions) -> Reading:
 
 def _resolve(table: Table, options: ReadOptions, problems: Problems, findings: list[Finding]) -> Reading:
     table, roles, options, inferred = _assign(table, options)
+    whole = join_date_parts(table, roles.time) if options.time_col is None else None
+    if whole is not None:
+        table, parts = whole
+        message = f"The columns {listing(parts)} make the time column {table.names[0]!r}."
+        findings.append(Repair("repaired", "date parts", len(parts), message))
+        options = replace(options, time_col=table.names[0], drop=(*options.drop, *parts))
+        return _resolve(table, options, problems, findings)
     table, times, repairs = _read_stamps(table, roles.time, options, problems)
     if roles.form == "wide" and _repeats(times.values) and not options.row_by_row:
         strange = [name for name in options.trained if name not in table.names]

@@ -15,6 +15,7 @@ from rearview.core.wording import listing, quantity
 from rearview.data.cases.case_reader import as_cases, label_column
 from rearview.data.cases.case_set import Cases, Labels
 from rearview.data.io import ts
+from rearview.data.io.several_files import SUFFIXES
 from rearview.data.panel import Finding
 from rearview.estimators.base import Session, resolve_device
 from rearview.estimators.classify.classifier import Classifier, is_among, predict, prepare, unknown_classes
@@ -147,7 +148,7 @@ def run(
 def _read_cases(file: str, job: Job, columns: tuple[str, ...] = ()) -> Cases:
     """The cases of a file with their classes; of a long one the channels that training had."""
     named = job.columns
-    if Path(file.removesuffix(".gz")).suffix.casefold() in (".csv", ".tsv", ".txt", ".parquet", ".pq"):
+    if Path(file.removesuffix(".gz")).suffix.casefold() in (*SUFFIXES, ".pq"):
         labels = label_column(file, job.labels)
         return as_cases(file, labels, columns=columns, id_col=named.id_col, time_col=named.time_col)
     if job.labels or named.id_col or named.time_col:

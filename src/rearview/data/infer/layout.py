@@ -177,6 +177,26 @@ def _infer_time(table: Table, exclude: Collection[str], date_format: str | None)
     )
 
 
+def join_date_parts(table: Table, year: str) -> tuple[Table, tuple[str, ...]] | None:
+    """A table with one column of dates for columns of years, months and days, and the names of these; None: no such."""
+    if year.casefold() not in YEAR_NAMES:
+        return None
+    by_name = {name.casefold(): name for name in reversed(table.names)}
+    parts = [year, *(by_name[name] for name in ("month", "day") if name in by_name and "month" in by_name)]
+    columns = [table.fetch(name) for name in parts]
+    if len(parts) == 1 or any(infer_kind(column) != "integers" or column.is_null().any() for column in columns):
+        return None
+    try:
+        numbers = [[int(float(cell)) for cell in column.to_list()] for column in columns]
+    except ValueError:
+        return None
+    if not all(1 <= number <= 31 for numbers_of_part in numbers[1:] for number in numbers_of_part):
+        return None
+    dates = ["-".join(f"{number:02d}" for number in row) for row in zip(*numbers, strict=True)]
+    name = next(name for name in ("date", "year-month", "stamp") if name not in table.names)
+    return table.add_column(name, np.array(dates)), tuple(parts)
+
+
 def _find_meaningless(
     table: Table, names: Sequence[str], named: Collection[str | None]
 ) -> tuple[list[str], list[Finding]]:

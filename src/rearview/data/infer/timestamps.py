@@ -326,8 +326,11 @@ def _bad_stamps(cells: list[str], text: Unreadable, options: ReadOptions) -> tup
     rows = dict(text.rows)
     if text.kind == "text" and options.date_format is None and 2 * len(whole) > len(cells):
         rows = {row: f"{cells[row]!r} is not a stamp" for row in range(len(cells)) if row not in set(whole)}
-    flag: str | None = "--time-col"
-    advice = f"{_ISO_HELP}, or name another time column with time_col (--time-col)"
+    flag: str | None = "--date-format"
+    advice = (
+        f"{_ISO_HELP}, say how they are written with date_format (--date-format), or name another time column with "
+        "time_col (--time-col)"
+    )
     if text.kind == "zones":
         advice, flag = "give all stamps their offset, or none", None
     elif text.kind == "ambiguous":

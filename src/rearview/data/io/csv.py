@@ -143,6 +143,11 @@ def sniff(path: Path) -> Dialect:
         raise InputError(
             f"{path}, line 1 holds a stamp where column names are expected; add a header line such as date,value."
         )
+    if len(header) > 2 and sum(map(bool, map(str.strip, header))) == 1 and records and all(map(str.strip, records[0])):
+        raise InputError(
+            f"{path}, line 1 holds {''.join(header).strip()!r} alone where column names are expected; remove the lines "
+            "above the header."
+        )
     named = 1
     if len(header) == 1 and _DECIMAL_POINT.fullmatch(header[0].strip() + ("" if "." in header[0] else ".0")):
         # Numbers alone, the first of which is no name.

@@ -88,10 +88,12 @@ class Table:
 
         reopen = self.reopen
         library = self.fetch(self.names[0]).implementation
+        # polars takes numpy text as objects.
+        values = cells.tolist() if cells.dtype.kind == "U" else cells
         return replace(
             self,
             names=(name, *self.names),
-            fetch=lambda one: nw.new_series(name, cells, backend=library) if one == name else self.fetch(one),
+            fetch=lambda one: nw.new_series(name, values, backend=library) if one == name else self.fetch(one),
             reopen=None if reopen is None else lambda text, index: reopen(text, index).add_column(name, cells),
             parsed={},
         )
