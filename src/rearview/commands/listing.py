@@ -114,5 +114,11 @@ def _experiments(data_dir: Path | None) -> list[str]:
     from rearview.commands.experiments import count_runs
 
     rows = [(one.name, count_runs(one, data_dir), one.title) for one in catalogue.every()]
+    runs = {name: state for name, state, _ in rows} | dict.fromkeys(synthetic.NAMES, "generated")
+    for one in catalogue.exhibits():
+        told = f"see {one.of}" if one.of else f"`{one.command}`" if one.command else one.why
+        rows.append(
+            (one.name, runs[one.of] if one.of else "by command" if one.command else "not run", f"{one.title}: {told}")
+        )
     rows += [(name, "generated", f"Synthetic study: rearview reproduce {name}") for name in synthetic.NAMES]
     return align(rows, right=(1,))

@@ -108,6 +108,32 @@ class Experiment:
         return "; ".join(f"{source} for {', '.join(arms)}" for source, arms in sources.items() if arms)
 
 
+@dataclass(frozen=True, slots=True)
+class Exhibit:
+    """A figure or table of a paper that is no experiment by itself, and what stands for it."""
+
+    paper: str
+    label: str
+    """F4 is figure 4, FS4 figure S4, T4 and S4 are tables."""
+    title: str
+    of: str = ""
+    """The experiment or synthetic study that makes its numbers; empty: none does."""
+    command: str = ""
+    """The command that shows the like."""
+    why: str = ""
+    """Why nothing of ours stands for it."""
+
+    @property
+    def name(self) -> str:
+        return f"{self.paper}:{self.label}"
+
+
+def exhibits() -> list[Exhibit]:
+    """Every figure and table of the papers that is no experiment by itself."""
+    listed = read_yaml("rearview.bench.papers", "exhibits")
+    return [Exhibit(paper, label, **facts) for paper, parts in listed.items() for label, facts in parts.items()]
+
+
 def papers() -> list[str]:
     """Every file of experiments."""
     return list_yaml(_FOLDER)

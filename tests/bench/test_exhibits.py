@@ -1,0 +1,49 @@
+"""Every figure and table of the five papers is a line of `rearview list experiments` that says what stands for it."""
+
+import pytest
+
+from rearview.bench import synthetic
+from rearview.bench.papers import catalogue
+from rearview.cli import main
+
+FIGURES = {"caps": 2, "mica": 16, "toa": 3, "rbca": 4, "prime": 10}
+TABLES = {"caps": 7, "mica": 15, "toa": 11, "rbca": 1, "prime": 6}
+SUPPLEMENT = {"figures": 24, "tables": 10}
+"""Of RBCA, whose numbers there begin with S."""
+
+
+def labels(paper: str) -> list[str]:
+    """Every figure and table, as the paper counts them."""
+    found = [f"F{n + 1}" for n in range(FIGURES[paper])] + [f"T{n + 1}" for n in range(TABLES[paper])]
+    if paper == "rbca":
+        found += [f"FS{n + 1}" for n in range(SUPPLEMENT["figures"])]
+        found += [f"S{n + 1}" for n in range(SUPPLEMENT["tables"])]
+    return found
+
+
+@pytest.mark.parametrize("paper", FIGURES)
+def test_no_figure_and_no_table_is_left_out(paper: str) -> None:
+    exhibits = [one.label for one in catalogue.exhibits() if one.paper == paper]
+    assert len(exhibits) == len(set(exhibits))
+    assert set(labels(paper)) <= {*catalogue.tables(paper), *exhibits}
+    assert not set(catalogue.tables(paper)) & set(exhibits), "an experiment needs no second line"
+
+
+def test_an_exhibit_is_made_or_says_why_not() -> None:
+    experiments = {one.name for one in catalogue.every()} | set(synthetic.NAMES)
+    for one in catalogue.exhibits():
+        assert sum(map(bool, (one.of, one.command, one.why))) == 1, one.name
+        assert not one.of or one.of in experiments
+        assert not one.command or one.command.startswith(("rearview ", "python benchmarks/"))
+
+
+def test_the_list_has_a_line_for_each(tmp_path, capsys) -> None:
+    assert main(["list", "experiments", "--data-dir", str(tmp_path)]) == 0
+    lines = {line.split()[0]: line for line in capsys.readouterr().out.splitlines() if line}
+    assert {f"{paper}:{label}" for paper in FIGURES for label in labels(paper)} <= set(lines)
+    assert "not run" in lines["rbca:F1"]
+    assert lines["rbca:F1"].endswith("The mechanism in a block: a drawing of the method; there is nothing to run")
+    assert "0 of 63 runs" in lines["prime:F2"]
+    assert lines["prime:F2"].endswith("see prime:sparsity")
+    assert "generated" in lines["toa:F3"]
+    assert "by command" in lines["mica:T4"]
