@@ -14,7 +14,7 @@ from rearview.bench.runs.tuning import Range
 from rearview.cli import main
 from rearview.commands.reproduce import command as reproduce
 from rearview.commands.reproduce import table
-from rearview.commands.reproduce.selection import Selection
+from rearview.commands.reproduce.command import Selection
 
 
 def refused(arguments, capsys):

@@ -197,8 +197,7 @@ def reproduce(
             only_show=compare,
             command=command_line(),
         )
-    from rearview.commands.reproduce.command import reproduce_command
-    from rearview.commands.reproduce.selection import Selection
+    from rearview.commands.reproduce.command import Selection, reproduce_command
 
     selection = Selection(paper, table, dataset, horizon, attention, model)
     return reproduce_command(selection, options, protocol=protocol, training=changes, only_compare=compare, tune=tune)

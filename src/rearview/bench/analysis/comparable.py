@@ -94,7 +94,11 @@ def group_by_footing(entries: Sequence[Entry]) -> list[FootingGroup]:
     footings = {key: as_json(own) for key, own in facets.items()}
     groups = [_keep_commonest(group, footings) for group in _connect(entries, footings)]
     groups.sort(key=lambda group: -len(group))
-    shared = [_shared_facets([facets[id(entry)] for entry in group]) for group in groups]
+    shared: list[Facts] = []
+    for group in groups:
+        first, *others = (facets[id(entry)] for entry in group)
+        same = {key: value for key, value in first.items() if all(other.get(key) == value for other in others)}
+        shared.append(same)
     return [FootingGroup(tuple(group), _spell(own, shared)) for group, own in zip(groups, shared, strict=True)]
 
 
@@ -129,12 +133,6 @@ def _keep_commonest(group: Sequence[Entry], footings: Mapping[int, str]) -> list
     for entry in group:
         counts[block_of(entry)][footings[id(entry)]] += 1
     return [entry for entry in group if counts[block_of(entry)].most_common(1)[0][0] == footings[id(entry)]]
-
-
-def _shared_facets(facets: Sequence[Facts]) -> Facts:
-    """The facets that all candidates share."""
-    first, *others = facets
-    return {key: value for key, value in first.items() if all(other.get(key) == value for other in others)}
 
 
 def _spell(own: Facts, every: Sequence[Facts]) -> str:
@@ -184,7 +182,9 @@ def _complete_arms(cells: Sequence[Cell], entries: Sequence[Entry]) -> dict[str,
         complete = [made for made in _arms_by_footing(arms, entries) if len(made) == len(arms)]
         if not complete:
             return {}
-        for label, entry in max(complete, key=_count_and_time).items():
+        runs = [[row for entry in made.values() for row in entry.rows] for made in complete]
+        worth = [(len(rows), max(parse_time(row.created) or 0.0 for row in rows)) for rows in runs]
+        for label, entry in complete[worth.index(max(worth))].items():
             chosen[label] += (entry,)
     return chosen
 
@@ -199,8 +199,3 @@ def _arms_by_footing(arms: Sequence[Cell], entries: Sequence[Entry]) -> list[dic
             if find_rows(arm, first) and all(training.get(key) == value for key, value in arm.training.items()):
                 footings[entry.dataset, as_json(footing_of(entry))][arm.label] = entry
     return list(footings.values())
-
-
-def _count_and_time(made: Mapping[str, Entry]) -> tuple[int, float]:
-    rows = [row for entry in made.values() for row in entry.rows]
-    return len(rows), max(parse_time(row.created) or 0.0 for row in rows)

@@ -190,7 +190,10 @@ def _parse(path: Path, content: bytes, kind: type[AnyRow]) -> list[AnyRow]:
 def _write(handle: int, path: Path, content: bytes, line: bytes, kind: type[ResultRow]) -> None:
     whole = _whole_lines(path, content, kind)
     if _is_outgrown(whole, kind):
-        _replace(path, _widen(path, whole, kind) + line)
+        place = path.resolve()  # the file itself, where the name is a link
+        mode = stat.S_IMODE(place.stat().st_mode)
+        write_atomically(place, _widen(path, whole, kind) + line)
+        place.chmod(mode)
         return
     os.ftruncate(handle, len(whole))
     data = line if whole else _header_lines(kind)[0] + line
@@ -211,14 +214,6 @@ def _widen(path: Path, whole: bytes, kind: type[ResultRow]) -> bytes:
     header, *lines = whole.split(b"\n")[:-1]
     more = b"," + _line(kind.defaults(header.count(b",") + 1))
     return b"".join([_header_lines(kind)[0], *(line + more for line in lines)])
-
-
-def _replace(path: Path, content: bytes) -> None:
-    """Put another file in the place of a results file, or of the one that a link of that name leads to."""
-    place = path.resolve()
-    mode = stat.S_IMODE(place.stat().st_mode)
-    write_atomically(place, content)
-    place.chmod(mode)
 
 
 @contextmanager
