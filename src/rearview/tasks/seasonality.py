@@ -9,6 +9,8 @@ Array = NDArray[np.float64]
 
 LEAST_STRENGTH = 0.1
 """Share of the variance around the level that last season's profile must explain."""
+FEW = 0.75
+"""A season counts where a quarter of the series show it: models find out for themselves which ones."""
 MOST_ROWS = 4_000
 MOST_SERIES = 40
 """Series and rows of each that are looked at; the profile of a season needs no more."""
@@ -67,7 +69,7 @@ def _strength(series: Sequence[Array], season: int) -> float:
         late = late - late.mean()
         left = late - profile[np.arange(len(late)) % season]
         shares.append(1 - float(np.square(left).sum()) / max(float(np.square(late).sum()), 1e-300))
-    return float(np.median(shares)) if shares else 0.0
+    return float(np.quantile(shares, FEW)) if shares else 0.0
 
 
 def _rhythm(series: Sequence[Array]) -> int:
