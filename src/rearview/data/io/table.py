@@ -72,9 +72,12 @@ class Table:
     def select(self, rows: "NDArray[np.int64]") -> "Table":
         """Some rows of this table, each still known by its place in the file."""
         reopen = self.reopen
+        # Rows that follow one another are a view of the column; others are copied.
+        whole = len(rows) > 0 and int(rows[-1]) - int(rows[0]) + 1 == len(rows)
+        taken = slice(int(rows[0]), int(rows[-1]) + 1) if whole else rows
         return replace(
             self,
-            fetch=lambda name: self.fetch(name)[rows.tolist()],
+            fetch=lambda name: self.fetch(name)[taken],
             place=lambda row: self.place(int(rows[row])),
             reopen=None if reopen is None else lambda text, index: reopen(text, index).select(rows),
             surplus=(),
