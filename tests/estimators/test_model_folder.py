@@ -61,7 +61,10 @@ CHANGES: dict[str, tuple[Callable[[Facts, dict[str, torch.Tensor]], object], str
     "a look-back": (lambda facts, _: facts["shape"].update(lookback=9_000_000), "is damaged"),
     "channels": (lambda facts, _: facts["shape"].update(channels=9_000_000), "asks for 9000000 channels"),
     "a horizon": (lambda facts, _: facts["request"].update(horizon=10**9), "of another horizon"),
-    "an infinity": (lambda facts, _: facts["shape"].update(lookback=float("inf")), "whole number|of another kind"),
+    "an infinity": (
+        lambda facts, _: facts["shape"].update(lookback=float("inf")),
+        "whole number|of another kind|looks back",
+    ),
     "NaN": (
         lambda _, tensors: next(t for n, t in tensors.items() if n.startswith("net")).view(-1)[:1].fill_(float("nan")),
         "not all finite",

@@ -86,7 +86,12 @@ class Stored:
         shape = dict(self.facts["shape"])
         if shape.get("asks") == "classes":
             del shape["steps"]  # a class has no steps: the shape holds a 1 that `create` fills in itself
-        settings = Plan.from_dict(self.facts["plan"]).model_settings
+        plan = Plan.from_dict(self.facts["plan"])
+        if plan.lookback.value != shape["lookback"]:
+            raise DamagedModel(
+                f"its plan looks back {plan.lookback.value!r} steps and its network {shape['lookback']!r}"
+            )
+        settings = plan.model_settings
         asked = {"attention": spec.attention, **shape, **settings}
         weights = strip_prefix("network.", self.tensors)
         _check_weights(weights)
