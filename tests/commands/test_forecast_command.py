@@ -340,3 +340,16 @@ def test_an_attention_nobody_has_a_place_for_is_refused_or_noted(
     assert "dlinear has no attention to replace" in capsys.readouterr().err
     assert forecast(sales, tmp_path / "out", "--model", "patchtst,dlinear", "--attention", "rbca") == 0
     assert "dlinear: no attention to replace" in " ".join(capsys.readouterr().out.split())
+
+
+def test_a_backtest_of_some_series_alone_has_a_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from rearview.estimators.auto import fit
+
+    monkeypatch.setattr(fit, "MOST_BACKTESTED", 2)
+    days = pd.date_range("2024-01-01", periods=40, freq="D").astype(str)
+    lines = [f"s{series},{day},{10 + series + row % 7}" for series in range(5) for row, day in enumerate(days)]
+    (tmp_path / "long.csv").write_text("\n".join(["unique_id,ds,y", *lines]))
+    assert (
+        main(["forecast", str(tmp_path / "long.csv"), "--horizon", "3", "--quick", "--out", str(tmp_path / "out")]) == 0
+    )
+    assert (tmp_path / "out" / "report.html").exists()

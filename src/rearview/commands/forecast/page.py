@@ -37,6 +37,8 @@ def summary(outcome: Outcome, command: str) -> ForecastSummary:
         attention_views(name, final.forecaster, panel, outcome.job.future) for name, final in outcome.finals.items()
     ]
     scored = [(result, asdict(result.scores)) for result in outcome.results if result.scores is not None]
+    # A backtest may have looked at some of the series alone.
+    places = {name: {one: place for place, one in enumerate(test.names)} for name, test in outcome.backtests.items()}
     errors = {name: backtest.by_step() for name, backtest in outcome.backtests.items()}
     return ForecastSummary(
         title=f"Forecast of {outcome.job.file}",
@@ -44,7 +46,7 @@ def summary(outcome: Outcome, command: str) -> ForecastSummary:
         command=command,
         device=outcome_device(outcome),
         seconds=outcome.seconds,
-        series=tuple(_series_view(outcome, number, name) for number, name in enumerate(variables(panel))),
+        series=tuple(_series_view(outcome, number, name, places) for number, name in enumerate(variables(panel))),
         data=data_facts(panel),
         scores=tuple(_score(outcome, result.name, scores, final=result.final is not None) for result, scores in scored),
         candidates=tuple(
@@ -82,7 +84,7 @@ def _networks(outcome: Outcome) -> dict[str, Fitted]:
     return networks
 
 
-def _series_view(outcome: Outcome, number: int, name: str) -> SeriesView:
+def _series_view(outcome: Outcome, number: int, name: str, places: Mapping[str, Mapping[str, int]]) -> SeriesView:
     panel = outcome.panel
     series, target = divmod(number, panel.targets)
     end = int(panel.offsets[series + 1])
@@ -99,21 +101,23 @@ def _series_view(outcome: Outcome, number: int, name: str) -> SeriesView:
         stamps=to_wall_time(panel.stamps[begin:end], panel.layout),
         values=panel.original_column(slice(begin, end), series, target),
         forecast=Forecast(to_wall_time(stamps, panel.layout), predictions),
-        backtest=_windows(outcome, number),
+        backtest=_windows(outcome, {model: known[name] for model, known in places.items() if name in known}),
     )
 
 
-def _windows(outcome: Outcome, number: int) -> tuple[Window, ...]:
-    backtests = outcome.backtests
-    if not backtests:
+def _windows(outcome: Outcome, places: Mapping[str, int]) -> tuple[Window, ...]:
+    """The backtest windows of one variable, which stands at these places in the backtests of the models."""
+    tests = {model: outcome.backtests[model] for model in places}
+    if not tests:
         return ()
-    one, layout = next(iter(backtests.values())), outcome.panel.layout
+    (first, one), layout = next(iter(tests.items())), outcome.panel.layout
+    place = places[first]
     windows = []
-    for w, cutoff in enumerate(to_wall_time(one.cutoffs[:, number], layout)):
-        if np.isnan(one.mean[w, number]).all():
+    for w, cutoff in enumerate(to_wall_time(one.cutoffs[:, place], layout)):
+        if np.isnan(one.mean[w, place]).all():
             continue
-        tested = {name: _prediction(test.mean, test.intervals, (w, number)) for name, test in backtests.items()}
-        windows.append(Window(cutoff, to_wall_time(one.stamps[w, number], layout), one.y[w, number], tested))
+        tested = {name: _prediction(test.mean, test.intervals, (w, places[name])) for name, test in tests.items()}
+        windows.append(Window(cutoff, to_wall_time(one.stamps[w, place], layout), one.y[w, place], tested))
     return tuple(windows)
 
 
