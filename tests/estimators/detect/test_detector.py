@@ -81,7 +81,8 @@ def test_segments_have_the_same_kinds_of_columns_where_there_are_none(kind: str)
 def test_a_pandas_index_of_stamps_is_kept(fitted: Detector) -> None:
     frame = broken().drop(columns="label").set_index("date")
     flags, segments = fitted.predict(frame)
-    assert flags.index.equals(frame.index)
+    assert flags.index.name == frame.index.name
+    assert flags.index.astype(frame.index.dtype).equals(frame.index)
     assert "start" in segments
 
 
