@@ -44,10 +44,10 @@ def test_a_wrong_model_is_refused_before_anything_is_said(
 
 def test_a_series_that_is_never_trained_on_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "shops.csv"
-    long({"old": 160, "new": 20}).to_csv(path, index=False)
+    long({"old": 160, "second": 160, "third": 160, "fourth": 160, "new": 8}).to_csv(path, index=False)
     assert forecast(path, tmp_path / "out", "--model", "dlinear", "--windows", "0") == 0
     said = " ".join(capsys.readouterr().out.split())
-    assert "dlinear: 1 of 2 series has too few rows before those held out to be trained on ('new')" in said
+    assert "dlinear: 1 of 5 series has too few rows before those held out to be trained on ('new')" in said
 
 
 def test_a_column_of_text_and_an_empty_one_are_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,12 +12,12 @@ from rearview.bench.papers.costs import COUNTED, CostComparison
 
 TABLES = [
     # paper, table, its numbers, of which a count agrees, differs, can't be told to agree, is not made
-    ("caps", "T4", 72, 23, 9, 0, 40),
+    ("caps", "T4", 72, 27, 5, 0, 40),
     ("mica", "T5", 48, 32, 0, 0, 0),
     ("mica", "T6", 48, 32, 0, 0, 0),
-    ("mica", "T7", 30, 8, 7, 1, 4),
-    ("mica", "T8", 30, 8, 8, 0, 4),
-    ("mica", "T9", 30, 8, 8, 0, 4),
+    ("mica", "T7", 30, 10, 4, 2, 4),
+    ("mica", "T8", 30, 12, 4, 0, 4),
+    ("mica", "T9", 30, 12, 4, 0, 4),
 ]
 
 
@@ -36,15 +36,15 @@ def test_parameter_counts_are_the_published_ones(
     expected = {"agrees": agree, "differs": differ, "not comparable": unclear, "not counted": without}
     assert verdicts == +Counter(expected)
     # What differs or can't be counted has a reason, and a reason is given for nothing else.
-    apart = {one.cell.model for one in found if one.verdict != "agrees"}
+    apart = {one.cell.model for one in found if one.verdict in ("differs", "not counted")}
     assert apart == {one.cell.model for one in found if one.cell.reason}
 
 
 @pytest.mark.usefixtures("unchecked")
-def test_a_network_that_is_another_one_agrees_in_nothing() -> None:
-    (mlp,) = [one for one in compared("mica", "T7") if one.cell.model == "mlp" and one.number.metric == "gflops"]
+def test_a_number_printed_with_one_digit_is_no_ground_for_a_verdict() -> None:
+    (mlp,) = [one for one in compared("mica", "T7") if one.cell.model == "mlp_joint" and one.number.metric == "gflops"]
     assert (mlp.number.value, mlp.verdict) == (0.001, "not comparable")
-    assert mlp.difference == pytest.approx(44.08, abs=0.01)
+    assert mlp.ours == pytest.approx(0.000909312)
 
 
 @pytest.mark.usefixtures("unchecked")

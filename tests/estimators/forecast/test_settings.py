@@ -347,7 +347,7 @@ def test_a_run_that_was_cut_off_is_taken_up_again(tmp_path: Any) -> None:
 
 
 def test_the_look_back_may_be_longer_than_most_series() -> None:
-    frame = long({"north": 160, "a": 40, "b": 30})
+    frame = long({"north": 160, "a": 12, "b": 8})
     model = forecaster("dlinear", lookback=60).fit(frame)
     found = {finding.what: finding.count for finding in model.findings if finding.kind != "inferred"}
     assert found == {"short_series": 2, "untrained_series": 2}

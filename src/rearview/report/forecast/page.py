@@ -90,10 +90,10 @@ class ForecastSummary(Summary):
 
     @property
     def lead(self) -> Score | None:
-        """The model of the headline: the lowest backtest MAE among those that forecast, or that are no baselines."""
-        forecasts = self.series[0].forecast.models
-        rows = [score for score in self.scores if not score.is_baseline and score.model in forecasts]
-        rows = rows or [score for score in self.scores if not score.is_baseline] or list(self.scores)
+        """The model of the headline: the lowest backtest MAE of those that are neither baselines nor members."""
+        members = {candidate.name for candidate in self.candidates}
+        rows = [score for score in self.scores if not score.is_baseline and score.model not in members]
+        rows = rows or list(self.scores)
         return min(rows, key=lambda score: (math.isnan(score.mae), score.mae), default=None)
 
     def content(self) -> Content:
