@@ -6,8 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 from rearview.cli import main
+from rearview.cli.parse import app
 from rearview.commands.classify import console as classify_console
 from rearview.commands.detect import console as detect_console
 from rearview.commands.forecast import console as forecast_console
@@ -107,7 +109,8 @@ def test_every_option_of_a_classification_arrives(monkeypatch: pytest.MonkeyPatc
 def test_help_tells_what_every_option_means(
     command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv("COLUMNS", "240")
+    # One of this width: the parser keeps the console of whichever help was printed first.
+    monkeypatch.setattr(app, "_console", Console(width=240))
     assert main([command, "--help"]) == 0
     printed = capsys.readouterr().out
     flags = re.findall(r"(--[a-z][a-z-]*)", printed)
