@@ -24,6 +24,7 @@ REFUSED = {
     "gat": UNORDERED,
     "itransformer": UNORDERED,
     "itransformer_t5": UNORDERED,
+    "prime_net": UNORDERED,
     "timer_xl": ("caps", "hyperglu", "linear", "linear_rope", "mica"),
 }
 CONTROLS = ("fixed", "identity", "uniform", "zero")

@@ -124,10 +124,6 @@ def fast(
     kernel = kernel_fits(v)
     if v.shape[-2] < LONG or (kernel and v.numel() <= KEPT_BY_KERNEL):
         return apply_path(concatenate_paths([form(path, q, k, signals) for path in paths]), v)
-
-    def mix_path(path: PathName, q: Tensor, k: Tensor, v: Tensor, *signals: Any) -> Tensor:
-        return apply_path(form(path, q, k, Signals(*signals)), v)
-
     rows = [
         None if part is None else part.expand(*v.shape[:3], -1, -1).flatten(0, 2)[:, None, None]
         for part in (q, k, v, *signals)
@@ -138,8 +134,13 @@ def fast(
         size = max(1, (HELD_BY_KERNEL if kernel else HELD) // q[0, 0, 0].numel())
         begins = range(0, v[..., 0, 0].numel(), size)
         pieces = [[None if part is None else part[begin : begin + size] for part in rows] for begin in begins]
-    out = [torch.stack([recompute(mix_path, path, *piece) for path in paths]).sum(0) for piece in pieces]
+    out = [torch.stack([recompute(_mix_path, form, path, *piece) for path in paths]).sum(0) for piece in pieces]
     return torch.cat(out).view(v.shape)
+
+
+# Outside of `fast`: a compiler can't follow a closure that is computed again in the backward pass.
+def _mix_path(form: Form, path: PathName, q: Tensor, k: Tensor, v: Tensor, *signals: Any) -> Tensor:
+    return apply_path(form(path, q, k, Signals(*signals)), v)
 
 
 class Layer(Bare):
