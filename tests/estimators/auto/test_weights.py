@@ -31,6 +31,14 @@ def test_a_variable_is_weighted_by_its_own_losses_as_far_as_it_has_windows() -> 
     assert abs(short[0, 0] - 0.5) < abs(long[0, 0] - 0.5)
 
 
+def test_a_member_for_one_variable_in_many_is_not_worth_its_time() -> None:
+    table = losses(1.0, 2.0, variables=40)
+    table[0, :, 0], table[1, :, 0] = 4.0, 1.0
+    weights = choose_weights(table)
+    assert (weights[:, 1] == 0).all()
+    np.testing.assert_allclose(weights.sum(1), 1)
+
+
 def test_few_windows_draw_weights_together() -> None:
     few, many = choose_weights(losses(1.0, 1.4, windows=1, variables=1)), choose_weights(losses(1.0, 1.4, windows=50))
     assert few[0, 0] < many[0, 0]

@@ -14,7 +14,7 @@ POWER = 4
 WORST = 1.5
 """Members whose loss is so many times the best one's have no weight."""
 LEAST = 0.05
-"""Weights below this share count as none: a member costs time wherever it is used."""
+"""Weights below this share, of a variable or on average, count as none: a member costs time wherever it is used."""
 OWN_WINDOWS = 3
 """Windows that a variable's own losses must outnumber to count for more than those of all variables."""
 FEW = 2
@@ -57,8 +57,11 @@ def choose_weights(losses: Array) -> Array:
     relative = loss / loss.min(axis=1, keepdims=True)
     weights = np.where(relative < WORST, np.maximum(relative, 1e-9) ** -POWER, 0.0)
     weights /= weights.sum(axis=1, keepdims=True)
-    weights = np.where(weights < LEAST, 0.0, weights)
-    return np.asarray(weights / weights.sum(axis=1, keepdims=True))
+    common = weights.mean(axis=0)
+    kept = np.where((weights < LEAST) | (common < LEAST), 0.0, weights)
+    common = np.where(common < LEAST, 0.0, common)
+    kept = np.where(kept.sum(axis=1, keepdims=True) > 0, kept, common)
+    return np.asarray(kept / kept.sum(axis=1, keepdims=True))
 
 
 def combine_backtests(backtests: Sequence[Backtest], losses: Array) -> Backtest:
