@@ -17,8 +17,8 @@ from rearview.commands.page_data import (
     training_curve,
 )
 from rearview.data.infer.wall_time import to_wall_time
+from rearview.estimators.auto.effects import WithEffects
 from rearview.estimators.auto.ensemble import Ensemble
-from rearview.estimators.forecast.effects import WithEffects
 from rearview.estimators.forecast.prediction import Fitted, variables
 from rearview.estimators.forecast.predictor import Array, Bounds
 from rearview.report.common.summary import Curve

@@ -9,9 +9,9 @@ import numpy as np
 from rearview.core.errors import SettingsError
 from rearview.data.panel import Finding, Panel
 from rearview.data.windows import Windows
+from rearview.estimators.auto.effects import WithEffects
 from rearview.estimators.auto.weights import combine
 from rearview.estimators.forecast.backtest import Backtest, select_columns
-from rearview.estimators.forecast.effects import WithEffects
 from rearview.estimators.forecast.prediction import Fitted
 from rearview.estimators.forecast.predictor import Array, Bounds, Forecasts, Predictor
 from rearview.estimators.forecast.spec import ForecastSpec

@@ -6,13 +6,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from rearview.data.panel import Panel
+from rearview.estimators.auto import linear
+from rearview.estimators.auto.effects import Effects, WithEffects
+from rearview.estimators.auto.statistical import Statistical
 from rearview.estimators.base import Session
-from rearview.estimators.forecast import linear
-from rearview.estimators.forecast.effects import Effects, WithEffects
 from rearview.estimators.forecast.fit import fit as fit_network
 from rearview.estimators.forecast.predictor import Predictor
 from rearview.estimators.forecast.spec import ForecastSpec
-from rearview.estimators.forecast.statistics import Statistical
 from rearview.tasks import statistics
 from rearview.tasks.seasonality import find_seasons
 

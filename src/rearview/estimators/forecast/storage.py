@@ -11,13 +11,13 @@ from rearview.core.errors import SettingsError
 from rearview.core.model_folder import FORECASTER, DamagedModel, strip_prefix
 from rearview.data.panel import Finding, Layout, Panel
 from rearview.data.step import Step
+from rearview.estimators.auto.effects import Effects, WithEffects
 from rearview.estimators.auto.ensemble import Ensemble, Standing
-from rearview.estimators.forecast.effects import Effects, WithEffects
-from rearview.estimators.forecast.linear import Linear
+from rearview.estimators.auto.linear import Linear
+from rearview.estimators.auto.statistical import Statistical
 from rearview.estimators.forecast.prediction import Fitted
 from rearview.estimators.forecast.predictor import Predictor
 from rearview.estimators.forecast.spec import ForecastSpec
-from rearview.estimators.forecast.statistics import Statistical
 from rearview.estimators.storage import Facts, Stored, describe_network, load_model, to_tensors
 from rearview.tasks.conformal import Residuals
 from rearview.tasks.objectives import Forecast
