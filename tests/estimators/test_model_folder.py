@@ -66,7 +66,11 @@ CHANGES: dict[str, tuple[Callable[[Facts, dict[str, torch.Tensor]], object], str
         "whole number|of another kind|looks back",
     ),
     "NaN": (
-        lambda _, tensors: next(t for n, t in tensors.items() if n.startswith("net")).view(-1)[:1].fill_(float("nan")),
+        lambda _, tensors: (
+            next(t for n, t in tensors.items() if n.startswith("net") and t.is_floating_point())
+            .view(-1)[:1]
+            .fill_(float("nan"))
+        ),
         "not all finite",
     ),
     "a shape": (
