@@ -353,3 +353,17 @@ def test_a_backtest_of_some_series_alone_has_a_page(tmp_path: Path, monkeypatch:
         main(["forecast", str(tmp_path / "long.csv"), "--horizon", "3", "--quick", "--out", str(tmp_path / "out")]) == 0
     )
     assert (tmp_path / "out" / "report.html").exists()
+
+
+def test_members_of_a_portfolio_are_forecast_with_by_name(sales: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    asked = ["--horizon", "5", "--windows", "2", "--model", "theta,ridge"]
+    assert main(["forecast", str(sales), "--out", str(out), *asked]) == 0
+    assert header(out / "forecast.csv") == ["unique_id", "ds", *bounds("theta"), *bounds("ridge")]
+    run = json.loads((out / "run.json").read_text())
+    assert {name: model["baseline"] for name, model in run["models"].items()} == {
+        "theta": False,
+        "ridge": False,
+        "seasonal_naive": True,
+    }
+    assert "beat" in run["verdict"] or "level with" in run["verdict"]

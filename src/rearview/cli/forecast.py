@@ -35,8 +35,8 @@ def forecast(
         file: CSV (comma, semicolon, tab; gz), parquet, Arrow, JSON lines, Excel, a folder of such files, or - for
             standard input: wide (a time column, then numbers) or long (unique_id, ds, y).
         more: Further files; each is a series.
-        model: auto (the default), or one or several networks, by commas: those alone, beside naive baselines. See
-            `rearview list models`.
+        model: auto (the default), or one or several by commas: networks (see `rearview list models`), or ets, theta,
+            mstl and ridge, members of auto; those alone, beside naive baselines.
         time_limit: Seconds for the whole command, about; default: 180 for auto, none for networks that are named.
         quick: Statistical and linear models only; seconds instead of minutes.
         threads: Threads of the processor to use; default: all cores.

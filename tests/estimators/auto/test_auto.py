@@ -51,15 +51,31 @@ def test_auto_is_the_default_and_beats_the_naive_forecast() -> None:
 
 
 def test_naming_anything_of_a_network_gives_a_network() -> None:
-    assert Forecaster(horizon=3).spec.is_auto
-    assert Forecaster(model="auto", horizon=3).spec.is_auto
+    assert Forecaster(horizon=3).spec.is_portfolio
+    assert Forecaster(model="auto", horizon=3).spec.is_portfolio
     for asked in ({"model": "patchtst"}, {"attention": "rbca"}, {"training": {"epochs": 1}}, {"intervals": "quantile"}):
-        assert not Forecaster(horizon=3, **asked).spec.is_auto
+        assert not Forecaster(horizon=3, **asked).spec.is_portfolio
+
+
+@pytest.mark.parametrize("model", ["ets", "theta", "mstl", "ridge"])
+def test_a_member_alone_is_fitted_under_its_name_and_saved(model: str, tmp_path: Path) -> None:
+    forecaster = Forecaster(model=model, horizon=HORIZON).fit(monthly())
+    assert forecaster.name == model
+    assert list(forecaster.leaderboard()["model"]) == [model]
+    forecaster.save(tmp_path / "model")
+    loaded = Forecaster.load(tmp_path / "model")
+    assert loaded.name == model
+    pd.testing.assert_frame_equal(loaded.predict(), forecaster.predict())
+
+
+def test_what_only_networks_have_is_refused_of_a_member() -> None:
+    with pytest.raises(SettingsError, match="ets is no network"):
+        Forecaster(model="ets", horizon=3, attention="rbca")
 
 
 def test_the_leaderboard_names_every_candidate_with_weights_that_sum_to_one() -> None:
     board = quick(monthly()).leaderboard()
-    assert {"seasonal_naive", "theta", "mstl", "ets", "linear"} == set(board["model"])
+    assert {"seasonal_naive", "theta", "mstl", "ets", "ridge"} == set(board["model"])
     assert board["weight"].sum() == pytest.approx(1)
     assert board["weight"].is_monotonic_decreasing
     naive = board.set_index("model").loc["seasonal_naive"]

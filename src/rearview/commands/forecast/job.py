@@ -20,7 +20,6 @@ from rearview.data.panel_checks import check_length, drop_empty_targets
 from rearview.data.panel_reader import open_source, read_panel
 from rearview.data.read_options import ReadOptions
 from rearview.estimators.auto import fit as portfolio
-from rearview.estimators.auto.ensemble import NAME as AUTO
 from rearview.estimators.auto.ensemble import Ensemble, Standing, trim_levels
 from rearview.estimators.auto.portfolio import panel_seasons
 from rearview.estimators.base import Session, resolve_device
@@ -31,7 +30,7 @@ from rearview.estimators.forecast.forecaster import Forecaster, stamps_ahead
 from rearview.estimators.forecast.known_inputs import read_known
 from rearview.estimators.forecast.prediction import variables
 from rearview.estimators.forecast.predictor import Forecasts, Predictor
-from rearview.estimators.forecast.spec import ForecastSpec
+from rearview.estimators.forecast.spec import ALONE, AUTO, ForecastSpec, Intervals
 from rearview.estimators.options import check_whole
 from rearview.tasks import plan as planning
 from rearview.tasks.plan import Choice
@@ -39,6 +38,8 @@ from rearview.train import Progress
 
 BASELINES = ("seasonal_naive", "dlinear")
 MOST_WINDOWS = 5
+PORTFOLIOS = (AUTO, *ALONE)
+"""What is fitted as a portfolio, or as one of its members alone."""
 Say = Callable[[str], None]
 
 
@@ -77,7 +78,7 @@ class Job:
     @property
     def names(self) -> tuple[str, ...]:
         """The models that are asked for; empty: one network, chosen from the data."""
-        return tuple(dict.fromkeys(self.models)) or ((AUTO,) if self.spec.is_auto else ())
+        return tuple(dict.fromkeys(self.models)) or ((AUTO,) if self.spec.is_portfolio else ())
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,8 +141,8 @@ class Outcome:
     @property
     def leaderboard(self) -> tuple[Standing, ...]:
         """The candidates of a portfolio; empty where networks were named."""
-        fits = [final.forecaster.fitted for final in self.finals.values()]
-        return next((fitted.leaderboard for fitted in fits if isinstance(fitted, Ensemble)), ())
+        fitted = self.finals[AUTO].forecaster.fitted if AUTO in self.finals else None
+        return fitted.leaderboard if isinstance(fitted, Ensemble) else ()
 
     @property
     def windows(self) -> int:
@@ -157,7 +158,7 @@ def run(job: Job, folder: Path, *, progress: Progress | None = None, say: Say = 
         if job.threads is not None:
             torch.set_num_threads(job.threads)
         for name in job.names:
-            if name != AUTO:
+            if name not in PORTFOLIOS:
                 models.claims(name)  # a wrong name is refused before anything is read or said
         table = open_source(job.table or job.file, job.reading)
         whole = read_panel(table, job.reading)
@@ -167,7 +168,9 @@ def run(job: Job, folder: Path, *, progress: Progress | None = None, say: Say = 
             say(finding.message)
         model = planning.choose_model(panel, None)
         names = job.names or (model.value,)
-        networks = tuple(name for name in names if name != AUTO)
+        networks = tuple(name for name in names if name not in PORTFOLIOS)
+        if not networks:
+            replace(job.spec, model=names[0])  # refuses what only networks have
         settings = _settings_of_each(networks, job.spec.settings)
         if job.spec.attention is not None and not any(models.claims(name).attention for name in networks):
             raise SettingsError(
@@ -180,10 +183,11 @@ def run(job: Job, folder: Path, *, progress: Progress | None = None, say: Say = 
         read_known(panel, stamps_ahead(panel, job.spec.horizon), job.future, job.reading)
         known_at = AsOf.of(table, panel, job.reading) if windows else None
         shared = _Shared(job, folder / "checkpoints", windows, lookback.value, progress, say, started)
-        tasks: list[_Task | _AutoTask] = [_AutoTask(shared, panel, known_at)] if AUTO in names else []
+        tasks: list[_Task | _AutoTask] = [_AutoTask(shared, name, panel, known_at) for name in names if name in PORTFOLIOS]
         tasks += [_Task.of(shared, name, panel, known_at, settings[name]) for name in networks]
         if AUTO not in names:
-            tasks += [_Task.baseline(shared, name, panel, known_at) for name in BASELINES if name not in names]
+            baselines = BASELINES if networks else BASELINES[:1]
+            tasks += [_Task.baseline(shared, name, panel, known_at) for name in baselines if name not in names]
         if job.resume and not any(task.has_checkpoint() for task in tasks):
             say("there is no checkpoint of this run to resume, so it starts afresh")
         results, interrupted = _run_each(tasks)
@@ -231,7 +235,7 @@ def _shares(results: tuple[ModelResult, ...]) -> Iterator[str]:
     """A sentence on what a portfolio's forecast is made of."""
     for result in results:
         fitted = None if result.final is None else result.final.forecaster.fitted
-        if isinstance(fitted, Ensemble):
+        if isinstance(fitted, Ensemble) and result.name == AUTO:
             parts = [f"{one.name} ({100 * one.weight:.0f} %)" for one in fitted.leaderboard if one.weight > 0]
             listed = parts[0].split(" ")[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
             yield f"The forecast is that of {listed}." if len(parts) == 1 else f"The forecast combines {listed}."
@@ -279,6 +283,7 @@ class _AutoTask:
     """A portfolio's part of a job."""
 
     shared: _Shared
+    name: str
     panel: Panel
     known_at: AsOf | None
     trains: bool = True
@@ -286,7 +291,7 @@ class _AutoTask:
     @property
     def _folder(self) -> Path:
         spec = self.shared.job.spec
-        return self.shared.checkpoints / f"{AUTO}-{fingerprint(self.panel, spec, self.shared.windows)}"
+        return self.shared.checkpoints / f"{self.name}-{fingerprint(self.panel, spec, self.shared.windows)}"
 
     def has_checkpoint(self) -> bool:
         """Whether there is a checkpoint to resume it from."""
@@ -295,7 +300,11 @@ class _AutoTask:
     def run(self) -> list[ModelResult]:
         """Fit the portfolio, forecast with it, and give its backtest before those of its members."""
         shared, job = self.shared, self.shared.job
-        forecaster = shared.forecaster(replace(job.spec, model=AUTO))
+        intervals: Intervals = "none" if job.spec.intervals == "none" else "conformal"
+        spec = replace(
+            job.spec, model=self.name, attention=None, settings={}, training={}, loss="mse", intervals=intervals
+        )
+        forecaster = shared.forecaster(spec)
         options = portfolio.Options(
             time_limit=job.time_limit or portfolio.DEFAULT_LIMIT,
             quick=job.quick,
@@ -314,7 +323,7 @@ class _AutoTask:
         scores = None if made.backtest is None else made.backtest.scores()
         tests = {name: trim_levels(test, forecaster.spec.levels) for name, test in made.members.items()}
         members = [ModelResult(name, test, test.scores(), None) for name, test in tests.items()]
-        return [ModelResult(AUTO, made.backtest, scores, final), *members]
+        return [ModelResult(self.name, made.backtest, scores, final), *(members if self.name == AUTO else ())]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

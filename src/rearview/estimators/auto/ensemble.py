@@ -14,9 +14,8 @@ from rearview.estimators.auto.weights import combine
 from rearview.estimators.forecast.backtest import Backtest, select_columns
 from rearview.estimators.forecast.prediction import Fitted
 from rearview.estimators.forecast.predictor import Array, Bounds, Forecasts, Predictor
-from rearview.estimators.forecast.spec import ForecastSpec
+from rearview.estimators.forecast.spec import AUTO, ForecastSpec
 
-NAME = "auto"
 GRID = (20.0, 40.0, 60.0, 80.0, 95.0)
 """Levels at which members are compared and intervals are corrected, beside those asked for."""
 TRUSTED = 10
@@ -70,7 +69,7 @@ class Ensemble:
     @property
     def name(self) -> str:
         """What it is called."""
-        return NAME
+        return self.spec.model or AUTO
 
     @property
     def lookback(self) -> int:

@@ -14,6 +14,7 @@ from rearview.core.wording import listing, quantity
 from rearview.data.panel import Panel
 from rearview.data.panel_checks import TooShort, check_length
 from rearview.data.windows import final_windows
+from rearview.estimators.auto import linear
 from rearview.estimators.auto.ensemble import (
     GRID,
     Ensemble,
@@ -205,7 +206,7 @@ def _backtest(
 
 def _estimate(candidate: Candidate, panel: Panel, spec: ForecastSpec, levels: tuple[float, ...]) -> float:
     """Seconds that one forecast of all variables takes, measured on one series; of what is quick anyway, 0."""
-    if panel.series * panel.targets < 20 or candidate.name in ("seasonal_naive", "linear"):
+    if panel.series * panel.targets < 20 or candidate.name in ("seasonal_naive", linear.NAME):
         return 0.0
     one = panel.only(panel.ids[:1])
     began = time.monotonic()
@@ -330,9 +331,10 @@ def _leaderboard(
 
 
 def _describe_plan(trials: list[_Trial], options: Options, windows: int, seasons: tuple[int, ...]) -> str:
-    rhythm = f"season of {listing([str(one) for one in seasons])} steps" if seasons else "no season"
+    rhythm = f"season of {' and '.join(map(str, seasons))} steps" if seasons else "no season"
     names = ", ".join(trial.candidate.name for trial in trials)
-    return f"auto: {names}; {quantity(windows, 'backtest window')}, {rhythm}, at most about {options.time_limit:.0f} s"
+    asked = "" if len(trials) == 1 else "auto: "
+    return f"{asked}{names}; {quantity(windows, 'backtest window')}, {rhythm}, at most about {options.time_limit:.0f} s"
 
 
 def _notes(

@@ -13,7 +13,7 @@ from rearview.estimators.forecast.transform import transform_panel, undo_transfo
 from rearview.tasks import window_ridge
 from rearview.tasks.window_ridge import Ridge
 
-NAME = "linear"
+NAME = "ridge"
 LONGEST_LOOKBACK = 512
 MOST_OWN = 64
 """Variables that may have coefficients of their own; more share theirs."""

@@ -12,7 +12,7 @@ from rearview.estimators.auto.statistical import Statistical
 from rearview.estimators.base import Session
 from rearview.estimators.forecast.fit import fit as fit_network
 from rearview.estimators.forecast.predictor import Predictor
-from rearview.estimators.forecast.spec import ForecastSpec
+from rearview.estimators.forecast.spec import ALONE, ForecastSpec
 from rearview.tasks import statistics
 from rearview.tasks.seasonality import find_seasons
 
@@ -49,11 +49,12 @@ def panel_seasons(panel: Panel, given: int | None) -> tuple[int, ...]:
 def list_candidates(
     panel: Panel, spec: ForecastSpec, seasons: tuple[int, ...], lookback: int, *, quick: bool, workers: int
 ) -> list[Candidate]:
-    """The candidates, cheapest first; `quick` leaves out networks that train."""
+    """The candidates, cheapest first, or the one that is asked for; `quick` leaves out networks that train."""
+    asked = spec.model
     spec = replace(spec, intervals="conformal", season=seasons[0] if seasons else 1)
     candidates = []
     for name in statistics.NAMES:
-        if name == "mstl" and not seasons:
+        if name == "mstl" and not seasons and asked != name:
             continue  # without a season it is ETS
 
         def fit_statistics(rows: Panel, session: Session, name: statistics.Name = name) -> Predictor:
@@ -73,6 +74,9 @@ def list_candidates(
             networks.append("itransformer")
         for network in networks:
             candidates.append(_network(network, replace(spec, lookback=lookback)))
+    if asked in ALONE:
+        candidates = [one for one in candidates if one.name == asked]
+        quick = True
     if not panel.known:
         return candidates
     cleared = [replace(one, fit=_with_effects(one.fit, seasons)) for one in candidates if one.name != "itransformer"]

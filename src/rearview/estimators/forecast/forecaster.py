@@ -79,7 +79,7 @@ class Forecaster(Estimator[Predictor]):
         self._warn(frame, panel.findings)
         path = None if checkpoint is None else Path(checkpoint)
         fitted: Predictor
-        if self.spec.is_auto:
+        if self.spec.is_portfolio:
             known_at = None if isinstance(frame, Panel) else AsOf.of(frame, panel, self.reading)
             limit = portfolio.DEFAULT_LIMIT if time_limit is None else time_limit
             options = portfolio.Options(
@@ -160,7 +160,7 @@ class Forecaster(Estimator[Predictor]):
         """
 
         def fit_at(before: Panel, window: int) -> Predictor:
-            if self.spec.is_auto:
+            if self.spec.is_portfolio:
                 return portfolio.fit(before, self.spec, portfolio.Options(progress=self.progress)).ensemble
             path = None if checkpoint is None else checkpoint.with_name(f"{checkpoint.stem}-{window}.safetensors")
             return fit(before, self.spec, Session(path, resume, self.progress))

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
 Intervals = Literal["conformal", "quantile", "none"]
 Transform = Literal["none", "log1p"]
+AUTO = "auto"
+ALONE = ("ets", "theta", "mstl", "ridge")
+"""Members of a portfolio that are no networks, and may be asked for by name."""
 
 
 @dataclass(frozen=True)
@@ -60,13 +63,21 @@ class ForecastSpec(NetworkSpec):
         object.__setattr__(self, "loss", losses.simplify(self.loss))
         object.__setattr__(self, "level", read_levels(self.level))
 
+        if self.is_portfolio and any(self._of_network):
+            raise SettingsError(
+                f"{self.model} is no network: attention, settings, training, loss and learned quantiles are for one; "
+                "leave them out, or name a network (`rearview list models`)."
+            )
+
     @property
-    def is_auto(self) -> bool:
-        """Whether a portfolio is asked for: by its name, or by naming neither a network nor anything of one."""
-        if self.model is not None:
-            return self.model == "auto"
-        of_network = (self.attention, self.settings, self.training, self.loss != "mse", self.intervals == "quantile")
-        return not any(of_network)
+    def is_portfolio(self) -> bool:
+        """Whether a portfolio, or one of its members that is no network, is asked for: by its name, or by naming
+        neither a network nor anything of one."""
+        return not any(self._of_network) if self.model is None else self.model in (AUTO, *ALONE)
+
+    @property
+    def _of_network(self) -> tuple[object, ...]:
+        return self.attention, self.settings, self.training, self.loss != "mse", self.intervals == "quantile"
 
     @property
     def levels(self) -> tuple[float, ...]:
