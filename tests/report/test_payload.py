@@ -8,11 +8,12 @@ import pytest
 
 from rearview.core.errors import InputError
 from rearview.report.common import payload
+from rearview.report.common.summary import BUDGET
 from rearview.report.forecast.page import ForecastSummary, encode
 from rearview.report.forecast.views import Prediction
 
 
-def _decoded(summary: ForecastSummary, budget: int = payload.BUDGET) -> dict:
+def _decoded(summary: ForecastSummary, budget: int = BUDGET) -> dict:
     return json.loads(payload.dump(encode(summary, budget)[0]))
 
 

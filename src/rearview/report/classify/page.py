@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from rearview.core.errors import InputError
 from rearview.core.wording import quantity
 from rearview.report.common import text
-from rearview.report.common.payload import BUDGET, encode_curves, round_digits
-from rearview.report.common.summary import Content, Summary, Tile
+from rearview.report.common.payload import encode_curves, round_digits
+from rearview.report.common.summary import BUDGET, Content, Summary, Tile
 from rearview.report.common.tables import html_table
 from rearview.tasks.confusion import Confusion
 
@@ -65,8 +65,8 @@ class ClassificationSummary(Summary):
         if not self.examples:
             raise InputError("A classification report needs at least one case to show, but the summary has none.")
 
-    def content(self) -> Content:
-        data, left_off = encode(self)
+    def content(self, budget: int = BUDGET) -> Content:
+        data, left_off = encode(self, budget)
         return Content(
             template="classification.html",
             parts={

@@ -5,6 +5,7 @@ fetches nothing, whatever a series is called.
 """
 
 import base64
+import gzip
 import hashlib
 import re
 from collections.abc import Iterable, Mapping
@@ -17,7 +18,7 @@ from rearview.core.files import write_atomically
 from rearview.core.wording import quantity
 from rearview.data.panel import Finding, Kind
 from rearview.report.common import payload, text
-from rearview.report.common.summary import Curve, Summary, Tile
+from rearview.report.common.summary import BUDGET, Content, Curve, Summary, Tile
 
 KINDS: tuple[tuple[Kind, str], ...] = (("warning", "Warnings"), ("repaired", "Repaired"), ("inferred", "Inferred"))
 ENDINGS = {
@@ -25,6 +26,11 @@ ENDINGS = {
     "patience": "stopped early, as validation no longer improved",
     "interrupted": "interrupted; the best weights so far were kept",
 }
+MOST_BYTES = 3_000_000
+"""The size of a page that goes through a mail server."""
+LEAST_BUDGET = 2_000
+PLOTLY = "plotly-cartesian.min.js.gz"
+"""The partial bundle of plotly.js 4.1.1 (lines, bars, maps), a third of the whole; its licence lies beside it."""
 _FLAG = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
 
 
@@ -35,14 +41,18 @@ def write(path: Path, summary: Summary) -> Path:
 
 
 def render(summary: Summary) -> str:
-    """The page as text; the same summary gives the same page."""
-    content = summary.content()
-    plotly = ""
-    if content.plotly:
-        from plotly.offline import get_plotlyjs
+    """The page as text, within `MOST_BYTES` where leaving off can achieve that; the same summary, the same page."""
+    budget = BUDGET
+    while True:
+        page = _render(summary, summary.content(budget))
+        if len(page.encode("utf-8", errors="xmlcharrefreplace")) <= MOST_BYTES or budget < LEAST_BUDGET:
+            return page
+        budget = budget * 2 // 3
 
-        plotly = _inline(get_plotlyjs())
-    script = _inline("\n".join(_asset(name) for name in content.scripts))
+
+def _render(summary: Summary, content: Content) -> str:
+    plotly = _inline(gzip.decompress(_asset_bytes(PLOTLY)).decode("utf-8")) if content.plotly else ""
+    script = _inline("\n".join(_asset(name) for name in (*content.scripts, "tips.js")))
     digests = [base64.b64encode(hashlib.sha256(each.encode("utf-8")).digest()).decode() for each in (plotly, script)]
     allowed = " ".join(f"'sha256-{digest}'" for digest in digests)
     return _fill(
@@ -78,8 +88,12 @@ def _fill(template: str, parts: Mapping[str, str | bool]) -> str:
     return Template(_asset(template)).substitute(words)
 
 
+def _asset_bytes(name: str) -> bytes:
+    return resources.files("rearview.report").joinpath("assets", name).read_bytes()
+
+
 def _asset(name: str) -> str:
-    return resources.files("rearview.report").joinpath("assets", name).read_text(encoding="utf-8")
+    return _asset_bytes(name).decode("utf-8")
 
 
 def _inline(script: str) -> str:

@@ -14,8 +14,6 @@ from rearview.core.errors import InputError
 from rearview.report.common.summary import Curve, Stamps, Values
 
 DIGITS = 6
-BUDGET = 3_000_000
-"""The most numbers that a page holds: some 20 MB of text, which still opens in seconds."""
 
 
 def dump(data: object) -> str:

@@ -19,6 +19,8 @@ from rearview.report.common import text
 
 Values = NDArray[np.floating]
 Stamps = NDArray[np.generic]
+BUDGET = 180_000
+"""The most numbers that a page draws: beside the plotting library they fill it to about 3 MB."""
 Tile = tuple[str, str, str]
 """A number of the headline: its name, the number, a note."""
 
@@ -130,8 +132,8 @@ class Summary(ABC):
     notes: tuple[str, ...] = ()
 
     @abstractmethod
-    def content(self) -> Content:
-        """The part of the page between the headline and the data."""
+    def content(self, budget: int = BUDGET) -> Content:
+        """The part of the page between the headline and the data, which draws at most so many numbers."""
 
     @property
     def run_time(self) -> Tile:

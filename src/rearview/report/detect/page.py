@@ -15,14 +15,14 @@ from numpy.typing import NDArray
 from rearview.core.errors import InputError
 from rearview.core.wording import quantity
 from rearview.report.common import text
-from rearview.report.common.payload import BUDGET, Axes, encode_curves, round_digits
-from rearview.report.common.summary import Content, DataFacts, Stamps, Summary, Tile, Values
+from rearview.report.common.payload import Axes, encode_curves, round_digits
+from rearview.report.common.summary import BUDGET, Content, DataFacts, Stamps, Summary, Tile, Values
 from rearview.report.common.tables import html_table
 
 SCRIPTS = ("figures.js", "plots.js", "picker.js", "copy.js", "detection.js")
-MOST_ROWS = 4_000
-"""Rows of a series that are drawn."""
-FEWEST_CHANNELS = 3
+MOST_ROWS = (4_000, 2_000, 1_000, 500, 250)
+"""Rows of a series that are drawn: the most with which its main channels fit."""
+MAIN_CHANNELS, FEWEST_CHANNELS = 8, 3
 MOST_SEGMENTS = 300
 """Segments in the table."""
 
@@ -84,8 +84,8 @@ class DetectionSummary(Summary):
         for entity in self.entities:
             entity.check()
 
-    def content(self) -> Content:
-        data, left_off = encode(self)
+    def content(self, budget: int = BUDGET) -> Content:
+        data, left_off = encode(self, budget)
         return Content(
             template="detection.html",
             parts={
@@ -116,10 +116,13 @@ class DetectionSummary(Summary):
 
 def encode(summary: DetectionSummary, budget: int = BUDGET) -> tuple[dict[str, object], tuple[str, ...]]:
     """(the data of the page, sentences about what was left off to stay within the budget)."""
-    rows = [_rows_to_draw(entity) for entity in summary.entities]
+    for most in MOST_ROWS:
+        rows = [_rows_to_draw(entity, most) for entity in summary.entities]
+        if sum(map(len, rows)) * (1 + min(MAIN_CHANNELS, len(summary.channels))) <= budget:
+            break
     count, channels, notes = _fit([len(drawn) for drawn in rows], len(summary.channels), budget)
     if any(len(drawn) < len(entity.stamps) for drawn, entity in zip(rows, summary.entities, strict=True)):
-        thinned = f"Long series are drawn at about {MOST_ROWS:,} rows, their peaks kept; nothing else is thinned."
+        thinned = f"Long series are drawn at about {most:,} rows, their peaks kept; nothing else is thinned."
         notes = (thinned, *notes)
     axes = Axes()
     return {
@@ -131,13 +134,13 @@ def encode(summary: DetectionSummary, budget: int = BUDGET) -> tuple[dict[str, o
     }, notes
 
 
-def _rows_to_draw(entity: EntityView) -> Rows:
+def _rows_to_draw(entity: EntityView, most: int) -> Rows:
     """All rows of a short series; else the highest score of each stretch, and the ends of segments."""
     rows = len(entity.stamps)
-    if rows <= MOST_ROWS:
+    if rows <= most:
         return np.arange(rows)
     known = np.where(np.isfinite(entity.score), entity.score, -np.inf)
-    edges = np.linspace(0, rows, MOST_ROWS // 2 + 1).astype(np.int64)
+    edges = np.linspace(0, rows, most // 2 + 1).astype(np.int64)
     peaks = [a + int(known[a:b].argmax()) for a, b in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True)]
     ends = [row for part in entity.segments for row in (part.first, part.peak, part.last)]
     ends += [row for label in entity.labels for row in label]

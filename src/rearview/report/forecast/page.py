@@ -16,8 +16,8 @@ import numpy as np
 from rearview.core.errors import InputError
 from rearview.core.wording import quantity
 from rearview.report.common import text
-from rearview.report.common.payload import BUDGET, DIGITS, Axes, encode_curves, round_digits, stamp_numbers
-from rearview.report.common.summary import Content, DataFacts, Summary, Tile
+from rearview.report.common.payload import DIGITS, Axes, encode_curves, round_digits, stamp_numbers
+from rearview.report.common.summary import BUDGET, Content, DataFacts, Summary, Tile
 from rearview.report.common.tables import Cell, Table, html_cells, html_table
 from rearview.report.forecast.views import (
     Candidate,
@@ -96,8 +96,8 @@ class ForecastSummary(Summary):
         rows = rows or list(self.scores)
         return min(rows, key=lambda score: (math.isnan(score.mae), score.mae), default=None)
 
-    def content(self) -> Content:
-        data, left_off = encode(self)
+    def content(self, budget: int = BUDGET) -> Content:
+        data, left_off = encode(self, budget)
         return Content(
             template="forecast.html",
             parts={

@@ -24,7 +24,7 @@ from rearview.bench.tasks import METRICS
 from rearview.core.errors import InputError
 from rearview.core.wording import quantity
 from rearview.report.common import text
-from rearview.report.common.summary import Content, Summary, Tile
+from rearview.report.common.summary import BUDGET, Content, Summary, Tile
 from rearview.report.common.tables import Table
 from rearview.report.results import papers, tables
 from rearview.report.results.figures import Lane, Mark, draw_lanes, draw_ranks
@@ -61,7 +61,7 @@ class ResultsSummary(Summary):
         if not self.boards:
             raise InputError("A report on results needs at least one finished run, but the summary has none.")
 
-    def content(self) -> Content:
+    def content(self, budget: int = BUDGET) -> Content:
         return Content(
             template="results.html",
             parts={

@@ -8,7 +8,7 @@ import numpy as np
 
 from rearview.core.errors import InputError
 from rearview.report.common.payload import round_digits
-from rearview.report.common.summary import Content, Summary, Tile, Values
+from rearview.report.common.summary import BUDGET, Content, Summary, Tile, Values
 from rearview.report.common.tables import Table
 
 SCRIPTS = ("figures.js", "plots.js", "synthetic.js", "copy.js")
@@ -66,7 +66,7 @@ class StudySummary(Summary):
     table: Table
     figures: tuple[Figure, ...]
 
-    def content(self) -> Content:
+    def content(self, budget: int = BUDGET) -> Content:
         figures = "\n".join(_section(number, figure) for number, figure in enumerate(self.figures, start=1))
         return Content(
             template="synthetic.html",

@@ -1,0 +1,32 @@
+"use strict";
+/* Explanations that a pointer shows as a title, shown by a tap or a key as well. */
+(() => {
+  const bubble = document.createElement("p");
+  bubble.className = "tip";
+  bubble.setAttribute("role", "status");
+  bubble.hidden = true;
+  document.body.append(bubble);
+
+  const hide = () => { bubble.hidden = true; };
+
+  function show(element) {
+    const box = element.getBoundingClientRect();
+    bubble.textContent = element.title;
+    bubble.hidden = false;
+    const left = Math.min(box.left, document.documentElement.clientWidth - bubble.offsetWidth - 8);
+    Object.assign(bubble.style, { left: `${Math.max(8, left) + scrollX}px`, top: `${box.bottom + scrollY + 6}px` });
+  }
+
+  for (const element of document.querySelectorAll("abbr[title], td[title]:not([title=''])")) element.tabIndex = 0;
+  document.addEventListener("click", (event) => {
+    const element = event.target.closest("abbr[title], td[title]");
+    const shown = !bubble.hidden && element && bubble.textContent === element.title;
+    if (element && element.title && !shown) show(element);
+    else hide();
+  });
+  document.addEventListener("keydown", (event) => {
+    if (event.key === "Escape") hide();
+    if (event.key === "Enter" && event.target.title && event.target.matches("abbr, td")) show(event.target);
+  });
+  window.addEventListener("resize", hide);
+})();
