@@ -224,5 +224,5 @@ def test_a_range_with_steps_can_be_listed():
 def test_optuna_is_asked_for_by_name(monkeypatch):
     monkeypatch.setitem(sys.modules, "optuna", None)
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(SettingsError, match=r"pip install 'rearview\[tune\]'"):
+    with pytest.raises(SettingsError, match=r"pip install .*\[tune\]'"):
         tuning.search(Tuning(2, SPACE), 0, lambda candidate: 1.0)

@@ -67,7 +67,7 @@ def test_borrowed_networks_are_described_without_their_package(name):
 def test_a_missing_package_is_named_with_what_to_do(name, monkeypatch):
     monkeypatch.setattr(baselines, "find_spec", lambda _: None)
     package = {"autoets": "statsforecast", "chronos2": "chronos-forecasting"}.get(name, "neuralforecast")
-    words = rf"{name} is a network of {package}, which is not installed: pip install 'rearview\[baselines\]'\."
+    words = rf"{name} is a network of {package}, which is not installed: pip install .*\[baselines\]'\."
     with pytest.raises(SettingsError, match=words):
         small(name)
 

@@ -139,13 +139,13 @@ def _model(name: str, sizes: Sizes) -> list[str]:
 def _cost(name: str, sizes: Sizes) -> list[str]:
     from rearview import models
     from rearview.bench.runs.request import spell
+    from rearview.core.installation import install_command
     from rearview.core.wording import quantity
     from rearview.models.costs import cost
 
     if name in models.external_names() and name not in models.external_names(installed=True):
-        return [
-            "cost: it is another package's network, counted where that is installed: pip install 'rearview[baselines]'"
-        ]
+        where = install_command("baselines")
+        return [f"cost: it is another package's network, counted where that is installed: {where}"]
     if name in models.external_names() and not models.claims(name).trains:
         return ["cost: not counted, as another package fits it to each window"]
     shape = {"channels": sizes.channels, "lookback": sizes.lookback, "steps": sizes.steps}

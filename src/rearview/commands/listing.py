@@ -20,6 +20,7 @@ def list_command(what: What, data_dir: Path | None) -> int:
     """Print what there is of one kind."""
     from rearview import attention, models
     from rearview.bench import presets, protocols
+    from rearview.core.installation import install_command
     from rearview.models import adapters
 
     if what == "attentions":
@@ -28,7 +29,7 @@ def list_command(what: What, data_dir: Path | None) -> int:
         lines = [
             *_summaries(models, models.names()),
             "",
-            "networks of other packages (pip install 'rearview[baselines]'):",
+            f"networks of other packages ({install_command('baselines')}):",
             *_summaries(models, models.external_names()),
             "",
             f"inputs known in the future (--known) go into: {', '.join(models.KNOWN_INPUTS)}",

@@ -24,6 +24,7 @@ from rearview.bench.rows.row import Facts, Row, RunRow
 from rearview.bench.runs import pool
 from rearview.bench.runs.pool import KILLED, has_time
 from rearview.core.errors import RearviewWarning, SettingsError
+from rearview.core.installation import install_command
 
 if TYPE_CHECKING:
     from rearview.bench.runs.run_spec import Execution, RunSpec
@@ -280,7 +281,7 @@ def _make_on_ray(
         import ray
     except ImportError:
         raise SettingsError(
-            "Sweeps over many machines need Ray: install rearview[ray], or leave out --ray to run here."
+            f"Sweeps over many machines need Ray: {install_command('ray')}, or leave out --ray to run here."
         ) from None
     ours = not ray.is_initialized()
     if ours:

@@ -13,6 +13,7 @@ from typing import Any
 
 from rearview.bench.rows.row import Facts, as_json
 from rearview.core.errors import SettingsError
+from rearview.core.installation import install_command
 
 Judge = Callable[[Facts], float | None]
 """From settings to their validation loss; None: they could not be trained."""
@@ -107,7 +108,7 @@ def require() -> None:
 
     if find_spec("optuna") is None:
         raise SettingsError(
-            "Tuning needs optuna: pip install 'rearview[tune]', or leave out --tune and list values with --try, which "
+            f"Tuning needs optuna: {install_command('tune')}, or leave out --tune and list values with --try, which "
             "are then tried one after the other."
         )
 

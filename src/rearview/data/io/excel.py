@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from rearview.core.errors import InputError, did_you_mean
+from rearview.core.installation import install_command
 from rearview.core.wording import listing
 from rearview.data.io.table import Table, TableColumn, check_unique, has_polars
 
@@ -41,8 +42,8 @@ def _open_workbook(path: Path) -> Any:
         from python_calamine import CalamineWorkbook
     except ModuleNotFoundError as error:
         raise InputError(
-            f"{path} is a zip archive or an Excel workbook; to read a workbook install python-calamine (pip install "
-            "'rearview[excel]'), or save the data as CSV or parquet."
+            f"{path} is a zip archive or an Excel workbook; to read a workbook install python-calamine "
+            f"({install_command('excel')}), or save the data as CSV or parquet."
         ) from error
     try:
         return CalamineWorkbook.from_path(str(path))
