@@ -14,8 +14,10 @@ BENCHMARKS ?= $(sort $(filter-out benchmarks/drills.py,$(wildcard benchmarks/[a-
 # A worker that is done takes over from another: a few long tests would otherwise wait behind each other at the end.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
+TEST_DEMO := OMP_NUM_THREADS=1 .venv-wheel/bin/python -m pytest -q -p no:cacheprovider tests/commands/test_forecast_command.py -k demo
+
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow test-baselines test-all check format bench drills clean
+.PHONY: help demo test test-slow test-baselines test-wheel test-all check format bench drills wheel clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -43,6 +45,20 @@ $(BASELINES_STAMP): pyproject.toml constraints.txt
 
 test-baselines: $(BASELINES_STAMP) ## networks of other packages and sweeps on Ray, in an environment of their own
 	OMP_NUM_THREADS=1 $(BASELINES)/bin/python -m pytest -m baselines
+
+wheel: $(STAMP) ## build dist/rearview-*.whl
+	rm -rf build dist
+	$(BIN)/python -m pip wheel --disable-pip-version-check --quiet --no-deps --wheel-dir dist .
+
+# The tests' folder is no package and src/ is not on the path: what is imported is what pip and uv installed.
+test-wheel: wheel ## install the wheel with pip, then with uv, each into an empty environment, and test the demo there
+	$(PYTHON) -m venv --clear .venv-wheel
+	.venv-wheel/bin/python -m pip install --disable-pip-version-check --quiet -c constraints.txt pytest uv dist/*.whl
+	$(TEST_DEMO)
+	.venv-wheel/bin/uv venv --quiet --clear --python .venv-wheel/bin/python .venv-uv
+	.venv-wheel/bin/uv pip install --quiet --python .venv-uv/bin/python -c constraints.txt pytest dist/*.whl
+	$(subst .venv-wheel,.venv-uv,$(TEST_DEMO))
+	rm -rf .venv-wheel .venv-uv
 
 test-all: $(STAMP) ## every test; those of other packages' networks are skipped without them
 	$(PYTEST)
