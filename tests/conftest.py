@@ -46,3 +46,26 @@ def real_data() -> Path:
     if not folder or not Path(folder).is_dir():
         pytest.skip("real data sets are needed: set REARVIEW_DATA to a folder that holds them")
     return Path(folder)
+
+
+@pytest.fixture
+def glance_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with small weights of glance, drawn from a seed, in the place of those that come with the package."""
+    import torch
+
+    from rearview.models.contract import Shape
+    from rearview.models.patch_hosts.glance import Network, Settings
+    from rearview.pretrained import weights
+
+    settings = {"width": 16, "heads": 2, "depth": 2, "feed_forward": 24, "context": 16, "ahead": 6, "patches": (2, 8)}
+    torch.manual_seed(7)
+    network = Network(Shape(channels=1, lookback=64, steps=8), Settings(**settings))
+    folder = tmp_path / "weights"
+    card = weights.Card(
+        version="test", licence="Apache-2.0", created="2026-01-01", data="nothing", attention="softmax",
+        settings=settings, parameters=sum(one.numel() for one in network.parameters()), updates=0, seconds=0.0,
+        device="cpu",
+    )  # fmt: skip
+    weights.write(folder, network.state_dict(), card)
+    monkeypatch.setattr(weights, "FOLDER", folder)
+    return folder

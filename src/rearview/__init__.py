@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from rearview.estimators.classify.classifier import Classifier as Classifier
     from rearview.estimators.detect.detector import Detector as Detector
     from rearview.estimators.forecast.forecaster import Forecaster as Forecaster
+    from rearview.estimators.forecast.forecaster import forecast as forecast
 
 __version__ = "0.1.0"
 
@@ -27,6 +28,7 @@ _ESTIMATORS = {
     "Classifier": "estimators.classify.classifier",
     "Detector": "estimators.detect.detector",
     "Forecaster": "estimators.forecast.forecaster",
+    "forecast": "estimators.forecast.forecaster",
 }
 
 
@@ -44,4 +46,4 @@ def __dir__() -> list[str]:
     return sorted([*globals(), *_MODULES, *_ESTIMATORS])
 
 
-__all__ = ["Classifier", "Detector", "Forecaster", "__version__", "attention", "data", "models"]
+__all__ = ["Classifier", "Detector", "Forecaster", "__version__", "attention", "data", "forecast", "models"]

@@ -5,7 +5,8 @@ import torch
 
 from rearview import models
 from rearview.core.errors import SettingsError
-from rearview.models.patch_hosts.glance import Network, Settings
+from rearview.models.contract import Shape
+from rearview.models.patch_hosts.glance import Grain, Network, Settings, pool_quantiles
 
 SMALL = {"width": 16, "heads": 2, "depth": 2, "feed_forward": 24, "context": 12, "ahead": 5}
 
@@ -29,16 +30,41 @@ def test_quantiles_never_cross_within_and_beyond_one_pass() -> None:
     network = small(patches=(2, 4))
     with torch.no_grad():
         quantiles = network.forecast(torch.randn(2, 3, 37), None, 53)
-    assert quantiles.shape == (2, 3, 53, 9)
+    assert quantiles.shape == (2, 3, 53, 13)
     assert (quantiles.diff(dim=-1) >= 0).all()
 
 
-def test_a_roll_out_is_at_least_as_wide_as_the_pass_before() -> None:
-    network = small(patches=(4,))
+class Walk(Network):
+    """A random walk: the last value, and a spread that grows with the root of the steps."""
+
+    def look(self, past: torch.Tensor, observed: torch.Tensor, steps: int, grain: Grain) -> torch.Tensor:
+        z = torch.distributions.Normal(0.0, 1.0).icdf(torch.tensor(self.settings.quantiles))
+        spread = torch.arange(1, steps + 1).sqrt()[:, None] * z
+        return past[..., -1:, None] + spread
+
+
+def test_a_roll_out_of_a_random_walk_widens_as_the_walk_does() -> None:
+    network = Walk(Shape(channels=1, lookback=37, steps=45), Settings(**{**SMALL, "patches": (4,)}))  # type: ignore[arg-type]
+    quantiles = network.forecast(torch.randn(2, 1, 37), None, 100)
+    width = quantiles[..., 10] - quantiles[..., 2]
+    wanted = 2 * 1.2816 * torch.arange(1, 101).sqrt()
+    torch.testing.assert_close(width / wanted, torch.ones_like(width), atol=0.06, rtol=0)
+
+
+def test_pooled_quantiles_of_equal_paths_are_those_of_each() -> None:
+    levels = (0.1, 0.3, 0.5, 0.7, 0.9)
+    own = torch.tensor([-3.0, -1.0, 0.0, 2.0, 7.0])
+    torch.testing.assert_close(pool_quantiles(own.expand(4, 5, 5), levels), own.expand(4, 5))
+
+
+def test_channels_stay_apart_unless_the_attention_mixes_them() -> None:
+    past = torch.randn(2, 3, 37)
+    other = past.clone()
+    other[:, 0] = torch.randn(2, 37)
     with torch.no_grad():
-        quantiles = network.forecast(torch.randn(2, 3, 37), None, 45)
-    width = quantiles[..., -1] - quantiles[..., 0]
-    assert (width[..., 20:40] >= width[..., 19:20] - 1e-5).all()
+        alone, mixed = small(), small(attention={"name": "mica"})
+        assert torch.equal(alone(past)[:, 1:], alone(other)[:, 1:])
+        assert not torch.equal(mixed(past)[:, 1:], mixed(other)[:, 1:])
 
 
 def test_values_before_the_series_began_change_nothing() -> None:
@@ -93,11 +119,11 @@ def test_a_past_longer_than_the_context_is_cut_to_its_newest_steps() -> None:
 
 
 def test_quantiles_can_be_asked_for_as_steps() -> None:
-    network = small(steps=11 * 9, answer="quantiles")
+    network = small(steps=11 * 13, answer="quantiles")
     past = torch.randn(2, 3, 37)
     with torch.no_grad():
         flat = network(past)
-        torch.testing.assert_close(flat.view(2, 3, 11, 9), network.forecast(past, None, 11))
+        torch.testing.assert_close(flat.view(2, 3, 11, 13), network.forecast(past, None, 11))
 
 
 @pytest.mark.parametrize(
@@ -118,5 +144,5 @@ def test_settings_that_make_no_sense_are_refused(given: dict[str, object], sente
 def test_what_it_cannot_answer_is_refused() -> None:
     with pytest.raises(SettingsError, match="glance forecasts"):
         models.create("glance", channels=3, lookback=37, asks="window")
-    with pytest.raises(SettingsError, match="multiple of 9"):
+    with pytest.raises(SettingsError, match="multiple of 13"):
         small(steps=11, answer="quantiles")

@@ -38,7 +38,8 @@ def forecast(
         model: auto (the default), or one or several by commas: networks (see `rearview list models`), or ets, theta,
             mstl and ridge, members of auto; those alone, beside naive baselines.
         time_limit: Seconds for the whole command, about; default: 180 for auto, none for networks that are named.
-        quick: Statistical and linear models only; seconds instead of minutes.
+        quick: Nothing that trains on the file: statistics, linear models, and the network that came with its weights,
+            where this build has them; seconds instead of minutes.
         threads: Threads of the processor to use; default: all cores.
         out: Folder for forecast.csv, backtest.csv, model/, report.html and run.json; default: rearview-FILE.
         resume: Take up a run that was cut off, from its checkpoints in the out folder.

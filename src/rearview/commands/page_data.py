@@ -7,6 +7,7 @@ import torch
 
 from rearview import models
 from rearview.attention import split
+from rearview.core.settings import settings_from
 from rearview.core.wording import quantity
 from rearview.data.infer.wall_time import to_wall_time
 from rearview.data.panel import Panel
@@ -40,7 +41,7 @@ def training_curve(history: History) -> Curve:
 def attention_choice(model: str, chosen: Mapping[str, Choice[object]], asked: Attention) -> dict[str, Choice[object]]:
     """The attention of a network as one of its settings; nothing where it has none."""
     values = {name: choice.value for name, choice in chosen.items() if name != "adapters"}
-    attention = models.attention_of(model, models.settings_of(model)(**values), asked)
+    attention = models.attention_of(model, settings_from(models.settings_of(model), model, values), asked)
     if attention is None and not models.claims(model).attention:
         return {}
     name, settings = split(attention)

@@ -74,7 +74,7 @@ class Kind:
                     raise InputError(f"{path} is missing; copy the whole folder, or save the model again.") from None
         if hashlib.sha256(content).hexdigest() != facts.get("sha256"):
             raise InputError(f"{path} is damaged (its checksum differs); save the model again.")
-        return facts, _unpack(path, content)
+        return facts, unpack_tensors(path, content)
 
     def _weights_of(self, folder: Path) -> str | None:
         """The name of the tensors' file of the model that a folder holds; a file that is no model is refused."""
@@ -127,7 +127,7 @@ CLASSIFIER = Kind("classifier", "classifier.json", format=2)
 KINDS = (FORECASTER, DETECTOR, CLASSIFIER)
 
 
-def _unpack(path: Path, content: bytes) -> "dict[str, Tensor]":
+def unpack_tensors(path: Path, content: bytes) -> "dict[str, Tensor]":
     """The tensors of a file whose header fits its length."""
     from safetensors import SafetensorError
     from safetensors.torch import load

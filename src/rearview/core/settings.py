@@ -28,6 +28,9 @@ def settings_from(cls: type[T], owner: str, given: Mapping[str, object]) -> T:
         if key not in known:
             listing = f" It has: {', '.join(known)}." if known else " It has none."
             raise SettingsError(f"{owner} has no setting {key!r}.{did_you_mean(key, known)}{listing}")
+    # JSON and YAML have no tuples.
+    tuples = {field.name for field in dataclasses.fields(cls) if get_origin(_bare(field.type)) is tuple}
+    given = {key: tuple(value) if key in tuples and isinstance(value, list) else value for key, value in given.items()}
     build: Callable[..., T] = cls
     try:
         settings = build(**given)

@@ -1,1 +1,1 @@
-"""Pre-training of networks on synthetic series."""
+"""Networks trained on synthetic series: the weights that come with the package, and how they are made."""

@@ -10,6 +10,7 @@ from numbers import Integral
 from typing import Any, Generic, TypeVar
 
 from rearview import models
+from rearview.core.errors import SettingsError
 from rearview.core.model_folder import strip_prefix
 from rearview.data.panel import Panel
 
@@ -131,6 +132,23 @@ def choose_model(panel: Panel, given: str | None) -> Choice[str]:
     if panel.targets < len(panel.columns):
         return Choice("itransformer", "there are input columns, and it mixes columns")
     return Choice("patchtst", "a strong general choice")
+
+
+def select_usable(panel: Panel, name: str) -> tuple[Panel, tuple[str, ...]]:
+    """Select the columns that a network can use; known inputs that it can't use are refused, others named."""
+    claims = models.claims(name)
+    if panel.known and not claims.uses_marks:
+        raise SettingsError(
+            f"{name} has no place for columns known in the future ({', '.join(panel.known_names)}); "
+            "use itransformer, or leave them out."
+        )
+    inputs = panel.input_names
+    if not inputs or claims.mixes_channels:
+        return panel, ()
+    unused = f"{', '.join(inputs)} {'is' if len(inputs) == 1 else 'are'} not used"
+    note = f"{name} forecasts each column from itself alone: {unused}; itransformer would."
+    keep = [c for c, column in enumerate(panel.columns) if column not in inputs]
+    return panel.select(keep), (note,)
 
 
 def model_settings(name: str, lookback: int, season: int, samples: int, on_gpu: bool) -> dict[str, Choice[object]]:

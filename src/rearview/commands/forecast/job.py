@@ -31,6 +31,7 @@ from rearview.estimators.forecast.known_inputs import read_known
 from rearview.estimators.forecast.prediction import variables
 from rearview.estimators.forecast.predictor import Forecasts, Predictor
 from rearview.estimators.forecast.spec import ALONE, AUTO, ForecastSpec, Intervals
+from rearview.estimators.forecast.zero_shot import Pretrained, is_meant
 from rearview.estimators.options import check_whole
 from rearview.tasks import plan as planning
 from rearview.tasks.plan import Choice
@@ -176,17 +177,21 @@ def run(job: Job, folder: Path, *, progress: Progress | None = None, say: Say = 
             raise SettingsError(
                 f"{', '.join(names)} has no attention to replace; leave --attention out, or use patchtst."
             )
-        lookback, windows = _choose_extent(panel, job, networks)
-        if networks:
+        learners = tuple(name for name in networks if not is_meant(_spec_of(job, name, settings[name])))
+        lookback, windows = _choose_extent(panel, job, learners)
+        if learners:
             check_length(panel, lookback.value, job.spec.horizon)
         # Read now, because a future that can't be used must not be found out after the training.
         read_known(panel, stamps_ahead(panel, job.spec.horizon), job.future, job.reading)
         known_at = AsOf.of(table, panel, job.reading) if windows else None
         shared = _Shared(job, folder / "checkpoints", windows, lookback.value, progress, say, started)
-        tasks: list[_Task | _AutoTask] = [_AutoTask(shared, name, panel, known_at) for name in names if name in PORTFOLIOS]
+        tasks: list[_Task | _AutoTask] = [
+            _AutoTask(shared, name, panel, known_at) for name in names if name in PORTFOLIOS
+        ]
         tasks += [_Task.of(shared, name, panel, known_at, settings[name]) for name in networks]
         if AUTO not in names:
-            baselines = BASELINES if networks else BASELINES[:1]
+            # Beside a forecast that takes no training, a baseline that trains would take most of the time.
+            baselines = BASELINES if learners else BASELINES[:1]
             tasks += [_Task.baseline(shared, name, panel, known_at) for name in baselines if name not in names]
         if job.resume and not any(task.has_checkpoint() for task in tasks):
             say("there is no checkpoint of this run to resume, so it starts afresh")
@@ -200,7 +205,7 @@ def run(job: Job, folder: Path, *, progress: Progress | None = None, say: Say = 
         job=job,
         panel=panel,
         results=results,
-        lookback=lookback if networks else Choice(_rows_read(results), "as far back as a member reads"),
+        lookback=lookback if learners else Choice(_rows_read(results), "as far back as a model reads"),
         model=None if job.names else model,
         verdict=" ".join([judged, *_shares(results)]),
         notes=tuple(dict.fromkeys(notes)),
@@ -224,6 +229,12 @@ def _settings_of_each(names: tuple[str, ...], given: Mapping[str, object]) -> di
             near = did_you_mean(setting, everything)
             raise SettingsError(f"None of {', '.join(names)} has a setting {setting!r}.{near}")
     return {name: {key: value for key, value in given.items() if key in known[name]} for name in names}
+
+
+def _spec_of(job: Job, name: str, settings: Mapping[str, object]) -> ForecastSpec:
+    """The spec of one network of a job."""
+    spec = replace(job.spec, model=name, settings=settings)
+    return spec if models.claims(name).attention else replace(spec, attention=None)
 
 
 def _rows_read(results: tuple[ModelResult, ...]) -> int:
@@ -334,7 +345,7 @@ class _Task:
     panel: Panel
     known_at: AsOf | None
     forecaster: Forecaster
-    prepared: Prepared | None
+    prepared: Prepared | Pretrained | None
     """The network of the forecast, so that what can't be trained is refused at once; None: a baseline."""
     stem: str
     """The beginning of the names of its checkpoints."""
@@ -344,8 +355,8 @@ class _Task:
         cls, shared: _Shared, name: str, panel: Panel, known_at: AsOf | None, settings: Mapping[str, object]
     ) -> "_Task":
         """The task of a network that was asked for."""
-        spec = replace(shared.job.spec, model=name, lookback=shared.lookback, settings=settings)
-        spec = spec if models.claims(name).attention else replace(spec, attention=None)
+        spec = _spec_of(shared.job, name, settings)
+        spec = spec if is_meant(spec) else replace(spec, lookback=shared.lookback)
         return cls._with(shared, spec, panel, known_at, final=True)
 
     @classmethod
@@ -355,7 +366,7 @@ class _Task:
             panel = replace(panel.select(range(len(panel.columns) - panel.known)), known=0)
             known_at = None if known_at is None else known_at.of_columns(panel)
         # The baseline that repeats a season looks back on a whole one, however far the networks look.
-        lookback = shared.lookback if models.claims(name).trains else None
+        lookback = shared.lookback or None if models.claims(name).trains else None
         spec = replace(shared.job.spec, model=name, lookback=lookback, attention=None, settings={}, training={})
         return cls._with(shared, spec, panel, known_at, final=False)
 
@@ -399,7 +410,8 @@ class _Task:
         if backtest is not None and backtest.fitted.interrupted:
             fitted = backtest.fitted
         else:
-            shared.say(f"{self.name}: training for the forecast")
+            trains = isinstance(self.prepared, Prepared)
+            shared.say(f"{self.name}: {'training for the forecast' if trains else 'forecasting without training'}")
             path = shared.checkpoints / f"{self.stem}-final.safetensors"
             fitted = self.prepared.train(Session(path, resume, shared.progress))
             for finding in fitted.findings:

@@ -21,6 +21,7 @@ from rearview.estimators.auto.effects import WithEffects
 from rearview.estimators.auto.ensemble import Ensemble
 from rearview.estimators.forecast.prediction import Fitted, variables
 from rearview.estimators.forecast.predictor import Array, Bounds
+from rearview.estimators.forecast.zero_shot import ZeroShot
 from rearview.report.common.summary import Curve
 from rearview.report.forecast.page import ForecastSummary
 from rearview.report.forecast.views import Candidate, Forecast, Prediction, Score, SeriesView, StepErrors, Window
@@ -139,7 +140,8 @@ def _settings(outcome: Outcome) -> Settings:
         plan = fitted.plan
         if plan.season is not None:
             sections["forecast"]["season"] = (plan.season.value, plan.season.reason)
-        own = attention_choice(fitted.name, plan.model, fitted.spec.attention)
+        mechanism = fitted.attention if isinstance(fitted, ZeroShot) else fitted.spec.attention
+        own = attention_choice(fitted.spec.model or fitted.name, plan.model, mechanism)
         for part, choices in (("model", {**own, **plan.model}), ("training", plan.training)):
             if choices:
                 sections[f"{name}: {part}"] = page_settings(choices)

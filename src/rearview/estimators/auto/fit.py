@@ -15,20 +15,14 @@ from rearview.data.panel import Panel
 from rearview.data.panel_checks import TooShort, check_length
 from rearview.data.windows import final_windows
 from rearview.estimators.auto import linear
-from rearview.estimators.auto.ensemble import (
-    GRID,
-    Ensemble,
-    Standing,
-    cut_at_zero,
-    measure_stretch,
-    stretch_backtest,
-)
+from rearview.estimators.auto.ensemble import GRID, Ensemble, Standing, cut_at_zero
 from rearview.estimators.auto.portfolio import Candidate, list_candidates, panel_seasons
 from rearview.estimators.auto.weights import choose_weights, combine_backtests, measure_losses
 from rearview.estimators.base import Session
 from rearview.estimators.forecast.backtest import Backtest, History, backtest, ends_apart, select_columns
 from rearview.estimators.forecast.predictor import Array, Predictor
 from rearview.estimators.forecast.spec import ForecastSpec
+from rearview.estimators.forecast.stretch import measure_stretch, stretch_backtest
 from rearview.tasks import metrics
 
 DEFAULT_LIMIT = 180.0

@@ -13,6 +13,8 @@ from rearview.estimators.base import Session
 from rearview.estimators.forecast.fit import fit as fit_network
 from rearview.estimators.forecast.predictor import Predictor
 from rearview.estimators.forecast.spec import ALONE, ForecastSpec
+from rearview.estimators.forecast.zero_shot import TUNED, Pretrained
+from rearview.pretrained import weights
 from rearview.tasks import statistics
 from rearview.tasks.seasonality import find_seasons
 
@@ -68,12 +70,30 @@ def list_candidates(
             lambda rows, session: linear.fit(rows, spec, seasons),
         )
     )
+    shipped = replace(spec, model=weights.NAME)
+    if weights.available():
+        candidates.append(
+            Candidate(
+                weights.NAME,
+                "a network trained beforehand on synthetic series, as it came",
+                lambda rows, session: Pretrained.of(rows, shipped).start(),
+            )
+        )
     if not quick:
         networks = ["patchtst"]
         if panel.series == 1 and COUPLED[0] <= len(panel.columns) <= COUPLED[1]:
             networks.append("itransformer")
         for network in networks:
             candidates.append(_network(network, replace(spec, lookback=lookback)))
+        if weights.available():
+            candidates.append(
+                Candidate(
+                    TUNED,
+                    "the same, trained further on these rows",
+                    lambda rows, session: Pretrained.of(rows, shipped).tuned(session),
+                    trains=True,
+                )
+            )
     if asked in ALONE:
         candidates = [one for one in candidates if one.name == asked]
         quick = True

@@ -21,6 +21,7 @@ from rearview.estimators.base import NO_CHECKPOINT, Session
 from rearview.estimators.forecast.prediction import Fitted, outputs
 from rearview.estimators.forecast.spec import ForecastSpec
 from rearview.estimators.forecast.transform import transform_panel
+from rearview.estimators.forecast.zero_shot import Pretrained, is_meant
 from rearview.models.contract import Model
 from rearview.tasks import plan as planning
 from rearview.tasks.conformal import Residuals
@@ -145,17 +146,27 @@ def _shorten(training: train.Settings, windows: int, updates: float) -> train.Se
     return replace(training, epochs=max(1, possible // an_epoch), windows_per_epoch=an_epoch * training.batch)
 
 
-def fit(panel: Panel, spec: ForecastSpec, session: Session = NO_CHECKPOINT) -> Fitted:
-    """Train a network on a panel and calibrate its intervals."""
-    return prepare(panel, spec).train(session)
+def fit(panel: Panel, spec: ForecastSpec, session: Session = NO_CHECKPOINT, *, tune: bool = False) -> Fitted:
+    """Train a network on a panel and calibrate its intervals; `tune` trains one further that came with weights."""
+    prepared = prepare(panel, spec)
+    if isinstance(prepared, Pretrained):
+        return prepared.train(session, tune=tune)
+    if tune:
+        raise SettingsError(
+            f"{prepared.name} is trained from nothing, so there is nothing to tune; leave tune out, or use "
+            "model='glance' without settings of its own."
+        )
+    return prepared.train(session)
 
 
-def prepare(panel: Panel, spec: ForecastSpec) -> Prepared:
+def prepare(panel: Panel, spec: ForecastSpec) -> Prepared | Pretrained:
     """Plan, split, scale, and create the network; what can't be trained is refused."""
+    if is_meant(spec):
+        return Pretrained.of(panel, spec)
     panel = transform_panel(panel, spec)
     name = planning.choose_model(panel, spec.model).value
     claims = models.claims(name)
-    panel, notes = _select_usable(panel, name, claims)
+    panel, notes = planning.select_usable(panel, name)
     longest = int(panel.lengths.max())
     season = planning.choose_season(panel, spec.season, longest)
     lookback = planning.choose_lookback(panel, spec.horizon, spec.lookback, longest)
@@ -198,19 +209,3 @@ def prepare(panel: Panel, spec: ForecastSpec) -> Prepared:
     )
     training = base.training_settings(name, plan, spec.seed)
     return Prepared(spec, panel, plan, name, network, task, cut, scaler, calendar, training, notes)
-
-
-def _select_usable(panel: Panel, name: str, claims: models.ModelClaims) -> tuple[Panel, tuple[str, ...]]:
-    """Select the columns that a network can use; known inputs that it can't use are refused, others named."""
-    if panel.known and not claims.uses_marks:
-        raise SettingsError(
-            f"{name} has no place for columns known in the future ({', '.join(panel.known_names)}); "
-            "use itransformer, or leave them out."
-        )
-    inputs = panel.input_names
-    if not inputs or claims.mixes_channels:
-        return panel, ()
-    unused = f"{', '.join(inputs)} {'is' if len(inputs) == 1 else 'are'} not used"
-    note = f"{name} forecasts each column from itself alone: {unused}; itransformer would."
-    keep = [c for c, column in enumerate(panel.columns) if column not in inputs]
-    return panel.select(keep), (note,)

@@ -11,6 +11,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,6 +42,7 @@ from rearview.estimators.forecast.new_rows import anchor_months, check_values, k
 from rearview.estimators.forecast.predictor import Forecasts, Predictor
 from rearview.estimators.forecast.spec import ForecasterOptions, ForecastSpec, read_levels
 from rearview.estimators.frames import Columns, Frame, has_whole_ids, read_on_step, to_native
+from rearview.pretrained import weights
 
 
 class Forecaster(Estimator[Predictor]):
@@ -65,12 +67,14 @@ class Forecaster(Estimator[Predictor]):
         *,
         time_limit: float | None = None,
         quick: bool = False,
+        tune: bool = False,
         checkpoint: Path | str | None = None,
         resume: bool = False,
     ) -> "Forecaster":
         """Fit to a frame or file; with `checkpoint` a run that was cut off is taken up again by `resume=True`.
 
-        `time_limit` is in seconds, about; `quick` leaves networks that train out of a portfolio.
+        `time_limit` is in seconds, about; `quick` leaves networks that train out of a portfolio. `glance` is forecast
+        with as it came; `tune` trains it further on the frame, and keeps that where a backtest is the better for it.
 
         Series of a long frame, and columns of a wide one, without any value are left out: they have no forecast, and a
         warning (through logging) names them. So it does series that are too short to be trained on.
@@ -79,6 +83,8 @@ class Forecaster(Estimator[Predictor]):
         self._warn(frame, panel.findings)
         path = None if checkpoint is None else Path(checkpoint)
         fitted: Predictor
+        if tune and self.spec.model != weights.NAME:
+            raise SettingsError("tune trains weights further that came with the package; it goes with model='glance'.")
         if self.spec.is_portfolio:
             known_at = None if isinstance(frame, Panel) else AsOf.of(frame, panel, self.reading)
             limit = portfolio.DEFAULT_LIMIT if time_limit is None else time_limit
@@ -87,7 +93,7 @@ class Forecaster(Estimator[Predictor]):
             )
             fitted = portfolio.fit(panel, self.spec, options, known_at).ensemble
         else:
-            fitted = fit(panel, self.spec, Session(path, resume, self.progress, time_limit))
+            fitted = fit(panel, self.spec, Session(path, resume, self.progress, time_limit), tune=tune)
         self._warn(frame, fitted.findings)
         self.adopt(fitted, panel)
         self._whole_ids = has_whole_ids(frame, panel.layout)
@@ -279,6 +285,14 @@ class Forecaster(Estimator[Predictor]):
         if level is not None:
             return read_levels(level)
         return () if self.spec.intervals == "none" else self.spec.levels
+
+
+def forecast(frame: Frame, horizon: int, *, level: Sequence[float] = (80, 95), **options: Any) -> Frame:
+    """Forecasts after the last row of each series, without training, by the weights that come with the package.
+
+    `options` are those of `Forecaster`, such as target, id_col or nonnegative.
+    """
+    return Forecaster(model=weights.NAME, horizon=horizon, level=level, **options).fit(frame).predict()
 
 
 def stamps_ahead(panel: Panel, horizon: int) -> NDArray[np.generic]:

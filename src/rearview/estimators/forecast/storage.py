@@ -1,9 +1,10 @@
 """A fitted forecaster on disk, with the last rows it can forecast from."""
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -18,7 +19,9 @@ from rearview.estimators.auto.statistical import Statistical
 from rearview.estimators.forecast.prediction import Fitted
 from rearview.estimators.forecast.predictor import Predictor
 from rearview.estimators.forecast.spec import ForecastSpec
+from rearview.estimators.forecast.zero_shot import ZeroShot
 from rearview.estimators.storage import Facts, Stored, describe_network, load_model, to_tensors
+from rearview.pretrained import weights
 from rearview.tasks.conformal import Residuals
 from rearview.tasks.objectives import Forecast
 from rearview.tasks.window_ridge import Ridge
@@ -59,6 +62,11 @@ def _read(stored: Stored) -> tuple[Predictor, Panel, Facts]:
 
 def _pack(fitted: Predictor) -> tuple[Facts, dict[str, Tensor]]:
     """Facts and tensors of a forecaster; those of its parts stand under their own names."""
+    if isinstance(fitted, ZeroShot):
+        facts = {name: getattr(fitted, name) for name in _PLAIN}
+        facts |= {"kind": "zero_shot", "attention": fitted.attention, "stretch": [*fitted.stretch.items()]}
+        shared, tensors = describe_network(fitted, {"mean": fitted.mean, "std": fitted.std})
+        return {**shared, **facts}, {name: _halve(tensor) for name, tensor in tensors.items()}
     if isinstance(fitted, Fitted):
         facts = {**{name: getattr(fitted, name) for name in _PLAIN}, "quantiles": fitted.task.quantiles}
         residuals = fitted.residuals
@@ -124,6 +132,17 @@ def _unpack(stored: Stored) -> Predictor:
         if fitted.task.steps != steps:
             raise DamagedModel(f"its horizon is {spec.horizon} and its network gives {steps} numbers")
         return fitted
+    if kind == "zero_shot":
+        return ZeroShot(
+            spec=spec,
+            network=stored.network(weights.NAME, replace(spec, attention=facts["attention"])),
+            attention=facts["attention"],
+            stretch=dict(facts["stretch"]),
+            task=Forecast(spec.horizon),
+            residuals=None,
+            **stored.fields(_PLAIN, ()),
+            **stored.scale(len(facts["ids"]), len(facts["columns"])),
+        )
     shared = {"spec": spec, "step": facts["step"]}
     shared |= {name: tuple(facts[name]) for name in ("columns", "notes")}
     if kind == "statistics":
@@ -152,6 +171,14 @@ def _unpack(stored: Stored) -> Predictor:
         findings=tuple(Finding(**finding) for finding in facts["findings"]),
         **shared,
     )
+
+
+def _halve(tensor: Tensor) -> Tensor:
+    """Numbers of single precision as bfloat16 where it holds them exactly, as it does weights that were not tuned."""
+    if tensor.dtype != torch.float32:
+        return tensor
+    half = tensor.bfloat16()
+    return half if torch.equal(half.float(), tensor) else tensor
 
 
 def _check_residuals(fitted: Fitted) -> None:

@@ -8,7 +8,9 @@
 Forecasts are equivariant to scale and shift. Missing values and the time before a series began are masked: by step
 inside a patch, by token where a patch holds no value. With several lengths of patch, a series is read at the finest
 whose context holds all that was observed, so that short series are not read too coarsely. Horizons beyond one pass are
-rolled out: medians are read as observed, and the spread that was forecast so far is added to what comes after.
+rolled out along paths, one for each quantile: the forecast of a quantile is read as observed, all quantiles that follow
+from all paths are pooled by the probability they stand for, and the pooled ones are read next. So intervals go on
+widening, at the right rate for a random walk.
 
 The attention is one setting, as everywhere. Channels stay apart unless it mixes groups (MICA).
 """
@@ -28,7 +30,9 @@ from rearview.models.blocks.stack import BlockSettings, Stack
 from rearview.models.blocks.tokens import channel_groups
 from rearview.models.contract import Axes, Marks, Model, ModelClaims, Past, Real, Shape, Steps, Token
 
-QUANTILES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
+QUANTILES = (0.025, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.975)
+FARTHEST = 10.0
+"""Forecasts are cut off here on the asinh scale: some 11,000 standard deviations."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,21 +130,17 @@ class Network(Model):
         """Quantiles of the steps ahead in the units of the series, never crossing."""
         observed = torch.ones_like(past, dtype=torch.bool) if observed is None else observed
         grain = self.choose_grain(past.shape[-1], horizon)
-        parts: list[Tensor] = []
-        done = 0
-        while done < horizon:
-            steps = min(horizon - done, self.settings.ahead * grain.patch)
-            quantiles = self.look(past, observed, steps, grain).sort(-1).values
-            if parts:
-                # What is read as observed was itself uncertain: its last spread goes on beside the new one.
-                medians = quantiles[..., self.median : self.median + 1]
-                before = parts[-1][..., -1:, :] - parts[-1][..., -1:, self.median : self.median + 1]
-                spread = quantiles - medians
-                quantiles = medians + torch.sign(spread) * _root(spread.square() + before.square())
-            parts.append(quantiles)
-            past = torch.cat([past, quantiles[..., self.median]], -1)
-            observed = functional.pad(observed, (0, steps), value=True)
-            done += steps
+        reach, room = self.settings.ahead * grain.patch, self.settings.context * grain.patch
+        parts = [self.look(past, observed, min(horizon, reach), grain).sort(-1).values]
+        paths = [past[..., -room:]] * parts[0].shape[-1] if horizon > reach else []
+        for done in range(reach, horizon, reach):
+            observed = functional.pad(observed[..., -room:], (0, parts[-1].shape[2]), value=True)
+            paths = [
+                torch.cat([path[..., -room:], steps], -1)
+                for path, steps in zip(paths, parts[-1].unbind(-1), strict=True)
+            ]
+            ahead = [self.look(path, observed, min(horizon - done, reach), grain) for path in paths]
+            parts.append(pool_quantiles(torch.stack(ahead, -2), self.settings.quantiles))
         return torch.cat(parts, 2)
 
     def choose_grain(self, length: int, horizon: int) -> Grain:
@@ -156,7 +156,7 @@ class Network(Model):
         """One pass: [batch, channel, steps, quantile] in the units of the series, not sorted yet."""
         z, observed, centre, scale = standardise(*self.fit_context(past, observed, grain))
         quantiles = self.read(z.to(self.empty.dtype), observed, -(-steps // grain.patch), grain)
-        return torch.sinh(quantiles.to(past.dtype))[..., :steps, :] * scale + centre
+        return torch.sinh(quantiles.to(past.dtype).clamp(-FARTHEST, FARTHEST))[..., :steps, :] * scale + centre
 
     def read(self, z: Tensor, observed: Tensor, ahead: int, grain: Grain) -> Tensor:
         """asinh of z-scores of the past -> quantiles of the same for `ahead` patches: the network proper."""
@@ -199,6 +199,25 @@ class Network(Model):
 
     def _tokens_ahead(self, grain: Grain) -> int:
         return min(self.settings.ahead, -(-self.horizon // grain.patch))
+
+
+def pool_quantiles(
+    values: Float[Tensor, "*_ path quantile"], levels: tuple[float, ...]
+) -> Float[Tensor, "*_ quantile"]:
+    """The quantiles of a mixture of paths, each given by its quantiles; paths and quantiles stand for the same levels.
+
+    A quantile stands for the probability that lies nearer to it than to its neighbours.
+    """
+    marks = torch.tensor(levels, dtype=values.dtype, device=values.device)
+    edges = torch.cat([marks.new_zeros(1), (marks[1:] + marks[:-1]) / 2, marks.new_ones(1)])
+    mass = edges.diff()
+    ordered, order = values.flatten(-2).sort(-1)
+    share = (mass[:, None] * mass).flatten()[order]
+    centre = share.cumsum(-1) - share / 2
+    above = torch.searchsorted(centre, marks.expand(*centre.shape[:-1], -1).contiguous()).clamp(1, centre.shape[-1] - 1)
+    low, high = centre.gather(-1, above - 1), centre.gather(-1, above)
+    place = ((marks - low) / (high - low)).clamp(0, 1)
+    return torch.lerp(ordered.gather(-1, above - 1), ordered.gather(-1, above), place)
 
 
 def standardise(past: Tensor, observed: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:

@@ -1,0 +1,352 @@
+"""Forecasts of a network that was trained beforehand: the data only tell how far its intervals must reach.
+
+Every variable is read by itself, masked where values are missing, at the grain that its own length asks for. Intervals
+are the network's own quantiles, stretched by what backtest windows show where there are rows for some. `tune` trains
+the network further on the data, and keeps it only where a backtest is the better for it.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from statistics import NormalDist
+
+import numpy as np
+import torch
+
+from rearview import train
+from rearview.core.settings import settings_from
+from rearview.core.wording import quantity
+from rearview.data.panel import Finding, Panel
+from rearview.data.panel_checks import TooShort
+from rearview.data.scale import Scaler
+from rearview.data.split import split
+from rearview.data.windows import Source, Windows
+from rearview.estimators import base
+from rearview.estimators.auto.weights import measure_losses
+from rearview.estimators.base import Session
+from rearview.estimators.forecast.backtest import Backtest, backtest, ends_apart
+from rearview.estimators.forecast.prediction import Fitted
+from rearview.estimators.forecast.predictor import Array, Bounds, Forecasts
+from rearview.estimators.forecast.spec import ForecastSpec
+from rearview.estimators.forecast.stretch import measure_stretch, read_factor, stretch_bounds
+from rearview.estimators.forecast.transform import transform_panel, undo_transform
+from rearview.estimators.options import Attention
+from rearview.models.contract import Shape
+from rearview.models.patch_hosts.glance import Network
+from rearview.pretrained import weights
+from rearview.tasks import plan as planning
+from rearview.tasks.objectives import Forecast
+from rearview.tasks.plan import Choice, Plan
+
+MOST_TOKENS = 1 << 13
+"""Tokens that go through the network at once: more take more memory and are no faster."""
+TUNED = f"{weights.NAME}_tuned"
+"""The name of a network that was trained further."""
+LEAST_ROWS = 3
+SHORTEST = 8
+"""Rows of the shortest series that the network was trained on."""
+GRID = (20.0, 40.0, 60.0, 80.0, 95.0)
+"""Levels at which intervals are corrected, beside those asked for."""
+MOST_WINDOWS = 5
+MOST_TESTED = 250
+"""Forecasts that a correction rests on, about: more tell little and take time."""
+TUNING_SECONDS = 120.0
+"""Time to train further where no limit is given."""
+LONGEST_TUNED = 512
+"""Rows of a window that the network is trained further on, at most."""
+TUNING: Mapping[str, Choice[object]] = {
+    "learning_rate": Choice(1e-4, "small: the weights are good already"),
+    "schedule": Choice("constant", "the time left decides how long it trains"),
+    "clip": Choice(1.0, "guards against rare large gradients"),
+    "updates_per_epoch": Choice(10, "updates between two looks at the rows held out"),
+    "epochs": Choice(40, "with early stopping"),
+    "patience": Choice(6, "epochs without improvement"),
+}
+
+
+Fit = Callable[[Panel], "ZeroShot"]
+"""Fits the network to the rows of a panel."""
+
+
+def is_meant(spec: ForecastSpec) -> bool:
+    """Whether a spec asks for the weights that come with the package; settings of its own ask for a new network."""
+    return spec.model == weights.NAME and not spec.settings and spec.attention is None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ZeroShot(Fitted):
+    """The network and how far its intervals reach."""
+
+    attention: Attention
+    """The mechanism of the network."""
+    stretch: Mapping[float, float] = field(default_factory=dict)
+    """Level in percent -> factor of its interval's reach on both sides of the median; empty: as the network has it."""
+
+    def predict(self, panel: Panel, which: Windows, levels: tuple[float, ...], known: Array | None = None) -> Forecasts:
+        """Forecast from the rows before each window's start (see `Predictor`)."""
+        panel = transform_panel(panel, self.spec)
+        network = self.network
+        assert isinstance(network, Network)
+        cells = np.full((len(which), self.targets, self.spec.horizon, len(network.settings.quantiles)), np.nan)
+        cases = list(self._cases(panel, which))
+        for part in _batches(network, cases, self.spec.horizon):
+            past, observed = _stack(panel, part)
+            with torch.inference_mode():
+                on_device = torch.from_numpy(past).to(self.device), torch.from_numpy(observed).to(self.device)
+                quantiles = network.forecast(*on_device, self.spec.horizon).cpu().numpy()
+            for case, values in zip(part, quantiles, strict=True):
+                centre = panel.centre[case.series, list(case.columns)]
+                cells[case.window, list(case.columns)] = values + centre[:, None, None]
+        cells = undo_transform(cells, self.spec)
+        blind = panel.first[which.series, : self.targets] >= which.starts[:, None]
+        cells[blind] = np.nan
+        known_levels = network.settings.quantiles
+        point = cells[..., network.median]
+        own = {level: _bounds(cells, known_levels, level) for level in levels}
+        bounds: Bounds = stretch_bounds(point, own, {level: read_factor(self.stretch, level) for level in levels})
+        if self.spec.nonnegative:
+            bounds = {level: (np.maximum(low, 0), high) for level, (low, high) in bounds.items()}
+        findings = tuple(_about_past(cases, self.lookback))
+        return Forecasts(which.series, point, bounds, tuple(one.message for one in findings), findings)
+
+    def _cases(self, panel: Panel, which: Windows) -> Iterator["_Case"]:
+        """What is forecast together: one variable, or all columns of a series where attention mixes them."""
+        network = self.network
+        assert isinstance(network, Network)
+        mixes = any(layer.claims.mixes_groups for layer in network.stack.layers)
+        groups = [tuple(range(self.targets))] if mixes else [(column,) for column in range(self.targets)]
+        for window, (start, series) in enumerate(zip(which.starts.tolist(), which.series.tolist(), strict=True)):
+            for columns in groups:
+                first = int(panel.first[series, list(columns)].min())
+                if first < start:
+                    yield _Case(window, series, columns, max(first, start - self.lookback), start, first)
+
+
+@dataclass(frozen=True, slots=True)
+class _Case:
+    """Rows of some columns that are read together."""
+
+    window: int
+    series: int
+    columns: tuple[int, ...]
+    begin: int
+    stop: int
+    first: int
+    """The first observed row, which may lie before those that are read."""
+
+    @property
+    def length(self) -> int:
+        return self.stop - self.begin
+
+
+def _batches(network: Network, cases: Sequence[_Case], horizon: int) -> Iterator[list[_Case]]:
+    """Cases of one grain and of similar lengths, as many as fit in memory: a forecast must not depend on the others."""
+    by_patch: dict[int, list[_Case]] = {}
+    for case in sorted(cases, key=lambda case: case.length):
+        by_patch.setdefault(network.choose_grain(case.length, horizon).patch, []).append(case)
+    for patch, group in by_patch.items():
+        ahead = min(network.settings.ahead, -(-horizon // patch))
+        start = 0
+        while start < len(group):
+            stop, tokens = start, 0
+            while stop < len(group) and (stop == start or tokens <= MOST_TOKENS):
+                each = len(group[stop].columns) * (-(-group[stop].length // patch) + ahead)
+                stop += 1
+                tokens = (stop + 1 - start) * each
+            yield group[start:stop]
+            start = stop
+
+
+def _stack(panel: Panel, cases: Sequence[_Case]) -> tuple[Array, np.typing.NDArray[np.bool_]]:
+    """[case, column, time], the newest rows last, and which of them were observed."""
+    longest = max(case.length for case in cases)
+    past = np.zeros((len(cases), len(cases[0].columns), longest))
+    observed = np.zeros(past.shape, dtype=np.bool_)
+    for place, case in enumerate(cases):
+        rows, columns = slice(case.begin, case.stop), list(case.columns)
+        past[place, :, longest - case.length :] = panel.values[rows, columns[0] : columns[-1] + 1].T
+        begun = np.arange(case.begin, case.stop) >= panel.first[case.series, columns][:, None]
+        if panel.observed is not None:
+            begun &= panel.observed[rows, columns[0] : columns[-1] + 1].T
+        observed[place, :, longest - case.length :] = begun
+    return past, observed
+
+
+def _bounds(cells: Array, known: Sequence[float], level: float) -> tuple[Array, Array]:
+    """Both ends of an interval, by the normal distribution between the quantiles that are known and beyond them."""
+    scores = [NormalDist().inv_cdf(one) for one in known]
+    middle = known.index(0.5)
+
+    def read(share: float) -> Array:
+        score = NormalDist().inv_cdf(share)
+        if score <= scores[0] or score >= scores[-1]:
+            end = 0 if score <= scores[0] else -1
+            median = cells[..., middle]
+            return median + (cells[..., end] - median) * (score / scores[end])
+        above = int(np.searchsorted(scores, score))
+        part = (score - scores[above - 1]) / (scores[above] - scores[above - 1])
+        return cells[..., above - 1] * (1 - part) + cells[..., above] * part
+
+    tail = (1 - level / 100) / 2
+    return read(tail), read(1 - tail)
+
+
+def _about_past(cases: Sequence[_Case], room: int) -> Iterator[Finding]:
+    cut = sum(case.begin > case.first for case in cases)
+    if cut:
+        message = f"{quantity(cut, 'forecast')} read the newest {room:,} rows alone; older ones are cut off."
+        yield Finding("inferred", "cut_past", cut, message)
+    short = sum(case.length < SHORTEST for case in cases)
+    if short:
+        message = f"{quantity(short, 'forecast')} start from fewer than {SHORTEST} rows, which tell little."
+        yield Finding("warning", "short_past", short, message)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pretrained:
+    """The weights of this build beside the rows to forecast."""
+
+    spec: ForecastSpec
+    panel: Panel
+    card: weights.Card
+    notes: tuple[str, ...]
+
+    @classmethod
+    def of(cls, panel: Panel, spec: ForecastSpec) -> "Pretrained":
+        """Refuse what can't be forecast, and a build without weights, before anything is computed."""
+        card = weights.read_card()
+        panel, notes = planning.select_usable(panel, weights.NAME)
+        longest = int(panel.lengths.max())
+        if longest < LEAST_ROWS:
+            raise TooShort(
+                f"{panel.layout.source} is not long enough: a forecast needs {LEAST_ROWS} rows, but there are "
+                f"{longest}; bring more history."
+            )
+        return cls(spec, panel, card, notes)
+
+    def train(self, session: Session = base.NO_CHECKPOINT, *, tune: bool = False) -> ZeroShot:
+        """The forecaster, intervals corrected; with `tune` trained further where its own backtest is the better."""
+        start = self.start()
+        windows = self._count_windows()
+        if not windows:
+            notes = ["Too short for a backtest: the intervals are the network's own."]
+            notes += ["Too short to train further: the weights stay as they came."] if tune else []
+            return replace(start, notes=(*start.notes, *notes))
+        levels = tuple(sorted({*GRID, *self.spec.levels}))
+        test = self._backtest(start, levels, windows) if tune or self.spec.intervals == "conformal" else None
+        fitted = start
+        if tune and test is not None:
+            seconds = (TUNING_SECONDS if session.seconds is None else session.seconds) / 2
+            half = replace(session, seconds=seconds, checkpoint=None, resume=False)
+            tuned = self._backtest(lambda rows: Pretrained(self.spec, rows, self.card, ()).tuned(half), levels, windows)
+            before, after = (float(np.nanmean(measure_losses([one]))) for one in (test, tuned))
+            if after < before:
+                fitted, test = self.tuned(half), tuned
+                note = f"Trained further on these rows: the backtest's loss fell by {100 * (1 - after / before):.1f} %."
+            else:
+                note = "Training further did not lower the backtest's loss: the weights stay as they came."
+            fitted = replace(fitted, notes=(*fitted.notes, note))
+        if self.spec.intervals != "conformal" or test is None:
+            return fitted
+        note = f"Intervals are stretched by what {quantity(windows, 'backtest window')} showed."
+        return replace(fitted, stretch=measure_stretch(test, levels), notes=(*fitted.notes, note))
+
+    def start(self) -> ZeroShot:
+        """The weights as they came, intervals not corrected."""
+        panel, spec, card = self.panel, self.spec, self.card
+        device = base.resolve_device(spec.device)
+        network = weights.load(card, channels=panel.targets, steps=spec.horizon, device=device)
+        room = network.settings.context * max(network.settings.patches)
+        longest = int(panel.lengths.max())
+        lookback = Choice(min(room, longest), "all rows" if longest <= room else "what the network can read")
+        if spec.lookback is not None:
+            lookback = Choice(min(spec.lookback, room), planning.GIVEN)
+        network.shape = replace(network.shape, lookback=lookback.value)
+        scaler = Scaler.fit(transform_panel(panel, spec))
+        return ZeroShot(
+            spec=spec,
+            plan=Plan(
+                lookback=lookback,
+                season=planning.choose_season(panel, spec.season, longest),
+                model={name: Choice(value, "as trained") for name, value in card.settings.items()},
+                training={},
+            ),
+            name=weights.NAME,
+            network=network,
+            attention=card.attention,
+            task=Forecast(spec.horizon),
+            ids=panel.ids,
+            columns=panel.columns,
+            targets=panel.targets,
+            known=0,
+            mean=scaler.mean + panel.centre,
+            std=scaler.std,
+            step=str(panel.step),
+            calendar=None,
+            residuals=None,
+            history=None,
+            notes=(
+                *self.notes,
+                f"Weights {card.version}, trained on {card.data}, and not on these rows.",
+            ),
+            findings=(),
+            windows={},
+        )
+
+    def tuned(self, session: Session) -> ZeroShot:
+        """The weights after training on the rows, stopped by the newest of them; intervals not corrected."""
+        start, spec, panel = self.start(), self.spec, transform_panel(self.panel, self.spec)
+        network = start.network
+        assert isinstance(network, Network)
+        settings = network.settings
+        horizon = min(spec.horizon, settings.ahead * max(settings.patches))
+        lookback = max(SHORTEST, min(LONGEST_TUNED, start.lookback, (int(panel.lengths.max()) - 2 * horizon) // 2))
+        cut = split(panel, lookback, horizon, calibrate=False)
+        if not len(cut.train):
+            return start
+        device = base.resolve_device(spec.device)
+        source = Source(
+            panel, Scaler.fit(panel, cut.rows), cut.train + cut.validation, lookback, horizon, device=device,
+            inputs=False,
+        )  # fmt: skip
+        order, a = torch.arange(len(source)), len(cut.train)
+        held = order[a:][:: max(1, (len(source) - a) * panel.targets // MOST_TESTED)]
+        shape = Shape(panel.targets, lookback, horizon * len(settings.quantiles))
+        learner = Network(shape, replace(settings, answer="quantiles"), self.card.attention).to(device)
+        learner.load_state_dict(network.state_dict())
+        training = planning.override(
+            {**TUNING, "batch": Choice(max(1, 32 // panel.targets), "windows, so that an update stays quick")},
+            spec.training,
+        )
+        values = {name: choice.value for name, choice in training.items()}
+        loop = settings_from(train.Settings, "Training", {**values, "seed": spec.seed})
+        task = Forecast(horizon, quantiles=settings.quantiles)
+        history = base.train_network(learner, task, source, order[:a], held, loop, session)
+        network.load_state_dict(learner.state_dict())
+        return replace(
+            start,
+            name=TUNED,
+            plan=replace(start.plan, training=training),
+            history=history,
+            notes=self.notes,
+            windows={"train": a, "validation": len(held), "calibration": 0},
+        )
+
+    def _count_windows(self) -> int:
+        """Backtest windows that leave two horizons of rows before the first, and no more than are worth their time."""
+        longest, horizon = int(self.panel.lengths.max()), self.spec.horizon
+        variables = min(self.panel.series, MOST_TESTED) * self.panel.targets
+        most = max(1, min(MOST_WINDOWS, MOST_TESTED // variables))
+        return max(0, min(most, (longest - max(2 * horizon, 2 * SHORTEST)) // horizon))
+
+    def _backtest(self, fitted: "ZeroShot | Fit", levels: tuple[float, ...], windows: int) -> Backtest:
+        panel = self.panel
+        if panel.series > MOST_TESTED:
+            panel = panel.only(panel.ids[:: -(-panel.series // MOST_TESTED)])
+        return backtest(
+            panel,
+            lambda rows, window: fitted if isinstance(fitted, ZeroShot) else fitted(rows),
+            self.spec.horizon,
+            n_windows=windows,
+            levels=levels,
+            own_ends=ends_apart(panel, self.spec.horizon),
+        )

@@ -1,0 +1,200 @@
+"""Forecasts without training: equivariance, order, masks, short series, tuning, saving, what is refused."""
+
+import re
+import socket
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from samples import long, numbers, wide
+
+import rearview as rv
+from rearview.core.errors import InputError, SettingsError
+from rearview.data.panel_checks import TooShort
+from rearview.estimators.auto.ensemble import Ensemble
+from rearview.estimators.forecast import zero_shot
+from rearview.estimators.forecast.zero_shot import ZeroShot
+from rearview.pretrained import weights
+
+pytestmark = pytest.mark.usefixtures("glance_weights")
+HORIZON = 5
+
+
+def glance(**options: object) -> rv.Forecaster:
+    return rv.Forecaster(model="glance", horizon=HORIZON, device="cpu", **options)
+
+
+def series(values: np.ndarray) -> pd.DataFrame:
+    return pd.DataFrame({"date": pd.date_range("2024-01-01", periods=len(values), freq="D"), "y": values})
+
+
+def walk(rows: int = 60, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).normal(size=rows).cumsum()
+
+
+def test_the_frame_of_a_forecast_is_that_of_every_forecaster() -> None:
+    made = rv.forecast(wide(), HORIZON, device="cpu")
+    assert list(made) == ["date"] + [
+        f"{name}{end}" for name in ("load", "wind") for end in ("", "-lo-80", "-hi-80", "-lo-95", "-hi-95")
+    ]
+    assert len(made) == HORIZON
+    assert np.isfinite(numbers(made)).all()
+    per_series = rv.forecast(long(), HORIZON, level=[50], device="cpu")
+    assert list(per_series) == ["unique_id", "ds", "glance", "glance-lo-50", "glance-hi-50"]
+    assert len(per_series) == 2 * HORIZON
+
+
+@pytest.mark.parametrize(("factor", "shift"), [(1e6, 1e12), (1e-3, 0.0), (-1.0, 0.0), (1e9, 0.0), (7.0, -1e5)])
+def test_scale_and_shift_of_the_data_are_those_of_the_forecast(factor: float, shift: float) -> None:
+    values = walk()
+    plain, moved = (numbers(glance().fit(series(one)).predict(level=[])) for one in (values, factor * values + shift))
+    if factor > 0:  # a mirrored series is another series to a network; its forecast is only asked to be finite
+        np.testing.assert_allclose((moved - shift) / factor, plain, atol=1e-4 * np.abs(values).max(), rtol=1e-4)
+    assert np.isfinite(moved).all()
+
+
+def test_intervals_are_ordered_and_hold_the_median() -> None:
+    made = glance().fit(series(walk())).predict(level=[10, 50, 80, 95, 99.5])
+    bounds = [f"y-lo-{level}" for level in ("99.5", 95, 80, 50, 10)] + ["y"]
+    bounds += [f"y-hi-{level}" for level in (10, 50, 80, 95, "99.5")]
+    assert (np.diff(made[bounds].to_numpy(), axis=1) >= 0).all()
+
+
+@pytest.mark.parametrize("rows", [3, 8, 9, 31, 33, 200])
+def test_series_of_any_length_are_forecast(rows: int) -> None:
+    assert np.isfinite(numbers(glance().fit(series(walk(rows))).predict())).all()
+
+
+def test_a_horizon_beyond_one_pass_is_rolled_out() -> None:
+    made = rv.Forecaster(model="glance", horizon=120, device="cpu").fit(series(walk(90))).predict()
+    assert len(made) == 120
+    assert np.isfinite(numbers(made)).all()
+
+
+def test_other_series_of_a_frame_change_nothing() -> None:
+    lengths = {"a": 20, "b": 120, "c": 9, "d": 33}
+    frame = long(lengths)
+    together = glance(intervals="quantile").fit(frame).predict()
+    for name in lengths:
+        alone = glance(intervals="quantile").fit(frame[frame["unique_id"] == name]).predict()
+        mine = numbers(together[together["unique_id"] == name].drop(columns="unique_id"))
+        np.testing.assert_allclose(mine, numbers(alone.drop(columns="unique_id")), rtol=1e-5, atol=1e-5)
+
+
+def test_missing_values_are_masked_not_filled() -> None:
+    frame = series(walk(40))
+    frame.loc[10:14, "y"] = np.nan
+    fitted = glance(intervals="quantile").fit(frame)
+    panel = fitted.tail
+    assert panel.observed is not None
+    cases = list(fitted.fitted._cases(panel, zero_shot.Windows(panel.offsets[1:], np.array([0]))))
+    _, observed = zero_shot._stack(panel, cases)
+    assert np.flatnonzero(~observed[0, 0]).tolist() == [10, 11, 12, 13, 14]
+    filled = frame.ffill()
+    assert not np.allclose(numbers(fitted.predict()), numbers(glance(intervals="quantile").fit(filled).predict()))
+
+
+def test_constant_series_and_counts() -> None:
+    flat = numbers(glance().fit(series(np.full(40, 7e11))).predict())
+    np.testing.assert_allclose(flat, 7e11, rtol=1e-9)
+    counts = np.random.default_rng(0).poisson(0.4, 80).astype(float)
+    made = glance(nonnegative=True).fit(series(counts)).predict()
+    assert (numbers(made) >= 0).all()
+
+
+def test_a_long_past_is_cut_with_a_note() -> None:
+    values = walk(300)
+    fitted = glance(intervals="quantile").fit(series(values))
+    newest = glance(intervals="quantile").fit(series(values[-128:]))
+    np.testing.assert_allclose(numbers(fitted.predict()), numbers(newest.predict()), rtol=1e-6)
+    panel = fitted.read(series(values))
+    forecasts, _ = fitted.forecast(panel)
+    assert "newest 128 rows" in forecasts.notes[0]
+
+
+def test_saved_forecasters_forecast_the_same_without_the_package_weights(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fitted = glance().fit(wide())
+    fitted.save(tmp_path / "model")
+    monkeypatch.setattr(weights, "FOLDER", tmp_path / "nowhere")
+    loaded = rv.Forecaster.load(tmp_path / "model")
+    assert isinstance(loaded.fitted, ZeroShot)
+    pd.testing.assert_frame_equal(loaded.predict(), fitted.predict())
+    assert [*loaded.explain()] == ["layer 1", "layer 2"]
+
+
+def test_forecasts_need_no_internet(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise AssertionError("a connection was asked for")
+
+    monkeypatch.setattr(socket.socket, "connect", refuse)
+    assert len(rv.forecast(wide(), HORIZON, device="cpu")) == HORIZON
+
+
+def test_attention_maps_are_named_by_columns_and_stamps() -> None:
+    maps = glance().fit(wide(60)).explain()
+    assert maps["layer 1"].shape[:3] == (1, 2, 2)
+    assert maps.labels["layer 1"].groups == ("load", "wind")
+    np.testing.assert_allclose(maps["layer 2"].sum(-1), 1, rtol=1e-5)
+
+
+def test_intervals_are_stretched_by_backtest_windows_where_there_are_rows() -> None:
+    assert glance().fit(series(walk(60))).fitted.stretch
+    assert not glance(intervals="quantile").fit(series(walk(60))).fitted.stretch
+    short = glance().fit(series(walk(12))).fitted
+    assert not short.stretch
+    assert "Too short for a backtest" in short.notes[-1]
+    assert list(glance(intervals="none").fit(series(walk(60))).predict()) == ["date", "y"]
+
+
+def test_tuning_trains_further_and_keeps_what_is_better() -> None:
+    steps = np.arange(90)
+    frame = series(np.where(steps % 2, 10.0, -10.0) + 0.01 * steps)
+    start, tuned = glance().fit(frame), glance(training={"epochs": 8}).fit(frame, tune=True, time_limit=60)
+    assert tuned.fitted.name == "glance_tuned"
+    assert re.search(r"loss fell by \d", " ".join(tuned.fitted.notes))
+    truth = np.where(np.arange(90, 95) % 2, 10.0, -10.0)
+    errors = [np.abs(one.predict(level=[])["y"] - truth).mean() for one in (start, tuned)]
+    assert errors[1] < errors[0]
+
+
+def test_tuning_that_does_not_help_leaves_the_weights(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(zero_shot.Pretrained, "tuned", lambda self, session: self.start())
+    fitted = glance().fit(series(walk(60)), tune=True).fitted
+    assert fitted.name == "glance"
+    assert any("did not lower" in note for note in fitted.notes)
+
+
+def test_glance_with_settings_of_its_own_is_trained_from_nothing() -> None:
+    small = {"width": 8, "heads": 2, "depth": 1, "feed_forward": 8, "context": 8, "ahead": 4, "patches": (4,)}
+    made = glance(settings=small, training={"epochs": 1}, lookback=16).fit(wide(100))
+    assert not isinstance(made.fitted, ZeroShot)
+    assert made.fitted.history is not None
+
+
+def test_a_portfolio_counts_the_network_among_its_candidates() -> None:
+    quick = rv.Forecaster(horizon=HORIZON, device="cpu").fit(series(walk(80)), quick=True)
+    assert isinstance(quick.fitted, Ensemble)
+    names = [one.name for one in quick.fitted.leaderboard]
+    assert "glance" in names
+    assert "glance_tuned" not in names
+    standing = next(one for one in quick.fitted.leaderboard if one.name == "glance")
+    assert standing.mase is not None
+
+
+def test_what_makes_no_sense_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(TooShort, match="needs 3 rows"):
+        glance(freq="D").fit(series(walk(2)))
+    with pytest.raises(SettingsError, match="goes with model='glance'"):
+        rv.Forecaster(model="patchtst", horizon=3).fit(series(walk(60)), tune=True)
+    with pytest.raises(SettingsError, match="no place for columns known in the future"):
+        glance(known="wind").fit(wide(60))
+    with pytest.raises(InputError):
+        rv.forecast(series(np.full(20, np.nan)), HORIZON)
+    monkeypatch.setattr(weights, "FOLDER", tmp_path)
+    with pytest.raises(SettingsError, match="has no weights of glance"):
+        rv.forecast(series(walk()), HORIZON)
+    quick = rv.Forecaster(horizon=HORIZON).fit(series(walk(30)), quick=True)
+    assert "glance" not in [one.name for one in quick.fitted.leaderboard]
