@@ -130,7 +130,7 @@ def test_the_shelves_are_listed_in_full(capsys: pytest.CaptureFixture[str], tmp_
         listed = [part.splitlines() for part in capsys.readouterr().out.split("\n\n")]
         if what == "models":
             assert "--known" in " ".join(listed.pop())
-        assert all("rearview[baselines]" in part.pop(0) for part in listed[1:])
+        assert all("[baselines]" in part.pop(0) for part in listed[1:])
         assert [[line.split()[0] for line in part] for part in listed] == sections
         assert all(len(line.split()) > 3 for part in listed for line in part)
     assert main(["list", "datasets", "--data-dir", str(tmp_path)]) == 0
