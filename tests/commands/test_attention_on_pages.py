@@ -141,7 +141,10 @@ def data_of(page: Path) -> Any:
     return json.loads(found[1])
 
 
-def test_the_page_of_a_run_shows_where_its_networks_look(sales: Path, tmp_path: Path) -> None:
+def test_the_page_of_a_run_shows_where_its_networks_look(
+    sales: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(attention_maps, "LEAST_FOCUS", -1.0)  # after two epochs it looks everywhere about alike
     assert forecast(sales, tmp_path / "both", "--model", "patchtst,itransformer") == 0
     page = tmp_path / "both" / "report.html"
     names = [view["name"] for view in data_of(page)["looks"]["views"]]
@@ -151,3 +154,33 @@ def test_the_page_of_a_run_shows_where_its_networks_look(sales: Path, tmp_path: 
     page = tmp_path / "linear" / "report.html"
     assert data_of(page)["looks"]["views"] == []
     assert '<section id="looks" aria-labelledby="looks-title" hidden>' in page.read_text(encoding="utf-8")
+
+
+def layer(weights: Any) -> attention_maps.Layer:
+    count = weights.shape[-1]
+    names = [f"2024-01-{row + 1:02d}" for row in range(count)]
+    axis = attention_maps.Axis.of(
+        names, ["load"] * count, [(row, row + 1) for row in range(count)], np.ones(count, bool)
+    )
+    return attention_maps.Layer("layer 1", weights[None].astype(np.float32), axis, axis)
+
+
+def test_a_sentence_says_what_a_layer_looks_at_most() -> None:
+    count = 12
+    weights = np.full((count, count), 0.02)
+    weights[np.arange(7, count), np.arange(count - 7)] = 0.78
+    weights /= weights.sum(1, keepdims=True)
+    assert layer(weights).focus() > 0.1
+    assert layer(weights).say().startswith("In layer 1 a token looks most at 7 steps before: ")
+
+
+def test_even_attention_is_left_off_the_page_with_a_note(
+    sales: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert layer(np.full((5, 5), 0.2)).focus() == pytest.approx(0, abs=1e-6)
+    monkeypatch.setattr(attention_maps, "LEAST_FOCUS", 2.0)
+    assert forecast(sales, tmp_path / "even", "--model", "patchtst", "--windows", "0") == 0
+    page = tmp_path / "even" / "report.html"
+    assert data_of(page)["looks"]["views"] == []
+    text = page.read_text(encoding="utf-8")
+    assert "The attention of patchtst is not drawn: it looks everywhere about alike." in text

@@ -106,7 +106,7 @@ def test_every_control_has_a_label_and_every_table_a_caption(plain: str):
     page = Page(plain)
     labelled = {attributes.get("for") for tag, attributes in page.tags if tag == "label"}
     controls = [a for tag, a in page.tags if tag in ("input", "select") and a.get("type") != "checkbox"]
-    assert {control["id"] for control in controls} == {"series", "model", "window", "measure", "look"}
+    assert {control["id"] for control in controls} == {"series", "model", "window", "measure", "look", "board-find"}
     assert {control["id"] for control in controls} <= labelled
     assert plain.count("<caption>") >= 1
     assert dict(page.tags)["html"] == {"lang": "en"}
@@ -136,7 +136,7 @@ def test_empty_sections_are_hidden(seven: ForecastSummary):
     )
     tags = Page(render(bare)).tags
     hidden = {attributes.get("id") for tag, attributes in tags if tag == "section" and "hidden" in attributes}
-    assert hidden == {"backtest", "leaderboard", "steps", "training", "looks", "settings"}
+    assert hidden == {"parts", "backtest", "board", "leaderboard", "steps", "training", "looks", "settings"}
     assert "notes" not in {attributes.get("id") for _, attributes in tags}
 
 

@@ -10,7 +10,7 @@ from rearview.core.errors import InputError
 from rearview.report.common import payload
 from rearview.report.common.summary import BUDGET
 from rearview.report.forecast.page import ForecastSummary, encode
-from rearview.report.forecast.views import Prediction
+from rearview.report.forecast.views import Prediction, SeriesErrors
 
 
 def _decoded(summary: ForecastSummary, budget: int = BUDGET) -> dict:
@@ -99,11 +99,14 @@ def test_older_windows_are_left_off_beyond_the_budget(seven: ForecastSummary):
 
 
 def test_series_are_left_off_when_even_their_forecasts_exceed_the_budget(seven: ForecastSummary):
-    data, notes = encode(seven, budget=3_000)
+    errors = {name: SeriesErrors(mase, 1.0, 1.0, 0.9) for name, mase in (("OT", 2.0), ("HULL", 3.0), ("MULL", 1.5))}
+    scored = replace(seven, series=tuple(replace(view, errors=errors.get(view.id)) for view in seven.series))
+    data, notes = encode(scored, budget=1_900)
     kept = data["series"]
-    assert [each["id"] for each in kept] == ["HUFL", "HULL", "MUFL"]
+    assert [each["id"] for each in kept] == ["HULL", "MULL", "OT"]
     assert not any(each["windows"] for each in kept)
-    assert "the first 3 of 7 series" in notes[0]
+    assert {len(each["y"]) for each in kept} == {60}
+    assert "no backtest windows of the 3 series with the largest errors, of 7" in notes[0]
 
 
 def test_a_missing_stamp_is_refused(seven: ForecastSummary):

@@ -27,6 +27,8 @@ MAPS = 16
 SIDE = 64
 MOST_WEIGHTS = 1 << 27
 """Weights of all layers that are worked out for a page: half a gigabyte of float32."""
+LEAST_FOCUS = 0.01
+"""Share of the entropy of an even look by which a layer's must fall short to show anything."""
 PARTS = 3
 """Operators of a layer that add up, at most: those of caps."""
 
@@ -97,6 +99,35 @@ class Layer:
             for head in range(heads) if heads <= room else sorted(unlike[: room - 1].tolist()):
                 yield self._map(f"head {head + 1}", self.weights[head])
 
+    def focus(self) -> float:
+        """How far it is from looking everywhere alike: 0, to looking at one token: 1."""
+        weights = np.abs(self.weights.mean(0, dtype=np.float64))
+        seen = (weights > 0).sum(1)
+        shares = weights / np.maximum(weights.sum(1, keepdims=True), 1e-300)
+        entropy = -(shares * np.log(np.where(shares > 0, shares, 1))).sum(1)
+        rows = seen > 1
+        return float((1 - entropy[rows] / np.log(seen[rows])).mean()) if rows.any() else 0.0
+
+    def say(self) -> str:
+        """What it looks at most, in a sentence."""
+        weights = np.abs(self.weights.mean(0, dtype=np.float64))
+        even = max(float(weights[weights > 0].mean()) if weights.any() else 1.0, 1e-300)
+        curve = self.ages()
+        if curve is None:
+            best = int(weights.mean(0).argmax())
+            lift = float(weights.mean(0)[best]) / even
+            return f"In {self.name} it looks most at {self.keys.names[best]}: {lift:.1f} times an even share."
+        lifts = np.abs(curve.weights) / even
+        best = int(lifts.argmax())
+        age = round(float(curve.ages[best]))
+        where = f"{abs(age)} steps {'before' if age > 0 else 'after'}" if age else "the same place"
+        sentence = f"In {self.name} a token looks most at {where}: {lifts[best]:.1f} times an even share"
+        back = curve.ages > 0
+        if age <= 0 and back.any() and lifts[back].max() > 1.2:
+            second = round(float(curve.ages[back][lifts[back].argmax()]))
+            sentence += f"; of what came before, most at {second} steps before ({lifts[back].max():.1f} times)"
+        return f"{sentence}."
+
     def ages(self) -> AgeCurve | None:
         """Mean weight by age, over all heads and pairs of real tokens; None where tokens have no time."""
         if self.queries.starts is None or self.keys.starts is None:
@@ -159,15 +190,17 @@ def _views(model: str, maps: AttentionMaps, panel: Panel) -> tuple[Look, ...]:
     named = panel.layout.named_series
     views = []
     for series, group in places[:VIEWS]:
-        about, shown, curves = _window(maps, series, group)
+        about, finding, shown, curves = _window(maps, series, group)
         parts = [maps.series[series]] if named else []
         parts += [groups[group]] if len(groups) > 1 or not named else []
-        views.append(Look(model, ", ".join(parts), " ".join(filter(None, (about, fewer))), shown, curves))
+        views.append(Look(model, ", ".join(parts), " ".join(filter(None, (about, fewer))), shown, curves, finding))
     return tuple(views)
 
 
-def _window(maps: AttentionMaps, series: int, group: int) -> tuple[str, tuple[WeightMap, ...], tuple[AgeCurve, ...]]:
-    """(notes on tokens and on what is left out, maps, weight by age) of one window."""
+def _window(
+    maps: AttentionMaps, series: int, group: int
+) -> tuple[str, str, tuple[WeightMap, ...], tuple[AgeCurve, ...]]:
+    """(notes on tokens and on what is left out, what is seen, maps, weight by age) of one window."""
     every = [
         layer for each, weights in maps.items() for layer in _layers(each, weights, maps.labels[each], series, group)
     ]
@@ -176,7 +209,9 @@ def _window(maps: AttentionMaps, series: int, group: int) -> tuple[str, tuple[We
     notes = [f"There are maps of {len(kept)} of {len(every)} layers."] if len(kept) < len(every) else []
     curves = tuple(curve for layer in kept if (curve := layer.ages()) is not None)
     shown = tuple(one for layer in kept for one in layer.maps(room))
-    return " ".join([*notes, *_about(kept, room)]), shown, curves
+    sharpest = max(kept, key=Layer.focus)
+    finding = sharpest.say() if sharpest.focus() >= LEAST_FOCUS else ""
+    return " ".join([*notes, *_about(kept, room)]), finding, shown, curves
 
 
 def _about(kept: list[Layer], room: int) -> Iterator[str]:

@@ -63,11 +63,13 @@ def _print_scores(console: "Console", outcome: Outcome) -> None:
     title = f"Backtest, {quantity(outcome.windows, 'window')} of {quantity(outcome.job.spec.horizon, 'step')}"
     shares = {one.name: one for one in outcome.leaderboard}
     extra = ["weight", "seconds"] if shares else []
-    table = new_table(title, ["model"], ["MSE", "MAE", "MASE", *(f"in {level:g} %" for level in levels), *extra])
+    # Errors of columns in unlike units can't be pooled; scaled ones can.
+    measures = ["MASE", "RMSSE"] if outcome.panel.targets > 1 else ["MSE", "MAE", "MASE"]
+    table = new_table(title, ["model"], [*measures, *(f"in {level:g} %" for level in levels), *extra])
     for result, scores in scored:
         inside = [number_or_dash(100 * scores.coverage.get(level, math.nan), ".1f", " %") for level in levels]
         name = f"{result.name} (baseline)" if result.final is None and not shares else result.name
-        errors = [(scores.mse, ".4g"), (scores.mae, ".4g"), (scores.mase, ".3g")]
+        errors = [(getattr(scores, name.lower()), ".4g" if name in ("MSE", "MAE") else ".3g") for name in measures]
         share = shares.get(result.name)
         part = ["", ""] if share is None else [f"{100 * share.weight:.0f} %", f"{share.seconds:.1f}"]
         cells = [*(number_or_dash(error, shape) for error, shape in errors), *inside, *(part if shares else [])]

@@ -1,13 +1,15 @@
 """A finished forecast as its page shows it."""
 
-from collections.abc import Mapping
-from dataclasses import asdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
 
 from rearview.commands.forecast.attention_maps import attention_views
+from rearview.commands.forecast.components import components, known_inputs
 from rearview.commands.forecast.job import Outcome
+from rearview.commands.forecast.outlook import look_out
 from rearview.commands.page_data import (
     Settings,
     attention_choice,
@@ -17,18 +19,34 @@ from rearview.commands.page_data import (
     training_curve,
 )
 from rearview.data.infer.wall_time import to_wall_time
+from rearview.data.panel import Panel
 from rearview.estimators.auto.effects import WithEffects
 from rearview.estimators.auto.ensemble import Ensemble
+from rearview.estimators.auto.portfolio import panel_seasons
+from rearview.estimators.forecast.known_inputs import read_known
 from rearview.estimators.forecast.prediction import Fitted, variables
 from rearview.estimators.forecast.predictor import Array, Bounds
 from rearview.estimators.forecast.zero_shot import ZeroShot
 from rearview.report.common.summary import Curve
 from rearview.report.forecast.page import ForecastSummary
-from rearview.report.forecast.views import Candidate, Forecast, Prediction, Score, SeriesView, StepErrors, Window
+from rearview.report.forecast.views import (
+    Candidate,
+    Forecast,
+    Look,
+    Outlook,
+    Prediction,
+    Score,
+    SeriesErrors,
+    SeriesView,
+    StepErrors,
+    Window,
+)
 from rearview.tasks.plan import GIVEN
 
 MOST_HISTORY = 1000
 """Rows before the forecast that a page draws, at most."""
+MOST_PARTS = 200
+"""Series up to which each is taken apart into trend and seasons."""
 
 
 def summary(outcome: Outcome, command: str) -> ForecastSummary:
@@ -38,16 +56,18 @@ def summary(outcome: Outcome, command: str) -> ForecastSummary:
         attention_views(name, final.forecaster, panel, outcome.job.future) for name, final in outcome.finals.items()
     ]
     scored = [(result, asdict(result.scores)) for result in outcome.results if result.scores is not None]
-    # A backtest may have looked at some of the series alone.
-    places = {name: {one: place for place, one in enumerate(test.names)} for name, test in outcome.backtests.items()}
-    errors = {name: backtest.by_step() for name, backtest in outcome.backtests.items()}
+    errors = {name: test.by_step(scaled=_has_unlike_units(panel)) for name, test in outcome.backtests.items()}
+    lead = _lead(outcome)
+    words, looks = ("", ()) if lead is None else look_out(outcome, outcome.finals[lead])
     return ForecastSummary(
         title=f"Forecast of {outcome.job.file}",
+        outlook=words,
         verdict=outcome.verdict,
         command=command,
         device=outcome_device(outcome),
         seconds=outcome.seconds,
-        series=tuple(_series_view(outcome, number, name, places) for number, name in enumerate(variables(panel))),
+        unlike_units=_has_unlike_units(panel),
+        series=_series_views(outcome, lead, looks),
         data=data_facts(panel),
         scores=tuple(_score(outcome, result.name, scores, final=result.final is not None) for result, scores in scored),
         candidates=tuple(
@@ -58,8 +78,8 @@ def summary(outcome: Outcome, command: str) -> ForecastSummary:
         curves=_curves(outcome),
         findings=outcome.findings,
         settings=_settings(outcome),
-        notes=(*outcome.notes, *outcome.warnings, *(note for _, notes in views for note in notes)),
-        looks=tuple(look for shown, _ in views for look in shown),
+        notes=(*outcome.notes, *outcome.warnings, *(note for _, notes in views for note in notes), *_even_looks(views)),
+        looks=tuple(look for shown, _ in views for look in shown if look.finding),
     )
 
 
@@ -85,24 +105,95 @@ def _networks(outcome: Outcome) -> dict[str, Fitted]:
     return networks
 
 
-def _series_view(outcome: Outcome, number: int, name: str, places: Mapping[str, Mapping[str, int]]) -> SeriesView:
-    panel = outcome.panel
-    series, target = divmod(number, panel.targets)
+def _even_looks(views: Sequence[tuple[tuple[Look, ...], tuple[str, ...]]]) -> Iterator[str]:
+    """Notes on networks whose attention is left out."""
+    for shown, _ in views:
+        if shown and not any(look.finding for look in shown):
+            yield f"The attention of {shown[0].model} is not drawn: it looks everywhere about alike."
+
+
+def _has_unlike_units(panel: Panel) -> bool:
+    """Whether errors of the variables can't be added: columns of a wide file may be litres and euros."""
+    return panel.targets > 1
+
+
+def _lead(outcome: Outcome) -> str | None:
+    """The forecast that the page leads with: the lowest error in the backtest."""
+
+    def error(name: str) -> float:
+        scores = next(result.scores for result in outcome.results if result.name == name)
+        return np.inf if scores is None or np.isnan(scores.mase) else scores.mase
+
+    return min(outcome.finals, key=error, default=None)
+
+
+def _series_views(outcome: Outcome, lead: str | None, looks: tuple[Outlook, ...]) -> tuple[SeriesView, ...]:
+    """Every variable with its history, forecast, backtest, errors and parts."""
+    panel, names = outcome.panel, variables(outcome.panel)
+    # A backtest may have looked at some of the series alone.
+    places = {name: {one: place for place, one in enumerate(test.names)} for name, test in outcome.backtests.items()}
+    errors = _errors(outcome, lead)
+    seasons = panel_seasons(panel, outcome.job.spec.season)
+    final = None if lead is None else outcome.finals[lead]
+    known = None
+    if final is not None and panel.known:
+        known = read_known(panel, final.stamps, outcome.job.future, outcome.job.reading)
+    rows = min(
+        MOST_HISTORY, max(4 * outcome.job.spec.horizon, 2 * outcome.lookback.value, 200, 2 * max(seasons, default=0))
+    )
+    views = []
+    for number, name in enumerate(names):
+        place = divmod(number, panel.targets)
+        here = {model: found[name] for model, found in places.items() if name in found}
+        view = _series_view(outcome, place, name, here, rows)
+        if final is not None:
+            inputs = known_inputs(
+                panel,
+                known,
+                place[0],
+                slice(int(panel.offsets[place[0] + 1]) - len(view.values), int(panel.offsets[place[0] + 1])),
+            )
+            parts = components(panel, final, place, seasons, known, inputs) if len(names) <= MOST_PARTS else ()
+            view = replace(view, outlook=looks[number], errors=errors.get(name), inputs=inputs, components=parts)
+        views.append(view)
+    return tuple(views)
+
+
+def _errors(outcome: Outcome, lead: str | None) -> dict[str, SeriesErrors]:
+    """The errors of the leading model by variable."""
+    if lead is None or lead not in outcome.backtests:
+        return {}
+    test = outcome.backtests[lead]
+    mae, mase, inside = test.by_variable()
+    naive: dict[str, float] = {}
+    if "seasonal_naive" in outcome.backtests:
+        other = outcome.backtests["seasonal_naive"]
+        naive = dict(zip(other.names, other.by_variable()[0].tolist(), strict=True))
+    found = {}
+    for place, name in enumerate(test.names):
+        theirs = naive.get(name, np.nan)
+        against = float(mae[place] / theirs) if theirs > 0 else np.nan
+        found[name] = SeriesErrors(float(mase[place]), float(mae[place]), against, float(inside[place]))
+    return found
+
+
+def _series_view(
+    outcome: Outcome, place: tuple[int, int], name: str, tests: Mapping[str, int], rows: int
+) -> SeriesView:
+    panel, (series, target) = outcome.panel, place
     end = int(panel.offsets[series + 1])
-    rows = min(MOST_HISTORY, max(4 * outcome.job.spec.horizon, 2 * outcome.lookback.value, 200))
     begin = max(int(panel.offsets[series]), end - rows)
     finals = outcome.finals
     stamps = next((final.stamps[series] for final in finals.values()), panel.stamps[:0])
     predictions = {
-        name: _prediction(final.forecasts.mean, final.forecasts.intervals, (series, target))
-        for name, final in finals.items()
+        name: _prediction(final.forecasts.mean, final.forecasts.intervals, place) for name, final in finals.items()
     }
     return SeriesView(
         id=name,
         stamps=to_wall_time(panel.stamps[begin:end], panel.layout),
         values=panel.original_column(slice(begin, end), series, target),
         forecast=Forecast(to_wall_time(stamps, panel.layout), predictions),
-        backtest=_windows(outcome, {model: known[name] for model, known in places.items() if name in known}),
+        backtest=_windows(outcome, tests),
     )
 
 
@@ -117,7 +208,15 @@ def _windows(outcome: Outcome, places: Mapping[str, int]) -> tuple[Window, ...]:
     for w, cutoff in enumerate(to_wall_time(one.cutoffs[:, place], layout)):
         if np.isnan(one.mean[w, place]).all():
             continue
-        tested = {name: _prediction(test.mean, test.intervals, (w, places[name])) for name, test in tests.items()}
+        # Of the members of a portfolio the page draws no intervals: they are many, and say nothing of the forecast.
+        tested = {
+            name: _prediction(
+                test.mean,
+                test.intervals if name in outcome.finals or not outcome.leaderboard else {},
+                (w, places[name]),
+            )
+            for name, test in tests.items()
+        }
         windows.append(Window(cutoff, to_wall_time(one.stamps[w, place], layout), one.y[w, place], tested))
     return tuple(windows)
 

@@ -97,9 +97,25 @@ class Backtest:
             },
         )
 
-    def by_step(self) -> tuple[Array, Array]:
-        """MAE and MSE at each step ahead."""
+    def by_variable(self) -> tuple[Array, Array, Array]:
+        """[variable]: MAE, MASE, and the share of actual values inside the widest interval; NaN where there is none."""
+        error = np.abs(self.y - self.mean)
+        seen = ~np.isnan(error)
+        count = seen.sum(axis=(0, 2))
+        mae = np.where(count > 0, np.where(seen, error, 0).sum(axis=(0, 2)) / np.maximum(count, 1), np.nan)
+        inside = np.full(len(self.names), np.nan)
+        if self.intervals:
+            low, high = self.intervals[max(self.intervals)]
+            for one in range(len(self.names)):
+                bounds = (self.y[:, one], low[:, one], high[:, one])
+                inside[one] = metrics.coverage(*bounds, float(self.rounding[one]))
+        return mae, mae / self.absolute, inside
+
+    def by_step(self, *, scaled: bool = False) -> tuple[Array, Array]:
+        """MAE and MSE at each step ahead; `scaled`: over the naive error of each variable, whatever its unit."""
         error = self.y - self.mean
+        if scaled:
+            error = error / self.absolute[:, None]
         count = np.maximum((~np.isnan(error)).sum(axis=(0, 1)), 1)
         return np.nansum(np.abs(error), axis=(0, 1)) / count, np.nansum(np.square(error), axis=(0, 1)) / count
 

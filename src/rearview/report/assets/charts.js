@@ -1,5 +1,5 @@
 "use strict";
-/* The four charts: each draws what is picked into its own plot, key and subject line. */
+/* The charts: each draws what is picked into its own plot, key and subject line. */
 const Charts = (() => {
   const RECENT_ROWS = 60;
   const CONTEXT_ROWS = 12;
@@ -59,19 +59,22 @@ const Charts = (() => {
     const border = past.length ? text(past.at(-1)) : x[0];
     const ours = said(series.forecast, x, models, colours, models.length === 1);
     const history = Figures.line(past.map(text), series.y, { color: colours.ink, width: 1.4 }, "history");
+    const xRange = [shown ? text(past[past.length - shown]) : x[0], x.at(-1)];
     draw("forecast", [...ours.bands, history, ...ours.means], {
       items: ours.items, yName: UNITS, xTitle: data.time.name, integer: data.time.integer, days,
       yRange: Figures.range([series.y.slice(past.length - shown), ...ours.arrays], NOTE_ROOM),
-      xRange: [shown ? text(past[past.length - shown]) : x[0], x.at(-1)],
-      shapes: [Figures.rule(border, colours)],
+      xRange, shapes: [Figures.rule(border, colours)],
       notes: [
         ...Figures.note("history", border, "right", shown / (shown + ahead.length)),
         ...Figures.note("forecast", border, "left", ahead.length / (shown + ahead.length)),
       ],
     }, colours, `Forecast of ${series.id} by ${models.join(", ")} after its history; the values stand in a table below.`);
+    Parts.drawInputs({ x: xRange, border, items: ours.items });
     byId("history-field").hidden = past.length === recent;
     const when = ahead.length > 1 ? `${x[0]} to ${x.at(-1)}` : x[0];
-    subject("forecast-subject", `${count(ahead.length, "step")}, ${when}.${shaded(series.forecast, models)}`);
+    /* The sentence begins with the name, which stands there already. */
+    const words = series.words && data.series.length > 1 ? `${series.words.slice(series.id.length).trim()} ` : "";
+    subject("forecast-subject", `${words}${count(ahead.length, "step")}, ${when}.${shaded(series.forecast, models)}`);
   }
 
   /* ---- backtest ---- */
@@ -136,7 +139,7 @@ const Charts = (() => {
     const models = Object.keys(data.steps);
     if (!models.length) return;
     const colours = Figures.theme();
-    const name = state.measure.toUpperCase();
+    const name = byId("measure").selectedOptions[0].textContent;
     const errors = models.map((model) => data.steps[model][state.measure]);
     const traces = models.map((model, row) =>
       Figures.line(fromOne(errors[row]), errors[row], style(colours, model), model));

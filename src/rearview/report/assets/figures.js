@@ -194,7 +194,8 @@ const Figures = (() => {
     const small = narrow();
     /* Dates are ticked in two lines. */
     const below = integer ? BELOW : BELOW + TICK_LINE;
-    const height = (small || element.dataset.size === "small" ? 300 : 380) + below - BELOW;
+    const sizes = { small: 300, medium: 220, strip: 120 };
+    const height = (sizes[element.dataset.size] || (small ? 300 : 380)) + below - BELOW;
     const margin = { t: 26, b: below, l: 30, r: small ? 8 : labelRoom(beside || items, colours.font) };
     const limits = yLog ? yRange.map(Math.log10) : yRange;
     const labels = small ? [] : endLabels(items.map((item) => ({ ...item, y: yLog ? Math.log10(item.y) : item.y })),

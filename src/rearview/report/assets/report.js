@@ -10,6 +10,7 @@
 
   function drawPicked() {
     Charts.drawForecast();
+    Parts.drawParts();
     Charts.drawBacktest();
     fillTable();
   }
@@ -61,10 +62,15 @@
   function bindSeries() {
     const names = data.series.map((series) => series.id);
     const show = Picker.create(byId("series"), byId("series-list"), names, pick);
-    const move = (by) => () => {
-      show(state.row + by);
-      pick(state.row + by);
+    const lead = (row) => {
+      show(row);
+      pick(row);
     };
+    const move = (by) => () => lead(state.row + by);
+    Board.start((row) => {
+      lead(row);
+      byId("forecast").scrollIntoView();
+    });
     byId("series-previous").addEventListener("click", move(-1));
     byId("series-next").addEventListener("click", move(1));
     byId("controls").addEventListener("submit", (event) => event.preventDefault());

@@ -59,7 +59,7 @@ def _render(summary: Summary, content: Content) -> str:
         "shell.html",
         {
             "title": escape(summary.title),
-            "verdict": _sentence(summary.verdict),
+            "verdict": _verdict(summary),
             "version": escape(summary.version),
             "created": escape(summary.created),
             "device": escape(summary.device),
@@ -99,6 +99,14 @@ def _asset(name: str) -> str:
 def _inline(script: str) -> str:
     """A script as the HTML parser will hand it on: nothing in it ends the element, and line ends are plain."""
     return script.replace("</script", "<\\/script").replace("\r\n", "\n").replace("\r", "\n")
+
+
+def _verdict(summary: Summary) -> str:
+    """What the page leads with: the outlook where there is one, and the verdict."""
+    if not summary.outlook:
+        return f'<p class="verdict">{_sentence(summary.verdict)}</p>'
+    lead, judged = _sentence(summary.outlook), _sentence(summary.verdict)
+    return f'<p class="verdict">{lead}</p>\n<p class="judgement">{judged}</p>'
 
 
 def _sentence(words: str) -> str:

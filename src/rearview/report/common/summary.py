@@ -115,8 +115,10 @@ class Summary(ABC):
     """Fields that pages of every kind have in common; each kind adds its own fields, and lays them out in `content`."""
 
     title: str
+    outlook: str = ""
+    """The result in words for those who need no method; it leads the page, and the verdict follows. Empty: none."""
     verdict: str
-    """The outcome in a sentence or two."""
+    """How good the result is, in a sentence or two."""
     command: str
     """The exact shell command that repeats the run."""
     created: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))

@@ -1,14 +1,15 @@
 """The page of a forecast: the forecast and its backtest by series, scores, errors by step, training, attention maps.
 
-A series that moves by 5 around a billion keeps more than six digits of its numbers. A page has a budget of numbers;
-when the backtest windows would exceed it, older ones are left off, and the page says so. A cell of a map of attention
+A series that moves by 5 around a billion keeps more than six digits of its numbers. A page has a budget of numbers:
+beyond it histories are cut shorter, then older backtest windows are left off, then the series with the smallest errors,
+and the page says so. A cell of a map of attention
 weights is one byte between the lowest and the highest number of its colours: more than a colour shows.
 """
 
 import base64
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from html import escape
 
 import numpy as np
@@ -21,10 +22,12 @@ from rearview.report.common.summary import BUDGET, Content, DataFacts, Summary, 
 from rearview.report.common.tables import Cell, Table, html_cells, html_table
 from rearview.report.forecast.views import (
     Candidate,
+    Component,
     Look,
     Names,
     Prediction,
     Score,
+    SeriesErrors,
     SeriesView,
     StepErrors,
     WeightMap,
@@ -32,7 +35,8 @@ from rearview.report.forecast.views import (
 )
 
 SCRIPTS = (
-    "figures.js", "plots.js", "choice.js", "charts.js", "looks.js", "values.js", "picker.js", "copy.js", "report.js",
+    "figures.js", "plots.js", "choice.js", "charts.js", "parts.js", "looks.js", "values.js", "picker.js", "board.js",
+    "copy.js", "report.js",
 )  # fmt: skip
 MEASURES: tuple[tuple[str, str, Callable[[Score], float]], ...] = (
     ("MSE", "mean squared error", lambda score: score.mse),
@@ -42,6 +46,10 @@ MEASURES: tuple[tuple[str, str, Callable[[Score], float]], ...] = (
     ("RMSSE", "root squared error over the naive error in training", lambda score: score.rmsse),
     ("Pinball", "quantile loss of the intervals", lambda score: score.pinball),
 )
+PLAIN = ("MSE", "MAE", "Pinball")
+"""Measures in the units of the data."""
+HISTORIES = (1_000, 400, 150, 60)
+"""Rows of history that are drawn of each series, at most: the more that fit."""
 LEVELS = 254
 """Of a cell, counted from 0: an even number, so that 0 stands in the middle of a map that has both signs."""
 ROUNDING = 1e-6
@@ -54,6 +62,8 @@ class ForecastSummary(Summary):
 
     data: DataFacts
     series: tuple[SeriesView, ...]
+    unlike_units: bool = False
+    """Whether the series may be of unlike units, whose plain errors can't be pooled."""
     scores: tuple[Score, ...] = ()
     error_by_step: Mapping[str, StepErrors] = field(default_factory=dict)
     candidates: tuple[Candidate, ...] = ()
@@ -90,11 +100,12 @@ class ForecastSummary(Summary):
 
     @property
     def lead(self) -> Score | None:
-        """The model of the headline: the lowest backtest MAE of those that are neither baselines nor members."""
+        """The model of the headline: the lowest backtest error of those that are neither baselines nor members."""
         members = {candidate.name for candidate in self.candidates}
         rows = [score for score in self.scores if not score.is_baseline and score.model not in members]
         rows = rows or list(self.scores)
-        return min(rows, key=lambda score: (math.isnan(score.mae), score.mae), default=None)
+        name = "mase" if self.unlike_units and any(math.isfinite(score.mase) for score in rows) else "mae"
+        return min(rows, key=lambda score: (math.isnan(getattr(score, name)), getattr(score, name)), default=None)
 
     def content(self, budget: int = BUDGET) -> Content:
         data, left_off = encode(self, budget)
@@ -102,15 +113,19 @@ class ForecastSummary(Summary):
             template="forecast.html",
             parts={
                 "noun": "Column" if self.is_wide else "Series",
-                "scores": score_table(self.scores),
+                "scores": score_table(self.scores, unlike_units=self.unlike_units),
                 "leaderboard": _leaderboard(self.candidates),
                 "no_leaderboard": not self.candidates,
                 "no_backtest": not any(view.backtest for view in self.series),
                 "no_errors": not self.error_by_step,
+                "no_board": len(self.series) < 2 or self.series[0].outlook is None,
+                "no_parts": not any(view.components for view in self.series),
+                "first_error": "MASE" if self.unlike_units else "MAE",
+                "second_error": "squared, scaled" if self.unlike_units else "MSE",
                 "no_training": not self.curves,
                 "no_looks": not self.looks,
             },
-            tiles=[*_accuracy(self.lead, self.scores), self._extent(), self.run_time],
+            tiles=[*_accuracy(self.lead, self.scores, self.unlike_units), self._extent(), self.run_time],
             scripts=SCRIPTS,
             data=data,
             left_off=left_off,
@@ -123,33 +138,42 @@ class ForecastSummary(Summary):
         return "Forecast", quantity(steps, "step"), f"{self.data.step}, for {views}"
 
 
-def _accuracy(lead: Score | None, scores: Sequence[Score]) -> Iterable[Tile]:
-    """The errors of the leading model, its MAE against seasonal-naive, or the best baseline where that has no row."""
-    if lead is None or not math.isfinite(lead.mae):
+def _accuracy(lead: Score | None, scores: Sequence[Score], unlike_units: bool) -> Iterable[Tile]:
+    """The errors of the leading model beside seasonal-naive, or the best baseline where that has no row.
+
+    Of unlike units the error is scaled by that of a naive forecast in training.
+    """
+    name = "mase" if unlike_units and lead is not None and math.isfinite(lead.mase) else "mae"
+    if lead is None or not math.isfinite(getattr(lead, name)):
         return
     note = "in the backtest"
-    if others := [each for each in scores if each.is_baseline and each.model != lead.model and each.mae > 0]:
-        other = min(others, key=lambda each: (each.model != "seasonal_naive", each.mae))
-        change = round(100 * (lead.mae / other.mae - 1))
+    if others := [each for each in scores if each.is_baseline and each.model != lead.model and getattr(each, name) > 0]:
+        other = min(others, key=lambda each: (each.model != "seasonal_naive", getattr(each, name)))
+        change = round(100 * (getattr(lead, name) / getattr(other, name) - 1))
         way = f"{abs(change)} % {'below' if change < 0 else 'above'}" if change else "level with"
         note = f"{way} {other.model}"
-    yield f"MAE of {lead.model}", text.number(lead.mae), note
+    if name == "mae":
+        yield f"MAE of {lead.model}", text.number(lead.mae), note
+        note = "naive in training is 1"
     if math.isfinite(lead.mase):
-        yield "MASE", text.number(lead.mase), "naive in training is 1"
+        yield "MASE" if name == "mae" else f"MASE of {lead.model}", text.number(lead.mase), note
     if lead.coverage:
         level = max(lead.coverage)
         yield "Coverage", text.percent(lead.coverage[level]), f"of its {level:g} % interval"
 
 
-def score_table(scores: Sequence[Score]) -> str:
-    """Models beside baselines, best in bold, coverage beside its nominal level; a sentence when nothing was scored."""
+def score_table(scores: Sequence[Score], *, unlike_units: bool = False) -> str:
+    """Models beside baselines, best in bold, coverage beside its nominal level; a sentence when nothing was scored.
+
+    Errors in the units of the data are left out where these are unlike.
+    """
     if not scores:
         return '<p class="quiet">No backtest was run, so there is nothing to score.</p>'
     heads: list[tuple[str, str]] = []
     columns: list[list[Cell]] = []
     for name, meaning, measure in MEASURES:
         values = [measure(score) for score in scores]
-        if any(map(math.isfinite, values)):
+        if any(map(math.isfinite, values)) and not (unlike_units and name in PLAIN):
             words = text.column(values)
             best = words[min(range(len(values)), key=lambda row: (not math.isfinite(values[row]), values[row]))]
             heads.append((name, meaning))
@@ -208,6 +232,7 @@ def encode(summary: ForecastSummary, budget: int = BUDGET) -> tuple[dict[str, ob
         "lead": lead.model if lead else models[0] if models else None,
         "time": {"integer": integer, "name": summary.data.time_name, "step": summary.data.step},
         "series": [_encode_series(view, windows, axes) for view in views],
+        "board": _encode_board(summary, views),
         "steps": {
             model: {"mae": round_digits(errors.mae), "mse": round_digits(errors.mse)}
             for model, errors in summary.error_by_step.items()
@@ -218,21 +243,70 @@ def encode(summary: ForecastSummary, budget: int = BUDGET) -> tuple[dict[str, ob
     }, notes
 
 
+def _encode_board(summary: ForecastSummary, views: Sequence[SeriesView]) -> dict[str, object]:
+    """A row for each series: its place among those drawn (-1: not drawn), name, forecast, change, errors."""
+    places = {view.id: place for place, view in enumerate(views)}
+    looks = [(view, view.outlook) for view in summary.series if view.outlook is not None]
+    rows: list[list[object]] = []
+    for view, look in looks:
+        errors = view.errors or SeriesErrors(math.nan, math.nan, math.nan, math.nan)
+        numbers = [look.mean, look.low, look.high, look.change, errors.mase, errors.mae, errors.against_naive]
+        rows.append([places.get(view.id, -1), view.id, *round_digits(np.array([*numbers, errors.coverage]), 4)])
+    return {"compared": looks[0][1].compared if len({look.compared for _, look in looks}) == 1 else "", "rows": rows}
+
+
 def _fit(series: tuple[SeriesView, ...], budget: int) -> tuple[tuple[SeriesView, ...], int, tuple[str, ...]]:
-    """(series, backtest windows of each, sentences about the rest): the newest windows, then fewer series."""
-    plain = [len(view.values) + _count(view.forecast.models) for view in series]
+    """(series, backtest windows of each, sentences about the rest): shorter histories, older windows, fewer series."""
     newest = [[len(window.actual) + _count(window.models) for window in view.backtest[::-1]] for view in series]
-    most = max(len(cells) for cells in newest)
-    for windows in range(most, -1, -1):
-        if sum(plain) + sum(sum(cells[:windows]) for cells in newest) > budget:
-            continue
-        if windows == most:
-            return series, windows, ()
-        left = f"To stay small, the page draws the newest {windows} of {most} backtest windows of each series; "
-        return series, windows, (left + "the scores count all of them.",)
-    fit = max(1, int(np.searchsorted(np.cumsum(plain), budget, side="right")))
-    left = f"To stay small, the page draws the first {fit:,} of {len(series):,} series and no backtest windows; "
-    return series[:fit], 0, (left + "the scores count all of them.",)
+    most, longest = max(map(len, newest)), max(len(view.values) for view in series)
+    plans = [(HISTORIES[0], most), *((HISTORIES[1], windows) for windows in range(most, 0, -1))]
+    plans += [(rows, min(most, 1)) for rows in HISTORIES[2:]] + [(HISTORIES[-1], 0)]
+    for rows, windows in plans:
+        sizes = [_size(view, rows) + sum(cells[:windows]) for view, cells in zip(series, newest, strict=True)]
+        if sum(sizes) <= budget:
+            break
+    notes = []
+    if rows < min(longest, HISTORIES[0]):
+        notes.append(f"the last {rows} rows")
+    if windows < most:
+        notes.append(f"the newest {windows} of {most} backtest windows" if windows else "no backtest windows")
+    kept = [_shorten(view, rows) for view in series]
+    said = f"To stay small, the page draws {' and '.join(notes)} of each series; " if notes else ""
+    if sum(sizes) > budget:
+        worst = sorted(range(len(series)), key=lambda place: -_error(series[place]))
+        fit = max(1, int(np.searchsorted(np.cumsum([sizes[place] for place in worst]), budget, side="right")))
+        kept = [kept[place] for place in sorted(worst[:fit])]
+        said = f"To stay small, the page draws {' and '.join(notes)} of the {fit:,} series with the largest errors, of "
+        said += f"{len(series):,}; "
+    return tuple(kept), windows, ((said + "the scores count all of them.",) if said else ())
+
+
+def _error(view: SeriesView) -> float:
+    return -1.0 if view.errors is None or math.isnan(view.errors.mase) else view.errors.mase
+
+
+def _size(view: SeriesView, rows: int) -> int:
+    """Numbers of a series without its backtest, with so many rows of history."""
+    parts = sum(min(len(one.values), rows) * (2 if one.phases else 1) for one in view.components)
+    inputs = len(view.inputs) * (min(len(view.values), rows) + len(view.forecast.stamps))
+    return min(len(view.values), rows) + _count(view.forecast.models) + parts + inputs
+
+
+def _shorten(view: SeriesView, rows: int) -> SeriesView:
+    """The series with its last rows alone."""
+    if len(view.values) <= rows:
+        return view
+    cut = len(view.values) - rows
+    return replace(
+        view,
+        stamps=view.stamps[cut:],
+        values=view.values[cut:],
+        inputs=tuple(replace(one, past=one.past[cut:]) for one in view.inputs),
+        components=tuple(
+            replace(one, stamps=one.stamps[-rows:], values=one.values[-rows:]) if one.stamps is not None else one
+            for one in view.components
+        ),
+    )
 
 
 def _count(models: Mapping[str, Prediction]) -> int:
@@ -241,7 +315,15 @@ def _count(models: Mapping[str, Prediction]) -> int:
 
 def _encode_series(view: SeriesView, windows: int, axes: Axes) -> dict[str, object]:
     digits = _digits(view)
+    drawn: dict[str, object] = {"words": view.outlook.sentence} if view.outlook else {}
+    if view.inputs:
+        drawn["inputs"] = [
+            {"name": one.name, "past": round_digits(one.past), "ahead": round_digits(one.ahead)} for one in view.inputs
+        ]
+    if view.components:
+        drawn["parts"] = [_encode_component(one, axes) for one in view.components]
     return {
+        **drawn,
         "id": view.id,
         "at": axes.add(view.stamps),
         "y": round_digits(view.values, digits),
@@ -257,6 +339,13 @@ def _encode_series(view: SeriesView, windows: int, axes: Axes) -> dict[str, obje
             for window in view.backtest[max(len(view.backtest) - windows, 0) :]
         ],
     }
+
+
+def _encode_component(one: Component, axes: Axes) -> dict[str, object]:
+    where: dict[str, object] = {"phases": one.phases}
+    if one.stamps is not None:
+        where = {"at": axes.add(one.stamps)} if len(one.stamps) else {}
+    return {"name": one.name, "words": one.sentence, **where, "y": round_digits(one.values, 4)}
 
 
 def _encode_models(models: Mapping[str, Prediction], digits: int) -> dict[str, object]:
@@ -291,7 +380,7 @@ def _encode_looks(looks: Sequence[Look]) -> dict[str, object]:
     views = [
         {
             "name": f"{look.model}: {look.name}" if several else look.name,
-            "about": look.about,
+            "about": f"{look.finding} {look.about}".strip(),
             "maps": [
                 {
                     **_encode_map(one),

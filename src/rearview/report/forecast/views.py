@@ -38,6 +38,60 @@ class Window:
     models: Mapping[str, Prediction]
 
 
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """The forecast of one series in words, and the numbers behind them: means over the steps."""
+
+    sentence: str
+    mean: float
+    low: float
+    high: float
+    before: float
+    """The mean of the period that it is compared with; NaN: there is none."""
+    compared: str
+    """That period in words, as in "a year before"."""
+    spread: float
+    """Standard deviation of recent rows."""
+
+    @property
+    def change(self) -> float:
+        """Relative to the period before; NaN where that is not above 0."""
+        return self.mean / self.before - 1 if self.before > 0 else math.nan
+
+
+@dataclass(frozen=True, slots=True)
+class SeriesErrors:
+    """Errors of the leading model in the backtest of one series; NaN where there is none."""
+
+    mase: float
+    mae: float
+    against_naive: float
+    """Its MAE over that of the seasonal naive forecast."""
+    coverage: float
+    """Share of actual values inside the widest interval."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class KnownInput:
+    """An input known in the future: its values beside the history that is drawn, and at the steps ahead."""
+
+    name: str
+    past: Values
+    ahead: Values
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Component:
+    """A part of a series: its trend, a season or the effect of an input."""
+
+    name: str
+    sentence: str
+    stamps: Stamps | None
+    """None for a season, which has names for its phases."""
+    phases: tuple[str, ...]
+    values: Values
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class SeriesView:
     """One line of the data: a series of a long file, or a target column of a wide one."""
@@ -49,12 +103,19 @@ class SeriesView:
     """The newest rows in original units, NaN where a cell is missing."""
     forecast: Forecast
     backtest: tuple[Window, ...] = ()
+    outlook: Outlook | None = None
+    errors: SeriesErrors | None = None
+    inputs: tuple[KnownInput, ...] = ()
+    components: tuple[Component, ...] = ()
 
     def check(self) -> None:
         """Refuse arrays that do not belong together."""
         name = f"series {self.id!r}"
         check_lengths(f"the history of {name}", self.stamps, self.values)
         parts = [(f"the forecast of {name}", self.forecast.stamps, self.forecast.models)]
+        for one in self.inputs:
+            check_lengths(f"the past of input {one.name!r} of {name}", self.stamps, one.past)
+            check_lengths(f"the future of input {one.name!r} of {name}", self.forecast.stamps, one.ahead)
         for number, window in enumerate(self.backtest, start=1):
             where = f"backtest window {number} of {name}"
             check_lengths(f"the actual values in {where}", window.stamps, window.actual)
@@ -167,6 +228,8 @@ class Look:
     """Sentences on what was left out."""
     maps: tuple[WeightMap, ...]
     ages: tuple[AgeCurve, ...] = ()
+    finding: str = ""
+    """What it looks at most, in a sentence; empty where it looks everywhere alike."""
 
 
 def check_lengths(what: str, stamps: Stamps, values: Values) -> None:

@@ -1,0 +1,173 @@
+"""What a series is made of, as its page draws it: trend, seasons, the effects of known inputs, and these inputs."""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rearview.commands.forecast.job import FinalForecast
+from rearview.commands.forecast.outlook import round_to
+from rearview.core.wording import plural
+from rearview.data.infer.wall_time import to_wall_time
+from rearview.data.panel import Panel
+from rearview.data.step import MICROSECONDS, MONTHS
+from rearview.estimators.auto.effects import MOST_LOG, Effects, WithEffects
+from rearview.estimators.auto.ensemble import Ensemble
+from rearview.estimators.forecast.predictor import Predictor
+from rearview.report.forecast.views import Component, KnownInput
+from rearview.tasks.decomposition import Decomposition, decompose
+
+MOST_ROWS = 5_000
+"""Rows before the forecast that are taken apart."""
+TREND_POINTS = 160
+SHOWN = 0.02
+"""Share of the spread of a series below which a season is not drawn."""
+MOST_INPUTS = 6
+
+Array = NDArray[np.float64]
+
+
+def known_inputs(panel: Panel, known: Array | None, series: int, rows: slice) -> tuple[KnownInput, ...]:
+    """The known inputs of a series beside the rows that are drawn; `known` [series, column, step]."""
+    if known is None:
+        return ()
+    first = len(panel.columns) - panel.known
+    return tuple(
+        KnownInput(name, panel.original_column(rows, series, first + place), known[series, place])
+        for place, name in enumerate(panel.known_names[:MOST_INPUTS])
+    )
+
+
+def components(
+    panel: Panel,
+    final: FinalForecast,
+    place: tuple[int, int],
+    seasons: Sequence[int],
+    known: Array | None,
+    inputs: Sequence[KnownInput],
+) -> tuple[Component, ...]:
+    """Trend, seasons and effects of one variable; nothing where it is too short to be taken apart."""
+    series, target = place
+    begin, end = panel.bounds()[series]
+    begin = max(begin, end - MOST_ROWS)
+    line = np.concatenate([panel.original_column(slice(begin, end), series, target), final.forecasts.mean[place]])
+    effects = find_effects(final.forecaster.fitted)
+    shifts = None
+    if effects is not None and known is not None and panel.ids[series] in effects.ids:
+        first = len(panel.columns) - panel.known
+        past = [panel.original_column(slice(begin, end), series, first + one) for one in range(panel.known)]
+        shifts = _effects(effects, panel.ids[series], target, np.concatenate([np.stack(past), known[series]], axis=1))
+        factor = bool(effects.factor[effects.ids.index(panel.ids[series]), target])
+        total = np.clip(shifts.sum(0), -MOST_LOG, MOST_LOG) if factor else shifts.sum(0)
+        line = line * np.exp(-total) if factor else line - total
+    parts = decompose(line, seasons)
+    if parts is None:
+        return ()
+    stamps = to_wall_time(np.concatenate([panel.stamps[begin:end], final.stamps[series]]), panel.layout)
+    spread = float(np.nanstd(line))
+    drawn = [_trend(parts, stamps, end - begin)]
+    drawn += [
+        one
+        for season, profile in parts.profiles.items()
+        if np.ptp(profile) > SHOWN * spread and (one := _season(profile, season, stamps, panel)) is not None
+    ]
+    if shifts is not None:
+        added = parts.trend * np.expm1(shifts) if factor else shifts
+        count = (len(inputs[0].past) if inputs else 0) + final.forecasts.mean.shape[-1]
+        drawn += _effect_views(panel, inputs, added[:, -count:], stamps[-count:])
+    return tuple(drawn)
+
+
+def find_effects(fitted: Predictor) -> Effects | None:
+    """The effects of known inputs that a forecast rests on; of a portfolio the heaviest member's."""
+    if isinstance(fitted, WithEffects):
+        return fitted.effects
+    if isinstance(fitted, Ensemble):
+        for number in np.argsort(-fitted.common, kind="stable").tolist():
+            if isinstance(member := fitted.members[number], WithEffects):
+                return member.effects
+    return None
+
+
+def _effects(effects: Effects, name: str, target: int, inputs: Array) -> Array:
+    """[input, row]: what each input adds, on the scale of the effects."""
+    s = effects.ids.index(name)
+    low, high, centre = (bound[s][:, None] for bound in (effects.low, effects.high, effects.centre))
+    return np.asarray(effects.coefficients[s, target][:, None] * (np.clip(np.nan_to_num(inputs), low, high) - centre))
+
+
+def _trend(parts: Decomposition, stamps: NDArray[np.generic], border: int) -> Component:
+    trend = parts.trend
+    kept = np.unique(np.linspace(0, len(trend) - 1, min(len(trend), TREND_POINTS)).round().astype(int))
+    width = max(float(np.ptp(trend)), abs(float(trend[border - 1])) / 100)
+    start, now, last = (round_to(float(trend[row]), width) for row in (0, border - 1, -1))
+    return Component("Trend", f"From {start} at first to {now} now, and {last} at the end of the forecast.",
+                     stamps[kept], (), trend[kept])  # fmt: skip
+
+
+def _season(profile: Array, season: int, stamps: NDArray[np.generic], panel: Panel) -> Component | None:
+    """The profile of a season, its phases named by the calendar and put in its order."""
+    title, names, order = _phases(season, stamps[:season], panel)
+    values = profile[order]
+    labels = tuple(names[place] for place in order)
+    high, low = int(values.argmax()), int(values.argmin())
+    width = float(np.ptp(values))
+    signed = [("+" if values[row] > 0 else "") + round_to(float(values[row]), width) for row in (high, low)]
+    sentence = f"Highest at {labels[high]} ({signed[0]}), lowest at {labels[low]} ({signed[1]}).".replace("-", "−")
+    return Component(title, sentence, None, labels, values)
+
+
+def _phases(season: int, stamps: NDArray[np.generic], panel: Panel) -> tuple[str, list[str], list[int]]:
+    """(name of a season, name of each phase, phases in the order of the calendar)."""
+    plain = list(range(season))
+    unit, count = panel.step.unit, panel.step.count
+    if stamps.dtype.kind != "M":
+        return f"Season of {season} steps", [str(one + 1) for one in plain], plain
+    minutes = stamps.astype("datetime64[m]")
+    clock = [str(one)[11:16] for one in minutes]
+    days = stamps.astype("datetime64[D]")
+    weekday = ((days.astype(np.int64) + 3) % 7).tolist()
+    names = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"]
+    months = ["January", "February", "March", "April", "May", "June", "July", "August", "September", "October",
+              "November", "December"]  # fmt: skip
+    month = (stamps.astype("datetime64[M]").astype(np.int64) % 12).tolist()
+    length = season * count * MICROSECONDS.get(unit, 0)
+    if length == MICROSECONDS["D"]:
+        return "Time of day", clock, sorted(plain, key=lambda one: clock[one])
+    if length == 7 * MICROSECONDS["D"] or (unit == "B" and season * count == 5):
+        shown = [names[day] if not panel.step.sub_daily else f"{names[day][:3]} {at}"
+                 for day, at in zip(weekday, clock, strict=True)]  # fmt: skip
+        return "Day of the week", shown, sorted(plain, key=lambda one: (weekday[one], clock[one]))
+    if unit in MONTHS and season * count * MONTHS[unit] == 12:
+        quarterly = count * MONTHS[unit] == 3
+        shown = [f"Q{one // 3 + 1}" if quarterly else months[one] for one in month]
+        return "Quarter" if quarterly else "Month", shown, sorted(plain, key=lambda one: month[one])
+    if length and abs(length / MICROSECONDS["D"] - 365) <= 2:
+        day = [int(str(one)[8:10]) for one in days]
+        shown = [f"{one} {months[at][:3]}" for one, at in zip(day, month, strict=True)]
+        return "Time of year", shown, sorted(plain, key=lambda one: (month[one], day[one]))
+    return f"Season of {season} steps", [str(one + 1) for one in plain], plain
+
+
+def _effect_views(
+    panel: Panel, inputs: Sequence[KnownInput], added: Array, stamps: NDArray[np.generic]
+) -> list[Component]:
+    """What each input adds to the series, in its unit, over the rows that are drawn and the forecast."""
+    views = []
+    for place, one in enumerate(inputs):
+        effect = added[place]
+        moved = effect != 0
+        name = f"Effect of {one.name}"
+        if not moved.any():
+            views.append(Component(name, "None that the backtest rows show.", stamps[:0], (), effect[:0]))
+            continue
+        ahead = effect[-len(one.ahead) :]
+        width = float(np.ptp(effect)) or abs(float(effect[0]))
+        steps = int((ahead != 0).sum())
+        mean = float(ahead[ahead != 0].mean()) if steps else math.nan
+        size = round_to(mean, width).replace("-", "−")
+        on = f"{steps} {plural(steps, 'step', 'steps')} of the forecast"
+        sentence = f"{'+' if mean > 0 else ''}{size} on average at {on}." if steps else "None in the forecast."
+        views.append(Component(name, sentence, stamps, (), effect))
+    return views

@@ -1,0 +1,150 @@
+"""A forecast in the words that a manager reads: how much, between what, and against what there was before."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rearview.commands.forecast.job import FinalForecast, Outcome
+from rearview.core.wording import plural, quantity
+from rearview.data.panel import Panel
+from rearview.data.step import MICROSECONDS, MONTHS, Step
+from rearview.estimators.forecast.prediction import variables
+from rearview.report.forecast.views import Outlook
+
+LEAST_SEEN = 0.8
+"""Share of the steps of a period that must have been observed to compare with it."""
+LEVEL = 0.1
+"""A difference below this share of the spread of the period before counts as none."""
+_YEAR = 365 * MICROSECONDS["D"]
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """The steps of a panel in words."""
+
+    per: str
+    """As in 410 a day; empty where a step has no name."""
+    several: str
+    """As in the next 28 days."""
+
+    @classmethod
+    def of(cls, step: Step, count: int) -> "Steps":
+        """The words for so many steps."""
+        noun = step.words().removeprefix("every ").removesuffix(" end")
+        if step.count > 1 or step.unit in ("int", "us"):
+            return cls("", quantity(count, "step"))
+        return cls(f" {'an' if noun == 'hour' else 'a'} {noun}", quantity(count, noun))
+
+
+def look_out(outcome: Outcome, final: FinalForecast) -> tuple[str, tuple[Outlook, ...]]:
+    """(the forecast in a sentence or two, the outlook of each variable)."""
+    panel, horizon = outcome.panel, outcome.job.spec.horizon
+    steps = Steps.of(panel.step, horizon)
+    ways = [_compare(panel, s, target, horizon) for s in range(panel.series) for target in range(panel.targets)]
+    shared = ways[0][0] if len({words for words, _ in ways}) == 1 else "in the period before"
+    levels = sorted(final.forecasts.intervals)
+    looks = []
+    for number, (name, (words, before)) in enumerate(zip(variables(panel), ways, strict=True)):
+        place = divmod(number, panel.targets)
+        mean = _mean(final.forecasts.mean[place])
+        low, high = (_mean(side[place]) for side in final.forecasts.intervals[levels[0]]) if levels else (math.nan,) * 2
+        spread = _spread(panel, *place, horizon)
+        sentence = _sentence(name, (low, mean, high), (words, before), steps, spread)
+        looks.append(Outlook(sentence, mean, low, high, before, words, spread))
+    if len(looks) == 1:
+        return looks[0].sentence, tuple(looks)
+    same_unit = panel.targets == 1 and panel.layout.form == "long"
+    return _together(variables(panel), looks, steps, shared, same_unit=same_unit), tuple(looks)
+
+
+def _compare(panel: Panel, series: int, target: int, horizon: int) -> tuple[str, float]:
+    """What the forecast is compared with: the same steps a year before where they were seen, else the last steps."""
+    begin, end = panel.bounds()[series]
+    step = panel.step
+    a_year = 0
+    if step.unit in MICROSECONDS and (length := step.count * MICROSECONDS[step.unit]) >= MICROSECONDS["h"]:
+        # Whole weeks, so that Mondays stand against Mondays.
+        a_year = 52 * 7 * MICROSECONDS["D"] // length if (52 * 7 * MICROSECONDS["D"]) % length == 0 else _YEAR // length
+    elif step.unit in MONTHS and 12 % (step.count * MONTHS[step.unit]) == 0:
+        a_year = 12 // (step.count * MONTHS[step.unit])
+    if a_year >= horizon and end - a_year >= begin:
+        cells = panel.original_column(slice(end - a_year, end - a_year + horizon), series, target)
+        if np.isfinite(cells).mean() >= LEAST_SEEN:
+            return "a year before", _mean(cells)
+    cells = panel.original_column(slice(max(begin, end - horizon), end), series, target)
+    if len(cells) < horizon or np.isfinite(cells).mean() < LEAST_SEEN:
+        return "", math.nan
+    return f"in the last {Steps.of(step, horizon).several.removeprefix('1 ')}", _mean(cells)
+
+
+def _spread(panel: Panel, series: int, target: int, horizon: int) -> float:
+    begin, end = panel.bounds()[series]
+    cells = panel.original_column(slice(max(begin, end - max(horizon, 50)), end), series, target)
+    return float(np.nanstd(cells)) if np.isfinite(cells).any() else math.nan
+
+
+def _mean(cells: Array) -> float:
+    seen = cells[np.isfinite(cells)]
+    return float(seen.mean()) if len(seen) else math.nan
+
+
+def _sentence(
+    name: str, numbers: tuple[float, float, float], before: tuple[str, float], steps: Steps, spread: float
+) -> str:
+    low, mean, high = numbers
+    if not math.isfinite(mean):
+        return f"{name} has no forecast: nothing of it was observed."
+    subject = name.capitalize() if name.islower() and name.isalpha() else name
+    width = high - low if math.isfinite(high - low) and high > low else spread
+    words, value = before
+    against = f"; {words} it was {round_to(value, width, 1)}" if math.isfinite(value) else ""
+    expected = f"about {round_to(mean, width, 1)}{steps.per}"
+    if not math.isfinite(high - low):
+        return f"{subject} will likely be {expected} over the next {steps.several}{against}."
+    ends = f"between {round_to(low, width)} and {round_to(high, width)}{steps.per}"
+    about = f"about {round_to(mean, width, 1)} on average"
+    return f"{subject} will likely be {ends} over the next {steps.several}, {about}{against}."
+
+
+def _together(names: tuple[str, ...], looks: list[Outlook], steps: Steps, compared: str, *, same_unit: bool) -> str:
+    """Several variables in a sentence or two: their sum where units agree, how many rise and fall, which most."""
+    known = [look for look in looks if math.isfinite(look.before) and math.isfinite(look.mean)]
+    parts, ahead = [], f"Over the next {steps.several}"
+    if same_unit and len(known) == len(looks):
+        total, before = sum(look.mean for look in looks), sum(look.before for look in looks)
+        change = f", {_percent(total / before - 1)} against {compared}" if before > 0 and compared else ""
+        sum_words = f"{round_to(total, abs(total), 1)}{steps.per}{change}"
+        parts.append(f"{ahead}, {len(looks):,} series will together be about {sum_words}.")
+        ahead = ""
+    if known:
+        far = [(look.mean - look.before) / look.spread if look.spread else 0.0 for look in known]
+        counts = (sum(one > LEVEL for one in far), sum(one < -LEVEL for one in far))
+        moved = (
+            f"{counts[0]:,} {plural(counts[0], 'is', 'are')} expected higher and {counts[1]:,} lower than {compared}"
+        )
+        parts.append(f"{ahead}, {moved}, of {len(looks):,}." if ahead else f"{moved}.")
+    moving = sorted((look.change, name) for name, look in zip(names, looks, strict=True) if math.isfinite(look.change))
+    if len(moving) > 1:
+        ends = [f"{moving[-1][1]} rises most ({_percent(moving[-1][0])})"] if moving[-1][0] >= 0.005 else []
+        ends += [f"{moving[0][1]} falls most ({_percent(moving[0][0])})"] if moving[0][0] <= -0.005 else []
+        parts += [f"{', '.join(ends)}."] if ends else []
+    return " ".join(parts) or f"A forecast of {len(looks):,} series over the next {steps.several}."
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:+.0f} %".replace("-", "−")
+
+
+def round_to(value: float, width: float, more: int = 0) -> str:
+    """A number to two digits of a width, or `more` of them: 410 and 520 for 411.3 and 518.9."""
+    if not math.isfinite(value):
+        return "–"
+    if not math.isfinite(width) or width <= 0:
+        return f"{value:,.4g}"
+    places = 1 + more - math.floor(math.log10(width * 2**more))
+    rounded = round(value, places)
+    return f"{rounded:,.{max(0, places)}f}"
