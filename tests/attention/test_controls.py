@@ -57,7 +57,7 @@ def test_zero_gives_nothing_and_learns_nothing() -> None:
 
 
 @pytest.mark.parametrize("tokens", LENGTHS)
-@pytest.mark.parametrize("kind", ["softmax", "plain"])
+@pytest.mark.parametrize("kind", ["softmax", "plain", "softplus"])
 def test_fixed_applies_its_matrix(tokens: int, kind: str) -> None:
     layer = make_fixed(kind, tokens)
     x = tokens_for(layer).requires_grad_()
@@ -71,7 +71,7 @@ def test_fixed_applies_its_matrix(tokens: int, kind: str) -> None:
         same(ours, theirs)
 
 
-@pytest.mark.parametrize("kind", ["softmax", "plain"])
+@pytest.mark.parametrize("kind", ["softmax", "plain", "softplus"])
 def test_fixed_weighs_by_place_and_never_by_content(kind: str) -> None:
     layer = make_fixed(kind, TOKENS)
     weights = layer.weights(tokens_for(layer))
@@ -86,6 +86,19 @@ def test_fixed_starts_as_uniform(kind: str) -> None:
     layer, mean = attention.create("fixed", site, kind=kind), attention.create("uniform", site)
     x = torch.randn(2, 3, 7, 10)
     assert_close(layer.weights(x), mean.weights(x))
+
+
+def test_softplus_fixed_starts_near_the_identity_and_stays_finite_far_below_zero() -> None:
+    torch.manual_seed(3)
+    layer = attention.create("fixed", place("softmax", tokens=65).site, kind="softplus")
+    assert (layer.matrix.diagonal(dim1=1, dim2=2).mean() - layer.matrix.mean()).item() == pytest.approx(1, abs=0.3)
+    with torch.no_grad():
+        layer.matrix.fill_(-1000.0).diagonal(dim1=1, dim2=2).fill_(-500.0)
+    x = tokens_for(layer)
+    same(layer(x), layer.project(layer.values(x)))
+    layer(x).sum().backward()
+    assert layer.matrix.grad is not None
+    assert layer.matrix.grad.isfinite().all()
 
 
 @pytest.mark.parametrize("causal", [False, True])

@@ -24,6 +24,7 @@ SETTINGS = {
     "noisy": False,
     "sample": "never",
     "channel_dropout": False,
+    "jitter": 0.0,
 }
 
 MANY_CHANNELS = {"timer_xl": {"patch": LOOKBACK}}

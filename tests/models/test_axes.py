@@ -109,7 +109,8 @@ def test_padding_counts_as_the_step_it_repeats() -> None:
 def test_layers_are_named_by_the_part_they_stand_in() -> None:
     """Encoders and decoders where there are both; one part alone has layers."""
     named = {name: layer_names(small(name).axes()) for name in ATTENTIVE}
-    parts = {"transformer": ["encoder", "decoder"], "crossformer": ["encoder", "decoder"]}
+    both = ["encoder", "decoder"]
+    parts = {"transformer": both, "crossformer": both, "timemixer_pp": ["channels", "within", "across"]}
     for name, names in named.items():
         assert len(set(names)) == len(names)
         assert list(dict.fromkeys(one.partition(" ")[0] for one in names)) == parts.get(name, ["layer"])

@@ -22,7 +22,7 @@ PATCHED = [name for name in models.names() if issubclass(type(small(name)), Patc
 """The other hosts with attention mix channels, have no order in time, or see a window as a whole (Crossformer)."""
 BY_NATURE = ("caps", "linear_rope", "rbca")
 KRONECKER = ("differential", "gat", "prime", "rbca", "softmax", "toa")
-WINDOWS = [*product(PATCHED, BY_NATURE), *product(["timer_xl"], KRONECKER)]
+WINDOWS = [*product(PATCHED, BY_NATURE), *product(["timer_xl", "gpt4ts"], KRONECKER)]
 AHEAD = [
     *((name, {}) for name in ("softmax", *BY_NATURE)),
     *((name, {"causal_decoder": True}) for name in ("differential", "gat", "hyperglu", "linear", "prime", "toa")),
@@ -67,7 +67,8 @@ def test_the_end_of_a_window_moves_no_token_before_it(host: str, mechanism: str)
 
 @pytest.mark.parametrize("host", PATCHED)
 def test_attention_both_ways_moves_every_token(host: str) -> None:
-    assert moved(built(host, "softmax"))[1].all()
+    causal = {"causal": False} if host == "gpt4ts" else {}
+    assert moved(built(host, "softmax", **causal))[1].all()
 
 
 @pytest.mark.parametrize(("mechanism", "settings"), AHEAD)
@@ -89,7 +90,7 @@ def test_a_step_ahead_moves_no_step_before_it_in_the_caps_network(mechanism: str
 
 @pytest.mark.filterwarnings("ignore:toa tends to:rearview.core.errors.RearviewWarning")
 def test_no_pair_that_claims_to_be_causal_is_left_out() -> None:
-    for host, mechanism in product(("patchtst", "timer_xl"), attention.names()):
+    for host, mechanism in product(("patchtst", "timer_xl", "gpt4ts"), attention.names()):
         try:
             model = built(host, mechanism)
         except SettingsError:

@@ -1,7 +1,8 @@
 """Compatibility of networks and mechanisms: each pair is built once; the reason is the constructor's sentence."""
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import Any
 
 from rearview import attention as mechanisms
 from rearview import models
@@ -27,13 +28,16 @@ def matrix() -> list[Pair]:
 
 
 def try_pair(model: str, name: str) -> Pair:
-    """A network and a mechanism, built together at their defaults."""
+    """A network and a mechanism, built together at their defaults, but for one block: further ones are alike."""
     from rearview.core.random_state import keep_caller_state
 
+    depth: dict[str, Any] = (
+        {"depth": 1} if any(field.name == "depth" for field in fields(models.settings_of(model))) else {}
+    )
     with keep_caller_state(), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", RearviewWarning)
         try:
-            models.create(model, channels=3, lookback=48, steps=12, attention=name)
+            models.create(model, channels=3, lookback=48, steps=12, attention=name, **depth)
         except SettingsError as problem:
             return Pair(model, name, str(problem))
     cautions = [str(one.message) for one in caught if issubclass(one.category, RearviewWarning)]

@@ -1,15 +1,18 @@
 """One learned matrix for all windows, y = W_O softmax(B) W_V x: tokens weighed by place, never by what they hold.
 
-    o_t = sum_j softmax_j(B_tj) v_j        kind softmax
-    o_t = sum_j A_tj v_j                   kind plain
+    o_t = sum_j softmax_j(B_tj) v_j                                   kind softmax
+    o_t = sum_j A_tj v_j                                              kind plain
+    o_t = sum_j softplus(C_tj) v_j / sum_j softplus(C_tj)             kind softplus
 
-Symbols: B, A [head, token, token], the same for every window and group; both start at the mean of all tokens, B = 0 and
-A = 1 / tokens. What softmax attention does better is due to weights that follow the data.
+Symbols: A, B, C [head, token, token], the same for every window and group; A and B start at the mean of all tokens,
+B = 0 and A = 1 / tokens. What softmax attention does better is due to weights that follow the data.
 
 The softmax kind is the default, as it differs from softmax attention in nothing else: rows are positive and add up to
 1, and mask, bias, gate and causal places act on scores. It is the random form of the Synthesizer (Tay et al., 2021),
 learned. The plain kind is a linear map along the tokens, with weights of either sign; a bias is added to A, and hidden
-pairs are 0. Neither has anything to carry: the sum of two learned matrices is one.
+pairs are 0. The softplus kind is NormLin, the layer of OLinear (Yue et al., 2025), which starts at the identity plus
+N(0, 1); mask, bias, gate and causal places act on ln softplus(C) as on scores. None has anything to carry: the sum of
+two learned matrices is one.
 """
 
 from dataclasses import dataclass
@@ -18,6 +21,7 @@ from typing import Literal
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
+from torch.nn import functional
 
 from rearview.attention.contract import Claims, Inputs, Mixture, Projected, Site, apply_gate, causal_bias, score_bias
 from rearview.attention.shared.rectifier import visible_pairs
@@ -28,8 +32,8 @@ from rearview.embed.dropout import dropout
 class Settings:
     """Settings of the fixed matrix."""
 
-    kind: Literal["softmax", "plain"] = "softmax"
-    """Whether rows of the learned matrix pass a softmax or are the weights themselves."""
+    kind: Literal["softmax", "plain", "softplus"] = "softmax"
+    """Whether rows of the learned matrix pass a softmax, are the weights themselves, or their softplus over its sum."""
 
 
 def reference(
@@ -38,6 +42,8 @@ def reference(
     """The definition for one head, one query at a time."""
     if kind == "plain":
         return B @ v
+    if kind == "softplus":
+        return torch.log1p(torch.exp(B)) @ v / torch.log1p(torch.exp(B)).sum(-1, keepdim=True)
     return torch.stack([torch.exp(row) @ v / torch.exp(row).sum() for row in B])
 
 
@@ -49,8 +55,12 @@ class Layer(Projected):
     def __init__(self, site: Site, settings: Settings) -> None:
         super().__init__(site)
         self.settings = settings
-        start = 0.0 if settings.kind == "softmax" else 1 / site.tokens
-        self.matrix = nn.Parameter(torch.full((site.heads, site.tokens, site.tokens), start))
+        matrix = torch.full(
+            (site.heads, site.tokens, site.tokens), 1 / site.tokens if settings.kind == "plain" else 0.0
+        )
+        if settings.kind == "softplus":
+            matrix = torch.eye(site.tokens) + torch.randn_like(matrix)
+        self.matrix = nn.Parameter(matrix)
         self.claims = Claims(causal=site.causal, takes_gate=True)
 
     def mix(self, q: Tensor, k: Tensor, v: Tensor, inputs: Inputs) -> Mixture:
@@ -70,6 +80,9 @@ class Layer(Projected):
         scores = self.matrix[:, :tokens, :tokens]
         if self.settings.kind == "plain":
             return self._plain(scores, inputs)
+        if self.settings.kind == "softplus":
+            # Far below 0 the softplus is the exponential, whose logarithm neither underflows nor loses its gradient.
+            scores = torch.where(scores < -20, scores, functional.softplus(scores.clamp(min=-20)).log())
         if inputs.gate is not None:
             scores = apply_gate(scores, inputs.gate, self.site.per_head**-0.5)
         if self.site.causal:

@@ -30,16 +30,16 @@ A padded patch is hidden from attention and embedded as zeros, where MOMENT-1 ha
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, get_args
 
-import torch
 from torch import Tensor, nn
 
 from rearview.attention import Spec
 from rearview.attention.contract import Projected, Tokens
-from rearview.core.errors import InputError, SettingsError
+from rearview.core.errors import SettingsError
 from rearview.embed import Normalise, RelativeBias
 from rearview.models.blocks import setting
+from rearview.models.blocks.checkpoint import Place, Source, write_checkpoint
 from rearview.models.blocks.stack import Block, GatedMap, t5_stack
 from rearview.models.contract import Shape, Steps
 from rearview.models.patch_hosts._host import PatchHost
@@ -129,14 +129,6 @@ HEAD = ("head.linear.weight", "head.linear.bias")
 RELATIVE = "encoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight"
 
 
-class Place(NamedTuple):
-    """The parameter that an array of a checkpoint goes to, and the factor on the way."""
-
-    name: str
-    tensor: Tensor
-    factor: float = 1.0
-
-
 def load_published(model: nn.Module, path: str | Path) -> list[str]:
     """Write a published MOMENT checkpoint, a safetensors file, into a `moment` network of form moment-1.
 
@@ -144,27 +136,14 @@ def load_published(model: nn.Module, path: str | Path) -> list[str]:
     task, and what a mechanism other than softmax attention adds. An array that is missing, of another shape or unknown
     is refused by its name.
     """
-    from safetensors import SafetensorError, safe_open
-
     if getattr(model, "name", None) != "moment" or not isinstance(model, PatchHost):
         raise SettingsError(
             "Published MOMENT weights fit the network 'moment' alone; build it with models.create('moment', "
             "form='moment-1', ...)."
         )
-    places = list(_places(model))
-    path = Path(path)
-    if not path.is_file():
-        raise InputError(f"There is no file {path}; a MOMENT checkpoint is called model.safetensors as a rule.")
-    try:
-        with safe_open(path, framework="pt") as stored, torch.no_grad():
-            shapes = {name: tuple(stored.get_slice(name).get_shape()) for name in stored.keys()}  # noqa: SIM118
-            _check(path, shapes, places)
-            for place in places:
-                place.tensor.copy_(stored.get_tensor(place.name).to(place.tensor.device) * place.factor)
-    except SafetensorError as error:
-        raise InputError(f"{path} can't be read as a safetensors file: {error}.") from error
-    written = {place.tensor.untyped_storage().data_ptr() for place in places}
-    return [name for name, own in model.named_parameters() if own.untyped_storage().data_ptr() not in written]
+    unused = {*UNUSED, *HEAD, RELATIVE}
+    source = Source("MOMENT-1", "moment.PUBLISHED", unused.__contains__)
+    return write_checkpoint(model, path, list(_places(model)), source)
 
 
 def _places(model: PatchHost) -> Iterator[Place]:
@@ -210,29 +189,3 @@ def _block(theirs: str, block: Block) -> Iterator[Place]:
     yield Place(f"{theirs}.1.DenseReluDense.wi_1.weight", widen.value.weight)
     yield Place(f"{theirs}.1.DenseReluDense.wo.weight", narrow.get_parameter("weight"))
     yield Place(f"{theirs}.1.layer_norm.weight", block.norm_fed.get_parameter("weight"))
-
-
-def _check(path: Path, shapes: dict[str, tuple[int, ...]], places: list[Place]) -> None:
-    """Refuse before anything is written: a network half loaded looks like a loaded one."""
-    wanted = {place.name: tuple(place.tensor.shape) for place in places}
-    for name, shape in wanted.items():
-        if name not in shapes:
-            raise InputError(
-                f"{path} has no array {name!r}, which this network needs; it is not a MOMENT-1 checkpoint, or one of "
-                f"fewer blocks. moment.PUBLISHED has the settings of each."
-            )
-        if shapes[name] != shape:
-            raise InputError(
-                f"{name!r} is {_by(shapes[name])} in {path}, but {_by(shape)} in this network; "
-                "build it with the settings in moment.PUBLISHED."
-            )
-    spare = sorted(set(shapes) - set(wanted) - {*UNUSED, *HEAD, RELATIVE})
-    if spare:
-        raise InputError(
-            f"{path} has {len(spare)} arrays that this network has no place for, {spare[0]!r} the first of them; "
-            "it may be deeper than the network. moment.PUBLISHED has the settings of each checkpoint."
-        )
-
-
-def _by(shape: tuple[int, ...]) -> str:
-    return " x ".join(str(size) for size in shape)
