@@ -89,3 +89,34 @@ def test_true_is_a_line_and_nothing_is_nobody() -> None:
     assert train.follower(line) is line
     with pytest.raises(SettingsError, match=r"progress is 3; it is True .* begin, step, epoch and end"):
         train.follower(3)
+
+
+def test_the_line_of_a_job_says_what_runs_how_far_it_is_and_what_is_left() -> None:
+    stream, now = Terminal(), [100.0]
+    line = train.JobLine(180.0, stream, clock=lambda: now[0])
+    now[0] = 112.0
+    line.stage("backtest of ets", ["ridge", "patchtst"])
+    assert stream.getvalue().endswith("\r\x1b[K0:12 of 3:00  backtest of ets; left: ridge, patchtst")
+    line.begin(epochs=3, windows=100, done=0)
+    line.step(2, 50, lambda: 0.5)
+    assert "left: ridge, patchtst (epoch 2/3   50%" in stream.getvalue()
+    line.wipe()
+    assert stream.getvalue().endswith("\r\x1b[K")
+
+
+def test_the_line_of_a_job_is_plain_and_seldom_where_no_terminal_is() -> None:
+    stream, now = io.StringIO(), [0.0]
+    line = train.JobLine(None, stream, clock=lambda: now[0])
+    for second in range(61):
+        now[0] = float(second)
+        line.stage("backtest of ets", ["ridge"])
+    assert stream.getvalue().splitlines() == [
+        f"{time}  backtest of ets; left: ridge" for time in ("0:20", "0:40", "1:00")
+    ]
+
+
+def test_a_job_that_is_over_leaves_no_line() -> None:
+    stream = Terminal()
+    with train.JobLine(stream=stream) as line:
+        line.stage("page")
+    assert stream.getvalue().endswith("\r\x1b[K")

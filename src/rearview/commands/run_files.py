@@ -1,6 +1,5 @@
 """The files of every run: the name of their folder, tables as CSV, and the run as plain data."""
 
-import hashlib
 import json
 import math
 import platform
@@ -15,7 +14,7 @@ import rearview
 from rearview.core.files import write_atomically
 from rearview.core.output_folder import read_mark
 from rearview.data.io.files import STDIN
-from rearview.data.panel import Layout, Panel
+from rearview.data.panel import Layout
 
 _FORMULA = tuple("=+-@\t\r")
 """Letters with which a formula begins."""
@@ -93,12 +92,3 @@ def plain(value: object) -> object:
     if isinstance(value, float | np.floating):
         return float(value) if math.isfinite(value) else None
     return value
-
-
-def fingerprint(panel: Panel, *asked: object) -> str:
-    """Name a run by its data and what was asked, so that a checkpoint is never resumed on other data."""
-    digest = hashlib.sha256(repr((*asked, panel.columns, panel.targets, panel.known)).encode())
-    for array in (panel.values, panel.observed, panel.centre, panel.offsets, panel.stamps):
-        if array is not None:
-            digest.update(np.ascontiguousarray(array).view(np.uint8).data)
-    return digest.hexdigest()[:12]

@@ -1,5 +1,6 @@
 """What every estimator shares: settings kept as given, a device, a seeded network, its training, its folder."""
 
+import hashlib
 import inspect
 import logging
 from collections.abc import Callable, Iterable, Mapping
@@ -182,6 +183,15 @@ class Session:
 
 
 NO_CHECKPOINT = Session()
+
+
+def fingerprint(panel: Panel, *asked: object) -> str:
+    """Name a run by its data and what was asked, so that a checkpoint is never resumed on other data."""
+    digest = hashlib.sha256(repr((*asked, panel.columns, panel.targets, panel.known)).encode())
+    for array in (panel.values, panel.observed, panel.centre, panel.offsets, panel.stamps):
+        if array is not None:
+            digest.update(np.ascontiguousarray(array).view(np.uint8).data)
+    return digest.hexdigest()[:12]
 
 
 def resolve_device(name: str) -> str:

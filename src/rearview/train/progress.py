@@ -1,15 +1,19 @@
-"""One line on the terminal that says how far training is."""
+"""One line on the terminal that says how far a training is, or a whole job."""
 
 import shutil
 import sys
+import threading
 import time
-from collections.abc import Callable
-from typing import Protocol, TextIO, runtime_checkable
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import Protocol, Self, TextIO, runtime_checkable
 
 from rearview.core.errors import SettingsError
 from rearview.train.history import Epoch
 
 REFRESH_SECONDS = 0.2
+PLAIN_SECONDS = 20.0
+"""Where no terminal is, a job says so often where it stands."""
 
 
 @runtime_checkable
@@ -74,8 +78,7 @@ class Line:
             self.drawn = now
             visited = (epoch - 1) * self.windows + done
             speed = (visited - self.before) / max(now - self.started, 1e-9)
-            minutes, seconds = divmod(round((self.epochs * self.windows - visited) / max(speed, 1e-9)), 60)
-            left = f"{minutes // 60}:{minutes % 60:02}:{seconds:02}" if minutes >= 60 else f"{minutes}:{seconds:02}"
+            left = show_time((self.epochs * self.windows - visited) / max(speed, 1e-9))
             validation = "" if self.validation is None else f"  validation {self.validation:.4g}"
             self._draw(
                 f"epoch {epoch}/{self.epochs}  {done / self.windows:4.0%}  loss {loss():.4g}{validation}"
@@ -93,3 +96,72 @@ class Line:
         columns = shutil.get_terminal_size().columns
         self.stream.write("\r\x1b[K" + text[: columns - 1])
         self.stream.flush()
+
+
+class JobLine(Line):
+    """One line over a whole job: the time, what runs, how far its training is, and what is left.
+
+    On a terminal it is rewritten, also while nothing reports; elsewhere a plain line comes now and then.
+    """
+
+    def __init__(
+        self, limit: float | None = None, stream: TextIO | None = None, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        super().__init__(stream, clock)
+        self.limit = limit
+        self.job_started = self.said = self.clock()
+        self.doing = self.detail = ""
+        self.left: tuple[str, ...] = ()
+        self._lock = threading.RLock()
+        self._over = threading.Event()
+
+    def stage(self, doing: str, left: Sequence[str] = ()) -> None:
+        """Say what runs now, and what comes after it."""
+        self.doing, self.left, self.detail = doing, tuple(left), ""
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Show where the job stands, if it is time to."""
+        with self._lock:
+            now = self.clock()
+            if self.shown:
+                super()._draw(self.describe(now))
+            elif now - self.said >= PLAIN_SECONDS and self.doing:
+                self.said = now
+                self.stream.write(f"{self.describe(now)}\n")
+                self.stream.flush()
+
+    def describe(self, now: float) -> str:
+        """The line."""
+        limit = "" if self.limit is None else f" of {show_time(self.limit)}"
+        after = f"; left: {', '.join(self.left)}" if self.left else ""
+        detail = f" ({self.detail})" if self.detail else ""
+        return f"{show_time(now - self.job_started)}{limit}  {self.doing}{after}{detail}"
+
+    def wipe(self) -> None:
+        """Clear the line, so that something else can be printed."""
+        if self.shown:
+            with self._lock:
+                super()._draw("")
+
+    def __enter__(self) -> Self:
+        threading.Thread(target=self._tick, daemon=True).start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, problem: object, trace: TracebackType | None) -> None:
+        self._over.set()
+        self.wipe()
+
+    def _tick(self) -> None:
+        while not self._over.wait(1.0):
+            self.refresh()
+
+    def _draw(self, text: str) -> None:
+        self.detail = text
+        self.refresh()
+
+
+def show_time(seconds: float) -> str:
+    """Seconds as minutes:seconds, or hours:minutes:seconds."""
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes // 60}:{minutes % 60:02}:{rest:02}" if minutes >= 60 else f"{minutes}:{rest:02}"

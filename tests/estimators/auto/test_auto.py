@@ -11,7 +11,7 @@ from rearview import Forecaster
 from rearview.core.errors import InputError, SettingsError
 from rearview.estimators.auto import fit as portfolio
 from rearview.estimators.auto.ensemble import Ensemble
-from rearview.estimators.auto.fit import Options
+from rearview.estimators.auto.schedule import Options
 from rearview.estimators.auto.portfolio import Candidate
 from rearview.estimators.auto.weights import combine_backtests, measure_losses
 from rearview.estimators.forecast.prediction import Fitted
@@ -232,3 +232,33 @@ def test_series_that_ended_long_ago_are_backtested_from_their_own_end() -> None:
     ends = panel.stamps[panel.offsets[1:] - 1]
     assert (made.backtest.stamps[-1, :, -1] == ends).all()
     assert len({str(one) for one in made.backtest.cutoffs[0]}) == 4
+
+
+def test_a_resumed_portfolio_takes_up_the_backtests_of_finished_members(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    frame = monthly()
+    first = Forecaster(horizon=HORIZON).fit(frame, quick=True, checkpoint=tmp_path)
+    ran: list[str] = []
+
+    def backtest(*arguments: object, **options: object) -> object:
+        ran.append("again")
+        raise AssertionError("a finished backtest was run again")
+
+    monkeypatch.setattr(portfolio, "backtest", backtest)
+    again = Forecaster(horizon=HORIZON).fit(frame, quick=True, checkpoint=tmp_path, resume=True)
+    assert not ran
+    pd.testing.assert_frame_equal(again.predict(), first.predict())
+    with pytest.raises(AssertionError, match="run again"):  # other rows are another run
+        Forecaster(horizon=HORIZON).fit(frame[:-1], quick=True, checkpoint=tmp_path, resume=True)
+
+
+def test_the_plan_is_said_first_and_every_stage_names_what_is_left() -> None:
+    said, stages = list[str](), list[tuple[str, tuple[str, ...]]]()
+    forecaster = Forecaster(horizon=HORIZON)
+    options = Options(quick=True, say=said.append, stage=lambda doing, left: stages.append((doing, tuple(left))))
+    portfolio.fit(forecaster.read_to_fit(monthly()), forecaster.spec, options)
+    assert said[0].startswith("Plan: seasonal_naive, theta, mstl, ets, ridge (about ")
+    assert stages[0] == ("backtest of seasonal_naive", ("theta", "mstl", "ets", "ridge", "fit to all rows"))
+    assert stages[4] == ("backtest of ridge", ("fit to all rows",))
+    assert stages[-1][0].endswith("on all rows")

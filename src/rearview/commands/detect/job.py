@@ -9,12 +9,11 @@ import numpy as np
 
 from rearview.commands import benchmark_sets
 from rearview.commands.detect.rows import LABEL_NAMES, Job, Rows, read_rows
-from rearview.commands.run_files import fingerprint
 from rearview.core.errors import InputError, UsageError, collect_warnings
 from rearview.core.wording import quantity
 from rearview.data.infer.timestamps import show
 from rearview.data.panel import Finding, Panel
-from rearview.estimators.base import Session
+from rearview.estimators.base import Session, fingerprint
 from rearview.estimators.detect.detector import Detector, Labels, assess_detection
 from rearview.estimators.detect.fit import Detection, detect, prepare
 from rearview.tasks.alarms import Hits, count_hits

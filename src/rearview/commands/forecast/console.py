@@ -9,7 +9,6 @@ from rearview.commands.console import (
     new_table,
     number_or_dash,
     print_choices,
-    print_dim,
     print_end,
 )
 from rearview.commands.forecast.files import write
@@ -19,7 +18,7 @@ from rearview.core.output_folder import OutputFolder
 from rearview.core.wording import quantity
 from rearview.estimators.forecast.prediction import Fitted
 from rearview.tasks.plan import Choice
-from rearview.train import Line
+from rearview.train import JobLine
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -39,8 +38,15 @@ def forecast_into(folder: OutputFolder, job: Job, command: str) -> int:
     replaced = None if job.resume else describe_replaced(out)
     if replaced is not None:
         console.print(replaced)
-    outcome = run(job, out, progress=Line(), say=print_dim(console))
-    written = folder.publish(lambda place: write(outcome, place, command), finished=not outcome.interrupted)
+    with JobLine(job.limit) as line:
+
+        def say(sentence: str) -> None:
+            line.wipe()
+            console.print(sentence, style="dim")
+
+        outcome = run(job, out, progress=line, say=say, stage=line.stage)
+        line.stage("forecast, page and files")
+        written = folder.publish(lambda place: write(outcome, place, command), finished=not outcome.interrupted)
     choices: dict[str, Choice[object]] = {} if outcome.model is None else {"model": outcome.model}
     for name, final in outcome.finals.items():
         fitted = final.forecaster.fitted

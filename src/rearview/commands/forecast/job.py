@@ -1,7 +1,7 @@
 """From a file to a forecast: read, backtest beside naive baselines, train on everything, forecast."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 
@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from rearview import models
 from rearview.commands.forecast.verdict import Scored, verdict
-from rearview.commands.run_files import fingerprint
 from rearview.core.errors import SettingsError, collect_warnings, did_you_mean
 from rearview.core.wording import listing, quantity
 from rearview.data.io.table import Table
@@ -20,9 +19,10 @@ from rearview.data.panel_checks import check_length, drop_empty_targets
 from rearview.data.panel_reader import open_source, read_panel
 from rearview.data.read_options import ReadOptions
 from rearview.estimators.auto import fit as portfolio
+from rearview.estimators.auto import schedule
 from rearview.estimators.auto.ensemble import Ensemble, Standing, trim_levels
 from rearview.estimators.auto.portfolio import panel_seasons
-from rearview.estimators.base import Session, resolve_device
+from rearview.estimators.base import Session, fingerprint, resolve_device
 from rearview.estimators.forecast.as_of import AsOf
 from rearview.estimators.forecast.backtest import Backtest, Scores
 from rearview.estimators.forecast.fit import Prepared, prepare
@@ -42,6 +42,7 @@ MOST_WINDOWS = 5
 PORTFOLIOS = (AUTO, *ALONE)
 """What is fitted as a portfolio, or as one of its members alone."""
 Say = Callable[[str], None]
+Stage = Callable[[str, Sequence[str]], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,6 +76,11 @@ class Job:
             raise SettingsError(f"time_limit is {self.time_limit:g}; give the seconds that the forecast may take.")
         if self.threads is not None:
             check_whole("threads", self.threads, "the number of threads to use")
+
+    @property
+    def limit(self) -> float | None:
+        """Seconds for the whole job, about; None: no limit."""
+        return self.time_limit or (schedule.DEFAULT_LIMIT if AUTO in self.names else None)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -151,8 +157,18 @@ class Outcome:
         return next((len(backtest.cutoffs) for backtest in self.backtests.values()), 0)
 
 
-def run(job: Job, folder: Path, *, progress: Progress | None = None, say: Say = lambda _: None) -> Outcome:
-    """Do the job; checkpoints lie in `folder` while it runs, so that it can be resumed."""
+def run(
+    job: Job,
+    folder: Path,
+    *,
+    progress: Progress | None = None,
+    say: Say = lambda _: None,
+    stage: Stage = lambda doing, left: None,
+) -> Outcome:
+    """Do the job; checkpoints lie in `folder` while it runs, so that it can be resumed.
+
+    `say` receives what is to be printed, `stage` what runs at the moment and what is left.
+    """
     started = time.perf_counter()
     with collect_warnings() as warnings:
         resolve_device(job.spec.device)
@@ -184,10 +200,9 @@ def run(job: Job, folder: Path, *, progress: Progress | None = None, say: Say = 
         # Read now, because a future that can't be used must not be found out after the training.
         read_known(panel, stamps_ahead(panel, job.spec.horizon), job.future, job.reading)
         known_at = AsOf.of(table, panel, job.reading) if windows else None
-        shared = _Shared(job, folder / "checkpoints", windows, lookback.value, progress, say, started)
-        tasks: list[_Task | _AutoTask] = [
-            _AutoTask(shared, name, panel, known_at) for name in names if name in PORTFOLIOS
-        ]
+        shared = _Shared(job, folder / "checkpoints", windows, lookback.value, progress, say, stage, started)
+        tasks: list[_Task | _AutoTask] = []
+        tasks += [_AutoTask(shared, name, panel, known_at) for name in names if name in PORTFOLIOS]
         tasks += [_Task.of(shared, name, panel, known_at, settings[name]) for name in networks]
         if AUTO not in names:
             # Beside a forecast that takes no training, a baseline that trains would take most of the time.
@@ -258,9 +273,9 @@ def _choose_extent(panel: Panel, job: Job, networks: tuple[str, ...]) -> tuple[C
     if job.windows is not None and job.windows < 0:
         raise SettingsError(f"windows is {job.windows}; give 0 to skip the backtest, or how many windows to use.")
     if not networks:
-        portfolio.check_rows(panel, job.spec)
+        schedule.check_rows(panel, job.spec)
         seasons = panel_seasons(panel, job.spec.season)
-        return Choice(0, ""), portfolio.choose_windows(panel, horizon, seasons, job.windows)
+        return Choice(0, ""), schedule.choose_windows(panel, horizon, seasons, job.windows)
     windows = MOST_WINDOWS if job.windows is None else job.windows
     while True:
         rows = longest - windows * horizon
@@ -281,6 +296,7 @@ class _Shared:
     lookback: int
     progress: Progress | None
     say: Say
+    stage: Stage
     started: float
     """When the job began, on the clock of `time.perf_counter`."""
 
@@ -308,7 +324,7 @@ class _AutoTask:
         """Whether there is a checkpoint to resume it from."""
         return any(self._folder.glob("*"))
 
-    def run(self) -> list[ModelResult]:
+    def run(self, left: Sequence[str] = ()) -> list[ModelResult]:
         """Fit the portfolio, forecast with it, and give its backtest before those of its members."""
         shared, job = self.shared, self.shared.job
         intervals: Intervals = "none" if job.spec.intervals == "none" else "conformal"
@@ -316,8 +332,8 @@ class _AutoTask:
             job.spec, model=self.name, attention=None, settings={}, training={}, loss="mse", intervals=intervals
         )
         forecaster = shared.forecaster(spec)
-        options = portfolio.Options(
-            time_limit=job.time_limit or portfolio.DEFAULT_LIMIT,
+        options = schedule.Options(
+            time_limit=job.limit or schedule.DEFAULT_LIMIT,
             quick=job.quick,
             windows=shared.windows,
             refit=job.refit,
@@ -325,6 +341,7 @@ class _AutoTask:
             resume=job.resume,
             progress=shared.progress,
             say=shared.say,
+            stage=lambda doing, after: shared.stage(doing, [*after, *left]),
             started=time.monotonic() - (time.perf_counter() - shared.started),
         )
         made = portfolio.fit(self.panel, forecaster.spec, options, self.known_at)
@@ -390,12 +407,14 @@ class _Task:
         """Whether there is a checkpoint to resume it from."""
         return any(self.shared.checkpoints.glob(f"{self.stem}-*"))
 
-    def run(self) -> list[ModelResult]:
+    def run(self, left: Sequence[str] = ()) -> list[ModelResult]:
         """Backtest and, unless it is a baseline, train for the forecast and make it."""
         shared, resume = self.shared, self.shared.job.resume
         backtest = None
         if shared.windows:
             shared.say(f"{self.name}: backtest over {quantity(shared.windows, 'window')}")
+            final = [] if self.prepared is None else [f"{self.name} on all rows"]
+            shared.stage(f"backtest of {self.name}", [*final, *left])
             backtest = self.forecaster.backtest(
                 self.panel,
                 shared.windows,
@@ -412,6 +431,7 @@ class _Task:
         else:
             trains = isinstance(self.prepared, Prepared)
             shared.say(f"{self.name}: {'training for the forecast' if trains else 'forecasting without training'}")
+            shared.stage(f"{self.name} on all rows", left)
             path = shared.checkpoints / f"{self.stem}-final.safetensors"
             fitted = self.prepared.train(Session(path, resume, shared.progress))
             for finding in fitted.findings:
@@ -425,11 +445,11 @@ def _run_each(tasks: "list[_Task | _AutoTask]") -> tuple[tuple[ModelResult, ...]
     """Run one task after the other; once interrupted, only baselines that need no training."""
     results: list[ModelResult] = []
     interrupted = False
-    for task in tasks:
+    for place, task in enumerate(tasks):
         if interrupted and task.trains:
             continue
         try:
-            results += task.run()
+            results += task.run([one.name for one in tasks[place + 1 :]])
         except KeyboardInterrupt:
             # What is finished is worth keeping; with nothing finished there is nothing to write.
             if all(result.final is None for result in results):

@@ -56,8 +56,6 @@ class Ensemble:
     period: int
     stretch: Mapping[float, float]
     """Level in percent -> factor of its interval's reach on both sides of the median."""
-    stretches: tuple[Mapping[float, float], ...]
-    """[member]: the same of each member alone, before they are combined."""
     leaderboard: tuple[Standing, ...]
     notes: tuple[str, ...] = ()
     findings: tuple[Finding, ...] = ()
@@ -84,11 +82,7 @@ class Ensemble:
         table = self.weights.reshape(len(self.ids), self.targets, -1)
         unseen = np.broadcast_to(self.common, table.shape[1:])
         weights = np.stack([unseen if row is None else table[row] for row in rows])
-        own = [
-            stretch_bounds(one.mean, one.intervals, {level: read_factor(factors, level) for level in levels})
-            for one, factors in zip(made, self.stretches, strict=True)
-        ]
-        point, bounds = combine([one.mean for one in made], own, levels, weights)
+        point, bounds = combine([one.mean for one in made], [one.intervals for one in made], levels, weights)
         notes = tuple(dict.fromkeys(note for one in made for note in one.notes))
         findings = tuple(dict.fromkeys(finding for one in made for finding in one.findings))
         stretched = stretch_bounds(point, bounds, {level: read_factor(self.stretch, level) for level in levels})

@@ -2,70 +2,40 @@
 
 import os
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from rearview import train
 from rearview.core.errors import RearviewError
-from rearview.core.wording import listing, quantity
+from rearview.core.wording import listing
 from rearview.data.panel import Panel
-from rearview.data.panel_checks import TooShort, check_length
 from rearview.data.windows import final_windows
 from rearview.estimators.auto import linear
 from rearview.estimators.auto.ensemble import GRID, Ensemble, Standing, cut_at_zero
 from rearview.estimators.auto.portfolio import Candidate, list_candidates, panel_seasons
+from rearview.estimators.auto.schedule import Options, check_rows, choose_lookback, choose_windows
 from rearview.estimators.auto.weights import choose_weights, combine_backtests, measure_losses
-from rearview.estimators.base import Session
-from rearview.estimators.forecast.backtest import Backtest, History, backtest, ends_apart, select_columns
+from rearview.estimators.base import Session, fingerprint
+from rearview.estimators.forecast.backtest import (
+    Backtest,
+    History,
+    backtest,
+    ends_apart,
+    read_backtest,
+    select_columns,
+    write_backtest,
+)
 from rearview.estimators.forecast.predictor import Array, Predictor
 from rearview.estimators.forecast.spec import ForecastSpec
 from rearview.estimators.forecast.stretch import measure_stretch, stretch_backtest
 from rearview.tasks import metrics
 
-DEFAULT_LIMIT = 180.0
-MOST_WINDOWS = 5
-LEAST_ROWS = 3
 MOST_BACKTESTED = 200
 """Series whose backtests weigh the members; more are not looked at for that."""
-LONGEST_LOOKBACK = 1024
 FOR_TRAINING = 0.8
 """Share of the time left that networks may train for; the rest is for forecasts, pages and files."""
 UNLIKE = 2.5
 """Last rows that change so many times more than those of the backtest are unlike them."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
-    """How a portfolio is fitted."""
-
-    time_limit: float = DEFAULT_LIMIT
-    """Seconds, about."""
-    quick: bool = False
-    """Without networks that train."""
-    windows: int | None = None
-    """Backtest windows; None: as many as fit, five at most."""
-    refit: bool = False
-    """Train networks afresh at every window."""
-    checkpoints: Path | None = None
-    """Folder for the checkpoints of networks."""
-    resume: bool = False
-    progress: train.Progress | bool | None = None
-    say: Callable[[str], None] = lambda _: None
-    started: float = field(default_factory=time.monotonic)
-
-    def session(self, name: str, seconds: float | None) -> Session:
-        """Where a network of this name trains, and how long; without seconds, nothing that trains."""
-        path = None
-        if self.checkpoints is not None and seconds is not None:
-            path = self.checkpoints / f"{name}.safetensors"
-        return Session(path, self.resume and path is not None, self.progress, seconds)
-
-    def left(self) -> float:
-        """Seconds left."""
-        return self.started + self.time_limit - time.monotonic()
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,18 +65,19 @@ def fit(panel: Panel, spec: ForecastSpec, options: Options, known_at: History | 
     lookback = choose_lookback(panel, spec, seasons, windows)
     levels = tuple(sorted({*GRID, *spec.levels}))
     cores = os.cpu_count() or 1
-    trials = [
-        _Trial(one) for one in list_candidates(panel, spec, seasons, lookback, quick=options.quick, workers=cores)
-    ]  # fmt: skip
-    options.say(_describe_plan(trials, options, windows, seasons))
+    candidates = list_candidates(panel, spec, seasons, lookback, quick=options.quick, workers=cores)
+    trials = [_Trial(one) for one in candidates]
     sample = panel
     if panel.series > MOST_BACKTESTED:
         sample = panel.only(panel.ids[:: -(-panel.series // MOST_BACKTESTED)])
         known_at = None
+    options.say(options.describe(candidates, sample, windows, seasons))
     interrupted = False
     for place, trial in enumerate(trials):
         try:
             if windows:
+                after = [one.candidate.name for one in trials[place + 1 :]]
+                options.stage(f"backtest of {trial.candidate.name}", [*after, "fit to all rows"])
                 networks = sum(one.candidate.trains for one in trials[place:])
                 _backtest(trial, sample, spec, levels, windows, options, known_at, networks)
         except KeyboardInterrupt:
@@ -117,37 +88,6 @@ def fit(panel: Panel, spec: ForecastSpec, options: Options, known_at: History | 
                 one.note = "interrupted"
             break
     return _finish(panel, sample, spec, trials, levels, options, seasons, windows, interrupted)
-
-
-def check_rows(panel: Panel, spec: ForecastSpec) -> None:
-    """Refuse a panel that is too short for the look-back asked for, or for anything."""
-    if spec.lookback is not None:
-        check_length(panel, spec.lookback, spec.horizon)
-    longest = int(panel.lengths.max())
-    if longest < LEAST_ROWS:
-        raise TooShort(
-            f"{panel.layout.source} is not long enough: a forecast needs {LEAST_ROWS} rows, but there are {longest}; "
-            "bring more history."
-        )
-
-
-def choose_windows(panel: Panel, horizon: int, seasons: tuple[int, ...], asked: int | None) -> int:
-    """As many backtest windows as leave two seasons, or two horizons, before the first; five at most."""
-    longest = int(panel.lengths.max())
-    if asked is not None:
-        return asked
-    needed = max([2 * season + 2 for season in seasons if 3 * season <= longest] + [2 * horizon, 12])
-    return max(0, min(MOST_WINDOWS, (longest - needed) // horizon))
-
-
-def choose_lookback(panel: Panel, spec: ForecastSpec, seasons: tuple[int, ...], windows: int) -> int:
-    """Two of the longest seasons that the data show three times, or twice the horizon, as far as rows allow."""
-    if spec.lookback is not None:
-        return spec.lookback
-    longest, horizon = int(panel.lengths.max()), spec.horizon
-    wanted = max([2 * season for season in seasons if 3 * season <= longest] + [2 * horizon, 16])
-    room = longest - (windows + 1) * horizon
-    return max(4, min(wanted, LONGEST_LOOKBACK, room * 2 // 3))
 
 
 def _backtest(
@@ -175,17 +115,26 @@ def _backtest(
             trial.note = f"about {estimate:.0f} s, more than there is time for"
             return
     session = options.session(f"{candidate.name}-backtest", seconds)
+    kept = None
+    if options.checkpoints is not None and not candidate.trains:
+        asked = (spec, windows, levels, options.refit, candidate.name)
+        kept = options.checkpoints / f"{candidate.name}-{fingerprint(panel, *asked)}.npz"
     try:
-        trial.backtest = backtest(
-            panel,
-            lambda rows, window: candidate.fit(rows, session),
-            spec.horizon,
-            n_windows=windows,
-            refit=options.refit,
-            levels=levels,
-            known_at=known_at,
-            own_ends=ends_apart(panel, spec.horizon),
-        )
+        if kept is not None and options.resume and kept.exists():
+            trial.backtest = read_backtest(kept, candidate.fit(panel, session))
+        else:
+            trial.backtest = backtest(
+                panel,
+                lambda rows, window: candidate.fit(rows, session),
+                spec.horizon,
+                n_windows=windows,
+                refit=options.refit,
+                levels=levels,
+                known_at=known_at,
+                own_ends=ends_apart(panel, spec.horizon),
+            )
+            if kept is not None:
+                write_backtest(kept, trial.backtest)
     except RearviewError as problem:
         trial.note = str(problem)
     except (ArithmeticError, LookupError, RuntimeError, ValueError, TypeError) as problem:
@@ -224,9 +173,9 @@ def _finish(
     """Weigh what was backtested, fit it to all rows, and combine it."""
     scored = [trial for trial in trials if trial.backtest is not None]
     tests = [trial.backtest for trial in scored if trial.backtest is not None]
-    # Each member is judged with intervals as wide as its other windows ask for, since that is how it is used.
-    tests = [stretch_backtest(test, levels) for test in tests]
-    losses = measure_losses(tests) if tests else None
+    # Members are judged with intervals as wide as their other windows ask for, and combined with their own: the whole
+    # is stretched once, since intervals that are stretched twice hold too often.
+    losses = measure_losses([stretch_backtest(test, levels) for test in tests]) if tests else None
     if losses is None:
         scored = [trial for trial in trials if not trial.candidate.trains]
         weights = np.full((sample.series * sample.targets, len(scored)), 1 / len(scored))
@@ -245,7 +194,6 @@ def _finish(
     common = weights[:, kept].mean(axis=0)
     common = common / common.sum()
     table = weights[:, kept] / weights[:, kept].sum(axis=1, keepdims=True)
-    own = [trial.backtest for trial in members]
     finals = tuple(trial.final for trial in members if trial.final is not None)
     ensemble = Ensemble(
         spec=spec,
@@ -259,7 +207,6 @@ def _finish(
         step=str(panel.step),
         period=seasons[0] if seasons else 1,
         stretch=stretch,
-        stretches=tuple({} if test is None else measure_stretch(test, levels) for test in own),
         leaderboard=_leaderboard(trials, members, common, losses, scored),
         notes=_notes(panel, spec, windows, sample, seasons, finals),
         findings=tuple(dict.fromkeys(finding for one in finals for finding in one.findings)),
@@ -278,6 +225,9 @@ def _fit_members(panel: Panel, scored: list[_Trial], weights: Array, options: Op
     networks = [n for n in used if scored[n].candidate.trains]
     for number in sorted(used, key=lambda n: (scored[n].candidate.trains, -float(weights[:, n].mean()))):
         trial, began = scored[number], time.monotonic()
+        options.stage(
+            f"{trial.candidate.name} on all rows", [scored[n].candidate.name for n in networks if n != number]
+        )
         seconds = None
         if trial.candidate.trains:
             seconds = max(2.0, FOR_TRAINING * options.left() / max(1, len(networks)))
@@ -322,13 +272,6 @@ def _leaderboard(
             )
         )
     return tuple(sorted(standings, key=lambda one: (-one.weight, one.loss is None, one.loss or 0.0)))
-
-
-def _describe_plan(trials: list[_Trial], options: Options, windows: int, seasons: tuple[int, ...]) -> str:
-    rhythm = f"season of {' and '.join(map(str, seasons))} steps" if seasons else "no season"
-    names = ", ".join(trial.candidate.name for trial in trials)
-    asked = "" if len(trials) == 1 else "auto: "
-    return f"{asked}{names}; {quantity(windows, 'backtest window')}, {rhythm}, at most about {options.time_limit:.0f} s"
 
 
 def _notes(

@@ -8,7 +8,7 @@ import numpy as np
 from rearview.data.panel import Panel
 from rearview.estimators.auto import linear
 from rearview.estimators.auto.effects import Effects, WithEffects
-from rearview.estimators.auto.statistical import Statistical
+from rearview.estimators.auto.statistical import MOST_ROWS, Statistical
 from rearview.estimators.base import Session
 from rearview.estimators.forecast.fit import fit as fit_network
 from rearview.estimators.forecast.predictor import Predictor
@@ -34,6 +34,8 @@ class Candidate:
     """Fit it to the rows of a panel; a network trains within the session's time."""
     trains: bool = False
     """Whether it is a network that trains."""
+    cost: float = 0.0
+    """Seconds that a processor takes for one variable and window, about; of networks unknown."""
 
 
 def panel_seasons(panel: Panel, given: int | None) -> tuple[int, ...]:
@@ -62,7 +64,8 @@ def list_candidates(
         def fit_statistics(rows: Panel, session: Session, name: statistics.Name = name) -> Predictor:
             return Statistical.of(name, rows, spec, seasons, workers)
 
-        candidates.append(Candidate(name, statistics.MEANINGS[name], fit_statistics))
+        cost = statistics.estimate_seconds(name, min(int(panel.lengths.max()), MOST_ROWS[name]), seasons)
+        candidates.append(Candidate(name, statistics.MEANINGS[name], fit_statistics, cost=cost))
     candidates.append(
         Candidate(
             linear.NAME,

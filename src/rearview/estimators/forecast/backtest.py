@@ -4,14 +4,17 @@ Cutoffs are dates: the last stamp a model had seen. The network is trained once 
 afresh at every cutoff (`refit`).
 """
 
+import io
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Protocol
+from pathlib import Path
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rearview.core.errors import InputError
+from rearview.core.files import write_atomically
 from rearview.core.wording import listing
 from rearview.data.infer.timestamps import show
 from rearview.data.panel import Panel
@@ -26,6 +29,9 @@ MOST_BEHIND = 0.2
 """Share of the series that may end a horizon before the others and still be cut at the others' dates."""
 ROUNDING = 2.0**-19
 """The rounding of float32 that is tolerated, as a share of the mean deviation: 16 of its steps."""
+
+
+_KEPT = ("cutoffs", "stamps", "y", "mean", "absolute", "squared", "rounding")
 
 
 class History(Protocol):
@@ -212,6 +218,29 @@ def backtest(
         fitted=fitted,
         notes=tuple(notes),
     )
+
+
+def write_backtest(path: Path, made: Backtest) -> None:
+    """Keep a backtest, but for its model, in a file."""
+    arrays: dict[str, Any] = {name: getattr(made, name) for name in _KEPT}
+    arrays |= {f"{side}-{level}": part for level, pair in made.intervals.items() for side, part in enumerate(pair)}
+    content = io.BytesIO()
+    np.savez_compressed(content, names=np.array(made.names), notes=np.array(made.notes, dtype=str), **arrays)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(path, content.getvalue())
+
+
+def read_backtest(path: Path, fitted: Predictor) -> Backtest:
+    """The backtest that `write_backtest` kept, of a model that was fitted again."""
+    with np.load(path, allow_pickle=False) as kept:
+        levels = [float(name.removeprefix("0-")) for name in kept.files if name.startswith("0-")]
+        return Backtest(
+            **{name: kept[name] for name in _KEPT},
+            names=tuple(kept["names"].tolist()),
+            notes=tuple(kept["notes"].tolist()),
+            intervals={level: (kept[f"0-{level}"], kept[f"1-{level}"]) for level in levels},
+            fitted=fitted,
+        )
 
 
 def select_columns(panel: Panel, fitted: Predictor) -> Panel:

@@ -28,6 +28,7 @@ from rearview.data.step import Step
 from rearview.data.windows import final_windows
 from rearview.estimators import base
 from rearview.estimators.auto import fit as portfolio
+from rearview.estimators.auto import schedule
 from rearview.estimators.auto.ensemble import Ensemble, find_attention
 from rearview.estimators.base import Estimator, Session
 from rearview.estimators.forecast import backtest as backtesting
@@ -87,11 +88,16 @@ class Forecaster(Estimator[Predictor]):
             raise SettingsError("tune trains weights further that came with the package; it goes with model='glance'.")
         if self.spec.is_portfolio:
             known_at = None if isinstance(frame, Panel) else AsOf.of(frame, panel, self.reading)
-            limit = portfolio.DEFAULT_LIMIT if time_limit is None else time_limit
-            options = portfolio.Options(
+            limit = schedule.DEFAULT_LIMIT if time_limit is None else time_limit
+            options = schedule.Options(
                 time_limit=limit, quick=quick, checkpoints=path, resume=resume, progress=self.progress
             )
-            fitted = portfolio.fit(panel, self.spec, options, known_at).ensemble
+            if self.progress is True:
+                with train.JobLine(limit) as line:
+                    options = replace(options, progress=line, stage=line.stage)
+                    fitted = portfolio.fit(panel, self.spec, options, known_at).ensemble
+            else:
+                fitted = portfolio.fit(panel, self.spec, options, known_at).ensemble
         else:
             fitted = fit(panel, self.spec, Session(path, resume, self.progress, time_limit), tune=tune)
         self._warn(frame, fitted.findings)
@@ -167,7 +173,7 @@ class Forecaster(Estimator[Predictor]):
 
         def fit_at(before: Panel, window: int) -> Predictor:
             if self.spec.is_portfolio:
-                return portfolio.fit(before, self.spec, portfolio.Options(progress=self.progress)).ensemble
+                return portfolio.fit(before, self.spec, schedule.Options(progress=self.progress)).ensemble
             path = None if checkpoint is None else checkpoint.with_name(f"{checkpoint.stem}-{window}.safetensors")
             return fit(before, self.spec, Session(path, resume, self.progress))
 

@@ -100,7 +100,6 @@ def _pack(fitted: Predictor) -> tuple[Facts, dict[str, Tensor]]:
             "kind": "ensemble",
             "members": [member for member, _ in members],
             "stretch": [*fitted.stretch.items()],
-            "stretches": [[*factors.items()] for factors in fitted.stretches],
             "leaderboard": [asdict(one) for one in fitted.leaderboard],
             "findings": [asdict(finding) for finding in fitted.findings],
         }
@@ -166,7 +165,6 @@ def _unpack(stored: Stored) -> Predictor:
         **stored.arrays(("weights", "common")),
         **own,
         stretch=dict(facts["stretch"]),
-        stretches=tuple(dict(factors) for factors in facts["stretches"]),
         leaderboard=tuple(Standing(**one) for one in facts["leaderboard"]),
         findings=tuple(Finding(**finding) for finding in facts["findings"]),
         **shared,

@@ -1,0 +1,99 @@
+"""How long a portfolio may take, what it does in that time, and how much of a panel it looks at."""
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from rearview import train
+from rearview.core.wording import quantity
+from rearview.data.panel import Panel
+from rearview.data.panel_checks import TooShort, check_length
+from rearview.estimators.auto.portfolio import Candidate
+from rearview.estimators.base import Session
+from rearview.estimators.forecast.spec import ForecastSpec
+
+DEFAULT_LIMIT = 180.0
+MOST_WINDOWS = 5
+LEAST_ROWS = 3
+LONGEST_LOOKBACK = 1024
+START = 3.0
+"""Seconds until the libraries of statistical models are loaded."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """How a portfolio is fitted."""
+
+    time_limit: float = DEFAULT_LIMIT
+    """Seconds, about."""
+    quick: bool = False
+    """Without networks that train."""
+    windows: int | None = None
+    """Backtest windows; None: as many as fit, five at most."""
+    refit: bool = False
+    """Train networks afresh at every window."""
+    checkpoints: Path | None = None
+    """Folder for what is finished: backtests of members and checkpoints of networks."""
+    resume: bool = False
+    progress: train.Progress | bool | None = None
+    say: Callable[[str], None] = lambda _: None
+    """Receives the plan, and a line for each member."""
+    stage: Callable[[str, Sequence[str]], None] = lambda doing, left: None
+    """Receives what runs now and what is left."""
+    started: float = field(default_factory=time.monotonic)
+
+    def session(self, name: str, seconds: float | None) -> Session:
+        """Where a network of this name trains, and how long; without seconds, nothing that trains."""
+        path = None
+        if self.checkpoints is not None and seconds is not None:
+            path = self.checkpoints / f"{name}.safetensors"
+        return Session(path, self.resume and path is not None, self.progress, seconds)
+
+    def left(self) -> float:
+        """Seconds left."""
+        return self.started + self.time_limit - time.monotonic()
+
+    def describe(self, candidates: Sequence[Candidate], panel: Panel, windows: int, seasons: tuple[int, ...]) -> str:
+        """The plan as one line: what is tried, on how many windows, and for about how long."""
+        rhythm = f"season of {' and '.join(map(str, seasons))} steps" if seasons else "no season"
+        cheap = [one for one in candidates if not one.trains]
+        cost = sum(one.cost for one in cheap) * panel.series * panel.targets * (windows + 1)
+        shared = cost if cost < 60 else cost / (os.cpu_count() or 1)  # below that, processes are not worth their start
+        seconds = min(START + shared, self.time_limit)
+        parts = [f"{', '.join(one.name for one in cheap)} (about {seconds:.0f} s)"] if cheap else []
+        if networks := [one.name for one in candidates if one.trains]:
+            parts.append(f"{', '.join(networks)} (until training ends, {self.time_limit - seconds:.0f} s at most)")
+        return f"Plan: {'; '.join(parts)}; {quantity(windows, 'backtest window')}, {rhythm}."
+
+
+def check_rows(panel: Panel, spec: ForecastSpec) -> None:
+    """Refuse a panel that is too short for the look-back asked for, or for anything."""
+    if spec.lookback is not None:
+        check_length(panel, spec.lookback, spec.horizon)
+    longest = int(panel.lengths.max())
+    if longest < LEAST_ROWS:
+        raise TooShort(
+            f"{panel.layout.source} is not long enough: a forecast needs {LEAST_ROWS} rows, but there are {longest}; "
+            "bring more history."
+        )
+
+
+def choose_windows(panel: Panel, horizon: int, seasons: tuple[int, ...], asked: int | None) -> int:
+    """As many backtest windows as leave two seasons, or two horizons, before the first; five at most."""
+    longest = int(panel.lengths.max())
+    if asked is not None:
+        return asked
+    needed = max([2 * season + 2 for season in seasons if 3 * season <= longest] + [2 * horizon, 12])
+    return max(0, min(MOST_WINDOWS, (longest - needed) // horizon))
+
+
+def choose_lookback(panel: Panel, spec: ForecastSpec, seasons: tuple[int, ...], windows: int) -> int:
+    """Two of the longest seasons that the data show three times, or twice the horizon, as far as rows allow."""
+    if spec.lookback is not None:
+        return spec.lookback
+    longest, horizon = int(panel.lengths.max()), spec.horizon
+    wanted = max([2 * season for season in seasons if 3 * season <= longest] + [2 * horizon, 16])
+    room = longest - (windows + 1) * horizon
+    return max(4, min(wanted, LONGEST_LOOKBACK, room * 2 // 3))
