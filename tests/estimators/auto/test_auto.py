@@ -11,8 +11,8 @@ from rearview import Forecaster
 from rearview.core.errors import InputError, SettingsError
 from rearview.estimators.auto import fit as portfolio
 from rearview.estimators.auto.ensemble import Ensemble
-from rearview.estimators.auto.schedule import Options
 from rearview.estimators.auto.portfolio import Candidate
+from rearview.estimators.auto.schedule import Options
 from rearview.estimators.auto.weights import combine_backtests, measure_losses
 from rearview.estimators.forecast.prediction import Fitted
 

@@ -1,6 +1,5 @@
 """Intervals that reach as far as backtest windows show they must, by one factor a level (split-conformal)."""
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -9,8 +8,10 @@ import numpy as np
 from rearview.estimators.forecast.backtest import Backtest
 from rearview.estimators.forecast.predictor import Array, Bounds
 
-TRUSTED = 10
+TRUSTED = 3
 """Windows times variables that must be outnumbered for the backtest to count for more than the members' own widths."""
+FADING = 0.6
+"""When intervals are corrected, a window counts for so much of the next one: what comes is most like what came last."""
 LEAST_STRETCH, MOST_STRETCH = 0.5, 3.0
 
 
@@ -35,8 +36,11 @@ def read_factor(factors: Mapping[float, float], level: float) -> float:
 def measure_stretch(backtest: Backtest, levels: Sequence[float]) -> dict[float, float]:
     """By how much intervals must grow or shrink to hold as often as they say, drawn towards 1 where windows are few.
 
-    Split-conformal: the factor of a level is the quantile, of that level, of the factors that each truth needs.
+    Split-conformal: the factor of a level is the quantile, of that level, of the factors that each truth needs, where
+    late windows weigh more than early ones.
     """
+    ages = np.arange(len(backtest.y))[::-1, None, None]
+    share = np.broadcast_to(FADING**ages, backtest.y.shape)
     trust = int(np.isfinite(backtest.y - backtest.mean).any(-1).sum())
     factors = {}
     for level in levels:
@@ -44,12 +48,14 @@ def measure_stretch(backtest: Backtest, levels: Sequence[float]) -> dict[float, 
         error = backtest.y - backtest.mean
         reach = np.where(error >= 0, high - backtest.mean, backtest.mean - low)
         there = np.isfinite(error) & np.isfinite(reach) & (reach > 0)
-        needed = np.sort(np.abs(error[there]) / reach[there])
+        needed, weight = np.abs(error[there]) / reach[there], share[there]
         if not len(needed):
             factors[level] = 1.0
             continue
-        rank = min(len(needed), math.ceil((len(needed) + 1) * level / 100))
-        exact = float(np.clip(needed[rank - 1], LEAST_STRETCH, MOST_STRETCH))
+        order = np.argsort(needed)
+        below = np.cumsum(weight[order]) / (weight.sum() * (1 + 1 / len(needed)))
+        rank = min(len(needed) - 1, int(np.searchsorted(below, level / 100 - 1e-9)))
+        exact = float(np.clip(needed[order[rank]], LEAST_STRETCH, MOST_STRETCH))
         factors[level] = exact ** (trust / (trust + TRUSTED))
     return factors
 

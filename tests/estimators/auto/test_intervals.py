@@ -1,0 +1,77 @@
+"""Intervals of a portfolio grow or shrink to what its backtests ask for, once, by the last windows above all."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from rearview import Forecaster
+from rearview.data.windows import final_windows
+from rearview.estimators.auto.ensemble import Ensemble
+from rearview.estimators.auto.weights import combine
+from rearview.estimators.forecast.backtest import Backtest, select_columns
+from rearview.estimators.forecast.stretch import MOST_STRETCH, measure_stretch
+
+
+def backtest(errors: np.ndarray) -> Backtest:
+    """A backtest of errors [window, variable, step] whose 80 % interval reaches 1 to both sides."""
+    windows, variables, _ = errors.shape
+    zeros = np.zeros_like(errors)
+    return Backtest(
+        names=tuple(map(str, range(variables))),
+        cutoffs=np.zeros((windows, variables), dtype=np.int64),
+        stamps=zeros.astype(np.int64),
+        y=errors,
+        mean=zeros,
+        intervals={80.0: (zeros - 1, zeros + 1)},
+        absolute=np.ones(variables),
+        squared=np.ones(variables),
+        rounding=np.zeros(variables),
+        fitted=None,  # type: ignore[arg-type]
+        notes=(),
+    )
+
+
+def spread(reach: float, windows: int = 4, variables: int = 50) -> np.ndarray:
+    """Errors evenly spread up to a reach, so that 80 % of them lie within 0.8 of it."""
+    return np.broadcast_to(np.linspace(0, reach, 100) * (-1) ** np.arange(100), (windows, variables, 100)).copy()
+
+
+@pytest.mark.parametrize("reach", [0.8, 1.25, 2.5])
+def test_the_factor_is_what_the_truths_needed(reach: float) -> None:
+    assert measure_stretch(backtest(spread(reach)), [80.0])[80.0] == pytest.approx(0.8 * reach, rel=0.03)
+
+
+def test_few_windows_leave_intervals_nearly_as_they_were() -> None:
+    few = measure_stretch(backtest(spread(2.5, windows=1, variables=1)), [80.0])[80.0]
+    many = measure_stretch(backtest(spread(2.5)), [80.0])[80.0]
+    assert 1 < few < 1.3 < many
+
+
+def test_the_last_windows_count_for_more() -> None:
+    calm, wild = spread(1.25, windows=2), spread(2.5, windows=2)
+    late = measure_stretch(backtest(np.concatenate([calm, wild])), [80.0])[80.0]
+    early = measure_stretch(backtest(np.concatenate([wild, calm])), [80.0])[80.0]
+    assert early < late
+
+
+def test_one_wild_backtest_does_not_blow_intervals_up() -> None:
+    assert measure_stretch(backtest(spread(1e6)), [80.0])[80.0] <= MOST_STRETCH
+
+
+def test_nothing_to_go_by_leaves_intervals_alone() -> None:
+    assert measure_stretch(backtest(np.full((2, 3, 5), np.nan)), [80.0]) == {80.0: 1.0}
+
+
+def test_members_are_combined_with_their_own_intervals_and_stretched_once() -> None:
+    rng, steps = np.random.default_rng(0), np.arange(90)
+    values = 100 + 10 * np.sin(2 * np.pi * steps / 12) + rng.normal(0, 2, 90)
+    frame = pd.DataFrame({"ds": pd.date_range("2015-01-01", periods=90, freq="MS"), "y": values})
+    forecaster = Forecaster(horizon=4, level=80).fit(frame, quick=True)
+    fitted, tail = forecaster.fitted, forecaster.tail
+    assert isinstance(fitted, Ensemble)
+    made = [one.predict(select_columns(tail, one), final_windows(tail), (80.0,)) for one in fitted.members]
+    point, bounds = combine(
+        [one.mean for one in made], [one.intervals for one in made], [80.0], fitted.weights[None]
+    )  # fmt: skip
+    low = point - fitted.stretch[80.0] * (point - bounds[80.0][0])
+    np.testing.assert_allclose(forecaster.predict()["y-lo-80"], low.ravel(), rtol=1e-9)
