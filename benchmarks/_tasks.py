@@ -49,6 +49,10 @@ class Scores:
     coverage: float
     """Share of truths between the quantiles 0.1 and 0.9."""
     truths: int
+    width: float
+    """Mean width between these quantiles, each over the scale of the series' MASE."""
+    interval_score: float
+    """Mean of that width and ten times what truths lie outside, scaled alike (Gneiting and Raftery, 2007)."""
 
 
 def score(task: Task, forecast: Floats) -> Scores:
@@ -56,6 +60,7 @@ def score(task: Task, forecast: Floats) -> Scores:
     if forecast.shape != task.shape or np.isnan(forecast).any():
         raise ValueError(f"{task.name}: a forecast has the shape {task.shape} and no missing values")
     scaled, scaled_count, loss, size, inside, count = 0.0, 0, np.zeros(len(QUANTILES)), 0.0, 0, 0
+    width, outside = 0.0, 0.0
     for which, window, past, truth in task.cases():
         there = np.isfinite(truth)
         y, q = truth[there, None], forecast[which, window][there]
@@ -64,11 +69,22 @@ def score(task: Task, forecast: Floats) -> Scores:
         if scale > 0:
             scaled += float(np.abs(y[:, 0] - q[:, 4]).sum() / scale)
             scaled_count += len(y)
+            low, high = q[:, 0], q[:, -1]
+            width += float((high - low).sum() / scale)
+            outside += float((np.maximum(low - y[:, 0], 0) + np.maximum(y[:, 0] - high, 0)).sum() / scale)
         loss += 2 * np.maximum(QUANTILES * (y - q), (QUANTILES - 1) * (y - q)).sum(0)
         size += float(np.abs(y).sum())
         inside += int(((y[:, 0] >= q[:, 0]) & (y[:, 0] <= q[:, -1])).sum())
         count += len(y)
-    return Scores(scaled / max(scaled_count, 1), float((loss / size).mean()), inside / max(count, 1), count)
+    cells = max(scaled_count, 1)
+    return Scores(
+        mase=scaled / cells,
+        crps=float((loss / size).mean()),
+        coverage=inside / max(count, 1),
+        truths=count,
+        width=width / cells,
+        interval_score=(width + 2 / (QUANTILES[0] * 2) * outside) / cells,
+    )
 
 
 def seasonal_naive(task: Task) -> Floats:

@@ -105,8 +105,12 @@ def arms(seconds: float) -> dict[str, Arm]:
     }
 
 
-def thin(task: Task, series: int | None, windows: int | None) -> Task:
-    """A task with at most so many series, drawn by a fixed seed, and its last windows."""
+def thin(task: Task, series: int | None, windows: int | None, origins: int | None) -> Task:
+    """A task with at most so many series, drawn by a fixed seed, and its last windows, or as many as are asked for."""
+    if origins is not None:
+        least = (origins + 3) * task.horizon
+        long = tuple(values for values in task.series if len(values) >= least)
+        task = replace(task, series=long, windows=origins) if long else task
     kept = np.arange(len(task.series))
     if series is not None and len(kept) > series:
         kept = np.sort(np.random.default_rng(1).permutation(len(kept))[:series])
@@ -117,6 +121,23 @@ def thin(task: Task, series: int | None, windows: int | None) -> Task:
     )
 
 
+def add_row(path: Path, row: dict[str, object]) -> None:
+    """Add a row to a CSV; columns that its header lacks are added at the end, empty in older rows."""
+    older: list[dict[str, str]] = []
+    names: list[str] = []
+    if path.exists():
+        with path.open(encoding="utf-8", newline="") as file:
+            reader = csv.DictReader(file)
+            older, names = list(reader), list(reader.fieldnames or ())
+    new = [name for name in row if name not in names]
+    with path.open("w" if new else "a", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, [*names, *new], restval="")
+        if new:
+            writer.writeheader()
+            writer.writerows(older)
+        writer.writerow(row)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data-dir", type=Path, required=True)
@@ -125,9 +146,12 @@ def main() -> None:
     parser.add_argument("--arms", default="auto_quick", help=", ".join(arms(0.0)))
     parser.add_argument("--series", type=int, help="series of a task, at most")
     parser.add_argument("--windows", type=int, help="windows of a task, at most; the last ones")
+    parser.add_argument("--origins", type=int, help="windows of a development task, whatever its own number")
     parser.add_argument("--seconds", type=float, default=180.0, help="time limit of a fit")
     parser.add_argument("--out", type=Path, required=True, help="CSV to add rows to")
     options = parser.parse_args()
+    if options.origins is not None and options.tasks == "test":
+        parser.error("the windows of tests are theirs; --origins is for development")
     known = arms(options.seconds)
     done: list[dict[str, str]] = []
     if options.out.exists():
@@ -139,7 +163,7 @@ def main() -> None:
     for whole in (test_tasks if options.tasks == "test" else development_tasks)(options.data_dir):
         if wanted and whole.name not in wanted:
             continue
-        task = thin(whole, options.series, options.windows)
+        task = thin(whole, options.series, options.windows, options.origins)
         naive = score(task, seasonal_naive(task))
         for arm in options.arms.split(","):
             facts = {"tasks": options.tasks, "task": task.name, "arm": arm, "series": len(task.series)}
@@ -158,17 +182,13 @@ def main() -> None:
                 "device": "cpu",
                 "created": datetime.now(UTC).isoformat(timespec="seconds"),
             }
-            new = not options.out.exists()
-            with options.out.open("a", encoding="utf-8", newline="") as file:
-                writer = csv.DictWriter(file, list(row))
-                if new:
-                    writer.writeheader()
-                writer.writerow(row)
+            add_row(options.out, row)
             scores, reference = totals.setdefault(arm, ({}, {}))
             scores[task.name], reference[task.name] = own, naive
             print(
                 f"{task.name:20s} {arm:16s} MASE {own.mase / naive.mase:.3f}  CRPS {own.crps / naive.crps:.3f}  "
-                f"80 % cover {own.coverage:.2f}  {row['seconds']} s",
+                f"80 % cover {own.coverage:.2f}, width {own.width:.2f}, score {own.interval_score:.2f}  "
+                f"{row['seconds']} s",
                 flush=True,
             )
     for arm, (scores, reference) in totals.items():
