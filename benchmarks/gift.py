@@ -10,7 +10,6 @@ tests are for finished candidates, and `--out` keeps a row of every look at them
 
 import argparse
 import csv
-import json
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
@@ -19,33 +18,16 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from safetensors.torch import load_file
 
 from _task_files import development_tasks, test_tasks
 from _tasks import Floats, Scores, Task, relative, score, seasonal_naive
-from rearview.core.settings import settings_from
-from rearview.models.contract import Shape
-from rearview.models.patch_hosts.glance import Network, Settings
+from rearview.models.patch_hosts.glance import Network
+from rearview.pretrained.training import read_network
 
 PUBLISHED = Path(__file__).resolve().parent.parent / "results" / "gift_published.csv"
 CELLS = 1 << 21
 """Steps of the past that are read at once."""
 Forecaster = Callable[[Task], Floats]
-
-
-def read_network(folder: Path, device: str) -> Network:
-    """The network of a training folder."""
-    plan = json.loads((folder / "training.json").read_text(encoding="utf-8"))["plan"]
-    settings = settings_from(Settings, "glance", {key: _tupled(value) for key, value in plan["settings"].items()})
-    network = Network(Shape(channels=1, lookback=512, steps=64), settings, plan["attention"])
-    held = load_file(folder / "state.safetensors")
-    weights = {name.removeprefix("network."): held[name] for name in held if name.startswith("network.")}
-    network.load_state_dict({name: value.float() for name, value in weights.items()})
-    return network.to(device).eval()
-
-
-def _tupled(value: object) -> object:
-    return tuple(value) if isinstance(value, list) else value
 
 
 def glance(network: Network, device: str) -> Forecaster:
@@ -118,7 +100,8 @@ def main() -> None:
     tasks = (test_tasks if options.tasks == "test" else development_tasks)(options.data_dir)
     forecaster = seasonal_naive
     if options.weights is not None:
-        forecaster = glance(read_network(options.weights, options.device), options.device)
+        network, _ = read_network(options.weights)
+        forecaster = glance(network.to(options.device), options.device)
     scores, reference, seconds = run(tasks, forecaster)
     mase, crps = relative(scores, reference)
     print(f"{len(scores)} tasks: relative MASE {mase:.4f}, relative CRPS {crps:.4f}")

@@ -8,7 +8,8 @@ import pytest
 import torch
 
 from rearview.core.errors import SettingsError
-from rearview.pretrained.training import Plan, Trainer
+from rearview.pretrained import training
+from rearview.pretrained.training import Plan, Trainer, read_network
 
 SIZES: dict[str, object] = {
     "width": 16, "heads": 2, "depth": 1, "feed_forward": 24, "context": 16, "ahead": 4, "patches": (2, 4),
@@ -48,6 +49,23 @@ def test_a_run_in_parts_equals_a_run_at_one_go(tmp_path: Path) -> None:
     assert rest.step_count == whole.step_count >= PLAN.updates
     for name, weight in weights(whole).items():
         assert torch.equal(weight, weights(rest)[name]), name
+
+
+def test_a_state_in_several_files_is_read_as_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    trainer = Trainer(PLAN)
+    trainer.save(tmp_path)
+    [whole] = tmp_path.glob("state-*")
+    monkeypatch.setattr(training, "MOST_BYTES", 4_000)
+    trainer.save(tmp_path)
+    parts = list(tmp_path.glob("state-*"))
+    assert len(parts) > 3
+    assert whole in parts
+    network, facts = read_network(tmp_path)
+    assert facts["updates"] == 0
+    for name, weight in weights(trainer).items():
+        assert torch.equal(weight, network.state_dict()[name]), name
+    trainer.save(tmp_path)
+    assert len(list(tmp_path.glob("state-*"))) == len(parts)
 
 
 def test_another_plan_is_refused(tmp_path: Path) -> None:

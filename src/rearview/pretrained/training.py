@@ -8,9 +8,10 @@ up, stay, and fall to zero over the last part of the updates.
 import json
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors.torch import load_file, save_file
@@ -23,9 +24,12 @@ from rearview.models.contract import Shape
 from rearview.models.patch_hosts.glance import Grain, Network, Settings, standardise
 from rearview.pretrained.optimiser import make_optimisers
 
-STATE, FACTS = "state.safetensors", "training.json"
+STATE, FACTS = "state-{:02d}.safetensors", "training.json"
+MOST_BYTES = 15_000_000
+"""Of one file of the state, if no single tensor is larger: parts are easier to move than the whole."""
 NOTED = 200
 """Updates between two points of the loss curve."""
+SHAPE = Shape(channels=1, lookback=512, steps=64)
 LARGEST = 8.0
 """Targets are cut off here on the asinh scale: some 1,500 standard deviations."""
 
@@ -70,8 +74,7 @@ class Trainer:
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
         torch.manual_seed(plan.seed)
-        shape = Shape(channels=1, lookback=512, steps=64)
-        network = Network(shape, settings_from(Settings, "glance", plan.settings), plan.attention)
+        network = Network(SHAPE, settings_from(Settings, "glance", plan.settings), plan.attention)
         self.network = network.to(plan.device)
         self.quantiles = torch.tensor(network.settings.quantiles, device=plan.device)
         self.rates = torch.zeros(2, device=plan.device)
@@ -137,7 +140,10 @@ class Trainer:
         tensors = {f"network.{name}": value for name, value in self.network.state_dict().items()}
         tensors |= dict(self._moments())
         tensors["generator"] = self.generator.get_state()
-        save_file({name: value.detach().cpu().contiguous() for name, value in tensors.items()}, folder / STATE)
+        for old in folder.glob(STATE.replace("{:02d}", "*")):
+            old.unlink()
+        for number, part in enumerate(_split_tensors(tensors)):
+            save_file(part, folder / STATE.format(number))
         facts = {"plan": asdict(self.plan), "updates": self.step_count, "seconds": self.seconds, "curve": self.curve}
         (folder / FACTS).write_text(json.dumps(facts, indent=1), encoding="utf-8")
 
@@ -148,9 +154,8 @@ class Trainer:
         if facts["plan"] != json.loads(json.dumps(asdict(plan))):
             raise SettingsError(f"{folder} was trained under another plan; give the same one, or another folder.")
         trainer = cls(plan)
-        held = load_file(folder / STATE)
-        weights = {name.removeprefix("network."): held[name] for name in held if name.startswith("network.")}
-        trainer.network.load_state_dict(weights)
+        held = _read_state(folder)
+        trainer.network.load_state_dict(_select_weights(held))
         for name, moment in trainer._moments():
             moment.copy_(held[name])
         trainer.generator.set_state(held["generator"])
@@ -259,3 +264,37 @@ class Trainer:
         if not math.isfinite(mean):
             raise RuntimeError(f"The loss is {mean} after {self.step_count} updates.")
         self.curve.append({"step": self.step_count, "seconds": round(self.seconds, 1), "loss": round(mean, 5)})
+
+
+def read_network(folder: Path) -> tuple[Network, dict[str, Any]]:
+    """The network of a training folder, in evaluation mode, and the facts of its training."""
+    facts = json.loads((folder / FACTS).read_text(encoding="utf-8"))
+    settings = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in facts["plan"]["settings"].items()
+    }
+    network = Network(SHAPE, settings_from(Settings, "glance", settings), facts["plan"]["attention"])
+    network.load_state_dict(_select_weights(_read_state(folder)))
+    return network.eval(), facts
+
+
+def _read_state(folder: Path) -> dict[str, Tensor]:
+    """All tensors that `save` kept."""
+    files = sorted(folder.glob(STATE.replace("{:02d}", "*")))
+    return {name: tensor for file in files for name, tensor in load_file(file).items()}
+
+
+def _select_weights(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    return {name.removeprefix("network."): state[name] for name in state if name.startswith("network.")}
+
+
+def _split_tensors(tensors: Mapping[str, Tensor]) -> Iterator[dict[str, Tensor]]:
+    """The tensors on the CPU, in parts of at most `MOST_BYTES` where a tensor alone is not larger."""
+    part: dict[str, Tensor] = {}
+    size = 0
+    for name, tensor in tensors.items():
+        if part and size + tensor.nbytes > MOST_BYTES:
+            yield part
+            part, size = {}, 0
+        part[name] = tensor.detach().cpu().contiguous()
+        size += tensor.nbytes
+    yield part

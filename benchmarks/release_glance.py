@@ -1,0 +1,76 @@
+"""Put the weights of a training folder into the package, with their card: the last step before a release.
+
+    python benchmarks/gift.py --data-dir DATA --weights RUN --name RUN --out results/gift.csv
+    python benchmarks/release_glance.py --weights RUN --name RUN --version 1 --trained-on "one NVIDIA H200" --watts 700
+
+The card's scores are the rows of `results/gift.csv` that have this name; without such rows nothing is released.
+"""
+
+import argparse
+import csv
+import math
+from datetime import UTC, datetime
+from pathlib import Path
+
+from rearview.pretrained import weights
+from rearview.pretrained.training import read_network
+
+ROOT = Path(__file__).resolve().parent.parent
+DATA = "synthetic series alone (rearview.data.synthetic.prior); no real series was seen"
+
+
+def read_scores(path: Path, name: str) -> dict[str, float]:
+    """Geometric means relative to seasonal naive over the tasks of each kind, and how often they were looked at."""
+    with path.open(encoding="utf-8") as file:
+        rows = [row for row in csv.DictReader(file) if row["model"] == name]
+    scores: dict[str, float] = {}
+    for kind in sorted({row["tasks"] for row in rows}):
+        looks: dict[str, list[dict[str, str]]] = {}
+        for row in rows:
+            if row["tasks"] == kind:
+                looks.setdefault(row["created"], []).append(row)
+        last = looks[max(looks)]
+        for measure in ("mase", "crps"):
+            logs = [math.log(float(row[measure]) / float(row[f"naive_{measure}"])) for row in last]
+            scores[f"{kind}: relative {measure.upper()}, {len(last)} tasks"] = round(math.exp(sum(logs) / len(logs)), 4)
+        scores[f"{kind}: looks"] = len(looks)
+    return scores
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--weights", type=Path, required=True, help="the training folder")
+    parser.add_argument("--name", required=True, help="what the rows of the scores call the model")
+    parser.add_argument("--scores", type=Path, default=ROOT / "results" / "gift.csv")
+    parser.add_argument("--version", required=True)
+    parser.add_argument("--trained-on", required=True, help="the device")
+    parser.add_argument("--watts", type=float, default=0.0, help="of the device while it trained")
+    parser.add_argument("--weakness", action="append", default=[], help="where forecasts are known to be weak")
+    parser.add_argument("--out", type=Path, default=ROOT / "src" / "rearview" / "pretrained" / "weights")
+    options = parser.parse_args()
+    scores = read_scores(options.scores, options.name)
+    if not scores:
+        raise SystemExit(f"{options.scores} has no row of {options.name}; run benchmarks/gift.py with --out first.")
+    network, facts = read_network(options.weights)
+    plan = facts["plan"]
+    card = weights.Card(
+        version=options.version,
+        licence="Apache-2.0",
+        created=datetime.now(UTC).date().isoformat(),
+        data=DATA,
+        attention=plan["attention"],
+        settings=plan["settings"],
+        parameters=sum(weight.numel() for weight in network.parameters()),
+        updates=facts["updates"],
+        seconds=round(facts["seconds"], 1),
+        device=options.trained_on,
+        kilowatt_hours=round(options.watts * facts["seconds"] / 3.6e6, 4),
+        scores=scores,
+        weaknesses=tuple(options.weakness),
+    )
+    card = weights.write(options.out, network.state_dict(), card)
+    print(f"{options.out}: {card.parameters:,} parameters, {card.size:,} bytes; {card.scores}")
+
+
+if __name__ == "__main__":
+    main()

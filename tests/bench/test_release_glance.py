@@ -1,0 +1,54 @@
+"""Weights of a training folder become the package's, with a card whose scores are rows of results."""
+
+import importlib
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+import torch
+
+from rearview.pretrained import weights
+from rearview.pretrained.training import Plan, Trainer
+
+HEADER = "model,tasks,task,mase,crps,naive_mase,naive_crps,created"
+
+
+@pytest.fixture
+def script(benchmark_scripts: Path) -> ModuleType:
+    return importlib.import_module("release_glance")
+
+
+def release(script: ModuleType, folder: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> Trainer:
+    settings: dict[str, object] = {"width": 16, "heads": 2, "depth": 1, "feed_forward": 24, "patches": (2, 4)}
+    trainer = Trainer(Plan(updates=4, settings=settings, device="cpu", compile=False))
+    trainer.save(folder / "run")
+    rows = ["a,test,t1,1,1,2,4,early", "a,test,t1,1,1,2,2,late", "a,test,t2,2,1,1,2,late", "b,test,t1,9,9,1,1,late"]
+    (folder / "gift.csv").write_text("\n".join([HEADER, *rows]) + "\n", encoding="utf-8")
+    given = ["--weights", str(folder / "run"), "--name", name, "--scores", str(folder / "gift.csv"), "--version", "1"]
+    given += ["--trained-on", "a test", "--watts", "500", "--out", str(folder / "weights")]
+    monkeypatch.setattr(sys, "argv", ["release_glance.py", *given])
+    script.main()
+    return trainer
+
+
+def test_released_weights_load_with_their_card(
+    script: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trainer = release(script, tmp_path, monkeypatch, "a")
+    monkeypatch.setattr(weights, "FOLDER", tmp_path / "weights")
+    card = weights.read_card()
+    assert card.scores == {
+        "test: looks": 2, "test: relative CRPS, 2 tasks": 0.5, "test: relative MASE, 2 tasks": 1.0
+    }  # fmt: skip
+    assert card.parameters == sum(weight.numel() for weight in trainer.network.parameters())
+    network = weights.load(card)
+    for name, weight in trainer.network.state_dict().items():
+        assert torch.equal(weight.bfloat16().float(), network.state_dict()[name]), name
+
+
+def test_weights_without_scores_are_not_released(
+    script: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(SystemExit, match="no row of c"):
+        release(script, tmp_path, monkeypatch, "c")
