@@ -122,7 +122,7 @@ def test_processes_share_the_work(plan, monkeypatch):
 
 def test_ray_is_asked_for_by_name(plan, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "ray", None)
-    with pytest.raises(SettingsError, match=r"rearview\[ray\]"):
+    with pytest.raises(SettingsError, match=r"pip install .*\[ray\]"):
         sweep([DLINEAR], plan, over="ray")
 
 
