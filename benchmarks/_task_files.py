@@ -48,6 +48,15 @@ def test_tasks(folder: Path) -> Iterator[Task]:
         yield Task(f"m4_{name.lower()}/{step}/short", season, horizon, 1, series)
 
 
+def practical_tests(folder: Path) -> Iterator[Task]:
+    """Two tests beyond GIFT-Eval's: weekly influenza, whose level leaps, and a bakery's sales a day, a short series."""
+    illness = read_frame(folder / "forecasting" / "national_illness.csv")
+    yield Task("ili", 52, 24, 8, tuple(single(column) for column in illness.to_numpy().T))
+    till = pd.read_csv(folder / "small" / "bakery_transactions.csv")
+    by_day = till.groupby(pd.to_datetime(till["Date"]))["Transaction"].nunique().asfreq("D")
+    yield Task("bakery", 7, 14, 4, (single(by_day.to_numpy(float)),))
+
+
 def development_tasks(folder: Path) -> Iterator[Task]:
     """Tasks that decisions may rest on; none of their series is in the tests."""
     for name, season, horizon in (

@@ -1,95 +1,36 @@
-"""Forecasters on the tasks of a practitioner: the portfolio, its members alone, a network, and their simple mean.
+"""Forecasters on the tasks of a practitioner: the portfolio, its members alone, their mean, and other libraries.
 
     python benchmarks/tasks.py --data-dir DATA --arms auto_quick,ets,theta,mstl --series 25 --out results/tasks.csv
+    PEERS/bin/python benchmarks/tasks.py --data-dir DATA --arms lightgbm,nhits --series 25 --out results/tasks.csv
 
 Development tasks decide; tests are for finished candidates, and every row is a look at them. An arm is fitted once,
 before the first window of a task, and forecasts from the rows before each window. Rows that the file holds already are
-skipped.
+skipped. Each library is imported by its arm alone, so that each can run in an environment of its own:
+
+| arms | need |
+|---|---|
+| auto, auto_quick, patchtst, ets, theta, mstl, statistics_mean | rearview |
+| lightgbm | mlforecast, lightgbm |
+| nhits, patchtst_nf | neuralforecast |
+| autogluon | autogluon.timeseries; without pretrained weights |
 """
 
 import argparse
 import csv
 import subprocess
 import time
-from collections.abc import Callable
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
-import polars as pl
 
-from _task_files import development_tasks, test_tasks
-from _tasks import QUANTILES, Floats, Task, fill_gaps, relative, score, seasonal_naive
-from rearview import Forecaster
-from rearview.tasks.statistics import Name, fit_and_forecast
+from _task_files import development_tasks, practical_tests, test_tasks
+from _task_peers import LEVELS, Arm, autogluon, lightgbm, neuralforecast, read_cells, task_frame
+from _tasks import Floats, Task, fill_gaps, relative, score, seasonal_naive
 
-LEVELS = (20.0, 40.0, 60.0, 80.0)
-MONTH, QUARTER, WEEK, DAY, HOUR = ("M", 1), ("M", 3), ("D", 7), ("D", 1), ("h", 1)
-STEPS = {
-    "m3_monthly": MONTH, "m3_quarterly": QUARTER, "tourism_monthly": MONTH, "tourism_quarterly": QUARTER,
-    "fred_md": MONTH, "electricity_weekly": WEEK, "traffic_weekly": WEEK, "solar_weekly": WEEK, "electricity": HOUR,
-    "traffic": HOUR, "electricity_long": HOUR, "traffic_long": HOUR, "solar": ("m", 10), "solar_long": ("m", 10),
-    "air_passengers": MONTH, "bike": HOUR, "bike_daily": DAY, "walmart": WEEK, "stallion": MONTH,
-    "15T": ("m", 15), "10T": ("m", 10), "H": HOUR, "D": DAY, "W": WEEK, "M": MONTH,
-}  # fmt: skip
-"""Unit and count of the step of a task, by its name or the middle part of it."""
-Arm = Callable[[Task], Floats]
-
-
-def frame_of(task: Task, window: int) -> pl.DataFrame:
-    """The rows known at the start of a window, long, with stamps of the task's step."""
-    parts = task.name.split("/")
-    unit, count = STEPS[parts[1] if len(parts) > 1 else parts[0]]
-    frames = []
-    for which, at, past, _ in task.cases():
-        if at == window:
-            stamps = np.datetime64("1990-01", unit) + count * np.arange(len(past))
-            frames.append(
-                pl.DataFrame({"unique_id": f"s{which:05d}", "ds": stamps.astype("datetime64[us]"), "y": past})
-            )
-    return pl.concat(frames)
-
-
-def fitted(model: str, quick: bool, seconds: float) -> Arm:
-    """A forecaster of rearview, fitted before the first window."""
-
-    def run(task: Task) -> Floats:
-        result = np.empty(task.shape)
-        forecaster = Forecaster(model=model, horizon=task.horizon, level=LEVELS)
-        for window in range(task.windows):
-            frame = frame_of(task, window)
-            if not window:
-                forecaster.fit(frame, time_limit=seconds, quick=quick)
-            made = forecaster.predict(None if not window else frame, level=LEVELS).sort("unique_id", "ds")
-            name = forecaster.name
-            low = [f"{name}-lo-{level:g}" for level in LEVELS[::-1]]
-            high = [f"{name}-hi-{level:g}" for level in LEVELS]
-            cells = made.select(*low, name, *high).to_numpy()
-            result[:, window] = cells.reshape(len(task.series), task.horizon, len(QUANTILES))
-        return result
-
-    return run
-
-
-def statistical(name: Name) -> Arm:
-    """A model of statsforecast, fitted to the rows before each window."""
-
-    def run(task: Task) -> Floats:
-        result = np.empty(task.shape)
-        seasons = (task.season,) if task.season > 1 else ()
-        for which, window, past, _ in task.cases():
-            [cells], _ = fit_and_forecast(name, [fill_gaps(past)[-2_000:]], task.horizon, seasons, LEVELS)
-            order = [7, 5, 3, 1, 0, 2, 4, 6, 8]
-            result[which, window] = cells[:, order]
-        return result
-
-    return run
-
-
-def mean_of(*arms: Arm) -> Arm:
-    """The mean of several arms' quantiles."""
-    return lambda task: np.mean([arm(task) for arm in arms], axis=0)
+TASKS = {"development": development_tasks, "test": test_tasks, "practical": practical_tests}
+"""Tasks by kind: `test` are the 29 of GIFT-Eval, `practical` two tests beyond them."""
 
 
 def arms(seconds: float) -> dict[str, Arm]:
@@ -102,7 +43,51 @@ def arms(seconds: float) -> dict[str, Arm]:
         "auto_quick": fitted("auto", True, seconds),
         "auto": fitted("auto", False, seconds),
         "patchtst": fitted("patchtst", False, seconds),
+        "lightgbm": lightgbm,
+        "nhits": neuralforecast("NHITS", seconds),
+        "patchtst_nf": neuralforecast("PatchTST", seconds),
+        "autogluon": autogluon(seconds),
     }
+
+
+def fitted(model: str, quick: bool, seconds: float) -> Arm:
+    """A forecaster of rearview, fitted before the first window."""
+
+    def run(task: Task) -> Floats:
+        from rearview import Forecaster
+
+        result = np.empty(task.shape)
+        forecaster = Forecaster(model=model, horizon=task.horizon, level=LEVELS)
+        for window in range(task.windows):
+            frame = task_frame(task, window)
+            if not window:
+                forecaster.fit(frame, time_limit=seconds, quick=quick)
+            made = forecaster.predict(None if not window else frame, level=LEVELS).sort_values(["unique_id", "ds"])
+            result[:, window] = read_cells(made, forecaster.name, task)
+        return result
+
+    return run
+
+
+def statistical(name: str) -> Arm:
+    """A model of statsforecast, fitted to the rows before each window."""
+
+    def run(task: Task) -> Floats:
+        from rearview.tasks.statistics import fit_and_forecast
+
+        result = np.empty(task.shape)
+        seasons = (task.season,) if task.season > 1 else ()
+        for which, window, past, _ in task.cases():
+            [cells], _ = fit_and_forecast(name, [fill_gaps(past)[-2_000:]], task.horizon, seasons, LEVELS)  # type: ignore[arg-type]
+            result[which, window] = cells[:, [7, 5, 3, 1, 0, 2, 4, 6, 8]]
+        return result
+
+    return run
+
+
+def mean_of(*arms: Arm) -> Arm:
+    """The mean of several arms' quantiles."""
+    return lambda task: np.mean([arm(task) for arm in arms], axis=0)
 
 
 def thin(task: Task, series: int | None, windows: int | None, origins: int | None) -> Task:
@@ -141,7 +126,7 @@ def add_row(path: Path, row: dict[str, object]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data-dir", type=Path, required=True)
-    parser.add_argument("--tasks", choices=("test", "development"), default="development")
+    parser.add_argument("--tasks", choices=tuple(TASKS), default="development")
     parser.add_argument("--only", default="", help="names of tasks, by commas")
     parser.add_argument("--arms", default="auto_quick", help=", ".join(arms(0.0)))
     parser.add_argument("--series", type=int, help="series of a task, at most")
@@ -150,7 +135,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=180.0, help="time limit of a fit")
     parser.add_argument("--out", type=Path, required=True, help="CSV to add rows to")
     options = parser.parse_args()
-    if options.origins is not None and options.tasks == "test":
+    if options.origins is not None and options.tasks != "development":
         parser.error("the windows of tests are theirs; --origins is for development")
     known = arms(options.seconds)
     done: list[dict[str, str]] = []
@@ -160,7 +145,7 @@ def main() -> None:
     commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False).stdout
     wanted = set(filter(None, options.only.split(",")))
     totals: dict[str, tuple[dict[str, object], dict[str, object]]] = {}
-    for whole in (test_tasks if options.tasks == "test" else development_tasks)(options.data_dir):
+    for whole in TASKS[options.tasks](options.data_dir):
         if wanted and whole.name not in wanted:
             continue
         task = thin(whole, options.series, options.windows, options.origins)

@@ -74,3 +74,23 @@ def test_the_published_reference_is_met(tasks: ModuleType, benchmark_scripts: Pa
     assert met.keys() == PUBLISHED.keys()
     for name, numbers in PUBLISHED.items():
         assert met[name] == pytest.approx(numbers, rel=1e-5)
+
+
+def test_a_frame_of_a_window_holds_the_rows_before_it(tasks: ModuleType) -> None:
+    peers = importlib.import_module("_task_peers")
+    task = small(tasks, name="made/H/short", series=(np.arange(8.0), np.arange(6.0)))
+    frame = peers.task_frame(task, 1)
+    assert frame.groupby("unique_id")["y"].apply(list).to_dict() == {
+        "s00000": [0, 1, 2, 3, 4, 5],
+        "s00001": [0, 1, 2, 3],
+    }
+    assert frame["ds"].diff().dropna().iloc[0].total_seconds() == 3600
+
+
+def test_cells_are_read_from_the_lowest_quantile_to_the_highest(tasks: ModuleType) -> None:
+    pandas = pytest.importorskip("pandas")
+    peers = importlib.import_module("_task_peers")
+    task = small(tasks, windows=1)
+    columns = {f"m-{side}-{level:g}": sign * level for side, sign in (("lo", -1), ("hi", 1)) for level in peers.LEVELS}
+    frame = pandas.DataFrame({**columns, "m": 0.0}, index=range(task.horizon))
+    assert peers.read_cells(frame, "m", task)[0, 0].tolist() == [-80, -60, -40, -20, 0, 20, 40, 60, 80]
