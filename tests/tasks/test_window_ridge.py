@@ -1,8 +1,10 @@
 """A ridge regression on normalised windows: exact where it can be, equivariant, its own where that pays."""
 
 import numpy as np
+import pytest
 
-from rearview.tasks.window_ridge import fit
+from rearview.tasks import window_ridge
+from rearview.tasks.window_ridge import RANKS, fit
 
 
 def wave(length: int, period: int, phase: float = 0.0, noise: float = 0.0) -> np.ndarray:
@@ -54,3 +56,21 @@ def test_what_is_too_short_is_not_fitted_and_short_pasts_are_padded() -> None:
     assert ridge is not None
     assert np.isfinite(ridge.forecast(np.array([1.0, 2.0]), 0, (80,))).all()
     assert np.isfinite(ridge.forecast(np.zeros(30), 0, (80,))).all()
+
+
+def test_quantiles_of_errors_are_read_between_those_that_are_kept() -> None:
+    ridge = fit([wave(300, 12, noise=0.3)], 24, 3, 12)
+    assert ridge is not None
+    ranks, levels = np.arange(1, RANKS + 1) / (RANKS + 1), (0.001, 0.1, 0.5, 0.777, 0.999)
+    expected = [[np.interp(level, ranks, step) for level in levels] for step in ridge.errors[0]]
+    np.testing.assert_allclose(ridge._read_errors(0, levels), expected, rtol=1e-12)
+
+
+def test_of_many_variables_some_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    series = [wave(80, 12, phase=number, noise=0.1) for number in range(9)]
+    monkeypatch.setattr(window_ridge, "MOST_SERIES", 3)
+    some, few = fit(series, 24, 6, 12), fit(series[::3], 24, 6, 12, own=False)
+    assert some is not None
+    assert few is not None
+    np.testing.assert_array_equal(some.coefficients, few.coefficients)
+    assert some.pools.tolist() == [0] * 9

@@ -201,6 +201,10 @@ class Panel:
             anchors=self.find_anchors()[alive] if self.step.unit in MONTHS else None,
         )
 
+    def span(self, series: int) -> tuple[int, int]:
+        """(first row, row after the last) of one series."""
+        return int(self.offsets[series]), int(self.offsets[series + 1])
+
     def bounds(self) -> list[tuple[int, int]]:
         """(first row, row after the last) of every series."""
         return list(zip(self.offsets[:-1].tolist(), self.offsets[1:].tolist(), strict=True))

@@ -17,6 +17,8 @@ PENALTIES = 10.0 ** np.arange(-3, 5)
 HELD = 0.2
 """Share of each variable's rows, the last ones, that the penalty is chosen on."""
 MOST_WINDOWS = 20_000
+MOST_SERIES = 400
+"""Variables whose windows are looked at; coefficients that more share need no more."""
 LEAST_WINDOWS = 8
 CLIP = 20.0
 """Targets beyond so many deviations of their window count as that far: a leap must not rule the fit."""
@@ -47,10 +49,17 @@ class Ridge:
         centre, scale = _normal(window, self.season)
         point = ((window - centre) / scale) @ self.coefficients[pool]
         tails = [side for level in levels for side in ((1 - level / 100) / 2, (1 + level / 100) / 2)]
-        ranks = np.arange(1, RANKS + 1) / (RANKS + 1)
-        errors = [np.array([np.interp(tail, ranks, step) for step in self.errors[pool]]) for tail in (0.5, *tails)]
-        cells = np.stack([point[0], *(point[0] + error - errors[0] for error in errors[1:])], axis=-1)
+        errors = self._read_errors(pool, (0.5, *tails))
+        cells = point[0][:, None] + np.concatenate([np.zeros((len(errors), 1)), errors[:, 1:] - errors[:, :1]], axis=1)
         return np.asarray(cells * scale[0] + centre[0])
+
+    def _read_errors(self, pool: int, levels: Sequence[float]) -> Array:
+        """[step, level]: quantiles of the errors between those that are kept."""
+        place = np.clip(np.asarray(levels) * (RANKS + 1) - 1, 0, RANKS - 1)
+        below = np.floor(place).astype(np.int64)
+        above = np.minimum(below + 1, RANKS - 1)
+        table = self.errors[pool]
+        return np.asarray(table[:, below] + (place - below) * (table[:, above] - table[:, below]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,12 +80,13 @@ class _Sample:
 def fit(series: Sequence[Array], lookback: int, horizon: int, season: int, *, own: bool = True) -> Ridge | None:
     """Fit to variables; None where they are too short. With `own` each may get coefficients of its own."""
     season = max(1, min(season, lookback))
-    samples = [_cut(values, lookback, horizon, season, MOST_WINDOWS // len(series)) for values in series]
+    looked_at = series[:: -(-len(series) // MOST_SERIES)]
+    samples = [_cut(values, lookback, horizon, season, MOST_WINDOWS // len(looked_at)) for values in looked_at]
     shared = _solve([early for early, _ in samples], [late for _, late in samples])
     if shared is None:
         return None
     kept, pools = [shared], np.zeros(len(series), dtype=np.int64)
-    for number, (early, late) in enumerate(samples if own and len(series) > 1 else ()):
+    for number, (early, late) in enumerate(samples if own and 1 < len(series) == len(looked_at) else ()):
         if len(early) >= 2 * lookback and len(late) >= LEAST_WINDOWS:
             alone = _solve([early], [late])
             common = np.abs(late.ahead - late.past @ shared[0]).mean()

@@ -15,6 +15,7 @@ from rearview.estimators.auto.portfolio import Candidate
 from rearview.estimators.auto.schedule import Options
 from rearview.estimators.auto.weights import combine_backtests, measure_losses
 from rearview.estimators.forecast.prediction import Fitted
+from rearview.tasks import statistics
 
 HORIZON = 6
 
@@ -165,6 +166,33 @@ def test_a_candidate_that_fails_is_named_and_left_out(monkeypatch: pytest.Monkey
     board = quick(monthly()).leaderboard().set_index("model")
     assert board.loc["broken", "weight"] == 0
     assert "no such luck" in board.loc["broken", "note"]
+
+
+def test_many_columns_are_weighed_by_some_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(portfolio, "MOST_BACKTESTED", 2)
+    monkeypatch.setattr(statistics, "NAMES", ("seasonal_naive",))
+    frame = monthly(columns=5)
+    panel = Forecaster(horizon=HORIZON).read_to_fit(frame)
+    made = portfolio.fit(panel, Forecaster(horizon=HORIZON).spec, Options(quick=True))
+    assert made.backtest is not None
+    assert made.backtest.names == ("c0", "c3")
+    assert "The weights rest on 2 of 5 columns." in made.ensemble.notes
+    assert list(quick(frame).predict(level=[])) == ["month", *(f"c{c}" for c in range(5))]
+
+
+def test_what_takes_longer_than_there_is_time_for_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    seconds = {"theta": 3.0, "ets": 1e5}  # of one process for the columns of the sample
+    monkeypatch.setattr(portfolio, "_estimate", lambda candidate, *_: seconds.get(candidate.name, 0.0))
+    monkeypatch.setattr(portfolio, "MOST_BACKTESTED", 1)
+    monkeypatch.setattr(statistics, "NAMES", ("seasonal_naive", "theta", "ets"))
+    panel = Forecaster(horizon=HORIZON).read_to_fit(monthly(columns=5))
+    # Two windows of one column are backtested, then five columns are forecast.
+    made = portfolio.fit(panel, Forecaster(horizon=HORIZON).spec, Options(time_limit=1000, quick=True, windows=2))
+    board = {one.name: one for one in made.ensemble.leaderboard}
+    assert board["theta"].mase is not None
+    assert board["ets"].mase is None
+    needed = portfolio._share_work(2e5) + portfolio._share_work(5e5)
+    assert board["ets"].note == f"about {needed:.0f} s, more than there is time for"
 
 
 def test_no_time_means_no_networks() -> None:

@@ -65,7 +65,7 @@ def measures(outcome: Outcome) -> dict[str, tuple[float, str]]:
 def _entity(outcome: Outcome, series: int) -> EntityView:
     detection = outcome.detection
     panel = detection.panel
-    a, b = panel.bounds()[series]
+    a, b = panel.span(series)
     flagged = detection.scores.channels[a:b][detection.flags[a:b]]
     labels = [] if outcome.labels is None else find_runs(outcome.labels[a:b] == 1).tolist()
     return EntityView(

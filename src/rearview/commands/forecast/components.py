@@ -49,7 +49,7 @@ def components(
 ) -> tuple[Component, ...]:
     """Trend, seasons and effects of one variable; nothing where it is too short to be taken apart."""
     series, target = place
-    begin, end = panel.bounds()[series]
+    begin, end = panel.span(series)
     begin = max(begin, end - MOST_ROWS)
     line = np.concatenate([panel.original_column(slice(begin, end), series, target), final.forecasts.mean[place]])
     effects = find_effects(final.forecaster.fitted)

@@ -63,7 +63,7 @@ def look_out(outcome: Outcome, final: FinalForecast) -> tuple[str, tuple[Outlook
 
 def _compare(panel: Panel, series: int, target: int, horizon: int) -> tuple[str, float]:
     """What the forecast is compared with: the same steps a year before where they were seen, else the last steps."""
-    begin, end = panel.bounds()[series]
+    begin, end = panel.span(series)
     step = panel.step
     a_year = 0
     if step.unit in MICROSECONDS and (length := step.count * MICROSECONDS[step.unit]) >= MICROSECONDS["h"]:
@@ -82,7 +82,7 @@ def _compare(panel: Panel, series: int, target: int, horizon: int) -> tuple[str,
 
 
 def _spread(panel: Panel, series: int, target: int, horizon: int) -> float:
-    begin, end = panel.bounds()[series]
+    begin, end = panel.span(series)
     cells = panel.original_column(slice(max(begin, end - max(horizon, 50)), end), series, target)
     return float(np.nanstd(cells)) if np.isfinite(cells).any() else math.nan
 

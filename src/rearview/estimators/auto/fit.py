@@ -2,6 +2,7 @@
 
 import os
 import time
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -28,12 +29,16 @@ from rearview.estimators.forecast.backtest import (
 from rearview.estimators.forecast.predictor import Array, Predictor
 from rearview.estimators.forecast.spec import ForecastSpec
 from rearview.estimators.forecast.stretch import measure_stretch, stretch_backtest
-from rearview.tasks import metrics
+from rearview.tasks import metrics, statistics
 
 MOST_BACKTESTED = 200
-"""Series whose backtests weigh the members; more are not looked at for that."""
+"""Series, or columns, whose backtests weigh the members; more are not looked at for that."""
+FEW_VARIABLES = 20
+"""Variables below which no model is too slow."""
 FOR_TRAINING = 0.8
 """Share of the time left that networks may train for; the rest is for forecasts, pages and files."""
+BREAKING = (RearviewError, ArithmeticError, LookupError, RuntimeError, ValueError, TypeError)
+"""What a candidate may break on while the others go on."""
 UNLIKE = 2.5
 """Last rows that change so many times more than those of the backtest are unlike them."""
 
@@ -53,6 +58,8 @@ class _Trial:
     candidate: Candidate
     backtest: Backtest | None = None
     seconds: float = 0.0
+    forecast_seconds: float = 0.0
+    """Seconds that a forecast of all variables will take, where that was estimated."""
     note: str = ""
     final: Predictor | None = None
 
@@ -67,11 +74,9 @@ def fit(panel: Panel, spec: ForecastSpec, options: Options, known_at: History | 
     cores = os.cpu_count() or 1
     candidates = list_candidates(panel, spec, seasons, lookback, quick=options.quick, workers=cores)
     trials = [_Trial(one) for one in candidates]
-    sample = panel
-    if panel.series > MOST_BACKTESTED:
-        sample = panel.only(panel.ids[:: -(-panel.series // MOST_BACKTESTED)])
-        known_at = None
-    options.say(options.describe(candidates, sample, windows, seasons))
+    sample = _sample_variables(panel)
+    known_at = known_at if sample is panel else None
+    options.say(options.describe(candidates, sample, panel, windows, seasons))
     interrupted = False
     for place, trial in enumerate(trials):
         try:
@@ -79,7 +84,9 @@ def fit(panel: Panel, spec: ForecastSpec, options: Options, known_at: History | 
                 after = [one.candidate.name for one in trials[place + 1 :]]
                 options.stage(f"backtest of {trial.candidate.name}", [*after, "fit to all rows"])
                 networks = sum(one.candidate.trains for one in trials[place:])
-                _backtest(trial, sample, spec, levels, windows, options, known_at, networks)
+                left = options.left() - sum(one.forecast_seconds for one in trials)
+                ratio = panel.series * panel.targets / (sample.series * sample.targets)
+                _backtest(trial, sample, spec, levels, windows, options, known_at, networks, left, ratio)
         except KeyboardInterrupt:
             if not any(one.backtest for one in trials):
                 raise
@@ -99,10 +106,11 @@ def _backtest(
     options: Options,
     known_at: History | None,
     networks: int,
+    left: float,
+    ratio: float,
 ) -> None:
-    """Backtest one candidate; whatever it breaks on, the others go on without it."""
+    """Backtest one candidate on a sample, one part in `ratio`; whatever it breaks on, the others go on without it."""
     candidate, began = trial.candidate, time.monotonic()
-    left = options.left()
     if candidate.trains:
         seconds = FOR_TRAINING * left / networks / 2
         if seconds < 2:
@@ -110,10 +118,13 @@ def _backtest(
             return
     else:
         seconds = None
-        estimate = _estimate(candidate, panel, spec, levels) * (windows + 1)
-        if estimate > left / 2:
-            trial.note = f"about {estimate:.0f} s, more than there is time for"
+        once = _estimate(candidate, panel, spec, levels)
+        backtests, final = _share_work(once * windows), _share_work(once * ratio)
+        if once and backtests + final > left / 2:
+            trial.note = f"about {backtests + final:.0f} s, more than there is time for"
+            options.say(f"{candidate.name}: left out, {trial.note}")
             return
+        trial.forecast_seconds = final
     session = options.session(f"{candidate.name}-backtest", seconds)
     kept = None
     if options.checkpoints is not None and not candidate.trains:
@@ -137,7 +148,7 @@ def _backtest(
                 write_backtest(kept, trial.backtest)
     except RearviewError as problem:
         trial.note = str(problem)
-    except (ArithmeticError, LookupError, RuntimeError, ValueError, TypeError) as problem:
+    except BREAKING as problem:
         trial.note = f"failed: {type(problem).__name__}: {problem}"
     trial.seconds = time.monotonic() - began
     if trial.backtest is not None:
@@ -147,16 +158,41 @@ def _backtest(
         options.say(f"{candidate.name}: left out, {trial.note}")
 
 
+def _sample_variables(panel: Panel) -> Panel:
+    """The panel, or of many series or columns some, evenly spaced."""
+    if panel.series > MOST_BACKTESTED:
+        return panel.only(panel.ids[:: -(-panel.series // MOST_BACKTESTED)])
+    if panel.targets > MOST_BACKTESTED:
+        return _keep_targets(panel, -(-panel.targets // MOST_BACKTESTED))
+    return panel
+
+
+def _keep_targets(panel: Panel, every: int) -> Panel:
+    """One target in `every` of a panel, and all its inputs."""
+    targets = range(0, panel.targets, every)
+    return replace(panel.select([*targets, *range(panel.targets, len(panel.columns))]), targets=len(targets))
+
+
 def _estimate(candidate: Candidate, panel: Panel, spec: ForecastSpec, levels: tuple[float, ...]) -> float:
-    """Seconds that one forecast of all variables takes, measured on one series; of what is quick anyway, 0."""
-    if panel.series * panel.targets < 20 or candidate.name in ("seasonal_naive", linear.NAME):
+    """Seconds of one process for a forecast of all variables, measured on a few; of what is quick anyway, 0."""
+    if panel.series * panel.targets < FEW_VARIABLES or candidate.name in ("seasonal_naive", linear.NAME):
         return 0.0
-    one = panel.only(panel.ids[:1])
-    began = time.monotonic()
-    predictor = candidate.fit(one, Session())
-    known = np.zeros((1, one.known, spec.horizon)) if predictor.known else None
-    predictor.predict(select_columns(one, predictor), final_windows(one), levels, known)
-    return (time.monotonic() - began) * panel.series / (os.cpu_count() or 1)
+    few = panel.only(panel.ids[:1])
+    few = few if few.targets <= 2 else _keep_targets(few, -(-few.targets // 2))
+    seconds = 0.0
+    with suppress(*BREAKING):  # what breaks here breaks in the backtest, too, and is told there
+        for _ in range(2):  # the first time, libraries are loaded and compiled
+            began = time.monotonic()
+            predictor = candidate.fit(few, Session())
+            known = np.zeros((1, few.known, spec.horizon)) if predictor.known else None
+            predictor.predict(select_columns(few, predictor), final_windows(few), levels, known)
+            seconds = time.monotonic() - began
+    return seconds * panel.series * panel.targets / few.targets
+
+
+def _share_work(seconds: float) -> float:
+    """How long work of one process takes that several share where it is long."""
+    return seconds if seconds < statistics.SHARING else seconds / (os.cpu_count() or 1)
 
 
 def _finish(
@@ -230,7 +266,8 @@ def _fit_members(panel: Panel, scored: list[_Trial], weights: Array, options: Op
         )
         seconds = None
         if trial.candidate.trains:
-            seconds = max(2.0, FOR_TRAINING * options.left() / max(1, len(networks)))
+            left = options.left() - sum(scored[n].forecast_seconds for n in used)
+            seconds = max(2.0, FOR_TRAINING * left / max(1, len(networks)))
             networks.remove(number)
         try:
             if interrupted and trial.candidate.trains:
@@ -240,7 +277,7 @@ def _fit_members(panel: Panel, scored: list[_Trial], weights: Array, options: Op
         except KeyboardInterrupt:
             interrupted = True
             trial.note = "interrupted"
-        except (RearviewError, ArithmeticError, LookupError, RuntimeError, ValueError, TypeError) as problem:
+        except BREAKING as problem:
             trial.note = f"failed on all rows: {problem}"
         trial.seconds += time.monotonic() - began
         if trial.final is None:
@@ -288,7 +325,8 @@ def _notes(
     elif windows == 1:
         notes.append("The weights rest on one backtest window.")
     if sample is not panel:
-        notes.append(f"The weights rest on {sample.series:,} of {panel.series:,} series.")
+        of = (sample.series, panel.series, "series") if panel.series > 1 else (sample.targets, panel.targets, "columns")
+        notes.append("The weights rest on {:,} of {:,} {}.".format(*of))
     unlike = _count_unlike(panel, spec.horizon, seasons[0] if seasons else 1, windows)
     if 2 * unlike > panel.series * panel.targets:
         few = f"The last rows of {unlike} variables change" if unlike > 1 else "The last rows change"

@@ -55,11 +55,14 @@ class Options:
         """Seconds left."""
         return self.started + self.time_limit - time.monotonic()
 
-    def describe(self, candidates: Sequence[Candidate], panel: Panel, windows: int, seasons: tuple[int, ...]) -> str:
-        """The plan as one line: what is tried, on how many windows, and for about how long."""
+    def describe(
+        self, candidates: Sequence[Candidate], sample: Panel, panel: Panel, windows: int, seasons: tuple[int, ...]
+    ) -> str:
+        """The plan as one line: what is tried on a sample, on how many windows, and for about how long."""
         rhythm = f"season of {' and '.join(map(str, seasons))} steps" if seasons else "no season"
         cheap = [one for one in candidates if not one.trains]
-        cost = sum(one.cost for one in cheap) * panel.series * panel.targets * (windows + 1)
+        forecasts = sample.series * sample.targets * windows + panel.series * panel.targets
+        cost = sum(one.cost for one in cheap) * forecasts
         shared = cost if cost < 60 else cost / (os.cpu_count() or 1)  # below that, processes are not worth their start
         seconds = min(START + shared, self.time_limit)
         parts = [f"{', '.join(one.name for one in cheap)} (about {seconds:.0f} s)"] if cheap else []

@@ -75,7 +75,7 @@ def _series_ahead(given: Panel, name: str, names: tuple[str, ...], stamps: NDArr
     if missing:
         raise InputError(f"{source} has no rows for {missing[0]!r}; give its known inputs too.")
     series = given.ids.index(name) if name in given.ids else 0
-    a, b = given.bounds()[series]
+    a, b = given.span(series)
     rows = np.searchsorted(given.stamps[a:b], stamps)
     there = rows < b - a
     there[there] = given.stamps[a:b][rows[there]] == stamps[there]
