@@ -17,7 +17,7 @@ PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist workste
 TEST_DEMO := OMP_NUM_THREADS=1 .venv-wheel/bin/python -m pytest -q -p no:cacheprovider tests/commands/test_forecast_command.py -k demo
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow test-baselines test-wheel test-all check format bench drills wheel clean
+.PHONY: help demo test test-slow test-baselines test-wheel test-all check format docs bench drills wheel clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -73,6 +73,9 @@ format: $(STAMP) ## put the code in shape
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
+docs: $(STAMP) ## build the pages of docs/ into site/; a link that leads nowhere ends the build
+	$(BIN)/python -m mkdocs build --strict --site-dir site
+
 bench: $(STAMP) ## run the benchmarks, or those named by BENCHMARKS="benchmarks/a.py ..."
 	@set -e; for script in $(BENCHMARKS); do echo "== $$script"; $(BIN)/python "$$script"; done
 
@@ -80,5 +83,5 @@ drills: $(STAMP) ## kills, writers, mutated inputs and models, hostile names: tr
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/drills.py
 
 clean: ## remove caches, builds and the demo's output; .venv stays
-	rm -rf build dist demo src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf build dist demo site src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true

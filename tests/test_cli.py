@@ -61,7 +61,8 @@ def test_the_forecast_help_explains_every_flag(capsys: pytest.CaptureFixture[str
 
 
 def test_help_and_shelves_import_nothing_heavy() -> None:
-    for arguments in (["--help"], ["forecast", "--help"], ["list", "models"], ["--version"]):
+    light = (["--help"], ["forecast", "--help"], ["list", "models"], ["--version"], ["completion", "bash"], ["runs"])
+    for arguments in light:
         printed, code, heavy = in_a_process(*arguments)
         assert code == 0
         assert printed

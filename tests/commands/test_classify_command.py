@@ -292,6 +292,51 @@ def test_bad_files_are_refused_in_a_sentence(files, tmp_path, capsys, broken, se
     assert not (tmp_path / "run" / "run.json").exists()
 
 
+def test_a_saved_classifier_tells_new_cases_apart(done, tmp_path, capsys):
+    X, _ = waves(45, seed=7)
+    rows = "".join(
+        f"{case},{t},{','.join(map(repr, X[case, :, t].tolist()))}\n" for case in range(45) for t in range(X.shape[2])
+    )
+    names = ",".join(f"c{channel}" for channel in range(X.shape[1]))
+    new, model, out = tmp_path / "new.csv", str(done / "model"), tmp_path / "run"
+    new.write_text(f"id,t,{names}\n{rows}")
+    assert main(["classify", "--model", model, str(new), "--out", str(out)]) == 0
+    assert re.search(r"patchtst takes 45 cases for \w+ \(\d+\), \w+ \(\d+\)", capsys.readouterr().out)
+    assert sorted(path.name for path in out.iterdir()) == ["predictions.csv", "report.html", "run.json"]
+    predicted = list(csv.DictReader((out / "predictions.csv").read_text().splitlines()))
+    assert "class" not in predicted[0]
+    assert [row["predicted"] for row in predicted] == Classifier.load(model).predict(X).tolist()
+    run = json.loads((out / "run.json").read_text())
+    assert "accuracy" not in run
+    assert sum(run["predicted"].values()) == 45
+    page = (out / "report.html").read_text(encoding="utf-8")
+    assert "Least certain" in page
+    assert "Confusion" not in page
+
+
+def test_a_saved_classifier_is_scored_where_the_file_says_the_classes(files, done, tmp_path, capsys):
+    assert main(["classify", files[1], "--model", str(done / "model"), "--out", str(tmp_path / "run"), "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["accuracy"] == json.loads((done / "run.json").read_text())["accuracy"]
+    assert answer["commonest_class_accuracy"] is None
+    assert len(answer["predictions"]) == 45
+    assert "Commonest training class" not in (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["a.ts", "b.ts", "--model", "{model}"], "is used on one file of new cases; leave out b.ts"),
+        (["a.ts", "--model", "{model}", "--lookback", "9"], "is used as it was saved; leave out the setting lookback"),
+        (["{file}"], "A file to test on is missing"),
+    ],
+)
+def test_a_saved_classifier_takes_one_file_and_no_settings(files, done, capsys, arguments, sentence):
+    given = [one.format(model=done / "model", file=files[0]) for one in arguments]
+    assert main(["classify", *given]) == 2
+    assert sentence in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(("given", "code"), [(["Libras"], 2), (["libras", "Libras"], 1)])
 def test_the_name_of_a_benchmark_set_is_answered_with_the_command_that_runs_it(
     tmp_path, monkeypatch, capsys, given, code

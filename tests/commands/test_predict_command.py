@@ -1,5 +1,6 @@
 """`rearview predict`: forecasts of new rows with a saved model, and what is said of rows that do not fit it."""
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 from runs import forecast, header, rows
 from samples import long, wide
 
+import rearview as rv
 from rearview.cli import main
 
 
@@ -35,7 +37,9 @@ def test_predict_prints_csv(sales: Path, tmp_path: Path, capsys: pytest.CaptureF
     told = capsys.readouterr().err
     assert "trained on a wide file with the columns 'date', 'load' and 'wind'" in told
     assert "--" not in told
-    assert main(["predict", str(out), str(new)]) == 1
+    assert main(["predict", str(out), str(new), "--level", "90"]) == 0  # the folder of the run will do
+    assert capsys.readouterr().out == target.read_text(encoding="utf-8")
+    assert main(["predict", str(tmp_path), str(new)]) == 1
     assert f"There is one in {out / 'model'}" in capsys.readouterr().err
     assert main(["predict", str(out / "model"), str(new), "--out", str(tmp_path)]) == 1
     assert "which is a folder; name a file" in capsys.readouterr().err
@@ -80,3 +84,33 @@ def test_predict_of_empty_columns_asks_for_rows_with_values(
         f"rearview: {new}: columns 'load' and 'wind' have no value in any row, so there is nothing to forecast from; "
         "bring rows with values.\n"
     )
+
+
+def test_predict_uses_whatever_model_the_folder_holds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    sensors, cases = wide(120), []
+    sensors.to_csv(tmp_path / "rows.csv", index=False)
+    detector = rv.Detector(model="dlinear", mode="forecast", lookback=12, training={"epochs": 1}).fit(sensors)
+    detector.save(tmp_path / "detector")
+    assert main(["predict", str(tmp_path / "detector"), str(tmp_path / "rows.csv")]) == 0
+    printed = capsys.readouterr().out.splitlines()
+    assert printed[0] == "unique_id,ds,score,threshold,anomaly"
+    assert len(printed) == 121
+    for case in range(12):
+        steps = np.arange(16)
+        cases.append(
+            pd.DataFrame({"case": case, "t": steps, "x": np.sin(steps / (2 if case % 2 else 5)), "label": case % 2})
+        )
+    frame = pd.concat(cases)
+    network = {"settings": {"width": 8, "heads": 2, "depth": 1}, "training": {"epochs": 1}}
+    rv.Classifier("patchtst", **network).fit(frame, "label").save(tmp_path / "classifier")
+    frame.drop(columns="label").to_csv(tmp_path / "cases.csv", index=False)
+    assert main(["predict", str(tmp_path / "classifier"), str(tmp_path / "cases.csv"), "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["kind"] == "classifier"
+    assert len(answer["predictions"]) == 12
+    for one in answer["predictions"]:
+        likely = {name.removeprefix("probability of "): p for name, p in one.items() if name.startswith("probability")}
+        assert sum(likely.values()) == pytest.approx(1, abs=2e-6)
+        assert one["predicted"] == max(likely, key=likely.__getitem__)
+    assert main(["predict", str(tmp_path / "classifier"), str(tmp_path / "cases.csv"), "--level", "80"]) == 2
+    assert "holds a classifier; --future and --level are for a forecaster" in capsys.readouterr().err

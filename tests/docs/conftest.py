@@ -50,4 +50,5 @@ def samples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         cases.append(pd.DataFrame({"case": case, "t": range(24), "x": x, "label": "fast" if case % 2 else "slow"}))
     pd.concat(cases[:30]).to_csv("train.csv", index=False)
     pd.concat(cases[30:]).to_csv("test.csv", index=False)
+    pd.concat(cases[30:]).drop(columns="label").to_csv("new.csv", index=False)
     return tmp_path

@@ -14,18 +14,19 @@ from pathlib import Path
 
 import cyclopts
 
-from rearview.cli import bench, catalogue, check, classify, detect, forecast, report
+from rearview.cli import bench, catalogue, check, classify, detect, forecast, history, report
+from rearview.cli.command import EVERY_FLAG
 from rearview.cli.parse import app, called
-from rearview.commands.console import say
+from rearview.commands.console import Output, output, print_json, warn
 from rearview.core.errors import RearviewError, UsageError, collect_warnings, describe_unforeseen
 
-__all__ = ["app", "bench", "catalogue", "check", "classify", "detect", "forecast", "main", "report", "run"]
+__all__ = ["app", "bench", "catalogue", "check", "classify", "detect", "forecast", "history", "main", "report", "run"]
 
 
 DEBUG = "--debug"
 
 
-@collect_warnings(say)
+@collect_warnings(warn)
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code: 0, 1 for bad input, 2 for usage, 130 for Ctrl-C.
 
@@ -36,7 +37,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     # Threads that wait must not spin: on a busy machine that takes ten times as long. Read when torch is imported.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     os.environ.setdefault("KMP_BLOCKTIME", "0")
-    called.set(tuple(token for token in tokens if token != "--resume"))
+    called.set(tuple(token for token in tokens if token not in {"--resume", *EVERY_FLAG}))
     try:
         # The parser takes a dash for an option; as a path it stands for standard input.
         words = ["/dev/stdin" if token == "-" else token for token in tokens]
@@ -49,7 +50,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BaseException as problem:  # a panic in a library's own language is no Exception
         if DEBUG in given:
             traceback.print_exc()
-        return _answer(problem, tokens)
+        before = output.set(Output(json="--json" in tokens))  # a program is told in the form that it asked for
+        try:
+            return _answer(problem, tokens)
+        finally:
+            output.reset(before)
     return code if isinstance(code, int) else 0
 
 
@@ -106,4 +111,5 @@ def _refuse(problem: Exception, tokens: Sequence[str]) -> int:
 
 def _print_problem(sentence: str, code: int) -> int:
     sys.stderr.write(f"rearview: {sentence}\n")
+    print_json({"error": sentence, "exit_code": code})
     return code

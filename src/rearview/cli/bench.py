@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
+from rearview.cli.command import command
 from rearview.cli.options import HORIZON, Horizons, Lookbacks, NetworkSettings, Out, Runs, TrainingSettings
 from rearview.cli.parse import again as command_line
-from rearview.cli.parse import app, choices, mechanisms, names, pairs, part, whole_numbers, words
+from rearview.cli.parse import choices, mechanisms, names, pairs, part, whole_numbers, words
 from rearview.commands.runs import AblationOptions, RunOptions
 from rearview.core.errors import UsageError
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from rearview.bench.runs.tuning import Values
 
 
-@app.command
+@command(dry_run=True)
 def bench(
     *,
     dataset: str,
@@ -78,7 +79,7 @@ def bench(
     return bench_command(grid, options or RunOptions())
 
 
-@app.command
+@command(json=False)
 def ablate(
     *,
     dataset: str,
@@ -133,7 +134,7 @@ def ablate(
     return ablate_command(grid, options or AblationOptions())
 
 
-@app.command
+@command(json=False)
 def reproduce(
     paper: str,
     /,

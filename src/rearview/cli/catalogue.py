@@ -4,12 +4,13 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from rearview.cli.command import command
 from rearview.cli.options import HORIZON, LOOKBACK, DataDir, NetworkSettings
-from rearview.cli.parse import app, mechanism, pairs
+from rearview.cli.parse import mechanism, pairs
 from rearview.commands.listing import What
 
 
-@app.command(name="list")
+@command(name="list")
 def list_(what: What, /, *, data_dir: DataDir = None) -> int:
     """List attentions, models, which of them go together (pairs), what goes around models (adapters), datasets,
     experiments, protocols, or published settings by source (presets).
@@ -22,7 +23,7 @@ def list_(what: What, /, *, data_dir: DataDir = None) -> int:
     return list_command(what, data_dir)
 
 
-@app.command
+@command()
 def describe(
     name: str,
     /,

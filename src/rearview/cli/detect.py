@@ -1,18 +1,21 @@
 """The `detect` command."""
 
 from dataclasses import fields
-from pathlib import Path
 
+from rearview.cli.command import command
 from rearview.cli.options import Out, Overwrite
-from rearview.cli.parse import again, app
-from rearview.cli.spec_options import Given, pick, takes
-from rearview.core.errors import UsageError
+from rearview.cli.parse import again
+from rearview.cli.spec_options import Given, pick, saved_folder, takes
 from rearview.estimators.detect.spec import DetectorOptions
 from rearview.estimators.options import TextKeywords
 
 
-@app.command
-@takes(DetectorOptions, leave_out=("model", "stride", "balance", "join", "fill", "label_col", "progress"))
+@command(dry_run=True)
+@takes(
+    DetectorOptions,
+    leave_out=("model", "stride", "balance", "join", "fill", "label_col", "progress"),
+    first=("fit", "model", "labels", "channels", "drop", "threshold", "quantile", "lookback", "time_col", "out"),
+)
 def detect(
     given: Given,
     file: str,
@@ -38,13 +41,9 @@ def detect(
         out: Folder for anomalies.csv, scores.csv, model/, report.html and run.json; default: rearview-detect-FILE.
         resume: Take up a run that was cut off, from its checkpoint in the out folder.
     """
-    saved = Path(model) if model and (Path(model).is_dir() or len(Path(model).parts) > 1) else None
+    saved = saved_folder(model, given, [each.name for each in fields(TextKeywords)])
     if saved is None and model:
         given["model"] = model
-    usable = ("seed", "device", *(each.name for each in fields(TextKeywords)))
-    unused = [name for name in given if name not in usable]
-    if saved is not None and unused:
-        raise UsageError(f"--model {model} is used as it was saved; leave out the setting {unused[0]}.")
     from rearview.commands.detect.console import detect_command
     from rearview.commands.detect.rows import Job
     from rearview.commands.run_files import default_folder

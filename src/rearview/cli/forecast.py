@@ -2,15 +2,18 @@
 
 from pathlib import Path
 
+from rearview.cli.command import command
 from rearview.cli.options import Horizon, Out, Overwrite
-from rearview.cli.parse import again, app, numbers, words
+from rearview.cli.parse import again, numbers, words
 from rearview.cli.spec_options import Given, pick, pick_reading, takes
 from rearview.estimators.forecast.spec import ForecasterOptions, ForecastSpec
 from rearview.estimators.options import TextKeywords
 
+MOST_USED = ("horizon", "target", "known", "future", "level", "model", "quick", "time_limit", "id_col", "out")
 
-@app.command
-@takes(ForecasterOptions, leave_out=("model", "calendar", "fill", "alias", "progress"))
+
+@command(dry_run=True)
+@takes(ForecasterOptions, leave_out=("model", "calendar", "fill", "alias", "progress"), first=MOST_USED)
 def forecast(
     given: Given,
     file: str,
@@ -75,7 +78,7 @@ def forecast(
     return forecast_command(job, out or default_folder(file), again(), overwrite=overwrite)
 
 
-@app.command
+@command()
 @takes(TextKeywords)
 def predict(
     given: Given,
@@ -88,19 +91,20 @@ def predict(
     out: Out = None,
     device: str = "auto",
 ) -> int:
-    """Forecast what follows the rows of a file with a saved model, without training.
+    """Use a saved model on a new file, without training: forecast what follows its rows, judge them, or tell its cases
+    apart, whichever the model was made for; the answer is a CSV table.
 
     Example: rearview predict rearview-sales/model new.csv --out next.csv
 
     Args:
-        model: Folder of a saved model.
-        file: New rows, in the layout the model was trained on; - for standard input.
+        model: Folder of a saved forecaster, detector or classifier, or of the run that made it.
+        file: New rows or cases, in the layout the model was trained on; - for standard input.
         future: File with the known inputs of the steps to forecast.
         level: Levels of the intervals in percent, by commas; default: those of the model.
         out: CSV to write; default: standard output.
         device: auto, cpu or cuda.
     """
-    if model.is_dir():
+    if model.is_dir() and not file.casefold().endswith((".ts", ".npz", ".npy")):
         from rearview.data.io.files import column_names
 
         column_names(file, sheet=given.get("sheet"))  # refused before torch is imported
@@ -109,7 +113,7 @@ def predict(
     return predict_command(model, file, future, numbers(level, "--level"), out, device, pick_reading(given))
 
 
-@app.command
+@command()
 def demo(*, out: Out = Path("demo"), horizon: Horizon = 48, seed: int = 0, overwrite: Overwrite = False) -> int:
     """Run the main job on a generated data set: train, backtest, forecast, report; about two minutes on two cores.
 

@@ -4,12 +4,20 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from cyclopts import Parameter
+from cyclopts import Group, Parameter
 
 from rearview.commands.runs import RunOptions
 
 if TYPE_CHECKING:
     from cyclopts import Token
+
+MOST_USED = Group.create_ordered("Most used")
+IN_DETAIL = Group.create_ordered("In detail")
+THE_RUN = Group.create_ordered("The run")
+NETWORK = Group.create_ordered("Network and training")
+READING = Group.create_ordered("Reading the file")
+PRINTING = Group.create_ordered("What is printed")
+"""Groups of options, in the order in which help shows them."""
 
 HORIZON = ("--horizon", "--pred-len", "--h")
 LOOKBACK = ("--lookback", "--seq-len", "--input-size")

@@ -2,11 +2,12 @@
 
 from pathlib import Path
 
+from rearview.cli.command import command
 from rearview.cli.options import Out, Overwrite
-from rearview.cli.parse import again, app
+from rearview.cli.parse import again
 
 
-@app.command
+@command()
 def report(results: list[str], /, *, out: Out = Path("report"), overwrite: Overwrite = False) -> int:
     """Make one page of result rows: leaderboards, significance, cost, the papers' numbers; and tables to print.
 

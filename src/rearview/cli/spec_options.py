@@ -4,15 +4,17 @@ What has no plain type (a mechanism with its settings, several columns) is writt
 """
 
 import inspect
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import MISSING, Field, fields
 from functools import wraps
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Concatenate, ParamSpec, TypeVar
 
 from cyclopts import Group, Parameter
 
 from rearview.cli import parse
-from rearview.cli.options import HORIZON, LOOKBACK
+from rearview.cli.options import HORIZON, IN_DETAIL, LOOKBACK, MOST_USED, NETWORK, READING, THE_RUN
+from rearview.core.errors import UsageError
 from rearview.core.settings import field_docs
 from rearview.data.read_options import ReadOptions
 from rearview.estimators.options import NetworkSpec
@@ -33,8 +35,8 @@ FLAGS = {
 }
 """Options called otherwise than their fields, or by several names."""
 GROUPS = {
-    Group.create_ordered("Network and training"): {each.name for each in fields(NetworkSpec)} - {"model"},
-    Group.create_ordered("Reading the file"): ReadOptions.meanings().keys() - {"fill"} | {"channels"},
+    NETWORK: {each.name for each in fields(NetworkSpec)} - {"model"},
+    READING: ReadOptions.meanings().keys() - {"fill"} | {"channels"},
 }
 """Options that are shown apart from what is asked for."""
 READERS: Mapping[str, Callable[[str], object]] = {
@@ -53,6 +55,9 @@ READERS: Mapping[str, Callable[[str], object]] = {
 TEXTS = {"level": "80,95", "loss": "mse", "sentinels": "auto"}
 """Defaults as they are written."""
 HELP = {
+    "model": "auto: several simple classifiers and a network, weighed by cross-validation; one network (see `rearview "
+    "list models`); or the folder of a saved classifier, which is used as it is. With attention, settings or training "
+    "given, auto is patchtst.",
     "attention": "A mechanism, such as softmax or rbca:alpha=0.5. See `rearview list attentions`; default: the "
     "network's own.",
     "loss": "What a point forecast minimises: mse, mae, huber (huber:delta=2) or fredf (fredf:time_share=0.3).",
@@ -74,9 +79,12 @@ HELP = {
 
 
 def takes(
-    options: "type[DataclassInstance]", *, leave_out: Collection[str] = ()
+    options: "type[DataclassInstance]", *, leave_out: Collection[str] = (), first: Sequence[str] = ()
 ) -> Callable[[Callable[Concatenate[Given, Own], int]], Callable[..., int]]:
-    """Let a command take the fields of a dataclass as options; it is handed those that were given, by name."""
+    """Let a command take the fields of a dataclass as options; it is handed those that were given, by name.
+
+    `first` are the options that help shows before all others, in this order.
+    """
     taken = {each.name: each for each in fields(options) if each.name not in leave_out}
     readers = {name: READERS[name] for name, each in taken.items() if name in READERS and each.type != str | None}
     meanings = {**ReadOptions.meanings(), **field_docs(options)}
@@ -93,6 +101,12 @@ def takes(
         added = [_parameter(each, meanings[each.name], each.name in readers) for each in taken.values()]
         # Files first, then what is asked for, then what every command has.
         every = sorted([*own, *added], key=lambda each: (each.kind, each in own and each.name != "model"))
+        if first:
+            places = {name: place for place, name in enumerate(first)}
+            every = [
+                _group(each, MOST_USED if each.name in places else THE_RUN if each in own else None) for each in every
+            ]
+            every.sort(key=lambda each: (each.kind, places.get(each.name, len(places))))
         built: Any = run
         built.__signature__ = inspect.Signature(every)
         built.__annotations__ = {each.name: each.annotation for each in every}
@@ -100,6 +114,18 @@ def takes(
         return run
 
     return decorate
+
+
+def saved_folder(model: str, given: Given, usable: Collection[str]) -> Path | None:
+    """The folder of a saved model that --model names; None: a network to train.
+
+    A saved model is used as it is: options beside its device and those `usable` are refused.
+    """
+    if not model or not (Path(model).is_dir() or len(Path(model).parts) > 1):
+        return None
+    if unused := [name for name in given if name not in ("seed", "device", *usable)]:
+        raise UsageError(f"--model {model} is used as it was saved; leave out the setting {unused[0]}.")
+    return Path(model)
 
 
 def pick(spec: type[T], given: Given, **more: object) -> T:
@@ -113,6 +139,13 @@ def pick_reading(given: Given) -> ReadOptions:
     return ReadOptions.of(**{name: value for name, value in given.items() if name in ReadOptions.meanings()})
 
 
+def _group(option: inspect.Parameter, group: Group | None) -> inspect.Parameter:
+    """An option shown in a group; None, and what is no option: where it was."""
+    if group is None or option.kind is not inspect.Parameter.KEYWORD_ONLY:
+        return option
+    return option.replace(annotation=Annotated[option.annotation, Parameter(group=group)])
+
+
 def _parameter(field: "Field[Any]", meaning: str, as_text: bool) -> inspect.Parameter:
     kind, default = field.type, field.default
     if as_text:
@@ -121,10 +154,8 @@ def _parameter(field: "Field[Any]", meaning: str, as_text: bool) -> inspect.Para
         kind, default = bool, False
     elif field.name in ("freq", "every"):
         kind = str | None
-    shown = Parameter(name=FLAGS.get(field.name), help=" ".join(meaning.split()))
-    for group, names in GROUPS.items():
-        if field.name in names:
-            shown = Parameter.combine(shown, Parameter(group=group))
+    group = next((group for group, names in GROUPS.items() if field.name in names), IN_DETAIL)
+    shown = Parameter(name=FLAGS.get(field.name), help=" ".join(meaning.split()), group=group)
     return inspect.Parameter(
         field.name,
         inspect.Parameter.KEYWORD_ONLY,

@@ -1,7 +1,7 @@
 """The `bench` command: every network x mechanism x data set x horizon x look-back x seed of a grid."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from itertools import product
 from typing import Any
 
@@ -14,9 +14,10 @@ from rearview.bench.runs.run_spec import ForecastingSpec, known_settings
 from rearview.bench.runs.sweep import Plan, Run, first_process, sweep
 from rearview.bench.runs.tuning import Tuning, Values
 from rearview.commands import benchmark_sets
-from rearview.commands.console import print_lines, say
+from rearview.commands.console import output, print_answer, progress_stream, say
 from rearview.commands.runs import RunOptions, exit_code, late_lines
 from rearview.core.errors import RearviewError, SettingsError, did_you_mean
+from rearview.core.wording import quantity
 from rearview.data.datasets import catalogue
 from rearview.estimators.base import resolve_device
 from rearview.models import pairs
@@ -61,11 +62,38 @@ class Outcome:
 
 def bench_command(grid: Grid, options: RunOptions) -> int:
     """Make every run of a grid once, keep its row, and print a table."""
+    if output.get().dry_run:
+        return _preview(grid, options)
     outcome = run_cells(list_cells(grid), grid, options)
     if outcome.first:
         done = [row for row in outcome.rows if isinstance(row, bench.Row) and row.status == "done"]
-        print_lines([*(bench.table(done) if done else []), *outcome.lines])
+        print_answer(
+            [*(bench.table(done) if done else []), *outcome.lines],
+            lambda: {
+                "results": str(options.results),
+                "rows": [asdict(row) for row in outcome.rows],
+                "notes": outcome.lines,
+            },
+        )
     return exit_code(outcome.rows, outcome.first)
+
+
+def _preview(grid: Grid, options: RunOptions) -> int:
+    """Print which runs a grid would make, and which of them the results hold already."""
+    _, runs, plan = plan_runs(list_cells(grid), grid, options)
+    known = [] if plan.again else result_file.known_rows(plan.results, bench.Row)
+    left = [run for run in runs if not run.find_finished(known)]
+    lines = [f"would run: {run.title}" for run in left]
+    if len(left) < len(runs):
+        lines.append(f"{len(runs) - len(left)} of {quantity(len(runs), 'run')} are in {plan.results} already.")
+    facts = {
+        "dry_run": True,
+        "results": str(plan.results),
+        "runs": [run.title for run in left],
+        "finished": len(runs) - len(left),
+    }
+    print_answer([*lines, f"Would write rows to {plan.results}" if left else "Nothing is left to run."], lambda: facts)
+    return 0
 
 
 def list_cells(grid: Grid) -> list[Cell]:
@@ -84,6 +112,23 @@ def list_cells(grid: Grid) -> list[Cell]:
 
 def run_cells(cells: Sequence[Cell], grid: Grid, options: RunOptions) -> Outcome:
     """Make every run of these cells once, with what every run of their grid has, and keep its row."""
+    cells, runs, plan = plan_runs(cells, grid, options)
+    first = first_process(plan.device)
+    rows = sweep(
+        runs,
+        plan,
+        workers=options.workers,
+        seconds=options.seconds,
+        say=say,
+        over="ray" if options.ray else "here",
+        progress=Line(progress_stream(), log=output.get().verbose),
+    )
+    late = late_lines(rows, len(cells) * options.seeds, options.seconds)
+    return Outcome(rows, first, [*([f"Rows in {plan.results}"] if rows else []), *late])
+
+
+def plan_runs(cells: Sequence[Cell], grid: Grid, options: RunOptions) -> tuple[list[Cell], list[Run], Plan]:
+    """The cells with what their grid says, and their runs; one that can't be made is refused."""
     options.check()
     cells = _add_trials(cells, grid.tried, grid.trials)
     cells = _add_training(_add_settings(cells, grid.settings), grid.training)
@@ -97,18 +142,7 @@ def run_cells(cells: Sequence[Cell], grid: Grid, options: RunOptions) -> Outcome
         device=options.device,
         again=grid.again,
     )
-    first = first_process(plan.device)
-    rows = sweep(
-        _check_first(cells, plan),
-        plan,
-        workers=options.workers,
-        seconds=options.seconds,
-        say=say,
-        over="ray" if options.ray else "here",
-        progress=Line(),
-    )
-    late = late_lines(rows, len(cells) * options.seeds, options.seconds)
-    return Outcome(rows, first, [*([f"Rows in {plan.results}"] if rows else []), *late])
+    return cells, _check_first(cells, plan), plan
 
 
 def _forecasting_sets(names: Sequence[str]) -> list[str]:

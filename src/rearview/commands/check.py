@@ -1,13 +1,12 @@
 """The `check` command: what would be read of a file and how it would be repaired, without training anything."""
 
-import json
 import shlex
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
 import numpy as np
 
-from rearview.commands.console import print_lines
+from rearview.commands.console import print_answer
 from rearview.core.errors import InputError
 from rearview.core.wording import listing, plural, quantity
 from rearview.data.infer.problems import MessyData, Problem, Repair, number_problems
@@ -30,8 +29,8 @@ class Check:
     command: str
     """What to run next: the forecast, or the check with the flags that settle problems."""
 
-    def to_json(self) -> str:
-        """The check as one object."""
+    def facts(self) -> dict[str, object]:
+        """The check for a program."""
         facts: dict[str, object] = {"file": self.source, "readable": self.panel is not None}
         if self.panel is not None:
             first, last = _ends(self.panel)
@@ -49,8 +48,7 @@ class Check:
                 "findings": [asdict(one) for one in self.panel.findings if not isinstance(one, Repair)],
                 "repairs": [asdict(one) for one in self.panel.findings if isinstance(one, Repair)],
             }
-        facts |= {"problems": [asdict(problem) for problem in self.problems], "command": self.command}
-        return json.dumps(facts, indent=1, ensure_ascii=False)
+        return facts | {"problems": [asdict(problem) for problem in self.problems], "command": self.command}
 
     def lines(self) -> list[str]:
         """The check as a person reads it."""
@@ -75,10 +73,10 @@ class Check:
         return [*lines, "", "To run:", f"  {self.command}"]
 
 
-def check_command(source: str | Sequence[str], options: ReadOptions, arguments: Sequence[str], *, as_json: bool) -> int:
+def check_command(source: str | Sequence[str], options: ReadOptions, arguments: Sequence[str]) -> int:
     """Print what would be read of a source; `arguments` are the files and flags of the command line."""
     check = check_source(source, options, arguments)
-    print_lines([check.to_json()] if as_json else check.lines())
+    print_answer(check.lines(), check.facts)
     return 0 if check.panel is not None else InputError.exit_code
 
 

@@ -1,16 +1,39 @@
 """What commands print: answers on standard output, progress on standard error, tables, and how a run ended."""
 
+import io
+import json
 import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TextIO
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
+    from rearview.estimators.frames import Columns
     from rearview.tasks.plan import Choice
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Output:
+    """How a command prints; the text below a field is its help on the command line."""
+
+    json: bool = False
+    """Print one JSON object to standard output, and everything else to standard error."""
+    quiet: bool = False
+    """Print the result alone: no progress, no tables."""
+    verbose: bool = False
+    """Print a line for every stage and every epoch, with its time."""
+    dry_run: bool = False
+    """Read, check and plan; print what would be done and written, but train and write nothing."""
+
+
+output: ContextVar[Output] = ContextVar("output", default=Output())  # noqa: B039
+"""How the command that is running prints."""
 
 
 class Outcome(Protocol):
@@ -25,14 +48,41 @@ class Outcome(Protocol):
 
 
 def print_lines(lines: Sequence[str]) -> None:
-    """Print an answer; nothing where there are no lines."""
+    """Print an answer for a person to read; nothing where there are no lines."""
     if lines:
-        sys.stdout.write("\n".join(lines) + "\n")
+        (sys.stderr if output.get().json else sys.stdout).write("\n".join(lines) + "\n")
+
+
+def print_json(facts: Mapping[str, object]) -> None:
+    """Print an answer for a program to read, where one is asked for."""
+    from rearview.commands.run_files import plain
+
+    if output.get().json:
+        sys.stdout.write(json.dumps(plain(facts), indent=1, ensure_ascii=False, default=str) + "\n")
+
+
+def print_answer(lines: Sequence[str], facts: Callable[[], Mapping[str, object]]) -> None:
+    """Print an answer in the one form or the other."""
+    if output.get().json:
+        print_json(facts())
+    else:
+        print_lines(lines)
+
+
+def warn(sentence: str) -> None:
+    """Print what a user has to know in any case."""
+    sys.stderr.write(f"{sentence}\n")
 
 
 def say(sentence: str) -> None:
     """Print a line of progress."""
-    sys.stderr.write(f"{sentence}\n")
+    if not output.get().quiet:
+        warn(sentence)
+
+
+def progress_stream() -> TextIO:
+    """The stream for lines of progress; of a quiet command it leads nowhere."""
+    return io.StringIO() if output.get().quiet else sys.stderr
 
 
 def align(rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> list[str]:
@@ -57,7 +107,8 @@ def new_console() -> "Console":
     from rich.console import Console
 
     # File and column names are printed as they are: nothing in them is markup.
-    return Console(soft_wrap=True, markup=False, highlight=False, emoji=False)
+    shown = output.get()
+    return Console(soft_wrap=True, markup=False, highlight=False, emoji=False, stderr=shown.json, quiet=shown.quiet)
 
 
 def new_table(title: str, left: Sequence[str], right: Sequence[str] = ()) -> "Table":
@@ -79,18 +130,46 @@ def print_dim(console: "Console") -> Callable[[str], None]:
 
 def print_choices(console: "Console", choices: "Mapping[str, Choice[object]]") -> None:
     """Print what was chosen, each with its reason."""
-    for name, choice in choices.items():
-        console.print(f"{name} = {choice.value}  ({choice.reason})", style="dim")
+    for line in list_choices(choices):
+        console.print(line, style="dim")
 
 
-def print_end(console: "Console", outcome: Outcome, out: Path, written: Sequence[Path]) -> int:
-    """Print how a run ended and what it left; returns the command's exit code."""
+def list_choices(*sections: "Mapping[str, Choice[object]]") -> list[str]:
+    """A line for each choice, with its reason."""
+    chosen = [choice for section in sections for choice in section.items()]
+    return [f"{name} = {choice.value}  ({choice.reason})" for name, choice in chosen]
+
+
+def print_end(
+    console: "Console", outcome: Outcome, out: Path, written: Sequence[Path], table: "Mapping[str, Columns]"
+) -> int:
+    """Print how a run ended and what it left; returns the command's exit code.
+
+    `table` names what a program gets beside the facts of the run: the rows of its main file.
+    """
+    where = f"Written to {out}: {', '.join(path.name for path in written)}"
+    if output.get().quiet and not output.get().json:
+        print_lines([outcome.verdict, where])
     console.print(f"\n{outcome.verdict}", style="bold")
     for note in outcome.notes:
         console.print(f"- {note}")
-    console.print(f"\nWritten to {out}: {', '.join(path.name for path in written)}")
+    console.print(f"\n{where}")
+    if output.get().json:
+        from rearview.commands.run_files import list_records
+
+        facts = json.loads((out / "run.json").read_text(encoding="utf-8"))
+        print_json({**facts, "folder": str(out), **{name: list_records(columns) for name, columns in table.items()}})
     if not outcome.interrupted:
         return 0
     kept = any((out / "checkpoints").glob("*.safetensors"))
-    console.print(f"Interrupted: this is the best model so far{'; --resume takes the run up again' if kept else ''}.")
+    sentence = f"Interrupted: this is the best model so far{'; --resume takes the run up again' if kept else ''}."
+    (warn if output.get().quiet else console.print)(sentence)
     return 130
+
+
+def print_preview(lines: Sequence[str], facts: Mapping[str, object], out: Path, files: Sequence[str]) -> int:
+    """Print the plan of a run that is not made; returns the command's exit code."""
+    where = f"Would write to {out}: {', '.join(files)}"
+    every = {"dry_run": True, **facts, "folder": str(out), "would_write": list(files)}
+    print_answer([*lines, where], lambda: every)
+    return 0

@@ -1,10 +1,10 @@
 """The `describe` command: one part of the library in full, a network with its cost."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from rearview.commands.console import print_lines
+from rearview.commands.console import print_answer
 from rearview.core.errors import SettingsError, did_you_mean
 from rearview.core.settings import Description, settings_table
 
@@ -36,8 +36,22 @@ class Kind:
 
 def describe_command(name: str, sizes: Sizes | None = None) -> int:
     """Print all there is to say about a name."""
-    print_lines(_with_prefix(name) or _without_prefix(name, sizes or Sizes()))
+    lines = _with_prefix(name) or _without_prefix(name, sizes or Sizes())
+    print_answer(lines, lambda: {"name": name, "text": lines, "parts": _parts(name)})
     return 0
+
+
+def _parts(name: str) -> list[dict[str, object]]:
+    """The attention, model and adapter of a name, for a program."""
+    from rearview import attention, models
+    from rearview.models import adapters
+
+    shelves = {
+        "attention": (attention.names(), attention.describe),
+        "model": ([*models.names(), *models.external_names()], models.describe),
+        "adapter": (adapters.names(), adapters.describe),
+    }
+    return [{"kind": kind, **asdict(describe(name))} for kind, (names, describe) in shelves.items() if name in names]
 
 
 def _with_prefix(name: str) -> list[str]:

@@ -2,10 +2,11 @@
 
 import os
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Literal, Protocol
 
-from rearview.commands.console import align, print_lines
+from rearview.commands.console import align, print_answer
 
 What = Literal["attentions", "models", "adapters", "pairs", "datasets", "experiments", "protocols", "presets"]
 
@@ -45,9 +46,57 @@ def list_command(what: What, data_dir: Path | None) -> int:
     elif what == "datasets":
         lines = _datasets(data_dir)
     else:
-        lines = _experiments(data_dir)
-    print_lines(lines)
+        lines = align(_experiment_rows(data_dir), right=(1,))
+    print_answer(lines, lambda: {what: _entries(what, data_dir)})
     return 0
+
+
+def _entries(what: What, data_dir: Path | None) -> list[dict[str, object]]:
+    """What there is of one kind, for a program."""
+    from rearview import attention, models
+    from rearview.bench import presets, protocols
+    from rearview.models import adapters
+
+    shelves: dict[str, tuple[Shelf, Sequence[str]]] = {
+        "attentions": (attention, attention.names()),
+        "models": (models, [*models.names(), *models.external_names()]),
+        "adapters": (adapters, adapters.names()),
+        "presets": (presets, presets.names()),
+    }
+    if what in shelves:
+        shelf, names = shelves[what]
+        extra = {name: {"known_inputs": name in models.KNOWN_INPUTS} if what == "models" else {} for name in names}
+        return [{"name": name, "summary": shelf.summary(name), **extra[name]} for name in names]
+    if what == "protocols":
+        return [{"name": name, "summary": protocols.get(name).summary} for name in protocols.names()]
+    if what == "pairs":
+        from rearview.models import pairs
+
+        return [{**asdict(pair), "fits": not pair.reason} for pair in pairs.matrix()]
+    if what == "datasets":
+        return _dataset_entries(data_dir)
+    keys = ("name", "state", "title")
+    return [dict(zip(keys, row, strict=True)) for row in _experiment_rows(data_dir)]
+
+
+def _dataset_entries(data_dir: Path | None) -> list[dict[str, object]]:
+    from rearview.commands.benchmark_sets import collection
+    from rearview.data.datasets import catalogue, detection_sets
+
+    entries: list[dict[str, object]] = []
+    for task in ("forecasting", "detection", "classification"):
+        sets = collection(task)
+        here = set(sets.available(data_dir))
+        for name in sets.names():
+            entry: dict[str, object] = {"name": name, "task": task, "found": name in here}
+            if task == "forecasting":
+                one = catalogue.get(name)
+                entry |= {"rows": one.rows, "channels": one.channels, "generated": one.make is not None}
+            elif task == "detection":
+                other = detection_sets.get(name)
+                entry |= {"rows": other.train_rows + other.test_rows, "channels": other.channels}
+            entries.append(entry)
+    return entries
 
 
 def _summaries(shelf: Shelf, names: Sequence[str]) -> list[str]:
@@ -109,7 +158,8 @@ def _datasets(data_dir: Path | None) -> list[str]:
     return [*lines, "", f"{count} of {total} found in {folder}; --data-dir or REARVIEW_DATA names another folder."]
 
 
-def _experiments(data_dir: Path | None) -> list[str]:
+def _experiment_rows(data_dir: Path | None) -> list[tuple[str, str, str]]:
+    """(name, how many of its runs can be made, title) of every experiment."""
     from rearview.bench import synthetic
     from rearview.bench.papers import catalogue
     from rearview.commands.experiments import count_runs
@@ -121,5 +171,4 @@ def _experiments(data_dir: Path | None) -> list[str]:
         rows.append(
             (one.name, runs[one.of] if one.of else "by command" if one.command else "not run", f"{one.title}: {told}")
         )
-    rows += [(name, "generated", f"Synthetic study: rearview reproduce {name}") for name in synthetic.NAMES]
-    return align(rows, right=(1,))
+    return [*rows, *((name, "generated", f"Synthetic study: rearview reproduce {name}") for name in synthetic.NAMES)]

@@ -1,14 +1,16 @@
-"""The `predict` command: forecast new rows with a saved model."""
+"""The `predict` command: a saved model on new rows or cases; what kind it is, its folder says."""
 
 import re
 import sys
 from dataclasses import fields, replace
 from pathlib import Path
 
-from rearview.commands.run_files import csv_content
-from rearview.core.errors import InputError
+from rearview.commands.console import output, print_json, say, warn
+from rearview.commands.run_files import csv_content, list_records
+from rearview.core.errors import InputError, UsageError
 from rearview.core.files import write_atomically
-from rearview.core.output_folder import check_file
+from rearview.core.model_folder import CLASSIFIER, DETECTOR, FORECASTER, KINDS, Kind
+from rearview.core.output_folder import MODEL, check_file
 from rearview.core.wording import listing
 from rearview.data.infer.problems import MISSING_COLUMN, MessyData, Problem
 from rearview.data.io.table import Table
@@ -16,7 +18,7 @@ from rearview.data.panel import Panel
 from rearview.data.read_options import ReadOptions
 from rearview.estimators.forecast.forecaster import Forecaster
 from rearview.estimators.forecast.frames import forecast_frame
-from rearview.estimators.frames import file_layout
+from rearview.estimators.frames import Columns, file_layout
 from rearview.estimators.options import TextKeywords
 
 
@@ -29,31 +31,96 @@ def predict_command(
     device: str,
     reading: ReadOptions | None = None,
 ) -> int:
-    """Write forecasts of what follows the rows of a file; `out` None: to standard output.
+    """Write what a saved model says of a file; `out` None: to standard output.
 
-    `reading` says how what the file says is read, where it is not as in training.
+    A forecaster forecasts what follows its rows, a detector judges them, a classifier tells its cases apart. `reading`
+    says how what the file says is read, where it is not as in training.
     """
     if out is not None:
         check_file(out, (file if isinstance(file, str) else None, future, model))
     if not model.is_dir():
         wrong = "is a file" if model.exists() else "does not exist"
         raise InputError(f"{model} {wrong}; give the folder of a saved model first, then the file of new rows.")
+    kind, model = find_model(model)
+    if kind is not FORECASTER and (future is not None or level):
+        raise UsageError(f"{model} holds a {kind.word}; --future and --level are for a forecaster, leave them out.")
+    if kind is CLASSIFIER:
+        rows, columns, notes = _classify(model, file, device, reading)
+    elif kind is DETECTOR:
+        rows, columns, notes = _detect(model, file, device, reading)
+    else:
+        rows, columns, notes = _forecast(model, file, future, level, device, reading)
+    for sentence in notes:
+        warn(sentence)
+    print_json({"model": str(model), "kind": kind.word, "notes": list(notes), rows: list_records(columns)})
+    if out is not None:
+        write_atomically(out, csv_content(columns))
+        say(f"Written to {out}")
+    elif not output.get().json:
+        sys.stdout.write(csv_content(columns).decode())
+    return 0
+
+
+def find_model(folder: Path) -> tuple[Kind, Path]:
+    """The kind of the model in a folder, and its own folder: of a run, the one below it."""
+    for place in (folder, folder / MODEL):
+        kinds = [kind for kind in KINDS if (place / kind.manifest).is_file()]
+        if kinds:
+            return kinds[0], place
+    return FORECASTER, folder
+
+
+def _forecast(
+    model: Path,
+    file: str | Table,
+    future: str | None,
+    level: tuple[float, ...],
+    device: str,
+    reading: ReadOptions | None,
+) -> tuple[str, Columns, tuple[str, ...]]:
+    """(what the rows are, the rows, what there is to know)."""
     forecaster = Forecaster.load(model, device=device)
     if reading is not None:
         forecaster.reading = forecaster.reading.override(reading)
     panel = _read_as_trained(forecaster, file)
     forecasts, stamps = forecaster.forecast(panel, future=future, level=level or None)
-    warnings = [finding.message for finding in panel.findings if finding.kind != "inferred"]
-    for sentence in (*warnings, *forecasts.notes):
-        sys.stderr.write(f"{sentence}\n")
-    layout = file_layout(panel.layout)
-    content = csv_content(forecast_frame(panel, forecasts, stamps, forecaster.name, layout=layout))
-    if out is None:
-        sys.stdout.write(content.decode())
-    else:
-        write_atomically(out, content)
-        sys.stderr.write(f"Written to {out}\n")
-    return 0
+    columns = forecast_frame(panel, forecasts, stamps, forecaster.name, layout=file_layout(panel.layout))
+    return "forecast", columns, (*_warnings(panel), *forecasts.notes)
+
+
+def _detect(
+    model: Path, file: str | Table, device: str, reading: ReadOptions | None
+) -> tuple[str, Columns, tuple[str, ...]]:
+    from rearview.estimators.detect import frames
+    from rearview.estimators.detect.detector import Detector
+    from rearview.estimators.detect.fit import detect
+
+    detector = Detector.load(model, device=device)
+    if reading is not None:
+        detector.reading = detector.reading.override(reading)
+    panel, _ = detector.read_new(file)
+    detection = detect(detector.fitted, panel)
+    shown = replace(detection, panel=replace(panel, layout=file_layout(panel.layout)))
+    return "scores", frames.flag_columns(shown), (*_warnings(panel), *detection.notes)
+
+
+def _classify(
+    model: Path, file: str | Table, device: str, reading: ReadOptions | None
+) -> tuple[str, Columns, tuple[str, ...]]:
+    from rearview.commands.classify.files import prediction_columns
+    from rearview.commands.classify.job import Job, run
+    from rearview.estimators.classify.spec import ClassifySpec
+
+    if reading is not None and reading != ReadOptions():
+        raise UsageError(
+            f"{model} holds a classifier, whose cases are read as they are; leave the options of reading out."
+        )
+    outcome = run(Job(test=str(file), model=model, spec=ClassifySpec(device=device)), model)
+    return "predictions", prediction_columns(outcome), outcome.notes
+
+
+def _warnings(panel: Panel) -> list[str]:
+    return [finding.message for finding in panel.findings if finding.kind != "inferred"]
 
 
 def _read_as_trained(forecaster: Forecaster, file: str | Table) -> Panel:

@@ -5,7 +5,7 @@ import shlex
 import time
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from rearview.bench import tasks
@@ -16,7 +16,7 @@ from rearview.bench.analysis.standings import Standing
 from rearview.bench.analysis.step_costs import StepCost
 from rearview.bench.rows.row import RunRow
 from rearview.bench.tasks import FORECASTING, StrangeFileError, Task
-from rearview.commands.console import print_lines, say
+from rearview.commands.console import print_answer, say
 from rearview.core.errors import InputError
 from rearview.core.output_folder import OutputFolder
 from rearview.core.wording import quantity
@@ -60,7 +60,17 @@ def report_command(patterns: Sequence[str], out: Path, command: str, *, overwrit
     for finding in summary.findings:
         if finding.kind == "warning":
             say(finding.message)
-    print_lines([summary.verdict, *summary.notes, f"Written to {out}: {', '.join(path.name for path in paths)}"])
+    print_answer(
+        [summary.verdict, *summary.notes, f"Written to {out}: {', '.join(path.name for path in paths)}"],
+        lambda: {
+            "verdict": summary.verdict,
+            "notes": list(summary.notes),
+            "findings": [asdict(finding) for finding in summary.findings],
+            "rows": len(files.every_row),
+            "folder": str(out),
+            "files": [path.name for path in paths],
+        },
+    )
     return 0
 
 

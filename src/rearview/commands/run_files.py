@@ -1,10 +1,13 @@
 """The files of every run: the name of their folder, tables as CSV, and the run as plain data."""
 
+import csv
+import io
 import json
 import math
 import platform
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -47,12 +50,29 @@ def csv_content(columns: Mapping[str, Any]) -> bytes:
 
     Names that a spreadsheet would take for a formula, such as =A1 or +cmd|..., get an apostrophe before them.
     """
+    return _csv_text({_quote_formula(name): _quote_formulas(cells) for name, cells in columns.items()}).encode()
+
+
+def list_records(columns: Mapping[str, Any]) -> list[dict[str, object]]:
+    """Columns as a mapping for each row: numbers as numbers, stamps as in the CSV file, None for what is missing."""
+    readers: dict[str, Callable[[str], object]] = {
+        "i": int,
+        "u": int,
+        "f": float,
+        "b": lambda cell: cell.casefold() == "true",
+    }
+    read = {name: readers.get(np.asarray(cells).dtype.kind, str) for name, cells in columns.items()}
+    return [
+        {name: read[name](cell) if cell else None for name, cell in row.items()}
+        for row in csv.DictReader(io.StringIO(_csv_text(columns)))
+    ]
+
+
+def _csv_text(columns: Mapping[str, Any]) -> str:
     from rearview.estimators.frames import to_native
 
-    plain = {_quote_formula(name): _quote_formulas(cells) for name, cells in columns.items()}
-    frame = to_native(plain, Layout(form="long", time_col="ds"))
-    text = frame.fill_nan(None).write_csv() if hasattr(frame, "write_csv") else frame.to_csv(index=False)
-    return str(text).encode()
+    frame = to_native(dict(columns), Layout(form="long", time_col="ds"))
+    return str(frame.fill_nan(None).write_csv() if hasattr(frame, "write_csv") else frame.to_csv(index=False))
 
 
 def _quote_formulas(cells: Any) -> Any:
@@ -80,6 +100,7 @@ def write_run(folder: Path, command: str, device: str, facts: Mapping[str, objec
         "torch": torch.__version__,
         "device": device,
         "command": command,
+        "finished": datetime.now(UTC).isoformat(timespec="seconds"),
     }
     write_atomically(folder / "run.json", json.dumps({**head, **facts}, indent=1) + "\n")
     return folder / "run.json"
@@ -89,6 +110,8 @@ def plain(value: object) -> object:
     """JSON has no NaN: what could not be computed is null."""
     if isinstance(value, Mapping):
         return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
     if isinstance(value, float | np.floating):
         return float(value) if math.isfinite(value) else None
     return value

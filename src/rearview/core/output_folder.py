@@ -172,6 +172,20 @@ class OutputFolder:
         _remove_if_empty(folder)
 
 
+def check_folder(
+    path: Path, command: str, *, inputs: Iterable[str | Path | None] = (), overwrite: bool = False
+) -> None:
+    """Refuse a folder that `OutputFolder.claim` would refuse; nothing is written."""
+    check_place(path)
+    if not path.is_dir():
+        return
+    mark = read_mark(path)
+    if not overwrite:
+        _check_owner(path, command, mark)
+    given = tuple(Path(one) for one in inputs if one is not None)
+    OutputFolder(path, command, frozenset(mark.files if mark else ()), given, overwrite, frozenset())._check_names()
+
+
 def check_place(out: Path, folder: Path | None = None) -> None:
     """Refuse what `--out` names if its folder is not, and can't become, one that can be written to."""
     first = (folder or out).absolute()

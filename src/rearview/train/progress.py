@@ -58,11 +58,17 @@ def follower(progress: "Progress | bool | None") -> Progress:
 
 
 class Line:
-    """One line, rewritten at most five times a second and wiped at the end; nothing where no terminal is."""
+    """One line, rewritten at most five times a second and wiped at the end; nothing where no terminal is.
 
-    def __init__(self, stream: TextIO | None = None, clock: Callable[[], float] = time.monotonic) -> None:
+    With `log`, every epoch leaves a line, and every stage of a job.
+    """
+
+    def __init__(
+        self, stream: TextIO | None = None, clock: Callable[[], float] = time.monotonic, *, log: bool = False
+    ) -> None:
         self.stream = stream or sys.stderr
         self.clock = clock
+        self.log = log
         self.shown = self.stream.isatty()
         self.begin(epochs=0, windows=0, done=0)
 
@@ -87,10 +93,17 @@ class Line:
 
     def epoch(self, epoch: Epoch) -> None:
         self.validation = epoch.validation_loss
+        held = "" if epoch.validation_loss is None else f", validation {epoch.validation_loss:.4g}"
+        self._note(f"epoch {epoch.number}/{self.epochs}: loss {epoch.train_loss:.4g}{held}, {epoch.seconds:.1f} s")
 
     def end(self) -> None:
         if self.shown:
             self._draw("")
+
+    def _note(self, text: str) -> None:
+        """A line that stays, where one is wanted."""
+        if self.log:
+            self.stream.write(("\r\x1b[K" if self.shown else "") + f"{text}\n")
 
     def _draw(self, text: str) -> None:
         columns = shutil.get_terminal_size().columns
@@ -105,9 +118,14 @@ class JobLine(Line):
     """
 
     def __init__(
-        self, limit: float | None = None, stream: TextIO | None = None, clock: Callable[[], float] = time.monotonic
+        self,
+        limit: float | None = None,
+        stream: TextIO | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        *,
+        log: bool = False,
     ) -> None:
-        super().__init__(stream, clock)
+        super().__init__(stream, clock, log=log)
         self.limit = limit
         self.job_started = self.said = self.clock()
         self.doing = self.detail = ""
@@ -118,6 +136,8 @@ class JobLine(Line):
     def stage(self, doing: str, left: Sequence[str] = ()) -> None:
         """Say what runs now, and what comes after it."""
         self.doing, self.left, self.detail = doing, tuple(left), ""
+        with self._lock:
+            self._note(self.describe(self.clock()))
         self.refresh()
 
     def refresh(self) -> None:

@@ -14,20 +14,21 @@ from rearview.report.common.page import write as write_page
 
 def write(outcome: Outcome, folder: Path, command: str) -> list[Path]:
     """Write everything to a new folder and return what was written."""
-    written = [write_csv(folder / "predictions.csv", _predictions(outcome)), folder / MODEL]
-    outcome.classifier.save(folder / MODEL)
+    written = [write_csv(folder / "predictions.csv", prediction_columns(outcome))]
+    if outcome.train is not None:
+        outcome.classifier.save(folder / MODEL)
+        written.append(folder / MODEL)
     written.append(write_page(folder / "report.html", summary(outcome, command)))
     device = describe_device(outcome.classifier.fitted_.device)
     return [*written, write_run(folder, command, device, _facts(outcome))]
 
 
-def _predictions(outcome: Outcome) -> Columns:
-    """A row for each test case: its name, its class, the prediction, and how likely each class is."""
-    columns: Columns = {
-        "case": list(outcome.test.names),
-        "class": [str(label) for label in outcome.truth],
-        "predicted": [str(label) for label in outcome.predicted],
-    }
+def prediction_columns(outcome: Outcome) -> Columns:
+    """A row for each case: its name, its class where that is known, the prediction, and how likely each class is."""
+    columns: Columns = {"case": list(outcome.test.names)}
+    if outcome.test.labels is not None:
+        columns["class"] = [str(label) for label in outcome.test.labels]
+    columns["predicted"] = [str(label) for label in outcome.predicted]
     for column, label in enumerate(outcome.classifier.classes_):
         columns[f"probability of {label}"] = outcome.probabilities[:, column].round(6)
     return columns
@@ -35,20 +36,17 @@ def _predictions(outcome: Outcome) -> Columns:
 
 def _facts(outcome: Outcome) -> dict[str, object]:
     """The run as plain data: spec, data, plan, measures."""
-    fitted, confusion = outcome.classifier.fitted_, outcome.confusion
+    fitted = outcome.classifier.fitted_
     return {
         "protocol": "clean",
         "train": outcome.job.train,
         "test": outcome.job.test,
+        **({} if outcome.job.model is None else {"model": str(outcome.job.model)}),
         "request": fitted.spec.to_dict(),
         "plan": fitted.plan.to_dict(),
         "cases": {**fitted.cases, "test": len(outcome.test)},
-        "classes": [str(label) for label in confusion.labels],
-        "accuracy": confusion.accuracy,
-        "macro_f1": confusion.macro_f1,
-        "commonest_class_accuracy": outcome.commonest,
-        "confusion": confusion.counts.tolist(),
-        "by_class": [asdict(one) for one in confusion.by_class()],
+        **_scores(outcome),
+        "predicted": dict(outcome.counts),
         "parameters": fitted.parameters,
         "history": {name: history.to_dict() for name, history in outcome.histories.items()}
         if outcome.standings
@@ -60,4 +58,19 @@ def _facts(outcome: Outcome) -> dict[str, object]:
         "verdict": outcome.verdict,
         "interrupted": outcome.interrupted,
         "seconds": round(outcome.seconds, 3),
+    }
+
+
+def _scores(outcome: Outcome) -> dict[str, object]:
+    """The predictions against the classes, where they are known."""
+    confusion = outcome.confusion
+    if confusion is None:
+        return {"classes": [str(label) for label in outcome.classifier.classes_]}
+    return {
+        "classes": [str(label) for label in confusion.labels],
+        "accuracy": confusion.accuracy,
+        "macro_f1": confusion.macro_f1,
+        "commonest_class_accuracy": outcome.commonest,
+        "confusion": confusion.counts.tolist(),
+        "by_class": [asdict(one) for one in confusion.by_class()],
     }

@@ -1,7 +1,11 @@
-"""From two files of cases to a tested classifier: read, train on the one, test once on the other."""
+"""From two files of cases to a tested classifier: read, train on the one, test once on the other.
+
+Or from a saved classifier and a file of new cases to their classes.
+"""
 
 import hashlib
 import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,25 +16,35 @@ from numpy.typing import NDArray
 from rearview.commands import benchmark_sets
 from rearview.core.errors import InputError, UsageError, collect_warnings
 from rearview.core.wording import listing, quantity
-from rearview.data.cases.case_reader import as_cases, label_column
+from rearview.data.cases.case_reader import as_cases, find_label_column, label_column
 from rearview.data.cases.case_set import Cases, Labels
 from rearview.data.io import ts
 from rearview.data.io.several_files import SUFFIXES
 from rearview.data.panel import Finding
 from rearview.estimators.base import Session, resolve_device
 from rearview.estimators.classify.classifier import Classifier, is_among, predict, prepare, unknown_classes
-from rearview.estimators.classify.portfolio.portfolio import Portfolio, Standing
+from rearview.estimators.classify.fit import Prepared
+from rearview.estimators.classify.portfolio.portfolio import Portfolio, PreparedPortfolio, Standing
 from rearview.estimators.classify.spec import AUTO, CaseColumns, ClassifySpec
 from rearview.tasks.confusion import Confusion, commonest_accuracy
 from rearview.train import History, Progress
+
+UNSURE = 0.6
+"""The probability of the likeliest class below which a case is unsure."""
+MOST_NAMED = 6
+"""Classes that the verdict on cases without classes counts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
     """A classification as the command line asks for it."""
 
-    train: str
+    train: str | None = None
+    """The cases to train on; None where a saved classifier is used."""
     test: str
+    """The cases to test on; for a saved classifier new ones, whose classes need not be known."""
+    model: Path | None = None
+    """The folder of a saved classifier, which is used as it is."""
     resume: bool = False
     spec: ClassifySpec = field(default_factory=ClassifySpec)
     labels: str | None = None
@@ -44,7 +58,8 @@ class Outcome:
     """Everything a finished run has to show."""
 
     job: Job
-    train: Cases
+    train: Cases | None
+    """None where a saved classifier was used."""
     test: Cases
     classifier: Classifier
     probabilities: NDArray[np.float64]
@@ -60,25 +75,29 @@ class Outcome:
         return self.classifier.classes_[self.probabilities.argmax(axis=1)]
 
     @property
-    def truth(self) -> Labels:
-        assert self.test.labels is not None
-        return self.test.labels
-
-    @property
-    def confusion(self) -> Confusion:
-        """Classes that are numbers stand in their order: 2 before 10."""
+    def confusion(self) -> Confusion | None:
+        """None where nobody knows the classes; classes that are numbers stand in their order: 2 before 10."""
+        if self.test.labels is None:
+            return None
         classes = self.classifier.classes_
         try:
             order = np.argsort(classes.astype(np.float64), kind="stable")
         except ValueError:
             order = np.arange(len(classes))
-        return Confusion.of(self.truth, self.predicted, classes[order])
+        return Confusion.of(self.test.labels, self.predicted, classes[order])
 
     @property
-    def commonest(self) -> float:
-        """The accuracy of always saying the commonest class of training."""
-        assert self.train.labels is not None
-        return commonest_accuracy(self.train.labels, self.truth)
+    def commonest(self) -> float | None:
+        """The accuracy of always saying the commonest class of training; None where either is not known."""
+        if self.train is None or self.train.labels is None or self.test.labels is None:
+            return None
+        return commonest_accuracy(self.train.labels, self.test.labels)
+
+    @property
+    def counts(self) -> list[tuple[str, int]]:
+        """How often each class was predicted, the commonest first."""
+        counts = Counter(str(label) for label in self.predicted)
+        return sorted(((str(label), counts[str(label)]) for label in self.classifier.classes_), key=lambda one: -one[1])
 
     @property
     def findings(self) -> tuple[Finding, ...]:
@@ -86,7 +105,7 @@ class Outcome:
 
     @property
     def interrupted(self) -> bool:
-        return self.classifier.fitted_.interrupted
+        return self.train is not None and self.classifier.fitted_.interrupted
 
     @property
     def standings(self) -> tuple[Standing, ...]:
@@ -102,16 +121,26 @@ class Outcome:
 
     @property
     def verdict(self) -> str:
-        """How good it is, beside always predicting the commonest class."""
-        confusion = self.confusion
-        right = round(confusion.accuracy * len(self.test))
+        """How good it is, beside always predicting the commonest class; or what was predicted, and how surely."""
+        confusion, commonest = self.confusion, self.commonest
         teller = "The portfolio" if self.classifier.model == AUTO else self.classifier.model
-        sentence = (
-            f"{teller} tells {right:,} of {quantity(len(self.test), 'test case')} right "
-            f"({100 * confusion.accuracy:.1f} %); always saying the commonest training class would get "
-            f"{100 * self.commonest:.1f} %."
-        )
-        return sentence if confusion.accuracy > self.commonest else f"{sentence} It has learned nothing of use."
+        if confusion is None:
+            named = [f"{label} ({count:,})" for label, count in self.counts if count]
+            unsure = int((self.probabilities.max(axis=1) < UNSURE).sum())
+            are = (
+                f"of {quantity(unsure, 'case')} it is less than {100 * UNSURE:.0f} % sure"
+                if unsure
+                else (f"it is at least {100 * UNSURE:.0f} % sure of every case")
+            )
+            listed = ", ".join([*named[:MOST_NAMED], *(["..."] if len(named) > MOST_NAMED else [])])
+            return f"{teller} takes {quantity(len(self.test), 'case')} for {listed}; {are}."
+        right = round(confusion.accuracy * len(self.test))
+        cases = quantity(len(self.test), "case" if self.train is None else "test case")
+        sentence = f"{teller} tells {right:,} of {cases} right ({100 * confusion.accuracy:.1f} %)"
+        if commonest is None:
+            return f"{sentence}."
+        sentence += f"; always saying the commonest training class would get {100 * commonest:.1f} %."
+        return sentence if confusion.accuracy > commonest else f"{sentence} It has learned nothing of use."
 
 
 def run(
@@ -119,36 +148,66 @@ def run(
 ) -> Outcome:
     """Do the job; a checkpoint lies in `folder` while it runs, so that it can be resumed."""
     started = time.perf_counter()
-    benchmark_sets.refuse(job.train, job.test)
     with collect_warnings() as warnings:
-        resolve_device(job.spec.device)
-        train = _read_cases(job.train, job)
-        test = _read_cases(job.test, job, train.columns)
-        _check_pair(job, train, test)
-        prepared = prepare(train, job.spec)
-        checkpoint = folder / "checkpoints" / f"{_fingerprint(job, train)}.safetensors"
-        if job.resume and not checkpoint.exists():
-            say("there is no checkpoint of this run to resume, so it starts afresh")
-        say(f"training on {quantity(len(train), 'case')} of {quantity(train.channels, 'channel')}")
-        classifier = Classifier(**{**job.spec.to_dict(), **vars(job.columns)}, progress=progress)
-        classifier.adopt(prepared.train(Session(checkpoint, job.resume, progress)))
+        if job.model is not None:
+            train, (classifier, test) = None, read_new(job, job.model)
+        else:
+            train, test, prepared = read_pair(job)
+            checkpoint = folder / "checkpoints" / f"{_fingerprint(job, train)}.safetensors"
+            if job.resume and not checkpoint.exists():
+                say("there is no checkpoint of this run to resume, so it starts afresh")
+            say(f"training on {quantity(len(train), 'case')} of {quantity(train.channels, 'channel')}")
+            classifier = Classifier(**{**job.spec.to_dict(), **vars(job.columns)}, progress=progress)
+            classifier.adopt(prepared.train(Session(checkpoint, job.resume, progress)))
         likelihoods = predict(classifier.fitted_, test)
+        strange = [] if test.labels is None else unknown_classes(test, classifier.classes_)
     return Outcome(
         job=job,
         train=train,
         test=test,
         classifier=classifier,
         probabilities=likelihoods.probabilities,
-        notes=(*_note_same_cases(job, train, test), *unknown_classes(test, classifier.classes_), *likelihoods.notes),
+        notes=(*_note_same_cases(job, train, test), *strange, *likelihoods.notes),
         seconds=time.perf_counter() - started,
         warnings=tuple(warnings),
     )
 
 
+def read_pair(job: Job) -> tuple[Cases, Cases, Prepared | PreparedPortfolio]:
+    """The cases to train and to test on, and what is to be trained; what can't be is refused."""
+    assert job.train is not None
+    benchmark_sets.refuse(job.train, job.test)
+    resolve_device(job.spec.device)
+    train = _read_cases(job.train, job)
+    test = _read_cases(job.test, job, train.columns)
+    _check_pair(job, train, test)
+    return train, test, prepare(train, job.spec)
+
+
+def read_new(job: Job, model: Path) -> tuple[Classifier, Cases]:
+    """A saved classifier and new cases as it reads them, with their classes where the file says them."""
+    benchmark_sets.refuse(job.test)
+    classifier = Classifier.load(model, device=job.spec.device)
+    classifier.set_params(**{name: value for name, value in vars(job.columns).items() if value is not None})
+    if is_long(job.test):
+        channels = classifier.fitted_.columns
+        labels = label_column(job.test, job.labels) if job.labels else find_label_column(job.test, channels)
+        cases = classifier.read(job.test, labels)
+    else:
+        cases = _read_cases(job.test, job)
+    _refuse_empty(cases)
+    return classifier, cases
+
+
+def is_long(file: str) -> bool:
+    """Whether a file is a long table rather than a .ts file."""
+    return Path(file.removesuffix(".gz")).suffix.casefold() in (*SUFFIXES, ".pq")
+
+
 def _read_cases(file: str, job: Job, columns: tuple[str, ...] = ()) -> Cases:
     """The cases of a file with their classes; of a long one the channels that training had."""
     named = job.columns
-    if Path(file.removesuffix(".gz")).suffix.casefold() in (*SUFFIXES, ".pq"):
+    if is_long(file):
         labels = label_column(file, job.labels)
         return as_cases(file, labels, columns=columns, id_col=named.id_col, time_col=named.time_col)
     if job.labels or named.id_col or named.time_col:
@@ -159,7 +218,10 @@ def _read_cases(file: str, job: Job, columns: tuple[str, ...] = ()) -> Cases:
 def _check_pair(job: Job, train: Cases, test: Cases) -> None:
     """Refuse a test that can't be scored, before anything is trained for it."""
     if test.labels is None:
-        raise InputError(f"The cases of {job.test} have no class, so nothing can be scored; use Classifier.predict.")
+        raise InputError(
+            f"The cases of {job.test} have no class, so nothing can be scored; bring cases that have one, and then "
+            f"tell these apart with the saved classifier: rearview classify --model DIR {job.test}."
+        )
     if train.channels != test.channels:
         raise InputError(
             f"{job.train} has {quantity(train.channels, 'channel')}, but {job.test} has {test.channels}; "
@@ -171,14 +233,18 @@ def _check_pair(job: Job, train: Cases, test: Cases) -> None:
             f"{job.train} and {job.test} have no class in common: the one has {ours}, the other {theirs}; bring two "
             "files of the same classes, spelt alike."
         )
+    _refuse_empty(test)
+
+
+def _refuse_empty(test: Cases) -> None:
     for name, one in zip(test.names, test.series, strict=True):
         if np.isnan(one).all():
             raise InputError(f"{test.source}, {name} has no value at all, so nothing can be said of it; leave it out.")
 
 
-def _note_same_cases(job: Job, train: Cases, test: Cases) -> list[str]:
+def _note_same_cases(job: Job, train: Cases | None, test: Cases) -> list[str]:
     """A sentence where the test is the training: the same file, or a copy of it."""
-    if len(train) != len(test):
+    if train is None or len(train) != len(test):
         return []
     if not all(np.array_equal(a, b, equal_nan=True) for a, b in zip(train.series, test.series, strict=True)):
         return []

@@ -1,5 +1,6 @@
 """A finished classification as its page shows it."""
 
+from collections.abc import Iterable
 from dataclasses import asdict
 
 import numpy as np
@@ -7,17 +8,22 @@ import numpy as np
 from rearview.commands.classify.job import Outcome
 from rearview.commands.page_data import Settings, attention_choice, describe_device, page_settings, training_curve
 from rearview.report.classify.page import Candidate, ClassificationSummary, Example
+from rearview.report.classify.predictions import PredictedClass, PredictionSummary, UnsureCase
 from rearview.report.common import text
-from rearview.report.common.summary import FactList
+from rearview.report.common.summary import FactList, Summary
 from rearview.tasks.plan import Choice
 
 EXAMPLES = 2
 """Cases of each class that are shown, of those predicted right and of those predicted wrong."""
+MOST_UNSURE = 10
+"""Cases without classes that are listed as the least certain."""
 
 
-def summary(outcome: Outcome, command: str) -> ClassificationSummary:
+def summary(outcome: Outcome, command: str) -> Summary:
     """The content of the page."""
-    fitted = outcome.classifier.fitted_
+    fitted, confusion = outcome.classifier.fitted_, outcome.confusion
+    if confusion is None:
+        return _prediction_summary(outcome, command)
     return ClassificationSummary(
         title=f"Classification of {outcome.job.test}",
         verdict=outcome.verdict,
@@ -29,10 +35,43 @@ def summary(outcome: Outcome, command: str) -> ClassificationSummary:
         findings=outcome.findings,
         settings=_settings(outcome),
         notes=(*outcome.notes, *outcome.warnings),
-        confusion=outcome.confusion,
+        confusion=confusion,
         commonest=outcome.commonest,
         leaderboard=tuple(Candidate(**asdict(standing)) for standing in outcome.standings),
-        examples=tuple(_examples(outcome)),
+        examples=tuple(_examples(outcome, confusion.labels)),
+    )
+
+
+def _prediction_summary(outcome: Outcome, command: str) -> PredictionSummary:
+    """The page of cases without classes."""
+    likely, classes = outcome.probabilities, [str(label) for label in outcome.classifier.classes_]
+    best, said = likely.max(axis=1), np.array([str(label) for label in outcome.predicted])
+    order = np.argsort(-likely, axis=1, kind="stable")
+    margin = best - (np.sort(likely, axis=1)[:, -2] if len(classes) > 1 else 0)
+    closest = np.argsort(margin, kind="stable")[:MOST_UNSURE].tolist() if len(classes) > 1 else []
+    return PredictionSummary(
+        title=f"Classes of {outcome.job.test}",
+        verdict=outcome.verdict,
+        command=command,
+        device=describe_device(outcome.classifier.fitted_.device),
+        seconds=outcome.seconds,
+        data=_case_facts(outcome),
+        findings=outcome.findings,
+        settings=_settings(outcome),
+        notes=(*outcome.notes, *outcome.warnings),
+        classes=tuple(
+            PredictedClass(label, count, float(best[said == label].mean()) if count else 0.0)
+            for label, count in outcome.counts
+        ),
+        unsure=tuple(
+            UnsureCase(
+                outcome.test.names[case],
+                *(classes[order[case, 0]], float(best[case])),
+                *(classes[order[case, 1]], float(likely[case, order[case, 1]])),
+            )
+            for case in closest
+        ),
+        examples=tuple(_examples(outcome, outcome.classifier.classes_)),
     )
 
 
@@ -52,18 +91,20 @@ def _settings(outcome: Outcome) -> Settings:
 
 
 def _case_facts(outcome: Outcome) -> FactList:
-    lengths = np.concatenate([outcome.train.lengths, outcome.test.lengths])
-    both = (*outcome.train.series, *outcome.test.series)
+    read = [cases for cases in (outcome.train, outcome.test) if cases is not None]
+    lengths = np.concatenate([cases.lengths for cases in read])
     shortest, longest = int(lengths.min()), int(lengths.max())
-    missing = (outcome.train.missing + outcome.test.missing) / sum(one.size for one in both)
+    missing = sum(cases.missing for cases in read) / sum(one.size for cases in read for one in cases.series)
     cases = outcome.classifier.fitted_.cases
+    sources = [("Classifier", str(outcome.job.model)), ("File", outcome.job.test)]
+    if outcome.job.train is not None:
+        sources = [("Training file", outcome.job.train), ("Test file", outcome.job.test)]
     return FactList(
         (
-            ("Training file", outcome.job.train),
-            ("Test file", outcome.job.test),
+            *sources,
             ("Cases to train on", f"{cases['train']:,}"),
             ("Cases to validate by", f"{cases['validation']:,}"),
-            ("Test cases", f"{len(outcome.test):,}"),
+            ("Test cases" if outcome.train is not None else "Cases", f"{len(outcome.test):,}"),
             ("Channels", f"{outcome.test.channels:,}"),
             ("Steps", f"{longest:,}" if shortest == longest else f"{shortest:,} to {longest:,}"),
             ("Missing cells", text.percent(missing) if missing else "none"),
@@ -71,12 +112,14 @@ def _case_facts(outcome: Outcome) -> FactList:
     )
 
 
-def _examples(outcome: Outcome) -> list[Example]:
-    """Of each class the cases predicted right and wrong with the greatest certainty."""
+def _examples(outcome: Outcome, labels: Iterable[object]) -> list[Example]:
+    """Of each class the cases predicted right and wrong with the greatest certainty; a class that nobody knows is the
+    predicted one."""
     sure = outcome.probabilities.max(axis=1)
-    predicted, truth = outcome.predicted, outcome.truth
+    predicted = outcome.predicted
+    truth = predicted if outcome.test.labels is None else outcome.test.labels
     chosen: list[int] = []
-    for label in outcome.confusion.labels:
+    for label in labels:
         for right in (True, False):
             members = np.flatnonzero((truth == label) & ((predicted == truth) == right))
             chosen += members[np.argsort(-sure[members], kind="stable")][:EXAMPLES].tolist()

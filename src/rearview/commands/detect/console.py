@@ -1,17 +1,28 @@
 """The `detect` command as a person sees it in a terminal."""
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rearview.commands.console import new_console, new_table, number_or_dash, print_dim, print_end
-from rearview.commands.detect.files import write
-from rearview.commands.detect.job import Outcome, run
+from rearview.commands.console import (
+    list_choices,
+    new_console,
+    new_table,
+    number_or_dash,
+    output,
+    print_dim,
+    print_end,
+    print_preview,
+    progress_stream,
+)
+from rearview.commands.detect.files import in_file_time, write
+from rearview.commands.detect.job import Outcome, read_job, run
 from rearview.commands.detect.page import measures
 from rearview.commands.detect.rows import Job
-from rearview.core.output_folder import OutputFolder
+from rearview.core.output_folder import OutputFolder, check_folder
+from rearview.core.wording import quantity
 from rearview.estimators.detect import frames
-from rearview.estimators.detect.fit import Detection
+from rearview.estimators.detect.fit import Detection, prepare
 from rearview.estimators.frames import file_layout
 from rearview.train import Line
 
@@ -23,15 +34,36 @@ MOST_PRINTED = 10
 
 def detect_command(job: Job, out: Path, command: str, *, overwrite: bool = False) -> int:
     """Run a detection job, write its files and print the result; `command` repeats the run."""
+    if output.get().dry_run:
+        return _preview(job, out, overwrite)
     console = new_console()
     with OutputFolder.claim(out, "detect", inputs=(job.file, job.fit, job.model), overwrite=overwrite) as folder:
-        outcome = run(job, out, progress=Line(), say=print_dim(console))
+        outcome = run(job, out, progress=Line(progress_stream(), log=output.get().verbose), say=print_dim(console))
         written = folder.publish(lambda place: write(outcome, place, command), finished=not outcome.interrupted)
     calibration = outcome.detector.fitted.calibration
     console.print(f"\nthreshold = {calibration.threshold_elsewhere:.4g}  ({calibration.drawn})", style="dim")
     _print_segments(console, outcome.detection)
     _print_measures(console, outcome)
-    return print_end(console, outcome, out, written)
+    return print_end(console, outcome, out, written, {"anomalies": frames.segment_columns(in_file_time(outcome))})
+
+
+def _preview(job: Job, out: Path, overwrite: bool) -> int:
+    """Print what a job would do and write."""
+    check_folder(out, "detect", inputs=(job.file, job.fit, job.model), overwrite=overwrite)
+    rows = read_job(job, print_dim(new_console()))
+    judged = f"judge {quantity(len(rows.panel.values), 'row')} of {quantity(len(rows.panel.columns), 'channel')}"
+    if rows.learned is None:
+        lines = [f"Plan: {judged} with the {rows.detector.fitted.name} of {job.model}."]
+    else:
+        plan = prepare(rows.learned, rows.detector.spec).plan
+        lines = [
+            f"Plan: learn from {quantity(len(rows.learned.values), 'row')} of {rows.learned.layout.source}, {judged}.",
+            *list_choices(*plan.sections().values()),
+        ]
+    facts = {"file": job.file, "rows": len(rows.panel.values), "channels": list(rows.panel.columns), "plan": lines}
+    facts |= {"findings": [asdict(finding) for finding in rows.panel.findings], "notes": list(rows.notes)}
+    made = ["anomalies.csv", "scores.csv", *(["model"] if rows.learned is not None else []), "report.html", "run.json"]
+    return print_preview([*lines, *rows.notes], facts, out, made)
 
 
 def _print_segments(console: "Console", detection: Detection) -> None:

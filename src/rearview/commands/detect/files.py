@@ -9,14 +9,14 @@ from rearview.commands.page_data import describe_device
 from rearview.commands.run_files import plain, write_csv, write_run
 from rearview.core.output_folder import MODEL
 from rearview.estimators.detect import frames
+from rearview.estimators.detect.fit import Detection
 from rearview.estimators.frames import file_layout
 from rearview.report.common.page import write as write_page
 
 
 def write(outcome: Outcome, folder: Path, command: str) -> list[Path]:
     """Write everything to a new folder and return what was written."""
-    panel = outcome.detection.panel
-    detection = replace(outcome.detection, panel=replace(panel, layout=file_layout(panel.layout)))
+    detection = in_file_time(outcome)
     written = [
         write_csv(folder / "anomalies.csv", frames.segment_columns(detection)),
         write_csv(folder / "scores.csv", frames.flag_columns(detection)),
@@ -27,6 +27,12 @@ def write(outcome: Outcome, folder: Path, command: str) -> list[Path]:
     written.append(write_page(folder / "report.html", summary(outcome, command)))
     device = describe_device(outcome.detector.fitted.device)
     return [*written, write_run(folder, command, device, _facts(outcome))]
+
+
+def in_file_time(outcome: Outcome) -> Detection:
+    """The detection with stamps as files have them."""
+    panel = outcome.detection.panel
+    return replace(outcome.detection, panel=replace(panel, layout=file_layout(panel.layout)))
 
 
 def _facts(outcome: Outcome) -> dict[str, object]:

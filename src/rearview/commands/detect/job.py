@@ -53,11 +53,8 @@ def run(
 ) -> Outcome:
     """Do the job; the checkpoint lies in `folder` while it trains, so that it can be resumed."""
     started = time.perf_counter()
-    if job.model is not None and job.fit is not None:
-        raise UsageError("--fit trains a detector and --model brings one; give one of the two.")
-    benchmark_sets.refuse(job.file, job.fit)
     with collect_warnings() as warnings:
-        rows = read_rows(job, say)
+        rows = read_job(job, say)
         detector = rows.detector
         if rows.learned is not None:
             learned = rows.learned
@@ -83,6 +80,14 @@ def run(
         seconds=time.perf_counter() - started,
         warnings=tuple(warnings),
     )
+
+
+def read_job(job: Job, say: Callable[[str], None]) -> Rows:
+    """Read everything a job needs; one that can't be done is refused."""
+    if job.model is not None and job.fit is not None:
+        raise UsageError("--fit trains a detector and --model brings one; give one of the two.")
+    benchmark_sets.refuse(job.file, job.fit)
+    return read_rows(job, say)
 
 
 def verdict(detection: Detection, assessment: Assessment | None, labels: Labels | None) -> str:

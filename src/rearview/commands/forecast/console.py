@@ -1,6 +1,7 @@
 """The `forecast` command as a person sees it in a terminal."""
 
 import math
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -8,13 +9,17 @@ from rearview.commands.console import (
     new_console,
     new_table,
     number_or_dash,
+    output,
     print_choices,
+    print_dim,
     print_end,
+    print_preview,
+    progress_stream,
 )
-from rearview.commands.forecast.files import write
-from rearview.commands.forecast.job import Job, Outcome, run
+from rearview.commands.forecast.files import forecast_columns, write
+from rearview.commands.forecast.job import Job, Outcome, plan, run
 from rearview.commands.run_files import describe_replaced
-from rearview.core.output_folder import OutputFolder
+from rearview.core.output_folder import OutputFolder, check_folder
 from rearview.core.wording import quantity
 from rearview.estimators.forecast.prediction import Fitted
 from rearview.tasks.plan import Choice
@@ -26,6 +31,8 @@ if TYPE_CHECKING:
 
 def forecast_command(job: Job, out: Path, command: str, *, overwrite: bool = False) -> int:
     """Run a forecast job, write its files and print the result; `command` repeats the run."""
+    if output.get().dry_run:
+        return _preview(job, out, overwrite)
     with OutputFolder.claim(
         out, "forecast", inputs=(*(job.files or (job.file,)), job.future), overwrite=overwrite
     ) as folder:
@@ -38,7 +45,7 @@ def forecast_into(folder: OutputFolder, job: Job, command: str) -> int:
     replaced = None if job.resume else describe_replaced(out)
     if replaced is not None:
         console.print(replaced)
-    with JobLine(job.limit) as line:
+    with JobLine(job.limit, progress_stream(), log=output.get().verbose) as line:
 
         def say(sentence: str) -> None:
             line.wipe()
@@ -52,13 +59,35 @@ def forecast_into(folder: OutputFolder, job: Job, command: str) -> int:
         fitted = final.forecaster.fitted
         if not isinstance(fitted, Fitted):
             continue
-        plan = fitted.plan
-        choices |= plan.sections()["data"] | {"lookback": outcome.lookback}
-        choices |= {f"{name} {key}": choice for key, choice in (*plan.model.items(), *plan.training.items())}
+        chosen = fitted.plan
+        choices |= chosen.sections()["data"] | {"lookback": outcome.lookback}
+        choices |= {f"{name} {key}": choice for key, choice in (*chosen.model.items(), *chosen.training.items())}
     console.print()
     print_choices(console, choices)
     _print_scores(console, outcome)
-    return print_end(console, outcome, out, written)
+    return print_end(console, outcome, out, written, {"forecast": forecast_columns(outcome)})
+
+
+def _preview(job: Job, out: Path, overwrite: bool) -> int:
+    """Print what a job would do and write."""
+    check_folder(out, "forecast", inputs=(*(job.files or (job.file,)), job.future), overwrite=overwrite)
+    planned = plan(job, out, say=print_dim(new_console()))
+    panel, lines = planned.panel, planned.describe()
+    facts = {
+        "file": job.file,
+        "horizon": job.spec.horizon,
+        "series": list(panel.ids),
+        "targets": list(panel.target_names),
+        "rows": len(panel.values),
+        "step": str(panel.step),
+        "findings": [asdict(finding) for finding in panel.findings],
+        "models": list(planned.names),
+        "windows": planned.windows,
+        "time_limit": job.limit,
+        "plan": lines,
+    }
+    files = ["forecast.csv", *(["backtest.csv"] if planned.windows else []), "model", "report.html", "run.json"]
+    return print_preview(lines, facts, out, files)
 
 
 def _print_scores(console: "Console", outcome: Outcome) -> None:

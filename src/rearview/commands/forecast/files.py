@@ -2,6 +2,7 @@
 
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from rearview.commands.forecast.job import ModelResult, Outcome
 from rearview.commands.forecast.page import outcome_device, summary
@@ -17,10 +18,7 @@ from rearview.report.common.page import write as write_page
 def write(outcome: Outcome, folder: Path, command: str) -> list[Path]:
     """Write everything to a new folder and return what was written."""
     layout = file_layout(outcome.panel.layout)
-    forecasts: Columns = {}
-    for name, final in outcome.finals.items():
-        forecasts |= forecast_frame(outcome.panel, final.forecasts, final.stamps, name, layout=layout)
-    written = [write_csv(folder / "forecast.csv", forecasts)]
+    written = [write_csv(folder / "forecast.csv", forecast_columns(outcome))]
     backtests: Columns = {}
     for name, backtest in outcome.backtests.items():
         backtests |= backtest_frame(backtest, layout, name)
@@ -31,6 +29,14 @@ def write(outcome: Outcome, folder: Path, command: str) -> list[Path]:
     write_page(folder / "report.html", summary(outcome, command))
     run = write_run(folder, command, outcome_device(outcome), _facts(outcome))
     return [*written, folder / MODEL, folder / "report.html", run]
+
+
+def forecast_columns(outcome: Outcome) -> Columns:
+    """The forecasts of all models that were asked for, side by side."""
+    layout, forecasts = file_layout(outcome.panel.layout), dict[str, Any]()
+    for name, final in outcome.finals.items():
+        forecasts |= forecast_frame(outcome.panel, final.forecasts, final.stamps, name, layout=layout)
+    return forecasts
 
 
 def _facts(outcome: Outcome) -> dict[str, object]:

@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from rearview import models
+from rearview.commands.console import list_choices
 from rearview.commands.forecast.verdict import Scored, verdict
 from rearview.core.errors import SettingsError, collect_warnings, did_you_mean
 from rearview.core.wording import listing, quantity
@@ -157,6 +158,28 @@ class Outcome:
         return next((len(backtest.cutoffs) for backtest in self.backtests.values()), 0)
 
 
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A job whose data are read and whose models are chosen, before anything is trained."""
+
+    whole: Panel
+    """As the file has it."""
+    panel: Panel
+    """Without series that have no value."""
+    model: Choice[str]
+    names: tuple[str, ...]
+    networks: tuple[str, ...]
+    """Those of the names that are networks."""
+    lookback: Choice[int] | None
+    """None: nothing learns from windows of one length."""
+    windows: int
+    tasks: "list[_Task | _AutoTask]"
+
+    def describe(self) -> list[str]:
+        """A line for what each task would do."""
+        return [line for task in self.tasks for line in task.describe()]
+
+
 def run(
     job: Job,
     folder: Path,
@@ -171,65 +194,79 @@ def run(
     """
     started = time.perf_counter()
     with collect_warnings() as warnings:
-        resolve_device(job.spec.device)
-        if job.threads is not None:
-            torch.set_num_threads(job.threads)
-        for name in job.names:
-            if name not in PORTFOLIOS:
-                models.claims(name)  # a wrong name is refused before anything is read or said
-        table = open_source(job.table or job.file, job.reading)
-        whole = read_panel(table, job.reading)
-        named = job.reading.target is not None or job.reading.target_col is not None
-        panel = drop_empty_targets(whole, named=named)
-        for finding in panel.findings:
-            say(finding.message)
-        model = planning.choose_model(panel, None)
-        names = job.names or (model.value,)
-        networks = tuple(name for name in names if name not in PORTFOLIOS)
-        if not networks:
-            replace(job.spec, model=names[0])  # refuses what only networks have
-        settings = _settings_of_each(networks, job.spec.settings)
-        if job.spec.attention is not None and not any(models.claims(name).attention for name in networks):
-            raise SettingsError(
-                f"{', '.join(names)} has no attention to replace; leave --attention out, or use patchtst."
-            )
-        learners = tuple(name for name in networks if not is_meant(_spec_of(job, name, settings[name])))
-        lookback, windows = _choose_extent(panel, job, learners)
-        if learners:
-            check_length(panel, lookback.value, job.spec.horizon)
-        # Read now, because a future that can't be used must not be found out after the training.
-        read_known(panel, stamps_ahead(panel, job.spec.horizon), job.future, job.reading)
-        known_at = AsOf.of(table, panel, job.reading) if windows else None
-        shared = _Shared(job, folder / "checkpoints", windows, lookback.value, progress, say, stage, started)
-        tasks: list[_Task | _AutoTask] = []
-        tasks += [_AutoTask(shared, name, panel, known_at) for name in names if name in PORTFOLIOS]
-        tasks += [_Task.of(shared, name, panel, known_at, settings[name]) for name in networks]
-        if AUTO not in names:
-            # Beside a forecast that takes no training, a baseline that trains would take most of the time.
-            baselines = BASELINES if learners else BASELINES[:1]
-            tasks += [_Task.baseline(shared, name, panel, known_at) for name in baselines if name not in names]
-        if job.resume and not any(task.has_checkpoint() for task in tasks):
+        planned = plan(job, folder, progress=progress, say=say, stage=stage, started=started)
+        if job.resume and not any(task.has_checkpoint() for task in planned.tasks):
             say("there is no checkpoint of this run to resume, so it starts afresh")
-        results, interrupted = _run_each(tasks)
+        results, interrupted = _run_each(planned.tasks)
+    panel, names, windows = planned.panel, planned.names, planned.windows
     compared = [r for r in results if AUTO not in names or r.final is not None or r.name == "seasonal_naive"]
     scored = tuple(Scored(r.name, r.final is None, r.scores) for r in compared if r.scores is not None)
-    notes = (*_notes(results), *_missing_parts(job, panel, windows), *_hints(networks, job, panel, results))
+    notes = (*_notes(results), *_missing_parts(job, panel, windows), *_hints(planned.networks, job, panel, results))
     trained = (one for r in results if r.final is not None for one in r.final.forecaster.fitted.findings)
     judged = verdict(scored, windows, job.spec.horizon, skipped=job.windows == 0, known=bool(panel.known))
     return Outcome(
         job=job,
         panel=panel,
         results=results,
-        lookback=lookback if learners else Choice(_rows_read(results), "as far back as a model reads"),
-        model=None if job.names else model,
+        lookback=planned.lookback or Choice(_rows_read(results), "as far back as a model reads"),
+        model=None if job.names else planned.model,
         verdict=" ".join([judged, *_shares(results)]),
         notes=tuple(dict.fromkeys(notes)),
         findings=tuple(dict.fromkeys((*panel.findings, *trained))),
-        left_out=tuple(name for name in variables(whole) if name not in set(variables(panel))),
+        left_out=tuple(name for name in variables(planned.whole) if name not in set(variables(panel))),
         interrupted=interrupted,
         seconds=time.perf_counter() - started,
         warnings=tuple(warnings),
     )
+
+
+def plan(
+    job: Job,
+    folder: Path,
+    *,
+    progress: Progress | None = None,
+    say: Say = lambda _: None,
+    stage: Stage = lambda doing, left: None,
+    started: float | None = None,
+) -> Planned:
+    """Read what a job needs and choose what it leaves open; what can't be done is refused."""
+    resolve_device(job.spec.device)
+    if job.threads is not None:
+        torch.set_num_threads(job.threads)
+    for name in job.names:
+        if name not in PORTFOLIOS:
+            models.claims(name)  # a wrong name is refused before anything is read or said
+    table = open_source(job.table or job.file, job.reading)
+    whole = read_panel(table, job.reading)
+    named = job.reading.target is not None or job.reading.target_col is not None
+    panel = drop_empty_targets(whole, named=named)
+    for finding in panel.findings:
+        say(finding.message)
+    model = planning.choose_model(panel, None)
+    names = job.names or (model.value,)
+    networks = tuple(name for name in names if name not in PORTFOLIOS)
+    if not networks:
+        replace(job.spec, model=names[0])  # refuses what only networks have
+    settings = _settings_of_each(networks, job.spec.settings)
+    if job.spec.attention is not None and not any(models.claims(name).attention for name in networks):
+        raise SettingsError(f"{', '.join(names)} has no attention to replace; leave --attention out, or use patchtst.")
+    learners = tuple(name for name in networks if not is_meant(_spec_of(job, name, settings[name])))
+    lookback, windows = _choose_extent(panel, job, learners)
+    if learners:
+        check_length(panel, lookback.value, job.spec.horizon)
+    # Read now, because a future that can't be used must not be found out after the training.
+    read_known(panel, stamps_ahead(panel, job.spec.horizon), job.future, job.reading)
+    known_at = AsOf.of(table, panel, job.reading) if windows else None
+    began = time.perf_counter() if started is None else started
+    shared = _Shared(job, folder / "checkpoints", windows, lookback.value, progress, say, stage, began)
+    tasks: list[_Task | _AutoTask] = []
+    tasks += [_AutoTask(shared, name, panel, known_at) for name in names if name in PORTFOLIOS]
+    tasks += [_Task.of(shared, name, panel, known_at, settings[name]) for name in networks]
+    if AUTO not in names:
+        # Beside a forecast that takes no training, a baseline that trains would take most of the time.
+        baselines = BASELINES if learners else BASELINES[:1]
+        tasks += [_Task.baseline(shared, name, panel, known_at) for name in baselines if name not in names]
+    return Planned(whole, panel, model, names, networks, lookback if learners else None, windows, tasks)
 
 
 def _settings_of_each(names: tuple[str, ...], given: Mapping[str, object]) -> dict[str, dict[str, object]]:
@@ -324,15 +361,15 @@ class _AutoTask:
         """Whether there is a checkpoint to resume it from."""
         return any(self._folder.glob("*"))
 
-    def run(self, left: Sequence[str] = ()) -> list[ModelResult]:
-        """Fit the portfolio, forecast with it, and give its backtest before those of its members."""
+    @property
+    def _spec(self) -> ForecastSpec:
+        spec = self.shared.job.spec
+        intervals: Intervals = "none" if spec.intervals == "none" else "conformal"
+        return replace(spec, model=self.name, attention=None, settings={}, training={}, loss="mse", intervals=intervals)
+
+    def _options(self, left: Sequence[str] = ()) -> schedule.Options:
         shared, job = self.shared, self.shared.job
-        intervals: Intervals = "none" if job.spec.intervals == "none" else "conformal"
-        spec = replace(
-            job.spec, model=self.name, attention=None, settings={}, training={}, loss="mse", intervals=intervals
-        )
-        forecaster = shared.forecaster(spec)
-        options = schedule.Options(
+        return schedule.Options(
             time_limit=job.limit or schedule.DEFAULT_LIMIT,
             quick=job.quick,
             windows=shared.windows,
@@ -344,7 +381,17 @@ class _AutoTask:
             stage=lambda doing, after: shared.stage(doing, [*after, *left]),
             started=time.monotonic() - (time.perf_counter() - shared.started),
         )
-        made = portfolio.fit(self.panel, forecaster.spec, options, self.known_at)
+
+    def describe(self) -> list[str]:
+        """The portfolio's plan."""
+        options = self._options()
+        return [options.describe(*portfolio.choose_candidates(self.panel, self._spec, options))]
+
+    def run(self, left: Sequence[str] = ()) -> list[ModelResult]:
+        """Fit the portfolio, forecast with it, and give its backtest before those of its members."""
+        job = self.shared.job
+        forecaster = self.shared.forecaster(self._spec)
+        made = portfolio.fit(self.panel, forecaster.spec, self._options(left), self.known_at)
         forecaster.adopt(made.ensemble, self.panel)
         forecasts, stamps = forecaster.forecast(forecaster.tail, future=job.future)
         final = FinalForecast(forecaster, forecasts, stamps)
@@ -406,6 +453,15 @@ class _Task:
     def has_checkpoint(self) -> bool:
         """Whether there is a checkpoint to resume it from."""
         return any(self.shared.checkpoints.glob(f"{self.stem}-*"))
+
+    def describe(self) -> list[str]:
+        """What would be done, and the settings that were chosen with their reasons."""
+        parts = [f"backtest over {quantity(self.shared.windows, 'window')}"] if self.shared.windows else []
+        parts += ["baseline" if self.prepared is None else "fit to all rows"]
+        lines = [f"Plan: {self.name}: {', '.join(parts)}."]
+        if isinstance(self.prepared, Prepared):
+            lines += list_choices(*self.prepared.plan.sections().values())
+        return lines
 
     def run(self, left: Sequence[str] = ()) -> list[ModelResult]:
         """Backtest and, unless it is a baseline, train for the forecast and make it."""

@@ -13,7 +13,7 @@ from rearview.bench.papers.costs import COST
 from rearview.bench.rows.row import Facts, RunRow
 from rearview.bench.runs import tuning
 from rearview.bench.runs.sweep import Over, Plan, first_process, sweep
-from rearview.commands.console import print_lines, say
+from rearview.commands.console import output, print_lines, progress_stream, say
 from rearview.commands.experiments import AnyCell, possible_runs, training_lines
 from rearview.commands.reproduce.table import comparison_table, cost_table
 from rearview.commands.runs import RunOptions, exit_code, late_lines
@@ -148,7 +148,8 @@ def reproduce_command(
                 raise problems[0]
             left = None if until is None else max(0.0, until - time.monotonic())
             over: Over = "ray" if options.ray else "here"
-            made += sweep(runs, plan, workers=options.workers, seconds=left, say=say, over=over, progress=Line())
+            line = Line(progress_stream(), log=output.get().verbose)
+            made += sweep(runs, plan, workers=options.workers, seconds=left, say=say, over=over, progress=line)
             count += len(runs)
         show(comparison_table(experiment, cells, tasks.read_rows(task, place), declared.name))
     if not reached:

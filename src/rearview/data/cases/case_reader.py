@@ -69,6 +69,13 @@ def label_column(file: Path | str, given: str | None) -> str:
     return _find_column(column_names(file), given, LABEL_NAMES, "labels", str(file))
 
 
+def find_label_column(file: Path | str, channels: Sequence[str] = ()) -> str | None:
+    """The column of one of the usual names that holds classes, beside `channels`; None where none does."""
+    table = open_table(file)
+    usual = [name for name in table.names if name.casefold() in LABEL_NAMES and name not in channels]
+    return next((name for name in usual if not table.fetch(name).is_null().all()), None)
+
+
 def _ordered_labels(y: object, cases: int, source: str) -> Labels:
     """Classes in the order of the cases."""
     if isinstance(y, Mapping):

@@ -66,15 +66,9 @@ class _Trial:
 
 def fit(panel: Panel, spec: ForecastSpec, options: Options, known_at: History | None = None) -> AutoFit:
     """Fit a portfolio to a panel; `known_at` gives the panel as it was known at a date."""
-    check_rows(panel, spec)
-    seasons = panel_seasons(panel, spec.season)
-    windows = choose_windows(panel, spec.horizon, seasons, options.windows)
-    lookback = choose_lookback(panel, spec, seasons, windows)
+    candidates, sample, windows, seasons = choose_candidates(panel, spec, options)
     levels = tuple(sorted({*GRID, *spec.levels}))
-    cores = os.cpu_count() or 1
-    candidates = list_candidates(panel, spec, seasons, lookback, quick=options.quick, workers=cores)
     trials = [_Trial(one) for one in candidates]
-    sample = _sample_variables(panel)
     known_at = known_at if sample is panel else None
     options.say(options.describe(candidates, sample, panel, windows, seasons))
     interrupted = False
@@ -95,6 +89,19 @@ def fit(panel: Panel, spec: ForecastSpec, options: Options, known_at: History | 
                 one.note = "interrupted"
             break
     return _finish(panel, sample, spec, trials, levels, options, seasons, windows, interrupted)
+
+
+def choose_candidates(
+    panel: Panel, spec: ForecastSpec, options: Options
+) -> tuple[list[Candidate], Panel, int, tuple[int, ...]]:
+    """The candidates for a panel, the series they are backtested on, how many windows, and the seasons."""
+    check_rows(panel, spec)
+    seasons = panel_seasons(panel, spec.season)
+    windows = choose_windows(panel, spec.horizon, seasons, options.windows)
+    lookback = choose_lookback(panel, spec, seasons, windows)
+    cores = os.cpu_count() or 1
+    candidates = list_candidates(panel, spec, seasons, lookback, quick=options.quick, workers=cores)
+    return candidates, _sample_variables(panel), windows, seasons
 
 
 def _backtest(

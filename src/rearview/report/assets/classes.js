@@ -1,5 +1,6 @@
 "use strict";
-/* The page of a classification: cases by their true class, and the curves of training. */
+/* The page of a classification: cases by their true class (or the predicted one, where nobody knows it), and the
+   curves of training. */
 (() => {
   const data = JSON.parse(document.getElementById("report-data").textContent);
   const { byId, count, draw, fromOne, wholeRange } = Plots;
@@ -8,6 +9,7 @@
 
   const ofLabel = () => data.examples.filter((example) => example.label === state.label);
   const right = (example) => example.said === example.label;
+  const known = data.labelled !== false;
   const percent = (share) => `${(100 * share).toFixed(0)} %`;
 
   function options(select, entries, chosen) {
@@ -33,14 +35,14 @@
     }, colours, `${example.name} of class ${example.label}, ${count(example.channels.length, "channel")}.`);
     const subject = document.createElement("b");
     subject.textContent = example.name;
-    const verdict = right(example) ? "told right" : `taken for ${Figures.cut(example.said, 40)}`;
+    const verdict = known && right(example) ? "told right" : `taken for ${Figures.cut(example.said, 40)}`;
     byId("examples-subject").replaceChildren(subject, ` ${verdict}, held to be ${percent(example.share)} likely.`);
   }
 
   function showCases() {
     state.row = 0;
     const cases = ofLabel().map((example, row) =>
-      [String(row), `${example.name}, ${right(example) ? "right" : `taken for ${example.said}`}`]);
+      [String(row), known ? `${example.name}, ${right(example) ? "right" : `taken for ${example.said}`}` : example.name]);
     options(byId("case"), cases, "0");
     drawExample();
   }

@@ -55,8 +55,8 @@ class ClassificationSummary(Summary):
     """Everything on the page of a classification."""
 
     confusion: Confusion
-    commonest: float
-    """The accuracy of always predicting the commonest training class."""
+    commonest: float | None
+    """The accuracy of always predicting the commonest training class; None where training is not at hand."""
     examples: tuple[Example, ...]
     leaderboard: tuple[Candidate, ...] = ()
     """Members of a portfolio, the best first, then their vote; none for one network."""
@@ -94,26 +94,37 @@ class ClassificationSummary(Summary):
                 f"of {quantity(int(confusion.counts.sum()), 'test case')}",
             ),
             ("Macro F1", f"{confusion.macro_f1:.3f}", "mean over classes"),
-            ("Commonest training class", text.percent(self.commonest), "accuracy of always predicting it"),
+            *self._commonest_tile(),
             ("Hardest class", *(("none", "all cases were predicted right") if worst.recall == 1 else hardest)),
             self.run_time,
         ]
 
+    def _commonest_tile(self) -> list[Tile]:
+        if self.commonest is None:
+            return []
+        return [("Commonest training class", text.percent(self.commonest), "accuracy of always predicting it")]
+
 
 def encode(summary: ClassificationSummary, budget: int = BUDGET) -> tuple[dict[str, object], tuple[str, ...]]:
     """(the data of the page, sentences about what was left off to keep the page small)."""
+    data, notes = encode_examples(summary.examples, budget)
+    return {**data, "curves": encode_curves(summary.curves)}, notes
+
+
+def encode_examples(shown: Sequence[Example], budget: int = BUDGET) -> tuple[dict[str, object], tuple[str, ...]]:
+    """(cases to look at for a page's scripts, sentences about what was left off)."""
     notes = []
-    steps = max(example.values.shape[1] for example in summary.examples)
-    channels = len(summary.examples[0].values)
+    steps = max(example.values.shape[1] for example in shown)
+    channels = len(shown[0].values)
     if steps > MOST_STEPS:
         notes.append(f"Long cases are drawn at about {MOST_STEPS:,} of their steps, evenly spaced.")
     if channels > MOST_CHANNELS:
         notes.append(f"Of {channels} channels the first {MOST_CHANNELS} are drawn.")
     fit = max(1, budget // (min(steps, MOST_STEPS) * min(channels, MOST_CHANNELS)))
-    if fit < len(summary.examples):
-        notes.append(f"To stay small, the page draws {fit} of {len(summary.examples)} chosen cases.")
+    if fit < len(shown):
+        notes.append(f"To stay small, the page draws {fit} of {len(shown)} chosen cases.")
     examples = []
-    for example in summary.examples[:fit]:
+    for example in shown[:fit]:
         every = -(-example.values.shape[1] // MOST_STEPS)
         examples.append(
             {
@@ -125,7 +136,7 @@ def encode(summary: ClassificationSummary, budget: int = BUDGET) -> tuple[dict[s
                 "channels": [round_digits(channel[::every]) for channel in example.values[:MOST_CHANNELS]],
             }
         )
-    return {"examples": examples, "curves": encode_curves(summary.curves)}, tuple(notes)
+    return {"examples": examples}, tuple(notes)
 
 
 def _confusion_table(confusion: Confusion) -> str:
