@@ -48,7 +48,8 @@ def test_it_prints_accuracy_confusion_and_classes(files, tmp_path, capsys):
 
 
 def test_it_writes_predictions_model_page_and_run(files, done):
-    assert sorted(path.name for path in done.iterdir()) == ["model", "predictions.csv", "report.html", "run.json"]
+    written = ["model", "predictions.csv", "report.html", "run.json", "summary.md"]
+    assert sorted(path.name for path in done.iterdir()) == written
     with (done / "predictions.csv").open(encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     run = json.loads((done / "run.json").read_text())

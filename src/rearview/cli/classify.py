@@ -28,7 +28,7 @@ def classify(
             id, a time, a class and a column a channel.
         test: File of the cases to test on, read once.
         labels: Column of a long file with the class; default: label or class.
-        out: Folder for predictions.csv, model/, report.html and run.json; default: rearview-classify-TRAIN.
+        out: Folder for predictions.csv, model/, report.html, summary.md and run.json; default: rearview-classify-TRAIN.
         resume: Take up a run that was cut off, from its checkpoint in the out folder.
     """
     from rearview.commands.classify.console import classify_command

@@ -17,14 +17,14 @@ from rearview.core.wording import quantity
 from rearview.report.common import text
 from rearview.report.common.payload import Axes, encode_curves, round_digits
 from rearview.report.common.summary import BUDGET, Content, DataFacts, Stamps, Summary, Tile, Values
-from rearview.report.common.tables import html_table
+from rearview.report.common.tables import Cell, Table, html_table
 
 SCRIPTS = ("figures.js", "plots.js", "picker.js", "copy.js", "detection.js")
 MOST_ROWS = (4_000, 2_000, 1_000, 500, 250)
 """Rows of a series that are drawn: the most with which its main channels fit."""
 MAIN_CHANNELS, FEWEST_CHANNELS = 8, 3
-MOST_SEGMENTS = 300
-"""Segments in the table."""
+MOST_SEGMENTS, MOST_LISTED = 300, 10
+"""Segments in the table of the page, and in the summary in Markdown."""
 
 Rows = NDArray[np.int64]
 
@@ -57,6 +57,11 @@ class EntityView:
     """[channel]: of the error of all rows, or of the flagged ones where there are any."""
     labels: tuple[tuple[int, int], ...] = ()
     """First and last rows of the anomalies that a person marked."""
+
+    def times(self, part: SegmentView) -> tuple[str, ...]:
+        """Start, end and peak of a segment as text."""
+        stamps = (self.stamps[row] for row in (part.first, part.last, part.peak))
+        return tuple(str(stamp).replace("T", " ").removesuffix(".000000") for stamp in stamps)
 
     def check(self) -> None:
         """Refuse arrays that do not belong together."""
@@ -100,6 +105,28 @@ class DetectionSummary(Summary):
             left_off=left_off,
             skip="anomalies",
         )
+
+    def tables(self) -> list[Table]:
+        several, segments = len(self.entities) > 1, self.ranked()
+        rows = []
+        for entity, _, part in segments[:MOST_LISTED]:
+            cells = [*([entity.id] if several else []), *entity.times(part), f"{part.last - part.first + 1:,}"]
+            rows.append((*map(Cell, (*cells, text.number(part.score), self.carriers(part))),))
+        heads = (*(("Series",) if several else ()), "Start", "End", "Peak", "Rows", "Score", "Channels")
+        more = f" The {MOST_LISTED} highest of {len(segments):,}." if len(segments) > MOST_LISTED else ""
+        found = Table(f"Anomalies, highest above the threshold first.{more}", heads, tuple(rows), {len(heads) - 1})
+        measures = tuple((Cell(name), Cell(text.number(v)), Cell(why)) for name, (v, why) in self.measures.items())
+        against = Table("Against the labels.", ("Measure", "Value", "What it is"), measures, {2})
+        return [*([found] if rows else []), *([against] if measures else [])]
+
+    def ranked(self) -> list[tuple[EntityView, int, SegmentView]]:
+        """Every segment with its series and its number there, the highest above the threshold first."""
+        every = [(one, number, part) for one in self.entities for number, part in enumerate(one.segments)]
+        return sorted(every, key=lambda each: -each[2].score / (each[0].threshold or 1))
+
+    def carriers(self, part: SegmentView) -> str:
+        """The channels that carry a segment, each with its share."""
+        return ", ".join(f"{self.channels[c]} {100 * share:.0f} %" for c, share in part.shares)
 
     def _tiles(self) -> list[Tile]:
         rows = sum(len(entity.stamps) for entity in self.entities)
@@ -183,27 +210,21 @@ def _encode_entity(entity: EntityView, rows: Rows, channels: int, axes: Axes) ->
 
 def _segment_table(summary: DetectionSummary) -> str:
     """Segments, the highest score first; each row's button shows it in the charts."""
-    segments = [
-        (e, number, part) for e, entity in enumerate(summary.entities) for number, part in enumerate(entity.segments)
-    ]
+    segments = summary.ranked()
     if not segments:
         return '<p class="quiet">No row scores above the threshold.</p>'
-    segments.sort(key=lambda each: -each[2].score / (summary.entities[each[0]].threshold or 1))
     several = len(summary.entities) > 1
+    places = {id(entity): place for place, entity in enumerate(summary.entities)}
     rows = []
-    for e, number, part in segments[:MOST_SEGMENTS]:
-        entity = summary.entities[e]
-        start, end, peak = (
-            escape(str(entity.stamps[row]).replace("T", " ").removesuffix(".000000"))
-            for row in (part.first, part.last, part.peak)
-        )
+    for entity, number, part in segments[:MOST_SEGMENTS]:
+        e, (start, end, peak) = places[id(entity)], map(escape, entity.times(part))
         button = f'<button type="button" class="link" data-entity="{e}" data-segment="{number}">{start}</button>'
         name = f"{escape(entity.id)}</th><td>{button}</td>" if several else f"{button}</th>"
         times = f"{part.score / entity.threshold:.1f} times the threshold" if entity.threshold > 0 else ""
-        channels = ", ".join(f"{summary.channels[c]} {100 * share:.0f} %" for c, share in part.shares)
         rows.append(
             f'<tr><th scope="row">{name}<td>{end}</td><td>{part.last - part.first + 1:,}</td><td>{peak}</td>'
-            f'<td title="{times}">{text.number(part.score)}</td><td class="words">{escape(channels)}</td></tr>'
+            f'<td title="{times}">{text.number(part.score)}</td>'
+            f'<td class="words">{escape(summary.carriers(part))}</td></tr>'
         )
     heads = (*(("Series",) if several else ()), "Start", "End", "Rows", "Peak", "Score", "Channels")
     more = f" The {MOST_SEGMENTS} highest of {len(segments):,}." if len(segments) > MOST_SEGMENTS else ""
