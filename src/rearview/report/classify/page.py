@@ -1,8 +1,10 @@
 """The page of a classification: the confusion of classes, scores of each class, and example cases."""
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +17,7 @@ from rearview.report.common.summary import BUDGET, Content, Summary, Tile
 from rearview.report.common.tables import Cell, Table, html_table
 from rearview.tasks.confusion import Confusion
 
-SCRIPTS = ("figures.js", "plots.js", "classes.js", "copy.js")
+SCRIPTS = ("figures.js", "plots.js", "classes.js", "confused.js", "copy.js")
 MOST_STEPS = 1_000
 """Steps drawn of a case; a longer one is thinned evenly."""
 MOST_CHANNELS = 12
@@ -36,6 +38,18 @@ class Example:
     """The probability that the network gives to its answer."""
     values: NDArray[np.float64]
     """[channel, time] in original units, NaN where a value is missing."""
+    truth: float = math.nan
+    """The probability that it gives to the true class."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConfusedPair:
+    """A class that was taken for another, and cases of that."""
+
+    label: str
+    said: str
+    count: int
+    cases: tuple[Example, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +72,8 @@ class ClassificationSummary(Summary):
     commonest: float
     """The accuracy of always predicting the commonest training class."""
     examples: tuple[Example, ...]
+    confused: tuple[ConfusedPair, ...] = ()
+    """The commonest confusions first."""
     leaderboard: tuple[Candidate, ...] = ()
     """Members of a portfolio, the best first, then their vote; none for one network."""
 
@@ -72,16 +88,24 @@ class ClassificationSummary(Summary):
             parts={
                 "confusion": _confusion_table(self.confusion),
                 "classes": _class_table(self.confusion),
+                "no_confused": not self.confused,
                 "leaderboard": _leaderboard(self.leaderboard) if self.leaderboard else "",
                 "no_leaderboard": not self.leaderboard,
                 "no_training": not self.curves,
             },
             tiles=self._tiles(),
             scripts=SCRIPTS,
-            data=data,
+            data={**data, "confused": [self._encode_pair(pair) for pair in self.confused]},
             left_off=left_off,
             skip="confusion",
         )
+
+    def _encode_pair(self, pair: ConfusedPair) -> dict[str, object]:
+        """A pair for the page's scripts; its few cases are encoded as examples are."""
+        data, _ = encode(replace(self, examples=pair.cases))
+        shown = cast(list[dict[str, object]], data["examples"])
+        chances = round_digits(np.array([one.truth for one in pair.cases]), 4)
+        return {"count": pair.count, "cases": [{**one, "truth": t} for one, t in zip(shown, chances, strict=True)]}
 
     def tables(self) -> list[Table]:
         heads = ("Class", "Precision", "Recall", "F1", "Cases", "Most often taken for")
@@ -92,6 +116,8 @@ class ClassificationSummary(Summary):
         )  # fmt: skip
         caption = f"Accuracy {text.percent(self.confusion.accuracy)}, macro F1 {self.confusion.macro_f1:.3f}."
         tables = [Table(caption, heads, rows, {5})]
+        pairs = tuple((Cell(one.label), Cell(one.said), Cell(f"{one.count:,}")) for one in self.confused)
+        tables += [Table("Most often confused.", ("Class", "Taken for", "Times"), pairs, {1})] if pairs else []
         if self.leaderboard:
             board = tuple((Cell(one.name), *map(Cell, _standing(one)), Cell(one.meaning)) for one in self.leaderboard)
             heads = ("Member", "Weight", "Accuracy", "Log loss", "Seconds", "What it reads")

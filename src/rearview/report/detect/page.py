@@ -18,6 +18,7 @@ from rearview.report.common import text
 from rearview.report.common.payload import Axes, encode_curves, round_digits
 from rearview.report.common.summary import BUDGET, Content, DataFacts, Stamps, Summary, Tile, Values
 from rearview.report.common.tables import Cell, Table, html_table
+from rearview.report.detect.levels import BELOW, count_days, try_levels
 
 SCRIPTS = ("figures.js", "plots.js", "picker.js", "copy.js", "detection.js")
 MOST_ROWS = (4_000, 2_000, 1_000, 500, 250)
@@ -57,6 +58,8 @@ class EntityView:
     """[channel]: of the error of all rows, or of the flagged ones where there are any."""
     labels: tuple[tuple[int, int], ...] = ()
     """First and last rows of the anomalies that a person marked."""
+    join: int = 1
+    """Flagged rows with fewer others between them are one segment."""
 
     def times(self, part: SegmentView) -> tuple[str, ...]:
         """Start, end and peak of a segment as text."""
@@ -132,8 +135,11 @@ class DetectionSummary(Summary):
         rows = sum(len(entity.stamps) for entity in self.entities)
         flagged = sum(int((entity.score > entity.threshold).sum()) for entity in self.entities)
         segments = sum(len(entity.segments) for entity in self.entities)
+        days = sum(count_days(entity) or 0.0 for entity in self.entities)
+        rate = ("Alarms a day", f"{segments / days:.2g}", f"over {days:,.1f} days") if days else None
         tiles = [
             ("Anomalies", f"{segments:,}", f"in {quantity(rows, 'row')}"),
+            rate or ("Alarms in 1,000 rows", f"{1000 * segments / max(1, rows):.2g}", "at this threshold"),
             ("Rows above the threshold", f"{flagged:,}", text.percent(flagged / max(1, rows))),
         ]
         if "AUC-PR" in self.measures and math.isfinite(self.measures["AUC-PR"][0]):
@@ -144,7 +150,7 @@ class DetectionSummary(Summary):
 def encode(summary: DetectionSummary, budget: int = BUDGET) -> tuple[dict[str, object], tuple[str, ...]]:
     """(the data of the page, sentences about what was left off to stay within the budget)."""
     for most in MOST_ROWS:
-        rows = [_rows_to_draw(entity, most) for entity in summary.entities]
+        rows = [rows_to_draw(entity, most) for entity in summary.entities]
         if sum(map(len, rows)) * (1 + min(MAIN_CHANNELS, len(summary.channels))) <= budget:
             break
     count, channels, notes = _fit([len(drawn) for drawn in rows], len(summary.channels), budget)
@@ -161,7 +167,7 @@ def encode(summary: DetectionSummary, budget: int = BUDGET) -> tuple[dict[str, o
     }, notes
 
 
-def _rows_to_draw(entity: EntityView, most: int) -> Rows:
+def rows_to_draw(entity: EntityView, most: int) -> Rows:
     """All rows of a short series; else the highest score of each stretch, and the ends of segments."""
     rows = len(entity.stamps)
     if rows <= most:
@@ -205,7 +211,19 @@ def _encode_entity(entity: EntityView, rows: Rows, channels: int, axes: Axes) ->
             for s in entity.segments
         ],
         "labels": [[at(first), at(last)] for first, last in entity.labels],
+        "rows": len(entity.stamps),
+        "days": count_days(entity),
+        "join": entity.join,
+        "levels": _encode_levels(entity),
     }
+
+
+def _encode_levels(entity: EntityView) -> dict[str, object] | None:
+    levels = try_levels(entity)
+    if levels is None:
+        return None
+    counts = {name: getattr(levels, name).tolist() for name in ("alarms", "rows", "found")}
+    return {"run": BELOW, "at": round_digits(levels.thresholds), **counts}
 
 
 def _segment_table(summary: DetectionSummary) -> str:
