@@ -9,7 +9,7 @@ from pathlib import Path
 from rearview.cli import main
 
 TINY = {"--set": "width=8,heads=2,feed_forward=16,depth=1", "--train": "epochs=2"}
-FILES = ["backtest.csv", "forecast.csv", "model", "report.html", "run.json"]
+FILES = ["backtest.csv", "forecast.csv", "model", "report.html", "run.json", "summary.md"]
 
 
 def forecast(file: Path, out: Path, *arguments: str) -> int:

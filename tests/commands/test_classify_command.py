@@ -48,7 +48,8 @@ def test_it_prints_accuracy_confusion_and_classes(files, tmp_path, capsys):
 
 
 def test_it_writes_predictions_model_page_and_run(files, done):
-    assert sorted(path.name for path in done.iterdir()) == ["model", "predictions.csv", "report.html", "run.json"]
+    written = ["model", "predictions.csv", "report.html", "run.json", "summary.md"]
+    assert sorted(path.name for path in done.iterdir()) == written
     with (done / "predictions.csv").open(encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     run = json.loads((done / "run.json").read_text())
@@ -302,7 +303,7 @@ def test_a_saved_classifier_tells_new_cases_apart(done, tmp_path, capsys):
     new.write_text(f"id,t,{names}\n{rows}")
     assert main(["classify", "--model", model, str(new), "--out", str(out)]) == 0
     assert re.search(r"patchtst takes 45 cases for \w+ \(\d+\), \w+ \(\d+\)", capsys.readouterr().out)
-    assert sorted(path.name for path in out.iterdir()) == ["predictions.csv", "report.html", "run.json"]
+    assert sorted(path.name for path in out.iterdir()) == ["predictions.csv", "report.html", "run.json", "summary.md"]
     predicted = list(csv.DictReader((out / "predictions.csv").read_text().splitlines()))
     assert "class" not in predicted[0]
     assert [row["predicted"] for row in predicted] == Classifier.load(model).predict(X).tolist()

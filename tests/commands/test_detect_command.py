@@ -19,7 +19,7 @@ from rearview.commands.detect.job import _height, _judgement
 from rearview.tasks.alarms import Hits, find_runs
 from rearview.tasks.assessment import Assessment
 
-FILES = ["anomalies.csv", "model", "report.html", "run.json", "scores.csv"]
+FILES = ["anomalies.csv", "model", "report.html", "run.json", "scores.csv", "summary.md"]
 TINY = ["--lookback", "24", "--set", "width=8,heads=2,feed_forward=16,depth=1", "--train", "epochs=3"]
 
 

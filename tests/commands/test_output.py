@@ -81,7 +81,7 @@ def test_a_dry_run_of_a_forecast_writes_nothing(
     plan = answer(capsys, "forecast", str(sales), "--horizon", "5", "--dry-run", *model)
     assert plan["dry_run"] is True
     assert plan["models"] == [model[-1] if model else "auto"]
-    assert plan["would_write"] == ["forecast.csv", "backtest.csv", "model", "report.html", "run.json"]
+    assert plan["would_write"] == ["forecast.csv", "backtest.csv", "model", "report.html", "summary.md", "run.json"]
     assert main(["forecast", str(sales), "--horizon", "5", "--dry-run", *model]) == 0
     assert capsys.readouterr().out.splitlines()[-1].startswith("Would write to rearview-sales: forecast.csv")
     assert sorted(tmp_path.rglob("*")) == before
@@ -97,7 +97,7 @@ def test_dry_runs_of_the_other_tasks(
     monkeypatch.chdir(tmp_path)
     before = sorted(tmp_path.rglob("*"))
     detection = answer(capsys, "detect", str(sales), "--lookback", "24", "--dry-run")
-    assert detection["would_write"] == ["anomalies.csv", "scores.csv", "model", "report.html", "run.json"]
+    assert detection["would_write"] == ["anomalies.csv", "scores.csv", "model", "report.html", "summary.md", "run.json"]
     classification = answer(capsys, "classify", *cases, "--dry-run")
     assert classification["cases"] == {"train": 10, "test": 6}
     assert classification["classes"] == ["a", "b"]

@@ -275,12 +275,16 @@ def test_a_run_that_is_replaced_is_named(sales: Path, tmp_path: Path, capsys: py
 
 
 def test_a_run_of_an_earlier_version_is_replaced(sales: Path, tmp_path: Path) -> None:
-    """Its run.json does not list the files."""
+    """Its run.json does not list the files, and a summary beside it is somebody else's."""
     out = tmp_path / "out"
     assert forecast(sales, out, *DLINEAR) == 0
     facts = json.loads((out / "run.json").read_text())
     del facts["files"]
     (out / "run.json").write_text(json.dumps(facts))
+    put(out, **{"summary.md": "mine"})
+    assert forecast(sales, out, *DLINEAR) == 1
+    assert (out / "summary.md").read_text() == "mine"
+    (out / "summary.md").unlink()
     put(out, **{"model__weights-0.safetensors": "mine"})
     assert forecast(sales, out, "--model", "dlinear", "--horizon", "4", "--windows", "0") == 0
     assert sorted(path.name for path in out.iterdir()) == sorted({*FILES} - {"backtest.csv"})

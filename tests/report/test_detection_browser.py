@@ -2,6 +2,7 @@
 
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,9 @@ from small_classification import summary as classification
 from test_synthetic_page import line
 from test_synthetic_page import summary as study
 
+from rearview.report.classify.page import ConfusedPair
 from rearview.report.common.page import write
+from rearview.report.detect.levels import BELOW, try_levels
 from rearview.report.forecast.page import ForecastSummary
 from rearview.report.results import study as synthetic_page
 
@@ -65,6 +68,70 @@ def test_a_segment_is_shown_when_its_row_is_pressed(driver: Any, tmp_path: Path,
     script = "const s = document.getElementById('channel'); s.value = '0'; s.dispatchEvent(new Event('change'))"
     driver.execute_script(script)
     np.testing.assert_allclose(run(f"{values}.data[0].y"), pumps[1].values[:, 0], rtol=1e-4)
+    assert not [entry for entry in driver.get_log("browser") if entry["level"] == "SEVERE"]
+
+
+EDGES = """['values', 'score'].map((name) => {
+  const box = document.querySelector(`#${name}-plot .cartesianlayer .bg, #${name}-plot .bglayer .bg`)
+    ?? document.querySelector(`#${name}-plot .nsewdrag`);
+  const { left, right } = box.getBoundingClientRect();
+  return [Math.round(left), Math.round(right)];
+})"""
+"""Where the plots of a channel and of the score begin and end."""
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_another_threshold_finds_more_or_less(driver: Any, tmp_path: Path, width: int) -> None:
+    pump = entity("pump", 300)
+    pump = replace(pump, values=pump.values + 1_234_567)  # long numbers beside the channel, short ones beside the score
+    page = write(tmp_path / "report.html", summary(pump))
+    driver.set_window_size(width, 900)
+    driver.get(page.as_uri())
+    plots, told = driver.execute_script(f"return {EDGES}"), driver.find_element("id", "threshold-subject")
+    assert plots[0] == plots[1]
+    assert "the threshold of the run: 1 alarm (0.08 a day), 4 rows above it; 1 of 1 marked found." in told.text
+    levels = try_levels(pump)
+    assert levels is not None
+
+    def slide(place: int) -> None:
+        script = "const s = document.getElementById('threshold'); s.value = arguments[0];"
+        driver.execute_script(f"{script} s.dispatchEvent(new Event('input'))", str(place))
+
+    for place in (0, BELOW - 3, len(levels.alarms) - 1):
+        slide(place)
+        assert f": {levels.alarms[place]:,} alarm" in told.text
+        assert f", {levels.rows[place]:,} row" in told.text
+        score = driver.execute_script("return document.getElementById('score-plot').data")
+        assert score[1]["y"][0] == pytest.approx(levels.thresholds[place], rel=1e-4)
+        assert len(score[2]["x"]) == levels.alarms[place]
+    slide(BELOW)
+    assert "the threshold of the run" in told.text
+    driver.execute_script("document.getElementById('segment-next').click()")
+    assert "carried by c1 (75 %)" in driver.find_element("id", "anomalies-subject").text
+    assert driver.execute_script(f"return {EDGES}")[0] == driver.execute_script(f"return {EDGES}")[1]
+    zoom = "Plotly.relayout('score-plot', {'xaxis.range': ['2024-01-03 00:00', '2024-01-04 00:00']})"
+    driver.execute_script(zoom)
+    shown = driver.execute_script("return document.getElementById('values-plot').layout.xaxis.range")
+    assert shown == ["2024-01-03 00:00", "2024-01-04 00:00"]
+    assert not [entry for entry in driver.get_log("browser") if entry["level"] == "SEVERE"]
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_confused_cases_are_drawn(driver: Any, tmp_path: Path, width: int) -> None:
+    page = classification()
+    wrong = [replace(one, truth=0.25) for one in page.examples if one.said != one.label]
+    pairs = tuple(ConfusedPair(one.label, one.said, 3, (one,)) for one in wrong)
+    driver.set_window_size(width, 900)
+    driver.get(write(tmp_path / "report.html", replace(page, confused=pairs)).as_uri())
+    drawn = driver.find_elements("css selector", "#confused-plots > div")
+    assert [one.find_element("css selector", "h3").text for one in drawn] == [
+        "up taken for down 3 times",
+        "<b>odd</b> taken for up 3 times",
+    ]
+    assert drawn[0].find_element("css selector", "p").text == "line 5: down 50 %, up 25 %."
+    lines = driver.execute_script("return document.getElementById('confused-0-plot').data.map((one) => one.y)")
+    np.testing.assert_allclose(lines, wrong[0].values, rtol=1e-4, atol=1e-5)
+    assert driver.execute_script("return document.documentElement.scrollWidth") <= width
     assert not [entry for entry in driver.get_log("browser") if entry["level"] == "SEVERE"]
 
 

@@ -39,7 +39,7 @@ def classify(
             whose classes need not be known.
         test: File of the cases to test on, read once.
         labels: Column of a long file with the class; default: label or class.
-        out: Folder for predictions.csv, model/ (of a training), report.html and run.json; default:
+        out: Folder for predictions.csv, model/ (of a training), report.html, summary.md and run.json; default:
             rearview-classify-TRAIN.
         resume: Take up a run that was cut off, from its checkpoint in the out folder.
     """

@@ -38,7 +38,8 @@ def detect(
         fit: File of ordinary rows to learn from; default: the file itself, with a threshold that allows for anomalies.
         model: Folder of a saved detector, which is used as it is; or the name of a network to train.
         labels: Column with 1 where a row is an anomaly; used to judge the result, never to train.
-        out: Folder for anomalies.csv, scores.csv, model/, report.html and run.json; default: rearview-detect-FILE.
+        out: Folder for anomalies.csv, scores.csv, model/, report.html, summary.md and run.json; default:
+            rearview-detect-FILE.
         resume: Take up a run that was cut off, from its checkpoint in the out folder.
     """
     saved = saved_folder(model, given, [each.name for each in fields(TextKeywords)])

@@ -44,7 +44,8 @@ def forecast(
         quick: Nothing that trains on the file: statistics, linear models, and the network that came with its weights,
             where this build has them; seconds instead of minutes.
         threads: Threads of the processor to use; default: all cores.
-        out: Folder for forecast.csv, backtest.csv, model/, report.html and run.json; default: rearview-FILE.
+        out: Folder for forecast.csv, backtest.csv, model/, report.html, summary.md and run.json; default:
+            rearview-FILE.
         resume: Take up a run that was cut off, from its checkpoints in the out folder.
         windows: Backtest windows; default: as many as fit, five at most; 0: none.
         refit: Train afresh at every backtest window.

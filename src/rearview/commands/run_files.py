@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,6 +18,9 @@ from rearview.core.files import write_atomically
 from rearview.core.output_folder import read_mark
 from rearview.data.io.files import STDIN
 from rearview.data.panel import Layout
+
+if TYPE_CHECKING:
+    from rearview.report.common.summary import Summary
 
 _FORMULA = tuple("=+-@\t\r")
 """Letters with which a formula begins."""
@@ -88,6 +91,13 @@ def _quote_formula(text: str) -> str:
     if text[:1] not in _FORMULA or re.fullmatch(r"[+-]?[\d.,]+(e[+-]?\d+)?%?", text, re.IGNORECASE):
         return text
     return f"'{text}"
+
+
+def write_views(folder: Path, summary: "Summary") -> list[Path]:
+    """Write the page and its short form in Markdown."""
+    from rearview.report.common import markdown, page
+
+    return [page.write(folder / "report.html", summary), markdown.write(folder / "summary.md", summary)]
 
 
 def write_run(folder: Path, command: str, device: str, facts: Mapping[str, object]) -> Path:

@@ -28,9 +28,9 @@ STAGING = ".rearview-staging-"
 MODEL = "model"
 """The folder of the models that a run saves: one in it, or several in folders of their own."""
 OUTPUTS: Mapping[str, tuple[str, ...]] = {
-    "forecast": ("forecast.csv", "backtest.csv", "report.html", "run.json"),
-    "detect": ("anomalies.csv", "scores.csv", "report.html", "run.json"),
-    "classify": ("predictions.csv", "report.html", "run.json"),
+    "forecast": ("forecast.csv", "backtest.csv", "report.html", "summary.md", "run.json"),
+    "detect": ("anomalies.csv", "scores.csv", "report.html", "summary.md", "run.json"),
+    "classify": ("predictions.csv", "report.html", "summary.md", "run.json"),
     "report": ("report.html", "tables.md", "tables.tex"),
 }
 """Command -> the files that its runs may write beside their models."""
@@ -301,7 +301,8 @@ def _check_paths(folder: Path, names: Iterable[str]) -> tuple[str, ...]:
 
 def _files_of_earlier_run(folder: Path, command: str, *, demo: bool) -> list[str]:
     """What a run of a version that did not list its files made: files of known names, and models."""
-    names = (*OUTPUTS[command], *(["demo.csv"] if demo else []))
+    # Versions that did not list their files wrote no summary: one that is there is somebody else's.
+    names = [name for name in OUTPUTS[command] if name != "summary.md"] + (["demo.csv"] if demo else [])
     files = [name for name in names if (folder / name).is_file()]
     for manifest in _manifests_of(folder):
         files.append(manifest)

@@ -3,10 +3,13 @@
 import hashlib
 import inspect
 import logging
-from collections.abc import Callable, Iterable, Mapping
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, fields
 from functools import wraps
+from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar, cast
 
 import numpy as np
@@ -15,6 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rearview import models, train
+from rearview.core.display import html_fold, html_table
 from rearview.core.errors import SettingsError, did_you_mean
 from rearview.core.random_state import RandomState
 from rearview.core.settings import field_docs, settings_from
@@ -87,11 +91,22 @@ def _parameter(field: "Field[object]") -> inspect.Parameter:
 FittedT = TypeVar("FittedT")
 
 
+def load_views(task: str) -> ModuleType:
+    """The module that draws an estimator of a task and writes its page.
+
+    It belongs to a later stage, which is known here by its name alone and imported when a picture is asked for.
+    """
+    return import_module(f"rearview.commands.{task}.notebook")
+
+
 class Estimator(Generic[FittedT]):
     """Base of the forecaster, the detector and the classifier; a constructor `takes` their options."""
 
+    seconds: float = 0.0
+    """That `fit` took."""
     _given: dict[str, object]
     _fitted: FittedT | None = None
+    _origin: str | None = None
 
     @property
     def fitted(self) -> FittedT:
@@ -101,6 +116,41 @@ class Estimator(Generic[FittedT]):
                 f"This {type(self).__name__.lower()} has not been fitted; call fit(frame) or load(folder) first."
             )
         return self._fitted
+
+    @property
+    def origin(self) -> str:
+        """Python that makes this estimator again, as far as its data have a name."""
+        return self._origin or f"rv.{self!r}"
+
+    def remember_fit(self, started: float, *data: object, **options: object) -> None:
+        """Keep how long a fit took and how it was called; files have a name to keep, frames have none."""
+        words = [repr(str(one)) if isinstance(one, str | Path) else name for name, one in zip("Xy", data, strict=False)]
+        words = ["frame" if one == "X" and len(data) == 1 else one for one in words]
+        words += [f"{name}={value!r}" for name, value in options.items() if value]
+        self.seconds, self._origin = time.perf_counter() - started, f"rv.{self!r}.fit({', '.join(words)})"
+
+    def _repr_html_(self) -> str:
+        """Settings, what was fitted, and the leaderboard where there is one, for notebooks."""
+        name, facts = type(self).__name__, self._describe() if self._fitted is not None else []
+        parts = [f"<b>{name}</b>, {'fitted' if self._fitted is not None else 'not fitted'}"]
+        parts += [html_table(facts)] if facts else []
+        heads, rows = self._list_members() if self._fitted is not None else ((), ())
+        parts += [html_fold("Leaderboard", html_table(rows, heads), is_open=True)] if rows else []
+        given = [(key, value) for key, value in self.get_params().items() if value is not self._defaults[key]]
+        settings = html_table([(key, repr(value)) for key, value in given]) if given else "<p>All are the defaults.</p>"
+        return f"<div>{''.join([*parts, html_fold('Settings', settings, is_open=not facts)])}</div>"
+
+    def _describe(self) -> list[tuple[str, object]]:
+        """What was fitted, in a few lines."""
+        return []
+
+    def _list_members(self) -> tuple[Sequence[str], Sequence[Sequence[object]]]:
+        """(heads, rows) of the leaderboard; no row where there is none."""
+        return (), ()
+
+    @property
+    def _defaults(self) -> dict[str, object]:
+        return {name: each.default for name, each in inspect.signature(type(self)).parameters.items()}
 
     def get_params(self, deep: bool = True) -> dict[str, object]:
         """Every setting by name as it was given, as scikit-learn asks for it."""
@@ -114,7 +164,7 @@ class Estimator(Generic[FittedT]):
         return self
 
     def __repr__(self) -> str:
-        defaults = {name: each.default for name, each in inspect.signature(type(self)).parameters.items()}
+        defaults = self._defaults
         changed = [f"{name}={value!r}" for name, value in self.get_params().items() if value is not defaults[name]]
         return f"{type(self).__name__}({', '.join(changed)})"
 

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
+from rearview.core.display import html_table
 from rearview.tasks import alarms, rankings
 from rearview.tasks.alarms import Flags, Offsets, Quality, Runs
 from rearview.tasks.rankings import Scores
@@ -46,6 +47,13 @@ class Assessment:
     adjusted_f1: float
     adjusted_f1_by_chance: float
     """The adjusted F1 of as many flags thrown at random."""
+
+    def _repr_html_(self) -> str:
+        """Every measure, for notebooks."""
+        words = {
+            name: f"{value:.4g}" if isinstance(value, float) else f"{value:,}" for name, value in asdict(self).items()
+        }
+        return html_table(words.items())
 
 
 def assess(

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from rearview.core.display import html_table
+
 Labels = NDArray[np.generic]
 """[case]: classes as numbers or text."""
 
@@ -54,6 +56,14 @@ class Confusion:
         columns = [place[label] for label in predicted.tolist()]
         np.add.at(counts, (rows, columns), 1)
         return Confusion(tuple(labels), counts)
+
+    def _repr_html_(self) -> str:
+        """True classes down, predicted ones across, for notebooks."""
+        rows = [
+            (name, *(n or "" for n in counts)) for name, counts in zip(self.labels, self.counts.tolist(), strict=True)
+        ]
+        words = f"accuracy {self.accuracy:.3f}, macro F1 {self.macro_f1:.3f}; true classes down, predicted across"
+        return html_table(rows, ["", *map(str, self.labels)], words)
 
     @property
     def accuracy(self) -> float:

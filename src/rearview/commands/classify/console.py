@@ -48,7 +48,7 @@ def classify_command(job: Job, out: Path, command: str, *, overwrite: bool = Fal
 def _preview(job: Job, out: Path, overwrite: bool) -> int:
     """Print what a job would do and write."""
     check_folder(out, "classify", inputs=(job.train, job.test, job.model), overwrite=overwrite)
-    files = ["predictions.csv", *(["model"] if job.model is None else []), "report.html", "run.json"]
+    files = ["predictions.csv", *(["model"] if job.model is None else []), "report.html", "summary.md", "run.json"]
     if job.model is not None:
         classifier, cases = read_new(job, job.model)
         lines = [

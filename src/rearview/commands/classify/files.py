@@ -1,4 +1,4 @@
-"""The files of a classification run: predictions.csv, model/, report.html, run.json."""
+"""The files of a classification run: predictions.csv, model/, report.html, summary.md, run.json."""
 
 from dataclasses import asdict
 from pathlib import Path
@@ -6,10 +6,9 @@ from pathlib import Path
 from rearview.commands.classify.job import Outcome
 from rearview.commands.classify.page import summary
 from rearview.commands.page_data import describe_device
-from rearview.commands.run_files import write_csv, write_run
+from rearview.commands.run_files import write_csv, write_run, write_views
 from rearview.core.output_folder import MODEL
 from rearview.estimators.frames import Columns
-from rearview.report.common.page import write as write_page
 
 
 def write(outcome: Outcome, folder: Path, command: str) -> list[Path]:
@@ -18,7 +17,7 @@ def write(outcome: Outcome, folder: Path, command: str) -> list[Path]:
     if outcome.train is not None:
         outcome.classifier.save(folder / MODEL)
         written.append(folder / MODEL)
-    written.append(write_page(folder / "report.html", summary(outcome, command)))
+    written += write_views(folder, summary(outcome, command))
     device = describe_device(outcome.classifier.fitted_.device)
     return [*written, write_run(folder, command, device, _facts(outcome))]
 

@@ -4,15 +4,19 @@ from collections.abc import Iterable
 from dataclasses import asdict
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rearview.commands.classify.job import Outcome
 from rearview.commands.page_data import Settings, attention_choice, describe_device, page_settings, training_curve
-from rearview.report.classify.page import Candidate, ClassificationSummary, Example
+from rearview.report.classify.page import Candidate, ClassificationSummary, ConfusedPair, Example
 from rearview.report.classify.predictions import PredictedClass, PredictionSummary, UnsureCase
 from rearview.report.common import text
 from rearview.report.common.summary import FactList, Summary
+from rearview.tasks.confusion import Confusion
 from rearview.tasks.plan import Choice
 
+MOST_PAIRS = 4
+"""Pairs of classes whose confused cases are drawn."""
 EXAMPLES = 2
 """Cases of each class that are shown, of those predicted right and of those predicted wrong."""
 MOST_UNSURE = 10
@@ -39,6 +43,7 @@ def summary(outcome: Outcome, command: str) -> Summary:
         commonest=outcome.commonest,
         leaderboard=tuple(Candidate(**asdict(standing)) for standing in outcome.standings),
         examples=tuple(_examples(outcome, confusion.labels)),
+        confused=confused_cases(outcome, confusion),
     )
 
 
@@ -112,24 +117,47 @@ def _case_facts(outcome: Outcome) -> FactList:
     )
 
 
+def confused_cases(outcome: Outcome, confusion: Confusion) -> tuple[ConfusedPair, ...]:
+    """The pairs of classes that were confused most often, each with the cases that the answer was surest of."""
+    sure, predicted, truth = outcome.probabilities.max(axis=1), outcome.predicted, _classes(outcome)
+    labels, counts = confusion.labels, confusion.counts.copy()
+    np.fill_diagonal(counts, 0)
+    pairs = []
+    for place in np.argsort(-counts, axis=None, kind="stable")[:MOST_PAIRS].tolist():
+        row, column = divmod(place, len(labels))
+        if counts[row, column]:
+            members = np.flatnonzero((truth == labels[row]) & (predicted == labels[column]))
+            chosen = members[np.argsort(-sure[members], kind="stable")][:EXAMPLES].tolist()
+            cases = tuple(_example(outcome, case) for case in chosen)
+            pairs.append(ConfusedPair(str(labels[row]), str(labels[column]), int(counts[row, column]), cases))
+    return tuple(pairs)
+
+
+def _example(outcome: Outcome, case: int) -> Example:
+    label, classes = _classes(outcome).tolist()[case], outcome.classifier.classes_.tolist()
+    chances = outcome.probabilities[case]
+    return Example(
+        name=outcome.test.names[case],
+        label=str(label),
+        said=str(outcome.predicted[case]),
+        share=float(chances.max()),
+        values=outcome.test.series[case],
+        truth=float(chances[classes.index(label)]) if label in classes else 0.0,
+    )
+
+
+def _classes(outcome: Outcome) -> NDArray[np.generic]:
+    """The true classes, or where nobody knows them the predicted ones."""
+    return outcome.predicted if outcome.test.labels is None else outcome.test.labels
+
+
 def _examples(outcome: Outcome, labels: Iterable[object]) -> list[Example]:
-    """Of each class the cases predicted right and wrong with the greatest certainty; a class that nobody knows is the
-    predicted one."""
+    """Of each class the cases predicted right and wrong with the greatest certainty."""
     sure = outcome.probabilities.max(axis=1)
-    predicted = outcome.predicted
-    truth = predicted if outcome.test.labels is None else outcome.test.labels
+    predicted, truth = outcome.predicted, _classes(outcome)
     chosen: list[int] = []
     for label in labels:
         for right in (True, False):
             members = np.flatnonzero((truth == label) & ((predicted == truth) == right))
             chosen += members[np.argsort(-sure[members], kind="stable")][:EXAMPLES].tolist()
-    return [
-        Example(
-            name=outcome.test.names[case],
-            label=str(truth[case]),
-            said=str(predicted[case]),
-            share=float(sure[case]),
-            values=outcome.test.series[case],
-        )
-        for case in chosen
-    ]
+    return [_example(outcome, case) for case in chosen]

@@ -62,7 +62,14 @@ def _preview(job: Job, out: Path, overwrite: bool) -> int:
         ]
     facts = {"file": job.file, "rows": len(rows.panel.values), "channels": list(rows.panel.columns), "plan": lines}
     facts |= {"findings": [asdict(finding) for finding in rows.panel.findings], "notes": list(rows.notes)}
-    made = ["anomalies.csv", "scores.csv", *(["model"] if rows.learned is not None else []), "report.html", "run.json"]
+    made = [
+        "anomalies.csv",
+        "scores.csv",
+        *(["model"] if rows.learned is not None else []),
+        "report.html",
+        "summary.md",
+        "run.json",
+    ]
     return print_preview([*lines, *rows.notes], facts, out, made)
 
 

@@ -1,4 +1,4 @@
-"""The files of a detection run: anomalies.csv, scores.csv, model/, report.html, run.json."""
+"""The files of a detection run: anomalies.csv, scores.csv, model/, report.html, summary.md, run.json."""
 
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -6,12 +6,11 @@ from pathlib import Path
 from rearview.commands.detect.job import Outcome
 from rearview.commands.detect.page import summary
 from rearview.commands.page_data import describe_device
-from rearview.commands.run_files import plain, write_csv, write_run
+from rearview.commands.run_files import plain, write_csv, write_run, write_views
 from rearview.core.output_folder import MODEL
 from rearview.estimators.detect import frames
 from rearview.estimators.detect.fit import Detection
 from rearview.estimators.frames import file_layout
-from rearview.report.common.page import write as write_page
 
 
 def write(outcome: Outcome, folder: Path, command: str) -> list[Path]:
@@ -24,7 +23,7 @@ def write(outcome: Outcome, folder: Path, command: str) -> list[Path]:
     if outcome.fresh:
         outcome.detector.save(folder / MODEL)
         written.append(folder / MODEL)
-    written.append(write_page(folder / "report.html", summary(outcome, command)))
+    written += write_views(folder, summary(outcome, command))
     device = describe_device(outcome.detector.fitted.device)
     return [*written, write_run(folder, command, device, _facts(outcome))]
 

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -64,8 +64,15 @@ def run(
             detector.adopt(prepared.train(Session(path, job.resume, progress)), learned)
             for finding in detector.fitted.findings:
                 say(finding.message)
-        detection = detect(detector.fitted, rows.panel)
-        assessment, about_labels = _compare(detection, rows.labels, detector.spec.lookback)
+        outcome = judge(job, rows, started)
+    return replace(outcome, warnings=tuple(warnings))
+
+
+def judge(job: Job, rows: Rows, started: float) -> Outcome:
+    """Judge rows with a detector that is fitted, and the result by labels where there are some."""
+    detector = rows.detector
+    detection = detect(detector.fitted, rows.panel)
+    assessment, about_labels = _compare(detection, rows.labels, detector.spec.lookback)
     notes = (*rows.notes, *detector.fitted.notes, *detection.notes, *_about_channels(job.file, rows), *about_labels)
     return Outcome(
         job=job,
@@ -77,8 +84,8 @@ def run(
         notes=notes,
         findings=tuple(dict.fromkeys((*rows.panel.findings, *detector.findings))),
         fresh=rows.learned is not None,
-        seconds=time.perf_counter() - started,
-        warnings=tuple(warnings),
+        seconds=detector.seconds + time.perf_counter() - started,
+        warnings=(),
     )
 
 
@@ -98,7 +105,8 @@ def verdict(detection: Detection, assessment: Assessment | None, labels: Labels 
     else:
         worst = max(detection.segments, key=lambda part: part.score / (detection.thresholds[part.series] or 1))
         of = f" of {detection.panel.ids[worst.series]}" if detection.panel.series > 1 else ""
-        carrier = detection.panel.columns[worst.channels[0][0]]
+        channel, share = worst.channels[0]
+        carrier = f"{detection.panel.columns[channel]} ({100 * share:.0f} %)"
         many = "1 anomaly" if len(detection.segments) == 1 else f"{len(detection.segments):,} anomalies"
         sentence = (
             f"{many} in {rows:,} rows. The worst peaks at {show(detection.panel.stamps[worst.peak])}{of}, "

@@ -10,6 +10,8 @@ from rearview.commands.page_data import (
     training_curve,
 )
 from rearview.data.infer.wall_time import to_wall_time
+from rearview.estimators.detect.detector import Labels
+from rearview.estimators.detect.fit import Detection
 from rearview.estimators.detect.segments import shares
 from rearview.report.detect.page import DetectionSummary, EntityView, SegmentView
 from rearview.tasks.alarms import find_runs
@@ -46,7 +48,9 @@ def summary(outcome: Outcome, command: str) -> DetectionSummary:
         seconds=outcome.seconds,
         data=data_facts(panel),
         channels=panel.columns,
-        entities=tuple(_entity(outcome, series) for series in range(panel.series)),
+        entities=tuple(
+            entity_view(outcome.detection, outcome.labels, s, fitted.spec.join) for s in range(panel.series)
+        ),
         measures=measures(outcome),
         curves={fitted.name: training_curve(history)} if history is not None and history.epochs else {},
         findings=outcome.findings,
@@ -62,12 +66,12 @@ def measures(outcome: Outcome) -> dict[str, tuple[float, str]]:
     return {name: (getattr(outcome.assessment, key), meaning) for key, (name, meaning) in MEASURES.items()}
 
 
-def _entity(outcome: Outcome, series: int) -> EntityView:
-    detection = outcome.detection
+def entity_view(detection: Detection, truth: Labels | None, series: int, join: int) -> EntityView:
+    """One series with its scores, alarms and labels."""
     panel = detection.panel
     a, b = panel.span(series)
     flagged = detection.scores.channels[a:b][detection.flags[a:b]]
-    labels = [] if outcome.labels is None else find_runs(outcome.labels[a:b] == 1).tolist()
+    labels = [] if truth is None else find_runs(truth[a:b] == 1).tolist()
     return EntityView(
         id=panel.ids[series],
         stamps=to_wall_time(panel.stamps[a:b], panel.layout),
@@ -81,6 +85,7 @@ def _entity(outcome: Outcome, series: int) -> EntityView:
         ),
         shares=shares(flagged if len(flagged) else detection.scores.channels[a:b]),
         labels=tuple((first, end - 1) for first, end in labels),
+        join=join,
     )
 
 

@@ -86,7 +86,14 @@ def _preview(job: Job, out: Path, overwrite: bool) -> int:
         "time_limit": job.limit,
         "plan": lines,
     }
-    files = ["forecast.csv", *(["backtest.csv"] if planned.windows else []), "model", "report.html", "run.json"]
+    files = [
+        "forecast.csv",
+        *(["backtest.csv"] if planned.windows else []),
+        "model",
+        "report.html",
+        "summary.md",
+        "run.json",
+    ]
     return print_preview(lines, facts, out, files)
 
 

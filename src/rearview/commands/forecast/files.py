@@ -1,4 +1,4 @@
-"""The files of a forecast run: forecast.csv, backtest.csv, model/, report.html, run.json."""
+"""The files of a forecast run: forecast.csv, backtest.csv, model/, report.html, summary.md, run.json."""
 
 from dataclasses import asdict
 from pathlib import Path
@@ -6,13 +6,12 @@ from typing import Any
 
 from rearview.commands.forecast.job import ModelResult, Outcome
 from rearview.commands.forecast.page import outcome_device, summary
-from rearview.commands.run_files import plain, write_csv, write_run
+from rearview.commands.run_files import plain, write_csv, write_run, write_views
 from rearview.core.output_folder import MODEL
 from rearview.estimators.auto.ensemble import Ensemble
 from rearview.estimators.forecast.frames import backtest_frame, forecast_frame
 from rearview.estimators.forecast.prediction import Fitted
 from rearview.estimators.frames import Columns, file_layout
-from rearview.report.common.page import write as write_page
 
 
 def write(outcome: Outcome, folder: Path, command: str) -> list[Path]:
@@ -26,9 +25,9 @@ def write(outcome: Outcome, folder: Path, command: str) -> list[Path]:
         written.append(write_csv(folder / "backtest.csv", backtests))
     for name, final in outcome.finals.items():
         final.forecaster.save(folder / MODEL if len(outcome.finals) == 1 else folder / MODEL / name)
-    write_page(folder / "report.html", summary(outcome, command))
+    views = write_views(folder, summary(outcome, command))
     run = write_run(folder, command, outcome_device(outcome), _facts(outcome))
-    return [*written, folder / MODEL, folder / "report.html", run]
+    return [*written, folder / MODEL, *views, run]
 
 
 def forecast_columns(outcome: Outcome) -> Columns:

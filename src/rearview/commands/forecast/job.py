@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import torch
@@ -29,10 +30,11 @@ from rearview.estimators.forecast.backtest import Backtest, Scores
 from rearview.estimators.forecast.fit import Prepared, prepare
 from rearview.estimators.forecast.forecaster import Forecaster, stamps_ahead
 from rearview.estimators.forecast.known_inputs import read_known
-from rearview.estimators.forecast.prediction import variables
+from rearview.estimators.forecast.prediction import Fitted, variables
 from rearview.estimators.forecast.predictor import Forecasts, Predictor
 from rearview.estimators.forecast.spec import ALONE, AUTO, ForecastSpec, Intervals
 from rearview.estimators.forecast.zero_shot import Pretrained, is_meant
+from rearview.estimators.frames import Frame
 from rearview.estimators.options import check_whole
 from rearview.tasks import plan as planning
 from rearview.tasks.plan import Choice
@@ -63,7 +65,7 @@ class Job:
     windows: int | None = None
     """Backtest windows; None: as many as fit, five at most."""
     refit: bool = False
-    future: str | None = None
+    future: Frame = None
     resume: bool = False
     time_limit: float | None = None
     """Seconds for the whole job, about; None: a few minutes for a portfolio, no limit for networks that are named."""
@@ -385,7 +387,8 @@ class _AutoTask:
     def describe(self) -> list[str]:
         """The portfolio's plan."""
         options = self._options()
-        return [options.describe(*portfolio.choose_candidates(self.panel, self._spec, options))]
+        candidates, sample, windows, seasons = portfolio.choose_candidates(self.panel, self._spec, options)
+        return [options.describe(candidates, sample, self.panel, windows, seasons)]
 
     def run(self, left: Sequence[str] = ()) -> list[ModelResult]:
         """Fit the portfolio, forecast with it, and give its backtest before those of its members."""
@@ -395,10 +398,7 @@ class _AutoTask:
         forecaster.adopt(made.ensemble, self.panel)
         forecasts, stamps = forecaster.forecast(forecaster.tail, future=job.future)
         final = FinalForecast(forecaster, forecasts, stamps)
-        scores = None if made.backtest is None else made.backtest.scores()
-        tests = {name: trim_levels(test, forecaster.spec.levels) for name, test in made.members.items()}
-        members = [ModelResult(name, test, test.scores(), None) for name, test in tests.items()]
-        return [ModelResult(self.name, made.backtest, scores, final), *(members if self.name == AUTO else ())]
+        return _portfolio_results(self.name, made, final)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -552,3 +552,59 @@ def _hints(names: tuple[str, ...], job: Job, panel: Panel, results: tuple[ModelR
     if job.spec.nonnegative and negative:
         notes.append("Some values so far are below 0, where --nonnegative cuts forecasts and bounds off; leave it out.")
     return notes
+
+
+def _portfolio_results(name: str, made: portfolio.AutoFit, final: FinalForecast) -> list[ModelResult]:
+    """The backtest of a portfolio, with its forecast, before those of its members."""
+    scores = None if made.backtest is None else made.backtest.scores()
+    tests = {one: trim_levels(test, final.forecaster.spec.levels) for one, test in made.members.items()}
+    members = [ModelResult(one, test, test.scores(), None) for one, test in tests.items()]
+    return [ModelResult(name, made.backtest, scores, final), *(members if name == AUTO else ())]
+
+
+def judge(forecaster: Forecaster, panel: Panel, *, future: Frame, windows: int | None, started: float) -> Outcome:
+    """The outcome of a forecaster that was fitted in Python: its forecast after the rows of a panel, and its backtest.
+
+    The backtest of a portfolio is that of its fit; another model is backtested here, beside the baselines.
+    """
+    fitted, spec = forecaster.fitted, forecaster.spec
+    with collect_warnings() as warnings, TemporaryDirectory() as folder:
+        ahead = forecaster.forecast(forecaster.tail if panel is forecaster.rows else panel, future=future)
+        final = FinalForecast(forecaster, *ahead)
+        learns = not spec.is_portfolio and not is_meant(spec)
+        spec = replace(spec, model=fitted.name, lookback=fitted.lookback if learns else spec.lookback)
+        reading = forecaster.reading_of_new
+        job = Job(file=panel.layout.source, spec=spec, reading=reading, windows=windows, future=future)
+        made = forecaster.portfolio if windows != 0 else None
+        if made is not None:
+            count = 0 if made.backtest is None else len(made.backtest.cutoffs)
+        else:
+            count = 0 if spec.is_portfolio else _choose_extent(panel, job, (fitted.name,) if learns else ())[1]
+        shared = _Shared(job, Path(folder), count, fitted.lookback, None, lambda _: None, lambda *_: None, started)
+        results = [] if made is None else _portfolio_results(fitted.name, made, final)
+        if made is None and count:
+            (tested,) = _Task._with(shared, spec, panel, None, final=False).run()
+            results = [replace(tested, final=final)]
+        results = results or [ModelResult(fitted.name, None, None, final)]
+        if fitted.name != AUTO and count:
+            for name in BASELINES if learns else BASELINES[:1]:
+                results += _Task.baseline(shared, name, panel, None).run() if name != fitted.name else []
+    compared = [one for one in results if fitted.name != AUTO or one.final or one.name == "seasonal_naive"]
+    scored = tuple(Scored(one.name, one.final is None, one.scores) for one in compared if one.scores is not None)
+    judged = verdict(scored, count, spec.horizon, skipped=windows == 0, known=bool(panel.known))
+    if spec.is_portfolio and forecaster.portfolio is None:
+        judged = "The backtest of a portfolio is not saved with it; its leaderboard tells how good its members were."
+    return Outcome(
+        job=job,
+        panel=panel,
+        results=tuple(results),
+        lookback=fitted.plan.lookback if isinstance(fitted, Fitted) else Choice(fitted.lookback, "as far as it reads"),
+        model=None,
+        verdict=" ".join([judged, *_shares(tuple(results))]),
+        notes=tuple(dict.fromkeys(_notes(tuple(results)))),
+        findings=forecaster.findings,
+        left_out=(),
+        interrupted=fitted.interrupted,
+        seconds=forecaster.seconds + time.perf_counter() - started,
+        warnings=tuple(warnings),
+    )

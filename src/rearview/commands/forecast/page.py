@@ -8,7 +8,7 @@ import numpy as np
 
 from rearview.commands.forecast.attention_maps import attention_views
 from rearview.commands.forecast.components import components, known_inputs
-from rearview.commands.forecast.job import Outcome
+from rearview.commands.forecast.job import FinalForecast, Outcome
 from rearview.commands.forecast.outlook import look_out
 from rearview.commands.page_data import (
     Settings,
@@ -145,7 +145,7 @@ def _series_views(outcome: Outcome, lead: str | None, looks: tuple[Outlook, ...]
     for number, name in enumerate(names):
         place = divmod(number, panel.targets)
         here = {model: found[name] for model, found in places.items() if name in found}
-        view = _series_view(outcome, place, name, here, rows)
+        view = series_view(panel, outcome.finals, place, name, rows, _windows(outcome, here))
         if final is not None:
             inputs = known_inputs(
                 panel,
@@ -177,13 +177,18 @@ def _errors(outcome: Outcome, lead: str | None) -> dict[str, SeriesErrors]:
     return found
 
 
-def _series_view(
-    outcome: Outcome, place: tuple[int, int], name: str, tests: Mapping[str, int], rows: int
+def series_view(
+    panel: Panel,
+    finals: Mapping[str, FinalForecast],
+    place: tuple[int, int],
+    name: str,
+    rows: int,
+    backtest: tuple[Window, ...] = (),
 ) -> SeriesView:
-    panel, (series, target) = outcome.panel, place
+    """One variable, at this place (series, target), with its last rows and its forecasts."""
+    series, target = place
     end = int(panel.offsets[series + 1])
     begin = max(int(panel.offsets[series]), end - rows)
-    finals = outcome.finals
     stamps = next((final.stamps[series] for final in finals.values()), panel.stamps[:0])
     predictions = {
         name: _prediction(final.forecasts.mean, final.forecasts.intervals, place) for name, final in finals.items()
@@ -193,7 +198,7 @@ def _series_view(
         stamps=to_wall_time(panel.stamps[begin:end], panel.layout),
         values=panel.original_column(slice(begin, end), series, target),
         forecast=Forecast(to_wall_time(stamps, panel.layout), predictions),
-        backtest=_windows(outcome, tests),
+        backtest=backtest,
     )
 
 

@@ -9,7 +9,8 @@ classifier.save("model/")
 """
 
 import sys
-from collections.abc import Mapping
+import time
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
@@ -19,13 +20,13 @@ from numpy.typing import NDArray
 
 from rearview import train
 from rearview.core.errors import InputError, SettingsError, did_you_mean
-from rearview.core.wording import listing
+from rearview.core.wording import listing, quantity
 from rearview.data.cases.case_reader import as_cases, is_ts
 from rearview.data.cases.case_set import Cases, Labels
 from rearview.data.panel import Finding
 from rearview.data.read_options import Fill
 from rearview.estimators import base
-from rearview.estimators.base import Estimator, Session
+from rearview.estimators.base import Estimator, Session, load_views
 from rearview.estimators.classify import fit as network_fit
 from rearview.estimators.classify import storage
 from rearview.estimators.classify.fit import Fitted, Likelihoods, Prepared
@@ -37,6 +38,7 @@ from rearview.estimators.options import Attention
 from rearview.tasks.confusion import Confusion
 
 if TYPE_CHECKING:
+    from plotly.graph_objects import Figure
     from sklearn.utils import Tags
 
 
@@ -74,6 +76,7 @@ class Classifier(Estimator[Fitted | Portfolio]):
     id_col: str | None
     time_col: str | None
     progress: train.Progress | bool | None
+    _trained_on: Cases | None = None
 
     @base.takes(ClassifierOptions)
     def __init__(self, options: ClassifierOptions) -> None:
@@ -92,11 +95,13 @@ class Classifier(Estimator[Fitted | Portfolio]):
         """
         if y is None and not isinstance(X, Cases) and not is_ts(X):
             raise SettingsError("fit requires y to be passed, but the target y is None: give a class for each case.")
-        spec = self.spec
+        started, spec = time.perf_counter(), self.spec
         base.resolve_device(spec.device)
         cases = self._cases(X, y)
         path = None if checkpoint is None else Path(checkpoint)
         self.adopt(prepare(cases, spec).train(Session(path, resume, self.progress)))
+        self._trained_on = cases
+        self.remember_fit(started, X, y)
         self.n_features_in_ = int(X.shape[1]) if isinstance(X, np.ndarray) and X.ndim == 2 else cases.channels
         if not isinstance(X, Cases):  # whoever hands over cases looks at findings and notes himself
             base.warn(finding.message for finding in self.findings if finding.kind == "warning")
@@ -142,6 +147,17 @@ class Classifier(Estimator[Fitted | Portfolio]):
         rows = [asdict(standing) for standing in self.fitted_.standings]
         return new_frame({name: [row[name] for row in rows] for name in rows[0]})
 
+    def plot(self, X: object = None, y: object = None, *, kind: str = "confusion") -> "Figure":
+        """A plotly figure: which classes are taken for which, or with kind="cases" the cases most often confused.
+
+        Without cases those of training are told, by fits of the portfolio that did not see them.
+        """
+        return load_views("classify").plot(self, X, y, kind)
+
+    def report(self, path: Path | str, X: object, y: object = None) -> Path:
+        """Write the page of `rearview classify` on test cases and their classes to a file, and return its path."""
+        return load_views("classify").report(self, path, X, y)
+
     def likelihoods(self, X: object) -> Likelihoods:
         """Probabilities with the notes that go with them."""
         likelihoods = predict(self.fitted_, self.read(X))
@@ -169,6 +185,7 @@ class Classifier(Estimator[Fitted | Portfolio]):
         fitted, reading = storage.load(Path(folder), device)
         classifier = cls(**fitted.spec.to_dict(), **reading)
         classifier.adopt(fitted)
+        classifier._origin = f"rv.Classifier.load({str(folder)!r})"
         return classifier
 
     @property
@@ -177,6 +194,37 @@ class Classifier(Estimator[Fitted | Portfolio]):
         if self._fitted is None:
             raise _not_fitted()("This classifier has not been fitted; call fit(X, y) or load(folder) first.")
         return self._fitted
+
+    @property
+    def trained_on(self) -> Cases:
+        """The cases of training; a classifier that was loaded has none."""
+        if self._trained_on is None:
+            raise SettingsError("The cases of training are not saved with a classifier; fit it to show them.")
+        return self._trained_on
+
+    def _describe(self) -> list[tuple[str, object]]:
+        fitted, classes = self.fitted_, [str(label) for label in self.classes_]
+        return [
+            ("model", "a portfolio" if isinstance(fitted, Portfolio) else fitted.spec.model),
+            ("classes", f"{len(classes):,}: {', '.join(classes[:8])}{' ...' if len(classes) > 8 else ''}"),
+            ("cases", f"{fitted.cases['train']:,} to train on, {quantity(fitted.channels, 'channel')}"),
+            *([("fitted in", f"{self.seconds:.1f} s")] if self.seconds else []),
+        ]
+
+    def _list_members(self) -> tuple[Sequence[str], Sequence[Sequence[object]]]:
+        if not isinstance(self.fitted_, Portfolio):
+            return (), ()
+        return ("member", "weight", "accuracy", "log loss", "seconds", "what it reads"), [
+            (
+                one.name,
+                f"{one.weight:.2f}" if one.weight else "–",
+                f"{one.accuracy:.3f}",
+                f"{one.log_loss:.3f}",
+                f"{one.seconds:.1f}",
+                one.meaning,
+            )
+            for one in self.fitted_.standings
+        ]
 
     @property
     def spec(self) -> ClassifySpec:

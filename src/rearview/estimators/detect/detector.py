@@ -7,24 +7,26 @@ detector.evaluate(test, labels="label").auc_pr
 detector.save("model/")
 """
 
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rearview import train
-from rearview.core.errors import InputError, did_you_mean
-from rearview.core.wording import listing
+from rearview.core.display import html_table
+from rearview.core.errors import InputError, SettingsError, did_you_mean
+from rearview.core.wording import listing, quantity
 from rearview.data.io.files import column_names, select_present
 from rearview.data.panel import Finding, Panel
 from rearview.data.panel_reader import read_panel, settle
 from rearview.data.read_options import ReadOptions, names_in
 from rearview.data.step import Step
 from rearview.estimators import base
-from rearview.estimators.base import Estimator, Session
+from rearview.estimators.base import Estimator, Session, load_views
 from rearview.estimators.detect import frames, storage
 from rearview.estimators.detect.fit import Detection, Fitted, detect, fit
 from rearview.estimators.detect.labels import add_labels, check_labels, split_labels
@@ -32,8 +34,13 @@ from rearview.estimators.detect.spec import DetectorOptions, DetectSpec
 from rearview.estimators.frames import Frame, has_whole_ids, read_on_step, to_native
 from rearview.tasks.assessment import Assessment, assess
 
+if TYPE_CHECKING:
+    from plotly.graph_objects import Figure
+
 Labels = NDArray[np.float64]
 """[row]: 1 (anomaly), 0, or NaN where a row has no label."""
+MOST_SHOWN = 10
+"""Segments that a notebook shows."""
 _OF_INPUTS = (("repaired", "constant"), ("repaired", "empty"))
 """Findings that hold for inputs of a forecast only, by kind and key."""
 
@@ -45,6 +52,14 @@ class Prediction(NamedTuple):
     """A row a step: `[id,] time, score, threshold, anomaly`."""
     segments: Frame
     """A row a segment: `[id,] start, end, peak, rows, score, threshold, channels, shares`."""
+
+    def _repr_html_(self) -> str:
+        """The segments as a table, for notebooks."""
+        import narwhals as nw
+
+        frame = nw.from_native(self.segments, eager_only=True)
+        words = f"{quantity(len(frame), 'segment')} in {quantity(len(self.flags), 'row')}"
+        return html_table(frame.head(MOST_SHOWN).iter_rows(), frame.columns, words)
 
 
 class Detector(Estimator[Fitted]):
@@ -62,15 +77,19 @@ class Detector(Estimator[Fitted]):
         self.progress = options.progress
         self._findings: tuple[Finding, ...] = ()
         self._trained: ReadOptions | None = None
+        self._judged: tuple[Panel, Labels | None] | None = None
 
     def fit(self, frame: Frame, *, checkpoint: Path | str | None = None, resume: bool = False) -> "Detector":
         """Learn what is ordinary from a frame or file; with `checkpoint` a run can be taken up by `resume=True`.
 
         Nothing is learned from series of a long frame without any value; a warning (through logging) names them.
         """
-        panel, _ = self.read(frame)
+        started = time.perf_counter()
+        panel, truth = self.read(frame)
         path = None if checkpoint is None else Path(checkpoint)
         self.adopt(fit(panel, self.spec, Session(path, resume, self.progress)), panel)
+        self._judged = panel, truth
+        self.remember_fit(started, frame)
         if not isinstance(frame, Panel):
             base.warn_of(self.findings)
         return self
@@ -106,6 +125,12 @@ class Detector(Estimator[Fitted]):
         Without `labels` those of `label_col` are taken. The labels of an array are in the order of the frame's rows,
         whatever that is, those of a pandas series go with the frame's index, and those of a file stand in it.
         """
+        panel, truth = self._read_labelled(frame, labels)
+        if truth is None:
+            raise no_labels(frame, panel, labels if isinstance(labels, str) else self.label_col)
+        return assess_detection(detect(self.fitted, panel), truth, self.spec.lookback)
+
+    def _read_labelled(self, frame: Frame, labels: object) -> tuple[Panel, Labels | None]:
         column = labels if isinstance(labels, str) else self.label_col
         beside = labels is not None and not isinstance(labels, str)
         if beside and not isinstance(frame, Panel):
@@ -113,13 +138,44 @@ class Detector(Estimator[Fitted]):
         panel, truth = self.read_new(frame, column)
         if beside and isinstance(frame, Panel):
             truth = check_labels(labels, len(panel.values), panel.layout.source)
-        elif truth is None:
-            raise no_labels(frame, panel, column)
-        return assess_detection(detect(self.fitted, panel), truth, self.spec.lookback)
+        return panel, truth
+
+    def read_judged(self, frame: Frame = None, labels: object = None) -> tuple[Panel, Labels | None]:
+        """Rows and their labels, where they have some; without a frame those last judged, or else fitted to."""
+        _ = self.fitted
+        if frame is not None:
+            self._judged = self._read_labelled(frame, labels)
+        elif labels is not None:
+            raise SettingsError("Labels belong to the rows of a frame; give both.")
+        if self._judged is None:
+            raise SettingsError("This detector was loaded and has judged no rows yet; give some.")
+        return self._judged
+
+    def plot(
+        self,
+        frame: Frame = None,
+        *,
+        labels: object = None,
+        series: str | None = None,
+        channels: str | Sequence[str] | None = None,
+    ) -> "Figure":
+        """A plotly figure of the channels that carry alarms, and of the score with its threshold; alarms are shaded.
+
+        Without a frame it draws the rows that were last judged, or else those of `fit`. Of several series it draws the
+        one named `series`, by default that with the highest score; `channels` names those to draw.
+        """
+        return load_views("detect").plot(self, frame, labels, series, channels)
+
+    def report(self, path: Path | str, frame: Frame = None, *, labels: object = None) -> Path:
+        """Write the page of `rearview detect` on the rows of a frame to a file, and return its path.
+
+        Rows and labels are as in `plot` and `evaluate`.
+        """
+        return load_views("detect").report(self, path, frame, labels)
 
     def detect(self, frame: Frame) -> Detection:
         """Scores, flags and segments as arrays."""
-        panel, _ = self.read_new(frame)
+        panel, _ = self._judged = self.read_new(frame)
         if not isinstance(frame, Panel):
             base.warn_of(panel.findings)
         return detect(self.fitted, panel)
@@ -139,6 +195,7 @@ class Detector(Estimator[Fitted]):
         fitted, reading = storage.load(Path(folder), device)
         detector = cls(**fitted.spec.to_dict(), **reading)
         detector._fitted = fitted
+        detector._origin = f"rv.Detector.load({str(folder)!r})"
         return detector
 
     def read(
@@ -176,6 +233,16 @@ class Detector(Estimator[Fitted]):
     def findings(self) -> tuple[Finding, ...]:
         """What was inferred, repaired and warned of, in reading and in training."""
         return (*self._findings, *self.fitted.findings)
+
+    def _describe(self) -> list[tuple[str, object]]:
+        fitted = self.fitted
+        names = fitted.columns
+        return [
+            ("model", fitted.name),
+            ("channels", f"{len(names):,}: {', '.join(names[:5])}{' ...' if len(names) > 5 else ''}"),
+            ("threshold", f"{fitted.calibration.threshold_elsewhere:.4g} ({fitted.calibration.drawn})"),
+            *([("fitted in", f"{self.seconds:.1f} s")] if self.seconds else []),
+        ]
 
     def _select_channels(self, panel: Panel, label_col: str | None, frame: Frame) -> tuple[Panel, Labels | None]:
         """The channels of the panel of a frame that are looked at, and its labels."""

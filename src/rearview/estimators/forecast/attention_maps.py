@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from rearview.core.display import html_table
 from rearview.core.errors import InputError, SettingsError, did_you_mean
 from rearview.data import calendar
 from rearview.data.infer.timestamps import show
@@ -67,6 +68,12 @@ class AttentionMaps(dict[str, Weights]):
         super().__init__(weights)
         self.series = series
         self.labels = dict(labels)
+
+    def _repr_html_(self) -> str:
+        """The layers and the shapes of their weights, for notebooks."""
+        parts = ((name, one if isinstance(one, dict) else {"": one}) for name, one in self.items())
+        rows = [(f"{name} {part}", *weights.shape) for name, each in parts for part, weights in each.items()]
+        return html_table(rows, ("layer", "series", "group", "head", "query", "key"), "attention weights, by axis")
 
 
 def select_series(panel: Panel, series: Sequence[str]) -> Panel:

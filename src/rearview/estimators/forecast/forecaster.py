@@ -8,16 +8,20 @@ forecaster.save("model/")
 """
 
 import math
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rearview import train
 from rearview.core.errors import SettingsError
+from rearview.core.wording import quantity
+from rearview.data.infer.timestamps import show
+from rearview.data.infer.wall_time import to_wall_time
 from rearview.data.io.files import select_present
 from rearview.data.io.table import Table
 from rearview.data.panel import Finding, Panel
@@ -30,7 +34,8 @@ from rearview.estimators import base
 from rearview.estimators.auto import fit as portfolio
 from rearview.estimators.auto import schedule
 from rearview.estimators.auto.ensemble import Ensemble, find_attention
-from rearview.estimators.base import Estimator, Session
+from rearview.estimators.auto.fit import AutoFit
+from rearview.estimators.base import Estimator, Session, load_views
 from rearview.estimators.forecast import backtest as backtesting
 from rearview.estimators.forecast import storage
 from rearview.estimators.forecast.as_of import AsOf
@@ -40,10 +45,14 @@ from rearview.estimators.forecast.fit import fit
 from rearview.estimators.forecast.frames import backtest_frame, forecast_frame
 from rearview.estimators.forecast.known_inputs import read_known
 from rearview.estimators.forecast.new_rows import anchor_months, check_values, keep_time_of_day
+from rearview.estimators.forecast.prediction import variables
 from rearview.estimators.forecast.predictor import Forecasts, Predictor
 from rearview.estimators.forecast.spec import ForecasterOptions, ForecastSpec, read_levels
 from rearview.estimators.frames import Columns, Frame, has_whole_ids, read_on_step, to_native
 from rearview.pretrained import weights
+
+if TYPE_CHECKING:
+    from plotly.graph_objects import Figure
 
 
 class Forecaster(Estimator[Predictor]):
@@ -58,7 +67,9 @@ class Forecaster(Estimator[Predictor]):
         self.reading = options.read_options()
         self.alias = options.alias
         self.progress = options.progress
+        self._rows: Panel | None = None
         self._tail: Panel | None = None
+        self._portfolio: AutoFit | None = None
         self._trained: ReadOptions | None = None
         self._whole_ids = False
 
@@ -80,6 +91,7 @@ class Forecaster(Estimator[Predictor]):
         Series of a long frame, and columns of a wide one, without any value are left out: they have no forecast, and a
         warning (through logging) names them. So it does series that are too short to be trained on.
         """
+        started = time.perf_counter()
         panel = self.read_to_fit(frame)
         self._warn(frame, panel.findings)
         path = None if checkpoint is None else Path(checkpoint)
@@ -95,20 +107,23 @@ class Forecaster(Estimator[Predictor]):
             if self.progress is True:
                 with train.JobLine(limit) as line:
                     options = replace(options, progress=line, stage=line.stage)
-                    fitted = portfolio.fit(panel, self.spec, options, known_at).ensemble
+                    made = portfolio.fit(panel, self.spec, options, known_at)
             else:
-                fitted = portfolio.fit(panel, self.spec, options, known_at).ensemble
+                made = portfolio.fit(panel, self.spec, options, known_at)
+            self._portfolio, fitted = made, made.ensemble
         else:
             fitted = fit(panel, self.spec, Session(path, resume, self.progress, time_limit), tune=tune)
         self._warn(frame, fitted.findings)
         self.adopt(fitted, panel)
         self._whole_ids = has_whole_ids(frame, panel.layout)
+        self.remember_fit(started, frame, time_limit=time_limit, quick=quick, tune=tune)
         return self
 
     def adopt(self, fitted: Predictor, panel: Panel) -> None:
         """Take over a network that was fitted elsewhere, to forecast what follows the rows of `panel`."""
         self._fitted, self._trained = fitted, settle(self.reading, panel.layout)
-        self._tail = select_columns(panel, fitted).tail(fitted.lookback)
+        self._rows = select_columns(panel, fitted)
+        self._tail = self._rows.tail(fitted.lookback)
 
     def predict(self, frame: Frame = None, *, future: Frame = None, level: Sequence[float] | None = None) -> Frame:
         """Forecasts after the last row of each series, of the training data or of new rows, without training.
@@ -219,6 +234,33 @@ class Forecaster(Estimator[Predictor]):
         }
         return to_native(columns, self.tail.layout)
 
+    def plot(
+        self,
+        frame: Frame = None,
+        *,
+        series: str | Sequence[str] | None = None,
+        level: Sequence[float] | None = None,
+        future: Frame = None,
+        history: int | None = None,
+    ) -> "Figure":
+        """A plotly figure of what `predict` forecasts: history, forecast and intervals.
+
+        `series` names the series or columns to draw; without it the first six are. `history` is the number of rows
+        before the forecast; by default three times the horizon, and at least 60.
+        """
+        return load_views("forecast").plot(self, frame, future, level, series, history)
+
+    def report(
+        self, path: Path | str, frame: Frame = None, *, future: Frame = None, n_windows: int | None = None
+    ) -> Path:
+        """Write the page of `rearview forecast` to a file and return its path.
+
+        It shows the forecast after the rows of training, or after new rows. The backtest of a portfolio is that of its
+        fit. Any other model is backtested here, as `cross_validation` does it, beside naive baselines: `n_windows`
+        says from how many cutoffs, 0 skips that; by default as many as fit, five at most, and none for new rows.
+        """
+        return load_views("forecast").report(self, path, frame, future, n_windows)
+
     def save(self, folder: Path | str) -> None:
         """Write the fitted forecaster to a folder: settings as JSON, numbers as safetensors."""
         reading = {**self.reading_of_new.to_json(), "alias": self.alias, "whole_ids": self._whole_ids}
@@ -231,6 +273,7 @@ class Forecaster(Estimator[Predictor]):
         whole_ids = reading.pop("whole_ids")
         forecaster = cls(**fitted.spec.to_dict(), **reading)
         forecaster._fitted, forecaster._tail, forecaster._whole_ids = fitted, tail, whole_ids
+        forecaster._origin = f"rv.Forecaster.load({str(folder)!r})"
         return forecaster
 
     @property
@@ -283,9 +326,45 @@ class Forecaster(Estimator[Predictor]):
         return self._tail
 
     @property
+    def rows(self) -> Panel:
+        """The rows of training; of a forecaster that was loaded, the last of them."""
+        return self.tail if self._rows is None else self._rows
+
+    @property
+    def portfolio(self) -> AutoFit | None:
+        """The portfolio with its backtests, where one was fitted here; they are not saved."""
+        return self._portfolio
+
+    @property
     def findings(self) -> tuple[Finding, ...]:
         """What was inferred, repaired and warned of, in reading and in training."""
         return (*self.tail.findings, *self.fitted.findings)
+
+    def _describe(self) -> list[tuple[str, object]]:
+        fitted, names = self.fitted, variables(self.tail)
+        ends = to_wall_time(self.tail.stamps[self.tail.offsets[1:] - 1], self.tail.layout)
+        return [
+            ("model", self.name),
+            ("forecasts", f"{quantity(self.spec.horizon, 'step')} ({self.tail.step.words()}) after {show(ends.max())}"),
+            ("series", f"{len(names):,}: {', '.join(names[:5])}{' ...' if len(names) > 5 else ''}"),
+            ("look-back", quantity(fitted.lookback, "row")),
+            *([("known inputs", ", ".join(self.tail.known_names))] if self.tail.known else []),
+            *([("fitted in", f"{self.seconds:.1f} s")] if self.seconds else []),
+        ]
+
+    def _list_members(self) -> tuple[Sequence[str], Sequence[Sequence[object]]]:
+        if not isinstance(self.fitted, Ensemble):
+            return (), ()
+        return ("model", "weight", "MASE", "seconds", "what it is"), [
+            (
+                one.name,
+                f"{100 * one.weight:.0f} %" if one.weight else "–",
+                "–" if one.mase is None else f"{one.mase:.3g}",
+                f"{one.seconds:.1f}",
+                f"{one.meaning}; left out: {one.note}" if one.note else one.meaning,
+            )
+            for one in self.fitted.leaderboard
+        ]
 
     def _levels(self, level: Sequence[float] | None) -> tuple[float, ...]:
         if level is not None:

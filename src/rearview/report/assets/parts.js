@@ -4,24 +4,7 @@ const Parts = (() => {
   const MOST_BARS = 31;
   const TICKS = 8;
   const { data } = Choice;
-  const { byId, draw } = Plots;
-
-  /* A heading, a sentence and an empty plot of that name. */
-  function frame(name, title, sentence, size) {
-    const box = document.createElement("div");
-    const heading = document.createElement("h3");
-    const words = document.createElement("p");
-    const key = document.createElement("ul");
-    const plot = document.createElement("div");
-    heading.textContent = Figures.cut(title, 60);
-    words.textContent = sentence;
-    Object.assign(key, { id: `${name}-key`, className: "key", hidden: true });
-    Object.assign(plot, { id: `${name}-plot`, className: "plot" });
-    plot.dataset.size = size;
-    plot.setAttribute("role", "img");
-    box.append(heading, ...(sentence ? [words] : []), key, plot);
-    return box;
-  }
+  const { byId, draw, frame } = Plots;
 
   /* Phases of a season: bars where they are few, else a line; ticked by their names. */
   function drawSeason(name, part, colours) {

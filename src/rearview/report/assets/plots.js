@@ -40,6 +40,40 @@ const Plots = (() => {
     return swatch;
   }
 
+  /* A heading, a sentence and an empty plot of that name. */
+  function frame(name, title, sentence, size) {
+    const box = document.createElement("div");
+    const heading = document.createElement("h3");
+    const words = document.createElement("p");
+    const key = document.createElement("ul");
+    const plot = document.createElement("div");
+    heading.textContent = Figures.cut(title, 60);
+    words.textContent = sentence;
+    Object.assign(key, { id: `${name}-key`, className: "key", hidden: true });
+    Object.assign(plot, { id: `${name}-plot`, className: "plot" });
+    plot.dataset.size = size;
+    plot.setAttribute("role", "img");
+    box.append(heading, ...(sentence ? [words] : []), key, plot);
+    return box;
+  }
+
+  /* Plots one above the other begin at one left edge: Plotly widens each margin for its own numbers. */
+  function alignLeft(...names) {
+    const plots = names.map((name) => byId(`${name}-plot`));
+    const left = Math.max(...plots.map((plot) => plot._fullLayout._size.l));
+    plots.filter((plot) => plot._fullLayout._size.l < left).forEach((plot) => Plotly.relayout(plot, { "margin.l": left }));
+  }
+
+  /* What is zoomed in one of them is zoomed in all. */
+  function linkZoom(...names) {
+    const plots = names.map((name) => byId(`${name}-plot`));
+    plots.forEach((plot) => plot.on("plotly_relayout", () => {
+      const range = [...plot.layout.xaxis.range];
+      plots.filter((other) => String(other.layout.xaxis.range) !== String(range))
+        .forEach((other) => Plotly.relayout(other, { "xaxis.range": range }));
+    }));
+  }
+
   /* Draws again in other colours and at another width. */
   function redrawOnChange(drawAll) {
     let width = window.innerWidth;
@@ -92,5 +126,7 @@ const Plots = (() => {
     }, colours, `Loss of ${models.join(", ")} by epoch.`);
   }
 
-  return { byId, count, draw, drawTraining, fromOne, redrawOnChange, wholeRange };
+  return {
+    alignLeft, byId, count, draw, drawTraining, frame, fromOne, linkZoom, redrawOnChange, wholeRange,
+  };
 })();

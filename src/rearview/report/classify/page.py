@@ -1,8 +1,10 @@
 """The page of a classification: the confusion of classes, scores of each class, and example cases."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,10 +14,10 @@ from rearview.core.wording import quantity
 from rearview.report.common import text
 from rearview.report.common.payload import encode_curves, round_digits
 from rearview.report.common.summary import BUDGET, Content, Summary, Tile
-from rearview.report.common.tables import html_table
+from rearview.report.common.tables import Cell, Table, html_table
 from rearview.tasks.confusion import Confusion
 
-SCRIPTS = ("figures.js", "plots.js", "classes.js", "copy.js")
+SCRIPTS = ("figures.js", "plots.js", "classes.js", "confused.js", "copy.js")
 MOST_STEPS = 1_000
 """Steps drawn of a case; a longer one is thinned evenly."""
 MOST_CHANNELS = 12
@@ -36,6 +38,18 @@ class Example:
     """The probability that the network gives to its answer."""
     values: NDArray[np.float64]
     """[channel, time] in original units, NaN where a value is missing."""
+    truth: float = math.nan
+    """The probability that it gives to the true class."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConfusedPair:
+    """A class that was taken for another, and cases of that."""
+
+    label: str
+    said: str
+    count: int
+    cases: tuple[Example, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +72,8 @@ class ClassificationSummary(Summary):
     commonest: float | None
     """The accuracy of always predicting the commonest training class; None where training is not at hand."""
     examples: tuple[Example, ...]
+    confused: tuple[ConfusedPair, ...] = ()
+    """The commonest confusions first."""
     leaderboard: tuple[Candidate, ...] = ()
     """Members of a portfolio, the best first, then their vote; none for one network."""
 
@@ -72,16 +88,41 @@ class ClassificationSummary(Summary):
             parts={
                 "confusion": _confusion_table(self.confusion),
                 "classes": _class_table(self.confusion),
+                "no_confused": not self.confused,
                 "leaderboard": _leaderboard(self.leaderboard) if self.leaderboard else "",
                 "no_leaderboard": not self.leaderboard,
                 "no_training": not self.curves,
             },
             tiles=self._tiles(),
             scripts=SCRIPTS,
-            data=data,
+            data={**data, "confused": [self._encode_pair(pair) for pair in self.confused]},
             left_off=left_off,
             skip="confusion",
         )
+
+    def _encode_pair(self, pair: ConfusedPair) -> dict[str, object]:
+        """A pair for the page's scripts; its few cases are encoded as examples are."""
+        data, _ = encode_examples(pair.cases)
+        shown = cast(list[dict[str, object]], data["examples"])
+        chances = round_digits(np.array([one.truth for one in pair.cases]), 4)
+        return {"count": pair.count, "cases": [{**one, "truth": t} for one, t in zip(shown, chances, strict=True)]}
+
+    def tables(self) -> list[Table]:
+        heads = ("Class", "Precision", "Recall", "F1", "Cases", "Most often taken for")
+        rows = tuple(
+            (Cell(one.label), *map(Cell, (f"{one.precision:.3f}", f"{one.recall:.3f}", f"{one.f1:.3f}")),
+             Cell(f"{one.cases:,}"), Cell(taken, times))
+            for one, (taken, times) in zip(self.confusion.by_class(), _mistaken(self.confusion), strict=True)
+        )  # fmt: skip
+        caption = f"Accuracy {text.percent(self.confusion.accuracy)}, macro F1 {self.confusion.macro_f1:.3f}."
+        tables = [Table(caption, heads, rows, {5})]
+        pairs = tuple((Cell(one.label), Cell(one.said), Cell(f"{one.count:,}")) for one in self.confused)
+        tables += [Table("Most often confused.", ("Class", "Taken for", "Times"), pairs, {1})] if pairs else []
+        if self.leaderboard:
+            board = tuple((Cell(one.name), *map(Cell, _standing(one)), Cell(one.meaning)) for one in self.leaderboard)
+            heads = ("Member", "Weight", "Accuracy", "Log loss", "Seconds", "What it reads")
+            tables.append(Table("Members on training cases that their fits did not see.", heads, board, {5}))
+        return tables
 
     def _tiles(self) -> list[Tile]:
         confusion = self.confusion
@@ -171,12 +212,29 @@ def _leaderboard(candidates: Sequence[Candidate]) -> str:
         "What it reads",
     )
     rows = "".join(
-        f'<tr><th scope="row">{escape(one.name)}</th><td>{f"{one.weight:.2f}" if one.weight else text.ABSENT}</td>'
-        f"<td>{text.percent(one.accuracy)}</td><td>{one.log_loss:.3f}</td><td>{one.seconds:.1f}</td>"
+        f'<tr><th scope="row">{escape(one.name)}</th>{"".join(f"<td>{cell}</td>" for cell in _standing(one))}'
         f'<td class="words">{escape(one.meaning)}</td></tr>'
         for one in candidates
     )
     return html_table("Leaderboard of the members", heads, rows)
+
+
+def _standing(one: Candidate) -> tuple[str, str, str, str]:
+    """Weight, accuracy, log loss and seconds of a member as text."""
+    weight = f"{one.weight:.2f}" if one.weight else text.ABSENT
+    return weight, text.percent(one.accuracy), f"{one.log_loss:.3f}", f"{one.seconds:.1f}"
+
+
+def _mistaken(confusion: Confusion) -> list[tuple[str, str]]:
+    """The commonest wrong answer to the cases of each class, and how often it was given."""
+    mistaken = []
+    for row, counts in enumerate(confusion.counts):
+        wrong = counts.copy()
+        wrong[row] = 0
+        other = int(wrong.argmax())
+        times = (str(confusion.labels[other]), quantity(int(wrong[other]), "time"))
+        mistaken.append(times if wrong.any() else (text.ABSENT, ""))
+    return mistaken
 
 
 def _class_table(confusion: Confusion) -> str:
@@ -189,12 +247,8 @@ def _class_table(confusion: Confusion) -> str:
         ("Most often taken for", "the commonest wrong answer to cases of this class"),
     )
     rows = []
-    for row, one in enumerate(confusion.by_class()):
-        wrong = confusion.counts[row].copy()
-        wrong[row] = 0
-        other = int(wrong.argmax())
-        times = quantity(int(wrong[other]), "time")
-        mistaken = f"{escape(str(confusion.labels[other]))} <small>{times}</small>" if wrong.any() else text.ABSENT
+    for one, (taken, times) in zip(confusion.by_class(), _mistaken(confusion), strict=True):
+        mistaken = f"{escape(taken)} <small>{times}</small>" if times else taken
         rows.append(
             f'<tr><th scope="row">{escape(one.label)}</th><td>{one.precision:.3f}</td><td>{one.recall:.3f}</td>'
             f"<td>{one.f1:.3f}</td><td>{one.cases:,}</td><td>{mistaken}</td></tr>"

@@ -7,7 +7,7 @@ from rearview.core.wording import quantity
 from rearview.report.classify.page import SCRIPTS, Example, encode_examples
 from rearview.report.common import text
 from rearview.report.common.summary import BUDGET, Content, Summary, Tile
-from rearview.report.common.tables import html_table
+from rearview.report.common.tables import Cell, Table, html_table
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +53,21 @@ class PredictionSummary(Summary):
             left_off=left_off,
             skip="classes",
         )
+
+    def tables(self) -> list[Table]:
+        shares = [text.percent(one.share) if one.cases else text.ABSENT for one in self.classes]
+        classes = tuple(
+            (Cell(one.label), Cell(f"{one.cases:,}"), Cell(share))
+            for one, share in zip(self.classes, shares, strict=True)
+        )
+        unsure = tuple(
+            (Cell(one.name), Cell(one.first), Cell(text.percent(one.first_share)),
+             Cell(one.second), Cell(text.percent(one.second_share)))
+            for one in self.unsure
+        )  # fmt: skip
+        tables = [Table("Predictions of each class.", ("Class", "Cases", "Mean probability"), classes)]
+        heads = ("Case", "Predicted", "Probability", "Next", "Probability")
+        return [*tables, Table("The least certain cases.", heads, unsure, {1, 3})] if unsure else tables
 
     def _tiles(self) -> list[Tile]:
         cases, first = sum(one.cases for one in self.classes), self.classes[0]

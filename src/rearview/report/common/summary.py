@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from rearview import __version__
 from rearview.data.panel import Finding
 from rearview.report.common import text
+from rearview.report.common.tables import Table
 
 Values = NDArray[np.floating]
 Stamps = NDArray[np.generic]
@@ -136,6 +137,10 @@ class Summary(ABC):
     @abstractmethod
     def content(self, budget: int = BUDGET) -> Content:
         """The part of the page between the headline and the data, which draws at most so many numbers."""
+
+    def tables(self) -> Sequence[Table]:
+        """The tables of the summary in Markdown, the most telling first."""
+        return ()
 
     @property
     def run_time(self) -> Tile:

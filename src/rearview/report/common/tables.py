@@ -1,6 +1,6 @@
 """Tables: one set of cells, with marks for best and second, as HTML, Markdown and LaTeX."""
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from html import escape
 from typing import Literal
@@ -28,9 +28,9 @@ class Table:
     caption: str
     heads: tuple[str, ...]
     rows: tuple[tuple[Cell, ...], ...]
-    words: frozenset[int] = frozenset()
+    words: Set[int] = frozenset()
     """Columns of words, which are set to the left and may break, as the first one always may."""
-    sentences: frozenset[int] = frozenset()
+    sentences: Set[int] = frozenset()
     """Those of them that need room."""
     tags: tuple[str, ...] = ()
     """A word for each row by which a page's script picks rows; empty: it picks none."""
@@ -55,13 +55,14 @@ class Table:
     def markdown(self) -> str:
         """A table of GitHub's Markdown, best bold, second underlined."""
         rules = [":--" if place == 0 or place in self.words else "--:" for place in range(len(self.heads))]
-        lines = [list(map(_markdown, self.heads)), rules]
+        lines = [list(map(escape_markdown, self.heads)), rules]
         lines += [[_markdown_cell(cell) for cell in row] for row in self.rows]
-        return "\n".join([_markdown(self.caption), "", *(f"| {' | '.join(line)} |" for line in lines)])
+        caption = [escape_markdown(self.caption), ""] if self.caption else []
+        return "\n".join([*caption, *(f"| {' | '.join(line)} |" for line in lines)])
 
     def tex(self) -> str:
         """A table for LaTeX (`rearview.report.common.latex`), best bold, second underlined."""
-        words = self.words | {0}
+        words = frozenset({*self.words, 0})
         rows = [[_tex_cell(cell, place in words) for place, cell in enumerate(row)] for row in self.rows]
         return latex.table(self.caption, self.heads, rows, words)
 
@@ -133,16 +134,17 @@ def html_cells(cells: Sequence[Cell], kinds: Sequence[str] = (), heads: Sequence
     return "".join(parts)
 
 
-def _markdown(words: str) -> str:
+def escape_markdown(words: str) -> str:
+    """Words in one line, nothing in them a mark of Markdown."""
     for mark in "\\`*_|<>[]":
         words = words.replace(mark, f"\\{mark}")
     return " ".join(words.split())
 
 
 def _markdown_cell(cell: Cell) -> str:
-    inner = _markdown(cell.whole or cell.text)
+    inner = escape_markdown(cell.whole or cell.text)
     inner = {"best": f"**{inner}**", "second": f"<u>{inner}</u>", "": inner}[cell.mark]
-    return f"{inner} {_markdown(cell.beside)}" if cell.beside else inner
+    return f"{inner} {escape_markdown(cell.beside)}" if cell.beside else inner
 
 
 def _tex_cell(cell: Cell, breaks: bool) -> latex.Cell:

@@ -17,14 +17,15 @@ from rearview.core.wording import quantity
 from rearview.report.common import text
 from rearview.report.common.payload import Axes, encode_curves, round_digits
 from rearview.report.common.summary import BUDGET, Content, DataFacts, Stamps, Summary, Tile, Values
-from rearview.report.common.tables import html_table
+from rearview.report.common.tables import Cell, Table, html_table
+from rearview.report.detect.levels import BELOW, count_days, try_levels
 
 SCRIPTS = ("figures.js", "plots.js", "picker.js", "copy.js", "detection.js")
 MOST_ROWS = (4_000, 2_000, 1_000, 500, 250)
 """Rows of a series that are drawn: the most with which its main channels fit."""
 MAIN_CHANNELS, FEWEST_CHANNELS = 8, 3
-MOST_SEGMENTS = 300
-"""Segments in the table."""
+MOST_SEGMENTS, MOST_LISTED = 300, 10
+"""Segments in the table of the page, and in the summary in Markdown."""
 
 Rows = NDArray[np.int64]
 
@@ -57,6 +58,13 @@ class EntityView:
     """[channel]: of the error of all rows, or of the flagged ones where there are any."""
     labels: tuple[tuple[int, int], ...] = ()
     """First and last rows of the anomalies that a person marked."""
+    join: int = 1
+    """Flagged rows with fewer others between them are one segment."""
+
+    def times(self, part: SegmentView) -> tuple[str, ...]:
+        """Start, end and peak of a segment as text."""
+        stamps = (self.stamps[row] for row in (part.first, part.last, part.peak))
+        return tuple(str(stamp).replace("T", " ").removesuffix(".000000") for stamp in stamps)
 
     def check(self) -> None:
         """Refuse arrays that do not belong together."""
@@ -101,12 +109,37 @@ class DetectionSummary(Summary):
             skip="anomalies",
         )
 
+    def tables(self) -> list[Table]:
+        several, segments = len(self.entities) > 1, self.ranked()
+        rows = []
+        for entity, _, part in segments[:MOST_LISTED]:
+            cells = [*([entity.id] if several else []), *entity.times(part), f"{part.last - part.first + 1:,}"]
+            rows.append((*map(Cell, (*cells, text.number(part.score), self.carriers(part))),))
+        heads = (*(("Series",) if several else ()), "Start", "End", "Peak", "Rows", "Score", "Channels")
+        more = f" The {MOST_LISTED} highest of {len(segments):,}." if len(segments) > MOST_LISTED else ""
+        found = Table(f"Anomalies, highest above the threshold first.{more}", heads, tuple(rows), {len(heads) - 1})
+        measures = tuple((Cell(name), Cell(text.number(v)), Cell(why)) for name, (v, why) in self.measures.items())
+        against = Table("Against the labels.", ("Measure", "Value", "What it is"), measures, {2})
+        return [*([found] if rows else []), *([against] if measures else [])]
+
+    def ranked(self) -> list[tuple[EntityView, int, SegmentView]]:
+        """Every segment with its series and its number there, the highest above the threshold first."""
+        every = [(one, number, part) for one in self.entities for number, part in enumerate(one.segments)]
+        return sorted(every, key=lambda each: -each[2].score / (each[0].threshold or 1))
+
+    def carriers(self, part: SegmentView) -> str:
+        """The channels that carry a segment, each with its share."""
+        return ", ".join(f"{self.channels[c]} {100 * share:.0f} %" for c, share in part.shares)
+
     def _tiles(self) -> list[Tile]:
         rows = sum(len(entity.stamps) for entity in self.entities)
         flagged = sum(int((entity.score > entity.threshold).sum()) for entity in self.entities)
         segments = sum(len(entity.segments) for entity in self.entities)
+        days = sum(count_days(entity) or 0.0 for entity in self.entities)
+        rate = ("Alarms a day", f"{segments / days:.2g}", f"over {days:,.1f} days") if days else None
         tiles = [
             ("Anomalies", f"{segments:,}", f"in {quantity(rows, 'row')}"),
+            rate or ("Alarms in 1,000 rows", f"{1000 * segments / max(1, rows):.2g}", "at this threshold"),
             ("Rows above the threshold", f"{flagged:,}", text.percent(flagged / max(1, rows))),
         ]
         if "AUC-PR" in self.measures and math.isfinite(self.measures["AUC-PR"][0]):
@@ -117,7 +150,7 @@ class DetectionSummary(Summary):
 def encode(summary: DetectionSummary, budget: int = BUDGET) -> tuple[dict[str, object], tuple[str, ...]]:
     """(the data of the page, sentences about what was left off to stay within the budget)."""
     for most in MOST_ROWS:
-        rows = [_rows_to_draw(entity, most) for entity in summary.entities]
+        rows = [rows_to_draw(entity, most) for entity in summary.entities]
         if sum(map(len, rows)) * (1 + min(MAIN_CHANNELS, len(summary.channels))) <= budget:
             break
     count, channels, notes = _fit([len(drawn) for drawn in rows], len(summary.channels), budget)
@@ -134,7 +167,7 @@ def encode(summary: DetectionSummary, budget: int = BUDGET) -> tuple[dict[str, o
     }, notes
 
 
-def _rows_to_draw(entity: EntityView, most: int) -> Rows:
+def rows_to_draw(entity: EntityView, most: int) -> Rows:
     """All rows of a short series; else the highest score of each stretch, and the ends of segments."""
     rows = len(entity.stamps)
     if rows <= most:
@@ -178,32 +211,38 @@ def _encode_entity(entity: EntityView, rows: Rows, channels: int, axes: Axes) ->
             for s in entity.segments
         ],
         "labels": [[at(first), at(last)] for first, last in entity.labels],
+        "rows": len(entity.stamps),
+        "days": count_days(entity),
+        "join": entity.join,
+        "levels": _encode_levels(entity),
     }
+
+
+def _encode_levels(entity: EntityView) -> dict[str, object] | None:
+    levels = try_levels(entity)
+    if levels is None:
+        return None
+    counts = {name: getattr(levels, name).tolist() for name in ("alarms", "rows", "found")}
+    return {"run": BELOW, "at": round_digits(levels.thresholds), **counts}
 
 
 def _segment_table(summary: DetectionSummary) -> str:
     """Segments, the highest score first; each row's button shows it in the charts."""
-    segments = [
-        (e, number, part) for e, entity in enumerate(summary.entities) for number, part in enumerate(entity.segments)
-    ]
+    segments = summary.ranked()
     if not segments:
         return '<p class="quiet">No row scores above the threshold.</p>'
-    segments.sort(key=lambda each: -each[2].score / (summary.entities[each[0]].threshold or 1))
     several = len(summary.entities) > 1
+    places = {id(entity): place for place, entity in enumerate(summary.entities)}
     rows = []
-    for e, number, part in segments[:MOST_SEGMENTS]:
-        entity = summary.entities[e]
-        start, end, peak = (
-            escape(str(entity.stamps[row]).replace("T", " ").removesuffix(".000000"))
-            for row in (part.first, part.last, part.peak)
-        )
+    for entity, number, part in segments[:MOST_SEGMENTS]:
+        e, (start, end, peak) = places[id(entity)], map(escape, entity.times(part))
         button = f'<button type="button" class="link" data-entity="{e}" data-segment="{number}">{start}</button>'
         name = f"{escape(entity.id)}</th><td>{button}</td>" if several else f"{button}</th>"
         times = f"{part.score / entity.threshold:.1f} times the threshold" if entity.threshold > 0 else ""
-        channels = ", ".join(f"{summary.channels[c]} {100 * share:.0f} %" for c, share in part.shares)
         rows.append(
             f'<tr><th scope="row">{name}<td>{end}</td><td>{part.last - part.first + 1:,}</td><td>{peak}</td>'
-            f'<td title="{times}">{text.number(part.score)}</td><td class="words">{escape(channels)}</td></tr>'
+            f'<td title="{times}">{text.number(part.score)}</td>'
+            f'<td class="words">{escape(summary.carriers(part))}</td></tr>'
         )
     heads = (*(("Series",) if several else ()), "Start", "End", "Rows", "Peak", "Score", "Channels")
     more = f" The {MOST_SEGMENTS} highest of {len(segments):,}." if len(segments) > MOST_SEGMENTS else ""

@@ -46,6 +46,9 @@ MEASURES: tuple[tuple[str, str, Callable[[Score], float]], ...] = (
     ("RMSSE", "root squared error over the naive error in training", lambda score: score.rmsse),
     ("Pinball", "quantile loss of the intervals", lambda score: score.pinball),
 )
+SCORED = "Backtest scores over all series and windows. Lower is better; coverage is best near its level. Best in bold."
+MOST_LISTED = 10
+"""Series in the summary in Markdown."""
 PLAIN = ("MSE", "MAE", "Pinball")
 """Measures in the units of the data."""
 HISTORIES = (1_000, 400, 150, 60)
@@ -114,7 +117,7 @@ class ForecastSummary(Summary):
             parts={
                 "noun": "Column" if self.is_wide else "Series",
                 "scores": score_table(self.scores, unlike_units=self.unlike_units),
-                "leaderboard": _leaderboard(self.candidates),
+                "leaderboard": _leaderboard(self.candidates).html() if self.candidates else "",
                 "no_leaderboard": not self.candidates,
                 "no_backtest": not any(view.backtest for view in self.series),
                 "no_errors": not self.error_by_step,
@@ -131,6 +134,14 @@ class ForecastSummary(Summary):
             left_off=left_off,
             skip="forecast",
         )
+
+    def tables(self) -> list[Table]:
+        heads, columns = _score_columns(self.scores, self.unlike_units)
+        names = [Cell(score.model, "baseline" if score.is_baseline else "") for score in self.scores]
+        rows = tuple(zip(names, *columns, strict=True))
+        tables = [Table(SCORED, ("Model", *(name for name, _ in heads)), rows)] if columns else []
+        tables += [_worst_series(self.series)] if len(self.series) > 1 and self.series[0].outlook else []
+        return [*tables, *([_leaderboard(self.candidates)] if self.candidates else [])]
 
     def _extent(self) -> Tile:
         steps = max(len(view.forecast.stamps) for view in self.series)
@@ -169,6 +180,19 @@ def score_table(scores: Sequence[Score], *, unlike_units: bool = False) -> str:
     """
     if not scores:
         return '<p class="quiet">No backtest was run, so there is nothing to score.</p>'
+    heads, columns = _score_columns(scores, unlike_units)
+    if not columns:
+        return '<p class="quiet">No measure could be computed.</p>'
+    rows = []
+    for row, score in enumerate(scores):
+        kind, word = (" class=baseline", "<small>baseline</small>") if score.is_baseline else ("", "")
+        cells = html_cells([column[row] for column in columns])
+        rows.append(f'<tr{kind}><th scope="row">{escape(score.model)}{word}</th>{cells}</tr>')
+    return html_table("Backtest scores", ["Model", *heads], "".join(rows), SCORED)
+
+
+def _score_columns(scores: Sequence[Score], unlike_units: bool) -> tuple[list[tuple[str, str]], list[list[Cell]]]:
+    """(names and meanings, cells) of the measures that could be computed, column by column."""
     heads: list[tuple[str, str]] = []
     columns: list[list[Cell]] = []
     for name, meaning, measure in MEASURES:
@@ -188,23 +212,29 @@ def score_table(scores: Sequence[Score], *, unlike_units: bool = False) -> str:
             for share, far in zip(shares, off, strict=True):
                 note = f"{100 * share - level:+.1f}".replace("-", "−") if math.isfinite(share) else ""
                 columns[-1].append(Cell(text.percent(share), note, "best" if far == min(off) else ""))
-    if not columns:
-        return '<p class="quiet">No measure could be computed.</p>'
+    return heads, columns
+
+
+def _worst_series(series: Sequence[SeriesView]) -> Table:
+    """The series with the largest errors, and what is forecast of them."""
+    worst = sorted(series, key=lambda view: -_error(view))[:MOST_LISTED]
     rows = []
-    for row, score in enumerate(scores):
-        kind, word = (" class=baseline", "<small>baseline</small>") if score.is_baseline else ("", "")
-        cells = html_cells([column[row] for column in columns])
-        rows.append(f'<tr{kind}><th scope="row">{escape(score.model)}{word}</th>{cells}</tr>')
-    caption = (
-        "Backtest scores over all series and windows. Lower is better; coverage is best near its level. Best in bold."
-    )
-    return html_table("Backtest scores", ["Model", *heads], "".join(rows), caption)
+    for view in worst:
+        look, errors = view.outlook, view.errors
+        ahead = [text.ABSENT] * 2 if look is None else [text.number(look.mean), _range(look.low, look.high)]
+        measures = [math.nan] * 2 if errors is None else [errors.mase, errors.against_naive]
+        rows.append((Cell(view.id), *map(Cell, ahead), *(Cell(text.number(one)) for one in measures)))
+    caption = "Series, the largest errors first"
+    caption += f", {MOST_LISTED} of {len(series):,}." if len(series) > MOST_LISTED else "."
+    return Table(caption, ("Series", "Forecast, mean", "Likely range", "MASE", "MAE over naive"), tuple(rows))
 
 
-def _leaderboard(candidates: Sequence[Candidate]) -> str:
+def _range(low: float, high: float) -> str:
+    return " to ".join(text.column([low, high])) if math.isfinite(high - low) else text.ABSENT
+
+
+def _leaderboard(candidates: Sequence[Candidate]) -> Table:
     """Every candidate of a portfolio: its share in the forecast, its backtest error, its time, what it is."""
-    if not candidates:
-        return ""
     rows = []
     for one in candidates:
         share = Cell(f"{100 * one.weight:.0f} %" if one.weight else "–")
@@ -216,7 +246,7 @@ def _leaderboard(candidates: Sequence[Candidate]) -> str:
         "over the naive error of each series. Loss and MASE: lower is better."
     )
     heads = ("Model", "Weight", "Loss", "MASE", "Seconds", "What it is")
-    return Table(caption, heads, tuple(rows), frozenset({5}), frozenset({5})).html()
+    return Table(caption, heads, tuple(rows), frozenset({5}), frozenset({5}))
 
 
 def encode(summary: ForecastSummary, budget: int = BUDGET) -> tuple[dict[str, object], tuple[str, ...]]:

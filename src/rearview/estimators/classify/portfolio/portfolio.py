@@ -117,6 +117,8 @@ class Portfolio:
     """Every member that was fitted, the best first, and last the vote itself."""
     interrupted: bool = False
     """Whether Ctrl-C ended the training of networks, which are left out then."""
+    left_out: NDArray[np.float64] | None = None
+    """[case, class]: the vote on training cases by fits that did not see them, NaN where there is none; not saved."""
 
     @property
     def channels(self) -> int:
@@ -229,6 +231,7 @@ class PreparedPortfolio:
             vote=Vote(vote.factors[used], vote.weights[used]),
             standings=_rank(entries, vote, left_out, codes),
             interrupted=fits.interrupted,
+            left_out=_vote_unseen(vote, left_out).numpy(),
         )
 
     def fit_members(self, session: Session = NO_CHECKPOINT) -> "MemberFits":
@@ -264,11 +267,17 @@ def _rank(entries: list[Entry], vote: Vote, left_out: Tensor, codes: Tensor) -> 
         weight = float(vote.weights[place])
         weight = weight if weight >= LEAST_WEIGHT else 0.0
         ranked.append(Standing(entry.name, MEANING[entry.name], weight, *judge(likely), round(entry.seconds, 2)))
-    likely = vote.combine(left_out)
-    likely[~left_out.isfinite().all(-1).all(0)] = torch.nan
+    likely = _vote_unseen(vote, left_out)
     total = round(sum(entry.seconds for entry in entries), 2)
     whole = Standing("vote", "the weighted vote of all", float(vote.weights.sum()), *judge(likely), total)
     return (*sorted(ranked, key=lambda one: one.log_loss), whole)
+
+
+def _vote_unseen(vote: Vote, left_out: Float[Tensor, "member case class"]) -> Float[Tensor, "case class"]:
+    """The vote on training cases by answers of fits that did not see them; NaN where a member has none."""
+    likely = vote.combine(left_out)
+    likely[~left_out.isfinite().all(-1).all(0)] = torch.nan
+    return likely
 
 
 class MemberFits:
