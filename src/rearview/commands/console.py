@@ -91,6 +91,6 @@ def print_end(console: "Console", outcome: Outcome, out: Path, written: Sequence
     console.print(f"\nWritten to {out}: {', '.join(path.name for path in written)}")
     if not outcome.interrupted:
         return 0
-    kept = any((out / "checkpoints").glob("*.safetensors"))
+    kept = any((out / "checkpoints").glob("*"))
     console.print(f"Interrupted: this is the best model so far{'; --resume takes the run up again' if kept else ''}.")
     return 130
