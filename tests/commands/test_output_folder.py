@@ -135,6 +135,34 @@ def test_a_folder_of_other_things_is_refused_or_written_to_on_purpose(tmp_path: 
     }
 
 
+def test_checkpoints_of_others_outlive_runs_and_those_of_portfolios_go(tmp_path: Path) -> None:
+    put(tmp_path, checkpoints__0123456789ab="mine", **{"checkpoints__0123456789ab.safetensors": "mine"})
+    with (
+        pytest.raises(InputError, match="no"),
+        OutputFolder.claim(tmp_path, "forecast", overwrite=True),
+    ):
+        raise InputError("no")
+    before = {"checkpoints/0123456789ab", "checkpoints/0123456789ab.safetensors"}
+    assert {*contents(tmp_path)} == before  # a run that made nothing leaves no mark
+    for overwrite in (True, False):
+        with OutputFolder.claim(tmp_path, "forecast", overwrite=overwrite) as output:
+            put(tmp_path, **{"checkpoints__auto-0123456789ab__ets-0123456789ab.npz": "a run's"})
+            put(tmp_path, **{"checkpoints__auto-0123456789ab__patchtst-final.safetensors": "a run's"})
+            output.publish(lambda place: put(left(place, "rearview forecast"), **{"forecast.csv": "1"}))
+        assert {*contents(tmp_path)} == {*before, "forecast.csv", "run.json"}
+
+
+def test_a_run_file_or_a_folder_of_others_is_met_before_anything_is_computed(
+    sales: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    put(tmp_path / "out", **{"run.json": '{"mine": 1}'})
+    assert forecast(sales, tmp_path / "out", *DLINEAR, "--overwrite") == 0
+    assert "which this one will replace" not in capsys.readouterr().out
+    put(tmp_path / "other", **{"report.html__mine": "mine"})
+    assert forecast(sales, tmp_path / "other", *DLINEAR, "--overwrite") == 1
+    assert "report.html is a folder" in capsys.readouterr().err
+
+
 def test_a_file_of_the_user_among_those_of_a_run_is_not_written_over(tmp_path: Path) -> None:
     publish(tmp_path, **{"forecast.csv": "1"})
     put(tmp_path, **{"backtest.csv": "mine"})
@@ -193,6 +221,29 @@ def test_a_run_killed_while_its_files_are_put_in_place_is_completed(step: int, t
     assert found in whole
     publish(out, **new)
     assert sorted(contents(out)) == sorted([*whole[1], "run.json"])
+
+
+@pytest.mark.parametrize("problem", [KeyboardInterrupt, OSError])
+@pytest.mark.parametrize("step", range(4))
+def test_a_run_stopped_while_its_files_are_put_in_place_is_completed(
+    step: int, problem: type[BaseException], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "out"
+    old, new = ({"backtest.csv": f"{run}", "forecast.csv": f"{run}", "report.html": f"{run}"} for run in (1, 2))
+    publish(out, **old)
+    calls, rename = iter(range(99)), os.replace
+
+    def replace(source: Path, target: Path) -> None:
+        if ".part" not in str(source) and next(calls) == step:
+            raise problem
+        rename(source, target)
+
+    monkeypatch.setattr(output_folder.os, "replace", replace)
+    with pytest.raises(problem):
+        publish(out, **new)
+    monkeypatch.undo()
+    assert {name: text.decode() for name, text in contents(out).items() if name != "run.json"} == new
+    assert json.loads((out / "run.json").read_text())["files"] == sorted([*new, "run.json"])
 
 
 @pytest.mark.parametrize(

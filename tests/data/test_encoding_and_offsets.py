@@ -18,6 +18,22 @@ def said(panel: Panel, what: str) -> list[tuple[str, str]]:
     return [(finding.kind, finding.message) for finding in panel.findings if finding.what == what]
 
 
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "latin-1"])
+def test_lines_may_be_longer_than_a_sample(encoding: str, tmp_path: Path) -> None:
+    names = [f"sensor_{number:0110d}\u00e9" for number in range(2_400)]
+    lines = [
+        f"2024-01-0{day}," + ",".join(f"{day}.{number:0110d}" for number in range(len(names))) for day in (1, 2, 3)
+    ]
+    path = tmp_path / "wide.csv"
+    path.write_bytes("\n".join([",".join(["date", *names]), *lines]).encode(encoding))
+    panel = load(path)
+    assert panel.columns == tuple(names)
+    assert panel.values.shape == (3, len(names))
+    path.write_bytes(b"date," + b"x" * 300_000 + b"\n2024-01-01,1\n2024-01-02,2\n")
+    with pytest.raises(InputError, match=r"line 1 can't be read as a row \(field larger"):
+        load(path)
+
+
 @pytest.mark.parametrize(
     ("name", "encoding", "called"),
     [("Umsatz \u20ac", "cp1252", "Windows-1252"), ("W\u00e4rme\x81", "latin-1", "Latin-1")],

@@ -304,7 +304,7 @@ def test_a_column_that_really_reaches_the_value_keeps_it() -> None:
     assert sentinel_cells(two, np.array([0, 3, 6]), "auto").tolist() == [True, *[False] * 5]
 
 
-@pytest.mark.parametrize("fill", [1e20, -1e34, 9.969209968386869e36])
+@pytest.mark.parametrize("fill", [1e20, -1e34, 9.969209968386869e36, 3.4028234663852886e38, -1.7976931348623157e308])
 def test_fill_values_are_missing_and_named(fill: float) -> None:
     frame = wide(40)
     frame.loc[[3, 17], "wind"] = fill
@@ -313,7 +313,31 @@ def test_fill_values_are_missing_and_named(fill: float) -> None:
     message = next(finding.message for finding in panel.findings if finding.what == "sentinels")
     assert f"{fill:g} in 'wind' (2)" in message
     assert not panel.observed[[3, 17], 1].any()
-    assert counts(load(frame, sentinels=None)) == {}
+    if abs(fill) < 1e37:
+        assert counts(load(frame, sentinels=None)) == {}
+    else:
+        with pytest.raises(InputError, match="too large for float32"):
+            load(frame, sentinels=None)
+
+
+def test_one_fill_value_is_missing_however_often_it_stands_there() -> None:
+    frame = wide(40)
+    frame.loc[:29, "wind"] = 1e20
+    panel = load(frame)
+    assert counts(panel) == {"sentinels": 30}
+    assert np.flatnonzero(panel.observed[:, 1]).tolist() == [*range(30, 40)]
+
+
+def test_values_beyond_float32_are_refused_by_column() -> None:
+    frame = wide(40)
+    with pytest.raises(InputError, match=r"column 'wind' holds values too large for float32 .*larger unit"):
+        load(frame.assign(wind=frame["wind"] * 1e300))
+    with pytest.raises(InputError, match=r"column 'wind' holds values that are all the same in float32"):
+        load(frame.assign(wind=frame["wind"] * 1e-320))
+    # Other fill values beyond float32 than one, as many as there are values.
+    mixed = frame.assign(wind=np.where(frame.index % 2, frame["wind"], 1e300 * (1 + frame.index)))
+    with pytest.raises(InputError, match=r"column 'wind' holds values too large for float32"):
+        load(mixed)
 
 
 @pytest.mark.parametrize(
@@ -364,7 +388,7 @@ def test_constant_and_empty_columns_are_findings() -> None:
 
 def test_values_too_large_for_the_array_are_refused() -> None:
     with pytest.raises(InputError, match=r"row 2, column 'load' holds a value too large for float32 \(1e\+300\)"):
-        load(wide(4).assign(load=[1.0, 2.0, 1e300, 4.0]))
+        load(wide(4).assign(load=[1.0, 2.0, 1e300, 4.0]), sentinels=None)
 
 
 def test_a_panel_cut_at_a_date_holds_no_later_rows() -> None:

@@ -15,7 +15,7 @@ import numpy as np
 
 import rearview
 from rearview.core.files import write_atomically
-from rearview.core.output_folder import read_mark
+from rearview.core.output_folder import has_finished_run
 from rearview.data.io.files import STDIN
 from rearview.data.panel import Layout
 
@@ -36,7 +36,7 @@ def default_folder(file: str, prefix: str = "rearview") -> Path:
 
 def describe_replaced(out: Path) -> str | None:
     """A sentence on the run that a folder holds, which another one written there replaces; None: there is none."""
-    if read_mark(out) is None or not (out / "run.json").is_file():
+    if not has_finished_run(out):
         return None
     facts = json.loads((out / "run.json").read_text(encoding="utf-8"))
     return f"{out} holds the run of `{facts['command']}`, which this one will replace."

@@ -8,13 +8,13 @@ Files are written to a folder inside, and renamed to their places once all are t
 before the first of them: when a run is killed in between, whoever uses the folder next completes them.
 """
 
+import contextlib
 import json
 import os
 import re
 import secrets
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path, PurePosixPath
 from typing import TypeVar
@@ -36,7 +36,10 @@ OUTPUTS: Mapping[str, tuple[str, ...]] = {
 """Command -> the files that its runs may write beside their models."""
 _SAME = {"demo": "forecast"}
 """Commands whose runs are those of another."""
+CHECKPOINTS = "checkpoints"
+"""The folder of what a run needs to be taken up again: files of networks, and folders of portfolios."""
 _CHECKPOINT = re.compile(r"(\w+-)?[0-9a-f]{12}(-backtest-\d+|-final)?\.safetensors")
+_PORTFOLIO = re.compile(r"\w+-[0-9a-f]{12}")
 _SHOWN = 3
 
 T = TypeVar("T")
@@ -55,6 +58,8 @@ class Mark:
     """The files to be renamed, in this order; empty while they are written."""
     stale: tuple[str, ...] = ()
     """The files to be removed then."""
+    foreign: tuple[str, ...] = ()
+    """What lay among the checkpoints before the first run."""
 
     def write(self, folder: Path) -> None:
         """Write the mark of a run that is under way."""
@@ -72,11 +77,11 @@ class OutputFolder:
     """What earlier runs made here."""
     inputs: tuple[Path, ...]
     overwrite: bool
-    foreign: frozenset[Path]
-    """Files among the checkpoints that no run of this folder made."""
+    foreign: tuple[str, ...]
+    """What lay among the checkpoints before the first run here."""
 
     @classmethod
-    @contextmanager
+    @contextlib.contextmanager
     def claim(
         cls, path: Path, command: str, *, inputs: Iterable[str | Path | None] = (), overwrite: bool = False
     ) -> "Iterator[OutputFolder]":
@@ -100,10 +105,10 @@ class OutputFolder:
                     _check_owner(path, command, mark)
                 made = frozenset(mark.files if mark else ())
                 given = tuple(Path(one) for one in inputs if one is not None)
-                foreign = frozenset() if mark else frozenset((path / "checkpoints").glob("*"))
+                foreign = mark.foreign if mark else tuple(sorted(one.name for one in (path / CHECKPOINTS).glob("*")))
                 output = cls(path, command, made, given, overwrite, foreign)
                 output._check_names()
-                Mark(command, tuple(sorted(made))).write(path)
+                Mark(command, tuple(sorted(made)), foreign=foreign).write(path)
                 yield output
             finally:
                 _leave(path, new)
@@ -114,7 +119,7 @@ class OutputFolder:
         The checkpoints of a run that is finished go, too. With `beside`, what is there stays as it is.
         """
         staging = self.path / f"{STAGING}{secrets.token_hex(8)}"
-        Mark(self.command, tuple(sorted(self.made)), staging.name).write(self.path)
+        Mark(self.command, tuple(sorted(self.made)), staging.name, foreign=self.foreign).write(self.path)
         staging.mkdir()
         try:
             result = write(staging)
@@ -128,10 +133,11 @@ class OutputFolder:
         stale = set() if beside else self.made - {*files, *read}
         if "run.json" in files:
             facts = json.loads((staging / "run.json").read_text(encoding="utf-8"))
-            text = json.dumps({**facts, "files": sorted({*files, *self.made} - stale)}, indent=1)
+            facts["files"] = sorted({*files, *self.made} - stale)
+            text = json.dumps({**facts, **({"foreign": self.foreign} if self.foreign else {})}, indent=1)
             write_atomically(staging / "run.json", text + "\n")
         every = tuple(sorted(self.made | {*files}))
-        Mark(self.command, every, staging.name, tuple(files), tuple(sorted(stale))).write(self.path)
+        Mark(self.command, every, staging.name, tuple(files), tuple(sorted(stale)), self.foreign).write(self.path)
         _complete_moves(self.path)
         self.made = frozenset({*every} - stale)
         if finished:
@@ -140,14 +146,17 @@ class OutputFolder:
 
     def _check_names(self) -> None:
         """Refuse an input that the run would write over, and files of others under the names of its own."""
-        if (self.path / MODEL).is_symlink():
-            raise InputError(f"{self.path / MODEL} is a link, which a run does not follow; name another folder.")
+        for folder in (self.path / MODEL, self.path / CHECKPOINTS):
+            if folder.is_symlink():
+                raise InputError(f"{folder} is a link, which a run does not follow; name another folder.")
         for name in (*OUTPUTS[self.command], *_manifests_of(self.path)):
             place = self.path / name
             if any(one.is_file() and _is_within(one, place) for one in self.inputs):
                 raise InputError(
                     f"{place} is an input of this run, which would write over it; name another folder with --out."
                 )
+            if place.is_dir():
+                raise InputError(f"{place} is a folder, where this run would write a file; name another with --out.")
             if not self.overwrite and place.exists() and name not in self.made:
                 raise InputError(
                     f"{place} was not made by the run that {self.path} holds, and this run would write over it; move "
@@ -165,9 +174,13 @@ class OutputFolder:
                 )
 
     def _remove_checkpoints(self) -> None:
-        folder = self.path / "checkpoints"
-        for one in folder.glob("*"):
-            if one not in self.foreign and (_CHECKPOINT.fullmatch(one.name) or one.match(PART)):
+        folder = self.path / CHECKPOINTS
+        for one in _own_checkpoints(self.path, self.foreign):
+            if one.is_dir():
+                for part in (path for ending in ("*.npz", "*.safetensors", PART) for path in one.glob(ending)):
+                    part.unlink(missing_ok=True)
+                _remove_if_empty(one)
+            else:
                 one.unlink(missing_ok=True)
         _remove_if_empty(folder)
 
@@ -211,6 +224,11 @@ def read_mark(folder: Path) -> Mark | None:
     return _parse_mark(folder, MARK) or _parse_mark(folder, "run.json")
 
 
+def has_finished_run(folder: Path) -> bool:
+    """Whether a folder holds the run.json of a run, not one of somebody else's."""
+    return _parse_mark(folder, "run.json") is not None
+
+
 def complete_run(folder: Path) -> None:
     """Complete a run that was killed while its files were renamed to their places, unless one is under way there."""
     if not (folder / MARK).is_file() or not os.access(folder, os.W_OK):
@@ -235,7 +253,7 @@ def _complete_moves(folder: Path) -> None:
         _remove_if_empty((folder / name).parent)
     flush_folder(folder)
     shutil.rmtree(staging, ignore_errors=True)
-    Mark(mark.command, (*sorted({*mark.files} - {*mark.stale}),)).write(folder)
+    Mark(mark.command, (*sorted({*mark.files} - {*mark.stale}),), foreign=mark.foreign).write(folder)
 
 
 def _check_owner(path: Path, command: str, mark: Mark | None) -> None:
@@ -257,16 +275,28 @@ def _check_owner(path: Path, command: str, mark: Mark | None) -> None:
 
 
 def _leave(path: Path, new: Iterable[Path]) -> None:
-    """Take the mark of a run that is over away, and the folders that were made for it where it left nothing."""
+    """Take the mark of a run that is over away, and the folders that were made for it where it left nothing.
+
+    A run that was stopped while its files were renamed is completed; where that fails, the mark stays for the next one.
+    """
+    with contextlib.suppress(OSError):
+        _complete_moves(path)
     mark = _parse_mark(path, MARK)
+    if mark is not None and mark.moves:
+        return
     others = [one for one in path.iterdir() if one.name != MARK]
-    if mark is not None and mark.staging is not None and not mark.moves:
-        Mark(mark.command, mark.files).write(path)
-    if _parse_mark(path, "run.json") or (mark is not None and not mark.files and not (path / "checkpoints").is_dir()):
+    nothing = mark is not None and not mark.files and not _own_checkpoints(path, mark.foreign)
+    if _parse_mark(path, "run.json") or nothing:
         (path / MARK).unlink(missing_ok=True)
     if not others:
         for folder in new:
             _remove_if_empty(folder)
+
+
+def _own_checkpoints(path: Path, foreign: Iterable[str]) -> list[Path]:
+    """What runs left in the folder of the checkpoints."""
+    own = [one for one in (path / CHECKPOINTS).glob("*") if one.name not in foreign and not one.is_symlink()]
+    return [one for one in own if (_PORTFOLIO if one.is_dir() else _CHECKPOINT).fullmatch(one.name) or one.match(PART)]
 
 
 def _parse_mark(folder: Path, name: str) -> Mark | None:
@@ -283,7 +313,7 @@ def _parse_mark(folder: Path, name: str) -> Mark | None:
         staging = facts.get("staging")
         if staging is not None and not re.fullmatch(re.escape(STAGING) + "[0-9a-f]{16}", staging):
             return None
-        return Mark(command, files, staging, moves, stale)
+        return Mark(command, files, staging, moves, stale, tuple(map(str, facts.get("foreign", ()))))
     except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return None
 

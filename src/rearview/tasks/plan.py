@@ -78,7 +78,9 @@ class Plan:
     @classmethod
     def from_dict(cls, facts: Mapping[str, Mapping[str, Any]]) -> "Plan":
         """The plan that `to_dict` wrote."""
-        choices: dict[str, Choice[Any]] = {name: Choice(**fact) for name, fact in facts.items()}
+        choices: dict[str, Choice[Any]] = {
+            name: Choice(fact["value"], str(fact["reason"])) for name, fact in facts.items()
+        }
         return cls(
             lookback=choices["lookback"],
             season=choices.get("season"),

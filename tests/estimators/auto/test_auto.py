@@ -281,6 +281,15 @@ def test_a_resumed_portfolio_takes_up_the_backtests_of_finished_members(
         Forecaster(horizon=HORIZON).fit(frame[:-1], quick=True, checkpoint=tmp_path, resume=True)
 
 
+def test_a_damaged_backtest_of_a_member_is_made_again(tmp_path: Path) -> None:
+    first = Forecaster(horizon=HORIZON).fit(monthly(), quick=True, checkpoint=tmp_path)
+    for place, path in enumerate(sorted(tmp_path.glob("*.npz"))):
+        content = path.read_bytes()
+        path.write_bytes((b"", content[:100], content[:-50], content.replace(b"mean", b"meal"), b"x" * 99)[place % 5])
+    again = Forecaster(horizon=HORIZON).fit(monthly(), quick=True, checkpoint=tmp_path, resume=True)
+    pd.testing.assert_frame_equal(again.predict(), first.predict())
+
+
 def test_the_plan_is_said_first_and_every_stage_names_what_is_left() -> None:
     said, stages = list[str](), list[tuple[str, tuple[str, ...]]]()
     forecaster = Forecaster(horizon=HORIZON)

@@ -10,6 +10,8 @@ from rearview.core.errors import InputError
 from rearview.core.wording import listing, plural
 from rearview.data.infer.layout import Roles
 from rearview.data.infer.number_text import (
+    FILL_GAP,
+    LARGEST,
     DoubtfulColumn,
     Notation,
     TextColumn,
@@ -25,8 +27,12 @@ from rearview.data.panel import Finding, Kind
 from rearview.data.read_options import ReadOptions, Sentinels
 
 LIKELY_SENTINELS = (-999.0, -9999.0, -99999.0, -999999.0, -9999999.0)
-LEAST_FILL, FILL_GAP = 1e15, 1e6
-"""A fill value is at least this large, and this many times as large as any other value of its series."""
+LEAST_FILL = 1e15
+"""A fill value is at least this large."""
+FEW = 3
+"""Other values of a series that show what it is like, however often one fill value stands between them."""
+LEAST_RANGE = 1e-37
+"""Values that differ by less than this are all the same in float32."""
 _NAMED = 5
 
 
@@ -86,7 +92,7 @@ class ColumnReader:
     def raw(self, name: str) -> NDArray[np.float64]:
         """A column as it stands in the table; cells that are no numbers are problems, and missing."""
         try:
-            return read_numbers(self.table, name, self.problems)
+            return read_numbers(self.table, name, self.problems, fills=self.sentinels == "auto")
         except TextColumn as text:
             if not any(one.what == "text" and one.column == name for one in self.problems.met):
                 self.problems.add(Problem("text", str(text), column=name, flag=text.flag))
@@ -104,8 +110,25 @@ class ColumnReader:
             column = np.where(cells, np.nan, column)
         empty = missing + sum(counts.values()) == len(column)
         column = rows.combine(column)
+        column = self._check_size(name, column)
         constant = not empty and bool(np.fmin.reduce(column) == np.fmax.reduce(column))
         self.accounts[name] = Account(len(column), missing, counts, constant, empty)
+        return column
+
+    def _check_size(self, name: str, column: NDArray[np.float64]) -> NDArray[np.float64]:
+        """A column; values too large for float32 are a problem, and missing, and those too near one another are one."""
+        low, high = float(np.fmin.reduce(column, initial=np.nan)), float(np.fmax.reduce(column, initial=np.nan))
+        where = f"{self.table.source}: column {name!r}"
+        if max(-low, high) > LARGEST:
+            message = f"{where} holds values too large for float32 ({low:g} to {high:g}); give it in a larger unit."
+            self.problems.add(Problem("infinite", message, column=name))
+            return np.full_like(column, np.nan)
+        if 0 < high - low < LEAST_RANGE:
+            message = (
+                f"{where} holds values that are all the same in float32 ({low:g} to {high:g}); give it in a smaller "
+                f"unit, or leave it out with drop (--drop {name!r})."
+            )
+            self.problems.add(Problem("tiny", message, column=name, flag=f"--drop {name}"))
         return column
 
     def first_difference(self, first: Indices, second: Indices) -> tuple[int, str] | None:
@@ -233,8 +256,8 @@ def sentinel_cells(
 
     With "auto" a cell counts when it is one of `LIKELY_SENTINELS` and lies below all other values of its series by at
     least half of their range: a column that really reaches -999 keeps it. So does a fill value such as 1e20 or
-    9.97e36: a huge one that is far from every other value of its series, as few of its values are. "marks" leaves
-    those alone.
+    9.97e36: a huge one that is far from every other value of its series, as few of its values are, or one and the same
+    however often. "marks" leaves those alone.
     """
     if not sentinels:
         return None
@@ -256,7 +279,8 @@ def _fill_cells(column: NDArray[np.float64], bounds: NDArray[np.int64]) -> NDArr
     lowest = np.minimum.reduceat(np.where(huge, size, np.inf), bounds[:-1])
     many = np.add.reduceat(huge.astype(np.int64), bounds[:-1])
     others = np.add.reduceat((~huge & ~np.isnan(column)).astype(np.int64), bounds[:-1])
-    apart = (lowest >= FILL_GAP * highest) & (many < others)
+    same = lowest == np.maximum.reduceat(np.where(huge, size, 0.0), bounds[:-1])
+    apart = (lowest >= FILL_GAP * highest) & ((many < others) | (same & (others >= FEW)))
     cells = huge & np.repeat(apart, np.diff(bounds))
     return cells if cells.any() else None
 

@@ -22,6 +22,8 @@ from rearview.data.io.table import Table, TableColumn
 MISSING_WORDS = frozenset({"", "na", "n/a", "#n/a", "nan", "nat", "null", "none", "<na>", "-nan", "-"})
 LARGEST = 1e37
 """Beyond this a float32 may overflow in arithmetic as plain as a sum of ten."""
+FILL_GAP = 1e6
+"""A fill value is this many times as large as any other value."""
 _WHOLE_OR_DECIMAL_COMMA = re.compile(r"[+-]?\d+(?:,\d+)?(?:[eE][+-]?\d+)?")
 _GROUPED = {
     (".", ","): re.compile(r"[+-]?(?:[1-9]\d{0,2}(?:\.\d{3})+|\d+)(?:,\d+)?"),
@@ -89,10 +91,13 @@ class ParsedColumn:
         return bool(self.bad) and len(self.bad) == self.filled
 
 
-def read_numbers(table: Table, name: str, problems: Problems | None = None) -> NDArray[np.float64]:
+def read_numbers(
+    table: Table, name: str, problems: Problems | None = None, *, fills: bool = False
+) -> NDArray[np.float64]:
     """The column as float64, missing cells NaN; text, infinite and oversized values are refused by line and value.
 
-    With `problems` they are kept there, and read as missing.
+    With `problems` they are kept there, and read as missing; with `fills`, oversized values that are far from all
+    others stay for whoever masks fill values.
     """
     import narwhals as nw
 
@@ -119,6 +124,8 @@ def read_numbers(table: Table, name: str, problems: Problems | None = None) -> N
     # The comparison is False for NaN, so only infinite and oversized cells are True.
     with np.errstate(invalid="ignore"):
         bad = np.abs(numbers) > LARGEST
+    if fills and bad.any():
+        bad &= np.isinf(numbers) | (np.abs(numbers) < FILL_GAP * np.fmax.reduce(np.abs(numbers[~bad]), initial=0.0))
     if bad.any():
         for row in np.flatnonzero(bad)[:MOST_NAMED].tolist():
             kind = "an infinite value" if np.isinf(numbers[row]) else "a value too large for float32"

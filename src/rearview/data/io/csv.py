@@ -13,6 +13,7 @@ import warnings
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 
@@ -20,7 +21,9 @@ from rearview.core.errors import InputError
 from rearview.data.io.damage import GZIP, unpack
 from rearview.data.io.table import Frame, Table, check_unique, has_polars
 
-_SAMPLE_BYTES = 1 << 18
+_SAMPLE_BYTES, _MOST_SAMPLE_BYTES = 1 << 18, 1 << 26
+_SAMPLE_LINES = 8
+"""Lines of a sample at least, however long they are."""
 _SAMPLE_RECORDS = 200
 _SEPARATORS = (",", ";", "\t", "|")
 _UTF8_MARK = b"\xef\xbb\xbf"
@@ -101,13 +104,12 @@ def sniff(path: Path) -> Dialect:
     """How the text table in a file is to be read; refused when it is none."""
     content, guessed = None, None
     with path.open("rb") as file:
-        start = file.read(_SAMPLE_BYTES)
+        start, cut = _read_sample(path, file)
     if start.startswith(GZIP):
         content = unpack(path)
         if not content:
             raise InputError(f"{path} is empty: the gzip file holds no bytes.")
-        start = content[:_SAMPLE_BYTES]
-    cut = len(start) == _SAMPLE_BYTES
+        start, cut = _read_sample(path, io.BytesIO(content))
     _refuse_foreign(path, start)
     if start.startswith(_UTF16_MARKS):
         content = _recode(path, content, "utf-16")
@@ -121,18 +123,22 @@ def sniff(path: Path) -> Dialect:
         content = _recode(path, content, "utf-8")
         if not content:
             raise InputError(f"{path} is empty: it has blank lines only.")
-    start = start if content is None else content[:_SAMPLE_BYTES]
+    if content is not None:
+        start, cut = _read_sample(path, io.BytesIO(content))
     if b"\r" in start and b"\n" not in start:
         # How old Macs end lines, and Excel still does on demand.
         content = (path.read_bytes() if content is None else content).replace(b"\r", b"\n")
-        start = content[:_SAMPLE_BYTES]
+        start, cut = _read_sample(path, io.BytesIO(content))
     lines = start.removeprefix(_UTF8_MARK).decode("utf-8", errors="replace")
     if cut:
         lines = lines[: lines.rfind("\n") + 1]
     # The separator that gives most records as many fields as the header, and the header most fields.
     separator, best = ",", (0.0, 1)
     for mark in _SEPARATORS:
-        widths = [len(record) for record in _sample(path, lines, mark) if record]
+        try:
+            widths = [len(record) for record in _sample(path, lines, mark) if record]
+        except InputError:
+            continue  # divided by the wrong mark, a long line is one cell
         if widths and widths[0] > 1:
             score = (sum(width == widths[0] for width in widths) / len(widths), widths[0])
             separator, best = (mark, score) if score > best else (separator, best)
@@ -159,6 +165,19 @@ def sniff(path: Path) -> Dialect:
         raise InputError(f"{path} has a header but no rows.")
     comma = separator != "," and _has_decimal_comma(sample)
     return Dialect(path, content, separator, comma, names, sample, guessed, named)
+
+
+def _read_sample(path: Path, file: BinaryIO) -> tuple[bytes, bool]:
+    """The first lines of a text, more bytes where lines are long, and whether others may follow."""
+    start = file.read(_SAMPLE_BYTES)
+    while start.count(b"\n") < _SAMPLE_LINES and len(start) >= _SAMPLE_BYTES:
+        if len(start) >= _MOST_SAMPLE_BYTES and b"\n" not in start and b"\r" not in start:
+            raise InputError(f"{path} is not a text table (its first line has over {len(start):,} bytes); {_REMEDY}.")
+        more = file.read(len(start))
+        if not more:
+            return start, False
+        start += more
+    return start, len(start) >= _SAMPLE_BYTES
 
 
 def _refuse_foreign(path: Path, start: bytes) -> None:

@@ -140,7 +140,7 @@ def _backtest(
     try:
         if kept is not None and options.resume and kept.exists():
             trial.backtest = read_backtest(kept, candidate.fit(panel, session))
-        else:
+        if trial.backtest is None:
             trial.backtest = backtest(
                 panel,
                 lambda rows, window: candidate.fit(rows, session),

@@ -5,6 +5,8 @@ afresh at every cutoff (`refit`).
 """
 
 import io
+import zipfile
+import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -230,17 +232,20 @@ def write_backtest(path: Path, made: Backtest) -> None:
     write_atomically(path, content.getvalue())
 
 
-def read_backtest(path: Path, fitted: Predictor) -> Backtest:
-    """The backtest that `write_backtest` kept, of a model that was fitted again."""
-    with np.load(path, allow_pickle=False) as kept:
-        levels = [float(name.removeprefix("0-")) for name in kept.files if name.startswith("0-")]
-        return Backtest(
-            **{name: kept[name] for name in _KEPT},
-            names=tuple(kept["names"].tolist()),
-            notes=tuple(kept["notes"].tolist()),
-            intervals={level: (kept[f"0-{level}"], kept[f"1-{level}"]) for level in levels},
-            fitted=fitted,
-        )
+def read_backtest(path: Path, fitted: Predictor) -> Backtest | None:
+    """The backtest that `write_backtest` kept, of a model that was fitted again; None: the file is damaged."""
+    try:
+        with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as kept:
+            levels = [float(name.removeprefix("0-")) for name in kept.files if name.startswith("0-")]
+            return Backtest(
+                **{name: kept[name] for name in _KEPT},
+                names=tuple(kept["names"].tolist()),
+                notes=tuple(kept["notes"].tolist()),
+                intervals={level: (kept[f"0-{level}"], kept[f"1-{level}"]) for level in levels},
+                fitted=fitted,
+            )
+    except (OSError, EOFError, LookupError, TypeError, ValueError, zipfile.BadZipFile, zlib.error):
+        return None
 
 
 def select_columns(panel: Panel, fitted: Predictor) -> Panel:

@@ -160,9 +160,9 @@ def _accuracy(lead: Score | None, scores: Sequence[Score], unlike_units: bool) -
     note = "in the backtest"
     if others := [each for each in scores if each.is_baseline and each.model != lead.model and getattr(each, name) > 0]:
         other = min(others, key=lambda each: (each.model != "seasonal_naive", getattr(each, name)))
-        change = round(100 * (getattr(lead, name) / getattr(other, name) - 1))
-        way = f"{abs(change)} % {'below' if change < 0 else 'above'}" if change else "level with"
-        note = f"{way} {other.model}"
+        change = 100 * (getattr(lead, name) / getattr(other, name) - 1)
+        way = f"{abs(change):.0f} % {'below' if change < 0 else 'above'}" if abs(change) >= 0.5 else "level with"
+        note = f"{way} {other.model}" if math.isfinite(change) else note
     if name == "mae":
         yield f"MAE of {lead.model}", text.number(lead.mae), note
         note = "naive in training is 1"
