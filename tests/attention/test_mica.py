@@ -322,3 +322,59 @@ def test_autocast_in_training(form: dict[str, Any]) -> None:
     assert y.isfinite().all()
     found = torch.autograd.grad(y.float().square().sum(), [x, *made.parameters()])
     assert all(gradient.isfinite().all() for gradient in found)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 5])
+@pytest.mark.parametrize("form", [{}, {"gate": "shared"}, {"gate": "mlp"}, {"gate": "layerwise", "local": "rbca"}])
+@pytest.mark.parametrize("beside", ["nothing", "mask", "carry", "bias"])
+def test_some_channels_at_a_time_make_the_same(size: int, form: dict[str, Any], beside: str) -> None:
+    whole, parts = layer(**form), layer(**form, channels_at_once=size)
+    parts.load_state_dict(whole.state_dict())
+    outcomes = []
+    for one in (whole, parts):
+        torch.manual_seed(3)
+        x = torch.randn(BATCH, GROUPS, TOKENS, WIDTH, dtype=torch.float64, requires_grad=True)
+        given: dict[str, Any] = {}
+        if beside == "mask":
+            given["mask"] = torch.rand(BATCH, GROUPS, TOKENS) > 0.3
+        elif beside == "carry":
+            given["carry"] = tuple(torch.randn(BATCH, GROUPS, HEADS, TOKENS, KEYS, dtype=torch.float64) for _ in "qk")
+        elif beside == "bias":
+            given["bias"] = torch.randn(BATCH, GROUPS, HEADS, TOKENS, TOKENS, dtype=torch.float64)
+        found = one(x, **given)
+        y, handed_on = found if isinstance(found, tuple) else (found, ())
+        outcomes.append([*with_gradients(y, [x, *one.parameters()]), *handed_on])
+        with torch.no_grad():
+            again = one(x, **given)
+            same(again[0] if isinstance(again, tuple) else again, y)
+    agree(*outcomes)
+
+
+def test_some_channels_at_a_time_keep_less_for_the_backward_pass() -> None:
+    kept = {}
+    for size in (None, 1):
+        made = layer(site=replace(SITE, groups=29), dtype=torch.float32, channels_at_once=size)
+        numbers: list[int] = []
+
+        def pack(tensor: Tensor, numbers: list[int] = numbers) -> Tensor:
+            numbers.append(tensor.numel())
+            return tensor
+
+        with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+            made(torch.randn(BATCH, 29, TOKENS, WIDTH, requires_grad=True))
+        kept[size] = sum(numbers)
+    assert kept[1] < kept[None] / 4
+
+
+@pytest.mark.parametrize(
+    ("form", "words"),
+    [
+        ({"exclude_self": True}, "no exclude_self"),
+        ({"weighting": "dynamic"}, "no weights of channels"),
+        ({"gate": "channelwise"}, "no gate channelwise"),
+        ({"channels_at_once": 0}, "must be at least 1"),
+    ],
+)
+def test_some_channels_at_a_time_refuse_what_needs_all(form: dict[str, Any], words: str) -> None:
+    with pytest.raises(SettingsError, match=words):
+        layer(**{"channels_at_once": 2, **form})

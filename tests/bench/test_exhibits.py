@@ -5,6 +5,8 @@ import pytest
 from rearview.bench import synthetic
 from rearview.bench.papers import catalogue
 from rearview.cli import main
+from rearview.commands.figure.command import KINDS
+from rearview.data.datasets import catalogue as datasets
 
 FIGURES = {"caps": 2, "mica": 16, "toa": 3, "rbca": 4, "prime": 10}
 TABLES = {"caps": 7, "mica": 15, "toa": 11, "rbca": 1, "prime": 6}
@@ -32,7 +34,11 @@ def test_no_figure_and_no_table_is_left_out(paper: str) -> None:
 def test_an_exhibit_is_made_or_says_why_not() -> None:
     experiments = {one.name for one in catalogue.every()} | set(synthetic.NAMES)
     for one in catalogue.exhibits():
-        assert sum(map(bool, (one.of, one.command, one.why))) == 1, one.name
+        # A drawing may go with the experiment whose rows it shows.
+        assert sum(map(bool, (one.of or one.draw, one.command, one.why))) == 1, one.name
+        assert not one.draw or one.draw["kind"] in KINDS
+        for name in one.datasets:
+            assert datasets.get(name).name == name
         assert not one.of or one.of in experiments
         assert not one.command or one.command.startswith(("rearview ", "python benchmarks/"))
 
@@ -47,3 +53,8 @@ def test_the_list_has_a_line_for_each(tmp_path, capsys) -> None:
     assert lines["prime:F2"].endswith("see prime:sparsity")
     assert "generated" in lines["toa:F3"]
     assert "by command" in lines["mica:T4"]
+    assert "by command" in lines["rbca:FS1"]
+    assert lines["rbca:FS1"].endswith("Power-law masks: `rearview figure rbca:FS1`")
+    assert "data missing" in lines["prime:F7"]
+    assert lines["prime:F7"].endswith("`rearview figure prime:F7`, which needs Exchange; --dataset names another")
+    assert lines["prime:F4"].endswith("see prime:density, then `rearview figure prime:F4`")

@@ -50,7 +50,7 @@ def test_a_run_that_diverges_is_a_row_without_measures(plan):
     run = f"transformer + toa(kind=relu), {OPTIONS_TOLD}, Pumps, seed 0"
     assert told == [f"run 1 of 1: {run}", f"{run}: failed: {row.problem}"]
     assert bench.read(plan.results, bench.DetectionRow) == [row]
-    assert (row.schema, row.dataset, row.model, row.attention, row.lookback) == (2, "Pumps", "transformer", "toa", 20)
+    assert (row.schema, row.dataset, row.model, row.attention, row.lookback) == (3, "Pumps", "transformer", "toa", 20)
     empty = [field.name for field in fields(row) if field.type == float | None]
     assert {"f1", "auc_pr", "adjusted_f1_by_chance", "threshold", "validation_loss"} <= set(empty)
     assert {getattr(row, name) for name in empty} == {None}

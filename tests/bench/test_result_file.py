@@ -74,7 +74,7 @@ def test_an_empty_file_holds_no_rows(tmp_path):
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("patchtst", "patchtst,", "line 2 is no result row .it has 48 cells instead of 47"),
+        ("patchtst", "patchtst,", "line 2 is no result row .it has 49 cells instead of 48"),
         (",503,", ",five,", "line 2 is no result row .its rows is 'five'"),
         ('"cpu (', 'cpu "(', "line 2 is no result row"),
     ],
@@ -82,18 +82,18 @@ def test_an_empty_file_holds_no_rows(tmp_path):
 def test_a_line_that_was_edited_is_refused(tmp_path, old, new, message):
     path = tmp_path / "results.csv"
     several(path, 0, 2)
-    assert len(Row.columns()) == 47
+    assert len(Row.columns()) == 48
     text = path.read_text()
     path.write_text(text.replace(old, new, 1))
     with pytest.raises(InputError, match=message):
         bench.read(path)
 
 
-@pytest.mark.parametrize("content", ["date,a,b\n1,2,3\n", "no line end", ",".join(Row.columns()[:-2]) + "\n"])
+@pytest.mark.parametrize("content", ["date,a,b\n1,2,3\n", "no line end", ",".join(Row.columns()[:-4]) + "\n"])
 def test_another_file_is_refused_and_left_alone(tmp_path, content):
     path = tmp_path / "other.csv"
     path.write_text(content)
-    with pytest.raises(InputError, match=r"no results file of this version of rearview .schema 3"):
+    with pytest.raises(InputError, match=r"no results file of this version of rearview .schema 4"):
         bench.append(path, row())
     assert path.read_text() == content
 
@@ -109,7 +109,7 @@ def test_a_row_that_can_not_be_written_is_not_lost(tmp_path, monkeypatch):
     several(path, 0, 1)
     write = os.write
     monkeypatch.setattr(os, "write", lambda handle, data: write(handle, data[:10]))
-    with pytest.raises(InputError, match=r"only 10 of .* bytes.*add this line: 3,Small,f0,0f"):
+    with pytest.raises(InputError, match=r"only 10 of .* bytes.*add this line: 4,Small,f0,0f"):
         bench.append(path, row(seed=1))
     monkeypatch.undo()
     with pytest.warns(RearviewWarning, match="half a line"):

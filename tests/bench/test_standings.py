@@ -314,3 +314,38 @@ def test_networks_are_ranked_together_only_beside_their_softmax():
     rows = [one for one in rows if one.model == "patchtst"] + plain
     everyone = standings.build_standings(build_boards(FORECASTING, rows))[-1]
     assert len(everyone.judgement.names) == 3
+
+
+def at_rates(name: str, dataset: str, outcomes: dict[float, tuple[float, float]], **changes: object):
+    """Two seeds at each rate: (validation, test) error."""
+    return [
+        row(attention=name, attention_settings=as_json(complete_mechanism(name)[1]), dataset=dataset, seed=seed,
+            training=json.dumps({"batch": 32, "learning_rate": rate}), validation_loss=validation, mse=test, **changes)
+        for rate, (validation, test) in outcomes.items()
+        for seed in (1, 2)
+    ]  # fmt: skip
+
+
+def test_each_mechanism_is_compared_at_the_rate_that_validation_chose():
+    rows = []
+    for dataset in ("Set 1", "Set 2"):
+        rows += at_rates("softmax", dataset, {1e-4: (0.9, 0.5), 1e-3: (0.6, 0.4)})
+        # Its test error is the best at the rate that validation does not choose.
+        rows += at_rates("caps", dataset, {1e-4: (0.7, 0.1), 1e-3: (0.6, 0.44)})
+        rows += at_rates("toa", dataset, {1e-3: (0.1, 0.01)})  # no choice of rates: left out
+    found = standings.build_standings(build_boards(FORECASTING, rows))
+    (tuned,) = (one for one in found if one.rates)
+    assert tuned.rates == (1e-4, 1e-3)
+    assert tuned.judgement.names == ("patchtst + softmax", "patchtst + caps")
+    assert standings.build_contrasts(tuned)[0].change == pytest.approx(10)
+    assert tuned.footing == "learning rate of 0.0001, 0.001 chosen on validation"
+    assert not tuned.uneven
+    assert standings.pick_answers(found) == [tuned]
+    assert standings.pick_headline(found) is tuned
+
+
+def test_rates_of_runs_that_differ_in_more_are_not_mixed():
+    rows = at_rates("softmax", "Set 1", {1e-4: (0.9, 0.5), 1e-3: (0.6, 0.4)})
+    rows += at_rates("caps", "Set 1", {1e-4: (0.7, 0.1)}) + at_rates("caps", "Set 1", {1e-3: (0.5, 0.1)}, loss="mae")
+    found = standings.build_standings(build_boards(FORECASTING, rows))
+    assert not any(one.rates for one in found)

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-for folder in ("commands", "data", "estimators/forecast"):
+for folder in ("bench", "commands", "data", "estimators/forecast"):
     sys.path.insert(0, str(Path(__file__).parents[1] / folder))
 
 

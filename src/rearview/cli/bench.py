@@ -1,4 +1,4 @@
-"""The `bench`, `ablate` and `reproduce` commands."""
+"""The `bench`, `ablate`, `reproduce` and `figure` commands."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from rearview.cli.command import command
-from rearview.cli.options import HORIZON, Horizons, Lookbacks, NetworkSettings, Out, Runs, TrainingSettings
+from rearview.cli.options import HORIZON, DataDir, Horizons, Lookbacks, NetworkSettings, Out, Runs, TrainingSettings
 from rearview.cli.parse import again as command_line
 from rearview.cli.parse import choices, mechanisms, names, pairs, part, whole_numbers, words
 from rearview.commands.runs import AblationOptions, RunOptions
@@ -202,6 +202,49 @@ def reproduce(
 
     selection = Selection(paper, table, dataset, horizon, attention, model)
     return reproduce_command(selection, options, protocol=protocol, training=changes, only_compare=compare, tune=tune)
+
+
+@command(json=False)
+def figure(
+    name: str,
+    /,
+    *,
+    dataset: str | None = None,
+    training: TrainingSettings = "",
+    seed: int = 0,
+    results: list[str] | None = None,
+    data_dir: DataDir = None,
+    device: str = "auto",
+    out: Out = Path("figures"),
+) -> int:
+    """Draw a figure of a paper from our own data, networks or rows: a table, a sentence, a page.
+
+    Example: rearview figure prime:F5 --dataset ETTh1 --train epochs=3
+
+    Attention maps, weights by age and forecasts need networks, which are trained here as published unless --train says
+    otherwise; gains, ranks and curves are views of rows (--results) beside the printed numbers; masks and correlations
+    need neither.
+
+    Args:
+        name: The figure, as `rearview list experiments` names it: prime:F5, rbca:F4, rbca:FS8, caps:paths, mica:F3.
+        dataset: Another data set than the paper's.
+        seed: Fixes every random draw.
+        results: Files of rows, or patterns of their names.
+        device: auto, cpu or cuda.
+        out: Folder for the page, which has the figure's name.
+    """
+    from rearview.commands.figure.command import figure_command
+    from rearview.commands.figure.drawing import Options
+
+    options = Options(
+        dataset=dataset,
+        training=pairs(training, "--train") or None,
+        seed=seed,
+        data_dir=data_dir,
+        device=device,
+        results=tuple(results or ()),
+    )
+    return figure_command(name, options, out or Path("figures"), command_line())
 
 
 def _draws(tune: int | None) -> int | None:

@@ -162,13 +162,19 @@ def _experiment_rows(data_dir: Path | None) -> list[tuple[str, str, str]]:
     """(name, how many of its runs can be made, title) of every experiment."""
     from rearview.bench import synthetic
     from rearview.bench.papers import catalogue
+    from rearview.commands.benchmark_sets import collection
     from rearview.commands.experiments import count_runs
 
     rows = [(one.name, count_runs(one, data_dir), one.title) for one in catalogue.every()]
     runs = {name: state for name, state, _ in rows} | dict.fromkeys(synthetic.NAMES, "generated")
+    here = {name.casefold() for name in collection("forecasting").available(data_dir)}
     for one in catalogue.exhibits():
+        missing = [name for name in one.datasets if name.casefold() not in here]
         told = f"see {one.of}" if one.of else f"`{one.command}`" if one.command else one.why
-        rows.append(
-            (one.name, runs[one.of] if one.of else "by command" if one.command else "not run", f"{one.title}: {told}")
-        )
+        state = runs[one.of] if one.of else "by command" if one.command else "not run"
+        if one.draw:
+            told = f"{f'{told}, then ' if one.of else ''}`rearview figure {one.name}`"
+            told += f", which needs {' and '.join(missing)}; --dataset names another" if missing else ""
+            state = runs[one.of] if one.of else "data missing" if missing else "by command"
+        rows.append((one.name, state, f"{one.title}: {told}"))
     return [*rows, *((name, "generated", f"Synthetic study: rearview reproduce {name}") for name in synthetic.NAMES)]

@@ -237,6 +237,7 @@ def _verdict(boards: Sequence[Board], ranked: Sequence[Standing]) -> str:
     best = f"{widest.task.name.capitalize()}: {candidate(judgement.names[0]).text}"
     whom = f"{len(judgement.names)} {f'mechanisms in {widest.model}' if widest.model else 'candidates'}"
     terms = f"; their budgets differ ({', '.join(widest.uneven)})" if widest.uneven else ", on equal budgets"
+    terms += ", each at the learning rate that validation chose" if widest.rates else ""
     if judgement.blocks == 1:
         return f"{best} leads {whom} by {widest.measure} on {widest.blocks[0]}, the one data set{terms}."
     lead = (

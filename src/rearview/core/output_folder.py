@@ -196,7 +196,7 @@ def check_folder(
     if not overwrite:
         _check_owner(path, command, mark)
     given = tuple(Path(one) for one in inputs if one is not None)
-    OutputFolder(path, command, frozenset(mark.files if mark else ()), given, overwrite, frozenset())._check_names()
+    OutputFolder(path, command, frozenset(mark.files if mark else ()), given, overwrite, ())._check_names()
 
 
 def check_place(out: Path, folder: Path | None = None) -> None:

@@ -3,10 +3,12 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 from rearview import attention
 from rearview.attention.contract import Attention, Heads, Inputs, Mask, Mixture, Projected, Site, Tokens
@@ -14,12 +16,24 @@ from rearview.attention.linear import positive_features
 from rearview.attention.mica import gates
 from rearview.attention.mica.gates import Beta, LogWeights, Perceptron, Queries, Values
 from rearview.attention.mica.gpu import mix_on_gpu
-from rearview.attention.mica.memory import EPS, attend_to_all, attend_to_others, weigh_tokens
+from rearview.attention.mica.memory import (
+    EPS,
+    Memory,
+    append_ones,
+    attend_to_all,
+    attend_to_others,
+    normalise,
+    read,
+    remember,
+    weigh_tokens,
+)
 from rearview.attention.shared.execution import full_precision
 from rearview.core.errors import SettingsError
 
 OF_THE_STACK = ("shared", "channelwise")
 PER_CHANNEL = ("channelwise", "layerwise_channelwise")
+HEADS_AXES = 5
+"""Of a tensor with an entry for each channel and head: [batch, group, head, token, width]."""
 
 Gate = Callable[[Tensor, Tensor, Tensor], Tensor]
 
@@ -48,6 +62,9 @@ class Settings:
     """Dropout inside an MLP gate."""
     local: attention.Spec = "softmax"
     """The mechanism within each channel: a name, or a mapping with its settings such as {"name": "rbca"}."""
+    channels_at_once: int | None = None
+    """Work on so many channels at a time, in two passes (appendix E), and again in the backward pass: less memory, more
+    time, the same outcome; None: on all."""
 
     def __post_init__(self) -> None:
         for name, least in (("key_width", 1), ("value_width", 1), ("mlp_width", 1), ("mlp_layers", 2)):
@@ -57,6 +74,8 @@ class Settings:
         if not 0 <= self.mlp_dropout < 1:
             raise SettingsError(f"mica's mlp_dropout is {self.mlp_dropout}; it must lie in [0, 1).")
         attention.split(self.local)
+        if self.channels_at_once is not None:
+            self._check_channels_at_once()
         if self.channel_weights is None:
             return
         weights = [float(weight) for weight in self.channel_weights]
@@ -76,6 +95,21 @@ class Settings:
                 f"mica's channel_weights need at least {needed} above 0"
                 f"{', so that something is left when a channel is excluded' if self.exclude_self else ''}; "
                 f"got {weights}."
+            )
+
+    def _check_channels_at_once(self) -> None:
+        if self.channels_at_once is not None and self.channels_at_once < 1:
+            raise SettingsError(f"mica's channels_at_once is {self.channels_at_once}; it must be at least 1.")
+        weighs = self.weighting != "uniform" or self.channel_weights is not None
+        kinds = {
+            "exclude_self": self.exclude_self,
+            "weights of channels": weighs,
+            f"gate {self.gate}": self.gate in PER_CHANNEL,
+        }
+        if wrong := [name for name, given in kinds.items() if given]:
+            raise SettingsError(
+                f"mica with channels_at_once adds one memory up from all channels alike and has no "
+                f"{' or '.join(wrong)}; leave channels_at_once out."
             )
 
 
@@ -162,6 +196,11 @@ class Layer(Attention):
                 f"mica shares queries, keys and values with its local part, and {name} has none to share; "
                 "use softmax, rbca, toa or prime."
             )
+        if settings.channels_at_once is not None and local.claims.reads_windows:
+            raise SettingsError(
+                f"mica's local part {name} reads the windows of all channels; leave channels_at_once out, or "
+                "use softmax."
+            )
         self.local = local
         keys, _, values = (width // site.heads for width in local.widths)
         if settings.gate in ("mlp", "mlp_query"):
@@ -199,6 +238,8 @@ class Layer(Attention):
 
     def attend(self, inputs: Inputs) -> Mixture:
         self.check(inputs.x)
+        if self.settings.channels_at_once is not None and self.settings.channels_at_once < inputs.x.shape[1]:
+            return self._attend_in_parts(inputs, self.settings.channels_at_once)
         q, k, v = self.local.heads(inputs.x)
         if self.weighting is None and not self.settings.exclude_self:
             found = mix_on_gpu(q, k, v, self.local, self._gate(), inputs)
@@ -206,6 +247,39 @@ class Layer(Attention):
                 return found
         local, handed_on = self.local.mix(q, k, v, inputs)
         return self._gate()(self._across(q, k, v, inputs.mask), local, q).to(v.dtype), handed_on
+
+    def _attend_in_parts(self, inputs: Inputs, size: int) -> Mixture:
+        """Some channels at a time: their parts of the memory are added up, then each of them reads the sum."""
+        channels = inputs.x.shape[1]
+        parts = [_take_channels(inputs, slice(at, at + size)) for at in range(0, channels, size)]
+        remembered, mixed = self._remember_part, self._mix_part
+        if torch.is_grad_enabled():
+            remembered = partial(checkpoint, self._remember_part, use_reentrant=False)
+            mixed = partial(checkpoint, self._mix_part, use_reentrant=False)
+        memory = remembered(parts[0])
+        for part in parts[1:]:
+            memory = memory + remembered(part)
+        found, handed_on = zip(*(mixed(part, memory) for part in parts), strict=True)
+        if inputs.carry is None:
+            return torch.cat(found, 1), None
+        columns = zip(*handed_on, strict=True)
+        # What has no channels (RBCA's fading) is the same in every part.
+        return torch.cat(found, 1), tuple(
+            torch.cat(each, 1) if each[0].dim() == HEADS_AXES else each[0] for each in columns
+        )
+
+    def _remember_part(self, inputs: Inputs) -> Memory:
+        q, k, v = self.local.heads(inputs.x)
+        with full_precision(q.device):
+            phi_k = self._features(q, k, inputs.mask)[1]
+            return remember(phi_k, append_ones(v.to(phi_k.dtype)))
+
+    def _mix_part(self, inputs: Inputs, memory: Memory) -> Mixture:
+        q, k, v = self.local.heads(inputs.x)
+        local, handed_on = self.local.mix(q, k, v, inputs)
+        with full_precision(q.device):
+            across = normalise(read(self._features(q, k, inputs.mask)[0], memory))
+        return self._gate()(across, local, q).to(v.dtype), handed_on
 
     def weigh(self, inputs: Inputs) -> dict[str, Tensor]:
         """`local` [batch, group, head, query, key] and `cross` [batch, group, head, query, group, key].
@@ -284,3 +358,16 @@ class Layer(Attention):
         logs = None if self.weighting is None else self.weighting(q, mask)
         phi_k = positive_features(k) if mask is None else positive_features(k) * mask[:, :, None, :, None]
         return positive_features(q), phi_k, logs
+
+
+def _take_channels(inputs: Inputs, part: slice) -> Inputs:
+    """The inputs of some channels."""
+
+    def cut(given: Tensor | None, axes: int) -> Tensor | None:
+        per_channel = given is not None and given.dim() == axes and given.shape[1] > 1
+        return given[:, part] if given is not None and per_channel else given
+
+    carry = inputs.carry and tuple(each[:, part] if each.dim() == HEADS_AXES else each for each in inputs.carry)
+    mask = None if inputs.mask is None else inputs.mask[:, part]
+    bias, ages = cut(inputs.bias, HEADS_AXES), cut(inputs.ages, HEADS_AXES - 1)
+    return inputs._replace(x=inputs.x[:, part], mask=mask, bias=bias, ages=ages, carry=carry)

@@ -14,13 +14,13 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from rearview.bench.analysis.candidates import facets_of, spell_settings
+from rearview.bench.analysis.candidates import facets_of, spell_mechanism, spell_settings
 from rearview.bench.analysis.leaderboard import Entry, parse_time
 from rearview.bench.analysis.paper_comparison import find_rows
 from rearview.bench.papers import catalogue
 from rearview.bench.papers.catalogue import Cell, Experiment
 from rearview.bench.rows.identity import parse_column
-from rearview.bench.rows.row import Facts, as_json
+from rearview.bench.rows.row import Facts, Row, as_json
 from rearview.bench.tasks import Task
 from rearview.data.datasets.catalogue import recording_of
 
@@ -32,6 +32,7 @@ MOST_SHOWN = 3
 OURS = "rearview"
 """The file of experiments that no paper has."""
 SOFTMAX = {"name": "softmax"}
+RATE = "training learning_rate"
 _OF_MECHANISMS = ("attention ", "searched")
 
 
@@ -100,6 +101,39 @@ def group_by_footing(entries: Sequence[Entry]) -> list[FootingGroup]:
         same = {key: value for key, value in first.items() if all(other.get(key) == value for other in others)}
         shared.append(same)
     return [FootingGroup(tuple(group), _spell(own, shared)) for group, own in zip(groups, shared, strict=True)]
+
+
+Rates = tuple[float, ...]
+
+
+def choose_rates(entries: Sequence[Entry]) -> dict[Rates, dict[str, dict[Block, Entry]]]:
+    """Mechanisms of one network that were run at the same learning rates and are alike in all else: by rates, mechanism
+    and block the entry whose rate has the least mean validation loss.
+
+    One rate for all favours whoever it suits; test rows choose nothing here. Of several footings on a block, the one
+    with the most mechanisms counts.
+    """
+    tried: dict[tuple[Rates, Block], dict[str, dict[str, Entry]]] = defaultdict(lambda: defaultdict(dict))
+    alike: dict[tuple[Block, str, str], dict[float, Entry]] = defaultdict(dict)
+    for entry in entries:
+        footing = footing_of(entry)
+        rate = footing.pop(RATE, None)
+        if isinstance(rate, float) and isinstance(entry.rows[0], Row):
+            alike[block_of(entry), as_json(footing), spell_mechanism(entry.rows[0])][rate] = entry
+    for (block, footing_text, mechanism), by_rate in alike.items():
+        if len(by_rate) > 1:
+            best = min(by_rate.values(), key=_mean_validation)
+            tried[tuple(sorted(by_rate)), block][footing_text][f"{best.model} + {mechanism}"] = best
+    chosen: dict[Rates, dict[str, dict[Block, Entry]]] = defaultdict(lambda: defaultdict(dict))
+    for (rates, block), footings in tried.items():
+        for name, entry in max(footings.values(), key=len).items():
+            chosen[rates][name][block] = entry
+    return chosen
+
+
+def _mean_validation(entry: Entry) -> float:
+    losses = [row.validation_loss for row in entry.rows if isinstance(row, Row)]
+    return sum(losses) / len(losses)
 
 
 def footing_of(entry: Entry) -> dict[str, object]:

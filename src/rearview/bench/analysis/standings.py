@@ -69,6 +69,8 @@ class Standing:
     """The experiments of ours that it holds whole."""
     extent: str = ""
     """Its size in words, where there are others of the same runs."""
+    rates: tuple[float, ...] = ()
+    """The learning rates of which each candidate has the one that validation chose; empty: each was run at one."""
 
     @property
     def measure(self) -> str:
@@ -144,7 +146,7 @@ def build_standings(boards: Sequence[Board]) -> list[Standing]:
             models[entry.model].append(entry)
         for own in models.values():
             answers = _answer_experiments(own)
-            standings += [*answers, *_compare_mechanisms(own, answers)]
+            standings += [*answers, *_compare_at_best_rates(own), *_compare_mechanisms(own, answers)]
         standings += _compare_networks(entries) if len(models) > 1 else []
     tasks = list(dict.fromkeys(board.task for board in boards))
     return sorted(standings, key=lambda one: (tasks.index(one.task), not one.question))
@@ -158,6 +160,17 @@ def _answer_experiments(entries: Sequence[Entry]) -> list[Standing]:
         for whole in comparable.find_rectangles(cells):  # one, or none of a single arm
             standing = _standing(cells, whole, entries[0].model)
             standings.append(replace(standing, question=answer.experiment.title, holds=(answer.experiment.name,)))
+    return standings
+
+
+def _compare_at_best_rates(entries: Sequence[Entry]) -> list[Standing]:
+    """The mechanisms of a network that were run at the same learning rates, each at the one that validation chose."""
+    standings = []
+    for rates, cells in comparable.choose_rates(entries).items():
+        for widest in comparable.find_rectangles(cells)[:1]:
+            listed = ", ".join(f"{rate:g}" for rate in rates)
+            standing = _standing(cells, widest, entries[0].model)
+            standings.append(replace(standing, rates=rates, footing=f"learning rate of {listed} chosen on validation"))
     return standings
 
 
@@ -207,7 +220,7 @@ def pick_headline(standings: Sequence[Standing]) -> Standing:
     pool = [one for one in standings if one.task is standings[0].task]
     wishes: tuple[Callable[[Standing], bool], ...] = (
         lambda one: not one.is_ablation,
-        lambda one: bool(one.holds),
+        lambda one: bool(one.holds) or bool(one.rates),
         lambda one: not budget.is_unfair(one.uneven),
         lambda one: one.protocol == "clean",
     )
@@ -229,9 +242,9 @@ def pick_answers(standings: Sequence[Standing]) -> list[Standing]:
     ]
 
 
-def _surety(one: Standing) -> tuple[int, int, int]:
-    """What makes a comparison surer: a few seeds, then data sets, then runs."""
-    return min(one.seeds, SEEDS), len(one.blocks), len(one.rows)
+def _surety(one: Standing) -> tuple[int, int, bool, int]:
+    """What makes a comparison surer: a few seeds, then data sets, then a rate that suits each candidate, then runs."""
+    return min(one.seeds, SEEDS), len(one.blocks), bool(one.rates), len(one.rows)
 
 
 def build_contrasts(standing: Standing) -> list[Contrast]:

@@ -122,10 +122,17 @@ class Exhibit:
     """The command that shows the like."""
     why: str = ""
     """Why nothing of ours stands for it."""
+    draw: Mapping[str, Any] = field(default_factory=dict)
+    """What `rearview figure` draws it from: its kind, data sets and networks; empty: it does not."""
 
     @property
     def name(self) -> str:
         return f"{self.paper}:{self.label}"
+
+    @property
+    def datasets(self) -> tuple[str, ...]:
+        """The data sets that its drawing needs."""
+        return tuple(self.draw.get("datasets", [self.draw["dataset"]] if "dataset" in self.draw else []))
 
 
 def exhibits() -> list[Exhibit]:

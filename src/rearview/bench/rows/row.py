@@ -144,6 +144,9 @@ class RunRow(MadeRow):
     """Most memory held during the run: by torch on a CUDA device; else by the whole process, libraries included."""
     latency_ms: float | None = None
     """Median time of the forward pass of one window, in milliseconds."""
+    curve: str = ""
+    """JSON: `train` and `validation`, the losses epoch by epoch, of a search those of the candidate tested; empty where
+    nothing was trained and in rows older than this column."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,7 +155,7 @@ class Row(RunRow):
 
     SCHEMA, EARLIER, CONFIGURATION, ORDER = declared_columns("forecasting")
 
-    schema: int = 3
+    schema: int = 4
     file_sha256: str
     """Checksum of the file, byte for byte; empty for a generated set."""
     values_sha256: str
@@ -191,7 +194,7 @@ class ClassificationRow(RunRow):
 
     SCHEMA, EARLIER, CONFIGURATION, ORDER = declared_columns("classification")
 
-    schema: int = 2
+    schema: int = 3
     train_sha256: str
     """Checksum of the training file, byte for byte."""
     test_sha256: str
@@ -213,7 +216,7 @@ class DetectionRow(RunRow):
 
     SCHEMA, EARLIER, CONFIGURATION, ORDER = declared_columns("detection")
 
-    schema: int = 2
+    schema: int = 3
     values_sha256: str
     """Checksum of the numbers as read: training rows, test rows, labels."""
     entities: int

@@ -13,6 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from rearview.bench.rows.row import as_json
 from rearview.data.windows import Source
 from rearview.models.contract import Model
 from rearview.tasks.objectives import Forecast
@@ -88,7 +89,14 @@ def training_facts(history: History | None) -> dict[str, object]:
         "windows_per_second": history.windows / history.seconds,
         "loop": "+".join(word for word in ("compiled", "captured") if getattr(history, word)) or "eager",
         "setup_seconds": history.preparing_seconds,
+        "curve": as_json({"train": _losses(history, "train_loss"), "validation": _losses(history, "validation_loss")}),
     }
+
+
+def _losses(history: History, name: str) -> list[float]:
+    """The losses of all epochs to six digits, where they are numbers."""
+    values = [getattr(epoch, name) for epoch in history.epochs]
+    return [float(f"{value:.6g}") for value in values if value is not None and math.isfinite(value)]
 
 
 def latency(network: Model, source: Source, precision: Precision = "float32") -> float:

@@ -137,9 +137,10 @@ def read_attention(network: Model, tested: Batch, paths: tuple[PathName, ...]) -
     Over layers, heads and windows; `paths` names the rows. `past`, `future` and `said` are the first window.
     """
     past = tested.past[:LOOKED_AT]
+    marks = tuple(None if part is None else part[:LOOKED_AT] for part in (tested.past_marks, tested.future_marks))
     with evaluation_mode(network):
-        said = network(past[:1])
-        found = network.weights(past)
+        said = network(past[:1], *(None if part is None else part[:1] for part in marks))
+        found = network.weights(past, *marks)
     ahead = tested.future.shape[-1]
     by_age = np.zeros((len(paths), past.shape[-1] + ahead))
     for layer in found:

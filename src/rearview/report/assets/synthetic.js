@@ -1,9 +1,11 @@
 "use strict";
-/* The page of a synthetic study: lines, bars and maps, each figure with a view to choose. */
+/* The page of a study: lines, bars, points and maps, each figure with a view to choose. */
 (() => {
   const figures = JSON.parse(document.getElementById("report-data").textContent);
   const { byId, draw } = Plots;
   const DASHES = ["solid", "dash", "dot", "dashdot"];
+  const SYMBOLS = ["circle", "square", "diamond", "triangle-up", "cross", "x", "star"];
+  const SIGNS = ["●", "■", "◆", "▲", "✚", "✖", "★"];
   const idOf = (row) => `figure-${row + 1}`;
   const chosen = figures.map(() => 0);
 
@@ -43,25 +45,34 @@
 
   function drawSeries(figure, view, id) {
     const colours = Figures.theme();
-    const bars = figure.kind === "bars";
-    const traces = view.series.map((one) => {
+    const [bars, points] = [figure.kind === "bars", figure.kind === "points"];
+    const traces = view.series.map((one, row) => {
       const style = look(colours, figure, one.name);
       const line = Figures.line(one.x, one.y, style, one.name);
-      return bars ? { ...line, type: "bar", mode: undefined, marker: { color: style.color } } : line;
+      if (bars) return { ...line, type: "bar", mode: undefined, marker: { color: style.color } };
+      const marker = { color: style.color, size: 11, symbol: SYMBOLS[row % SYMBOLS.length] };
+      return points ? { ...line, mode: "markers", marker } : line;
     });
-    const items = view.series.map((one) => {
+    const items = view.series.map((one, row) => {
       const style = look(colours, figure, one.name);
+      if (points) return { text: one.name, plain: true, sign: SIGNS[row % SIGNS.length], color: style.color };
       return { text: one.name, ...(bars ? { fill: style.color } : { y: Figures.last(one.y), ...style }) };
     });
     const xs = view.series.flatMap((one) => one.x);
-    const margin = bars && xs.length > 1 ? (Math.max(...xs) - Math.min(...xs)) * 0.03 : 0;
+    const [least, most] = [Math.min(...xs), Math.max(...xs)];
+    const margin = (bars || points) && xs.length > 1 ? (most - least) * 0.03 : 0;
+    const xRange = figure.xLog ? [Math.log10(least) - 0.1, Math.log10(most) + 0.1] : [least - margin, most + margin];
     draw(id, traces, {
       items, yName: figure.log ? `${figure.y}, log scale` : figure.y, yLog: figure.log, integer: true,
-      yRange: yRange(figure, view.series.map((one) => one.y)), xTitle: figure.x,
-      xRange: [Math.min(...xs) - margin, Math.max(...xs) + margin],
+      yRange: yRange(figure, view.series.map((one) => one.y)), xTitle: figure.xLog ? `${figure.x}, log scale` : figure.x,
+      xRange,
     }, colours, label(figure, view));
-    const share = xs.length && Math.max(...xs) <= 1;
-    if (share) Plotly.relayout(byId(`${id}-plot`), { "xaxis.tickformat": ".2~g", "xaxis.dtick": null });
+    if (figure.xLog) {
+      const axis = { "xaxis.type": "log", "xaxis.tickformat": "~g", "xaxis.dtick": null, "xaxis.range": xRange };
+      Plotly.relayout(byId(`${id}-plot`), axis);
+    } else if (xs.length && most <= 1) {
+      Plotly.relayout(byId(`${id}-plot`), { "xaxis.tickformat": ".2~g", "xaxis.dtick": null });
+    }
   }
 
   /* Red is above 0 and blue below, equally strong at equal distance; half a percent of outliers may saturate. */
@@ -76,9 +87,20 @@
       colorbar: { thickness: 10, outlinewidth: 0, tickfont: { size: 11 } },
       hovertemplate: "query %{y}, key %{x}: %{z:.4~g}<extra></extra>",
     };
+    const half = view.labels ? 0.5 : 0;
+    if (view.labels) {
+      const names = view.labels.map(Figures.plain);
+      const least = Math.min(...sizes);
+      if (view.map.flat().every((value) => value >= 0) && least < most) {
+        Object.assign(trace, { zmin: least, zmax: most, colorscale: [[0, colours.paper], [1, colours.hues[1]]] });
+      }
+      trace.customdata = view.map.map((_, query) => names.map((key) => [names[query], key]));
+      trace.hovertemplate = "%{customdata[0]} on %{customdata[1]}: %{z:.4~g}<extra></extra>";
+    }
     const element = byId(`${id}-plot`);
     const layout = Figures.layout(element, colours, {
-      items: [], yName: figure.y, yRange: [steps.at(-1), 0], xTitle: figure.x, xRange: [0, steps.at(-1)], integer: true,
+      items: [], yName: figure.y, yRange: [steps.at(-1) + half, -half], xTitle: figure.x,
+      xRange: [-half, steps.at(-1) + half], integer: true,
     });
     const side = Math.min(element.clientWidth, 520);
     element.setAttribute("aria-label", label(figure, view));

@@ -1,4 +1,4 @@
-"""The page of a synthetic study: its table, and figures of lines, bars or maps, each with a view to choose."""
+"""The page of a study or of a paper's figure: a table, and figures of lines, bars, points or maps."""
 
 from dataclasses import dataclass
 from html import escape
@@ -27,11 +27,13 @@ class Series:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class View:
-    """One choice of a figure: lines or bars, or a map [row, column]."""
+    """One choice of a figure: lines, bars or points, or a map [row, column]."""
 
     name: str
     series: tuple[Series, ...] = ()
     map: Values | None = None
+    labels: tuple[str, ...] = ()
+    """Names of a map's rows and columns; empty: they are steps."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -40,11 +42,12 @@ class Figure:
 
     title: str
     about: str
-    kind: Literal["lines", "bars", "map"]
+    kind: Literal["lines", "bars", "points", "map"]
     views: tuple[View, ...]
     x_title: str
     y_name: str
     y_log: bool = False
+    x_log: bool = False
     choice: str = "Arm"
     """The name of what a view is."""
     every: int = 1
@@ -60,7 +63,7 @@ class Figure:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class StudySummary(Summary):
-    """Everything on the page of a study."""
+    """Everything on the page of a study or of a figure."""
 
     tiles: tuple[Tile, ...]
     table: Table
@@ -86,6 +89,7 @@ def encode(figure: Figure) -> dict[str, object]:
         "x": figure.x_title,
         "y": figure.y_name,
         "log": figure.y_log,
+        "xLog": figure.x_log,
         "every": figure.every,
         "views": [_view(view) for view in figure.views],
     }
@@ -93,7 +97,8 @@ def encode(figure: Figure) -> dict[str, object]:
 
 def _view(view: View) -> dict[str, object]:
     if view.map is not None:
-        return {"name": view.name, "map": [round_digits(row, DIGITS) for row in np.asarray(view.map)]}
+        cells = [round_digits(row, DIGITS) for row in np.asarray(view.map)]
+        return {"name": view.name, "map": cells, **({"labels": list(view.labels)} if view.labels else {})}
     series = [
         {"name": one.name, "x": round_digits(one.x, DIGITS + 2), "y": round_digits(one.y, DIGITS)}
         for one in view.series
@@ -109,8 +114,8 @@ def _section(number: int, figure: Figure) -> str:
         if len(figure.views) > 1
         else ""
     )
-    # Lines are named at their ends where there is room; bars have no end.
-    key = "key shown" if figure.kind == "bars" else "key"
+    # Lines are named at their ends where there is room; bars and points have no end.
+    key = "key shown" if figure.kind in ("bars", "points") else "key"
     return (
         f'<section id="{name}" aria-labelledby="{name}-title"><div class="bar"><h2 id="{name}-title">'
         f'{escape(figure.title)}</h2>{choice}</div><p class="quiet">{escape(figure.about)}</p>'

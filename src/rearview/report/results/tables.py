@@ -102,6 +102,9 @@ def dataset_tables(boards: Sequence[Board]) -> list[Table]:
     return tables
 
 
+TUNED = "; learning rate chosen on validation"
+
+
 def answer_table(answers: Sequence[Standing], steps: Sequence[StepCost]) -> Table:
     """For every network: the best mechanism beside softmax, by how much, how sure that is, and at what cost."""
     rows = []
@@ -119,7 +122,7 @@ def answer_table(answers: Sequence[Standing], steps: Sequence[StepCost]) -> Tabl
         gains = sign * best.change < 0
         rows.append(
             (
-                Cell(where, _enumerate(standing.blocks, MOST_NAMED + 1)),
+                Cell(where, _enumerate(standing.blocks, MOST_NAMED + 1) + (TUNED if standing.rates else "")),
                 Cell(name if gains else f"softmax, then {name}", mark="best"),
                 Cell(f"{text.change(best.change, 1)} {standing.measure}", _spell_interval(best)),
                 Cell(_certainty(standing, best, len(contrasts))),

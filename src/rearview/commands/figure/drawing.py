@@ -1,0 +1,56 @@
+"""A drawing: the table, the figures and the sentence that stand for a figure of a paper."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rearview.bench.rows.row import Facts
+from rearview.report.common.tables import Cell, Table
+from rearview.report.results.study import Figure
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """What a user may change of a figure."""
+
+    dataset: str | None = None
+    """Another data set than the paper's."""
+    training: Facts | None = None
+    """Settings of the training on top of the published ones."""
+    seed: int = 0
+    data_dir: Path | None = None
+    device: str = "auto"
+    results: tuple[str, ...] = ()
+    """Files of rows, or patterns of their names."""
+
+    def changed_flags(self, used: Sequence[str]) -> list[str]:
+        """The flags that were given although a figure of the kind has no use for them."""
+        given = {
+            "--dataset": self.dataset, "--train": self.training, "--seed": self.seed, "--data-dir": self.data_dir,
+            "--device": self.device != "auto", "--results": self.results,
+        }  # fmt: skip
+        return [flag for flag, value in given.items() if value and flag not in used]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Drawing:
+    """Everything that is drawn in the place of a paper's figure."""
+
+    verdict: str
+    """What it shows, in a sentence or two."""
+    table: Table
+    figures: tuple[Figure, ...]
+    facts: tuple[tuple[str, str], ...] = ()
+    """Data and budget, for the page."""
+    settings: Mapping[str, Mapping[str, tuple[object, str]]] | None = None
+    notes: tuple[str, ...] = ()
+
+
+Plan = Mapping[str, Any]
+"""What exhibits.yaml says of a figure: its kind, and what that kind needs."""
+
+
+def tabulate(caption: str, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
+    """A table of plain words."""
+    return Table(caption, tuple(heads), tuple(tuple(map(Cell, row)) for row in rows))

@@ -1,0 +1,301 @@
+"""Figures that are views of rows and of printed numbers: gains, ranks over cost, loss curves, cost over density."""
+
+import json
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from rearview.bench.analysis.candidates import name_candidates
+from rearview.bench.analysis.comparable import SOFTMAX, find_rectangles
+from rearview.bench.analysis.leaderboard import latest_runs
+from rearview.bench.analysis.paper_comparison import find_rows
+from rearview.bench.analysis.statistics import average_ranks
+from rearview.bench.papers import catalogue, costs, published
+from rearview.bench.papers.published import Number
+from rearview.bench.rows.row import Row
+from rearview.bench.tasks import FORECASTING
+from rearview.commands import report
+from rearview.commands.figure.drawing import Drawing, Options, Plan, tabulate
+from rearview.core.errors import InputError
+from rearview.core.wording import quantity
+from rearview.report.common import text
+from rearview.report.results.study import Figure, Series, View
+
+PRINTED, OURS = "printed", "ours"
+Errors = dict[str, dict[str, float]]
+"""Arm -> data set -> error."""
+
+
+def read_rows(options: Options) -> list[Row]:
+    """The latest row of every finished forecasting run; none where no file is named."""
+    if not options.results:
+        return []
+    rows = report.read(options.results).rows.get(FORECASTING, [])
+    wanted = options.dataset
+    return [
+        row
+        for row in latest_runs(rows)
+        if isinstance(row, Row) and (wanted is None or row.dataset.casefold() == wanted.casefold())
+    ]
+
+
+def draw_gains(plan: Plan, options: Options) -> Drawing:
+    """How much less error gates leave than the network without them, data set by data set, as printed and by rows."""
+    gains = {source: _gains(errors) for source, errors in _gate_errors(plan, read_rows(options)).items()}
+    views, lines = [], []
+    for source, own in gains.items():
+        series = []
+        for arm, by_set in own.items():
+            values = np.sort(np.array(list(by_set.values())))
+            series.append(Series(arm, (np.arange(len(values)) + 0.5) / len(values), values))
+            low, middle, high = (f"{value:+.1f} %" for value in np.percentile(values, (0, 50, 100)))
+            better = f"{int((values > 0).sum())} of {len(values)}"
+            lines.append([f"{arm}, {source}", better, middle, low, high])
+        views.append(View(source, tuple(series)))
+    figure = Figure(
+        "Distribution of the gain",
+        "Percent of error taken off on each data set, the smallest first; below 0 the network does better without.",
+        "lines", tuple(views), "share of data sets", "error taken off, in percent", choice="Numbers",
+    )  # fmt: skip
+    sentences = []
+    for source, own in gains.items():
+        most = max(map(len, own.values()))
+        medians = {arm: float(np.median(list(by_set.values()))) for arm, by_set in own.items() if len(by_set) == most}
+        best = max(medians, key=lambda arm: medians[arm])
+        sets = quantity(most, "data set")
+        sentences.append(f"{source}: the best median gain is {medians[best]:+.1f} % ({best}, over {sets})")
+    heads = ["gate", "better on", "median", "least", "most"]
+    return Drawing(
+        verdict=_sentence(sentences),
+        table=tabulate("Error taken off", heads, lines),
+        figures=(figure,),
+        notes=_source_note(options, len(gains)),
+    )
+
+
+def _gate_errors(plan: Plan, rows: Sequence[Row]) -> dict[str, tuple[Errors, Errors]]:
+    """By source: the errors of arms with gates, and of their networks without; a source without any is left out."""
+    made: dict[str, tuple[Errors, Errors]] = {
+        source: (defaultdict(dict), defaultdict(dict)) for source in (PRINTED, OURS)
+    }
+    for number in published.select("mica", "T2"):
+        if number.metric == "mae" and number.variant == "softmax" and number.value:
+            made[PRINTED][1][number.model][number.dataset] = number.value
+    for table in plan["tables"]:
+        for number in published.select("mica", table):
+            if number.metric == "mae" and number.attention and number.attention["name"] == "mica" and number.value:
+                made[PRINTED][0][_gate_name(number)][number.dataset] = number.value
+        for cell in catalogue.get("mica", table).cells:
+            if cell.mechanism == "mica":
+                own, plain = (find_rows(one, rows) for one in (cell, replace(cell, attention=SOFTMAX)))
+                for errors, name, found in ((0, _gate_name(cell.numbers[0]), own), (1, cell.model, plain)):
+                    if values := [row.original_mae for row in found if isinstance(row, Row)]:
+                        made[OURS][errors][name][cell.dataset] = float(np.mean(values))
+    return {source: errors for source, errors in made.items() if _gains(errors)}
+
+
+def _gate_name(number: Number) -> str:
+    assert number.attention is not None
+    side = ", others alone" if number.attention.get("exclude_self") else ""
+    return f"{number.model} {number.attention['gate']}{side}"
+
+
+def _gains(errors: tuple[Errors, Errors]) -> Errors:
+    """Percent of the plain network's error that an arm takes off, by data set that both have."""
+    own, plain = errors
+    gains: Errors = {}
+    for arm, by_set in own.items():
+        base = plain.get(arm.partition(" ")[0], {})
+        if shared := [name for name in by_set if name in base]:
+            gains[arm] = {name: 100 * (1 - by_set[name] / base[name]) for name in shared}
+    return gains
+
+
+def draw_ranks(plan: Plan, options: Options) -> Drawing:
+    """Average rank of each network over the data sets, over the GFLOPs of one window."""
+    rows = read_rows(options)
+    printed: Errors = defaultdict(dict)
+    ours: Errors = defaultdict(dict)
+    for number in published.select("mica", plan["errors"]):
+        if number.metric == "mae" and number.value and number.backbone not in plan["without"]:
+            printed[_arm_name(number)][number.dataset] = number.value
+    for cell in catalogue.get("mica", plan["errors"]).cells:
+        found = [] if cell.numbers[0].backbone in plan["without"] else find_rows(cell, rows)
+        if values := [row.original_mae for row in found if isinstance(row, Row)]:
+            ours[_arm_name(cell.numbers[0])][cell.dataset] = float(np.mean(values))
+    flops = {PRINTED: _printed_flops(plan["costs"]), OURS: _counted_flops(plan["costs"])}
+    views, lines, sentences = [], [], []
+    for source, errors in ((PRINTED, printed), (OURS, ours)):
+        ranks, sets = _rank(errors)
+        if not ranks:
+            continue
+        points = [Series(arm, np.array([flops[source][arm]]), np.array([rank])) for arm, rank in ranks.items()
+                  if arm in flops[source]]  # fmt: skip
+        views.append(View(source, tuple(points)))
+        for arm, rank in ranks.items():
+            gflops = flops[source].get(arm)
+            lines.append([f"{arm}, {source}", f"{rank:.2f}", text.ABSENT if gflops is None else f"{gflops:.3f}"])
+        best = min(ranks, key=lambda arm: ranks[arm])
+        sentences.append(
+            f"{source}: {best} has the best average rank, {ranks[best]:.2f} of {len(ranks)}, over "
+            f"{quantity(sets, 'data set')}"
+        )
+    figure = Figure(
+        "Average rank over cost",
+        "Rank by mean absolute error over the data sets that all of them have, 1 is best; GFLOPs of one window of 7 "
+        "channels, 96 steps to 48. Networks whose cost is not known are in the table alone.",
+        "points", tuple(views), "GFLOPs", "average rank", x_log=True, choice="Numbers",
+    )  # fmt: skip
+    return Drawing(
+        verdict=_sentence(sentences),
+        table=tabulate("Ranks and costs", ["network", "average rank", "GFLOPs"], lines),
+        figures=(figure,),
+        notes=_source_note(options, len(views)),
+    )
+
+
+def _arm_name(number: Number) -> str:
+    return f"{number.backbone} with MICA" if number.variant.startswith("mica") else number.backbone
+
+
+def _printed_flops(tables: Sequence[str]) -> dict[str, float]:
+    found: dict[str, float] = {}
+    for table in tables:
+        for number in published.select("mica", table):
+            plain = number.variant in ("own", "softmax") and not number.around.get("adapters")
+            if number.metric == "gflops" and number.value and (plain or number.variant.startswith("mica_mlpq_incl")):
+                found.setdefault(_arm_name(number), number.value)
+    return found
+
+
+def _counted_flops(tables: Sequence[str]) -> dict[str, float]:
+    found: dict[str, float] = {}
+    for table in tables:
+        for one in costs.compare(costs.cells("mica", table), ()):
+            number = one.number
+            plain = number.variant in ("own", "softmax") and not number.around.get("adapters")
+            if number.metric == "gflops" and one.ours and (plain or number.variant.startswith("mica_mlpq_incl")):
+                found.setdefault(_arm_name(number), one.ours)
+    return found
+
+
+def _rank(errors: Errors) -> tuple[dict[str, float], int]:
+    """(average rank of each arm, number of data sets), over the widest set of arms that share their data sets."""
+    shared = find_rectangles({arm: [(name, None) for name in by_set] for arm, by_set in errors.items()})
+    if not shared:
+        return {}, 0
+    names, sets = shared[0].names, [block[0] for block in shared[0].blocks]
+    scores = np.array([[errors[arm][name] for arm in names] for name in sets])
+    return dict(zip(names, average_ranks(scores).tolist(), strict=True)), len(sets)
+
+
+def draw_curves(plan: Plan, options: Options) -> Drawing:
+    """Training and validation loss of each run over epochs, averaged over seeds."""
+    rows = [row for row in read_rows(options) if row.curve]
+    if not rows:
+        raise InputError(
+            "No row holds a curve; name files whose runs were made since rows keep them (column `curve`) with "
+            "--results, as `rearview bench` and `rearview reproduce` write them."
+        )
+    gathered: dict[str, dict[str, list[Row]]] = defaultdict(lambda: defaultdict(list))
+    for row, named in zip(rows, name_candidates(rows), strict=True):
+        gathered[f"{named.dataset} {row.lookback}-{row.horizon}, {row.protocol}"][named.label].append(row)
+    views, lines = [], []
+    for place, arms in gathered.items():
+        series = []
+        for arm, same in arms.items():
+            curves = [json.loads(row.curve) for row in same]
+            for part in ("train", "validation"):
+                length = min(len(curve[part]) for curve in curves)
+                if length:
+                    mean = np.mean([curve[part][:length] for curve in curves], axis=0)
+                    series.append(Series(f"{arm}, {part}", np.arange(1.0, length + 1), mean))
+                    if part == "validation":
+                        best = int(mean.argmin())
+                        lines.append(
+                            [f"{place}, {arm}", str(len(same)), f"{mean[best]:.4f}", str(best + 1), str(length)]
+                        )
+        views.append(View(place, tuple(series)))
+    figure = Figure(
+        "Training and validation loss",
+        "Of the loss that training minimises, averaged over seeds up to the epoch that all of them reached.",
+        "lines", tuple(views), "epoch", "loss", y_log=True, choice="Data set",
+    )  # fmt: skip
+    first = min(lines, key=lambda line: float(line[2])) if lines else None
+    verdict = f"{len(rows)} runs with curves on {len(gathered)} places."
+    if first:
+        verdict += f" The least mean validation loss is {first[2]}, {first[0]}, at epoch {first[3]} of {first[4]}."
+    heads = ["run", "seeds", "least validation loss", "at epoch", "of"]
+    return Drawing(verdict=verdict, table=tabulate("Curves", heads, lines), figures=(figure,))
+
+
+def draw_density(plan: Plan, options: Options) -> Drawing:
+    """Memory, time and error of graph attention over the density of its graph, plain and primed."""
+    made: dict[bool, dict[float, list[Row]]] = {False: defaultdict(list), True: defaultdict(list)}
+    for row in read_rows(options):
+        if row.model == "gat":
+            settings: Mapping[str, object] = json.loads(row.settings)
+            if not settings.get("edges") and not settings.get("expander"):
+                made[bool(settings.get("primed"))][float(str(settings.get("density", 1.0)))].append(row)
+    if not all(made.values()):
+        raise InputError(
+            "There are no rows of gat, plain and primed, to draw; make some with `rearview reproduce prime --table "
+            "density` and name their file with --results."
+        )
+    measures: dict[str, tuple[str, Callable[[Row], float]]] = {
+        "Peak memory": ("MiB", lambda row: (row.peak_memory_bytes or np.nan) / 2**20),
+        "Time of a training window": ("ms", lambda row: 1000 / (row.windows_per_second or np.nan)),
+        "Test error": ("MSE", lambda row: row.mse),
+    }
+    figures, columns = [], {}
+    for title, (unit, measure) in measures.items():
+        series = []
+        for primed, by_density in made.items():
+            densities = np.array(sorted(by_density))
+            means = np.array([np.mean([measure(row) for row in by_density[one]]) for one in densities.tolist()])
+            series.append(Series("primed" if primed else "plain", densities, means))
+            columns[title, primed] = dict(zip(densities.tolist(), means.tolist(), strict=True))
+        about = "Of a random graph; density 1 is attention between all pairs."
+        figures.append(Figure(title, about, "lines", (View("", tuple(series)),), "density", unit))
+    every = sorted({*made[False], *made[True]})
+    lines = [
+        [f"{density:g}", *(text.number(columns[title, primed].get(density, np.nan)) for title in measures
+                            for primed in (False, True))]
+        for density in every
+    ]  # fmt: skip
+    heads = ["density", *(f"{unit}, {who}" for unit, _ in measures.values() for who in ("plain", "primed"))]
+    return Drawing(
+        verdict=_judge_density(columns["Test error", False], columns["Test error", True]),
+        table=tabulate("Graph attention by density", heads, lines),
+        figures=tuple(figures),
+        notes=("Memory is torch's on a GPU and the whole process's on a CPU, where times include waiting.",),
+    )
+
+
+def _judge_density(plain: Mapping[float, float], primed: Mapping[float, float]) -> str:
+    """The least density at which primed attention is as good as plain attention over all pairs."""
+    full = max(plain)
+    equal = [density for density in sorted(primed) if primed[density] <= plain[full]]
+    if not equal:
+        return (
+            f"At no density is primed attention as good as plain attention at {full:g} (MSE {plain[full]:.4f}; primed "
+            f"at best {min(primed.values()):.4f}). The paper has them equal at 0.6."
+        )
+    return (
+        f"Primed attention is as good as plain attention at {full:g} (MSE {plain[full]:.4f}) from a density of "
+        f"{equal[0]:g} on ({primed[equal[0]]:.4f}); the paper has 0.6."
+    )
+
+
+def _sentence(parts: Sequence[str]) -> str:
+    words = "; ".join(parts)
+    return f"{words[:1].upper()}{words[1:]}."
+
+
+def _source_note(options: Options, sources: int) -> tuple[str, ...]:
+    if sources > 1:
+        return ()
+    hint = "these files hold no rows of them" if options.results else "--results names files of rows"
+    return (f"Printed numbers alone: {hint}, and `rearview reproduce mica` makes them.",)

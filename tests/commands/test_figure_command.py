@@ -1,0 +1,230 @@
+"""`rearview figure`: masks and correlations, trained networks, views of rows, each with a table and a page."""
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from rearview import bench
+from rearview.bench.papers import catalogue
+from rearview.cli import main
+from rearview.commands.figure import plain, rows, trained
+from rearview.commands.figure.command import find
+from rearview.commands.figure.drawing import Options
+from rearview.core.errors import InputError, SettingsError
+
+LOOKBACK, HORIZON, ROWS = 24, 6, 420
+QUICK = {"epochs": 1, "windows_per_epoch": 16, "batch": 8}
+SMALL = {"width": 8, "heads": 2, "depth": 2, "feed_forward": 16}
+WALK_AHEAD = 3
+"""Steps by which the second channel follows the first."""
+
+
+@pytest.fixture
+def waves(tmp_path: Path) -> str:
+    """A file of three channels: a slow walk, the same some steps later, and noise."""
+    draw = np.random.default_rng(5)
+    walk = draw.standard_normal(ROWS + WALK_AHEAD).cumsum()
+    cells = np.c_[walk[WALK_AHEAD:], walk[:-WALK_AHEAD], draw.standard_normal(ROWS)]
+    stamps = np.datetime64("2021-03-01T00:00") + np.arange(ROWS) * np.timedelta64(1, "h")
+    lines = [",".join([str(stamp), *(f"{cell:.4f}" for cell in row)]) for stamp, row in zip(stamps, cells, strict=True)]
+    path = tmp_path / "waves.csv"
+    path.write_text("\n".join(["date,first,second,noise", *lines]) + "\n")
+    return str(path)
+
+
+def plan(model: str, *attention: object, **more: object) -> dict[str, object]:
+    return {
+        "model": model, "lookback": LOOKBACK, "horizon": HORIZON, "attention": attention, "settings": SMALL, **more
+    }  # fmt: skip
+
+
+def options(path: str, **more: object) -> Options:
+    return Options(dataset=path, training=QUICK, device="cpu", **more)
+
+
+def test_masks_are_one_command(tmp_path, capsys):
+    assert main(["figure", "RBCA:fs1", "--out", str(tmp_path)]) == 0
+    printed = capsys.readouterr().out
+    # exp f(1) of a power law is 2^-alpha.
+    assert re.search(r"^power_law, alpha=1.0 +0\.5000", printed, re.MULTILINE)
+    assert "power_law, alpha=1.0 forgets fastest" in printed
+    text = (tmp_path / "rbca-FS1.html").read_text(encoding="utf-8")
+    found = json.loads(re.search(r'id="report-data">(.*?)</script>', text, re.DOTALL)[1])
+    assert [one["title"] for one in found] == ["Added to the scores", "Left of a weight"]
+    assert found[0]["views"][0]["series"][4]["y"][1] == pytest.approx(-np.log(2), abs=1e-4)
+    assert "rearview figure RBCA:fs1" in text
+
+
+def test_maps_of_masks_hide_the_future():
+    drawn = plain.draw_masks({"tokens": 7, "maps": True, "biases": [{"bias": "power_law", "alpha": 1.0}]}, Options())
+    *_, masked = drawn.figures[-1].views
+    assert not np.triu(masked.map, 1).any()
+    np.testing.assert_allclose(masked.map.sum(1), 1)
+
+
+def test_correlation_over_separation_is_that_of_its_definition():
+    x = np.random.default_rng(2).standard_normal((101, 2)).cumsum(0)
+    found = plain.correlate(np.c_[x, np.full(101, 3.7)], 13)
+    centred = x - x.mean(0)
+    for lag in (0, 1, 13):
+        pairs = centred[: 101 - lag] * centred[lag:]
+        np.testing.assert_allclose(found[:2, lag], pairs.mean(0) / centred.var(0), rtol=1e-10)
+    assert np.isnan(found[2]).all()
+
+
+def test_correlation_of_a_file(waves):
+    drawn = plain.draw_correlation({"separation": 29, "datasets": ["Weather"]}, Options(dataset=waves))
+    assert [one.name for one in drawn.figures[0].views[0].series] == ["first", "second", "noise"]
+    assert drawn.figures[0].views[0].series[0].y[0] == 1
+    assert abs(drawn.figures[0].views[0].series[2].y[1]) < 0.2
+
+
+def test_maps_and_their_difference(waves):
+    drawn = trained.draw_maps(plan("itransformer", "softmax", "prime"), options(waves))
+    views = {view.name: view for view in drawn.figures[0].views}
+    assert len(views) == 6
+    before, after, moved = (views[f"layer 2, {name}"] for name in ("softmax", "prime", "prime - softmax"))
+    np.testing.assert_allclose(after.map - before.map, moved.map)
+    np.testing.assert_allclose(before.map.sum(1), 1, rtol=1e-6)
+    assert before.labels[:3] == ("first", "second", "noise")
+    assert len(before.labels) == len(before.map)
+    assert "prime moves" in drawn.verdict
+
+
+def test_maps_refuse_operators_that_add_up(waves):
+    with pytest.raises(SettingsError, match="several operators"):
+        trained.draw_maps(plan("patchtst", "softmax", "mica"), options(waves))
+
+
+def test_weights_with_and_without_the_mask(waves):
+    asked = plan("patchtst", "softmax", {"name": "rbca", "alpha": 2.0})
+    asked["settings"] = {**SMALL, "patch": 4, "stride": 2}
+    arms = trained.train_arms(asked, options(waves))
+    network = arms[1].trial.network
+    batch = arms[1].windows(trained.FEW_WINDOWS)
+    with torch.no_grad():
+        weights = network.eval().weights(batch.past)
+    for layer, own in zip(trained.read_layers(arms[1]), weights, strict=True):
+        np.testing.assert_allclose(layer.weights, own.flatten().numpy(), rtol=1e-5)
+        assert layer.causal_share(layer.weights) == 1
+        assert layer.causal_share(layer.bare) < 1
+        # The mask times the bare weights, row by row, is what the layer has; the last layer adds up both masks.
+    first = trained.read_layers(arms[1])[0]
+    age, tokens = first.age.reshape(-1, own.shape[-1], own.shape[-1]), own.shape[-1]
+    masked = first.bare.reshape(age.shape) * np.where(age >= 0, (1.0 + np.abs(age)) ** -2.0, 0)
+    np.testing.assert_allclose((masked / masked.sum(-1, keepdims=True)).ravel(), first.weights, rtol=1e-4, atol=1e-9)
+    assert tokens > 3
+    drawn = trained.draw_ages(asked, options(waves))
+    assert [figure.title for figure in drawn.figures] == [
+        "Weight by age", "Distribution of weights", "Distribution of scores",
+    ]  # fmt: skip
+    assert "the scores alone put" in drawn.verdict
+
+
+def test_forecasts_beside_what_came(waves):
+    asked = plan("patchtst", "softmax", {"name": "rbca", "alpha": 1.0})
+    asked["settings"] = {**SMALL, "patch": 4, "stride": 2}
+    drawn = trained.draw_forecasts(asked, options(waves))
+    assert len(drawn.figures[0].views) == trained.DRAWN * trained.COLUMNS
+    truth, first, second = drawn.figures[0].views[0].series
+    assert (truth.name, first.name, second.name) == ("what came", "softmax", "rbca(alpha=1.0)")
+    assert (len(truth.x), len(first.x)) == (2 * HORIZON, HORIZON)
+    assert len(drawn.table.rows) == 2
+
+
+def test_paths_of_caps_and_the_error_without_each(waves):
+    asked = plan("caps_net", "caps", paths=["riemann", "prefix", "clock"])
+    training = {"epochs": 3, "windows_per_epoch": 96, "batch": 8, "learning_rate": 0.03}
+    drawn = trained.draw_paths(asked, Options(dataset=waves, training=training, device="cpu"))
+    assert [row[0].text for row in drawn.table.rows] == [
+        "every path",
+        "without riemann",
+        "without prefix",
+        "without clock",
+    ]
+    assert [one.name for one in drawn.figures[0].views[0].series] == ["riemann", "prefix", "clock"]
+    assert len({row[1].text for row in drawn.table.rows}) > 1
+    assert drawn.verdict.startswith("The forecast rests most on ")
+
+
+def test_ranks_over_cost_are_the_papers():
+    drawn = rows.draw_ranks(find("mica:F3").draw, Options())
+    found = {row[0].text: row[1].text for row in drawn.table.rows}
+    printed = [one for one in catalogue.published.select("mica", "T2") if one.metric == "rank"]
+    assert len(found) == len(printed) == 12
+    for one in printed:
+        name = f"{one.backbone} with MICA" if one.variant.startswith("mica") else one.backbone
+        assert float(found[f"{name}, printed"]) == pytest.approx(one.value, abs=0.006), name
+
+
+def test_gains_are_those_of_printed_numbers_and_of_rows(tmp_path):
+    asked = {"tables": ["T13"]}
+    made = tmp_path / "rows.csv"
+    common = {"protocol": "published:mica", "horizon": 48, "lookback": 96, "dataset": "ETT1_H", "loss": "mae"}
+    gate = json.dumps({"exclude_self": False, "gate": "mlp_query", "weighting": "uniform"})
+    for attention, settings, error in (("softmax", '{"rotary":false}', 8.0), ("mica", gate, 6.0)):
+        row = bench_row(**common, attention=attention, attention_settings=settings, original_mae=error)
+        bench.append(made, row)
+    drawn = rows.draw_gains(asked, Options(results=(str(made),)))
+    found = {row[0].text: [cell.text for cell in row[1:]] for row in drawn.table.rows}
+    assert found["patchtst mlp_query, ours"] == ["1 of 1", "+25.0 %", "+25.0 %", "+25.0 %"]
+    assert found["patchtst mlp_query, printed"][0] == "12 of 13"
+
+
+def bench_row(**changes: object) -> bench.Row:
+    from small import row
+
+    return row(**changes)
+
+
+def test_rows_keep_curves_and_a_figure_draws_them(waves, tmp_path):
+    made = tmp_path / "rows.csv"
+    for seed in (0, 1):
+        row = bench.run(
+            waves, "dlinear", horizon=HORIZON, lookback=LOOKBACK, seed=seed, results=made, device="cpu",
+            training={"epochs": 3, "windows_per_epoch": 16, "batch": 8},
+        )  # fmt: skip
+    curve = json.loads(row.curve)
+    assert len(curve["train"]) == len(curve["validation"]) == 3
+    assert min(curve["validation"]) == pytest.approx(row.validation_loss, rel=1e-5)
+    assert [json.loads(one.curve) for one in bench.read(made)][1] == curve
+    drawn = rows.draw_curves({}, Options(results=(str(made),)))
+    assert [cell.text for cell in drawn.table.rows[0]][1] == "2"
+    assert [len(one.y) for one in drawn.figures[0].views[0].series] == [3, 3]
+    with pytest.raises(InputError, match="No row holds a curve"):
+        rows.draw_curves({}, Options())
+
+
+def test_density_tells_where_primed_attention_is_as_good(tmp_path):
+    made = tmp_path / "rows.csv"
+    errors = {(0.5, False): 0.3, (1.0, False): 0.2, (0.5, True): 0.25, (0.75, True): 0.2, (1.0, True): 0.1}
+    for (density, primed), error in errors.items():
+        settings = json.dumps({"density": density, "primed": primed})
+        bench.append(
+            made, bench_row(model="gat", attention="gat", settings=settings, mse=error, windows_per_second=50.0)
+        )
+    drawn = rows.draw_density({}, Options(results=(str(made),)))
+    assert "from a density of 0.75 on (0.2000)" in drawn.verdict
+    assert [row[0].text for row in drawn.table.rows] == ["0.5", "0.75", "1"]
+    assert drawn.table.rows[0][3].text == "20.00"  # milliseconds a window
+    with pytest.raises(InputError, match="--table density"):
+        rows.draw_density({}, Options())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence", "code"),
+    [
+        ("prime:F55", "There is no figure 'prime:F55'. Did you mean", 1),
+        ("rbca:F1", "rbca:F1 (The mechanism in a block) is not drawn by this command: a drawing of the method", 1),
+        ("prime:F1", "`rearview reproduce prime --table lookback` makes it", 1),
+        ("rbca:FS1 --seed 3 --train epochs=1", "rbca:FS1 has no use for --train and --seed", 2),
+        ("mica:F3 --dataset ETTh1", "mica:F3 has no use for --dataset; it takes --results.", 2),
+    ],
+)
+def test_what_can_not_be_drawn_is_said(arguments, sentence, code, tmp_path, capsys):
+    assert main(["figure", *arguments.split(), "--out", str(tmp_path)]) == code
+    assert sentence in capsys.readouterr().err
