@@ -19,6 +19,7 @@ from rearview.core.wording import listing, quantity
 from rearview.data.cases.case_reader import as_cases, find_label_column, label_column
 from rearview.data.cases.case_set import Cases, Labels
 from rearview.data.io import ts
+from rearview.data.io.files import STDIN
 from rearview.data.io.several_files import SUFFIXES
 from rearview.data.panel import Finding
 from rearview.estimators.base import Session, resolve_device
@@ -200,8 +201,8 @@ def read_new(job: Job, model: Path) -> tuple[Classifier, Cases]:
 
 
 def is_long(file: str) -> bool:
-    """Whether a file is a long table rather than a .ts file."""
-    return Path(file.removesuffix(".gz")).suffix.casefold() in (*SUFFIXES, ".pq")
+    """Whether a file, or standard input, is a long table rather than a .ts file."""
+    return file in STDIN or Path(file.removesuffix(".gz")).suffix.casefold() in (*SUFFIXES, ".pq")
 
 
 def _read_cases(file: str, job: Job, columns: tuple[str, ...] = ()) -> Cases:
