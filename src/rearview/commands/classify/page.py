@@ -1,6 +1,5 @@
 """A finished classification as its page shows it."""
 
-from collections.abc import Iterable
 from dataclasses import asdict
 
 import numpy as np
@@ -8,74 +7,37 @@ import numpy as np
 from rearview.commands.classify.job import Outcome
 from rearview.commands.page_data import Settings, attention_choice, describe_device, page_settings, training_curve
 from rearview.report.classify.page import Candidate, ClassificationSummary, Example
-from rearview.report.classify.predictions import PredictedClass, PredictionSummary, UnsureCase
 from rearview.report.common import text
-from rearview.report.common.summary import FactList, Summary
+from rearview.report.common.summary import FactList
 from rearview.tasks.plan import Choice
 
 EXAMPLES = 2
 """Cases of each class that are shown, of those predicted right and of those predicted wrong."""
-MOST_UNSURE = 10
-"""Cases without classes that are listed as the least certain."""
 
 
-def summary(outcome: Outcome, command: str) -> Summary:
+def summary(outcome: Outcome, command: str) -> ClassificationSummary:
     """The content of the page."""
-    fitted, confusion = outcome.classifier.fitted_, outcome.confusion
-    if confusion is None:
-        return _prediction_summary(outcome, command)
+    fitted = outcome.classifier.fitted_
     return ClassificationSummary(
         title=f"Classification of {outcome.job.test}",
         verdict=outcome.verdict,
         command=command,
         device=describe_device(fitted.device),
         seconds=outcome.seconds,
-        data=_case_facts(outcome),
+        data=case_facts(outcome),
         curves={name: training_curve(history) for name, history in outcome.histories.items()},
         findings=outcome.findings,
-        settings=_settings(outcome),
+        settings=list_settings(outcome),
         notes=(*outcome.notes, *outcome.warnings),
-        confusion=confusion,
+        confusion=outcome.confusion,
         commonest=outcome.commonest,
         leaderboard=tuple(Candidate(**asdict(standing)) for standing in outcome.standings),
-        examples=tuple(_examples(outcome, confusion.labels)),
+        examples=tuple(_examples(outcome)),
     )
 
 
-def _prediction_summary(outcome: Outcome, command: str) -> PredictionSummary:
-    """The page of cases without classes."""
-    likely, classes = outcome.probabilities, [str(label) for label in outcome.classifier.classes_]
-    best, said = likely.max(axis=1), np.array([str(label) for label in outcome.predicted])
-    order = np.argsort(-likely, axis=1, kind="stable")
-    margin = best - (np.sort(likely, axis=1)[:, -2] if len(classes) > 1 else 0)
-    closest = np.argsort(margin, kind="stable")[:MOST_UNSURE].tolist() if len(classes) > 1 else []
-    return PredictionSummary(
-        title=f"Classes of {outcome.job.test}",
-        verdict=outcome.verdict,
-        command=command,
-        device=describe_device(outcome.classifier.fitted_.device),
-        seconds=outcome.seconds,
-        data=_case_facts(outcome),
-        findings=outcome.findings,
-        settings=_settings(outcome),
-        notes=(*outcome.notes, *outcome.warnings),
-        classes=tuple(
-            PredictedClass(label, count, float(best[said == label].mean()) if count else 0.0)
-            for label, count in outcome.counts
-        ),
-        unsure=tuple(
-            UnsureCase(
-                outcome.test.names[case],
-                *(classes[order[case, 0]], float(best[case])),
-                *(classes[order[case, 1]], float(likely[case, order[case, 1]])),
-            )
-            for case in closest
-        ),
-        examples=tuple(_examples(outcome, outcome.classifier.classes_)),
-    )
-
-
-def _settings(outcome: Outcome) -> Settings:
+def list_settings(outcome: Outcome) -> Settings:
+    """What was chosen, each with its reason."""
     fitted = outcome.classifier.fitted_
     sections = fitted.plan.sections()
     if outcome.standings:
@@ -90,7 +52,8 @@ def _settings(outcome: Outcome) -> Settings:
     }
 
 
-def _case_facts(outcome: Outcome) -> FactList:
+def case_facts(outcome: Outcome) -> FactList:
+    """The cases in numbers."""
     read = [cases for cases in (outcome.train, outcome.test) if cases is not None]
     lengths = np.concatenate([cases.lengths for cases in read])
     shortest, longest = int(lengths.min()), int(lengths.max())
@@ -112,14 +75,12 @@ def _case_facts(outcome: Outcome) -> FactList:
     )
 
 
-def _examples(outcome: Outcome, labels: Iterable[object]) -> list[Example]:
-    """Of each class the cases predicted right and wrong with the greatest certainty; a class that nobody knows is the
-    predicted one."""
+def _examples(outcome: Outcome) -> list[Example]:
+    """Of each class the cases predicted right and wrong with the greatest certainty."""
     sure = outcome.probabilities.max(axis=1)
-    predicted = outcome.predicted
-    truth = predicted if outcome.test.labels is None else outcome.test.labels
+    predicted, truth = outcome.predicted, outcome.truth
     chosen: list[int] = []
-    for label in labels:
+    for label in outcome.confusion.labels:
         for right in (True, False):
             members = np.flatnonzero((truth == label) & ((predicted == truth) == right))
             chosen += members[np.argsort(-sure[members], kind="stable")][:EXAMPLES].tolist()
