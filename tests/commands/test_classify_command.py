@@ -316,7 +316,7 @@ def test_a_saved_classifier_tells_new_cases_apart(done, tmp_path, capsys):
 
 
 def test_a_saved_classifier_is_scored_where_the_file_says_the_classes(files, done, tmp_path, capsys):
-    assert main(["classify", files[1], "--model", str(done / "model"), "--out", str(tmp_path / "run"), "--json"]) == 0
+    assert main(["classify", files[1], "--model", str(done), "--out", str(tmp_path / "run"), "--json"]) == 0
     answer = json.loads(capsys.readouterr().out)
     assert answer["accuracy"] == json.loads((done / "run.json").read_text())["accuracy"]
     assert answer["commonest_class_accuracy"] is None

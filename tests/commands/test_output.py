@@ -2,6 +2,8 @@
 
 import json
 import re
+import shutil
+import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -167,3 +169,24 @@ def test_completion_knows_commands_and_options(shell: str, capsys: pytest.Captur
     assert main(["completion", shell]) == 0
     script = capsys.readouterr().out
     assert all(word in script for word in ("forecast", "horizon", "dry-run", "conformal"))
+
+
+@pytest.mark.skipif(not shutil.which("bash"), reason="there is no bash to try its script in")
+def test_bash_completes_files_options_and_values(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["completion", "bash"]) == 0
+    (tmp_path / "rearview.bash").write_text(capsys.readouterr().out)
+    (tmp_path / "sales.csv").touch()
+    for words, wanted in {
+        "forecast sal": "sales.csv",
+        "forecast sales.csv --hor": "--horizon",
+        "forecast sales.csv --intervals q": "quantile",
+        "forecast sales.csv --future sal": "sales.csv",
+        "compl": "completion",
+    }.items():
+        typed = ["rearview", *words.split()]
+        script = (
+            f"source ./rearview.bash; COMP_WORDS=({' '.join(typed)}); COMP_CWORD={len(typed) - 1}; _rearview; "
+            'echo "${COMPREPLY[@]}"'
+        )
+        done = subprocess.run(["bash", "-c", script], cwd=tmp_path, capture_output=True, text=True, check=True)
+        assert done.stdout.split() == [wanted], words

@@ -10,6 +10,7 @@ from small_classification import LABELS, summary
 
 from rearview.core.errors import InputError
 from rearview.report.classify import page
+from rearview.report.classify.predictions import PredictedClass, PredictionSummary, UnsureCase
 from rearview.report.common.page import render, write
 from rearview.tasks.confusion import Confusion
 
@@ -92,3 +93,27 @@ def test_a_table_of_many_classes_is_set_close():
     few, many = (replace(summary(), confusion=Confusion.of(some, some, some)) for some in (labels[:-1], labels))
     assert '<table class="confusion">' in render(few)
     assert '<table class="confusion many">' in render(many)
+
+
+def test_the_page_of_cases_without_classes_counts_predictions_and_lists_the_least_certain():
+    known = summary()
+    shared = {
+        name: getattr(known, name) for name in ("title", "verdict", "command", "device", "seconds", "data", "examples")
+    }
+    text = render(
+        PredictionSummary(
+            **shared,
+            classes=(
+                PredictedClass("<b>odd</b>", 7, 0.9),
+                PredictedClass("up", 3, 0.5),
+                PredictedClass("down", 0, 0.0),
+            ),
+            unsure=(UnsureCase("line <4>", "up", 0.51, "down", 0.49),),
+        )
+    )
+    assert '<th scope="row">&lt;b&gt;odd&lt;/b&gt;</th><td>7</td><td>90.0 %</td>' in text
+    assert '<th scope="row">line &lt;4&gt;</th><td>up</td><td>51.0 %</td><td>down</td><td>49.0 %</td>' in text
+    assert "78.0 %" in text  # mean certainty over 7 cases of 0.9 and 3 of 0.5
+    assert "<b>odd</b>" not in text
+    assert payload(text)["labelled"] is False
+    assert len(payload(text)["examples"]) == 10

@@ -1,10 +1,11 @@
 """How commands are declared: each takes, beside its own options, those that say what is printed."""
 
+import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import fields
-from functools import wraps
-from typing import Annotated, Any, TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from cyclopts import Parameter
 
@@ -14,10 +15,15 @@ from rearview.commands.console import Output, output
 from rearview.core.errors import UsageError
 from rearview.core.settings import field_docs
 
+if TYPE_CHECKING:
+    from cyclopts import Token
+
 Command = TypeVar("Command", bound=Callable[..., int])
 
 FLAGS = {"json": ("--json",), "quiet": ("--quiet", "-q"), "verbose": ("--verbose", "-v"), "dry_run": ("--dry-run",)}
 """Option -> its names."""
+FILES = ("file", "more", "train", "test", "fit", "future", "results")
+"""Arguments that name files to read, which a shell completes."""
 EVERY_FLAG = frozenset(flag for flags in FLAGS.values() for flag in flags)
 
 
@@ -28,7 +34,7 @@ def command(*, name: str | None = None, json: bool = True, dry_run: bool = False
     meanings = field_docs(Output)
 
     def declare(function: Command) -> Command:
-        @wraps(function)
+        @functools.wraps(function)
         def run(*args: Any, **kwargs: Any) -> int:
             asked = Output(**{option: kwargs.pop(option, False) for option in taken})
             if asked.quiet and asked.verbose:
@@ -43,7 +49,7 @@ def command(*, name: str | None = None, json: bool = True, dry_run: bool = False
             option: Annotated[bool, Parameter(name=FLAGS[option], help=meanings[option], group=PRINTING)]
             for option in taken
         }
-        own = inspect.signature(function, eval_str=True).parameters.values()
+        own = map(_complete_files, inspect.signature(function, eval_str=True).parameters.values())
         added = [
             inspect.Parameter(option, inspect.Parameter.KEYWORD_ONLY, default=False, annotation=kind)
             for option, kind in shown.items()
@@ -56,3 +62,19 @@ def command(*, name: str | None = None, json: bool = True, dry_run: bool = False
         return function
 
     return declare
+
+
+def _complete_files(argument: inspect.Parameter) -> inspect.Parameter:
+    """A file as a path, which is what shells complete; the command gets the text as it was typed."""
+    if argument.name not in FILES:
+        return argument
+    several = argument.annotation == list[str]
+    kind: Any = list[Path] if several else Path if argument.default is inspect.Parameter.empty else Path | None
+    others = getattr(argument.annotation, "__metadata__", ())
+    shown = functools.reduce(lambda one, other: Annotated[one, other], (*others, Parameter(converter=_as_typed)), kind)
+    return argument.replace(annotation=shown)
+
+
+def _as_typed(kind: Any, tokens: "Sequence[Token]") -> Any:
+    words = [token.value for token in tokens]
+    return words[0] if kind in (Path, Path | None) else words

@@ -15,6 +15,7 @@ from cyclopts import Group, Parameter
 from rearview.cli import parse
 from rearview.cli.options import HORIZON, IN_DETAIL, LOOKBACK, MOST_USED, NETWORK, READING, THE_RUN
 from rearview.core.errors import UsageError
+from rearview.core.output_folder import find_model
 from rearview.core.settings import field_docs
 from rearview.data.read_options import ReadOptions
 from rearview.estimators.options import NetworkSpec
@@ -125,7 +126,7 @@ def saved_folder(model: str, given: Given, usable: Collection[str]) -> Path | No
         return None
     if unused := [name for name in given if name not in ("seed", "device", *usable)]:
         raise UsageError(f"--model {model} is used as it was saved; leave out the setting {unused[0]}.")
-    return Path(model)
+    return find_model(Path(model))
 
 
 def pick(spec: type[T], given: Given, **more: object) -> T:

@@ -9,8 +9,8 @@ from rearview.commands.console import output, print_json, say, warn
 from rearview.commands.run_files import csv_content, list_records
 from rearview.core.errors import InputError, UsageError
 from rearview.core.files import write_atomically
-from rearview.core.model_folder import CLASSIFIER, DETECTOR, FORECASTER, KINDS, Kind
-from rearview.core.output_folder import MODEL, check_file
+from rearview.core.model_folder import CLASSIFIER, DETECTOR, FORECASTER, KINDS
+from rearview.core.output_folder import check_file, find_model
 from rearview.core.wording import listing
 from rearview.data.infer.problems import MISSING_COLUMN, MessyData, Problem
 from rearview.data.io.table import Table
@@ -41,7 +41,8 @@ def predict_command(
     if not model.is_dir():
         wrong = "is a file" if model.exists() else "does not exist"
         raise InputError(f"{model} {wrong}; give the folder of a saved model first, then the file of new rows.")
-    kind, model = find_model(model)
+    model = find_model(model)
+    kind = next((kind for kind in KINDS if (model / kind.manifest).is_file()), FORECASTER)
     if kind is not FORECASTER and (future is not None or level):
         raise UsageError(f"{model} holds a {kind.word}; --future and --level are for a forecaster, leave them out.")
     if kind is CLASSIFIER:
@@ -59,15 +60,6 @@ def predict_command(
     elif not output.get().json:
         sys.stdout.write(csv_content(columns).decode())
     return 0
-
-
-def find_model(folder: Path) -> tuple[Kind, Path]:
-    """The kind of the model in a folder, and its own folder: of a run, the one below it."""
-    for place in (folder, folder / MODEL):
-        kinds = [kind for kind in KINDS if (place / kind.manifest).is_file()]
-        if kinds:
-            return kinds[0], place
-    return FORECASTER, folder
 
 
 def _forecast(

@@ -94,7 +94,9 @@ class Kind:
         if not path.is_file():
             below = sorted((*folder.glob(f"*/{self.manifest}"), *folder.glob(f"*/*/{self.manifest}")))
             hint = "Give the folder that `save` wrote."
-            if below:
+            if others := [kind.word for kind in KINDS if (folder / kind.manifest).is_file()]:
+                hint = f"It holds a {others[0]}, which `rearview predict` takes, too."
+            elif below:
                 hint = f"There is one in {' and in '.join(str(other.parent) for other in below)}."
             raise InputError(f"{folder} holds no saved {self.word}: {self.manifest} is missing. {hint}")
         size = path.stat().st_size

@@ -219,6 +219,12 @@ def check_file(out: Path, inputs: Iterable[str | Path | None] = ()) -> None:
             raise InputError(f"--out is {out}, which would write over an input of this run; name another file.")
 
 
+def find_model(folder: Path) -> Path:
+    """The folder of the model that a folder is or, as that of a run, holds; the folder itself where it is neither."""
+    places = (folder, folder / MODEL)
+    return next((place for place in places if any((place / kind.manifest).is_file() for kind in KINDS)), folder)
+
+
 def read_mark(folder: Path) -> Mark | None:
     """What a folder says of the run in it; None: it is not marked, or not by this library."""
     return _parse_mark(folder, MARK) or _parse_mark(folder, "run.json")

@@ -40,7 +40,7 @@ def classify_command(job: Job, out: Path, command: str, *, overwrite: bool = Fal
         written = folder.publish(lambda place: write(outcome, place, command), finished=not outcome.interrupted)
     if outcome.train is not None:
         _print_training(console, outcome)
-    if outcome.confusion is not None:
+    if outcome.labelled:
         _print_scores(console, outcome.confusion)
     return print_end(console, outcome, out, written, {"predictions": prediction_columns(outcome)})
 

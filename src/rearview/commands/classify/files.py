@@ -5,6 +5,7 @@ from pathlib import Path
 
 from rearview.commands.classify.job import Outcome
 from rearview.commands.classify.page import summary
+from rearview.commands.classify.prediction_page import summary as prediction_summary
 from rearview.commands.page_data import describe_device
 from rearview.commands.run_files import write_csv, write_run, write_views
 from rearview.core.output_folder import MODEL
@@ -17,7 +18,7 @@ def write(outcome: Outcome, folder: Path, command: str) -> list[Path]:
     if outcome.train is not None:
         outcome.classifier.save(folder / MODEL)
         written.append(folder / MODEL)
-    written += write_views(folder, summary(outcome, command))
+    written += write_views(folder, (summary if outcome.labelled else prediction_summary)(outcome, command))
     device = describe_device(outcome.classifier.fitted_.device)
     return [*written, write_run(folder, command, device, _facts(outcome))]
 
@@ -25,8 +26,8 @@ def write(outcome: Outcome, folder: Path, command: str) -> list[Path]:
 def prediction_columns(outcome: Outcome) -> Columns:
     """A row for each case: its name, its class where that is known, the prediction, and how likely each class is."""
     columns: Columns = {"case": list(outcome.test.names)}
-    if outcome.test.labels is not None:
-        columns["class"] = [str(label) for label in outcome.test.labels]
+    if outcome.labelled:
+        columns["class"] = [str(label) for label in outcome.truth]
     columns["predicted"] = [str(label) for label in outcome.predicted]
     for column, label in enumerate(outcome.classifier.classes_):
         columns[f"probability of {label}"] = outcome.probabilities[:, column].round(6)
@@ -62,9 +63,9 @@ def _facts(outcome: Outcome) -> dict[str, object]:
 
 def _scores(outcome: Outcome) -> dict[str, object]:
     """The predictions against the classes, where they are known."""
-    confusion = outcome.confusion
-    if confusion is None:
+    if not outcome.labelled:
         return {"classes": [str(label) for label in outcome.classifier.classes_]}
+    confusion = outcome.confusion
     return {
         "classes": [str(label) for label in confusion.labels],
         "accuracy": confusion.accuracy,

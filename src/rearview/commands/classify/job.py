@@ -19,6 +19,7 @@ from rearview.core.wording import listing, quantity
 from rearview.data.cases.case_reader import as_cases, find_label_column, label_column
 from rearview.data.cases.case_set import Cases, Labels
 from rearview.data.io import ts
+from rearview.data.io.files import STDIN
 from rearview.data.io.several_files import SUFFIXES
 from rearview.data.panel import Finding
 from rearview.estimators.base import Session, resolve_device
@@ -75,16 +76,24 @@ class Outcome:
         return self.classifier.classes_[self.probabilities.argmax(axis=1)]
 
     @property
-    def confusion(self) -> Confusion | None:
-        """None where nobody knows the classes; classes that are numbers stand in their order: 2 before 10."""
-        if self.test.labels is None:
-            return None
+    def labelled(self) -> bool:
+        """Whether the true classes of the cases are known."""
+        return self.test.labels is not None
+
+    @property
+    def truth(self) -> Labels:
+        assert self.test.labels is not None
+        return self.test.labels
+
+    @property
+    def confusion(self) -> Confusion:
+        """Classes that are numbers stand in their order: 2 before 10."""
         classes = self.classifier.classes_
         try:
             order = np.argsort(classes.astype(np.float64), kind="stable")
         except ValueError:
             order = np.arange(len(classes))
-        return Confusion.of(self.test.labels, self.predicted, classes[order])
+        return Confusion.of(self.truth, self.predicted, classes[order])
 
     @property
     def commonest(self) -> float | None:
@@ -122,9 +131,8 @@ class Outcome:
     @property
     def verdict(self) -> str:
         """How good it is, beside always predicting the commonest class; or what was predicted, and how surely."""
-        confusion, commonest = self.confusion, self.commonest
         teller = "The portfolio" if self.classifier.model == AUTO else self.classifier.model
-        if confusion is None:
+        if not self.labelled:
             named = [f"{label} ({count:,})" for label, count in self.counts if count]
             unsure = int((self.probabilities.max(axis=1) < UNSURE).sum())
             are = (
@@ -134,6 +142,7 @@ class Outcome:
             )
             listed = ", ".join([*named[:MOST_NAMED], *(["..."] if len(named) > MOST_NAMED else [])])
             return f"{teller} takes {quantity(len(self.test), 'case')} for {listed}; {are}."
+        confusion, commonest = self.confusion, self.commonest
         right = round(confusion.accuracy * len(self.test))
         cases = quantity(len(self.test), "case" if self.train is None else "test case")
         sentence = f"{teller} tells {right:,} of {cases} right ({100 * confusion.accuracy:.1f} %)"
@@ -160,7 +169,7 @@ def run(
             classifier = Classifier(**{**job.spec.to_dict(), **vars(job.columns)}, progress=progress)
             classifier.adopt(prepared.train(Session(checkpoint, job.resume, progress)))
         likelihoods = predict(classifier.fitted_, test)
-        strange = [] if test.labels is None else unknown_classes(test, classifier.classes_)
+        strange = unknown_classes(test, classifier.classes_) if test.labels is not None else []
     return Outcome(
         job=job,
         train=train,
@@ -200,8 +209,8 @@ def read_new(job: Job, model: Path) -> tuple[Classifier, Cases]:
 
 
 def is_long(file: str) -> bool:
-    """Whether a file is a long table rather than a .ts file."""
-    return Path(file.removesuffix(".gz")).suffix.casefold() in (*SUFFIXES, ".pq")
+    """Whether a file, or standard input, is a long table rather than a .ts file."""
+    return file in STDIN or Path(file.removesuffix(".gz")).suffix.casefold() in (*SUFFIXES, ".pq")
 
 
 def _read_cases(file: str, job: Job, columns: tuple[str, ...] = ()) -> Cases:

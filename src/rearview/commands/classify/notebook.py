@@ -27,12 +27,10 @@ def plot(classifier: Classifier, X: object, y: object, kind: str) -> "Figure":
     if kind not in KINDS:
         raise SettingsError(f"kind is {kind!r}; it is one of {', '.join(KINDS)}.{did_you_mean(kind, KINDS)}")
     outcome = _judge_left_out(classifier) if X is None else _judge(classifier, X, y)
-    confusion = outcome.confusion
-    assert confusion is not None  # both judge cases of known classes
     if kind == "confusion":
         of = "cases" if X is not None else "training cases, by fits that did not see them,"
-        return draw_confusion(confusion, of)
-    examples = [one for pair in confused_cases(outcome, confusion) for one in pair.cases]
+        return draw_confusion(outcome.confusion, of)
+    examples = [one for pair in confused_cases(outcome) for one in pair.cases]
     if not examples:
         raise SettingsError("No case was told wrong, so there is none to draw; kind='confusion' draws the classes.")
     return draw_cases(examples)

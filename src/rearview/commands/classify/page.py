@@ -1,86 +1,46 @@
 """A finished classification as its page shows it."""
 
-from collections.abc import Iterable
 from dataclasses import asdict
 
 import numpy as np
-from numpy.typing import NDArray
 
 from rearview.commands.classify.job import Outcome
 from rearview.commands.page_data import Settings, attention_choice, describe_device, page_settings, training_curve
 from rearview.report.classify.page import Candidate, ClassificationSummary, ConfusedPair, Example
-from rearview.report.classify.predictions import PredictedClass, PredictionSummary, UnsureCase
 from rearview.report.common import text
-from rearview.report.common.summary import FactList, Summary
-from rearview.tasks.confusion import Confusion
+from rearview.report.common.summary import FactList
 from rearview.tasks.plan import Choice
 
 MOST_PAIRS = 4
 """Pairs of classes whose confused cases are drawn."""
 EXAMPLES = 2
 """Cases of each class that are shown, of those predicted right and of those predicted wrong."""
-MOST_UNSURE = 10
-"""Cases without classes that are listed as the least certain."""
 
 
-def summary(outcome: Outcome, command: str) -> Summary:
+def summary(outcome: Outcome, command: str) -> ClassificationSummary:
     """The content of the page."""
-    fitted, confusion = outcome.classifier.fitted_, outcome.confusion
-    if confusion is None:
-        return _prediction_summary(outcome, command)
+    fitted = outcome.classifier.fitted_
     return ClassificationSummary(
         title=f"Classification of {outcome.job.test}",
         verdict=outcome.verdict,
         command=command,
         device=describe_device(fitted.device),
         seconds=outcome.seconds,
-        data=_case_facts(outcome),
+        data=case_facts(outcome),
         curves={name: training_curve(history) for name, history in outcome.histories.items()},
         findings=outcome.findings,
-        settings=_settings(outcome),
+        settings=list_settings(outcome),
         notes=(*outcome.notes, *outcome.warnings),
-        confusion=confusion,
+        confusion=outcome.confusion,
         commonest=outcome.commonest,
         leaderboard=tuple(Candidate(**asdict(standing)) for standing in outcome.standings),
-        examples=tuple(_examples(outcome, confusion.labels)),
-        confused=confused_cases(outcome, confusion),
+        examples=tuple(_examples(outcome)),
+        confused=confused_cases(outcome),
     )
 
 
-def _prediction_summary(outcome: Outcome, command: str) -> PredictionSummary:
-    """The page of cases without classes."""
-    likely, classes = outcome.probabilities, [str(label) for label in outcome.classifier.classes_]
-    best, said = likely.max(axis=1), np.array([str(label) for label in outcome.predicted])
-    order = np.argsort(-likely, axis=1, kind="stable")
-    margin = best - (np.sort(likely, axis=1)[:, -2] if len(classes) > 1 else 0)
-    closest = np.argsort(margin, kind="stable")[:MOST_UNSURE].tolist() if len(classes) > 1 else []
-    return PredictionSummary(
-        title=f"Classes of {outcome.job.test}",
-        verdict=outcome.verdict,
-        command=command,
-        device=describe_device(outcome.classifier.fitted_.device),
-        seconds=outcome.seconds,
-        data=_case_facts(outcome),
-        findings=outcome.findings,
-        settings=_settings(outcome),
-        notes=(*outcome.notes, *outcome.warnings),
-        classes=tuple(
-            PredictedClass(label, count, float(best[said == label].mean()) if count else 0.0)
-            for label, count in outcome.counts
-        ),
-        unsure=tuple(
-            UnsureCase(
-                outcome.test.names[case],
-                *(classes[order[case, 0]], float(best[case])),
-                *(classes[order[case, 1]], float(likely[case, order[case, 1]])),
-            )
-            for case in closest
-        ),
-        examples=tuple(_examples(outcome, outcome.classifier.classes_)),
-    )
-
-
-def _settings(outcome: Outcome) -> Settings:
+def list_settings(outcome: Outcome) -> Settings:
+    """What was chosen, each with its reason."""
     fitted = outcome.classifier.fitted_
     sections = fitted.plan.sections()
     if outcome.standings:
@@ -95,7 +55,8 @@ def _settings(outcome: Outcome) -> Settings:
     }
 
 
-def _case_facts(outcome: Outcome) -> FactList:
+def case_facts(outcome: Outcome) -> FactList:
+    """The cases in numbers."""
     read = [cases for cases in (outcome.train, outcome.test) if cases is not None]
     lengths = np.concatenate([cases.lengths for cases in read])
     shortest, longest = int(lengths.min()), int(lengths.max())
@@ -117,10 +78,10 @@ def _case_facts(outcome: Outcome) -> FactList:
     )
 
 
-def confused_cases(outcome: Outcome, confusion: Confusion) -> tuple[ConfusedPair, ...]:
+def confused_cases(outcome: Outcome) -> tuple[ConfusedPair, ...]:
     """The pairs of classes that were confused most often, each with the cases that the answer was surest of."""
-    sure, predicted, truth = outcome.probabilities.max(axis=1), outcome.predicted, _classes(outcome)
-    labels, counts = confusion.labels, confusion.counts.copy()
+    sure, predicted, truth = outcome.probabilities.max(axis=1), outcome.predicted, outcome.truth
+    labels, counts = outcome.confusion.labels, outcome.confusion.counts.copy()
     np.fill_diagonal(counts, 0)
     pairs = []
     for place in np.argsort(-counts, axis=None, kind="stable")[:MOST_PAIRS].tolist():
@@ -134,7 +95,7 @@ def confused_cases(outcome: Outcome, confusion: Confusion) -> tuple[ConfusedPair
 
 
 def _example(outcome: Outcome, case: int) -> Example:
-    label, classes = _classes(outcome).tolist()[case], outcome.classifier.classes_.tolist()
+    label, classes = outcome.truth.tolist()[case], outcome.classifier.classes_.tolist()
     chances = outcome.probabilities[case]
     return Example(
         name=outcome.test.names[case],
@@ -146,17 +107,12 @@ def _example(outcome: Outcome, case: int) -> Example:
     )
 
 
-def _classes(outcome: Outcome) -> NDArray[np.generic]:
-    """The true classes, or where nobody knows them the predicted ones."""
-    return outcome.predicted if outcome.test.labels is None else outcome.test.labels
-
-
-def _examples(outcome: Outcome, labels: Iterable[object]) -> list[Example]:
+def _examples(outcome: Outcome) -> list[Example]:
     """Of each class the cases predicted right and wrong with the greatest certainty."""
     sure = outcome.probabilities.max(axis=1)
-    predicted, truth = outcome.predicted, _classes(outcome)
+    predicted, truth = outcome.predicted, outcome.truth
     chosen: list[int] = []
-    for label in labels:
+    for label in outcome.confusion.labels:
         for right in (True, False):
             members = np.flatnonzero((truth == label) & ((predicted == truth) == right))
             chosen += members[np.argsort(-sure[members], kind="stable")][:EXAMPLES].tolist()

@@ -4,10 +4,12 @@ from dataclasses import dataclass
 from html import escape
 
 from rearview.core.wording import quantity
-from rearview.report.classify.page import SCRIPTS, Example, encode_examples
+from rearview.report.classify.page import Example, encode_examples
 from rearview.report.common import text
 from rearview.report.common.summary import BUDGET, Content, Summary, Tile
 from rearview.report.common.tables import Cell, Table, html_table
+
+SCRIPTS = ("figures.js", "plots.js", "classes.js", "copy.js")
 
 
 @dataclass(frozen=True, slots=True)
