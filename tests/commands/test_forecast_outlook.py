@@ -64,6 +64,15 @@ def test_several_columns_are_counted_by_where_they_go(tmp_path: Path):
     assert len(looks) == 3
 
 
+@pytest.mark.parametrize(("count", "every"), [(2, "both"), (3, "all 3")])
+def test_what_does_not_move_is_not_said_to_rise(tmp_path: Path, count: int, every: str):
+    columns = {f"c{number}": 10 * (number + 1) + np.arange(40) % 4 for number in range(count)}
+    panel = read_panel(write(tmp_path / "a.csv", columns, "2024-01-01"), ReadOptions())
+    mean = np.stack([np.full(4, 10 * (number + 1) + 1.55) for number in range(count)])[None]
+    words, _ = words_of(panel, mean, 1.0)
+    assert words == f"Over the next 4 days, {every} are expected to be about as high as in the last 4 days."
+
+
 @pytest.mark.parametrize(("value", "width", "text"), [(411.3, 106, "410"), (0.01234, 0.004, "0.0123"), (-5.0, 0, "-5")])
 def test_numbers_are_rounded_to_what_their_width_leaves_certain(value: float, width: float, text: str):
     assert round_to(value, width) == text

@@ -115,6 +115,20 @@ def test_new_rows_are_drawn_and_reported_without_training(linear, tmp_path):
     assert "There was no backtest" in linear.report(tmp_path / "new.html", new).read_text(encoding="utf-8")
 
 
+def test_known_inputs_go_into_figure_and_page(tmp_path):
+    stamps = pd.date_range("2024-01-01", periods=126, freq="D")
+    promo = (np.arange(126) % 9 == 0).astype(float)
+    frame = pd.DataFrame({"date": stamps, "sales": 50 + 20 * promo + np.arange(126) % 7, "promo": promo})
+    future = frame[120:][["date", "promo"]]
+    fitted = rv.Forecaster(horizon=6, model="ridge", target="sales", known=["promo"], device="cpu").fit(frame[:120])
+    with pytest.raises(InputError):
+        fitted.plot()
+    trace = lines(fitted.plot(future=future))["ridge"][0]
+    np.testing.assert_allclose(trace.y, fitted.predict(future=future)["sales"], rtol=1e-6)
+    text = fitted.report(tmp_path / "page.html", future=future).read_text(encoding="utf-8")
+    assert "Effect of promo" in text
+
+
 def test_alarms_are_drawn_over_channels_and_score(detector):
     flags, segments = detector.predict(sensors.broken())
     figure = detector.plot()
@@ -205,7 +219,7 @@ def test_results_are_displayed(detector, classifier):
     assert f"{len(prediction.segments)} segment" in prediction._repr_html_()
     assert "auc_pr" in detector.evaluate(frame)._repr_html_()
     X, y = waves(12, seed=3)
-    assert "<th>slow</th>" in classifier.confusion(X, y)._repr_html_()
+    assert ">slow</th>" in classifier.confusion(X, y)._repr_html_()
     odd = classifier.confusion(X, np.where(y == "slow", ODD, y))
     assert ODD not in odd._repr_html_()
 

@@ -135,6 +135,20 @@ def test_confused_cases_are_drawn(driver: Any, tmp_path: Path, width: int) -> No
     assert not [entry for entry in driver.get_log("browser") if entry["level"] == "SEVERE"]
 
 
+def test_a_tap_shows_a_name_that_is_cut_short(driver: Any, tmp_path: Path) -> None:
+    driver.set_window_size(390, 900)
+    driver.get(write(tmp_path / "report.html", classification()).as_uri())
+    tip = driver.find_element("css selector", ".tip")
+    assert not tip.is_displayed()
+    for kind in ("#confusion th[title]", "#classes abbr"):
+        name = driver.find_element("css selector", kind)
+        driver.execute_script("arguments[0].scrollIntoView({block: 'center'}); arguments[0].click()", name)
+        assert tip.is_displayed()
+        assert tip.text == name.get_attribute("title")
+    driver.execute_script("document.querySelector('h1').click()")
+    assert not tip.is_displayed()
+
+
 MEASURES = {
     "Point-adjusted F1 by chance": (0.25, "of as many flags thrown at random, at the threshold of the detector"),
     "VUS-PR": (0.5, "area under precision and recall, near misses within a window counted in part"),

@@ -102,11 +102,10 @@ def load_views(task: str) -> ModuleType:
 class Estimator(Generic[FittedT]):
     """Base of the forecaster, the detector and the classifier; a constructor `takes` their options."""
 
-    seconds: float = 0.0
-    """That `fit` took."""
     _given: dict[str, object]
     _fitted: FittedT | None = None
     _origin: str | None = None
+    _seconds: float = 0.0
 
     @property
     def fitted(self) -> FittedT:
@@ -118,6 +117,11 @@ class Estimator(Generic[FittedT]):
         return self._fitted
 
     @property
+    def seconds(self) -> float:
+        """That `fit` took; 0 for what was loaded."""
+        return self._seconds
+
+    @property
     def origin(self) -> str:
         """Python that makes this estimator again, as far as its data have a name."""
         return self._origin or f"rv.{self!r}"
@@ -127,7 +131,7 @@ class Estimator(Generic[FittedT]):
         words = [repr(str(one)) if isinstance(one, str | Path) else name for name, one in zip("Xy", data, strict=False)]
         words = ["frame" if one == "X" and len(data) == 1 else one for one in words]
         words += [f"{name}={value!r}" for name, value in options.items() if value]
-        self.seconds, self._origin = time.perf_counter() - started, f"rv.{self!r}.fit({', '.join(words)})"
+        self._seconds, self._origin = time.perf_counter() - started, f"rv.{self!r}.fit({', '.join(words)})"
 
     def _repr_html_(self) -> str:
         """Settings, what was fitted, and the leaderboard where there is one, for notebooks."""

@@ -126,6 +126,10 @@ def _together(names: tuple[str, ...], looks: list[Outlook], steps: Steps, compar
         moved = (
             f"{counts[0]:,} {plural(counts[0], 'is', 'are')} expected higher and {counts[1]:,} lower than {compared}"
         )
+        if not any(counts):
+            every = "both" if len(looks) == 2 else f"all {len(looks):,}"
+            level = f"are expected to be about as high as {compared}."
+            return " ".join([*parts, f"{ahead}, {every} {level}" if ahead else f"{every.capitalize()} {level}"])
         parts.append(f"{ahead}, {moved}, of {len(looks):,}." if ahead else f"{moved}.")
     moving = sorted((look.change, name) for name, look in zip(names, looks, strict=True) if math.isfinite(look.change))
     if len(moving) > 1:

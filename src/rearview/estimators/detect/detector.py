@@ -59,6 +59,7 @@ class Prediction(NamedTuple):
 
         frame = nw.from_native(self.segments, eager_only=True)
         words = f"{quantity(len(frame), 'segment')} in {quantity(len(self.flags), 'row')}"
+        words += f", the first {MOST_SHOWN}" if len(frame) > MOST_SHOWN else ""
         return html_table(frame.head(MOST_SHOWN).iter_rows(), frame.columns, words)
 
 

@@ -17,16 +17,18 @@
     Object.assign(bubble.style, { left: `${Math.max(8, left) + scrollX}px`, top: `${box.bottom + scrollY + 6}px` });
   }
 
-  for (const element of document.querySelectorAll("abbr[title], td[title]:not([title=''])")) element.tabIndex = 0;
+  /* Names that are cut short have the whole one as their title. */
+  const TOLD = "abbr[title], td[title]:not([title='']), th[title], .bars [title], .subject [title]";
+  for (const element of document.querySelectorAll(TOLD)) element.tabIndex = 0;
   document.addEventListener("click", (event) => {
-    const element = event.target.closest("abbr[title], td[title]");
+    const element = event.target.closest(TOLD);
     const shown = !bubble.hidden && element && bubble.textContent === element.title;
     if (element && element.title && !shown) show(element);
     else hide();
   });
   document.addEventListener("keydown", (event) => {
     if (event.key === "Escape") hide();
-    if (event.key === "Enter" && event.target.title && event.target.matches("abbr, td")) show(event.target);
+    if (event.key === "Enter" && event.target.matches(TOLD)) show(event.target);
   });
   window.addEventListener("resize", hide);
 })();

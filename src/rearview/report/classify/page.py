@@ -216,7 +216,7 @@ def _leaderboard(candidates: Sequence[Candidate]) -> str:
         f'<td class="words">{escape(one.meaning)}</td></tr>'
         for one in candidates
     )
-    return html_table("Leaderboard of the members", heads, rows)
+    return html_table("Leaderboard of the members", heads, rows, kinds=[*[""] * (len(heads) - 1), "words"])
 
 
 def _standing(one: Candidate) -> tuple[str, str, str, str]:
