@@ -34,6 +34,7 @@ from rearview.data.datasets import detection_sets
 from rearview.data.datasets.labelled_arrays import LabelledArrays
 from rearview.data.scale import Scaler
 from rearview.estimators.base import Session, create_network
+from rearview.estimators.detect import detection as detecting
 from rearview.estimators.detect import fit as fitting
 from rearview.estimators.detect import tslib
 from rearview.estimators.detect.scoring import source_of
@@ -212,7 +213,7 @@ def _fit_clean(spec: DetectionSpec, arrays: LabelledArrays, progress: train.Prog
 
     def judge() -> Facts:
         started = time.perf_counter()
-        detection = fitting.detect(fitted, arrays.test)
+        detection = detecting.detect(fitted, arrays.test)
         seconds = time.perf_counter() - started
         slack, offsets = spec.estimator.lookback, arrays.test.offsets
         judged = asdict(

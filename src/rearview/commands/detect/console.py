@@ -11,7 +11,7 @@ from rearview.commands.detect.page import measures
 from rearview.commands.detect.rows import Job
 from rearview.core.output_folder import OutputFolder
 from rearview.estimators.detect import frames
-from rearview.estimators.detect.fit import Detection
+from rearview.estimators.detect.detection import Detection
 from rearview.estimators.frames import file_layout
 from rearview.train import Line
 

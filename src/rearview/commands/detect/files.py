@@ -4,7 +4,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from rearview.commands.detect.job import Outcome
-from rearview.commands.detect.page import summary
+from rearview.commands.detect.page import standings, summary
 from rearview.commands.page_data import describe_device
 from rearview.commands.run_files import plain, write_csv, write_run
 from rearview.core.output_folder import MODEL
@@ -46,6 +46,7 @@ def _facts(outcome: Outcome) -> dict[str, object]:
         "windows": fitted.windows,
         "parameters": fitted.parameters,
         "history": None if fitted.history is None else fitted.history.to_dict(),
+        "members": [asdict(standing) for standing in standings(fitted)],
         "thresholds": plain(dict(zip(panel.ids, detection.thresholds.tolist(), strict=True))),
         "threshold_drawn": fitted.calibration.drawn,
         "flagged": int(detection.flags.sum()),

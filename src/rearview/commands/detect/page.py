@@ -1,5 +1,7 @@
 """A finished detection as its page shows it."""
 
+from dataclasses import asdict
+
 from rearview.commands.detect.job import Outcome
 from rearview.commands.page_data import (
     Settings,
@@ -10,24 +12,23 @@ from rearview.commands.page_data import (
     training_curve,
 )
 from rearview.data.infer.wall_time import to_wall_time
+from rearview.estimators.detect.fit import Fitted
+from rearview.estimators.detect.portfolio.portfolio import Portfolio, Standing
 from rearview.estimators.detect.segments import shares
-from rearview.report.detect.page import DetectionSummary, EntityView, SegmentView
+from rearview.report.detect.page import DetectionSummary, EntityView, MemberView, SegmentView
 from rearview.tasks.alarms import find_runs
 
 MEASURES = {
+    "vus_pr": ("VUS-PR", "area under precision and recall, near misses within a window counted in part"),
+    "auc_pr": ("AUC-PR", "average precision over all thresholds"),
+    "event_recall": ("Event recall", "marked anomalies that a flagged row touches"),
+    "event_precision": ("Event precision", "anomalies found, close flags joined as listed, that hit a marked row"),
     "precision": ("Precision", "rows flagged rightly, counted one by one at the threshold"),
     "recall": ("Recall", "anomalous rows flagged, counted one by one at the threshold"),
     "f1": ("F1", "of these two; the threshold has seen no label"),
     "best_f1": ("Best F1", "of any threshold, chosen with the labels: an upper bound"),
-    "auc_pr": ("AUC-PR", "average precision over all thresholds"),
     "auc_roc": ("AUC-ROC", "an anomalous row scores above an ordinary one this often"),
-    "vus_pr": (
-        "VUS-PR",
-        "area under precision and recall, near misses within a window counted in part",
-    ),
     "range_f1": ("Range F1", "range-based: overlap of ranges, over the pieces they are found in"),
-    "event_precision": ("Event precision", "anomalies found, close flags joined as listed, that hit a marked row"),
-    "event_recall": ("Event recall", "marked anomalies that a flagged row touches"),
     "adjusted_f1": ("Point-adjusted F1", "one hit flags a whole anomaly: edited by the labels, the field's number"),
     "adjusted_f1_by_chance": ("Point-adjusted F1 by chance", "of as many flags thrown at random"),
 }
@@ -37,7 +38,8 @@ MEASURES = {
 def summary(outcome: Outcome, command: str) -> DetectionSummary:
     """The content of the page."""
     panel, fitted = outcome.detection.panel, outcome.detector.fitted
-    history = fitted.history
+    network = network_of(fitted)
+    history = network.history
     return DetectionSummary(
         title=f"Anomalies in {outcome.job.file}",
         verdict=outcome.verdict,
@@ -48,10 +50,11 @@ def summary(outcome: Outcome, command: str) -> DetectionSummary:
         channels=panel.columns,
         entities=tuple(_entity(outcome, series) for series in range(panel.series)),
         measures=measures(outcome),
-        curves={fitted.name: training_curve(history)} if history is not None and history.epochs else {},
+        curves={network.name: training_curve(history)} if history is not None and history.epochs else {},
         findings=outcome.findings,
         settings=_settings(outcome),
         notes=(*outcome.notes, *outcome.warnings),
+        members=tuple(MemberView(**asdict(standing)) for standing in standings(fitted)),
     )
 
 
@@ -75,7 +78,7 @@ def _entity(outcome: Outcome, series: int) -> EntityView:
         score=detection.scores.rows[a:b],
         threshold=float(detection.thresholds[series]),
         segments=tuple(
-            SegmentView(part.first - a, part.last - a, part.peak - a, part.score, part.channels)
+            SegmentView(part.first - a, part.last - a, part.peak - a, part.score, part.channels, part.members)
             for part in detection.segments
             if part.series == series
         ),
@@ -84,9 +87,20 @@ def _entity(outcome: Outcome, series: int) -> EntityView:
     )
 
 
+def standings(fitted: Fitted | Portfolio) -> tuple[Standing, ...]:
+    """The leaderboard of a portfolio; empty for one network."""
+    return fitted.standings if isinstance(fitted, Portfolio) else ()
+
+
+def network_of(fitted: Fitted | Portfolio) -> Fitted:
+    """The network, alone or as a member of a portfolio."""
+    return fitted.network if isinstance(fitted, Portfolio) else fitted
+
+
 def _settings(outcome: Outcome) -> Settings:
     fitted = outcome.detector.fitted
-    spec, plan = fitted.spec, fitted.plan
+    spec, network = fitted.spec, network_of(fitted)
+    plan = network.plan
     modes = {
         "reconstruct": "the error of giving a window back",
         "forecast": "the error of forecasting a row from those before it",
@@ -100,8 +114,14 @@ def _settings(outcome: Outcome) -> Settings:
             "stride": (spec.step, "rows from one scored window to the next"),
         }
     }
-    own = attention_choice(fitted.name, plan.model, spec.attention)
+    if isinstance(fitted, Portfolio):
+        sections["detection"]["window"] = (
+            fitted.window,
+            "rows that simple members look at, and scores are averaged over",
+        )
+        sections["weights of members"] = page_settings(fitted.plan.model)
+    own = attention_choice(network.name, plan.model, network.spec.attention)
     for part, choices in (("model", {**own, **plan.model}), ("training", plan.training)):
         if choices:
-            sections[f"{fitted.name}: {part}"] = page_settings(choices)
+            sections[f"{network.name}: {part}"] = page_settings(choices)
     return sections

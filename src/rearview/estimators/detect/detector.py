@@ -1,6 +1,6 @@
 """The detector: from a frame or file of ordinary rows to scores, flags and segments of new ones.
 
-detector = Detector(model="itransformer", lookback=100)
+detector = Detector()                      # a portfolio; Detector("itransformer") is one network
 detector.fit(train)
 flags, segments = detector.predict(test)
 detector.evaluate(test, labels="label").auc_pr
@@ -8,7 +8,7 @@ detector.save("model/")
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rearview import train
-from rearview.core.errors import InputError, did_you_mean
+from rearview.core.errors import InputError, SettingsError, did_you_mean
 from rearview.core.wording import listing
 from rearview.data.io.files import column_names, select_present
 from rearview.data.panel import Finding, Panel
@@ -26,10 +26,12 @@ from rearview.data.step import Step
 from rearview.estimators import base
 from rearview.estimators.base import Estimator, Session
 from rearview.estimators.detect import frames, storage
-from rearview.estimators.detect.fit import Detection, Fitted, detect, fit
+from rearview.estimators.detect.detection import Detection, detect, prepare
+from rearview.estimators.detect.fit import Fitted
 from rearview.estimators.detect.labels import add_labels, check_labels, split_labels
+from rearview.estimators.detect.portfolio.portfolio import Portfolio
 from rearview.estimators.detect.spec import DetectorOptions, DetectSpec
-from rearview.estimators.frames import Frame, has_whole_ids, read_on_step, to_native
+from rearview.estimators.frames import Frame, has_whole_ids, new_frame, read_on_step, to_native
 from rearview.tasks.assessment import Assessment, assess
 
 Labels = NDArray[np.float64]
@@ -44,11 +46,11 @@ class Prediction(NamedTuple):
     flags: Frame
     """A row a step: `[id,] time, score, threshold, anomaly`."""
     segments: Frame
-    """A row a segment: `[id,] start, end, peak, rows, score, threshold, channels, shares`."""
+    """A row a segment: `[id,] start, end, peak, rows, score, threshold, channels, shares[, members]`."""
 
 
-class Detector(Estimator[Fitted]):
-    """Finds anomalies by the errors of one trained network that reconstructs windows or forecasts the next row."""
+class Detector(Estimator[Fitted | Portfolio]):
+    """Finds anomalies with a portfolio of detectors, or by the errors of one trained network."""
 
     @base.takes(DetectorOptions)
     def __init__(self, options: DetectorOptions) -> None:
@@ -70,13 +72,13 @@ class Detector(Estimator[Fitted]):
         """
         panel, _ = self.read(frame)
         path = None if checkpoint is None else Path(checkpoint)
-        self.adopt(fit(panel, self.spec, Session(path, resume, self.progress)), panel)
+        self.adopt(prepare(panel, self.spec).train(Session(path, resume, self.progress)), panel)
         if not isinstance(frame, Panel):
             base.warn_of(self.findings)
         return self
 
-    def adopt(self, fitted: Fitted, panel: Panel) -> None:
-        """Take over a network that was fitted elsewhere on the rows of `panel`."""
+    def adopt(self, fitted: Fitted | Portfolio, panel: Panel) -> None:
+        """Take over what was fitted elsewhere on the rows of `panel`."""
         self._fitted, self._findings = fitted, panel.findings
         self._trained = settle(self.reading, panel.layout)
 
@@ -123,6 +125,14 @@ class Detector(Estimator[Fitted]):
         if not isinstance(frame, Panel):
             base.warn_of(panel.findings)
         return detect(self.fitted, panel)
+
+    def leaderboard(self) -> Frame:
+        """Every member of the portfolio: its weight in the score, its usual error and its agreement with the score on
+        held-out rows, seconds. A polars frame, or pandas where polars is missing."""
+        if isinstance(self.fitted, Fitted):
+            raise SettingsError(f"{self.fitted.name} is one network; model='auto' has a leaderboard.")
+        rows = [asdict(standing) for standing in self.fitted.standings]
+        return new_frame({name: [row[name] for row in rows] for name in rows[0]})
 
     def save(self, folder: Path | str) -> None:
         """Write the fitted detector to a folder: settings as JSON, numbers as safetensors."""
