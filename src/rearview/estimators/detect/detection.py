@@ -42,7 +42,11 @@ class Detection:
 
 def detect(fitted: Fitted | Portfolio, panel: Panel) -> Detection:
     """Scores, flags and segments of the rows of a panel."""
-    scores = fitted.scores(panel)
+    return judge(fitted, panel, fitted.scores(panel))
+
+
+def judge(fitted: Fitted | Portfolio, panel: Panel, scores: Scores) -> Detection:
+    """Flags and segments of rows that were scored."""
     limits = fitted.calibration.limits(fitted.place(panel))
     flags = scores.rows > np.repeat(limits, panel.lengths)
     stretches = segments(flags, scores, panel.offsets, fitted.spec.join)

@@ -3,6 +3,7 @@
 detector = Detector()                      # a portfolio; Detector("itransformer") is one network
 detector.fit(train)
 flags, segments = detector.predict(test)
+flags, segments = detector.update(rows)    # rows that follow those of the last update
 detector.evaluate(test, labels="label").auc_pr
 detector.save("model/")
 """
@@ -31,6 +32,7 @@ from rearview.estimators.detect.fit import Fitted
 from rearview.estimators.detect.labels import add_labels, check_labels, split_labels
 from rearview.estimators.detect.portfolio.portfolio import Portfolio
 from rearview.estimators.detect.spec import DetectorOptions, DetectSpec
+from rearview.estimators.detect.stream import Stream
 from rearview.estimators.frames import Frame, has_whole_ids, new_frame, read_on_step, to_native
 from rearview.tasks.assessment import Assessment, assess
 
@@ -64,6 +66,7 @@ class Detector(Estimator[Fitted | Portfolio]):
         self.progress = options.progress
         self._findings: tuple[Finding, ...] = ()
         self._trained: ReadOptions | None = None
+        self._stream = Stream()
 
     def fit(self, frame: Frame, *, checkpoint: Path | str | None = None, resume: bool = False) -> "Detector":
         """Learn what is ordinary from a frame or file; with `checkpoint` a run can be taken up by `resume=True`.
@@ -79,7 +82,7 @@ class Detector(Estimator[Fitted | Portfolio]):
 
     def adopt(self, fitted: Fitted | Portfolio, panel: Panel) -> None:
         """Take over what was fitted elsewhere on the rows of `panel`."""
-        self._fitted, self._findings = fitted, panel.findings
+        self._fitted, self._findings, self._stream = fitted, panel.findings, Stream()
         self._trained = settle(self.reading, panel.layout)
 
     def score(self, frame: Frame) -> Frame:
@@ -93,13 +96,25 @@ class Detector(Estimator[Fitted | Portfolio]):
 
     def predict(self, frame: Frame) -> Prediction:
         """(flags, segments): a row for every step, and a row for every stretch of anomalous rows."""
-        detection = self.detect(frame)
+        return self._to_frames(self.detect(frame), frame)
+
+    def _to_frames(self, detection: Detection, frame: Frame) -> Prediction:
         layout = detection.panel.layout
         whole_ids = has_whole_ids(frame, layout)
         return Prediction(
             to_native(frames.flag_columns(detection, whole_ids=whole_ids), layout),
             to_native(frames.segment_columns(detection, whole_ids=whole_ids), replace(layout, time_index=False)),
         )
+
+    def update(self, frame: Frame) -> Prediction:
+        """(flags, segments) of rows that follow those of the last update, scored as `predict` would score all together.
+
+        The last rows of each series are kept for the next call, and saved with the detector. A score rests on the rows
+        given so far: those at the end may move once more follow. Rows that were left out between count as missing.
+        """
+        panel, _ = self.read_new(frame)
+        detection, self._stream = self._stream.follow(self.fitted, panel)
+        return self._to_frames(detection, frame)
 
     def evaluate(self, frame: Frame, labels: object = None) -> Assessment:
         """How well scores and flags meet labels: an array of 1 and 0 a row, or the name of the column that holds them.
@@ -141,14 +156,14 @@ class Detector(Estimator[Fitted | Portfolio]):
             reading["channels"] = list(self.channels)
         if self.label_col is not None:
             reading["label_col"] = self.label_col
-        storage.save(Path(folder), self.fitted, reading)
+        storage.save(Path(folder), self.fitted, reading, self._stream)
 
     @classmethod
     def load(cls, folder: Path | str, *, device: str | None = None) -> "Detector":
         """The detector that `save` wrote; a damaged or newer one is refused."""
-        fitted, reading = storage.load(Path(folder), device)
+        fitted, reading, stream = storage.load(Path(folder), device)
         detector = cls(**fitted.spec.to_dict(), **reading)
-        detector._fitted = fitted
+        detector._fitted, detector._stream = fitted, stream
         return detector
 
     def read(

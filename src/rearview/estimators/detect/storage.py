@@ -14,23 +14,29 @@ from rearview.estimators.detect.calibration import Calibration, Usual
 from rearview.estimators.detect.fit import Fitted
 from rearview.estimators.detect.portfolio.portfolio import KINDS, Portfolio, Reference, Standing
 from rearview.estimators.detect.spec import DetectSpec
+from rearview.estimators.detect.stream import Stream, Tail
 from rearview.estimators.storage import Facts, Stored, describe_network, load_model, to_tensors
 from rearview.tasks.plan import Plan
 
 _PLAIN = ("name", "ids", "columns", "step", "notes", "windows")
 
 
-def save(folder: Path, fitted: Fitted | Portfolio, reading: Facts) -> None:
-    """Write a fitted detector and how its tables are read."""
+def save(folder: Path, fitted: Fitted | Portfolio, reading: Facts, stream: Stream) -> None:
+    """Write a fitted detector, how its tables are read, and the last rows that it was given."""
     network = fitted if isinstance(fitted, Fitted) else fitted.network
     facts, tensors = _describe(network)
     if isinstance(fitted, Portfolio):
         facts["portfolio"], own = _describe_portfolio(fitted)
         tensors |= own
+    for place, tail in stream.tails.items():
+        stamps = tail.stamps.astype("datetime64[us]" if tail.stamps.dtype.kind == "M" else np.int64)
+        arrays = {f"stream.{place}.cells": tail.cells, f"stream.{place}.stamps": stamps.view(np.int64)}
+        tensors |= to_tensors(arrays)
+    facts["stream"] = {str(place): tail.stamps.dtype.kind == "M" for place, tail in stream.tails.items()}
     DETECTOR.save(folder, {**facts, "reading": reading}, tensors)
 
 
-def load(folder: Path, device: str | None = None) -> tuple[Fitted | Portfolio, Facts]:
+def load(folder: Path, device: str | None = None) -> tuple[Fitted | Portfolio, Facts, Stream]:
     """Load what `save` wrote, on another device if one is named; a missing, damaged or newer model is refused."""
     return load_model(DETECTOR, folder, device, _read)
 
@@ -81,10 +87,16 @@ def _describe_portfolio(fitted: Portfolio) -> tuple[Facts, dict[str, Tensor]]:
     return facts, tensors | to_tensors(shared)
 
 
-def _read(stored: Stored) -> tuple[Fitted | Portfolio, Facts]:
+def _read(stored: Stored) -> tuple[Fitted | Portfolio, Facts, Stream]:
     facts = stored.facts
     network = _read_network(stored)
-    return _read_portfolio(stored, network) if "portfolio" in facts else network, facts["reading"]
+    fitted = _read_portfolio(stored, network) if "portfolio" in facts else network
+    tails = {}
+    for place, dated in facts.get("stream", {}).items():  # detectors saved earlier had none
+        stamps = stored.array(f"stream.{place}.stamps")
+        cells = stored.shaped(f"stream.{place}.cells", len(stamps), len(network.columns))
+        tails[int(place)] = Tail(cells, stamps.view("datetime64[us]") if dated else stamps)
+    return fitted, facts["reading"], Stream(tails)
 
 
 def _read_network(stored: Stored) -> Fitted:

@@ -191,12 +191,16 @@ class Portfolio:
 
     def scores(self, panel: Panel) -> Scores:
         """How unusual the rows of a panel are, and what each member says of them."""
+        return combine(self.errors(panel), self.references, panel, self.place(panel), self.window)
+
+    def errors(self, panel: Panel) -> dict[str, Errors]:
+        """The errors of each member."""
         shared = Shared(self.device, self.shrink, self.groups, self.window)
         place, scaler = self.place(panel), self.network.scaler(panel)
         constant = self.network.constant_in(panel)
         errors = {name: _errors(fits, shared, panel, scaler, place, constant) for name, fits in self.members.items()}
         errors[NETWORK] = self.network.errors(panel)
-        return combine(errors, self.references, panel, place, self.window)
+        return errors
 
 
 def combine(
