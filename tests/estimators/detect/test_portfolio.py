@@ -211,7 +211,7 @@ def test_series_of_a_fleet_have_fits_of_their_own_and_strangers_the_shared_one(m
 def test_constant_and_binary_channels_are_no_hair_trigger_and_are_seen_to_move() -> None:
     rng = np.random.default_rng(3)
     learned, new = (
-        ordinary(600, seed).assign(still=5.0, valve=(rng.random(600) < 0.01).astype(float)) for seed in (0, 1)
+        ordinary(2000, seed).assign(still=5.0, valve=(rng.random(2000) < 0.02).astype(float)) for seed in (0, 1)
     )
     detector = Detector(lookback=24, device="cpu").fit(learned)
     assert detector.detect(new).flags.mean() < 0.1

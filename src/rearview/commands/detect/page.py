@@ -2,6 +2,8 @@
 
 from dataclasses import asdict
 
+import numpy as np
+
 from rearview.commands.detect.job import Outcome
 from rearview.commands.page_data import (
     Settings,
@@ -60,9 +62,25 @@ def summary(outcome: Outcome, command: str) -> DetectionSummary:
 
 def measures(outcome: Outcome) -> dict[str, tuple[float, str]]:
     """The detection against the labels: measure -> (value, what it is)."""
-    if outcome.assessment is None:
+    assessment = outcome.assessment
+    if assessment is None:
         return {}
-    return {name: (getattr(outcome.assessment, key), meaning) for key, (name, meaning) in MEASURES.items()}
+    found = {name: (float(getattr(assessment, key)), meaning) for key, (name, meaning) in MEASURES.items()}
+    per, share = _rate(outcome)
+    alarms = {f"False alarms {per}": (assessment.false_alarms * share, "anomalies found that hit no marked row")}
+    first = ("VUS-PR", "AUC-PR", "Event recall")
+    return {**{name: found[name] for name in first}, **alarms, **found}
+
+
+def _rate(outcome: Outcome) -> tuple[str, float]:
+    """("a day", alarms a day for each alarm), or in 1,000 rows where stamps are no times."""
+    panel, rows = outcome.detection.panel, max(1, outcome.assessment.rows if outcome.assessment else 1)
+    longest = int(panel.lengths.argmax())
+    stamps = panel.stamps[panel.offsets[longest] : panel.offsets[longest + 1]]
+    if stamps.dtype.kind != "M" or len(stamps) < 2:
+        return "in 1,000 rows", 1000 / rows
+    days = (stamps[-1] - stamps[0]) / np.timedelta64(1, "D") / (len(stamps) - 1) * rows
+    return "a day", 1 / float(days)
 
 
 def _entity(outcome: Outcome, series: int) -> EntityView:
