@@ -101,6 +101,17 @@ def test_components_are_the_conditional_residuals_of_the_ridged_covariance() -> 
     np.testing.assert_allclose(member.errors(torch.from_numpy(new)).numpy(), wanted, rtol=1e-8)
 
 
+def test_cells_that_never_vary_are_far_off_by_what_they_move() -> None:
+    windows = torch.from_numpy(RANDOM.normal(size=(50, 6)))
+    windows[:, 2:] = 7.0
+    member = Components.fit(windows, RANDOM)
+    moved = windows[:1].clone()
+    moved[0, 4] += 1
+    np.testing.assert_allclose(member.errors(moved)[0, 2:].numpy(), [0, 0, 1 / float(member.ridge), 0], atol=1e-12)
+    still = Components.fit(torch.full((5, 3), 2.0), RANDOM)
+    assert not still.errors(torch.full((2, 3), 2.0)).any()
+
+
 def test_many_cells_have_their_first_components(monkeypatch: pytest.MonkeyPatch) -> None:
     windows = torch.from_numpy(RANDOM.normal(size=(200, 2)) @ RANDOM.normal(size=(2, 30)))
     exact = Components.fit(windows, RANDOM)

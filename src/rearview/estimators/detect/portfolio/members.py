@@ -144,8 +144,13 @@ def find_components(
     """(variances, the largest first, and directions) of centred windows."""
     number = min(COMPONENTS, apart.shape[1])
     if apart.shape[1] <= MOST_CELLS:
-        values, vectors = torch.linalg.eigh(apart.T @ apart / len(apart))
-        return values.flip(0)[:number].clamp(min=0), vectors.flip(1)[:, :number]
+        # Cells that never vary are left out, and single precision is not enough: with many of them no solver converges.
+        varying = apart.any(0)
+        some = apart[:, varying].double()
+        values, vectors = torch.linalg.eigh(some.T @ some / len(some))
+        axes = apart.new_zeros(apart.shape[1], len(values))
+        axes[varying] = vectors.to(apart)
+        return values.flip(0)[:number].clamp(min=0).to(apart), axes.flip(1)[:, :number]
     # Too many cells for all components: the range of the covariance from random directions (Halko et al., 2011).
     drawn = torch.from_numpy(random.normal(size=(apart.shape[1], number))).to(apart)
     for _ in range(3):
