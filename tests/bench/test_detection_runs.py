@@ -12,9 +12,10 @@ from rearview.bench.rows.row import DetectionRow
 from rearview.bench.runs import detection, runner
 from rearview.bench.runs.detection import detect
 from rearview.core.errors import InputError, SettingsError
-from rearview.data.datasets import labelled_arrays
+from rearview.data.datasets import labelled_arrays, tsb_ad
 from rearview.estimators.detect import tslib
 from rearview.tasks.alarms import adjust
+from rearview.tasks.rankings import auc_pr
 
 GOLDEN = np.load(Path(__file__).parents[1] / "golden" / "protocol.npz", allow_pickle=False)
 TINY = {"width": 8, "heads": 2, "feed_forward": 8, "depth": 1}
@@ -97,7 +98,23 @@ def test_the_clean_protocol_scales_entities_apart_and_judges_rows_once(folder: P
     assert row.best_epoch == 1
 
 
-@pytest.mark.parametrize("protocol", ["clean", "published:tslib"])
+def test_the_cut_of_tsb_ad_trains_on_first_parts_and_means_over_files(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tsb_ad, "FEWEST", 60)
+    monkeypatch.setattr(tsb_ad, "BEFORE", 0)
+    row = run(folder, protocol="published:tsb-ad")
+    whole = labelled_arrays.read(next(folder.rglob("*.npz")))
+    rows = [tsb_ad.training_rows(whole.labels[a:b]) for a, b in whole.test.bounds()]
+    assert (row.rows, row.train_rows, row.entities) == (300, sum(rows), 2)
+    scores = np.arange(300.0)
+    means = detection._means_over_files(tsb_ad.cut(whole), scores)
+    each = [auc_pr(whole.labels[a:b] == 1, scores[a:b]) for a, b in whole.test.bounds()]
+    assert means["auc_pr"] == pytest.approx(np.mean(each))
+    assert 0 < row.vus_pr <= 1
+
+
+@pytest.mark.parametrize("protocol", ["clean", "published:tslib", "published:tsb-ad"])
 def test_a_row_says_what_the_run_cost_and_what_its_protocol_did(folder: Path, protocol: str) -> None:
     row = run(folder, settings=TINY, protocol=protocol)
     assert row.habits == protocols.get(protocol).describe_habits(protocols.DETECTION)

@@ -122,13 +122,13 @@ CLASSIFICATION = Task(
 )
 DETECTION = Task(
     protocols.DETECTION,
-    ("auc_pr", "f1", "adjusted_f1", "vus_pr", "range_f1", "event_f1"),  # first what needs no threshold
+    ("auc_pr", "vus_pr", "f1", "adjusted_f1", "range_f1", "event_f1"),  # first what needs no threshold
     lower_is_better=False,
     row=DetectionRow,
-    protocols=("clean", "published:tslib"),
+    protocols=("clean", "published:tslib", "published:tsb-ad"),
     printed={"f1": "adjusted_f1"},  # the field's F1 of detection is the point-adjusted one
     chance={"adjusted_f1": "adjusted_f1_by_chance"},
-    deciding={"published:tslib": "adjusted_f1"},
+    deciding={"published:tslib": "adjusted_f1", "published:tsb-ad": "vus_pr"},
 )
 TASKS = (FORECASTING, CLASSIFICATION, DETECTION)
 

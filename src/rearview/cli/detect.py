@@ -36,7 +36,8 @@ def detect(
         file: Rows to judge, in a file, a folder or - as `rearview forecast` takes them; or an .npz (or three .npy) with
             train, test and test_label.
         fit: File of ordinary rows to learn from; default: the file itself, with a threshold that allows for anomalies.
-        model: Folder of a saved detector, which is used as it is; or the name of a network to train.
+        model: Folder of a saved detector, which is used as it is; or the name of a network to train alone; default:
+            auto, several simple detectors and a network, combined.
         labels: Column with 1 where a row is an anomaly; used to judge the result, never to train.
         out: Folder for anomalies.csv, scores.csv, model/, report.html, summary.md and run.json; default:
             rearview-detect-FILE.

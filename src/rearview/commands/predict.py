@@ -84,8 +84,8 @@ def _detect(
     model: Path, file: str | Table, device: str, reading: ReadOptions | None
 ) -> tuple[str, Columns, tuple[str, ...]]:
     from rearview.estimators.detect import frames
+    from rearview.estimators.detect.detection import detect
     from rearview.estimators.detect.detector import Detector
-    from rearview.estimators.detect.fit import detect
 
     detector = Detector.load(model, device=device)
     if reading is not None:

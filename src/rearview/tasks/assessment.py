@@ -41,6 +41,8 @@ class Assessment:
     event_recall: float
     """Anomalies that a flag touches."""
     event_f1: float
+    false_alarms: int
+    """Alarms without a flag on an anomaly."""
     adjusted_precision: float
     """After point adjustment."""
     adjusted_recall: float
@@ -84,6 +86,7 @@ def assess(
     shown = flagged if segments is None else alarms.restrict(segments, known)
     vus_pr = rankings.vus_pr(labels, scores, slack, offsets)
     labels, scores, flags = labels[known], scores[known], flags[known]
+    hits = alarms.count_hits(labels, flags, shown)
     return Assessment(
         rows=len(scores),
         anomalous=int(labels.sum()),
@@ -96,6 +99,7 @@ def assess(
         vus_pr=vus_pr,
         **named("range_", alarms.score_ranges(labels, flags, events, flagged)),
         **named("event_", alarms.score_events(labels, flags, events, shown)),
+        false_alarms=hits.alarms - hits.right,
         **named("adjusted_", alarms.score_rows(labels, alarms.adjust(labels, flags, events))),
         adjusted_f1_by_chance=alarms.chance_adjusted_f1(labels, int(flags.sum()), events),
     )

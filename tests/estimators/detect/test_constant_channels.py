@@ -48,7 +48,7 @@ def test_a_moved_constant_counts_in_its_own_units(fitted: Detector) -> None:
     frame = broken().assign(valve=1.0)
     frame.loc[20:25, "valve"] = 3.0
     found = fitted.score(frame)[VALVE].to_numpy()
-    usual = fitted.fitted.calibration.usual[0, -1]
+    usual = fitted.fitted.calibration.usual.known[0, -1]
     np.testing.assert_allclose(found[20:26] * usual, 4, rtol=1e-4)
     assert not np.delete(found, slice(20, 26)).any()
 
@@ -73,7 +73,7 @@ def test_each_series_has_its_own_constants() -> None:
     # What one machine never moves does not make a hair trigger of it for machines that training did not see.
     calibration = fitted.fitted.calibration
     large = fitted.fitted.ids.index("large")
-    np.testing.assert_allclose(calibration.usual_elsewhere[-1], calibration.usual[large, -1])
+    np.testing.assert_allclose(calibration.usual.elsewhere[-1], calibration.usual.known[large, -1])
 
 
 def test_a_series_that_training_did_not_see_is_held_to_its_own_constants() -> None:

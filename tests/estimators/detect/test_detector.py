@@ -206,7 +206,7 @@ def test_a_channel_is_measured_by_what_is_usual_for_it_on_held_out_rows() -> Non
     frame = ordinary()
     balanced, plain = (detector(balance=balance).fit(frame) for balance in (True, False))
     held = plain.score(frame.iloc[400:]).filter(like="score-").mean().to_numpy()
-    usual = balanced.fitted.calibration.usual
+    usual = balanced.fitted.calibration.usual.known
     np.testing.assert_allclose(usual, held[None], rtol=1e-5)
     found = balanced.score(broken()).filter(like="score-").to_numpy()
     np.testing.assert_allclose(found * usual, plain.score(broken()).filter(like="score-").to_numpy(), rtol=1e-4)
@@ -245,7 +245,9 @@ def test_an_extreme_cell_among_the_rows_to_learn_from_is_found_too(at: int) -> N
     if at == 450:
         assert (told[0].count, "'heat' at 2024-03-19T18" in told[0].message) == (1, True)
         plain = detector(threshold="robust").fit(ordinary())
-        np.testing.assert_allclose(fitted.fitted.calibration.usual, plain.fitted.calibration.usual, rtol=0.1)
+        np.testing.assert_allclose(
+            fitted.fitted.calibration.usual.known, plain.fitted.calibration.usual.known, rtol=0.1
+        )
         np.testing.assert_allclose(fitted.fitted.calibration.thresholds, plain.fitted.calibration.thresholds, rtol=0.1)
     else:
         assert not told

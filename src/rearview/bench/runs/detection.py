@@ -1,6 +1,6 @@
 """Detection runs: a network trained on one labelled set under one protocol and judged once on the test rows.
 
-How the protocols `clean` and `published:tslib` proceed is explained by `rearview.bench.protocols`.
+How the protocols `clean`, `published:tslib` and `published:tsb-ad` proceed is explained by `rearview.bench.protocols`.
 
 Without settings from the caller, network and training are those of TOA's detection runs: 3 layers, 8 heads, width 128,
 Adam at 1e-4, batches of 128, patience 3, and the epochs of the field's scripts.
@@ -16,7 +16,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from rearview import attention as mechanisms
 from rearview import models, train
@@ -30,18 +32,21 @@ from rearview.bench.runs.run_spec import DetectionSpec, Execution
 from rearview.bench.runs.runner import make_one
 from rearview.core.errors import RearviewWarning, SettingsError
 from rearview.core.settings import settings_from
-from rearview.data.datasets import detection_sets
+from rearview.data.datasets import detection_sets, tsb_ad
 from rearview.data.datasets.labelled_arrays import LabelledArrays
 from rearview.data.scale import Scaler
 from rearview.estimators.base import Session, create_network
+from rearview.estimators.detect import detection as detecting
 from rearview.estimators.detect import fit as fitting
 from rearview.estimators.detect import tslib
 from rearview.estimators.detect.scoring import source_of
 from rearview.estimators.detect.spec import DetectSpec, Mode
+from rearview.tasks import rankings
 from rearview.tasks.assessment import assess
 from rearview.tasks.objectives import Detect
 from rearview.tasks.thresholds import Rule
 
+TSB_AD = "published:tsb-ad"
 SIZES: Facts = {"width": 128, "heads": 8, "depth": 3, "feed_forward": 128, "dropout": 0.1}
 TRAINING: Facts = {
     "optimiser": "adam",
@@ -105,7 +110,7 @@ def resolve(request: Request) -> DetectionSpec:
     model, protocol, known = request.model, request.protocol, tasks.DETECTION.protocols
     if protocol not in known:
         raise SettingsError(f"There is no detection protocol {protocol!r}; known: {', '.join(known)}.")
-    clean = protocol == "clean"
+    clean = protocol in ("clean", TSB_AD)
     given = request.detection
     own = given.get("mode", "reconstruct"), given.get("threshold", "quantile"), request.stride
     if not clean and own != ("reconstruct", "quantile", None):
@@ -171,7 +176,8 @@ def _load(dataset: detection_sets.LabelledSet, data_dir: Path | str | None) -> D
 
 def read(spec: DetectionSpec, data_dir: Path | str | None) -> Data:
     """Read a labelled set; the runs of a sweep, one after another on one set, read it once."""
-    return _load(spec.data, data_dir)
+    data = _load(spec.data, data_dir)
+    return replace(data, arrays=tsb_ad.cut(data.arrays)) if spec.protocol.name == TSB_AD else data
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,7 +191,7 @@ class Fit(run_spec.Fit[DetectionSpec]):
 def fit(spec: DetectionSpec, data: Data, device: torch.device, execution: Execution, saved: Path | None) -> Fit:
     """Train a network on the training rows."""
     spec = replace(spec, estimator=replace(spec.estimator, device=str(device)))
-    make_fit = _fit_clean if spec.protocol.name == "clean" else _fit_published
+    make_fit = _fit_clean if spec.protocol.name in ("clean", TSB_AD) else _fit_published
     return make_fit(spec, data.arrays, execution.progress or train.Silent())
 
 
@@ -212,19 +218,36 @@ def _fit_clean(spec: DetectionSpec, arrays: LabelledArrays, progress: train.Prog
 
     def judge() -> Facts:
         started = time.perf_counter()
-        detection = fitting.detect(fitted, arrays.test)
+        detection = detecting.detect(fitted, arrays.test)
         seconds = time.perf_counter() - started
         slack, offsets = spec.estimator.lookback, arrays.test.offsets
         judged = asdict(
             assess(arrays.labels == 1, detection.scores.rows, detection.flags, slack=slack, offsets=offsets)
         )
-        del judged["events"]
+        for counted in ("events", "false_alarms"):
+            del judged[counted]
+        if spec.protocol.name == TSB_AD:
+            judged |= _means_over_files(arrays, detection.scores.rows)
         measured = {
             name: None if isinstance(value, float) and math.isnan(value) else value for name, value in judged.items()
         }
         return {**measured, "threshold": fitted.calibration.threshold_elsewhere, "score_seconds": seconds}
 
     return Fit(spec=spec, network=fitted.network, history=fitted.history, judge=judge)
+
+
+def _means_over_files(arrays: LabelledArrays, scores: NDArray[np.float64]) -> dict[str, float]:
+    """The measures of scores [row] that TSB-AD has, each file by itself; one without an anomaly does not count."""
+    each = []
+    for series, (a, b) in enumerate(arrays.test.bounds()):
+        truth, rows = arrays.labels[a:b] == 1, scores[a:b]
+        if truth.any():
+            reach = tsb_ad.find_period(arrays.test.original_column(slice(a, b), series, 0))
+            each.append(
+                (rankings.vus_pr(truth, rows, reach), rankings.auc_pr(truth, rows), rankings.auc_roc(truth, rows))
+            )
+    means = np.mean(each, axis=0).tolist() if each else [math.nan] * 3
+    return dict(zip(("vus_pr", "auc_pr", "auc_roc"), means, strict=True))
 
 
 def _fit_published(spec: DetectionSpec, arrays: LabelledArrays, progress: train.Progress) -> Fit:

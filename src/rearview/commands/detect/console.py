@@ -22,7 +22,7 @@ from rearview.commands.detect.rows import Job
 from rearview.core.output_folder import OutputFolder, check_folder
 from rearview.core.wording import quantity
 from rearview.estimators.detect import frames
-from rearview.estimators.detect.fit import Detection, prepare
+from rearview.estimators.detect.detection import Detection, prepare
 from rearview.estimators.frames import file_layout
 from rearview.train import Line
 

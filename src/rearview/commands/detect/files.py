@@ -4,12 +4,12 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from rearview.commands.detect.job import Outcome
-from rearview.commands.detect.page import summary
+from rearview.commands.detect.page import standings, summary
 from rearview.commands.page_data import describe_device
 from rearview.commands.run_files import plain, write_csv, write_run, write_views
 from rearview.core.output_folder import MODEL
 from rearview.estimators.detect import frames
-from rearview.estimators.detect.fit import Detection
+from rearview.estimators.detect.detection import Detection
 from rearview.estimators.frames import file_layout
 
 
@@ -51,6 +51,7 @@ def _facts(outcome: Outcome) -> dict[str, object]:
         "windows": fitted.windows,
         "parameters": fitted.parameters,
         "history": None if fitted.history is None else fitted.history.to_dict(),
+        "members": [asdict(standing) for standing in standings(fitted)],
         "thresholds": plain(dict(zip(panel.ids, detection.thresholds.tolist(), strict=True))),
         "threshold_drawn": fitted.calibration.drawn,
         "flagged": int(detection.flags.sum()),

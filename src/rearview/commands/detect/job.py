@@ -14,8 +14,8 @@ from rearview.core.wording import quantity
 from rearview.data.infer.timestamps import show
 from rearview.data.panel import Finding, Panel
 from rearview.estimators.base import Session, fingerprint
+from rearview.estimators.detect.detection import Detection, detect, prepare
 from rearview.estimators.detect.detector import Detector, Labels, assess_detection
-from rearview.estimators.detect.fit import Detection, detect, prepare
 from rearview.tasks.alarms import Hits, count_hits
 from rearview.tasks.assessment import Assessment
 from rearview.train import Progress

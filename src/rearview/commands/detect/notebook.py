@@ -12,8 +12,8 @@ from rearview.commands.detect.page import entity_view, summary
 from rearview.commands.detect.rows import Job, Rows
 from rearview.core.errors import InputError, did_you_mean
 from rearview.core.wording import listing
+from rearview.estimators.detect.detection import detect
 from rearview.estimators.detect.detector import Detector
-from rearview.estimators.detect.fit import detect
 from rearview.estimators.frames import Frame
 from rearview.report.common.page import write
 from rearview.report.detect.figure import draw_detection

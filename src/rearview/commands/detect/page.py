@@ -1,5 +1,9 @@
 """A finished detection as its page shows it."""
 
+from dataclasses import asdict
+
+import numpy as np
+
 from rearview.commands.detect.job import Outcome
 from rearview.commands.page_data import (
     Settings,
@@ -10,26 +14,25 @@ from rearview.commands.page_data import (
     training_curve,
 )
 from rearview.data.infer.wall_time import to_wall_time
+from rearview.estimators.detect.detection import Detection
 from rearview.estimators.detect.detector import Labels
-from rearview.estimators.detect.fit import Detection
+from rearview.estimators.detect.fit import Fitted
+from rearview.estimators.detect.portfolio.portfolio import Portfolio, Standing
 from rearview.estimators.detect.segments import shares
-from rearview.report.detect.page import DetectionSummary, EntityView, SegmentView
+from rearview.report.detect.page import DetectionSummary, EntityView, MemberView, SegmentView
 from rearview.tasks.alarms import find_runs
 
 MEASURES = {
+    "vus_pr": ("VUS-PR", "area under precision and recall, near misses within a window counted in part"),
+    "auc_pr": ("AUC-PR", "average precision over all thresholds"),
+    "event_recall": ("Event recall", "marked anomalies that a flagged row touches"),
+    "event_precision": ("Event precision", "anomalies found, close flags joined as listed, that hit a marked row"),
     "precision": ("Precision", "rows flagged rightly, counted one by one at the threshold"),
     "recall": ("Recall", "anomalous rows flagged, counted one by one at the threshold"),
     "f1": ("F1", "of these two; the threshold has seen no label"),
     "best_f1": ("Best F1", "of any threshold, chosen with the labels: an upper bound"),
-    "auc_pr": ("AUC-PR", "average precision over all thresholds"),
     "auc_roc": ("AUC-ROC", "an anomalous row scores above an ordinary one this often"),
-    "vus_pr": (
-        "VUS-PR",
-        "area under precision and recall, near misses within a window counted in part",
-    ),
     "range_f1": ("Range F1", "range-based: overlap of ranges, over the pieces they are found in"),
-    "event_precision": ("Event precision", "anomalies found, close flags joined as listed, that hit a marked row"),
-    "event_recall": ("Event recall", "marked anomalies that a flagged row touches"),
     "adjusted_f1": ("Point-adjusted F1", "one hit flags a whole anomaly: edited by the labels, the field's number"),
     "adjusted_f1_by_chance": ("Point-adjusted F1 by chance", "of as many flags thrown at random"),
 }
@@ -39,7 +42,8 @@ MEASURES = {
 def summary(outcome: Outcome, command: str) -> DetectionSummary:
     """The content of the page."""
     panel, fitted = outcome.detection.panel, outcome.detector.fitted
-    history = fitted.history
+    network = network_of(fitted)
+    history = network.history
     return DetectionSummary(
         title=f"Anomalies in {outcome.job.file}",
         verdict=outcome.verdict,
@@ -52,18 +56,35 @@ def summary(outcome: Outcome, command: str) -> DetectionSummary:
             entity_view(outcome.detection, outcome.labels, s, fitted.spec.join) for s in range(panel.series)
         ),
         measures=measures(outcome),
-        curves={fitted.name: training_curve(history)} if history is not None and history.epochs else {},
+        curves={network.name: training_curve(history)} if history is not None and history.epochs else {},
         findings=outcome.findings,
         settings=_settings(outcome),
         notes=(*outcome.notes, *outcome.warnings),
+        members=tuple(MemberView(**asdict(standing)) for standing in standings(fitted)),
     )
 
 
 def measures(outcome: Outcome) -> dict[str, tuple[float, str]]:
     """The detection against the labels: measure -> (value, what it is)."""
-    if outcome.assessment is None:
+    assessment = outcome.assessment
+    if assessment is None:
         return {}
-    return {name: (getattr(outcome.assessment, key), meaning) for key, (name, meaning) in MEASURES.items()}
+    found = {name: (float(getattr(assessment, key)), meaning) for key, (name, meaning) in MEASURES.items()}
+    per, share = _rate(outcome)
+    alarms = {f"False alarms {per}": (assessment.false_alarms * share, "anomalies found that hit no marked row")}
+    first = ("VUS-PR", "AUC-PR", "Event recall")
+    return {**{name: found[name] for name in first}, **alarms, **found}
+
+
+def _rate(outcome: Outcome) -> tuple[str, float]:
+    """("a day", alarms a day for each alarm), or in 1,000 rows where stamps are no times."""
+    panel, rows = outcome.detection.panel, max(1, outcome.assessment.rows if outcome.assessment else 1)
+    longest = int(panel.lengths.argmax())
+    stamps = panel.stamps[panel.offsets[longest] : panel.offsets[longest + 1]]
+    if stamps.dtype.kind != "M" or len(stamps) < 2:
+        return "in 1,000 rows", 1000 / rows
+    days = (stamps[-1] - stamps[0]) / np.timedelta64(1, "D") / (len(stamps) - 1) * rows
+    return "a day", 1 / float(days)
 
 
 def entity_view(detection: Detection, truth: Labels | None, series: int, join: int) -> EntityView:
@@ -79,7 +100,7 @@ def entity_view(detection: Detection, truth: Labels | None, series: int, join: i
         score=detection.scores.rows[a:b],
         threshold=float(detection.thresholds[series]),
         segments=tuple(
-            SegmentView(part.first - a, part.last - a, part.peak - a, part.score, part.channels)
+            SegmentView(part.first - a, part.last - a, part.peak - a, part.score, part.channels, part.members)
             for part in detection.segments
             if part.series == series
         ),
@@ -89,9 +110,20 @@ def entity_view(detection: Detection, truth: Labels | None, series: int, join: i
     )
 
 
+def standings(fitted: Fitted | Portfolio) -> tuple[Standing, ...]:
+    """The leaderboard of a portfolio; empty for one network."""
+    return fitted.standings if isinstance(fitted, Portfolio) else ()
+
+
+def network_of(fitted: Fitted | Portfolio) -> Fitted:
+    """The network, alone or as a member of a portfolio."""
+    return fitted.network if isinstance(fitted, Portfolio) else fitted
+
+
 def _settings(outcome: Outcome) -> Settings:
     fitted = outcome.detector.fitted
-    spec, plan = fitted.spec, fitted.plan
+    spec, network = fitted.spec, network_of(fitted)
+    plan = network.plan
     modes = {
         "reconstruct": "the error of giving a window back",
         "forecast": "the error of forecasting a row from those before it",
@@ -105,8 +137,14 @@ def _settings(outcome: Outcome) -> Settings:
             "stride": (spec.step, "rows from one scored window to the next"),
         }
     }
-    own = attention_choice(fitted.name, plan.model, spec.attention)
+    if isinstance(fitted, Portfolio):
+        sections["detection"]["window"] = (
+            fitted.window,
+            "rows that simple members look at, and scores are averaged over",
+        )
+        sections["weights of members"] = page_settings(fitted.plan.model)
+    own = attention_choice(network.name, plan.model, network.spec.attention)
     for part, choices in (("model", {**own, **plan.model}), ("training", plan.training)):
         if choices:
-            sections[f"{fitted.name}: {part}"] = page_settings(choices)
+            sections[f"{network.name}: {part}"] = page_settings(choices)
     return sections

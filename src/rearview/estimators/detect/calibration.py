@@ -26,13 +26,30 @@ LEAST_USUAL = 0.01
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Usual:
+    """Usual errors of the series seen in training, and of others."""
+
+    known: NDArray[np.float64]
+    """[series, channel]: the error that cells are divided by; 1 where errors are taken as they are."""
+    elsewhere: NDArray[np.float64]
+    """[channel]: the same for series that were not seen in training."""
+
+    @staticmethod
+    def ones(series: int, channels: int) -> "Usual":
+        """Errors are taken as they are."""
+        return Usual(np.ones((series, channels)), np.ones(channels))
+
+    def weigh(self, errors: NDArray[np.float32], panel: Panel, place: list[int | None]) -> Scores:
+        """Scores of rows from errors [row, channel]; `place` says where each series stands among those of training."""
+        usual = np.stack([self.elsewhere if p is None else self.known[p] for p in place])
+        return weigh(np.divide(errors, np.repeat(usual, panel.lengths, axis=0), dtype=np.float32))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Calibration:
     """Usual errors and thresholds of the series seen in training, and of others."""
 
-    usual: NDArray[np.float64]
-    """[series, channel]: the error that cells are divided by; 1 where errors are taken as they are."""
-    usual_elsewhere: NDArray[np.float64]
-    """[channel]: the same for series that were not seen in training."""
+    usual: Usual
     thresholds: NDArray[np.float64]
     """[series]."""
     threshold_elsewhere: float
@@ -40,11 +57,6 @@ class Calibration:
     drawn: str
     """How the thresholds were chosen, in words."""
     notes: tuple[str, ...] = ()
-
-    def scores(self, errors: NDArray[np.float32], panel: Panel, place: list[int | None]) -> Scores:
-        """Scores of rows from errors [row, channel]; `place` says where each series stands among those of training."""
-        usual = np.stack([self.usual_elsewhere if p is None else self.usual[p] for p in place])
-        return _weigh(errors, usual, panel.lengths)
 
     def limits(self, place: list[int | None]) -> NDArray[np.float64]:
         """[series]: the threshold of each series."""
@@ -76,16 +88,21 @@ def calibrate(
     for a, _ in part.bounds():
         errors[a : a + context] = np.nan
     series = np.flatnonzero(used)
-    usual, elsewhere = _usual_errors(errors, part, series, panel.series, constant, balance=spec.balance)
-    rows = _weigh(errors, usual[series], part.lengths).rows
-    limits, pooled, drawn = _thresholds([rows[a:b] for a, b in part.bounds()], series, panel.series, spec)
-    if held.any():
-        return Calibration(usual, elsewhere, limits, pooled, f"{drawn}, on {words}")
+    usual = find_usual(errors, part, series, panel.series, constant, balance=spec.balance)
+    rows = usual.weigh(errors, part, list(series.tolist())).rows
+    limits, pooled, drawn = draw_thresholds([rows[a:b] for a, b in part.bounds()], series, panel.series, spec)
+    return Calibration(usual, limits, pooled, *describe_threshold(drawn, words, held=bool(held.any())))
+
+
+def describe_threshold(drawn: str, words: str, *, held: bool) -> tuple[str, tuple[str, ...]]:
+    """(how the thresholds were chosen, notes); `words` names the held-out rows, where some are `held`."""
+    if held:
+        return f"{drawn}, on {words}", ()
     note = "Too short to hold rows out: the threshold rests on training rows and is likely too low."
-    return Calibration(usual, elsewhere, limits, pooled, f"{drawn}, on the training rows", (note,))
+    return f"{drawn}, on the training rows", (note,)
 
 
-def _usual_errors(
+def find_usual(
     errors: NDArray[np.float32],
     part: Panel,
     series: NDArray[np.int64],
@@ -93,11 +110,11 @@ def _usual_errors(
     constant: Channels | None,
     *,
     balance: bool,
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """[series, channel] and [channel]: mean errors of each series and of all; 1 throughout without `balance`."""
+) -> Usual:
+    """Mean errors of each series and of all, from those of some `series` among `count`; 1 without `balance`."""
     channels = errors.shape[1]
     if not balance:
-        return np.ones((count, channels)), np.ones(channels)
+        return Usual.ones(count, channels)
     if constant is None:
         constant = np.zeros((count, channels), dtype=bool)
     varying = errors
@@ -108,7 +125,7 @@ def _usual_errors(
     usual = np.where(constant, LEAST_USUAL, elsewhere)
     for s, (a, b) in zip(series.tolist(), part.bounds(), strict=True):
         usual[s] = _means(errors[a:b], usual[s])
-    return usual, elsewhere
+    return Usual(usual, elsewhere)
 
 
 def _means(errors: NDArray[np.float32], otherwise: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -119,14 +136,14 @@ def _means(errors: NDArray[np.float32], otherwise: NDArray[np.float64]) -> NDArr
     return np.maximum(np.where(number > 0, total / np.maximum(number, 1), otherwise), LEAST_USUAL)
 
 
-def _weigh(errors: NDArray[np.float32], usual: NDArray[np.float64], lengths: NDArray[np.int64]) -> Scores:
-    channels = np.divide(errors, np.repeat(usual, lengths, axis=0), dtype=np.float32)
+def weigh(channels: NDArray[np.float32]) -> Scores:
+    """The scores of rows: the mean over the channels that have one."""
     seen = ~np.isnan(channels)
     total, number = np.where(seen, channels, 0).sum(axis=1, dtype=np.float64), seen.sum(axis=1)
     return Scores(np.where(number > 0, total / np.maximum(number, 1), np.nan), channels)
 
 
-def _thresholds(
+def draw_thresholds(
     scored: list[NDArray[np.float64]], series: NDArray[np.int64], count: int, spec: DetectSpec
 ) -> tuple[NDArray[np.float64], float, str]:
     """Thresholds [series], the one drawn from all scores together, and how they were drawn."""

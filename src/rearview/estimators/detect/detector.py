@@ -1,15 +1,16 @@
 """The detector: from a frame or file of ordinary rows to scores, flags and segments of new ones.
 
-detector = Detector(model="itransformer", lookback=100)
+detector = Detector()                      # a portfolio; Detector("itransformer") is one network
 detector.fit(train)
 flags, segments = detector.predict(test)
+flags, segments = detector.update(rows)    # rows that follow those of the last update
 detector.evaluate(test, labels="label").auc_pr
 detector.save("model/")
 """
 
 import time
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -28,10 +29,13 @@ from rearview.data.step import Step
 from rearview.estimators import base
 from rearview.estimators.base import Estimator, Session, load_views
 from rearview.estimators.detect import frames, storage
-from rearview.estimators.detect.fit import Detection, Fitted, detect, fit
+from rearview.estimators.detect.detection import Detection, detect, prepare
+from rearview.estimators.detect.fit import Fitted
 from rearview.estimators.detect.labels import add_labels, check_labels, split_labels
+from rearview.estimators.detect.portfolio.portfolio import Portfolio
 from rearview.estimators.detect.spec import DetectorOptions, DetectSpec
-from rearview.estimators.frames import Frame, has_whole_ids, read_on_step, to_native
+from rearview.estimators.detect.stream import Stream
+from rearview.estimators.frames import Frame, has_whole_ids, new_frame, read_on_step, to_native
 from rearview.tasks.assessment import Assessment, assess
 
 if TYPE_CHECKING:
@@ -51,7 +55,7 @@ class Prediction(NamedTuple):
     flags: Frame
     """A row a step: `[id,] time, score, threshold, anomaly`."""
     segments: Frame
-    """A row a segment: `[id,] start, end, peak, rows, score, threshold, channels, shares`."""
+    """A row a segment: `[id,] start, end, peak, rows, score, threshold, channels, shares[, members]`."""
 
     def _repr_html_(self) -> str:
         """The segments as a table, for notebooks."""
@@ -63,8 +67,8 @@ class Prediction(NamedTuple):
         return html_table(frame.head(MOST_SHOWN).iter_rows(), frame.columns, words)
 
 
-class Detector(Estimator[Fitted]):
-    """Finds anomalies by the errors of one trained network that reconstructs windows or forecasts the next row."""
+class Detector(Estimator[Fitted | Portfolio]):
+    """Finds anomalies with a portfolio of detectors, or by the errors of one trained network."""
 
     @base.takes(DetectorOptions)
     def __init__(self, options: DetectorOptions) -> None:
@@ -79,6 +83,7 @@ class Detector(Estimator[Fitted]):
         self._findings: tuple[Finding, ...] = ()
         self._trained: ReadOptions | None = None
         self._judged: tuple[Panel, Labels | None] | None = None
+        self._stream = Stream()
 
     def fit(self, frame: Frame, *, checkpoint: Path | str | None = None, resume: bool = False) -> "Detector":
         """Learn what is ordinary from a frame or file; with `checkpoint` a run can be taken up by `resume=True`.
@@ -88,16 +93,16 @@ class Detector(Estimator[Fitted]):
         started = time.perf_counter()
         panel, truth = self.read(frame)
         path = None if checkpoint is None else Path(checkpoint)
-        self.adopt(fit(panel, self.spec, Session(path, resume, self.progress)), panel)
+        self.adopt(prepare(panel, self.spec).train(Session(path, resume, self.progress)), panel)
         self._judged = panel, truth
         self.remember_fit(started, frame)
         if not isinstance(frame, Panel):
             base.warn_of(self.findings)
         return self
 
-    def adopt(self, fitted: Fitted, panel: Panel) -> None:
-        """Take over a network that was fitted elsewhere on the rows of `panel`."""
-        self._fitted, self._findings = fitted, panel.findings
+    def adopt(self, fitted: Fitted | Portfolio, panel: Panel) -> None:
+        """Take over what was fitted elsewhere on the rows of `panel`."""
+        self._fitted, self._findings, self._stream = fitted, panel.findings, Stream()
         self._trained = settle(self.reading, panel.layout)
 
     def score(self, frame: Frame) -> Frame:
@@ -111,13 +116,25 @@ class Detector(Estimator[Fitted]):
 
     def predict(self, frame: Frame) -> Prediction:
         """(flags, segments): a row for every step, and a row for every stretch of anomalous rows."""
-        detection = self.detect(frame)
+        return self._to_frames(self.detect(frame), frame)
+
+    def _to_frames(self, detection: Detection, frame: Frame) -> Prediction:
         layout = detection.panel.layout
         whole_ids = has_whole_ids(frame, layout)
         return Prediction(
             to_native(frames.flag_columns(detection, whole_ids=whole_ids), layout),
             to_native(frames.segment_columns(detection, whole_ids=whole_ids), replace(layout, time_index=False)),
         )
+
+    def update(self, frame: Frame) -> Prediction:
+        """(flags, segments) of rows that follow those of the last update, scored as `predict` would score all together.
+
+        The last rows of each series are kept for the next call, and saved with the detector. A score rests on the rows
+        given so far: those at the end may move once more follow. Rows that were left out between count as missing.
+        """
+        panel, _ = self.read_new(frame)
+        detection, self._stream = self._stream.follow(self.fitted, panel)
+        return self._to_frames(detection, frame)
 
     def evaluate(self, frame: Frame, labels: object = None) -> Assessment:
         """How well scores and flags meet labels: an array of 1 and 0 a row, or the name of the column that holds them.
@@ -181,6 +198,14 @@ class Detector(Estimator[Fitted]):
             base.warn_of(panel.findings)
         return detect(self.fitted, panel)
 
+    def leaderboard(self) -> Frame:
+        """Every member of the portfolio: its weight in the score, its usual error and its agreement with the score on
+        held-out rows, seconds. A polars frame, or pandas where polars is missing."""
+        if isinstance(self.fitted, Fitted):
+            raise SettingsError(f"{self.fitted.name} is one network; model='auto' has a leaderboard.")
+        rows = [asdict(standing) for standing in self.fitted.standings]
+        return new_frame({name: [row[name] for row in rows] for name in rows[0]})
+
     def save(self, folder: Path | str) -> None:
         """Write the fitted detector to a folder: settings as JSON, numbers as safetensors."""
         reading = (self._trained or self.reading).to_json()
@@ -188,14 +213,14 @@ class Detector(Estimator[Fitted]):
             reading["channels"] = list(self.channels)
         if self.label_col is not None:
             reading["label_col"] = self.label_col
-        storage.save(Path(folder), self.fitted, reading)
+        storage.save(Path(folder), self.fitted, reading, self._stream)
 
     @classmethod
     def load(cls, folder: Path | str, *, device: str | None = None) -> "Detector":
         """The detector that `save` wrote; a damaged or newer one is refused."""
-        fitted, reading = storage.load(Path(folder), device)
+        fitted, reading, stream = storage.load(Path(folder), device)
         detector = cls(**fitted.spec.to_dict(), **reading)
-        detector._fitted = fitted
+        detector._fitted, detector._stream = fitted, stream
         detector._origin = f"rv.Detector.load({str(folder)!r})"
         return detector
 

@@ -1,4 +1,4 @@
-"""Fit one network to a panel of ordinary rows: plan, hold out, scale, train, draw the threshold; then use it."""
+"""Fit one network to a panel of ordinary rows: plan, hold out, scale, train, draw the threshold."""
 
 from dataclasses import dataclass, replace
 
@@ -17,8 +17,7 @@ from rearview.estimators.base import NO_CHECKPOINT, Session
 from rearview.estimators.detect import constant_channels
 from rearview.estimators.detect.calibration import Calibration, calibrate
 from rearview.estimators.detect.scoring import LARGEST, Scores, score, source_of
-from rearview.estimators.detect.segments import Segment, segments
-from rearview.estimators.detect.spec import DetectSpec
+from rearview.estimators.detect.spec import NETWORK, DetectSpec
 from rearview.models.contract import Model
 from rearview.tasks import plan as planning
 from rearview.tasks.objectives import Detect
@@ -41,8 +40,12 @@ class Fitted(base.FittedPanel):
 
     def errors(self, panel: Panel) -> NDArray[np.float32]:
         """[row, channel]: squared errors on the scaled axis."""
-        spec, constant = self.spec, self._constant(panel)
+        spec, constant = self.spec, self.constant_in(panel)
         return score(self.network, panel, self.scaler(panel), self.lookback, spec.mode, spec.step, constant)
+
+    def scores(self, panel: Panel) -> Scores:
+        """How unusual the rows of a panel are."""
+        return self.calibration.usual.weigh(self.errors(panel), panel, self.place(panel))
 
     def place(self, panel: Panel) -> list[int | None]:
         """[series]: where each series of a panel stands among those of training; None: it was not seen there."""
@@ -51,42 +54,13 @@ class Fitted(base.FittedPanel):
         known = {name: s for s, name in enumerate(self.ids)}
         return [known.get(name) for name in panel.ids]
 
-    def _constant(self, panel: Panel) -> constant_channels.Channels | None:
+    def constant_in(self, panel: Panel) -> constant_channels.Channels | None:
         """[series, channel] of a panel; a series that training did not see is judged as it is scaled, by its rows."""
         if self.constant is None:
             return None
         own = constant_channels.find(panel)
         places = enumerate(self.place(panel))
         return np.stack([own[s] if place is None else self.constant[place] for s, place in places])
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Detection:
-    """Scores, flags and segments of the rows of a panel."""
-
-    panel: Panel
-    scores: Scores
-    thresholds: NDArray[np.float64]
-    """[series]."""
-    flags: NDArray[np.bool_]
-    """[row]: score above the threshold of its series."""
-    segments: tuple[Segment, ...]
-    notes: tuple[str, ...]
-
-    @property
-    def stretches(self) -> NDArray[np.int64]:
-        """[segment, 2]: first row and row after the last of each segment."""
-        return np.array([(part.first, part.last + 1) for part in self.segments], dtype=np.int64).reshape(-1, 2)
-
-
-def detect(fitted: Fitted, panel: Panel) -> Detection:
-    """Scores, flags and segments of the rows of a panel."""
-    place = fitted.place(panel)
-    scores = fitted.calibration.scores(fitted.errors(panel), panel, place)
-    limits = fitted.calibration.limits(place)
-    flags = scores.rows > np.repeat(limits, panel.lengths)
-    stretches = segments(flags, scores.rows, scores.channels, panel.offsets, fitted.spec.join)
-    return Detection(panel, scores, limits, flags, stretches, _notes(fitted, panel, scores))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -148,7 +122,7 @@ def fit(panel: Panel, spec: DetectSpec, session: Session = NO_CHECKPOINT, *, hol
 
 def prepare(panel: Panel, spec: DetectSpec) -> Prepared:
     """Hold out, scale, plan, and create the network; what can't be trained is refused."""
-    name = spec.model or "itransformer"
+    name = spec.model or NETWORK
     claims = models.claims(name)
     if spec.mode == "reconstruct" and not claims.reconstructs:
         able = ", ".join(other for other in models.names() if models.claims(other).reconstructs)
@@ -199,7 +173,7 @@ def prepare(panel: Panel, spec: DetectSpec) -> Prepared:
 
 def _drop_empty_series(panel: Panel) -> tuple[Panel, tuple[Finding, ...]]:
     """The panel without series that have no value, and a warning of them; where none has one, reading refuses."""
-    dead = _empty_series(panel)
+    dead = empty_series(panel)
     if not dead:
         return panel, ()
     one = len(dead) == 1
@@ -210,7 +184,7 @@ def _drop_empty_series(panel: Panel) -> tuple[Panel, tuple[Finding, ...]]:
     return panel.only(set(panel.ids) - set(dead)), (Finding("warning", "empty", len(dead), message),)
 
 
-def _empty_series(panel: Panel) -> list[str]:
+def empty_series(panel: Panel) -> list[str]:
     """The series without any value."""
     return [panel.ids[s] for s in np.flatnonzero(_unseen(panel).all(axis=1)).tolist()]
 
@@ -287,33 +261,3 @@ def _keep_observed(panel: Panel, which: Windows, spec: DetectSpec, ahead: int) -
         return which.take(np.flatnonzero(some[which.starts + 1] > some[which.starts]))
     begin = np.maximum(which.starts - spec.lookback, panel.offsets[which.series])
     return which.take(np.flatnonzero(some[which.starts] > some[begin]))
-
-
-def _notes(fitted: Fitted, panel: Panel, scores: Scores) -> tuple[str, ...]:
-    notes = []
-    silent = _empty_series(panel)
-    places = zip(panel.ids, fitted.place(panel), strict=True)
-    unknown = [name for name, place in places if place is None and name not in silent]
-    if unknown:
-        one = len(unknown) == 1
-        notes.append(
-            f"{len(unknown)} of {panel.series} series {'was' if one else 'were'} not seen in training "
-            f"({', '.join(unknown[:5])}{' ...' if len(unknown) > 5 else ''}): "
-            f"{'it is scaled by its' if one else 'they are scaled by their'} own rows and "
-            f"{'shares' if one else 'share'} the pooled threshold."
-        )
-    without = int(np.isnan(scores.rows).sum())
-    if without:
-        has, them = ("has", "it") if without == 1 else ("have", "them")
-        few = f", or too few rows stand before {them} to forecast from" if fitted.spec.mode == "forecast" else ""
-        notes.append(f"{without:,} of {len(scores.rows):,} rows {has} no score: nothing was observed there{few}.")
-    if silent:
-        has = "has" if len(silent) == 1 else "have"
-        notes.append(f"Series {listing(silent)} {has} no value in any row, so no score.")
-    short = int((panel.lengths < fitted.lookback).sum())
-    if short:
-        notes.append(
-            f"{short} of {panel.series} series {'is' if short == 1 else 'are'} shorter than a window of "
-            f"{fitted.lookback} rows: the rest of {'its' if short == 1 else 'their'} window is padded and masked."
-        )
-    return tuple(notes)

@@ -5,7 +5,8 @@ rows and one portion, however much windows overlap. Cells that were not observed
 one, however far off they are: the most extreme anomaly must not be lost because a number overflowed.
 """
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
@@ -35,6 +36,8 @@ class Scores:
     """[row]: mean over the observed channels; NaN where there is none, or too little before it to forecast from."""
     channels: NDArray[np.float32]
     """[row, channel]: errors, over what is usual for their channel; NaN where a cell was not observed."""
+    members: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
+    """[row] of each member of a portfolio, whose mean the score is."""
 
 
 class WholeWindows(Source):

@@ -1,10 +1,12 @@
 """Flagged rows as segments: from when to when, where the worst row is, and which channels carry it."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from rearview.estimators.detect.scoring import Scores
 from rearview.tasks.alarms import Flags, Offsets, find_runs
 
 CARRIED = 0.8
@@ -26,18 +28,20 @@ class Segment:
     """The highest score."""
     channels: tuple[tuple[int, float], ...]
     """Channels that carry it and their shares of the error, the largest first."""
+    members: tuple[tuple[str, float], ...] = ()
+    """Members of a portfolio and their shares of the score, the largest first."""
 
 
-def segments(
-    flags: Flags, scores: NDArray[np.float64], channels: NDArray[np.float32], offsets: Offsets, join: int
-) -> tuple[Segment, ...]:
+def segments(flags: Flags, scores: Scores, offsets: Offsets, join: int) -> tuple[Segment, ...]:
     """The segments of flagged rows; those at most `join` rows apart within one series are one."""
     found: list[Segment] = []
     for first, end in _join(find_runs(flags, offsets), offsets, join):
-        peak = first + int(np.nanargmax(scores[first:end]))
+        peak = first + int(np.nanargmax(scores.rows[first:end]))
         series = int(np.searchsorted(offsets, first, side="right")) - 1
-        carriers = _carriers(channels[first:end][flags[first:end]])
-        found.append(Segment(series, first, end - 1, peak, float(scores[peak]), carriers))
+        inside = first + np.flatnonzero(flags[first:end])
+        carriers = _carriers(scores.channels[inside])
+        said = _speakers({name: float(rows[inside].sum()) for name, rows in scores.members.items()})
+        found.append(Segment(series, first, end - 1, peak, float(scores.rows[peak]), carriers, said))
     return tuple(found)
 
 
@@ -63,3 +67,8 @@ def _carriers(channels: NDArray[np.float32]) -> tuple[tuple[int, float], ...]:
     order = np.argsort(-share, kind="stable")
     enough = int(np.searchsorted(np.cumsum(share[order]), CARRIED)) + 1
     return tuple((int(channel), float(share[channel])) for channel in order[: min(enough, MOST_NAMED)])
+
+
+def _speakers(said: Mapping[str, float]) -> tuple[tuple[str, float], ...]:
+    whole = sum(said.values())
+    return tuple(sorted(((name, part / whole) for name, part in said.items() if whole > 0), key=lambda one: -one[1]))

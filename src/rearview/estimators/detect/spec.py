@@ -14,14 +14,18 @@ if TYPE_CHECKING:
 
 Mode = Literal["reconstruct", "forecast"]
 MODES: tuple[Mode, ...] = ("reconstruct", "forecast")
+AUTO = "auto"
+NETWORK = "itransformer"
+"""The network where none is named but its attention, settings, training or mode are; also a member of auto."""
 
 
 @dataclass(frozen=True)
 class DetectSpec(NetworkSpec):
     """A detection as asked for; None leaves a choice to the plan."""
 
-    model: str | None = None
-    """A network (see `rearview list models`); default: itransformer."""
+    model: str | None = AUTO
+    """auto: several simple detectors and a network, combined; or one network (see `rearview list models`). With
+    attention, settings, training or mode forecast given, auto is itransformer."""
     lookback: int = field(default=100, kw_only=True)
     """Rows of a window."""
     mode: Mode = field(default="reconstruct", kw_only=True)
@@ -58,6 +62,10 @@ class DetectSpec(NetworkSpec):
                     f"have no score; use at most {self.lookback}."
                 )
         super().__post_init__()
+        if self.model == AUTO and (
+            self.attention is not None or self.settings or self.training or self.mode == "forecast"
+        ):
+            object.__setattr__(self, "model", NETWORK)
 
     @property
     def step(self) -> int:

@@ -1,51 +1,157 @@
-"""A fitted detector on disk."""
+"""A fitted detector on disk: one network, or a portfolio with its members and what is usual for each."""
 
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
-from rearview.core.model_folder import DETECTOR
-from rearview.estimators.detect.calibration import Calibration
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from rearview.core.model_folder import DETECTOR, strip_prefix
+from rearview.estimators.base import resolve_device
+from rearview.estimators.detect.calibration import Calibration, Usual
 from rearview.estimators.detect.fit import Fitted
+from rearview.estimators.detect.portfolio.portfolio import KINDS, Portfolio, Reference, Standing
 from rearview.estimators.detect.spec import DetectSpec
-from rearview.estimators.storage import Facts, Stored, load_model, save_model
+from rearview.estimators.detect.stream import Stream, Tail
+from rearview.estimators.storage import Facts, Stored, describe_network, load_model, to_tensors
+from rearview.tasks.plan import Plan
 
 _PLAIN = ("name", "ids", "columns", "step", "notes", "windows")
-_USUAL = ("usual", "usual_elsewhere", "thresholds")
 
 
-def save(folder: Path, fitted: Fitted, reading: Facts) -> None:
-    """Write a fitted detector and how its tables are read."""
-    calibration = fitted.calibration
-    facts = {
-        **{name: getattr(fitted, name) for name in _PLAIN},
-        "threshold_elsewhere": calibration.threshold_elsewhere,
-        "drawn": calibration.drawn,
-        "reading": reading,
-    }
-    usual = {name: getattr(calibration, name) for name in _USUAL}
-    arrays = {"mean": fitted.mean, "std": fitted.std, **usual, "constant": fitted.constant}
-    save_model(DETECTOR, folder, fitted, facts, arrays)
+def save(folder: Path, fitted: Fitted | Portfolio, reading: Facts, stream: Stream) -> None:
+    """Write a fitted detector, how its tables are read, and the last rows that it was given."""
+    network = fitted if isinstance(fitted, Fitted) else fitted.network
+    facts, tensors = _describe(network)
+    if isinstance(fitted, Portfolio):
+        facts["portfolio"], own = _describe_portfolio(fitted)
+        tensors |= own
+    for place, tail in stream.tails.items():
+        stamps = tail.stamps.astype("datetime64[us]" if tail.stamps.dtype.kind == "M" else np.int64)
+        arrays = {f"stream.{place}.cells": tail.cells, f"stream.{place}.stamps": stamps.view(np.int64)}
+        tensors |= to_tensors(arrays)
+    facts["stream"] = {str(place): tail.stamps.dtype.kind == "M" for place, tail in stream.tails.items()}
+    DETECTOR.save(folder, {**facts, "reading": reading}, tensors)
 
 
-def load(folder: Path, device: str | None = None) -> tuple[Fitted, Facts]:
+def load(folder: Path, device: str | None = None) -> tuple[Fitted | Portfolio, Facts, Stream]:
     """Load what `save` wrote, on another device if one is named; a missing, damaged or newer model is refused."""
     return load_model(DETECTOR, folder, device, _read)
 
 
-def _read(stored: Stored) -> tuple[Fitted, Facts]:
+def _describe(fitted: Fitted) -> tuple[Facts, dict[str, Tensor]]:
+    calibration = fitted.calibration
+    arrays = {
+        "mean": fitted.mean,
+        "std": fitted.std,
+        "usual": calibration.usual.known,
+        "usual_elsewhere": calibration.usual.elsewhere,
+        "thresholds": calibration.thresholds,
+        "constant": fitted.constant,
+    }
+    facts, tensors = describe_network(fitted, arrays)
+    own = {
+        **{name: getattr(fitted, name) for name in _PLAIN},
+        "threshold_elsewhere": calibration.threshold_elsewhere,
+        "drawn": calibration.drawn,
+    }
+    return {**facts, **own}, tensors
+
+
+def _describe_portfolio(fitted: Portfolio) -> tuple[Facts, dict[str, Tensor]]:
+    facts: Facts = {
+        "request": fitted.spec.to_dict(),
+        "plan": fitted.plan.to_dict(),
+        "window": fitted.window,
+        "members": {name: len(fits) for name, fits in fitted.members.items()},
+        "levels_elsewhere": {name: one.level_elsewhere for name, one in fitted.references.items()},
+        "threshold_elsewhere": fitted.calibration.threshold_elsewhere,
+        "drawn": fitted.calibration.drawn,
+        "standings": [asdict(standing) for standing in fitted.standings],
+        "notes": fitted.notes,
+    }
+    tensors: dict[str, Tensor] = {}
+    for name, fits in fitted.members.items():
+        for group, fit in enumerate(fits):
+            tensors |= fit.tensors(f"member.{name}.{group}.")
+    for name, one in fitted.references.items():
+        arrays = {"usual": one.usual.known, "usual_elsewhere": one.usual.elsewhere, "levels": one.levels}
+        tensors |= to_tensors({f"reference.{name}.{key}": array for key, array in arrays.items()})
+    shared: dict[str, NDArray[Any]] = {
+        "portfolio.shrink": fitted.shrink,
+        "portfolio.groups": fitted.groups,
+        "portfolio.thresholds": fitted.calibration.thresholds,
+    }
+    return facts, tensors | to_tensors(shared)
+
+
+def _read(stored: Stored) -> tuple[Fitted | Portfolio, Facts, Stream]:
     facts = stored.facts
+    network = _read_network(stored)
+    fitted = _read_portfolio(stored, network) if "portfolio" in facts else network
+    tails = {}
+    for place, dated in facts.get("stream", {}).items():  # detectors saved earlier had none
+        stamps = stored.array(f"stream.{place}.stamps")
+        cells = stored.shaped(f"stream.{place}.cells", len(stamps), len(network.columns))
+        tails[int(place)] = Tail(cells, stamps.view("datetime64[us]") if dated else stamps)
+    return fitted, facts["reading"], Stream(tails)
+
+
+def _read_network(stored: Stored) -> Fitted:
+    facts = stored.facts
+    series, columns = len(facts["ids"]), len(facts["columns"])
     spec = DetectSpec(**facts["request"])
-    fitted = Fitted(
+    return Fitted(
         spec=spec,
         network=stored.network(facts["name"], spec),
         constant=stored.array("constant") if "constant" in stored.tensors else None,
         calibration=Calibration(
-            usual=stored.shaped("usual", len(facts["ids"]), len(facts["columns"])),
-            usual_elsewhere=stored.shaped("usual_elsewhere", len(facts["columns"])),
-            thresholds=stored.shaped("thresholds", len(facts["ids"])),
+            usual=Usual(stored.shaped("usual", series, columns), stored.shaped("usual_elsewhere", columns)),
+            thresholds=stored.shaped("thresholds", series),
             threshold_elsewhere=float(facts["threshold_elsewhere"]),
             drawn=str(facts["drawn"]),
         ),
         **stored.fields(_PLAIN, ()),
-        **stored.scale(len(facts["ids"]), len(facts["columns"])),
+        **stored.scale(series, columns),
     )
-    return fitted, facts["reading"]
+
+
+def _read_portfolio(stored: Stored, network: Fitted) -> Portfolio:
+    facts: Facts = stored.facts["portfolio"]
+    series, columns = len(network.ids), len(network.columns)
+    device = resolve_device(network.spec.device)
+    members = {
+        name: tuple(
+            KINDS[name].from_tensors(strip_prefix(f"member.{name}.{group}.", stored.tensors)).to(device)
+            for group in range(number)
+        )
+        for name, number in facts["members"].items()
+    }
+
+    def refer(name: str, level: float) -> Reference:
+        prefix = f"reference.{name}."
+        usual = Usual(
+            stored.shaped(f"{prefix}usual", series, columns), stored.shaped(f"{prefix}usual_elsewhere", columns)
+        )
+        return Reference(usual, stored.shaped(f"{prefix}levels", series), float(level))
+
+    return Portfolio(
+        spec=DetectSpec(**{**facts["request"], "device": network.spec.device}),
+        plan=Plan.from_dict(facts["plan"]),
+        network=network,
+        members=members,
+        shrink=stored.shaped("portfolio.shrink", series, columns).astype(np.float32),
+        groups=stored.shaped("portfolio.groups", series),
+        window=int(facts["window"]),
+        references={name: refer(name, level) for name, level in facts["levels_elsewhere"].items()},
+        calibration=Calibration(
+            usual=Usual.ones(series, columns),
+            thresholds=stored.shaped("portfolio.thresholds", series),
+            threshold_elsewhere=float(facts["threshold_elsewhere"]),
+            drawn=str(facts["drawn"]),
+        ),
+        standings=tuple(Standing(**standing) for standing in facts["standings"]),
+        notes=tuple(facts["notes"]),
+    )

@@ -5,7 +5,7 @@ a segment stay), then fewer channels of each series, then fewer series; the page
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
 
@@ -40,6 +40,20 @@ class SegmentView:
     score: float
     shares: tuple[tuple[int, float], ...]
     """Channels and their shares of the error, the largest first."""
+    members: tuple[tuple[str, float], ...] = ()
+    """Members of a portfolio and their shares of the score, the largest first."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemberView:
+    """A member of a portfolio on the leaderboard."""
+
+    name: str
+    meaning: str
+    weight: float
+    usual: float
+    agreement: float
+    seconds: float
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -85,6 +99,8 @@ class DetectionSummary(Summary):
     entities: tuple[EntityView, ...]
     measures: Mapping[str, tuple[float, str]] = field(default_factory=dict)
     """Name -> (value, what it is), where there are labels."""
+    members: tuple[MemberView, ...] = ()
+    """Members of a portfolio; none for one network."""
 
     def __post_init__(self) -> None:
         if not self.entities:
@@ -100,6 +116,8 @@ class DetectionSummary(Summary):
                 "segments": _segment_table(self),
                 "measures": _measure_table(self.measures),
                 "no_measures": not self.measures,
+                "members": _member_table(self.members) if self.members else "",
+                "no_members": not self.members,
                 "no_training": not self.curves,
             },
             tiles=self._tiles(),
@@ -142,8 +160,9 @@ class DetectionSummary(Summary):
             rate or ("Alarms in 1,000 rows", f"{1000 * segments / max(1, rows):.2g}", "at this threshold"),
             ("Rows above the threshold", f"{flagged:,}", text.percent(flagged / max(1, rows))),
         ]
-        if "AUC-PR" in self.measures and math.isfinite(self.measures["AUC-PR"][0]):
-            tiles.append(("AUC-PR", text.number(self.measures["AUC-PR"][0]), "against the labels"))
+        for name in ("VUS-PR", "AUC-PR"):
+            if name in self.measures and math.isfinite(self.measures[name][0]):
+                tiles.append((name, text.number(self.measures[name][0]), "against the labels"))
         return [*tiles, self.run_time]
 
 
@@ -239,15 +258,20 @@ def _segment_table(summary: DetectionSummary) -> str:
         button = f'<button type="button" class="link" data-entity="{e}" data-segment="{number}">{start}</button>'
         name = f"{escape(entity.id)}</th><td>{button}</td>" if several else f"{button}</th>"
         times = f"{part.score / entity.threshold:.1f} times the threshold" if entity.threshold > 0 else ""
+        said = ", ".join(f"{member} {100 * share:.0f} %" for member, share in part.members)
+        cell = f'<td class="words">{escape(said)}</td>' if summary.members else ""
         rows.append(
             f'<tr><th scope="row">{name}<td>{end}</td><td>{part.last - part.first + 1:,}</td><td>{peak}</td>'
             f'<td title="{times}">{text.number(part.score)}</td>'
-            f'<td class="words">{escape(summary.carriers(part))}</td></tr>'
+            f'<td class="words">{escape(summary.carriers(part))}</td>{cell}</tr>'
         )
-    heads = (*(("Series",) if several else ()), "Start", "End", "Rows", "Peak", "Score", "Channels")
+    words = ("Channels", *(("Members",) if summary.members else ()))
+    heads = (*(("Series",) if several else ()), "Start", "End", "Rows", "Peak", "Score", *words)
     more = f" The {MOST_SEGMENTS} highest of {len(segments):,}." if len(segments) > MOST_SEGMENTS else ""
     caption = f"Highest above the threshold first; press one to see it above.{more}"
-    return html_table("Anomalies", heads, "".join(rows), caption, kinds=[*[""] * (len(heads) - 1), "words"])
+    return html_table(
+        "Anomalies", heads, "".join(rows), caption, kinds=[*[""] * (len(heads) - len(words)), *["words"] * len(words)]
+    )
 
 
 def _measure_table(measures: Mapping[str, tuple[float, str]]) -> str:
@@ -257,3 +281,20 @@ def _measure_table(measures: Mapping[str, tuple[float, str]]) -> str:
         for name, (value, meaning) in measures.items()
     )
     return html_table("Measures against the labels", ("Measure", "Value", "What it is"), rows, kinds=("", "", "words"))
+
+
+def _member_table(members: Sequence[MemberView]) -> str:
+    heads = (
+        "Member",
+        ("Weight", "in the score"),
+        ("Usual error", "mean on held-out rows, which its errors are compared with"),
+        ("Agreement", "rank correlation with the score of all members, on held-out rows"),
+        ("Seconds", "to fit"),
+        "What it looks at",
+    )
+    rows = "".join(
+        f'<tr><th scope="row">{escape(one.name)}</th><td>{one.weight:.2f}</td><td>{text.number(one.usual)}</td>'
+        f'<td>{one.agreement:.2f}</td><td>{one.seconds:.1f}</td><td class="words">{escape(one.meaning)}</td></tr>'
+        for one in members
+    )
+    return html_table("Members", heads, rows, kinds=[*[""] * (len(heads) - 1), "words"])

@@ -1,0 +1,237 @@
+"""VUS-PR and AUC-PR of the default detector, of its members and of plain k-means and PCA, under two cuts.
+
+    python benchmarks/detection_portfolio.py --data-dir DATA --out results/detection_portfolio.csv
+
+Cut `clean`: the training part of each entity trains, the test part is judged, and the scores of all entities are judged
+together; VUS-PR has buffers of up to 100 rows. Cut `tsb-ad`: that of the TSB-AD benchmark (see
+`rearview.data.datasets.tsb_ad`): the test part of an entity is a file, whose first part trains; every file is judged by
+itself over all of its rows, and the mean over files counts. The network among the members is one for all files.
+
+Each fit gives a row for all members combined, one without the network, one for each member and one for the network as
+`--model itransformer` uses it. Beside them stand k-means and PCA over windows of 20 rows, plain, fitted to the same
+rows; `k-means, whole file` is fitted to the rows that it judges, as TSB-AD's board has it, with the board's settings.
+PCA draws nothing, and the whole file is the board's business: both are run for the first seed alone.
+
+Settings were chosen on the entities that DEVELOPMENT names, whose labels were looked at. There are rows for all
+entities, for these, for the others, which nothing was chosen by, and for those that are files of the board. Sets, cuts
+and seeds that the file holds are skipped. Without --data-dir the rows that are there are shown.
+"""
+
+import argparse
+import csv
+import statistics
+import time
+from collections import defaultdict
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from _rows import Row, append, origin
+
+SETS = ("ASD", "SMAP", "SMD19")
+DEVELOPMENT = {"ASD": 2, "SMAP": 5, "SMD19": 7}
+"""Every so-many-th entity of a set, from the first on."""
+CUTS = ("clean", "tsb-ad")
+SLACK = 100
+KMEANS, PCA, WHOLE = "k-means", "PCA", "k-means, whole file"
+BOARD: Mapping[str, frozenset[tuple[int, int]]] = {
+    "SMAP": frozenset(
+        {
+            (2052, 5300), (2133, 5400), (2128, 5000), (2160, 6449), (2011, 5060), (2077, 5394), (1971, 4870),
+            (2073, 5600), (1840, 4030), (2117, 4770), (1907, 4800), (1173, 2750), (2126, 5000), (2075, 5610),
+            (1757, 2650), (1832, 5300), (2075, 5550), (1908, 4690), (2051, 4575), (2129, 5000), (1113, 1890),
+            (2094, 5600), (1998, 2098), (1811, 4510), (2160, 4690),
+        }
+    ),
+    "SMD19": frozenset(
+        {
+            (4529, 4629), (1087, 1187), (757, 857), (7176, 10609), (7176, 15144), (5923, 6506), (2272, 2372),
+            (737, 837), (2634, 2734), (1980, 2080), (1099, 1199), (5925, 12760), (1070, 1170), (1109, 1209),
+            (5926, 10620), (7174, 21230), (564, 664), (5925, 17580), (3026, 3126), (500, 326),
+        }
+    ),
+}  # fmt: skip
+"""Rows that train and the first anomaly of the files of TSB-AD's board, which tell them apart; no tuning files."""
+Scores = NDArray[np.float64]
+
+
+class Judge:
+    """The rows of a set under one cut, and how scores of them are judged."""
+
+    def __init__(self, folder: Path, name: str, cut: str) -> None:
+        from rearview.data.datasets import detection_sets, tsb_ad
+
+        arrays = detection_sets.load(detection_sets.get(name), folder)
+        arrays = tsb_ad.cut(arrays) if cut == "tsb-ad" else arrays
+        self.cut, self.train, self.test, self.labels = cut, arrays.train, arrays.test, arrays.labels == 1
+        bounds = self.test.bounds()
+        looked_at = range(0, self.test.series, DEVELOPMENT[name])
+        self.entities = {
+            "all": list(range(len(bounds))),
+            "development": list(looked_at),
+            "others": [s for s in range(len(bounds)) if s not in looked_at],
+        }
+        if cut == "tsb-ad":
+            self.reach = [
+                tsb_ad.find_period(self.test.original_column(slice(a, b), s, 0)) for s, (a, b) in enumerate(bounds)
+            ]
+            files = [(tsb_ad.training_rows(self.labels[a:b]), int(self.labels[a:b].argmax())) for a, b in bounds]
+            self.entities["board"] = [s for s, file in enumerate(files) if file in BOARD.get(name, ())]
+
+    def measure(self, rows: Scores) -> dict[str, tuple[float, float]]:
+        """VUS-PR and AUC-PR of scores [row] over the entities of each group."""
+        from rearview.tasks.rankings import auc_pr, vus_pr
+
+        bounds = self.test.bounds()
+        if self.cut == "tsb-ad":
+            each = [
+                (vus_pr(self.labels[a:b], rows[a:b], self.reach[s]), auc_pr(self.labels[a:b], rows[a:b]))
+                for s, (a, b) in enumerate(bounds)
+            ]
+            return {
+                group: tuple(statistics.mean(each[s][m] for s in members) for m in (0, 1))
+                for group, members in self.entities.items()
+                if members
+            }
+        measured = {}
+        for group, members in self.entities.items():
+            taken = np.concatenate([np.arange(*bounds[s]) for s in members])
+            offsets = np.concatenate([[0], np.cumsum([bounds[s][1] - bounds[s][0] for s in members])])
+            labels, scores = self.labels[taken], rows[taken]
+            measured[group] = vus_pr(labels, scores, SLACK, offsets), auc_pr(labels, scores)
+        return measured
+
+
+def plain(judge: Judge, kind: str, seed: int) -> Scores:
+    """Plain k-means or PCA, entity by entity: the distance of a window, averaged over the windows that hold a row."""
+    import torch
+
+    from rearview.estimators.detect.portfolio.members import find_centres, thin
+
+    whole = kind == WHOLE
+    window = 40 if whole else 20
+    parts = []
+    for s, (a, b) in enumerate(judge.test.bounds()):
+        c, d = judge.train.bounds()[s]
+        test, train = judge.test.original(slice(a, b), s), judge.train.original(slice(c, d), s)
+        if whole:
+            train = test
+        else:
+            spread = train.std(axis=0)
+            spread[spread == 0] = 1
+            test, train = (test - train.mean(axis=0)) / spread, (train - train.mean(axis=0)) / spread
+        learned, judged = (
+            torch.from_numpy(part.astype(np.float32)).unfold(0, window, 1).flatten(1) for part in (train, test)
+        )
+        if kind == PCA:
+            mean = learned.mean(0)
+            values, axes = torch.linalg.eigh((learned - mean).T @ (learned - mean) / len(learned))
+            share = values.flip(0).cumsum(0) / values.sum()
+            axes = axes[:, -int((share < 0.9).sum()) - 1 :]
+            apart = judged - mean
+            distance = (apart - apart @ axes @ axes.T).norm(dim=1)
+        else:
+            random = np.random.default_rng([seed, s])
+            centres = find_centres(thin(learned, 5_000), 30 if whole else 20, random)
+            distance = torch.cdist(judged, centres).amin(1)
+        sums = np.concatenate([[0.0], np.cumsum(distance.double().numpy())])
+        at = np.arange(b - a)
+        first, last = np.maximum(at - window + 1, 0), np.minimum(at, len(distance) - 1)
+        parts.append((sums[last + 1] - sums[first]) / (last + 1 - first))
+    return np.concatenate(parts)
+
+
+def measure(folder: Path, name: str, cut: str, seed: int) -> list[Row]:
+    """The rows of one fit."""
+    import torch
+
+    from rearview.bench.runs.provenance import device_words
+    from rearview.estimators.detect.portfolio.portfolio import combine, prepare
+    from rearview.estimators.detect.spec import NETWORK, DetectSpec
+
+    judge = Judge(folder, name, cut)
+    started = time.perf_counter()
+    fitted = prepare(judge.train, DetectSpec(seed=seed, device="cpu")).train()
+    fit_seconds, started = time.perf_counter() - started, time.perf_counter()
+    errors = fitted.errors(judge.test)
+    place = fitted.place(judge.test)
+
+    def score(*members: str) -> Scores:
+        references = {member: fitted.references[member] for member in members}
+        return combine(errors, references, judge.test, place, fitted.window).rows
+
+    everyone = tuple(fitted.references)
+    arms: dict[str, Scores] = {"auto": score(*everyone)}
+    score_seconds = time.perf_counter() - started
+    arms["auto without the network"] = score(*(member for member in everyone if member != NETWORK))
+    arms |= {f"member: {member}": score(member) for member in everyone}
+    arms[f"{NETWORK} alone"] = fitted.network.scores(judge.test).rows
+    once = [] if seed else [PCA, *([WHOLE] if cut == "tsb-ad" else [])]
+    arms |= {kind: plain(judge, kind, seed) for kind in (KMEANS, *once)}
+    rows: list[Row] = []
+    for arm, scores in arms.items():
+        for group, (vus, auc) in judge.measure(scores).items():
+            rows.append(
+                {
+                    "dataset": name,
+                    "cut": cut,
+                    "seed": seed,
+                    "arm": arm,
+                    "entities": group,
+                    "number": len(judge.entities[group]),
+                    "vus_pr": round(vus, 6),
+                    "auc_pr": round(auc, 6),
+                    "fit_seconds": round(fit_seconds, 2),
+                    "score_seconds": round(score_seconds, 2),
+                    "network_seconds": next(one.seconds for one in fitted.standings if one.name == NETWORK),
+                    "threads": torch.get_num_threads(),
+                    "device": device_words(torch.device("cpu")),
+                    **origin(),
+                }
+            )
+    return rows
+
+
+def show(path: Path, group: str) -> None:
+    """Means over seeds."""
+    with path.open(encoding="utf-8", newline="") as file:
+        rows = [row for row in csv.DictReader(file) if row["entities"] == group]
+    cells: dict[str, dict[tuple[str, str], list[float]]] = defaultdict(lambda: defaultdict(list))
+    for row in rows:
+        cells[row["arm"]][row["dataset"], row["cut"]].append(float(row["vus_pr"]))
+    columns = [(name, cut) for cut in CUTS for name in SETS if any((name, cut) in arm for arm in cells.values())]
+    print(f"VUS-PR, entities: {group}")
+    print(f"{'':26s}" + "".join(f"{f'{name} {cut}':>14s}" for name, cut in columns))
+    for arm, found in cells.items():
+        line = "".join(f"{statistics.mean(found[at]):14.3f}" if found[at] else f"{'-':>14s}" for at in columns)
+        print(f"{arm:26s}{line}")
+
+
+def main() -> None:
+    """Run what is missing and show the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data-dir", type=Path)
+    parser.add_argument("--out", type=Path, default=Path("results/detection_portfolio.csv"))
+    parser.add_argument("--sets", nargs="+", default=SETS)
+    parser.add_argument("--cuts", nargs="+", default=CUTS)
+    parser.add_argument("--seeds", type=int, nargs="+", default=(0, 1, 2))
+    asked = parser.parse_args()
+    done: set[tuple[str, str, int]] = set()
+    if asked.out.exists():
+        with asked.out.open(encoding="utf-8", newline="") as file:
+            done = {(row["dataset"], row["cut"], int(row["seed"])) for row in csv.DictReader(file)}
+    if asked.data_dir is not None:
+        for seed in asked.seeds:
+            for name in asked.sets:
+                for cut in asked.cuts:
+                    if (name, cut, seed) not in done:
+                        append(asked.out, measure(asked.data_dir, name, cut, seed))
+                        print(f"{name}, {cut}, seed {seed}", flush=True)
+    for group in ("all", "others", "board"):
+        show(asked.out, group)
+
+
+if __name__ == "__main__":
+    main()

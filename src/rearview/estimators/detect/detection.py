@@ -1,0 +1,83 @@
+"""Use what was fitted on other rows: their scores, flags and segments."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rearview.core.wording import listing
+from rearview.data.panel import Panel
+from rearview.estimators.detect import fit as network_fit
+from rearview.estimators.detect.fit import Fitted, Prepared, empty_series
+from rearview.estimators.detect.portfolio import portfolio
+from rearview.estimators.detect.portfolio.portfolio import Portfolio, PreparedPortfolio
+from rearview.estimators.detect.scoring import Scores
+from rearview.estimators.detect.segments import Segment, segments
+from rearview.estimators.detect.spec import AUTO, DetectSpec
+
+
+def prepare(panel: Panel, spec: DetectSpec) -> Prepared | PreparedPortfolio:
+    """Check the rows and plan a network or a portfolio; what can't be trained is refused."""
+    return portfolio.prepare(panel, spec) if spec.model == AUTO else network_fit.prepare(panel, spec)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Detection:
+    """Scores, flags and segments of the rows of a panel."""
+
+    panel: Panel
+    scores: Scores
+    thresholds: NDArray[np.float64]
+    """[series]."""
+    flags: NDArray[np.bool_]
+    """[row]: score above the threshold of its series."""
+    segments: tuple[Segment, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def stretches(self) -> NDArray[np.int64]:
+        """[segment, 2]: first row and row after the last of each segment."""
+        return np.array([(part.first, part.last + 1) for part in self.segments], dtype=np.int64).reshape(-1, 2)
+
+
+def detect(fitted: Fitted | Portfolio, panel: Panel) -> Detection:
+    """Scores, flags and segments of the rows of a panel."""
+    return judge(fitted, panel, fitted.scores(panel))
+
+
+def judge(fitted: Fitted | Portfolio, panel: Panel, scores: Scores) -> Detection:
+    """Flags and segments of rows that were scored."""
+    limits = fitted.calibration.limits(fitted.place(panel))
+    flags = scores.rows > np.repeat(limits, panel.lengths)
+    stretches = segments(flags, scores, panel.offsets, fitted.spec.join)
+    return Detection(panel, scores, limits, flags, stretches, _notes(fitted, panel, scores))
+
+
+def _notes(fitted: Fitted | Portfolio, panel: Panel, scores: Scores) -> tuple[str, ...]:
+    notes = []
+    silent = empty_series(panel)
+    places = zip(panel.ids, fitted.place(panel), strict=True)
+    unknown = [name for name, place in places if place is None and name not in silent]
+    if unknown:
+        one = len(unknown) == 1
+        notes.append(
+            f"{len(unknown)} of {panel.series} series {'was' if one else 'were'} not seen in training "
+            f"({', '.join(unknown[:5])}{' ...' if len(unknown) > 5 else ''}): "
+            f"{'it is scaled by its' if one else 'they are scaled by their'} own rows and "
+            f"{'shares' if one else 'share'} the pooled threshold."
+        )
+    without = int(np.isnan(scores.rows).sum())
+    if without:
+        has, them = ("has", "it") if without == 1 else ("have", "them")
+        few = f", or too few rows stand before {them} to forecast from" if fitted.spec.mode == "forecast" else ""
+        notes.append(f"{without:,} of {len(scores.rows):,} rows {has} no score: nothing was observed there{few}.")
+    if silent:
+        has = "has" if len(silent) == 1 else "have"
+        notes.append(f"Series {listing(silent)} {has} no value in any row, so no score.")
+    short = int((panel.lengths < fitted.lookback).sum())
+    if short:
+        notes.append(
+            f"{short} of {panel.series} series {'is' if short == 1 else 'are'} shorter than a window of "
+            f"{fitted.lookback} rows: the rest of {'its' if short == 1 else 'their'} window is padded and masked."
+        )
+    return tuple(notes)

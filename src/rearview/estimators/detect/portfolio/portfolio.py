@@ -1,0 +1,421 @@
+"""Fit simple detectors and a network to ordinary rows, make their scores comparable, and combine them.
+
+Every member gives an error for each cell. Errors are averaged over channels and over a window's length of rows, divided
+by their mean on rows that the member's fit did not see, and compared by the logarithm of that: a member is heard when a
+row is many times as far off as is usual for it. The score of a row is the mean over the members. Members that are
+cheap to fit are fitted once more to all ordinary rows before they are used.
+"""
+
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from numpy.typing import NDArray
+from torch import Tensor
+
+from rearview import train
+from rearview.data.panel import Finding, Panel
+from rearview.data.scale import Scaler
+from rearview.estimators.base import NO_CHECKPOINT, Session
+from rearview.estimators.detect import constant_channels
+from rearview.estimators.detect import fit as network_fit
+from rearview.estimators.detect.calibration import (
+    Calibration,
+    Usual,
+    describe_threshold,
+    draw_thresholds,
+    find_usual,
+    weigh,
+)
+from rearview.estimators.detect.fit import HELD_OUT, Fitted, Prepared
+from rearview.estimators.detect.portfolio.members import Clusters, Components, Member, Neighbours
+from rearview.estimators.detect.portfolio.patches import cut, lay
+from rearview.estimators.detect.scoring import Scores
+from rearview.estimators.detect.spec import NETWORK, DetectSpec
+from rearview.models.features.contract import portion
+from rearview.tasks.plan import Choice, Plan
+
+WINDOW = 20
+"""Rows of a window that simple members look at."""
+MOST_WIDE = 2_000
+"""Cells of a window: with many channels it has fewer rows."""
+FURTHEST = 1e3
+"""Standard deviations beyond which a cell is as far off as can be."""
+LEAST_OWN = 400
+"""Rows to learn from with which a series has fits of its own."""
+MOST_OWN = 100
+"""Series that have fits of their own, at most; where there are more, all share one."""
+MOST_SHARED = 8_000
+"""Windows of all series together that the fits for other series learn from."""
+LEAST_LEVEL = 1e-4
+"""The least error that is usual for a member: one that meets every row exactly is no hair trigger."""
+TRIMMED = 0.05
+"""Share of held-out rows, the worst, that do not count for what is usual: anomalies among them must not hide others."""
+KINDS: Mapping[str, type[Member]] = {"clusters": Clusters, "neighbours": Neighbours, "components": Components}
+BALANCED = ("components", NETWORK)
+"""Members whose errors are divided by what is usual for their channel; others weigh channels by how far they move."""
+MEANING = {
+    "clusters": "distance from the nearest of the clusters that windows fall into (k-means)",
+    "neighbours": "distance from the nearest of remembered windows",
+    "components": "distance of a cell from what all others of its window imply (principal components)",
+    NETWORK: "error of giving a longer window back by attention over channels",
+}
+"""Members in the order in which they are fitted."""
+
+Errors = NDArray[np.float32]
+"""[row, channel]; NaN where a cell was not observed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """A member on the leaderboard."""
+
+    name: str
+    meaning: str
+    weight: float
+    """In the score."""
+    usual: float
+    """Its mean error on held-out rows, which its errors are compared with."""
+    agreement: float
+    """Rank correlation with the score of all members, on held-out rows."""
+    seconds: float
+    """That its fits took."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Reference:
+    """What is usual for a member, on rows that its fit did not see."""
+
+    usual: Usual
+    """By channel."""
+    levels: NDArray[np.float64]
+    """[series]: of rows."""
+    level_elsewhere: float
+    """The same for series that were not seen in training."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Shared:
+    """What all simple members read rows with."""
+
+    device: torch.device
+    shrink: NDArray[np.float32]
+    """[series, channel]: standard scores times it; a channel that rarely moves must not drown the others."""
+    groups: NDArray[np.int64]
+    """[series]: which fit a series has; the first is that of all others."""
+    window: int
+
+    def values(self, panel: Panel, scaler: Scaler, place: list[int | None]) -> Iterator[tuple[int, Tensor]]:
+        """(fit, scaled rows [row, channel]) of each series."""
+        elsewhere = np.median(self.shrink, axis=0)
+        for s, (a, b) in enumerate(panel.bounds()):
+            at = place[s]
+            scaled = (panel.values[a:b] - scaler.mean[s]) / scaler.std[s]
+            scaled = np.clip(scaled, -FURTHEST, FURTHEST) * (elsewhere if at is None else self.shrink[at])
+            yield 0 if at is None else int(self.groups[at]), torch.from_numpy(scaled.astype(np.float32)).to(self.device)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Portfolio:
+    """Fitted members and everything needed to use them on new rows."""
+
+    spec: DetectSpec
+    plan: Plan
+    network: Fitted
+    """The member that is a network; what it knows of series, channels and their scale serves all."""
+    members: Mapping[str, tuple[Member, ...]]
+    """Simple members, each with a fit for every group of series."""
+    shrink: NDArray[np.float32]
+    groups: NDArray[np.int64]
+    window: int
+    references: Mapping[str, Reference]
+    calibration: Calibration
+    standings: tuple[Standing, ...]
+    notes: tuple[str, ...]
+
+    name = "auto"
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        return self.network.ids
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Columns that are read."""
+        return self.network.columns
+
+    @property
+    def step(self) -> str:
+        return self.network.step
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        return self.network.findings
+
+    @property
+    def windows(self) -> dict[str, int]:
+        """Windows that trained and stopped the network."""
+        return self.network.windows
+
+    @property
+    def lookback(self) -> int:
+        """Rows of the longest window."""
+        return self.network.lookback
+
+    @property
+    def device(self) -> torch.device:
+        return self.network.device
+
+    @property
+    def history(self) -> train.History | None:
+        """How the network was trained."""
+        return self.network.history
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether Ctrl-C ended the training of the network."""
+        return self.network.interrupted
+
+    @property
+    def parameters(self) -> int:
+        """How many numbers were learned."""
+        tensors = (t for fits in self.members.values() for fit in fits for t in fit.tensors().values())
+        return self.network.parameters + sum(tensor.numel() for tensor in tensors)
+
+    def place(self, panel: Panel) -> list[int | None]:
+        """[series]: where each series of a panel stands among those of training; None: it was not seen there."""
+        return self.network.place(panel)
+
+    def scores(self, panel: Panel) -> Scores:
+        """How unusual the rows of a panel are, and what each member says of them."""
+        return combine(self.errors(panel), self.references, panel, self.place(panel), self.window)
+
+    def errors(self, panel: Panel) -> dict[str, Errors]:
+        """The errors of each member."""
+        shared = Shared(self.device, self.shrink, self.groups, self.window)
+        place, scaler = self.place(panel), self.network.scaler(panel)
+        constant = self.network.constant_in(panel)
+        errors = {name: _errors(fits, shared, panel, scaler, place, constant) for name, fits in self.members.items()}
+        errors[NETWORK] = self.network.errors(panel)
+        return errors
+
+
+def combine(
+    errors: Mapping[str, Errors],
+    references: Mapping[str, Reference],
+    panel: Panel,
+    place: list[int | None],
+    window: int,
+) -> Scores:
+    """The scores of rows from the errors of all members."""
+    rows: dict[str, NDArray[np.float64]] = {}
+    channels = np.zeros(panel.values.shape)
+    for name, reference in references.items():
+        own = smooth(reference.usual.weigh(errors[name], panel, place), panel, window)
+        levels = np.array([reference.level_elsewhere if p is None else reference.levels[p] for p in place])
+        rows[name] = np.log1p(own.rows / np.repeat(levels, panel.lengths))
+        # Channels share in what a member says of a row as they share in its error.
+        with np.errstate(invalid="ignore"):
+            said = own.channels * (rows[name] / np.where(own.rows > 0, own.rows, 1))[:, None]
+        channels += said / len(references)
+    return Scores(np.mean(list(rows.values()), axis=0), channels.astype(np.float32), rows)
+
+
+def smooth(scores: Scores, panel: Panel, window: int) -> Scores:
+    """Scores averaged over the rows of a window around each; cells that were not observed stay without one."""
+    channels = np.empty_like(scores.channels)
+    for a, b in panel.bounds():
+        part = scores.channels[a:b].astype(np.float64)
+        seen = ~np.isnan(part)
+        total = np.concatenate([np.zeros((1, part.shape[1])), np.where(seen, part, 0).cumsum(axis=0)])
+        number = np.concatenate([np.zeros((1, part.shape[1])), seen.cumsum(axis=0)])
+        at = np.arange(b - a)
+        low, high = np.maximum(at - window // 2, 0), np.minimum(at + window - window // 2, b - a)
+        means = (total[high] - total[low]) / np.maximum(number[high] - number[low], 1)
+        channels[a:b] = np.where(seen, np.maximum(means, 0), np.nan)
+    return weigh(channels)
+
+
+def _errors(
+    fits: tuple[Member, ...],
+    shared: Shared,
+    panel: Panel,
+    scaler: Scaler,
+    place: list[int | None],
+    constant: constant_channels.Channels | None,
+) -> Errors:
+    """[row, channel]: the errors of a simple member."""
+    parts = []
+    with torch.inference_mode():
+        for group, values in shared.values(panel, scaler, place):
+            windows = cut(values, shared.window)
+            together = portion(windows, 4 * windows.shape[1])
+            found = torch.cat([fits[group].errors(part) for part in windows.split(together)])
+            parts.append(lay(found, len(values), shared.window).cpu().numpy())
+    errors: Errors = np.concatenate(parts)
+    if panel.observed is not None:
+        errors[~panel.observed] = np.nan
+    if constant is not None:
+        constant_channels.hold(errors, panel, scaler, constant, FURTHEST**2)
+    return errors
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PreparedPortfolio:
+    """Rows that were checked and scaled, to fit a portfolio to."""
+
+    spec: DetectSpec
+    prepared: Prepared
+
+    @property
+    def plan(self) -> Plan:
+        """That of its network."""
+        return self.prepared.plan
+
+    def train(self, session: Session = NO_CHECKPOINT, *, hold_constants: bool = True) -> Portfolio:
+        """Fit every member to the rows before the held-out ones, compare them there, and fit them to all rows."""
+        started = time.perf_counter()
+        network = self.prepared.train(session, hold_constants=hold_constants)
+        seconds = {NETWORK: time.perf_counter() - started}
+        panel, border, scaler = self.prepared.panel, self.prepared.border, self.prepared.scaler
+        window = max(1, min(WINDOW, self.spec.lookback, MOST_WIDE // len(panel.columns)))
+        shared = Shared(network.device, _shrink(panel, scaler, border), _groups(border), window)
+        held = border < panel.lengths
+        used = held if held.any() else ~held
+        begin = panel.offsets[:-1] + np.where(held, border, 0)
+        part = panel.between(begin, np.where(used, panel.offsets[1:], begin))
+        place: list[int | None] = list(np.flatnonzero(used).tolist())
+        constant = None if network.constant is None else network.constant[used]
+        own = Scaler(scaler.mean[used], scaler.std[used])
+        errors, members = {}, {}
+        for number, (name, kind) in enumerate(KINDS.items()):
+            started = time.perf_counter()
+            before = _fit(kind, shared, panel, scaler, border, [self.spec.seed, number])
+            errors[name] = _errors(before, shared, part, own, place, constant)
+            members[name] = _fit(kind, shared, panel, scaler, panel.lengths, [self.spec.seed, number])
+            seconds[name] = time.perf_counter() - started
+        errors[NETWORK] = network.errors(part)
+        references = {
+            name: _refer(
+                errors[name], part, np.flatnonzero(used), panel.series, network.constant, window, name in BALANCED
+            )
+            for name in MEANING
+        }
+        scores = combine(errors, references, part, place, window)
+        limits, pooled, drawn = draw_thresholds(
+            [scores.rows[a:b] for a, b in part.bounds()], np.flatnonzero(used), panel.series, self.spec
+        )
+        drawn, notes = describe_threshold(
+            drawn, f"the last {HELD_OUT:.0%} of the rows, held out", held=bool(held.any())
+        )
+        return Portfolio(
+            spec=self.spec,
+            plan=replace(network.plan, model={name: Choice(1 / len(MEANING), MEANING[name]) for name in MEANING}),
+            network=network,
+            members=members,
+            shrink=shared.shrink,
+            groups=shared.groups,
+            window=window,
+            references=references,
+            calibration=Calibration(Usual.ones(panel.series, len(panel.columns)), limits, pooled, drawn, notes),
+            standings=_rank(scores, references, seconds),
+            notes=(*notes, *(note for note in network.notes if note not in network.calibration.notes)),
+        )
+
+
+def prepare(panel: Panel, spec: DetectSpec) -> PreparedPortfolio:
+    """Check, hold out and scale the rows; what can't be learned from is refused."""
+    return PreparedPortfolio(spec, network_fit.prepare(panel, replace(spec, model=NETWORK)))
+
+
+def _shrink(panel: Panel, scaler: Scaler, border: NDArray[np.int64]) -> NDArray[np.float32]:
+    """[series, channel]: channels are scaled by the geometric mean of standard deviation and range.
+
+    A channel that is at rest but for a few rows has a small standard deviation, by which those rows would be far off.
+    """
+    shrink = np.ones(scaler.std.shape, dtype=np.float32)
+    for s, ((a, _), rows) in enumerate(zip(panel.bounds(), border.tolist(), strict=True)):
+        reach = np.ptp(panel.values[a : a + rows], axis=0) / scaler.std[s]
+        shrink[s] = np.where(reach > 0, 1 / np.sqrt(np.maximum(reach, 1e-6)), 1)
+    return shrink
+
+
+def _groups(border: NDArray[np.int64]) -> NDArray[np.int64]:
+    """[series]: the fit of each series."""
+    own = border >= LEAST_OWN
+    if len(border) == 1 or own.sum() > MOST_OWN:
+        return np.zeros(len(border), dtype=np.int64)
+    return np.where(own, np.cumsum(own), 0)
+
+
+def _fit(
+    kind: type[Member], shared: Shared, panel: Panel, scaler: Scaler, rows: NDArray[np.int64], seed: list[int]
+) -> tuple[Member, ...]:
+    """A fit for each group, to the first `rows[s]` rows of each series; the first one to windows of all series."""
+    part = panel.between(panel.offsets[:-1], panel.offsets[:-1] + rows)
+    place: list[int | None] = list(range(panel.series))
+    each = max(1, MOST_SHARED // panel.series)
+    fits: dict[int, Member] = {}
+    some: list[Float[Tensor, "window cell"]] = []
+    with torch.inference_mode():
+        for group, values in shared.values(part, scaler, place):
+            windows = cut(values, shared.window)
+            some.append(windows if panel.series == 1 else windows[:: -(-len(windows) // each)])
+            if group:
+                fits[group] = kind.fit(windows, np.random.default_rng([*seed, group]))
+        fits[0] = kind.fit(torch.cat(some), np.random.default_rng([*seed, 0]))
+    return tuple(fits[group] for group in range(len(fits)))
+
+
+def _refer(
+    errors: Errors,
+    part: Panel,
+    series: NDArray[np.int64],
+    count: int,
+    constant: constant_channels.Channels | None,
+    window: int,
+    balance: bool,
+) -> Reference:
+    """What is usual for a member, from its errors on held-out rows of some `series` among `count`."""
+    usual = find_usual(errors, part, series, count, constant, balance=balance)
+    rows = smooth(usual.weigh(errors, part, list(series.tolist())), part, window).rows
+    elsewhere = _level(rows)
+    levels = np.full(count, elsewhere)
+    for s, (a, b) in zip(series.tolist(), part.bounds(), strict=True):
+        levels[s] = _level(rows[a:b], elsewhere)
+    return Reference(usual, levels, elsewhere)
+
+
+def _level(rows: NDArray[np.float64], otherwise: float = 1.0) -> float:
+    """The mean of some scores but for the highest of them."""
+    known = np.sort(rows[np.isfinite(rows)])
+    if not len(known):
+        return otherwise
+    return max(float(known[: max(1, round((1 - TRIMMED) * len(known)))].mean()), LEAST_LEVEL)
+
+
+def _rank(scores: Scores, references: Mapping[str, Reference], seconds: Mapping[str, float]) -> tuple[Standing, ...]:
+    """The leaderboard: members by how much they agree with all of them, on held-out rows."""
+    known = np.isfinite(scores.rows)
+    places = {name: np.argsort(np.argsort(rows[known])) for name, rows in scores.members.items()}
+    whole = np.argsort(np.argsort(scores.rows[known]))
+
+    def agree(name: str) -> float:
+        own = places[name]
+        return float(np.corrcoef(own, whole)[0, 1]) if len(own) > 1 else float("nan")
+
+    ranked = [
+        Standing(
+            name,
+            MEANING[name],
+            1 / len(MEANING),
+            references[name].level_elsewhere,
+            agree(name),
+            round(seconds[name], 2),
+        )
+        for name in MEANING
+    ]
+    return tuple(sorted(ranked, key=lambda one: -one.agreement))

@@ -1,0 +1,99 @@
+"""Rows that come a few at a time: the last ones of each series are kept, and the next are scored as their sequel."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rearview.core.errors import InputError
+from rearview.data.infer.timestamps import show
+from rearview.data.panel import Panel
+from rearview.data.panel_array import panel_of_cells
+from rearview.data.step import Stamps
+from rearview.estimators.detect.detection import Detection, judge
+from rearview.estimators.detect.fit import Fitted
+from rearview.estimators.detect.portfolio.patches import STEP
+from rearview.estimators.detect.portfolio.portfolio import Portfolio
+from rearview.estimators.detect.scoring import Scores
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Tail:
+    """The last rows of a series."""
+
+    cells: NDArray[np.float64]
+    """[row, channel] in original units, NaN where a cell was missing."""
+    stamps: Stamps
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Stream:
+    """The last rows of each series that were given so far."""
+
+    tails: Mapping[int, Tail] = field(default_factory=dict)
+    """By the place of the series among those of training."""
+
+    def follow(self, fitted: Fitted | Portfolio, panel: Panel) -> tuple[Detection, "Stream"]:
+        """(new rows judged as the sequel of those before them, the stream with them)."""
+        tails, new = dict(self.tails), []
+        places = _places(fitted, panel)
+        joined = [
+            _join(self.tails.get(place), panel, series, slice(a, b))
+            for series, (place, (a, b)) in enumerate(zip(places, panel.bounds(), strict=True))
+        ]
+        whole = panel_of_cells(
+            np.concatenate([tail.cells for tail in joined]),
+            np.concatenate([tail.stamps for tail in joined]),
+            panel.step,
+            panel.layout,
+            lengths=np.array([len(tail.stamps) for tail in joined]),
+            ids=panel.ids,
+            columns=panel.columns,
+        )
+        for place, tail, end, rows in zip(places, joined, whole.offsets[1:], panel.lengths.tolist(), strict=True):
+            new.append(np.arange(end - rows, end))
+            tails[place] = _cut(tail, fitted)
+        scores, at = fitted.scores(whole), np.concatenate(new)
+        said = {name: rows[at] for name, rows in scores.members.items()}
+        return judge(fitted, panel, Scores(scores.rows[at], scores.channels[at], said)), Stream(tails)
+
+
+def _places(fitted: Fitted | Portfolio, panel: Panel) -> list[int]:
+    places = fitted.place(panel)
+    for name, place in zip(panel.ids, places, strict=True):
+        if place is None:
+            raise InputError(
+                f"{panel.layout.source}: series {name!r} was not seen in training, so that a few rows can't be scaled; "
+                "use predict on all of its rows, or train with it."
+            )
+    return [place for place in places if place is not None]
+
+
+def _join(tail: Tail | None, panel: Panel, series: int, rows: slice) -> Tail:
+    """The rows of a series behind those that were kept, with empty ones for those that were left out between."""
+    new = Tail(panel.original(rows, series), panel.stamps[rows])
+    if tail is None:
+        return new
+    steps = int(panel.step.distance(tail.stamps[-1], new.stamps[0]))
+    if steps < 1:
+        of = f" of series {panel.ids[series]!r}" if panel.series > 1 else ""
+        raise InputError(
+            f"{panel.layout.source}: the rows{of} begin at {show(new.stamps[0])}, but rows up to "
+            f"{show(tail.stamps[-1])} were given already; give rows that follow."
+        )
+    between = panel.step.after(tail.stamps[-1], steps)[:-1]
+    empty = np.full((len(between), len(panel.columns)), np.nan)
+    return Tail(
+        np.concatenate([tail.cells, empty, new.cells]), np.concatenate([tail.stamps, between.ravel(), new.stamps])
+    )
+
+
+def _cut(tail: Tail, fitted: Fitted | Portfolio) -> Tail:
+    """The rows that scores of the next ones can rest on; windows go on to begin where they would have in the whole."""
+    reach, step = fitted.lookback, fitted.spec.step
+    if isinstance(fitted, Portfolio):
+        reach, step = reach + fitted.window, math.lcm(step, STEP)
+    begin = max(0, len(tail.stamps) - reach) // step * step
+    return Tail(tail.cells[begin:], tail.stamps[begin:])

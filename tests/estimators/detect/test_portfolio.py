@@ -1,0 +1,273 @@
+"""The default detector: members against numbers worked out otherwise, their combination, streams, and what is saved."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from sensors import SHIFT, SPIKE, broken, fleet, ordinary
+
+from rearview import Detector
+from rearview.core.errors import InputError, SettingsError
+from rearview.data.datasets import tsb_ad
+from rearview.data.datasets.labelled_arrays import from_arrays
+from rearview.data.panel import Panel
+from rearview.estimators.detect.fit import Prepared
+from rearview.estimators.detect.portfolio import portfolio as portfolios
+from rearview.estimators.detect.portfolio.members import Clusters, Components, Neighbours, find_centres
+from rearview.estimators.detect.portfolio.patches import cut, lay
+from rearview.estimators.detect.portfolio.portfolio import Portfolio
+from rearview.estimators.detect.spec import DetectSpec
+
+RANDOM = np.random.default_rng(0)
+
+
+PREPARE = portfolios.network_fit.prepare
+
+
+def quick_network(panel: Panel, spec: DetectSpec) -> Prepared:
+    """The member that is a network with two epochs, which is all that these tests need of it."""
+    if spec.model != "itransformer":
+        return PREPARE(panel, spec)
+    sizes = {"width": 8, "heads": 2, "feed_forward": 16, "depth": 1}
+    return PREPARE(panel, replace(spec, training={"epochs": 2}, settings=sizes))
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _quick() -> Iterator[None]:
+    patch = pytest.MonkeyPatch()
+    patch.setattr(portfolios.network_fit, "prepare", quick_network)
+    yield
+    patch.undo()
+
+
+@pytest.fixture(scope="module")
+def fitted() -> Detector:
+    return Detector(lookback=24, device="cpu", label_col="label").fit(ordinary())
+
+
+def test_windows_are_cut_and_laid_back() -> None:
+    values = torch.arange(22.0).reshape(11, 2)
+    windows = cut(values, 5)
+    assert windows.shape == (3, 10)  # they begin at rows 0, 4 and 6
+    torch.testing.assert_close(windows[1], values[4:9].flatten())
+    torch.testing.assert_close(lay(windows, 11, 5), values)
+
+
+def test_a_short_series_is_padded_and_the_padding_left_out() -> None:
+    values = torch.tensor([[1.0], [2.0]])
+    torch.testing.assert_close(cut(values, 4), torch.tensor([[1.0, 1.0, 1.0, 2.0]]))
+    torch.testing.assert_close(lay(cut(values, 4), 2, 4), values)
+
+
+def test_centres_of_two_heaps_are_their_means() -> None:
+    heaps = torch.tensor([[0.0, 0.0], [0.0, 2.0], [10.0, 10.0], [12.0, 10.0]])
+    centres = find_centres(heaps, 2, np.random.default_rng(1))
+    torch.testing.assert_close(centres[centres[:, 0].argsort()], torch.tensor([[0.0, 1.0], [11.0, 10.0]]))
+    clusters = Clusters(centres)
+    torch.testing.assert_close(clusters.errors(torch.tensor([[0.0, 4.0]])), torch.tensor([[0.0, 9.0]]))
+
+
+def test_clusters_are_as_tight_as_those_of_scikit_learn() -> None:
+    from sklearn.cluster import KMeans
+
+    points = RANDOM.normal(size=(300, 6)) + 4 * RANDOM.integers(0, 2, size=(300, 6))
+    ours = Clusters.fit(torch.from_numpy(points), np.random.default_rng(0))
+    theirs = KMeans(len(ours.centres), n_init=1, random_state=0).fit(points)
+    assert float(ours.errors(torch.from_numpy(points)).sum()) <= 1.1 * theirs.inertia_
+
+
+def test_few_windows_have_few_centres() -> None:
+    assert len(Clusters.fit(torch.ones(5, 3), RANDOM).centres) == 1
+    assert len(Clusters.fit(torch.eye(3), RANDOM).centres) == 3
+
+
+def test_the_nearest_remembered_window_counts() -> None:
+    member = Neighbours.fit(torch.tensor([[0.0, 0.0], [5.0, 5.0]]), RANDOM)
+    errors = member.errors(torch.tensor([[4.0, 5.0], [1.0, 0.0]]))
+    torch.testing.assert_close(errors, torch.tensor([[1.0, 0.0], [1.0, 0.0]]))
+
+
+def test_components_are_the_conditional_residuals_of_the_ridged_covariance() -> None:
+    mixed = RANDOM.normal(size=(400, 3)) @ RANDOM.normal(size=(3, 7)) + 0.1 * RANDOM.normal(size=(400, 7))
+    member = Components.fit(torch.from_numpy(mixed), RANDOM)
+    covariance = np.cov(mixed.T, bias=True)
+    inverse = np.linalg.inv(covariance + 0.1 * np.trace(covariance) / 7 * np.eye(7))
+    new = RANDOM.normal(size=(5, 7))
+    wanted = np.square((new - mixed.mean(axis=0)) @ inverse) / np.diag(inverse)
+    np.testing.assert_allclose(member.errors(torch.from_numpy(new)).numpy(), wanted, rtol=1e-8)
+
+
+def test_cells_that_never_vary_are_far_off_by_what_they_move() -> None:
+    windows = torch.from_numpy(RANDOM.normal(size=(50, 6)))
+    windows[:, 2:] = 7.0
+    member = Components.fit(windows, RANDOM)
+    moved = windows[:1].clone()
+    moved[0, 4] += 1
+    np.testing.assert_allclose(member.errors(moved)[0, 2:].numpy(), [0, 0, 1 / float(member.ridge), 0], atol=1e-12)
+    still = Components.fit(torch.full((5, 3), 2.0), RANDOM)
+    assert not still.errors(torch.full((2, 3), 2.0)).any()
+
+
+def test_many_cells_have_their_first_components(monkeypatch: pytest.MonkeyPatch) -> None:
+    windows = torch.from_numpy(RANDOM.normal(size=(200, 2)) @ RANDOM.normal(size=(2, 30)))
+    exact = Components.fit(windows, RANDOM)
+    monkeypatch.setattr("rearview.estimators.detect.portfolio.members.MOST_CELLS", 10)
+    monkeypatch.setattr("rearview.estimators.detect.portfolio.members.COMPONENTS", 5)
+    drawn = Components.fit(windows, RANDOM)
+    torch.testing.assert_close(drawn.errors(windows), exact.errors(windows))
+
+
+def test_the_default_is_a_portfolio_and_finds_both_anomalies(fitted: Detector) -> None:
+    assert isinstance(fitted.fitted, Portfolio)
+    found = fitted.detect(broken())
+    for first, end in (SPIKE, SHIFT):
+        assert found.flags[first:end].any()
+    assert fitted.evaluate(broken()).auc_pr > 0.6
+    by_peak = {found.panel.columns[part.channels[0][0]] for part in found.segments}
+    assert by_peak & {"load", "heat"}
+
+
+def test_the_score_is_the_mean_of_the_members_and_channels_add_up_to_it(fitted: Detector) -> None:
+    scores = fitted.detect(broken()).scores
+    assert set(scores.members) == {"clusters", "neighbours", "components", "itransformer"}
+    np.testing.assert_allclose(np.mean(list(scores.members.values()), axis=0), scores.rows)
+    np.testing.assert_allclose(scores.channels.mean(axis=1), scores.rows, rtol=1e-4)
+
+
+def test_members_speak_for_segments(fitted: Detector) -> None:
+    _, segments = fitted.predict(broken())
+    assert segments["members"].str.contains("clusters").all()
+    part = fitted.detect(broken()).segments[0]
+    assert sum(share for _, share in part.members) == pytest.approx(1)
+
+
+def test_the_leaderboard_names_every_member(fitted: Detector) -> None:
+    board = fitted.leaderboard()
+    assert sorted(board["name"]) == ["clusters", "components", "itransformer", "neighbours"]
+    assert sum(board["weight"]) == pytest.approx(1)
+    with pytest.raises(SettingsError, match="one network"):
+        Detector("dlinear", lookback=24, training={"epochs": 1}).fit(ordinary()).leaderboard()
+
+
+@pytest.mark.parametrize(
+    "given", [{"model": "patchtst"}, {"attention": "toa"}, {"settings": {"depth": 1}}, {"mode": "forecast"}]
+)
+def test_a_network_that_is_asked_for_is_that_network_alone(given: dict) -> None:
+    assert DetectSpec(**given).model == given.get("model", "itransformer")
+    assert DetectSpec().model == "auto"
+
+
+def test_saved_and_loaded_it_says_the_same_and_goes_on(fitted: Detector, tmp_path: Path) -> None:
+    rows = broken()
+    fitted.update(rows[:90])
+    fitted.save(tmp_path)
+    assert {path.suffix for path in tmp_path.iterdir()} == {".json", ".safetensors"}
+    loaded = Detector.load(tmp_path)
+    np.testing.assert_array_equal(loaded.detect(rows).scores.rows, fitted.detect(rows).scores.rows)
+    np.testing.assert_array_equal(loaded.detect(rows).thresholds, fitted.detect(rows).thresholds)
+    pd.testing.assert_frame_equal(loaded.update(rows[90:])[0], fitted.update(rows[90:])[0])
+
+
+@pytest.mark.parametrize("sizes", [(1, 1, 1, 60, 7, 130), (200,), (99, 101)])
+def test_updates_say_what_predict_says_of_all_rows_so_far(fitted: Detector, sizes: tuple[int, ...]) -> None:
+    detector = Detector(lookback=24, device="cpu", label_col="label")
+    detector.adopt(fitted.fitted, fitted.read(ordinary())[0])
+    rows, done = broken(), 0
+    for size in sizes:
+        flags, _ = detector.update(rows[done : done + size])
+        done += size
+        whole, _ = fitted.predict(rows[:done])
+        pd.testing.assert_frame_equal(flags, whole[-size:].reset_index(drop=True), rtol=1e-4)
+    with pytest.raises(InputError, match="were given already"):
+        detector.update(rows[done - 1 : done])
+
+
+def test_rows_left_out_between_updates_are_missing_rows(fitted: Detector) -> None:
+    detector = Detector(lookback=24, device="cpu", label_col="label")
+    detector.adopt(fitted.fitted, fitted.read(ordinary())[0])
+    rows = broken()
+    detector.update(rows[:50])
+    flags, _ = detector.update(rows[53:100])
+    assert len(flags) == 47
+    gap = pd.concat([rows[:50], rows[53:100]])
+    np.testing.assert_allclose(flags["score"][10:], fitted.predict(gap)[0]["score"][-37:], rtol=0.05)
+
+
+def test_a_network_alone_is_updated_too() -> None:
+    detector = Detector("dlinear", lookback=24, training={"epochs": 1}, label_col="label").fit(ordinary())
+    rows = broken()
+    detector.update(rows[:113])
+    np.testing.assert_allclose(
+        detector.update(rows[113:])[0]["score"], detector.predict(rows)[0]["score"][113:], rtol=1e-4
+    )
+
+
+def test_series_of_a_fleet_have_fits_of_their_own_and_strangers_the_shared_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(portfolios, "LEAST_OWN", 100)
+    machines = fleet()
+    detector = Detector(lookback=24, device="cpu", id_col="machine").fit(machines)
+    assert detector.fitted.groups.tolist() == [1, 2]
+    stranger = machines[machines["machine"] == "large"].assign(machine="new")
+    both = pd.concat([machines, stranger], ignore_index=True)
+    scores = detector.detect(both).scores.rows
+    assert np.isfinite(scores).all()
+    with pytest.raises(InputError, match="'new' was not seen in training"):
+        detector.update(stranger)
+
+
+def test_constant_and_binary_channels_are_no_hair_trigger_and_are_seen_to_move() -> None:
+    rng = np.random.default_rng(3)
+    learned, new = (
+        ordinary(2000, seed).assign(still=5.0, valve=(rng.random(2000) < 0.02).astype(float)) for seed in (0, 1)
+    )
+    detector = Detector(lookback=24, device="cpu").fit(learned)
+    assert detector.detect(new).flags.mean() < 0.1
+    new.loc[300:320, "still"] = 6.0
+    found = detector.detect(new)
+    assert found.flags[300:321].all()
+    named = next(part for part in found.segments if part.first <= 310 <= part.last).channels
+    assert found.panel.columns[named[0][0]] == "still"
+
+
+def test_anomalies_among_the_ordinary_rows_do_not_hide_others() -> None:
+    learned = ordinary(1000)
+    for first in (150, 500, 900):
+        learned.loc[first : first + 8, "heat"] += 15
+    clean = Detector(lookback=24, device="cpu", label_col="label").fit(ordinary(1000)).evaluate(broken())
+    spoilt = Detector(lookback=24, device="cpu", label_col="label").fit(learned).evaluate(broken())
+    assert spoilt.auc_pr > 0.6 * clean.auc_pr
+    assert spoilt.auc_pr > 0.4
+
+
+def test_missing_cells_have_no_error_and_rows_without_any_no_score(fitted: Detector) -> None:
+    rows = broken()
+    rows.loc[30:32, ["load", "heat", "noise"]] = np.nan
+    rows.loc[80, "heat"] = np.nan
+    scores = fitted.detect(rows).scores
+    assert np.isnan(scores.rows[30:33]).all()
+    assert np.isfinite(np.delete(scores.rows, [30, 31, 32])).all()
+    assert np.isnan(scores.channels[80, 1])
+    assert np.isfinite(scores.channels[80, 0])
+
+
+def test_files_of_tsb_ad_train_on_their_first_part() -> None:
+    labels = np.zeros(4000)
+    assert tsb_ad.training_rows(labels) == 1000
+    labels[900] = 1
+    assert tsb_ad.training_rows(labels) == 800
+    labels[300] = 1
+    assert tsb_ad.training_rows(labels) == 500
+    arrays = {"train": np.zeros((10, 1)), "test": np.arange(4000.0)[:, None], "test_label": labels}
+    whole = tsb_ad.cut(from_arrays(arrays, Path("x.npz")))
+    assert len(whole.train.values) == 500
+    assert len(whole.test.values) == 4000
+    np.testing.assert_allclose(whole.train.original(slice(0, 500), 0)[:, 0], np.arange(500))
+
+
+def test_the_period_is_the_highest_peak_of_the_autocorrelation() -> None:
+    assert tsb_ad.find_period(np.sin(np.arange(2000) * 2 * np.pi / 37)) == 37
+    assert tsb_ad.find_period(np.arange(2000.0)) == 125
