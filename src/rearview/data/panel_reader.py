@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from rearview.core.errors import InputError
 from rearview.core.wording import listing
+from rearview.data.holidays import HolidayColumns
 from rearview.data.infer.column_reader import ColumnReader
 from rearview.data.infer.layout import (
     ID_NAME,
@@ -80,16 +81,19 @@ class Reading:
     ids: tuple[str, ...]
     options: ReadOptions
     """The options as given, with what was inferred of the table."""
+    holidays: HolidayColumns
     findings: tuple[Finding, ...]
 
     def panel(self) -> Panel:
         """The panel, its columns read one after another; taken together, each series has a column of its own."""
         roles, order, layout = self.columns.roles, self.order, self.layout
         spread = len(self.ids) if layout.together else 1
-        columns = Columns(order.offsets, len(roles.numeric) * spread, self.options.fill)
+        columns = Columns(order.offsets, len(self.panel_columns), self.options.fill)
         for number, name in enumerate(roles.numeric):
             for place, cells in self._spread(number, self.columns.read(name, order)):
                 columns.put(place, cells)
+        for place, cells in enumerate(self.holidays.cells.T, start=len(roles.numeric) * spread):
+            columns.put(place, cells)
         self.columns.problems.refuse()
         check_years(order.stamps, layout.source)
         return Panel(
@@ -102,7 +106,7 @@ class Reading:
             ids=self.panel_ids,
             columns=self.panel_columns,
             targets=len(roles.targets) * spread,
-            known=len(roles.known) * spread,
+            known=len(roles.known) * spread + len(self.holidays.names),
             step=order.step,
             layout=layout,
             findings=(*self.findings, *self.columns.findings()),
@@ -115,6 +119,7 @@ class Reading:
         for number, name in enumerate(roles.numeric):
             for place, column in self._spread(number, order.combine(order.arrange(self.columns.raw(name)))):
                 cells[:, place] = column
+        cells[:, len(self.panel_columns) - len(self.holidays.names) :] = self.holidays.cells
         self.columns.problems.refuse()
         return cells
 
@@ -128,9 +133,9 @@ class Reading:
         """The columns of the panel."""
         roles = self.columns.roles
         if not self.layout.together:
-            return roles.numeric
+            return (*roles.numeric, *self.holidays.names)
         inputs = [f"{name}{JOIN}{one}" for name in (*roles.inputs, *roles.known) for one in self.ids]
-        return (*(self.ids if roles.targets else ()), *inputs)
+        return (*(self.ids if roles.targets else ()), *inputs, *self.holidays.names)
 
     def _spread(self, number: int, column: NDArray[np.float64]) -> Iterator[tuple[int, NDArray[np.float64]]]:
         """The panel's columns of one column of the table."""
@@ -242,7 +247,12 @@ def _resolve(table: Table, options: ReadOptions, problems: Problems, findings: l
     if layout.together:
         order, changes = align(order, rows)
         findings += changes
-    return Reading(columns, order, layout, ids, options, tuple(findings))
+    holidays = HolidayColumns.of(options.holidays, order.stamps, order.step, layout, options.trained)
+    if clash := [name for name in holidays.names if name in table.names]:
+        raise InputError(f"{table.source} has a column {clash[0]!r}, as the holidays have; rename it.")
+    if options.holidays:
+        findings.append(holidays.finding(options.holidays, order.step))
+    return Reading(columns, order, layout, ids, options, holidays, tuple(findings))
 
 
 def _name_series(table: Table, options: ReadOptions) -> ReadOptions:

@@ -24,6 +24,7 @@ class ReadKeywords(TypedDict, total=False):
     target_col: str | None
     target: Names | None
     known: Names | None
+    holidays: Names | None
     drop: Names | None
     together: bool | None
     freq: str | Step | None
@@ -54,6 +55,9 @@ class ReadOptions:
         "Columns to forecast; None: every column of a wide table, y of a long one; empty: inputs alone are read.",
     ] = None
     known: Annotated[tuple[str, ...], "Inputs that are known in the future; other inputs end at the cutoff."] = ()
+    holidays: Annotated[
+        tuple[str, ...], "Countries, or parts of them, whose public holidays are known inputs, such as DE or DE-BY."
+    ] = ()
     drop: Annotated[tuple[str, ...], "Columns to leave out."] = ()
     together: Annotated[bool, "Align the series of a long table as columns of one series."] = False
     freq: Annotated[Step | None, "The step, such as 15min, h, D, B, W, MS, ME; default: inferred."] = None
@@ -90,7 +94,7 @@ class ReadOptions:
             if name not in known:
                 raise SettingsError(f"reading has no option {name!r}.{did_you_mean(name, known)}")
         values: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
-        for name in ("id_col", "target", "known", "drop", "missing", "trained"):
+        for name in ("id_col", "target", "known", "holidays", "drop", "missing", "trained"):
             if name in values:
                 values[name] = names_in(values[name])
         for name in ("freq", "every"):
@@ -119,6 +123,10 @@ class ReadOptions:
             raise SettingsError("every is B; gather rows by D and leave weekends to the data, or by W.")
         if self.timezone is not None:
             check_timezone(self.timezone)
+        if self.holidays:
+            from rearview.data.holidays import check_regions
+
+            check_regions(self.holidays)
         if self.together and self.row_by_row:
             raise SettingsError(
                 "together aligns rows by their stamps, which row_by_row leaves alone; choose one of the two."

@@ -39,9 +39,14 @@ class Candidate:
 
 
 def panel_seasons(panel: Panel, given: int | None) -> tuple[int, ...]:
-    """The seasons that the targets of a panel show, shortest first; the given one alone where one is given."""
+    """The seasons that the targets of a panel show, shortest first; the given one alone where one is given.
+
+    They are looked for in rows cleared of what known inputs explain: a strong promotion hides a weekly season.
+    """
     if given is not None:
         return (given,) if given > 1 else ()
+    if panel.known:
+        panel = Effects.fit(panel, panel.step.seasons).remove(panel)
     series = [
         panel.values[max(a, int(panel.first[s, target])) : b, target].astype(np.float64)
         for s, (a, b) in enumerate(panel.bounds())
@@ -119,7 +124,7 @@ def _with_effects(fit: Fit, seasons: tuple[int, ...]) -> Fit:
     """The same on rows cleared of what known inputs explain."""
 
     def fit_cleared(rows: Panel, session: Session) -> Predictor:
-        effects = Effects.fit(rows, seasons[0] if seasons else 1)
+        effects = Effects.fit(rows, seasons)
         inner = fit(effects.remove(rows), session)
         cut = len(rows.columns) - rows.known
         columns = (*rows.target_names, *rows.columns[cut:])

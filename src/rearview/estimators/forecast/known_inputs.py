@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rearview.core.errors import InputError, SettingsError
+from rearview.data.holidays import HolidayColumns, is_holiday
 from rearview.data.infer.series_ids import JOIN
 from rearview.data.infer.timestamps import show
 from rearview.data.panel import Panel
@@ -19,13 +20,18 @@ def read_known(
     panel: Panel, stamps: NDArray[np.generic], future: object, options: ReadOptions
 ) -> NDArray[np.float64] | None:
     """[series, column, step]: the known inputs of a panel at the stamps [series, step] to forecast, original units."""
-    names = panel.known_names
-    if not names:
+    own = tuple(name for name in panel.known_names if not is_holiday(name))
+    dated = panel.known_names[len(own) :]
+    out = np.empty((panel.series, panel.known, stamps.shape[1]))
+    if dated:
+        cells = HolidayColumns.of(options.holidays, stamps.ravel(), panel.step, panel.layout, dated).cells
+        out[:, len(own) :] = cells.reshape(*stamps.shape, -1).transpose(0, 2, 1)
+    if not own:
         if future is not None:
             raise SettingsError(
                 "A future was given, but no column is named as known; name them with known=[...] (--known) in training."
             )
-        return None
+        return out if dated else None
     if future is None:
         raise InputError(
             f"The values of {', '.join(_columns(panel))} are known in the future; give their next "
@@ -43,6 +49,7 @@ def read_known(
             target_col=None,
             target=(),
             known=_columns(panel),
+            holidays=(),
             drop=(),
             together=long and layout.together,
             freq=panel.step,
@@ -52,18 +59,18 @@ def read_known(
             fill="last",
         ),
     )
-    out = np.empty((panel.series, len(names), stamps.shape[1]))
     for s, name in enumerate(panel.ids):
-        out[s] = _series_ahead(given, name, names, stamps[s])
+        out[s, : len(own)] = _series_ahead(given, name, own, stamps[s])
     return out
 
 
 def _columns(panel: Panel) -> tuple[str, ...]:
     """The known columns by their names in the caller's frame."""
+    own = tuple(name for name in panel.known_names if not is_holiday(name))
     if not panel.layout.together:
-        return panel.known_names
+        return own
     # Taken together there is a column for each series, in the order of the series.
-    return tuple(name.removesuffix(f"{JOIN}{panel.columns[0]}") for name in panel.known_names[:: panel.targets])
+    return tuple(name.removesuffix(f"{JOIN}{panel.columns[0]}") for name in own[:: panel.targets])
 
 
 def _series_ahead(given: Panel, name: str, names: tuple[str, ...], stamps: NDArray[np.generic]) -> Array:
