@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from rearview.core.errors import InputError
 from rearview.core.wording import listing
 from rearview.data.holidays import HolidayColumns
+from rearview.data.infer.categories import describe_series, expand_known
 from rearview.data.infer.column_reader import ColumnReader
 from rearview.data.infer.layout import (
     ID_NAME,
@@ -37,6 +38,7 @@ from rearview.data.panel import Finding, Layout, Panel
 from rearview.data.panel_array import ONE_SERIES, Columns
 from rearview.data.panel_checks import check_years
 from rearview.data.read_options import ReadKeywords, ReadOptions
+from rearview.data.statics import Statics
 from rearview.data.step import Stamps
 
 
@@ -82,6 +84,7 @@ class Reading:
     options: ReadOptions
     """The options as given, with what was inferred of the table."""
     holidays: HolidayColumns
+    statics: Statics | None
     findings: tuple[Finding, ...]
 
     def panel(self) -> Panel:
@@ -109,6 +112,7 @@ class Reading:
             known=len(roles.known) * spread + len(self.holidays.names),
             step=order.step,
             layout=layout,
+            statics=self.statics,
             findings=(*self.findings, *self.columns.findings()),
         )
 
@@ -172,7 +176,8 @@ def resolve(table: Table, options: ReadOptions) -> Reading:
         )
         problems.add(Problem("fields", message, table.place(row), count=len(table.surplus)))
     options = leave_out_unknown(table, options, problems)
-    findings = [Finding("inferred", what, 0, message) for what, message in table.notes]
+    table, options, inferred = expand_known(table, options, problems)
+    findings = [*(Finding("inferred", what, 0, message) for what, message in table.notes), *inferred]
     if table.id_names:
         options = _name_series(table, options)
         findings.append(Finding("inferred", "layout", 0, "Long layout: each file is a series."))
@@ -214,8 +219,17 @@ def _resolve(table: Table, options: ReadOptions, problems: Problems, findings: l
             return _resolve(open_source(table, better), better, problems, findings)
     findings += [*inferred, *repairs]
     table, times = _leave_out_missing_ids(table, roles, times, options, problems)
-    columns = ColumnReader.of(table, roles, options, problems)
     codes, ids = read_series(table, roles.ids) if roles.ids else (None, (ONE_SERIES,))
+    statics = None
+    if codes is not None and not options.together:
+        statics, roles, options, more = describe_series(table, roles, codes, ids, options)
+        findings += more
+    elif options.static:
+        raise InputError(
+            f"{table.source}: static (--static) names {listing(options.static)}, but there are no series of a long "
+            "table to describe; leave it out."
+        )
+    columns = ColumnReader.of(table, roles, options, problems)
     times, options, more = _settle_clocks(table, roles.time, times, codes, columns, options)
     findings += [*times.findings(table, roles.time), *more]
     rows = TableRows(table, roles.time, times.values, codes, ids)
@@ -233,6 +247,8 @@ def _resolve(table: Table, options: ReadOptions, problems: Problems, findings: l
         time_format=times.format,
         bare=times.bare,
         time_index=table.time_index == roles.time,
+        static=options.static if statics is not None else (),
+        levels=options.levels,
         source=table.source if table.backend == "file" else "frame",
     )
     order: RowOrder | None
@@ -252,7 +268,7 @@ def _resolve(table: Table, options: ReadOptions, problems: Problems, findings: l
         raise InputError(f"{table.source} has a column {clash[0]!r}, as the holidays have; rename it.")
     if options.holidays:
         findings.append(holidays.finding(options.holidays, order.step))
-    return Reading(columns, order, layout, ids, options, holidays, tuple(findings))
+    return Reading(columns, order, layout, ids, options, holidays, statics, tuple(findings))
 
 
 def _name_series(table: Table, options: ReadOptions) -> ReadOptions:

@@ -13,6 +13,8 @@ FILLS: tuple[Fill, ...] = get_args(Fill)
 Decimal = Literal["point", "comma"]
 Combination = Literal["sum", "mean", "count", "min", "max", "first", "last"]
 Duplicates = Literal["mean", "sum", "first", "last"]
+Levels = tuple[tuple[str, tuple[str, ...]], ...]
+"""Categories by column, the one that others are compared with first."""
 Sentinels = Sequence[float] | Literal["auto", "marks"]
 
 
@@ -24,6 +26,7 @@ class ReadKeywords(TypedDict, total=False):
     target_col: str | None
     target: Names | None
     known: Names | None
+    static: Names | None
     holidays: Names | None
     drop: Names | None
     together: bool | None
@@ -41,6 +44,7 @@ class ReadKeywords(TypedDict, total=False):
     sheet: str | None
     row_by_row: bool | None
     trained: Sequence[str] | None
+    levels: Levels | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +59,10 @@ class ReadOptions:
         "Columns to forecast; None: every column of a wide table, y of a long one; empty: inputs alone are read.",
     ] = None
     known: Annotated[tuple[str, ...], "Inputs that are known in the future; other inputs end at the cutoff."] = ()
+    static: Annotated[
+        tuple[str, ...],
+        "Columns of a long table that describe its series; default: inputs that have one value in each series.",
+    ] = ()
     holidays: Annotated[
         tuple[str, ...], "Countries, or parts of them, whose public holidays are known inputs, such as DE or DE-BY."
     ] = ()
@@ -85,6 +93,7 @@ class ReadOptions:
         bool, "Take a benchmark file as it stands: nothing sorted, added, dropped or taken for missing."
     ] = False
     trained: Annotated[tuple[str, ...], "Columns that a model was trained on: text in them is refused."] = ()
+    levels: Annotated[Levels, "The categories that a model was trained on, by column."] = ()
 
     @classmethod
     def of(cls, **given: Unpack[ReadKeywords]) -> "ReadOptions":
@@ -94,7 +103,7 @@ class ReadOptions:
             if name not in known:
                 raise SettingsError(f"reading has no option {name!r}.{did_you_mean(name, known)}")
         values: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
-        for name in ("id_col", "target", "known", "holidays", "drop", "missing", "trained"):
+        for name in ("id_col", "target", "known", "static", "holidays", "drop", "missing", "trained"):
             if name in values:
                 values[name] = names_in(values[name])
         for name in ("freq", "every"):

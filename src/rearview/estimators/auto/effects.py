@@ -10,7 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rearview.data.holidays import NAMED, is_holiday
+from rearview.data.infer.categories import IS
 from rearview.data.panel import Finding, Panel
+from rearview.data.statics import Statics, StaticScale
 from rearview.data.step import MICROSECONDS
 from rearview.data.windows import Windows
 from rearview.estimators.forecast.predictor import Array, Forecasts, Predictor
@@ -48,6 +50,8 @@ class Effects:
     """[series, target]: whether effects multiply."""
     share: Array
     """[series, target]: the share of the variance around level and season that they explain."""
+    statics: Statics | None = None
+    """What describes the series; those that were not seen have the effects of those most like them."""
 
     @classmethod
     def fit(cls, panel: Panel, seasons: Sequence[int]) -> "Effects":
@@ -74,31 +78,48 @@ class Effects:
                 place = min(range(len(found)), key=lambda one: found[one].left)
                 best = found[place]
                 coefficients[s, target], factor[s, target], share[s, target] = best.weights, place == 1, best.share
-        return cls(panel.ids, coefficients, centre, low, high, factor, share)
+        return cls(panel.ids, coefficients, centre, low, high, factor, share, panel.statics)
 
-    def at(self, series: NDArray[np.int64], names: tuple[str, ...], inputs: Array) -> tuple[Array, NDArray[np.bool_]]:
+    def at(self, series: NDArray[np.int64], panel: Panel, inputs: Array) -> tuple[Array, NDArray[np.bool_]]:
         """(effects [case, target, step], whether they multiply) of inputs [case, input, step] of series by number.
 
-        A series that was not seen has the mean effects of those that were.
+        A series that was not seen has the mean effects of those that were, or of those described as it is.
         """
         place = {name: number for number, name in enumerate(self.ids)}
-        rows = [place.get(names[one]) for one in series.tolist()]
+        rows = [
+            [place[name]] if (name := panel.ids[one]) in place else self._like(one, panel) for one in series.tolist()
+        ]
         own = (self.coefficients, self.centre, self.low, self.high, self.factor)
-        weights, centre, low, high, factors = (
-            np.stack([part.mean(0) if row is None else part[row] for row in rows]) for part in own
-        )
+        weights, centre, low, high, factors = (np.stack([part[row].mean(0) for row in rows]) for part in own)
         factors = factors > 0.5
         effects = np.einsum(
             "stk,skh->sth", weights, np.clip(inputs, low[..., None], high[..., None]) - centre[..., None]
         )
         return np.where(factors[..., None], np.clip(effects, -MOST_LOG, MOST_LOG), effects), factors[..., None]
 
+    def _like(self, series: int, panel: Panel) -> list[int]:
+        """The series that are described most like one that was not seen; all of them where nothing is said of it.
+
+        Categories count before numbers: a large shop of the street is a shop of the street.
+        """
+        if self.statics is None or panel.statics is None:
+            return [*range(len(self.ids))]
+        places = [place for place, name in enumerate(self.statics.names) if IS in name]
+        places = places or [*range(len(self.statics.names))]
+        told = Statics(tuple(self.statics.names[place] for place in places), self.statics.values[:, places])
+        scale = StaticScale.of(told)
+        if scale is None:
+            return [*range(len(self.ids))]
+        known, new = scale.read(told, len(self.ids)), scale.read(panel.statics, panel.series)[series]
+        distance = np.square(known - new).sum(axis=1)
+        return np.flatnonzero(distance <= distance.min() + 1e-9).tolist()
+
     def remove(self, panel: Panel) -> Panel:
         """The panel without its known inputs, its targets cleared of their effects."""
         values, centre = panel.values[:, : panel.targets].copy(), panel.centre[:, : panel.targets].copy()
         for s, (a, b) in enumerate(panel.bounds()):
             inputs = (panel.values[a:b, -panel.known :] + panel.centre[s, -panel.known :]).astype(np.float64)
-            effects, factor = self.at(np.array([s]), panel.ids, inputs.T[None])
+            effects, factor = self.at(np.array([s]), panel, inputs.T[None])
             cells = values[a:b].astype(np.float64) + centre[s]
             cleared = np.where(factor[0].T, cells * np.exp(-effects[0].T), cells - effects[0].T)
             centre[s] = cleared.mean(0)
@@ -172,7 +193,7 @@ class WithEffects:
         """Forecast from the rows before each window's start (see `Predictor`)."""
         assert known is not None
         forecasts = self.inner.predict(self.effects.remove(panel), which, levels)
-        effects, factor = self.effects.at(which.series, panel.ids, known)
+        effects, factor = self.effects.at(which.series, panel, known)
         return replace(
             forecasts,
             mean=self.effects.add(forecasts.mean, effects, factor),

@@ -18,8 +18,9 @@ from rearview.pretrained import weights
 from rearview.tasks import statistics
 from rearview.tasks.seasonality import find_seasons
 
-COUPLED = (2, 64)
-"""Columns of one series, from and to, that a network which mixes columns is tried on."""
+MOST_COUPLED = 64
+"""Columns up to which a network that mixes them is tried, on several columns of one series, or where inputs are there
+that it alone has a place for."""
 
 Fit = Callable[[Panel, Session], Predictor]
 
@@ -89,7 +90,8 @@ def list_candidates(
         )
     if not quick:
         networks = ["patchtst"]
-        if panel.series == 1 and COUPLED[0] <= len(panel.columns) <= COUPLED[1]:
+        beside = panel.input_names or panel.statics
+        if ((panel.series == 1 and len(panel.columns) > 1) or beside) and len(panel.columns) <= MOST_COUPLED:
             networks.append("itransformer")
         for network in networks:
             candidates.append(_network(network, replace(spec, lookback=lookback)))

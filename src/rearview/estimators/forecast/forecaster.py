@@ -215,6 +215,7 @@ class Forecaster(Estimator[Predictor]):
             "mase": np.array([math.nan if one.mase is None else one.mase for one in rows]),
             "loss": np.array([math.nan if one.loss is None else one.loss for one in rows]),
             "seconds": np.array([one.seconds for one in rows]),
+            "inputs": [", ".join(one.uses) for one in rows],
             "note": [one.note for one in rows],
         }
         return to_native(columns, self.tail.layout)
@@ -264,7 +265,9 @@ class Forecaster(Estimator[Predictor]):
         frame = frame if isinstance(frame, Table) else open_source(frame, reading)
         dropped = select_present(frame, reading.drop)
         step = reading.freq if freq is None else Step.parse(freq)
-        return read_panel(frame, replace(reading, trained=self.fitted.columns, drop=dropped, freq=step))
+        layout = self.tail.layout
+        trained = replace(reading, trained=self.fitted.columns, static=layout.static, levels=layout.levels)
+        return read_panel(frame, replace(trained, drop=dropped, freq=step))
 
     def _warn(self, frame: Frame, findings: tuple[Finding, ...]) -> None:
         if not isinstance(frame, Panel):  # whoever hands over a panel has its findings already

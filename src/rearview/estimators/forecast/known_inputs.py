@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from rearview.core.errors import InputError, SettingsError
 from rearview.data.holidays import HolidayColumns, is_holiday
+from rearview.data.infer.categories import name_origin
 from rearview.data.infer.series_ids import JOIN
 from rearview.data.infer.timestamps import show
 from rearview.data.panel import Panel
@@ -49,6 +50,8 @@ def read_known(
             target_col=None,
             target=(),
             known=_columns(panel),
+            static=(),
+            levels=layout.levels,
             holidays=(),
             drop=(),
             together=long and layout.together,
@@ -67,10 +70,10 @@ def read_known(
 def _columns(panel: Panel) -> tuple[str, ...]:
     """The known columns by their names in the caller's frame."""
     own = tuple(name for name in panel.known_names if not is_holiday(name))
-    if not panel.layout.together:
-        return own
-    # Taken together there is a column for each series, in the order of the series.
-    return tuple(name.removesuffix(f"{JOIN}{panel.columns[0]}") for name in own[:: panel.targets])
+    if panel.layout.together:
+        # Taken together there is a column for each series, in the order of the series.
+        own = tuple(name.removesuffix(f"{JOIN}{panel.columns[0]}") for name in own[:: panel.targets])
+    return tuple(dict.fromkeys(name_origin(name, panel.layout) for name in own))
 
 
 def _series_ahead(given: Panel, name: str, names: tuple[str, ...], stamps: NDArray[np.generic]) -> Array:

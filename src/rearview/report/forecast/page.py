@@ -23,6 +23,7 @@ from rearview.report.common.tables import Cell, Table, html_cells, html_table
 from rearview.report.forecast.views import (
     Candidate,
     Component,
+    InputRow,
     Look,
     Names,
     Prediction,
@@ -68,6 +69,8 @@ class ForecastSummary(Summary):
     error_by_step: Mapping[str, StepErrors] = field(default_factory=dict)
     candidates: tuple[Candidate, ...] = ()
     """The leaderboard of a portfolio; empty where networks were named."""
+    inputs: tuple[InputRow, ...] = ()
+    """What the models may use beside the history, and which of them do."""
     looks: tuple[Look, ...] = ()
     """Attention of the networks that have it, one entry for each window that can be chosen."""
 
@@ -116,6 +119,8 @@ class ForecastSummary(Summary):
                 "scores": score_table(self.scores, unlike_units=self.unlike_units),
                 "leaderboard": _leaderboard(self.candidates),
                 "no_leaderboard": not self.candidates,
+                "inputs": _input_table(self.inputs),
+                "no_inputs": not self.inputs,
                 "no_backtest": not any(view.backtest for view in self.series),
                 "no_errors": not self.error_by_step,
                 "no_board": len(self.series) < 2 or self.series[0].outlook is None,
@@ -217,6 +222,15 @@ def _leaderboard(candidates: Sequence[Candidate]) -> str:
     )
     heads = ("Model", "Weight", "Loss", "MASE", "Seconds", "What it is")
     return Table(caption, heads, tuple(rows), frozenset({5}), frozenset({5})).html()
+
+
+def _input_table(inputs: Sequence[InputRow]) -> str:
+    """Every input: what kind it is, and which of the models that forecast use it."""
+    if not inputs:
+        return ""
+    rows = tuple((Cell(one.name), Cell(one.kind), Cell(", ".join(one.used_by) or "none")) for one in inputs)
+    caption = "What is there beside the history, and which of the models that make the forecast use it."
+    return Table(caption, ("Input", "What it is", "Used by"), rows, frozenset({1, 2}), frozenset({2})).html()
 
 
 def encode(summary: ForecastSummary, budget: int = BUDGET) -> tuple[dict[str, object], tuple[str, ...]]:
@@ -345,6 +359,7 @@ def _encode_component(one: Component, axes: Axes) -> dict[str, object]:
     where: dict[str, object] = {"phases": one.phases}
     if one.stamps is not None:
         where = {"at": axes.add(one.stamps)} if len(one.stamps) else {}
+    where |= {"unit": one.unit} if one.unit else {}
     return {"name": one.name, "words": one.sentence, **where, "y": round_digits(one.values, 4)}
 
 
