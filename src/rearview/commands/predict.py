@@ -2,11 +2,14 @@
 
 import re
 import sys
+import time
+from collections.abc import Mapping
 from dataclasses import fields, replace
 from pathlib import Path
 
 from rearview.commands.run_files import csv_content
-from rearview.core.errors import InputError
+from rearview.commands.what_if import describe_change, write_what_if_page
+from rearview.core.errors import InputError, SettingsError
 from rearview.core.files import write_atomically
 from rearview.core.output_folder import check_file
 from rearview.core.wording import listing
@@ -15,7 +18,7 @@ from rearview.data.io.table import Table
 from rearview.data.panel import Panel
 from rearview.data.read_options import ReadOptions
 from rearview.estimators.forecast.forecaster import Forecaster
-from rearview.estimators.forecast.frames import forecast_frame
+from rearview.estimators.forecast.frames import forecast_frame, what_if_frame
 from rearview.estimators.frames import file_layout
 from rearview.estimators.options import TextKeywords
 
@@ -28,13 +31,23 @@ def predict_command(
     out: Path | None,
     device: str,
     reading: ReadOptions | None = None,
+    *,
+    what_if: str | Mapping[str, object] | None = None,
+    page: Path | None = None,
+    command: str = "",
 ) -> int:
     """Write forecasts of what follows the rows of a file; `out` None: to standard output.
 
-    `reading` says how what the file says is read, where it is not as in training.
+    `reading` says how what the file says is read, where it is not as in training. With `what_if`, another file of known
+    inputs or the values of some, forecasts as planned and as changed are written, and drawn on a `page` if it is named.
     """
-    if out is not None:
-        check_file(out, (file if isinstance(file, str) else None, future, model))
+    began = time.perf_counter()
+    if page is not None and what_if is None:
+        raise SettingsError("page (--page) draws what a change makes; say which with what_if (--what-if).")
+    for place in (out, page):
+        if place is not None:
+            changed = what_if if isinstance(what_if, str) else None
+            check_file(place, (file if isinstance(file, str) else None, future, changed, model))
     if not model.is_dir():
         wrong = "is a file" if model.exists() else "does not exist"
         raise InputError(f"{model} {wrong}; give the folder of a saved model first, then the file of new rows.")
@@ -42,12 +55,22 @@ def predict_command(
     if reading is not None:
         forecaster.reading = forecaster.reading.override(reading)
     panel = _read_as_trained(forecaster, file)
-    forecasts, stamps = forecaster.forecast(panel, future=future, level=level or None)
     warnings = [finding.message for finding in panel.findings if finding.kind != "inferred"]
-    for sentence in (*warnings, *forecasts.notes):
-        sys.stderr.write(f"{sentence}\n")
     layout = file_layout(panel.layout)
-    content = csv_content(forecast_frame(panel, forecasts, stamps, forecaster.name, layout=layout))
+    if what_if is None:
+        forecasts, stamps = forecaster.forecast(panel, future=future, level=level or None)
+        content = csv_content(forecast_frame(panel, forecasts, stamps, forecaster.name, layout=layout))
+        notes = forecasts.notes
+    else:
+        made = forecaster.compare(panel, what_if, future=future)
+        content = csv_content(what_if_frame(panel, made, layout=layout))
+        notes = (*made.planned.notes, describe_change(panel, made))
+        if page is not None:
+            write_what_if_page(page, panel, made, command, began)
+    for sentence in (*warnings, *notes):
+        sys.stderr.write(f"{sentence}\n")
+    if page is not None:
+        sys.stderr.write(f"Written to {page}\n")
     if out is None:
         sys.stdout.write(content.decode())
     else:

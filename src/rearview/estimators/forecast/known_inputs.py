@@ -1,13 +1,15 @@
 """The future of known inputs, read from the caller's frame by series and stamp."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rearview.core.errors import InputError, SettingsError
+from rearview.core.errors import InputError, SettingsError, did_you_mean
 from rearview.data.holidays import HolidayColumns, is_holiday
-from rearview.data.infer.categories import name_origin
+from rearview.data.infer.categories import IS, name_origin
+from rearview.data.infer.number_text import MISSING_WORDS
 from rearview.data.infer.series_ids import JOIN
 from rearview.data.infer.timestamps import show
 from rearview.data.panel import Panel
@@ -67,13 +69,46 @@ def read_known(
     return out
 
 
+def change_known(panel: Panel, known: Array, changes: Mapping[str, object]) -> Array:
+    """Known inputs with some of them set to one value at all steps, numbers or categories, by the caller's names."""
+    changed, levels = known.copy(), dict(panel.layout.levels)
+    for name, value in changes.items():
+        places = [
+            place
+            for place, column in enumerate(panel.known_names)
+            if not is_holiday(column) and _origin(column, panel) == name
+        ]
+        if not places:
+            others = ", ".join(_columns(panel)) or "none"
+            raise SettingsError(f"{name!r} is no input known in the future, and can't be changed; {others} can.")
+        if name in levels:
+            if str(value) not in levels[name] and str(value).casefold() not in MISSING_WORDS:
+                raise SettingsError(
+                    f"{name} has no category {value!r}.{did_you_mean(str(value), levels[name])} It has "
+                    f"{', '.join(word for word in levels[name] if word)}."
+                )
+            for place in places:
+                column = panel.known_names[place]
+                changed[:, place] = column == f"{name}{IS}{value}" or column.startswith(f"{name}{IS}{value}{JOIN}")
+            continue
+        try:
+            changed[:, places] = float(value)  # type: ignore[arg-type]
+        except (TypeError, ValueError):
+            raise SettingsError(f"{name} is set to {value!r}, which is no number.") from None
+    return changed
+
+
+def _origin(column: str, panel: Panel) -> str:
+    """The caller's name of a known column; taken together, a column has the name of its series at the end."""
+    if panel.layout.together:
+        series = next((one for one in panel.target_names if column.endswith(f"{JOIN}{one}")), "")
+        column = column.removesuffix(f"{JOIN}{series}")
+    return name_origin(column, panel.layout)
+
+
 def _columns(panel: Panel) -> tuple[str, ...]:
     """The known columns by their names in the caller's frame."""
-    own = tuple(name for name in panel.known_names if not is_holiday(name))
-    if panel.layout.together:
-        # Taken together there is a column for each series, in the order of the series.
-        own = tuple(name.removesuffix(f"{JOIN}{panel.columns[0]}") for name in own[:: panel.targets])
-    return tuple(dict.fromkeys(name_origin(name, panel.layout) for name in own))
+    return tuple(dict.fromkeys(_origin(name, panel) for name in panel.known_names if not is_holiday(name)))
 
 
 def _series_ahead(given: Panel, name: str, names: tuple[str, ...], stamps: NDArray[np.generic]) -> Array:

@@ -96,7 +96,7 @@ const Parts = (() => {
     });
     const silent = parts.filter((part) => !part.y.length).map((part) => `${part.name}: ${part.words}`);
     const none = "This series is too short to be taken apart, or one of too many.";
-    const about = "What the history shows, carried on by the forecast; dotted: where the forecast begins.";
+    const about = data.compares ? "As changed minus as planned." : "What the history shows, carried on by the forecast; dotted: where the forecast begins.";
     byId("parts-subject").textContent = parts.length ? [about, ...silent].join(" ") : none;
   }
 

@@ -63,6 +63,8 @@ class ForecastSummary(Summary):
 
     data: DataFacts
     series: tuple[SeriesView, ...]
+    compares: bool = False
+    """Whether the models are one forecast under several conditions, drawn together; nothing was backtested."""
     unlike_units: bool = False
     """Whether the series may be of unlike units, whose plain errors can't be pooled."""
     scores: tuple[Score, ...] = ()
@@ -124,6 +126,8 @@ class ForecastSummary(Summary):
                 "no_backtest": not any(view.backtest for view in self.series),
                 "no_errors": not self.error_by_step,
                 "no_board": len(self.series) < 2 or self.series[0].outlook is None,
+                "no_scores": self.compares,
+                "parts_title": "Difference" if self.compares else "Trend, season and inputs",
                 "no_parts": not any(view.components for view in self.series),
                 "first_error": "MASE" if self.unlike_units else "MAE",
                 "second_error": "squared, scaled" if self.unlike_units else "MSE",
@@ -243,6 +247,7 @@ def encode(summary: ForecastSummary, budget: int = BUDGET) -> tuple[dict[str, ob
     return {
         "models": list(models),
         "baselines": [score.model for score in summary.scores if score.is_baseline],
+        "compares": summary.compares,
         "lead": lead.model if lead else models[0] if models else None,
         "time": {"integer": integer, "name": summary.data.time_name, "step": summary.data.step},
         "series": [_encode_series(view, windows, axes) for view in views],
