@@ -46,11 +46,15 @@ def error(made: pd.DataFrame, truth: pd.DataFrame) -> float:
     return float(np.abs(made["sales"].to_numpy() - truth["sales"].to_numpy()).mean())
 
 
-def test_a_promotion_that_lifts_sales_by_80_percent_is_forecast_as_well_as_by_regression() -> None:
+def test_a_promotion_that_lifts_sales_by_80_percent_is_forecast_as_well_as_by_regression(tmp_path: Path) -> None:
     whole = promoted()
     frame, ahead = whole[:-HORIZON], whole[-HORIZON:]
     informed = Forecaster(horizon=HORIZON, known="promo").fit(frame, quick=True)
-    got = error(informed.predict(future=ahead[["date", "promo"]]), ahead)
+    made = informed.predict(future=ahead[["date", "promo"]])
+    informed.save(tmp_path / "model")
+    loaded = Forecaster.load(tmp_path / "model")
+    pd.testing.assert_frame_equal(loaded.predict(future=ahead[["date", "promo"]]), made)
+    got = error(made, ahead)
     steps, promo = np.arange(len(whole)), whole["promo"].to_numpy()
     week = np.eye(7)[steps % 7]
     design = np.column_stack([steps, week, week * promo[:, None]])

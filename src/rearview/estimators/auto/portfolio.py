@@ -16,7 +16,7 @@ from rearview.estimators.forecast.spec import ALONE, ForecastSpec
 from rearview.estimators.forecast.zero_shot import TUNED, Pretrained
 from rearview.pretrained import weights
 from rearview.tasks import statistics
-from rearview.tasks.seasonality import find_seasons
+from rearview.tasks.seasonality import MOST_SERIES, find_seasons
 
 MOST_COUPLED = 64
 """Columns up to which a network that mixes them is tried, on several columns of one series, or where inputs are there
@@ -47,7 +47,8 @@ def panel_seasons(panel: Panel, given: int | None) -> tuple[int, ...]:
     if given is not None:
         return (given,) if given > 1 else ()
     if panel.known:
-        panel = Effects.fit(panel, panel.step.seasons).remove(panel)
+        some = panel.only(panel.ids[:: -(-panel.series // MOST_SERIES)])
+        panel = Effects.fit(some, panel.step.seasons).remove(some)
     series = [
         panel.values[max(a, int(panel.first[s, target])) : b, target].astype(np.float64)
         for s, (a, b) in enumerate(panel.bounds())
@@ -109,7 +110,8 @@ def list_candidates(
         quick = True
     if not panel.known:
         return candidates
-    cleared = [replace(one, fit=_with_effects(one.fit, seasons)) for one in candidates if one.name != "itransformer"]
+    find = _find_effects(seasons)
+    cleared = [replace(one, fit=_with_effects(one.fit, find)) for one in candidates if one.name != "itransformer"]
     return cleared if quick else [*cleared, _network("itransformer", replace(spec, lookback=lookback))]
 
 
@@ -122,11 +124,26 @@ def _network(name: str, spec: ForecastSpec) -> Candidate:
     return Candidate(name, meanings[name], lambda rows, session: fit_network(rows, asked, session), trains=True)
 
 
-def _with_effects(fit: Fit, seasons: tuple[int, ...]) -> Fit:
+def _find_effects(seasons: tuple[int, ...]) -> Callable[[Panel], Effects]:
+    """The effects of known inputs in some rows, found once for all candidates that are fitted to them."""
+    kept: list[tuple[Panel, Effects]] = []
+
+    def find(rows: Panel) -> Effects:
+        for panel, effects in kept:
+            if panel is rows:
+                return effects
+        kept.append((rows, Effects.fit(rows, seasons)))
+        del kept[:-2]  # those of the backtest, and those of the forecast
+        return kept[-1][1]
+
+    return find
+
+
+def _with_effects(fit: Fit, find: Callable[[Panel], Effects]) -> Fit:
     """The same on rows cleared of what known inputs explain."""
 
     def fit_cleared(rows: Panel, session: Session) -> Predictor:
-        effects = Effects.fit(rows, seasons)
+        effects = find(rows)
         inner = fit(effects.remove(rows), session)
         cut = len(rows.columns) - rows.known
         columns = (*rows.target_names, *rows.columns[cut:])

@@ -96,10 +96,11 @@ def _pack(fitted: Predictor) -> tuple[Facts, dict[str, Tensor]]:
         effects = fitted.effects
         inner, tensors = _pack(fitted.inner)
         facts = {**shared, "kind": "effects", "known": fitted.known, "ids": effects.ids, "inner": inner}
-        arrays = {name: getattr(effects, name) for name in _EFFECTS}
+        # Members may share their effects, and a file of tensors shares no memory.
+        arrays = {name: getattr(effects, name).copy() for name in _EFFECTS}
         if effects.statics is not None:
             facts["described"] = effects.statics.names
-            arrays["described"] = effects.statics.values
+            arrays["described"] = effects.statics.values.copy()
         return facts, to_tensors(arrays) | {f"inner.{name}": tensor for name, tensor in tensors.items()}
     if isinstance(fitted, Ensemble):
         members = [_pack(member) for member in fitted.members]
