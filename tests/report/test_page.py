@@ -136,7 +136,7 @@ def test_empty_sections_are_hidden(seven: ForecastSummary):
     )
     tags = Page(render(bare)).tags
     hidden = {attributes.get("id") for tag, attributes in tags if tag == "section" and "hidden" in attributes}
-    assert hidden == {"parts", "backtest", "board", "leaderboard", "steps", "training", "looks", "settings"}
+    assert hidden == {"parts", "backtest", "board", "leaderboard", "uses", "steps", "training", "looks", "settings"}
     assert "notes" not in {attributes.get("id") for _, attributes in tags}
 
 

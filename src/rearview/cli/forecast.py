@@ -4,7 +4,7 @@ from pathlib import Path
 
 from rearview.cli.command import command
 from rearview.cli.options import Horizon, Out, Overwrite
-from rearview.cli.parse import again, numbers, words
+from rearview.cli.parse import again, numbers, pairs, words
 from rearview.cli.spec_options import Given, pick, pick_reading, takes
 from rearview.estimators.forecast.spec import ForecasterOptions, ForecastSpec
 from rearview.estimators.options import TextKeywords
@@ -88,6 +88,8 @@ def predict(
     /,
     *,
     future: str | None = None,
+    what_if: str | None = None,
+    page: Out = None,
     level: str = "",
     out: Out = None,
     device: str = "auto",
@@ -101,6 +103,9 @@ def predict(
         model: Folder of a saved forecaster, detector or classifier, or of the run that made it.
         file: New rows or cases, in the layout the model was trained on; - for standard input.
         future: File with the known inputs of the steps to forecast.
+        what_if: What changes, such as promo=0,price=2.5, or a file like that of --future; forecasts as planned and as
+            changed are written, and their difference.
+        page: HTML page that draws what the change makes.
         level: Levels of the intervals in percent, by commas; default: those of the model.
         out: CSV to write; default: standard output.
         device: auto, cpu or cuda.
@@ -111,7 +116,19 @@ def predict(
         column_names(file, sheet=given.get("sheet"))  # refused before torch is imported
     from rearview.commands.predict import predict_command
 
-    return predict_command(model, file, future, numbers(level, "--level"), out, device, pick_reading(given))
+    changed = pairs(what_if, "--what-if") if what_if and "=" in what_if and not Path(what_if).exists() else what_if
+    return predict_command(
+        model,
+        file,
+        future,
+        numbers(level, "--level"),
+        out,
+        device,
+        pick_reading(given),
+        what_if=changed,
+        page=page,
+        command=again(),
+    )
 
 
 @command()

@@ -49,7 +49,8 @@ READERS: Mapping[str, Callable[[str], object]] = {
     "sentinels": parse.missing_marks,
     "threshold": lambda text: parse.number_or_word(text) if text else None,
     **dict.fromkeys(
-        ("id_col", "target", "known", "drop", "channels", "missing"), lambda text: parse.words(text) or None
+        ("id_col", "target", "known", "static", "holidays", "drop", "channels", "missing"),
+        lambda text: parse.words(text) or None,
     ),
 }
 """Readers of options that are written as text; None: as if it was not given."""
@@ -68,7 +69,9 @@ HELP = {
     "sentinels": "Values that stand for missing, by commas; auto finds isolated ones (-9999, 1e20), none keeps all.",
     "id_col": "Column (or columns, by commas) that name the series of a long file.",
     "target": "Columns of a wide file to forecast, by commas; the others are inputs. Default: every column.",
-    "known": "Inputs known in the future, by commas.",
+    "known": "Inputs known in the future, numbers or categories, by commas.",
+    "static": "Columns of a long file that describe its series, by commas; default: those with one value in each.",
+    "holidays": "Countries or parts of them, by commas, such as DE,AT or DE-BY: public holidays are known inputs.",
     "drop": "Columns to leave out, by commas.",
     "missing": "Words that stand for a missing value, by commas, such as closed,n.v.",
     "channels": "Columns to look at, by commas; default: every column of numbers.",

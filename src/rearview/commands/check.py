@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 import numpy as np
 
 from rearview.commands.console import print_answer
+from rearview.commands.forecast.input_use import list_inputs
 from rearview.core.errors import InputError
 from rearview.core.wording import listing, plural, quantity
 from rearview.data.infer.problems import MessyData, Problem, Repair, number_problems
@@ -45,6 +46,7 @@ class Check:
                 "targets": list(self.panel.target_names),
                 "inputs": list(self.panel.input_names),
                 "known": list(self.panel.known_names),
+                "static": list(self.panel.layout.static),
                 "findings": [asdict(one) for one in self.panel.findings if not isinstance(one, Repair)],
                 "repairs": [asdict(one) for one in self.panel.findings if isinstance(one, Repair)],
             }
@@ -64,8 +66,7 @@ class Check:
             f"{self.source}: {rows}, {panel.step.words()}, from {first} to {last}.",
             f"To forecast: {listing(panel.target_names)}.",
         ]
-        if panel.input_names or panel.known_names:
-            lines.append(f"Inputs: {listing((*panel.input_names, *panel.known_names))}.")
+        lines += [f"Input {one.name}, {one.kind}." for one in list_inputs(panel, {})]
         titles = {"inferred": "Inferred", "repaired": "Repaired", "warning": "To know"}
         for kind, title in titles.items():
             messages = [finding.message for finding in panel.findings if finding.kind == kind]

@@ -2,12 +2,15 @@
 
 import re
 import sys
+import time
+from collections.abc import Mapping
 from dataclasses import fields, replace
 from pathlib import Path
 
 from rearview.commands.console import output, print_json, say, warn
 from rearview.commands.run_files import csv_content, list_records
-from rearview.core.errors import InputError, UsageError
+from rearview.commands.what_if import describe_change, write_what_if_page
+from rearview.core.errors import InputError, SettingsError, UsageError
 from rearview.core.files import write_atomically
 from rearview.core.model_folder import CLASSIFIER, DETECTOR, FORECASTER, KINDS
 from rearview.core.output_folder import check_file, find_model
@@ -17,7 +20,7 @@ from rearview.data.io.table import Table
 from rearview.data.panel import Panel
 from rearview.data.read_options import ReadOptions
 from rearview.estimators.forecast.forecaster import Forecaster
-from rearview.estimators.forecast.frames import forecast_frame
+from rearview.estimators.forecast.frames import forecast_frame, what_if_frame
 from rearview.estimators.frames import Columns, file_layout
 from rearview.estimators.options import TextKeywords
 
@@ -30,27 +33,51 @@ def predict_command(
     out: Path | None,
     device: str,
     reading: ReadOptions | None = None,
+    *,
+    what_if: str | Mapping[str, object] | None = None,
+    page: Path | None = None,
+    command: str = "",
 ) -> int:
     """Write what a saved model says of a file; `out` None: to standard output.
 
     A forecaster forecasts what follows its rows, a detector judges them, a classifier tells its cases apart. `reading`
-    says how what the file says is read, where it is not as in training.
+    says how what the file says is read, where it is not as in training. With `what_if`, another file of known inputs or
+    the values of some, forecasts as planned and as changed are written, and drawn on a `page` if it is named.
     """
-    if out is not None:
-        check_file(out, (file if isinstance(file, str) else None, future, model))
+    began = time.perf_counter()
+    if page is not None and what_if is None:
+        raise SettingsError("page (--page) draws what a change makes; say which with what_if (--what-if).")
+    for place in (out, page):
+        if place is not None:
+            changed = what_if if isinstance(what_if, str) else None
+            check_file(place, (file if isinstance(file, str) else None, future, changed, model))
     if not model.is_dir():
         wrong = "is a file" if model.exists() else "does not exist"
         raise InputError(f"{model} {wrong}; give the folder of a saved model first, then the file of new rows.")
     model = find_model(model)
     kind = next((kind for kind in KINDS if (model / kind.manifest).is_file()), FORECASTER)
-    if kind is not FORECASTER and (future is not None or level):
-        raise UsageError(f"{model} holds a {kind.word}; --future and --level are for a forecaster, leave them out.")
+    if kind is not FORECASTER and (future is not None or level or what_if is not None):
+        raise UsageError(
+            f"{model} holds a {kind.word}; --future, --what-if and --level are for a forecaster, leave them out."
+        )
     if kind is CLASSIFIER:
         rows, columns, notes = _classify(model, file, device, reading)
     elif kind is DETECTOR:
         rows, columns, notes = _detect(model, file, device, reading)
     else:
-        rows, columns, notes = _forecast(model, file, future, level, device, reading)
+        forecaster = Forecaster.load(model, device=device)
+        if reading is not None:
+            forecaster.reading = forecaster.reading.override(reading)
+        panel = _read_as_trained(forecaster, file)
+        if what_if is None:
+            rows, columns, notes = _forecast(forecaster, panel, future, level)
+        else:
+            made = forecaster.compare(panel, what_if, future=future)
+            rows, columns = "forecast", what_if_frame(panel, made, layout=file_layout(panel.layout))
+            notes = (*_warnings(panel), *made.planned.notes, describe_change(panel, made))
+            if page is not None:
+                write_what_if_page(page, panel, made, command, began)
+                notes = (*notes, f"Written to {page}")
     for sentence in notes:
         warn(sentence)
     print_json({"model": str(model), "kind": kind.word, "notes": list(notes), rows: list_records(columns)})
@@ -63,18 +90,9 @@ def predict_command(
 
 
 def _forecast(
-    model: Path,
-    file: str | Table,
-    future: str | None,
-    level: tuple[float, ...],
-    device: str,
-    reading: ReadOptions | None,
+    forecaster: Forecaster, panel: Panel, future: str | None, level: tuple[float, ...]
 ) -> tuple[str, Columns, tuple[str, ...]]:
     """(what the rows are, the rows, what there is to know)."""
-    forecaster = Forecaster.load(model, device=device)
-    if reading is not None:
-        forecaster.reading = forecaster.reading.override(reading)
-    panel = _read_as_trained(forecaster, file)
     forecasts, stamps = forecaster.forecast(panel, future=future, level=level or None)
     columns = forecast_frame(panel, forecasts, stamps, forecaster.name, layout=file_layout(panel.layout))
     return "forecast", columns, (*_warnings(panel), *forecasts.notes)

@@ -13,6 +13,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from rearview.data.statics import Statics
 from rearview.data.step import MONTHS, Step
 
 Kind = Literal["inferred", "repaired", "warning"]
@@ -53,6 +54,10 @@ class Layout:
     """The stamps came without the time zone that they are in, and go back without it."""
     time_index: bool = False
     """The stamps were the index of a pandas frame, not a column."""
+    static: tuple[str, ...] = ()
+    """Columns that describe the series."""
+    levels: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    """Categories by column of text, the one that others are compared with first."""
     source: str = "frame"
     """The file the data was read from, or "frame"."""
 
@@ -91,6 +96,8 @@ class Panel:
     findings: tuple[Finding, ...] = field(default=())
     anchors: NDArray[np.generic] | None = None
     """[series]: a stamp that a whole series is whole steps from, kept where rows were cut off; None: see `anchored`."""
+    statics: Statics | None = None
+    """What describes the series; None: nothing does."""
 
     @property
     def series(self) -> int:
@@ -199,6 +206,7 @@ class Panel:
             ids=tuple(self.ids[s] for s in alive.tolist()),
             # A February that is cut out alone no longer tells the day of the month.
             anchors=self.find_anchors()[alive] if self.step.unit in MONTHS else None,
+            statics=None if self.statics is None else replace(self.statics, values=self.statics.values[alive]),
         )
 
     def span(self, series: int) -> tuple[int, int]:

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from rearview.core.errors import InputError
 from rearview.core.wording import listing, plural
+from rearview.data.holidays import is_holiday
 from rearview.data.panel import Finding, Panel
 
 _NAMED = 5
@@ -56,8 +57,11 @@ def drop_empty_targets(panel: Panel, *, named: bool = False) -> Panel:
         rest = panel.select([c for c, name in enumerate(panel.columns) if name not in empty])
     else:
         # Of series taken together each has a column of every kind.
-        kept = [c for c in range(len(panel.columns)) if panel.target_names[c % panel.targets] not in empty]
-        rest, known = panel.select(kept), panel.known // panel.targets * targets
+        shared = sum(map(is_holiday, panel.known_names))
+        own = len(panel.columns) - shared
+        kept = [c for c in range(own) if panel.target_names[c % panel.targets] not in empty]
+        rest = panel.select([*kept, *range(own, len(panel.columns))])
+        known = (panel.known - shared) // panel.targets * targets + shared
     return replace(rest, targets=targets, known=known, findings=tuple(findings))
 
 

@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 
 from rearview.core.errors import InputError
 from rearview.core.wording import listing
+from rearview.data.holidays import HolidayColumns
+from rearview.data.infer.categories import describe_series, expand_known
 from rearview.data.infer.column_reader import ColumnReader
 from rearview.data.infer.layout import (
     ID_NAME,
@@ -36,6 +38,7 @@ from rearview.data.panel import Finding, Layout, Panel
 from rearview.data.panel_array import ONE_SERIES, Columns
 from rearview.data.panel_checks import check_years
 from rearview.data.read_options import ReadKeywords, ReadOptions
+from rearview.data.statics import Statics
 from rearview.data.step import Stamps
 
 
@@ -80,16 +83,20 @@ class Reading:
     ids: tuple[str, ...]
     options: ReadOptions
     """The options as given, with what was inferred of the table."""
+    holidays: HolidayColumns
+    statics: Statics | None
     findings: tuple[Finding, ...]
 
     def panel(self) -> Panel:
         """The panel, its columns read one after another; taken together, each series has a column of its own."""
         roles, order, layout = self.columns.roles, self.order, self.layout
         spread = len(self.ids) if layout.together else 1
-        columns = Columns(order.offsets, len(roles.numeric) * spread, self.options.fill)
+        columns = Columns(order.offsets, len(self.panel_columns), self.options.fill)
         for number, name in enumerate(roles.numeric):
             for place, cells in self._spread(number, self.columns.read(name, order)):
                 columns.put(place, cells)
+        for place, cells in enumerate(self.holidays.cells.T, start=len(roles.numeric) * spread):
+            columns.put(place, cells)
         self.columns.problems.refuse()
         check_years(order.stamps, layout.source)
         return Panel(
@@ -102,9 +109,10 @@ class Reading:
             ids=self.panel_ids,
             columns=self.panel_columns,
             targets=len(roles.targets) * spread,
-            known=len(roles.known) * spread,
+            known=len(roles.known) * spread + len(self.holidays.names),
             step=order.step,
             layout=layout,
+            statics=self.statics,
             findings=(*self.findings, *self.columns.findings()),
         )
 
@@ -115,6 +123,7 @@ class Reading:
         for number, name in enumerate(roles.numeric):
             for place, column in self._spread(number, order.combine(order.arrange(self.columns.raw(name)))):
                 cells[:, place] = column
+        cells[:, len(self.panel_columns) - len(self.holidays.names) :] = self.holidays.cells
         self.columns.problems.refuse()
         return cells
 
@@ -128,9 +137,9 @@ class Reading:
         """The columns of the panel."""
         roles = self.columns.roles
         if not self.layout.together:
-            return roles.numeric
+            return (*roles.numeric, *self.holidays.names)
         inputs = [f"{name}{JOIN}{one}" for name in (*roles.inputs, *roles.known) for one in self.ids]
-        return (*(self.ids if roles.targets else ()), *inputs)
+        return (*(self.ids if roles.targets else ()), *inputs, *self.holidays.names)
 
     def _spread(self, number: int, column: NDArray[np.float64]) -> Iterator[tuple[int, NDArray[np.float64]]]:
         """The panel's columns of one column of the table."""
@@ -167,7 +176,8 @@ def resolve(table: Table, options: ReadOptions) -> Reading:
         )
         problems.add(Problem("fields", message, table.place(row), count=len(table.surplus)))
     options = leave_out_unknown(table, options, problems)
-    findings = [Finding("inferred", what, 0, message) for what, message in table.notes]
+    table, options, inferred = expand_known(table, options, problems)
+    findings = [*(Finding("inferred", what, 0, message) for what, message in table.notes), *inferred]
     if table.id_names:
         options = _name_series(table, options)
         findings.append(Finding("inferred", "layout", 0, "Long layout: each file is a series."))
@@ -209,8 +219,17 @@ def _resolve(table: Table, options: ReadOptions, problems: Problems, findings: l
             return _resolve(open_source(table, better), better, problems, findings)
     findings += [*inferred, *repairs]
     table, times = _leave_out_missing_ids(table, roles, times, options, problems)
-    columns = ColumnReader.of(table, roles, options, problems)
     codes, ids = read_series(table, roles.ids) if roles.ids else (None, (ONE_SERIES,))
+    statics = None
+    if codes is not None and not options.together:
+        statics, roles, options, more = describe_series(table, roles, codes, ids, options)
+        findings += more
+    elif options.static:
+        raise InputError(
+            f"{table.source}: static (--static) names {listing(options.static)}, but there are no series of a long "
+            "table to describe; leave it out."
+        )
+    columns = ColumnReader.of(table, roles, options, problems)
     times, options, more = _settle_clocks(table, roles.time, times, codes, columns, options)
     findings += [*times.findings(table, roles.time), *more]
     rows = TableRows(table, roles.time, times.values, codes, ids)
@@ -228,6 +247,8 @@ def _resolve(table: Table, options: ReadOptions, problems: Problems, findings: l
         time_format=times.format,
         bare=times.bare,
         time_index=table.time_index == roles.time,
+        static=options.static if statics is not None else (),
+        levels=options.levels,
         source=table.source if table.backend == "file" else "frame",
     )
     order: RowOrder | None
@@ -242,7 +263,12 @@ def _resolve(table: Table, options: ReadOptions, problems: Problems, findings: l
     if layout.together:
         order, changes = align(order, rows)
         findings += changes
-    return Reading(columns, order, layout, ids, options, tuple(findings))
+    holidays = HolidayColumns.of(options.holidays, order.stamps, order.step, layout, options.trained)
+    if clash := [name for name in holidays.names if name in table.names]:
+        raise InputError(f"{table.source} has a column {clash[0]!r}, as the holidays have; rename it.")
+    if options.holidays:
+        findings.append(holidays.finding(options.holidays, order.step))
+    return Reading(columns, order, layout, ids, options, holidays, statics, tuple(findings))
 
 
 def _name_series(table: Table, options: ReadOptions) -> ReadOptions:

@@ -13,6 +13,8 @@ FILLS: tuple[Fill, ...] = get_args(Fill)
 Decimal = Literal["point", "comma"]
 Combination = Literal["sum", "mean", "count", "min", "max", "first", "last"]
 Duplicates = Literal["mean", "sum", "first", "last"]
+Levels = tuple[tuple[str, tuple[str, ...]], ...]
+"""Categories by column, the one that others are compared with first."""
 Sentinels = Sequence[float] | Literal["auto", "marks"]
 
 
@@ -24,6 +26,8 @@ class ReadKeywords(TypedDict, total=False):
     target_col: str | None
     target: Names | None
     known: Names | None
+    static: Names | None
+    holidays: Names | None
     drop: Names | None
     together: bool | None
     freq: str | Step | None
@@ -40,6 +44,7 @@ class ReadKeywords(TypedDict, total=False):
     sheet: str | None
     row_by_row: bool | None
     trained: Sequence[str] | None
+    levels: Levels | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +59,13 @@ class ReadOptions:
         "Columns to forecast; None: every column of a wide table, y of a long one; empty: inputs alone are read.",
     ] = None
     known: Annotated[tuple[str, ...], "Inputs that are known in the future; other inputs end at the cutoff."] = ()
+    static: Annotated[
+        tuple[str, ...],
+        "Columns of a long table that describe its series; default: inputs that have one value in each series.",
+    ] = ()
+    holidays: Annotated[
+        tuple[str, ...], "Countries, or parts of them, whose public holidays are known inputs, such as DE or DE-BY."
+    ] = ()
     drop: Annotated[tuple[str, ...], "Columns to leave out."] = ()
     together: Annotated[bool, "Align the series of a long table as columns of one series."] = False
     freq: Annotated[Step | None, "The step, such as 15min, h, D, B, W, MS, ME; default: inferred."] = None
@@ -81,6 +93,7 @@ class ReadOptions:
         bool, "Take a benchmark file as it stands: nothing sorted, added, dropped or taken for missing."
     ] = False
     trained: Annotated[tuple[str, ...], "Columns that a model was trained on: text in them is refused."] = ()
+    levels: Annotated[Levels, "The categories that a model was trained on, by column."] = ()
 
     @classmethod
     def of(cls, **given: Unpack[ReadKeywords]) -> "ReadOptions":
@@ -90,7 +103,7 @@ class ReadOptions:
             if name not in known:
                 raise SettingsError(f"reading has no option {name!r}.{did_you_mean(name, known)}")
         values: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
-        for name in ("id_col", "target", "known", "drop", "missing", "trained"):
+        for name in ("id_col", "target", "known", "static", "holidays", "drop", "missing", "trained"):
             if name in values:
                 values[name] = names_in(values[name])
         for name in ("freq", "every"):
@@ -119,6 +132,10 @@ class ReadOptions:
             raise SettingsError("every is B; gather rows by D and leave weekends to the data, or by W.")
         if self.timezone is not None:
             check_timezone(self.timezone)
+        if self.holidays:
+            from rearview.data.holidays import check_regions
+
+            check_regions(self.holidays)
         if self.together and self.row_by_row:
             raise SettingsError(
                 "together aligns rows by their stamps, which row_by_row leaves alone; choose one of the two."

@@ -29,7 +29,7 @@ class Batch:
     observed: Tensor | None
     """[batch, target, ahead], False where the future is missing; None when nothing is."""
     past_marks: Tensor | None
-    """[batch, mark, time]: calendar features, then known inputs."""
+    """[batch, mark, time]: calendar features, then known inputs, then what describes the series."""
     future_marks: Tensor | None
     """[batch, mark, ahead]."""
     series: Tensor
@@ -102,8 +102,12 @@ class Source:
         device: torch.device | str = "cpu",
         inputs: bool = True,
         calendar: str | None = None,
+        statics: NDArray[np.float64] | None = None,
     ) -> None:
-        """`inputs`: whether past and known inputs come along; `calendar`: the step whose calendar features do."""
+        """`inputs`: whether past and known inputs come along; `calendar`: the step whose calendar features do.
+
+        `statics` [series, feature] describe the series.
+        """
         known = len(panel.columns) - panel.known
         self.lookback, self.horizon = lookback, horizon
         self.targets = panel.targets
@@ -119,6 +123,7 @@ class Source:
         self.begin = self._put(panel.offsets[:-1].copy())
         self.padded = bool((which.starts - lookback < panel.offsets[which.series]).any())
         self.marks = None if calendar is None else self._put(features(panel.stamps, calendar).T.copy())
+        self.statics = None if statics is None else self._put(statics.astype(np.float32))
         self.starts = self._put(which.starts)
         self.series = self._put(which.series)
         self._ahead = torch.arange(-lookback, horizon, device=self.device)
@@ -129,7 +134,8 @@ class Source:
     @property
     def mark_count(self) -> int:
         """Marks that come with each window."""
-        return (0 if self.marks is None else self.marks.shape[1]) + self.known
+        features = (part.shape[1] for part in (self.marks, self.statics) if part is not None)
+        return sum(features) + self.known
 
     def batch(self, index: Tensor) -> Batch:
         """The windows of an index, gathered, scaled and masked."""
@@ -161,6 +167,8 @@ class Source:
         marks = [] if self.marks is None else [self.marks[rows]]
         if self.known:
             marks.append(cells[:, :, self.channels :])
+        if self.statics is not None:
+            marks.append(self.statics[series][:, None].expand(-1, rows.shape[1], -1))
         joined = (marks[0] if len(marks) == 1 else torch.cat(marks, dim=2)).transpose(1, 2) if marks else None
         cells = cells.transpose(1, 2)
         return Batch(

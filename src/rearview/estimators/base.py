@@ -242,7 +242,8 @@ NO_CHECKPOINT = Session()
 def fingerprint(panel: Panel, *asked: object) -> str:
     """Name a run by its data and what was asked, so that a checkpoint is never resumed on other data."""
     digest = hashlib.sha256(repr((*asked, panel.columns, panel.targets, panel.known)).encode())
-    for array in (panel.values, panel.observed, panel.centre, panel.offsets, panel.stamps):
+    statics = None if panel.statics is None else panel.statics.values
+    for array in (panel.values, panel.observed, panel.centre, panel.offsets, panel.stamps, statics):
         if array is not None:
             digest.update(np.ascontiguousarray(array).view(np.uint8).data)
     return digest.hexdigest()[:12]

@@ -12,6 +12,7 @@ from typing import Any, Generic, TypeVar
 from rearview import models
 from rearview.core.errors import SettingsError
 from rearview.core.model_folder import strip_prefix
+from rearview.data.infer.categories import name_origin
 from rearview.data.panel import Panel
 
 LONGEST_LOOKBACK = 1024
@@ -140,8 +141,9 @@ def select_usable(panel: Panel, name: str) -> tuple[Panel, tuple[str, ...]]:
     """Select the columns that a network can use; known inputs that it can't use are refused, others named."""
     claims = models.claims(name)
     if panel.known and not claims.uses_marks:
+        known = dict.fromkeys(name_origin(column, panel.layout) for column in panel.known_names)
         raise SettingsError(
-            f"{name} has no place for columns known in the future ({', '.join(panel.known_names)}); "
+            f"{name} has no place for columns known in the future ({', '.join(known)}); "
             "use itransformer, or leave them out."
         )
     inputs = panel.input_names

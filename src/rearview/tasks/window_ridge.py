@@ -2,7 +2,8 @@
 
 A window is centred on its last season (its last value where there is none) and divided by its standard deviation; the
 steps ahead are forecast on that scale. One set of coefficients serves all variables, or each has its own, whichever
-errs less on rows held out; the penalty is chosen there, too, and so is the spread of the intervals.
+errs less on rows held out; the penalty is chosen there, too, and so is the spread of the intervals. What describes a
+variable may stand beside its windows.
 """
 
 from collections.abc import Sequence
@@ -31,23 +32,26 @@ class Ridge:
     """Coefficients, and quantiles of the errors on held-out rows, both on the scale of normalised windows."""
 
     coefficients: Array
-    """[pool, lag, step]; the first pool is that of all variables together."""
+    """[pool, lag and feature, step]; the first pool is that of all variables together."""
     errors: Array
     """[pool, step, rank]: rising quantiles of truth minus forecast, of the levels (1 .. RANKS) / (RANKS + 1)."""
     pools: NDArray[np.int64]
     """[variable]: its pool."""
     season: int
+    features: int = 0
+    """Numbers that describe a variable, whose coefficients follow those of the lags."""
 
     @property
     def lookback(self) -> int:
         """Rows of a window."""
-        return self.coefficients.shape[1]
+        return self.coefficients.shape[1] - self.features
 
-    def forecast(self, past: Array, pool: int, levels: Sequence[float]) -> Array:
-        """[step, 1 + 2 x level]: the point, then low and high of each level in percent."""
+    def forecast(self, past: Array, pool: int, levels: Sequence[float], about: Array | None = None) -> Array:
+        """[step, 1 + 2 x level]: the point, then low and high of each level in percent; `about` [feature]."""
         window = _pad(past, self.lookback)[None]
         centre, scale = _normal(window, self.season)
-        point = ((window - centre) / scale) @ self.coefficients[pool]
+        row = (window - centre) / scale
+        point = (row if about is None else np.concatenate([row, about[None]], axis=1)) @ self.coefficients[pool]
         tails = [side for level in levels for side in ((1 - level / 100) / 2, (1 + level / 100) / 2)]
         errors = self._read_errors(pool, (0.5, *tails))
         cells = point[0][:, None] + np.concatenate([np.zeros((len(errors), 1)), errors[:, 1:] - errors[:, :1]], axis=1)
@@ -77,11 +81,19 @@ class _Sample:
         return len(self.past)
 
 
-def fit(series: Sequence[Array], lookback: int, horizon: int, season: int, *, own: bool = True) -> Ridge | None:
-    """Fit to variables; None where they are too short. With `own` each may get coefficients of its own."""
+def fit(
+    series: Sequence[Array], lookback: int, horizon: int, season: int, *, own: bool = True, about: Array | None = None
+) -> Ridge | None:
+    """Fit to variables; None where they are too short. With `own` each may get coefficients of its own.
+
+    `about` [variable, feature] describes the variables.
+    """
     season = max(1, min(season, lookback))
-    looked_at = series[:: -(-len(series) // MOST_SERIES)]
-    samples = [_cut(values, lookback, horizon, season, MOST_WINDOWS // len(looked_at)) for values in looked_at]
+    about = np.empty((len(series), 0)) if about is None else about
+    every = -(-len(series) // MOST_SERIES)
+    looked_at, most = series[::every], MOST_WINDOWS // len(series[::every])
+    rows = zip(looked_at, about[::every], strict=True)
+    samples = [_cut(values, lookback, horizon, season, most, row) for values, row in rows]
     shared = _solve([early for early, _ in samples], [late for _, late in samples])
     if shared is None:
         return None
@@ -96,11 +108,11 @@ def fit(series: Sequence[Array], lookback: int, horizon: int, season: int, *, ow
     ranks = np.arange(1, RANKS + 1) / (RANKS + 1)
     coefficients = np.stack([one[1] for one in kept])
     errors = np.stack([np.quantile(one[2], ranks, axis=0).T for one in kept])
-    return Ridge(coefficients, errors, pools, season)
+    return Ridge(coefficients, errors, pools, season, about.shape[1])
 
 
-def _cut(values: Array, lookback: int, horizon: int, season: int, most: int) -> tuple[_Sample, _Sample]:
-    """Windows before the held-out rows, and windows of those; at most so many, evenly spaced."""
+def _cut(values: Array, lookback: int, horizon: int, season: int, most: int, about: Array) -> tuple[_Sample, _Sample]:
+    """Windows before the held-out rows, and windows of those; at most so many, evenly spaced, each beside `about`."""
     border = len(values) - max(horizon, round(HELD * len(values)))
     parts = []
     for first, stop, room in ((lookback, border, most), (max(lookback, border), len(values), max(20, most // 4))):
@@ -110,7 +122,9 @@ def _cut(values: Array, lookback: int, horizon: int, season: int, most: int) -> 
         past = values[ends[:, None] + np.arange(-lookback, 0)]
         centre, scale = _normal(past, season)
         ahead = (values[ends[:, None] + np.arange(horizon)] - centre) / scale
-        parts.append(_Sample((past - centre) / scale, np.clip(ahead, -CLIP, CLIP)))
+        beside = np.broadcast_to(about, (len(past), len(about)))
+        rows = np.concatenate([(past - centre) / scale, beside], axis=1)
+        parts.append(_Sample(rows, np.clip(ahead, -CLIP, CLIP)))
     return parts[0], parts[1]
 
 

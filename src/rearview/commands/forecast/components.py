@@ -9,6 +9,8 @@ from numpy.typing import NDArray
 from rearview.commands.forecast.job import FinalForecast
 from rearview.commands.forecast.outlook import round_to
 from rearview.core.wording import plural
+from rearview.data.holidays import ANY, NAMED
+from rearview.data.infer.categories import name_origin
 from rearview.data.infer.wall_time import to_wall_time
 from rearview.data.panel import Panel
 from rearview.data.step import MICROSECONDS, MONTHS
@@ -33,9 +35,10 @@ def known_inputs(panel: Panel, known: Array | None, series: int, rows: slice) ->
     if known is None:
         return ()
     first = len(panel.columns) - panel.known
+    drawn = [place for place, name in enumerate(panel.known_names) if not name.startswith(NAMED)]
     return tuple(
-        KnownInput(name, panel.original_column(rows, series, first + place), known[series, place])
-        for place, name in enumerate(panel.known_names[:MOST_INPUTS])
+        KnownInput(panel.known_names[place], panel.original_column(rows, series, first + place), known[series, place])
+        for place in drawn[:MOST_INPUTS]
     )
 
 
@@ -72,11 +75,25 @@ def components(
         for season, profile in parts.profiles.items()
         if np.ptp(profile) > SHOWN * spread and (one := _season(profile, season, stamps, panel)) is not None
     ]
-    if shifts is not None:
-        added = parts.trend * np.expm1(shifts) if factor else shifts
-        count = (len(inputs[0].past) if inputs else 0) + final.forecasts.mean.shape[-1]
-        drawn += _effect_views(panel, inputs, added[:, -count:], stamps[-count:])
+    if shifts is not None and effects is not None:
+        horizon = final.forecasts.mean.shape[-1]
+        count = (len(inputs[0].past) if inputs else 0) + horizon
+        weights = effects.coefficients[effects.ids.index(panel.ids[series]), target]
+        for origin, places in group_inputs(panel).items():
+            moved = shifts[places].sum(axis=0)
+            effect = (parts.trend * np.expm1(np.clip(moved, -MOST_LOG, MOST_LOG)) if factor else moved)[-count:]
+            drawn.append(_effect_view(origin, effect, stamps[-count:], horizon))
+            if len(places) > 1 and weights[places].any():
+                drawn.append(_by_name(origin, [panel.known_names[place] for place in places], weights[places], factor))
     return tuple(drawn)
+
+
+def group_inputs(panel: Panel) -> dict[str, list[int]]:
+    """Known columns by what they were made from: the categories of a column of text, all holidays."""
+    groups: dict[str, list[int]] = {}
+    for place, name in enumerate(panel.known_names):
+        groups.setdefault(name_origin(name, panel.layout), []).append(place)
+    return groups
 
 
 def find_effects(fitted: Predictor) -> Effects | None:
@@ -150,24 +167,40 @@ def _phases(season: int, stamps: NDArray[np.generic], panel: Panel) -> tuple[str
     return f"Season of {season} steps", [str(one + 1) for one in plain], plain
 
 
-def _effect_views(
-    panel: Panel, inputs: Sequence[KnownInput], added: Array, stamps: NDArray[np.generic]
-) -> list[Component]:
-    """What each input adds to the series, in its unit, over the rows that are drawn and the forecast."""
-    views = []
-    for place, one in enumerate(inputs):
-        effect = added[place]
-        moved = effect != 0
-        name = f"Effect of {one.name}"
-        if not moved.any():
-            views.append(Component(name, "None that the backtest rows show.", stamps[:0], (), effect[:0]))
-            continue
-        ahead = effect[-len(one.ahead) :]
-        width = float(np.ptp(effect)) or abs(float(effect[0]))
-        steps = int((ahead != 0).sum())
-        mean = float(ahead[ahead != 0].mean()) if steps else math.nan
-        size = round_to(mean, width).replace("-", "−")
-        on = f"{steps} {plural(steps, 'step', 'steps')} of the forecast"
-        sentence = f"{'+' if mean > 0 else ''}{size} on average at {on}." if steps else "None in the forecast."
-        views.append(Component(name, sentence, stamps, (), effect))
-    return views
+def _effect_view(name: str, effect: Array, stamps: NDArray[np.generic], horizon: int) -> Component:
+    """What an input adds to the series, in its unit, over the rows that are drawn and the forecast."""
+    title = f"Effect of {name}"
+    if not effect.any():
+        return Component(title, "None that the rows show.", stamps[:0], (), effect[:0])
+    ahead = effect[-horizon:]
+    width = float(np.ptp(effect)) or abs(float(effect[0]))
+    steps = int((ahead != 0).sum())
+    mean = float(ahead[ahead != 0].mean()) if steps else math.nan
+    size = round_to(mean, width).replace("-", "−")
+    on = f"{steps} {plural(steps, 'step', 'steps')} of the forecast"
+    sentence = f"{'+' if mean > 0 else ''}{size} on average at {on}." if steps else "None in the forecast."
+    return Component(title, sentence, stamps, (), effect)
+
+
+def _by_name(origin: str, names: Sequence[str], weights: Array, factor: bool) -> Component:
+    """The effect of each category, or of each holiday by its name, the largest fall first."""
+    shared = float(weights[names.index(ANY)]) if ANY in names else 0.0
+    sizes = {
+        name.removeprefix(NAMED).removeprefix(f"{origin}="): shared + float(weight)
+        for name, weight in zip(names, weights, strict=True)
+        if name != ANY
+    }
+    sizes = {name: 100 * math.expm1(size) if factor else size for name, size in sizes.items()}
+    ordered = sorted(sizes, key=lambda name: sizes[name])
+    values = np.array([sizes[name] for name in ordered])
+    width = max(float(np.abs(values).max()), 1e-12)
+    unit = " %" if factor else ""
+    ends = [ordered[0], ordered[-1]] if len(ordered) > 1 else ordered
+    said = [f"{name} {'+' if sizes[name] > 0 else ''}{round_to(sizes[name], width)}{unit}" for name in ends]
+    sentence = f"{', '.join(said)}.".replace("-", "−")
+    if ANY in names:
+        usual = 100 * math.expm1(shared) if factor else shared
+        others = f"{'+' if usual > 0 else ''}{round_to(usual, width)}{unit}".replace("-", "−")
+        sentence = f"{sentence} A holiday that was not seen: {others}."
+    title = f"{origin[0].upper()}{origin[1:]} by name" if ANY in names else f"Effect of {origin}, by category"
+    return Component(title, sentence, None, tuple(ordered), values, "percent" if factor else "adds, original units")

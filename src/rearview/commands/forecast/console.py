@@ -65,6 +65,10 @@ def forecast_into(folder: OutputFolder, job: Job, command: str) -> int:
     console.print()
     print_choices(console, choices)
     _print_scores(console, outcome)
+    if outcome.inputs:
+        console.print("\nInputs")
+    for one in outcome.inputs:
+        console.print(f"- {one.sentence}", highlight=False, markup=False)
     return print_end(console, outcome, out, written, {"forecast": forecast_columns(outcome)})
 
 

@@ -50,6 +50,7 @@ def _facts(outcome: Outcome) -> dict[str, object]:
         "rows": len(panel.values),
         "columns": list(panel.columns),
         "targets": list(panel.target_names),
+        "inputs": [asdict(one) for one in outcome.inputs],
         "step": str(panel.step),
         "findings": [asdict(finding) for finding in outcome.findings],
         "notes": list(outcome.notes),

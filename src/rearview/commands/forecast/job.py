@@ -12,9 +12,11 @@ from numpy.typing import NDArray
 
 from rearview import models
 from rearview.commands.console import list_choices
+from rearview.commands.forecast.input_use import InputUse, list_inputs
 from rearview.commands.forecast.verdict import Scored, verdict
 from rearview.core.errors import SettingsError, collect_warnings, did_you_mean
 from rearview.core.wording import listing, quantity
+from rearview.data.infer.categories import name_origin
 from rearview.data.io.table import Table
 from rearview.data.panel import Finding, Panel
 from rearview.data.panel_checks import check_length, drop_empty_targets
@@ -24,6 +26,7 @@ from rearview.estimators.auto import fit as portfolio
 from rearview.estimators.auto import schedule
 from rearview.estimators.auto.ensemble import Ensemble, Standing, trim_levels
 from rearview.estimators.auto.portfolio import panel_seasons
+from rearview.estimators.auto.usage import list_used_inputs
 from rearview.estimators.base import Session, fingerprint, resolve_device
 from rearview.estimators.forecast.as_of import AsOf
 from rearview.estimators.forecast.backtest import Backtest, Scores
@@ -153,6 +156,16 @@ class Outcome:
         """The candidates of a portfolio; empty where networks were named."""
         fitted = self.finals[AUTO].forecaster.fitted if AUTO in self.finals else None
         return fitted.leaderboard if isinstance(fitted, Ensemble) else ()
+
+    @property
+    def inputs(self) -> tuple[InputUse, ...]:
+        """The inputs, and which of the models that forecast use them; of a portfolio its members."""
+        layout = self.panel.layout
+        used = {one.name: one.uses for one in self.leaderboard if one.weight}
+        for name, final in self.finals.items():
+            if name != AUTO:
+                used[name] = list_used_inputs(final.forecaster.fitted, layout)
+        return list_inputs(self.panel, used)
 
     @property
     def windows(self) -> int:
@@ -531,7 +544,7 @@ def _missing_parts(job: Job, panel: Panel, windows: int) -> list[str]:
     if not windows and job.windows is None:
         notes.append(f"Too short to hold out a backtest window of {quantity(job.spec.horizon, 'step')}.")
     if panel.known and windows and AUTO not in job.names:
-        known = listing(panel.known_names)
+        known = listing([*dict.fromkeys(name_origin(name, panel.layout) for name in panel.known_names)])
         notes.append(f"The baselines forecast without {known}, known in the future, for which they have no place.")
     return notes
 

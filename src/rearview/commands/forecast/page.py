@@ -32,6 +32,7 @@ from rearview.report.forecast.page import ForecastSummary
 from rearview.report.forecast.views import (
     Candidate,
     Forecast,
+    InputRow,
     Look,
     Outlook,
     Prediction,
@@ -79,6 +80,7 @@ def summary(outcome: Outcome, command: str) -> ForecastSummary:
         findings=outcome.findings,
         settings=_settings(outcome),
         notes=(*outcome.notes, *outcome.warnings, *(note for _, notes in views for note in notes), *_even_looks(views)),
+        inputs=tuple(InputRow(one.name, one.kind, one.used_by) for one in outcome.inputs),
         looks=tuple(look for shown, _ in views for look in shown if look.finding),
     )
 

@@ -54,7 +54,7 @@ class NoTimeColumn(InputError):
 def leave_out_unknown(table: Table, options: ReadOptions, problems: Problems) -> ReadOptions:
     """The options without names that are no columns, each of which is a problem."""
     kept: dict[str, tuple[str, ...]] = {}
-    for option in ("id_col", "time_col", "target_col", "target", "known", "drop"):
+    for option in ("id_col", "time_col", "target_col", "target", "known", "static", "drop"):
         names = names_in(getattr(options, option) or ())
         flag = f"--{option.replace('_', '-')}"
         for name in names:
@@ -72,6 +72,7 @@ def leave_out_unknown(table: Table, options: ReadOptions, problems: Problems) ->
         target_col=next(iter(kept["target_col"]), None),
         target=None if not kept["target"] and options.target else options.target and kept["target"],
         known=kept["known"],
+        static=kept["static"],
         drop=kept["drop"],
     )
 
@@ -105,6 +106,7 @@ def assign_roles(table: Table, options: ReadOptions) -> tuple[Roles, list[Findin
         "an id column": ids,
         "a target": targets,
         "known": options.known,
+        "static": options.static,
         "dropped": options.drop,
     }.items():
         for name in names:
@@ -234,7 +236,8 @@ def _long_target(table: Table, options: ReadOptions, free: Sequence[str]) -> tup
         return options.target
     if TARGET_NAME in free:
         return (TARGET_NAME,)
-    candidates = [name for name in free if name not in options.known and not _is_text(table, name)]
+    taken = {*options.known, *options.static}
+    candidates = [name for name in free if name not in taken and not is_text(table, name)]
     if len(candidates) == 1:
         return (candidates[0],)
     if not candidates:
@@ -246,7 +249,7 @@ def _long_target(table: Table, options: ReadOptions, free: Sequence[str]) -> tup
     raise MessyData(table.source, [Problem("target", message, flag="--target-col")])
 
 
-def _is_text(table: Table, name: str) -> bool:
+def is_text(table: Table, name: str) -> bool:
     """Whether no cell of a column is a number, although it has some."""
     column = table.fetch(name)
     if column.dtype.is_numeric() or column.is_null().all():

@@ -146,7 +146,7 @@ def parse_column(table: Table, name: str) -> ParsedColumn:
     if not isinstance(parsed, ParsedColumn):
         column = table.fetch(name)
         plain = _cast(table, column)
-        parsed = _parse(table, _texts(column)) if plain is None else ParsedColumn(plain, {}, len(plain))
+        parsed = _parse(table, cell_texts(column)) if plain is None else ParsedColumn(plain, {}, len(plain))
         parsed.numbers.flags.writeable = False
         table.parsed[name] = parsed
     return parsed
@@ -185,7 +185,8 @@ def _parse(table: Table, cells: list[str]) -> ParsedColumn:
     return ParsedColumn(values, {row: cells[row] for row in bad}, len(filled), doubtful=doubtful)
 
 
-def _texts(column: TableColumn) -> list[str]:
+def cell_texts(column: TableColumn) -> list[str]:
+    """The cells of a column as text; missing ones are empty."""
     return ["" if cell is None else str(cell).strip() for cell in column.to_list()]
 
 
@@ -205,7 +206,7 @@ def find_notation(table: Table, name: str) -> Notation | None:
     column = table.fetch(name)
     if column.dtype.is_numeric() or column.dtype.is_temporal() or parse_column(table, name).dressed:
         return None
-    style = _infer_notation(table, _texts(column))
+    style = _infer_notation(table, cell_texts(column))
     return None if style is None or (table.decimal_comma and not style.thousands) else style
 
 
@@ -390,5 +391,5 @@ def _fits(table: Table, column: TableColumn, decimal: str) -> bool:
     """Whether all cells of a column can be read with this decimal mark."""
     words = MISSING_WORDS | table.missing
     shape = _GROUPED["," if decimal == "." else ".", decimal]
-    digits = [(_DRESSED.fullmatch(cell), cell) for cell in _texts(column) if cell.lower() not in words]
+    digits = [(_DRESSED.fullmatch(cell), cell) for cell in cell_texts(column) if cell.lower() not in words]
     return all(shape.fullmatch(match["digits"] if match else cell) for match, cell in digits)

@@ -85,8 +85,8 @@ class Table:
             parsed={},
         )
 
-    def add_column(self, name: str, cells: "NDArray[np.generic]") -> "Table":
-        """This table with one more column."""
+    def add_column(self, name: str, cells: "NDArray[np.generic]", *, last: bool = False) -> "Table":
+        """This table with one more column, before or after the others."""
         import narwhals as nw
 
         reopen = self.reopen
@@ -95,9 +95,11 @@ class Table:
         values = cells.tolist() if cells.dtype.kind == "U" else cells
         return replace(
             self,
-            names=(name, *self.names),
+            names=(*self.names, name) if last else (name, *self.names),
             fetch=lambda one: nw.new_series(name, values, backend=library) if one == name else self.fetch(one),
-            reopen=None if reopen is None else lambda text, index: reopen(text, index).add_column(name, cells),
+            reopen=None
+            if reopen is None
+            else lambda text, index: reopen(text, index).add_column(name, cells, last=last),
             parsed={},
         )
 

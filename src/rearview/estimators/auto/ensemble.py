@@ -36,6 +36,8 @@ class Standing:
     """Wall time of its backtest and of its final fit."""
     note: str = ""
     """Why it has no part, where it has none."""
+    uses: tuple[str, ...] = ()
+    """Inputs that its forecasts depend on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,6 +15,7 @@ from rearview.estimators.auto import linear
 from rearview.estimators.auto.ensemble import GRID, Ensemble, Standing, cut_at_zero
 from rearview.estimators.auto.portfolio import Candidate, list_candidates, panel_seasons
 from rearview.estimators.auto.schedule import Options, check_rows, choose_lookback, choose_windows
+from rearview.estimators.auto.usage import list_used_inputs
 from rearview.estimators.auto.weights import choose_weights, combine_backtests, measure_losses
 from rearview.estimators.base import Session, fingerprint
 from rearview.estimators.forecast.backtest import (
@@ -250,7 +251,7 @@ def _finish(
         step=str(panel.step),
         period=seasons[0] if seasons else 1,
         stretch=stretch,
-        leaderboard=_leaderboard(trials, members, common, losses, scored),
+        leaderboard=_leaderboard(panel, trials, members, common, losses, scored),
         notes=_notes(panel, spec, windows, sample, seasons, finals),
         findings=tuple(dict.fromkeys(finding for one in finals for finding in one.findings)),
         interrupted=interrupted or any(one.interrupted for one in finals),
@@ -299,11 +300,17 @@ def _fit_members(panel: Panel, scored: list[_Trial], weights: Array, options: Op
 
 
 def _leaderboard(
-    trials: list[_Trial], members: list[_Trial], common: Array, losses: Array | None, scored: list[_Trial]
+    panel: Panel,
+    trials: list[_Trial],
+    members: list[_Trial],
+    common: Array,
+    losses: Array | None,
+    scored: list[_Trial],
 ) -> tuple[Standing, ...]:
     standings = []
     for trial in trials:
         test = trial.backtest
+        fitted = trial.final or (None if test is None else test.fitted)
         standings.append(
             Standing(
                 name=trial.candidate.name,
@@ -313,6 +320,7 @@ def _leaderboard(
                 weight=float(common[members.index(trial)]) if trial in members else 0.0,
                 seconds=trial.seconds,
                 note=trial.note,
+                uses=() if fitted is None else list_used_inputs(fitted, panel.layout),
             )
         )
     return tuple(sorted(standings, key=lambda one: (-one.weight, one.loss is None, one.loss or 0.0)))

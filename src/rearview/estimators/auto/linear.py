@@ -6,6 +6,7 @@ import numpy as np
 
 from rearview.core.errors import InputError
 from rearview.data.panel import Finding, Panel
+from rearview.data.statics import StaticScale
 from rearview.data.windows import Windows
 from rearview.estimators.forecast.predictor import Array, Forecasts
 from rearview.estimators.forecast.spec import ForecastSpec
@@ -29,6 +30,8 @@ class Linear:
     columns: tuple[str, ...]
     step: str
     period: int
+    statics: StaticScale | None = None
+    """What describes the series."""
     known: int = 0
     name: str = NAME
     notes: tuple[str, ...] = ()
@@ -50,15 +53,16 @@ class Linear:
         panel = transform_panel(panel, self.spec)
         cells = np.full((len(which), self.targets, self.spec.horizon, 1 + 2 * len(levels)), np.nan)
         place = {name: number for number, name in enumerate(self.ids)}
+        about = None if self.statics is None else self.statics.read(panel.statics, panel.series)
         for window, (start, series) in enumerate(zip(which.starts.tolist(), which.series.tolist(), strict=True)):
-            number = place.get(panel.ids[series])
+            number, told = place.get(panel.ids[series]), None if about is None else about[series]
             for target in range(self.targets):
                 first = int(panel.first[series, target])
                 if first < start:
                     rows = slice(max(first, start - self.lookback), start)
                     past = panel.values[rows, target].astype(np.float64) + panel.centre[series, target]
                     pool = 0 if number is None else int(self.ridge.pools[number * self.targets + target])
-                    cells[window, target] = undo_transform(self.ridge.forecast(past, pool, levels), self.spec)
+                    cells[window, target] = undo_transform(self.ridge.forecast(past, pool, levels, told), self.spec)
         bounds = {level: (cells[..., 1 + 2 * n], cells[..., 2 + 2 * n]) for n, level in enumerate(levels)}
         return Forecasts(which.series, cells[..., 0], bounds, self.notes)
 
@@ -76,12 +80,21 @@ def fit(panel: Panel, spec: ForecastSpec, seasons: tuple[int, ...]) -> Linear:
         for target in range(moved.targets)
     ]
     period = next(iter(seasons), 1)
-    ridge = window_ridge.fit(series, lookback, horizon, period, own=len(series) <= MOST_OWN)
+    statics, about = StaticScale.of(panel.statics), None
+    if statics is not None:
+        about = np.repeat(statics.read(panel.statics, panel.series), panel.targets, axis=0)
+    ridge = window_ridge.fit(series, lookback, horizon, period, own=len(series) <= MOST_OWN, about=about)
     if ridge is None:
         raise InputError(
             f"{panel.layout.source}: {longest} rows are too few for a linear forecast of {horizon} steps; "
             "bring more history."
         )
     return Linear(
-        spec=spec, ridge=ridge, ids=panel.ids, columns=panel.target_names, step=str(panel.step), period=period
+        spec=spec,
+        ridge=ridge,
+        ids=panel.ids,
+        columns=panel.target_names,
+        step=str(panel.step),
+        period=period,
+        statics=statics,
     )

@@ -16,10 +16,11 @@ from rearview.estimators.forecast.spec import ALONE, ForecastSpec
 from rearview.estimators.forecast.zero_shot import TUNED, Pretrained
 from rearview.pretrained import weights
 from rearview.tasks import statistics
-from rearview.tasks.seasonality import find_seasons
+from rearview.tasks.seasonality import MOST_SERIES, find_seasons
 
-COUPLED = (2, 64)
-"""Columns of one series, from and to, that a network which mixes columns is tried on."""
+MOST_COUPLED = 64
+"""Columns up to which a network that mixes them is tried, on several columns of one series, or where inputs are there
+that it alone has a place for."""
 
 Fit = Callable[[Panel, Session], Predictor]
 
@@ -39,9 +40,15 @@ class Candidate:
 
 
 def panel_seasons(panel: Panel, given: int | None) -> tuple[int, ...]:
-    """The seasons that the targets of a panel show, shortest first; the given one alone where one is given."""
+    """The seasons that the targets of a panel show, shortest first; the given one alone where one is given.
+
+    They are looked for in rows cleared of what known inputs explain: a strong promotion hides a weekly season.
+    """
     if given is not None:
         return (given,) if given > 1 else ()
+    if panel.known:
+        some = panel.only(panel.ids[:: -(-panel.series // MOST_SERIES)])
+        panel = Effects.fit(some, panel.step.seasons).remove(some)
     series = [
         panel.values[max(a, int(panel.first[s, target])) : b, target].astype(np.float64)
         for s, (a, b) in enumerate(panel.bounds())
@@ -84,7 +91,8 @@ def list_candidates(
         )
     if not quick:
         networks = ["patchtst"]
-        if panel.series == 1 and COUPLED[0] <= len(panel.columns) <= COUPLED[1]:
+        beside = panel.input_names or panel.statics
+        if ((panel.series == 1 and len(panel.columns) > 1) or beside) and len(panel.columns) <= MOST_COUPLED:
             networks.append("itransformer")
         for network in networks:
             candidates.append(_network(network, replace(spec, lookback=lookback)))
@@ -102,7 +110,8 @@ def list_candidates(
         quick = True
     if not panel.known:
         return candidates
-    cleared = [replace(one, fit=_with_effects(one.fit, seasons)) for one in candidates if one.name != "itransformer"]
+    find = _find_effects(seasons)
+    cleared = [replace(one, fit=_with_effects(one.fit, find)) for one in candidates if one.name != "itransformer"]
     return cleared if quick else [*cleared, _network("itransformer", replace(spec, lookback=lookback))]
 
 
@@ -115,11 +124,26 @@ def _network(name: str, spec: ForecastSpec) -> Candidate:
     return Candidate(name, meanings[name], lambda rows, session: fit_network(rows, asked, session), trains=True)
 
 
-def _with_effects(fit: Fit, seasons: tuple[int, ...]) -> Fit:
+def _find_effects(seasons: tuple[int, ...]) -> Callable[[Panel], Effects]:
+    """The effects of known inputs in some rows, found once for all candidates that are fitted to them."""
+    kept: list[tuple[Panel, Effects]] = []
+
+    def find(rows: Panel) -> Effects:
+        for panel, effects in kept:
+            if panel is rows:
+                return effects
+        kept.append((rows, Effects.fit(rows, seasons)))
+        del kept[:-2]  # those of the backtest, and those of the forecast
+        return kept[-1][1]
+
+    return find
+
+
+def _with_effects(fit: Fit, find: Callable[[Panel], Effects]) -> Fit:
     """The same on rows cleared of what known inputs explain."""
 
     def fit_cleared(rows: Panel, session: Session) -> Predictor:
-        effects = Effects.fit(rows, seasons[0] if seasons else 1)
+        effects = find(rows)
         inner = fit(effects.remove(rows), session)
         cut = len(rows.columns) - rows.known
         columns = (*rows.target_names, *rows.columns[cut:])

@@ -15,6 +15,7 @@ from rearview.data.panel import Panel
 from rearview.data.panel_checks import check_length
 from rearview.data.scale import Scaler
 from rearview.data.split import Split, find_short_series, split
+from rearview.data.statics import StaticScale
 from rearview.data.windows import Source
 from rearview.estimators import base
 from rearview.estimators.base import NO_CHECKPOINT, Session
@@ -51,6 +52,8 @@ class Prepared:
     training: train.Settings | None
     """None where there is nothing to train."""
     notes: tuple[str, ...]
+    statics: StaticScale | None
+    """What describes the series, where the network has a place for it."""
 
     def train(self, session: Session = NO_CHECKPOINT) -> Fitted:
         """Train the network and calibrate its intervals."""
@@ -64,6 +67,7 @@ class Prepared:
             device=base.resolve_device(spec.device),
             inputs=len(panel.columns) > panel.targets,
             calendar=self.calendar,
+            statics=None if self.statics is None else self.statics.read(panel.statics, panel.series),
         )
         order = torch.arange(len(source))
         a, b = len(cut.train), len(cut.train) + len(cut.validation)
@@ -87,6 +91,7 @@ class Prepared:
             step=str(panel.step),
             calendar=self.calendar,
             residuals=None,
+            statics=self.statics,
             history=history,
             notes=(*self.notes, f"Of each series, {cut.note}.", *fewer),
             findings=find_short_series(panel, cut, self.plan.lookback.value, spec.horizon),
@@ -194,7 +199,11 @@ def prepare(panel: Panel, spec: ForecastSpec) -> Prepared | Pretrained:
         model=planning.override(settings, spec.settings),
         training=planning.override(loop, spec.training) if claims.trains else {},
     )
-    marks = panel.known + (0 if calendar is None else len(calendar_names(calendar)))
+    statics = StaticScale.of(panel.statics) if claims.uses_marks else None
+    if panel.statics is not None and statics is None:
+        notes = (*notes, f"{name} has no place for what describes the series ({', '.join(panel.layout.static)}).")
+    marks = panel.known + (0 if statics is None else len(statics.names))
+    marks += 0 if calendar is None else len(calendar_names(calendar))
     network = base.create_network(
         name,
         seed=spec.seed,
@@ -208,4 +217,4 @@ def prepare(panel: Panel, spec: ForecastSpec) -> Prepared | Pretrained:
         future=spec.horizon if marks else 0,
     )
     training = base.training_settings(name, plan, spec.seed)
-    return Prepared(spec, panel, plan, name, network, task, cut, scaler, calendar, training, notes)
+    return Prepared(spec, panel, plan, name, network, task, cut, scaler, calendar, training, notes, statics)

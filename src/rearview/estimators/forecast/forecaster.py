@@ -9,7 +9,7 @@ forecaster.save("model/")
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -42,8 +42,8 @@ from rearview.estimators.forecast.as_of import AsOf
 from rearview.estimators.forecast.attention_maps import AttentionMaps, explain_windows, select_series
 from rearview.estimators.forecast.backtest import Backtest, History, select_columns
 from rearview.estimators.forecast.fit import fit
-from rearview.estimators.forecast.frames import backtest_frame, forecast_frame
-from rearview.estimators.forecast.known_inputs import read_known
+from rearview.estimators.forecast.frames import WhatIf, backtest_frame, forecast_frame, what_if_frame
+from rearview.estimators.forecast.known_inputs import change_known, read_known
 from rearview.estimators.forecast.new_rows import anchor_months, check_values, keep_time_of_day
 from rearview.estimators.forecast.prediction import variables
 from rearview.estimators.forecast.predictor import Forecasts, Predictor
@@ -147,6 +147,31 @@ class Forecaster(Estimator[Predictor]):
         known = read_known(panel, stamps, future, self.reading_of_new)
         return self.fitted.predict(panel, final_windows(panel), self._levels(level), known), stamps
 
+    def what_if(self, changed: Frame, frame: Frame = None, *, future: Frame = None) -> Frame:
+        """What a change of known inputs makes of the forecast: as planned, as changed, and the difference.
+
+        `changed` is like `future`, which holds the plan; or it names inputs with the value that each has at all steps
+        instead, as in {"promo": 0}. Long frames come back as `unique_id, ds, planned, changed, difference`, wide ones
+        as `time, column, column-changed, column-difference`.
+        """
+        panel = self.tail if frame is None else self.read_new(frame)
+        whole_ids = self._whole_ids if frame is None else has_whole_ids(frame, panel.layout)
+        made = self.compare(panel, changed, future=future)
+        return to_native(what_if_frame(panel, made, whole_ids=whole_ids), panel.layout)
+
+    def compare(self, panel: Panel, changed: Frame, *, future: Frame = None) -> WhatIf:
+        """The same on a panel, as arrays with intervals."""
+        stamps, reading, levels = stamps_ahead(panel, self.spec.horizon), self.reading_of_new, self._levels(None)
+        inputs = read_known(panel, stamps, future, reading)
+        if inputs is None:
+            raise SettingsError("No input is known in the future, so none can be changed; name some with known=[...].")
+        by_name = isinstance(changed, Mapping) and all(isinstance(name, str) for name in changed)
+        by_name = by_name and all(isinstance(value, str) or np.ndim(value) == 0 for value in changed.values())
+        others = change_known(panel, inputs, changed) if by_name else read_known(panel, stamps, changed, reading)
+        assert others is not None
+        planned, other = (self.fitted.predict(panel, final_windows(panel), levels, one) for one in (inputs, others))
+        return WhatIf(planned, other, stamps, inputs, others)
+
     def cross_validation(
         self,
         frame: Frame,
@@ -230,6 +255,7 @@ class Forecaster(Estimator[Predictor]):
             "mase": np.array([math.nan if one.mase is None else one.mase for one in rows]),
             "loss": np.array([math.nan if one.loss is None else one.loss for one in rows]),
             "seconds": np.array([one.seconds for one in rows]),
+            "inputs": [", ".join(one.uses) for one in rows],
             "note": [one.note for one in rows],
         }
         return to_native(columns, self.tail.layout)
@@ -307,7 +333,9 @@ class Forecaster(Estimator[Predictor]):
         frame = frame if isinstance(frame, Table) else open_source(frame, reading)
         dropped = select_present(frame, reading.drop)
         step = reading.freq if freq is None else Step.parse(freq)
-        return read_panel(frame, replace(reading, trained=self.fitted.columns, drop=dropped, freq=step))
+        layout = self.tail.layout
+        trained = replace(reading, trained=self.fitted.columns, static=layout.static, levels=layout.levels)
+        return read_panel(frame, replace(trained, drop=dropped, freq=step))
 
     def _warn(self, frame: Frame, findings: tuple[Finding, ...]) -> None:
         if not isinstance(frame, Panel):  # whoever hands over a panel has its findings already

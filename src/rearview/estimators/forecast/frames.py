@@ -4,6 +4,8 @@ Long: `unique_id, ds, [cutoff, y,] model, model-lo-95, model-hi-95`, variable by
 column, column-lo-95, column-hi-95, [column-y]`.
 """
 
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -39,6 +41,34 @@ def forecast_frame(
     each = np.repeat(stamps, panel.targets, axis=0)
     columns = _long_columns(layout, names, each, whole_ids)
     return columns | _with_bounds(model, forecasts.mean, forecasts.intervals, np.s_[:])
+
+
+@dataclass(frozen=True, slots=True)
+class WhatIf:
+    """Forecasts with known inputs as planned and as changed."""
+
+    planned: Forecasts
+    changed: Forecasts
+    stamps: Stamps
+    """[series, step]."""
+    inputs: Array
+    """[series, column, step]: the known inputs as planned."""
+    changed_inputs: Array
+
+
+def what_if_frame(panel: Panel, made: WhatIf, *, layout: Layout | None = None, whole_ids: bool = False) -> Columns:
+    """Both forecasts and their difference, in the layout of the data unless another is named."""
+    layout = panel.layout if layout is None else layout
+    planned, changed = made.planned.mean, made.changed.mean
+    if layout.form == "wide":
+        columns: Columns = {layout.time_col: localise(made.stamps[0], layout)}
+        for c, name in enumerate(variables(panel)):
+            columns |= {name: planned[0, c], f"{name}-changed": changed[0, c]}
+            columns[f"{name}-difference"] = changed[0, c] - planned[0, c]
+        return columns
+    columns = _long_columns(layout, variables(panel), np.repeat(made.stamps, panel.targets, axis=0), whole_ids)
+    parts = {"planned": planned, "changed": changed, "difference": changed - planned}
+    return columns | {name: cells.ravel() for name, cells in parts.items()}
 
 
 def backtest_frame(result: Backtest, layout: Layout, model: str, *, whole_ids: bool = False) -> Columns:

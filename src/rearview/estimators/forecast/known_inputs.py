@@ -1,11 +1,15 @@
 """The future of known inputs, read from the caller's frame by series and stamp."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rearview.core.errors import InputError, SettingsError
+from rearview.core.errors import InputError, SettingsError, did_you_mean
+from rearview.data.holidays import HolidayColumns, is_holiday
+from rearview.data.infer.categories import IS, name_origin
+from rearview.data.infer.number_text import MISSING_WORDS
 from rearview.data.infer.series_ids import JOIN
 from rearview.data.infer.timestamps import show
 from rearview.data.panel import Panel
@@ -19,13 +23,18 @@ def read_known(
     panel: Panel, stamps: NDArray[np.generic], future: object, options: ReadOptions
 ) -> NDArray[np.float64] | None:
     """[series, column, step]: the known inputs of a panel at the stamps [series, step] to forecast, original units."""
-    names = panel.known_names
-    if not names:
+    own = tuple(name for name in panel.known_names if not is_holiday(name))
+    dated = panel.known_names[len(own) :]
+    out = np.empty((panel.series, panel.known, stamps.shape[1]))
+    if dated:
+        cells = HolidayColumns.of(options.holidays, stamps.ravel(), panel.step, panel.layout, dated).cells
+        out[:, len(own) :] = cells.reshape(*stamps.shape, -1).transpose(0, 2, 1)
+    if not own:
         if future is not None:
             raise SettingsError(
                 "A future was given, but no column is named as known; name them with known=[...] (--known) in training."
             )
-        return None
+        return out if dated else None
     if future is None:
         raise InputError(
             f"The values of {', '.join(_columns(panel))} are known in the future; give their next "
@@ -43,6 +52,9 @@ def read_known(
             target_col=None,
             target=(),
             known=_columns(panel),
+            static=(),
+            levels=layout.levels,
+            holidays=(),
             drop=(),
             together=long and layout.together,
             freq=panel.step,
@@ -52,18 +64,51 @@ def read_known(
             fill="last",
         ),
     )
-    out = np.empty((panel.series, len(names), stamps.shape[1]))
     for s, name in enumerate(panel.ids):
-        out[s] = _series_ahead(given, name, names, stamps[s])
+        out[s, : len(own)] = _series_ahead(given, name, own, stamps[s])
     return out
+
+
+def change_known(panel: Panel, known: Array, changes: Mapping[str, object]) -> Array:
+    """Known inputs with some of them set to one value at all steps, numbers or categories, by the caller's names."""
+    changed, levels = known.copy(), dict(panel.layout.levels)
+    for name, value in changes.items():
+        places = [
+            place
+            for place, column in enumerate(panel.known_names)
+            if not is_holiday(column) and _origin(column, panel) == name
+        ]
+        if not places:
+            others = ", ".join(_columns(panel)) or "none"
+            raise SettingsError(f"{name!r} is no input known in the future, and can't be changed; {others} can.")
+        if name in levels:
+            if str(value) not in levels[name] and str(value).casefold() not in MISSING_WORDS:
+                raise SettingsError(
+                    f"{name} has no category {value!r}.{did_you_mean(str(value), levels[name])} It has "
+                    f"{', '.join(word for word in levels[name] if word)}."
+                )
+            for place in places:
+                column = panel.known_names[place]
+                changed[:, place] = column == f"{name}{IS}{value}" or column.startswith(f"{name}{IS}{value}{JOIN}")
+            continue
+        try:
+            changed[:, places] = float(value)  # type: ignore[arg-type]
+        except (TypeError, ValueError):
+            raise SettingsError(f"{name} is set to {value!r}, which is no number.") from None
+    return changed
+
+
+def _origin(column: str, panel: Panel) -> str:
+    """The caller's name of a known column; taken together, a column has the name of its series at the end."""
+    if panel.layout.together:
+        series = next((one for one in panel.target_names if column.endswith(f"{JOIN}{one}")), "")
+        column = column.removesuffix(f"{JOIN}{series}")
+    return name_origin(column, panel.layout)
 
 
 def _columns(panel: Panel) -> tuple[str, ...]:
     """The known columns by their names in the caller's frame."""
-    if not panel.layout.together:
-        return panel.known_names
-    # Taken together there is a column for each series, in the order of the series.
-    return tuple(name.removesuffix(f"{JOIN}{panel.columns[0]}") for name in panel.known_names[:: panel.targets])
+    return tuple(dict.fromkeys(_origin(name, panel) for name in panel.known_names if not is_holiday(name)))
 
 
 def _series_ahead(given: Panel, name: str, names: tuple[str, ...], stamps: NDArray[np.generic]) -> Array:

@@ -12,6 +12,7 @@ from rearview.core.wording import listing
 from rearview.data.calendar import features
 from rearview.data.panel import Finding, Panel
 from rearview.data.scale import Scaler
+from rearview.data.statics import StaticScale
 from rearview.data.windows import Batch, Source, Windows
 from rearview.estimators import base
 from rearview.estimators.forecast.predictor import Array, Forecasts
@@ -37,6 +38,8 @@ class Fitted(base.FittedPanel):
     known: int
     calendar: str | None
     residuals: Residuals | None
+    statics: StaticScale | None = None
+    """What describes the series, where the network has a place for it."""
 
     def source(self, panel: Panel, which: Windows) -> Source:
         """The windows of a panel as this network reads them."""
@@ -49,7 +52,12 @@ class Fitted(base.FittedPanel):
             device=self.device,
             inputs=len(self.columns) > self.targets,
             calendar=self.calendar,
+            statics=self.describe(panel),
         )
+
+    def describe(self, panel: Panel) -> Array | None:
+        """[series, feature]: what describes the series of a panel, scaled as in training."""
+        return None if self.statics is None else self.statics.read(panel.statics, panel.series)
 
     @property
     def period(self) -> int:
@@ -266,6 +274,8 @@ def with_future(
         scaler = fitted.scaler(panel)
         level = (scaler.mean + panel.centre)[series, -fitted.known :, None]
         parts.append(((known[windows] - level) / scaler.std[series, -fitted.known :, None]).astype(np.float32))
+    if (statics := fitted.describe(panel)) is not None:
+        parts.append(np.repeat(statics[which.series[windows], :, None], horizon, axis=2).astype(np.float32))
     empty = torch.zeros(len(windows), fitted.targets, horizon, device=batch.past.device)
     marks = torch.from_numpy(np.concatenate(parts, axis=1)).to(batch.past.device) if parts else None
     return Batch(batch.past, empty, batch.mask, None, batch.past_marks, marks, batch.series)

@@ -100,6 +100,8 @@ class ForecastColumns(TableKeywords):
     target: Names | None = None
     target_col: str | None = None
     known: Names | None = None
+    static: Names | None = None
+    holidays: Names | None = None
     together: bool | None = None
 
 

@@ -11,6 +11,7 @@ from torch import Tensor
 from rearview.core.errors import SettingsError
 from rearview.core.model_folder import FORECASTER, DamagedModel, strip_prefix
 from rearview.data.panel import Finding, Layout, Panel
+from rearview.data.statics import Statics, StaticScale
 from rearview.data.step import Step
 from rearview.estimators.auto.effects import Effects, WithEffects
 from rearview.estimators.auto.ensemble import Ensemble, Standing
@@ -39,6 +40,9 @@ def save(folder: Path, fitted: Predictor, tail: Panel, reading: Facts) -> None:
         "reading": reading,
         "tail": {"ids": tail.ids, "columns": tail.columns, "layout": asdict(tail.layout)},
     }
+    if tail.statics is not None:
+        facts["tail"]["statics"] = tail.statics.names
+        tensors |= to_tensors({"tail.statics": tail.statics.values})
     tensors |= to_tensors(
         {
             **{f"tail.{name}": getattr(tail, name) for name in _ROWS},
@@ -69,6 +73,7 @@ def _pack(fitted: Predictor) -> tuple[Facts, dict[str, Tensor]]:
         return {**shared, **facts}, {name: _halve(tensor) for name, tensor in tensors.items()}
     if isinstance(fitted, Fitted):
         facts = {**{name: getattr(fitted, name) for name in _PLAIN}, "quantiles": fitted.task.quantiles}
+        facts |= _pack_statics(fitted.statics)
         residuals = fitted.residuals
         arrays = {
             "mean": fitted.mean,
@@ -85,12 +90,17 @@ def _pack(fitted: Predictor) -> tuple[Facts, dict[str, Tensor]]:
         ridge = fitted.ridge
         arrays = {"coefficients": ridge.coefficients, "errors": ridge.errors, "pools": ridge.pools}
         facts = {"kind": "linear", "ids": fitted.ids, "period": fitted.period, "season": ridge.season}
+        facts |= _pack_statics(fitted.statics)
         return {**shared, **facts}, to_tensors(arrays)
     if isinstance(fitted, WithEffects):
         effects = fitted.effects
         inner, tensors = _pack(fitted.inner)
         facts = {**shared, "kind": "effects", "known": fitted.known, "ids": effects.ids, "inner": inner}
-        arrays = {name: getattr(effects, name) for name in _EFFECTS}
+        # Members may share their effects, and a file of tensors shares no memory.
+        arrays = {name: getattr(effects, name).copy() for name in _EFFECTS}
+        if effects.statics is not None:
+            facts["described"] = effects.statics.names
+            arrays["described"] = effects.statics.values.copy()
         return facts, to_tensors(arrays) | {f"inner.{name}": tensor for name, tensor in tensors.items()}
     if isinstance(fitted, Ensemble):
         members = [_pack(member) for member in fitted.members]
@@ -123,6 +133,7 @@ def _unpack(stored: Stored) -> Predictor:
             network=stored.network(facts["name"], spec),
             task=Forecast(spec.horizon, spec.loss, facts["quantiles"]),
             residuals=residuals,
+            statics=_read_statics(facts),
             **stored.fields(_PLAIN, ()),
             **stored.scale(len(facts["ids"]), len(facts["columns"])),
         )
@@ -147,10 +158,13 @@ def _unpack(stored: Stored) -> Predictor:
     if kind == "statistics":
         return Statistical(model=facts["model"], seasons=tuple(facts["seasons"]), **shared)
     if kind == "linear":
-        ridge = Ridge(**stored.arrays(("coefficients", "errors", "pools")), season=facts["season"])
-        return Linear(ridge=ridge, ids=tuple(facts["ids"]), period=facts["period"], **shared)
+        scale = _read_statics(facts)
+        features = 0 if scale is None else len(scale.names)
+        ridge = Ridge(**stored.arrays(("coefficients", "errors", "pools")), season=facts["season"], features=features)
+        return Linear(ridge=ridge, ids=tuple(facts["ids"]), period=facts["period"], statics=scale, **shared)
     if kind == "effects":
-        effects = Effects(ids=tuple(facts["ids"]), **stored.arrays(_EFFECTS))
+        described = Statics(tuple(facts["described"]), stored.array("described")) if "described" in facts else None
+        effects = Effects(ids=tuple(facts["ids"]), **stored.arrays(_EFFECTS), statics=described)
         inner = _unpack(Stored(facts["inner"], strip_prefix("inner.", stored.tensors)))
         return WithEffects(inner=inner, effects=effects, columns=shared["columns"], known=facts["known"])
     if kind != "ensemble":
@@ -165,10 +179,18 @@ def _unpack(stored: Stored) -> Predictor:
         **stored.arrays(("weights", "common")),
         **own,
         stretch=dict(facts["stretch"]),
-        leaderboard=tuple(Standing(**one) for one in facts["leaderboard"]),
+        leaderboard=tuple(Standing(**{**one, "uses": tuple(one.get("uses", ()))}) for one in facts["leaderboard"]),
         findings=tuple(Finding(**finding) for finding in facts["findings"]),
         **shared,
     )
+
+
+def _pack_statics(scale: StaticScale | None) -> Facts:
+    return {} if scale is None else {"statics": asdict(scale)}
+
+
+def _read_statics(facts: Facts) -> StaticScale | None:
+    return StaticScale(**facts["statics"]) if "statics" in facts else None
 
 
 def _halve(tensor: Tensor) -> Tensor:
@@ -206,7 +228,13 @@ def _read_tail(stored: Stored, fitted: Predictor) -> Panel:
         targets=fitted.targets,
         known=fitted.known,
         step=step,
-        layout=Layout(**tail["layout"]),
+        layout=_read_layout(tail["layout"]),
+        statics=Statics(tuple(tail["statics"]), stored.array("tail.statics")) if "statics" in tail else None,
         # Models saved before anchors were kept have none: their rows tell the day of the month, as far as they do.
         anchors=stamps("tail.anchors") if "tail.anchors" in stored.tensors else None,
     )
+
+
+def _read_layout(facts: Facts) -> Layout:
+    levels = tuple((name, tuple(words)) for name, words in facts.get("levels", ()))
+    return Layout(**{**facts, "static": tuple(facts.get("static", ())), "levels": levels})

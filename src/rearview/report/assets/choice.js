@@ -8,7 +8,7 @@ const Choice = (() => {
   const forecasters = data.models.filter((model) => data.series.some(saysAnything(model)));
   const state = {
     row: 0, window: -1, whole: false, measure: "mae",
-    model: forecasters.includes(data.lead) ? data.lead : forecasters[0],
+    model: data.compares ? ALL : forecasters.includes(data.lead) ? data.lead : forecasters[0],
   };
 
   const series = () => data.series[state.row];

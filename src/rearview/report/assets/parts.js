@@ -29,6 +29,25 @@ const Parts = (() => {
     }, colours, `${part.name}: ${part.words}`);
   }
 
+  /* Effects by name: bars that lie, the largest rise on top, each beside its name. */
+  function drawNamed(name, part, colours) {
+    const labels = part.phases.map((one) => Figures.plain(Figures.cut(one, 28)));
+    const y = labels.map((_, place) => place);
+    const hovertemplate = "%{customdata}: %{x:.4~g}<extra></extra>";
+    const bars = { x: part.y, y, type: "bar", orientation: "h", marker: { color: colours.hues[2] } };
+    draw(name, [{ ...bars, customdata: part.phases.map(Figures.plain), hovertemplate }], {
+      items: [], yName: part.unit, yRange: [-0.6, y.length - 0.4], integer: true, xTitle: "",
+      xRange: Figures.range([part.y, [0]]),
+      shaped: (layout) => ({
+        ...layout, hovermode: "closest",
+        xaxis: { ...layout.xaxis, dtick: null, nticks: 6 },
+        yaxis: {
+          ...layout.yaxis, tickmode: "array", tickvals: y, ticktext: labels, automargin: true, showgrid: false,
+        },
+      }),
+    }, colours, `${part.name}: ${part.words}`);
+  }
+
   function drawLine(name, part, colours, border, days) {
     const stamps = Figures.expand(data.axes[part.at]);
     const text = Figures.stampText(data.time, days);
@@ -52,11 +71,15 @@ const Parts = (() => {
     const drawn = parts.filter((part) => part.y.length);
     byId("parts-plots").replaceChildren(
       ...drawn.map((part, place) => frame(`part-${place}`, part.name, part.words, "medium")));
-    drawn.forEach((part, place) => (part.phases
-      ? drawSeason(`part-${place}`, part, colours) : drawLine(`part-${place}`, part, colours, border, days)));
+    drawn.forEach((part, place) => {
+      const name = `part-${place}`;
+      if (part.unit) drawNamed(name, part, colours);
+      else if (part.phases) drawSeason(name, part, colours);
+      else drawLine(name, part, colours, border, days);
+    });
     const silent = parts.filter((part) => !part.y.length).map((part) => `${part.name}: ${part.words}`);
     const none = "This series is too short to be taken apart, or one of too many.";
-    const about = "What the history shows, carried on by the forecast; dotted: where the forecast begins.";
+    const about = data.compares ? "As changed minus as planned." : "What the history shows, carried on by the forecast; dotted: where the forecast begins.";
     byId("parts-subject").textContent = parts.length ? [about, ...silent].join(" ") : none;
   }
 

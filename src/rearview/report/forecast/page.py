@@ -23,6 +23,7 @@ from rearview.report.common.tables import Cell, Table, html_cells, html_table
 from rearview.report.forecast.views import (
     Candidate,
     Component,
+    InputRow,
     Look,
     Names,
     Prediction,
@@ -65,12 +66,16 @@ class ForecastSummary(Summary):
 
     data: DataFacts
     series: tuple[SeriesView, ...]
+    compares: bool = False
+    """Whether the models are one forecast under several conditions, drawn together; nothing was backtested."""
     unlike_units: bool = False
     """Whether the series may be of unlike units, whose plain errors can't be pooled."""
     scores: tuple[Score, ...] = ()
     error_by_step: Mapping[str, StepErrors] = field(default_factory=dict)
     candidates: tuple[Candidate, ...] = ()
     """The leaderboard of a portfolio; empty where networks were named."""
+    inputs: tuple[InputRow, ...] = ()
+    """What the models may use beside the history, and which of them do."""
     looks: tuple[Look, ...] = ()
     """Attention of the networks that have it, one entry for each window that can be chosen."""
 
@@ -119,9 +124,13 @@ class ForecastSummary(Summary):
                 "scores": score_table(self.scores, unlike_units=self.unlike_units),
                 "leaderboard": _leaderboard(self.candidates).html() if self.candidates else "",
                 "no_leaderboard": not self.candidates,
+                "inputs": _input_table(self.inputs),
+                "no_inputs": not self.inputs,
                 "no_backtest": not any(view.backtest for view in self.series),
                 "no_errors": not self.error_by_step,
                 "no_board": len(self.series) < 2 or self.series[0].outlook is None,
+                "no_scores": self.compares,
+                "parts_title": "Difference" if self.compares else "Trend, season and inputs",
                 "no_parts": not any(view.components for view in self.series),
                 "first_error": "MASE" if self.unlike_units else "MAE",
                 "second_error": "squared, scaled" if self.unlike_units else "MSE",
@@ -249,6 +258,15 @@ def _leaderboard(candidates: Sequence[Candidate]) -> Table:
     return Table(caption, heads, tuple(rows), frozenset({5}), frozenset({5}))
 
 
+def _input_table(inputs: Sequence[InputRow]) -> str:
+    """Every input: what kind it is, and which of the models that forecast use it."""
+    if not inputs:
+        return ""
+    rows = tuple((Cell(one.name), Cell(one.kind), Cell(", ".join(one.used_by) or "none")) for one in inputs)
+    caption = "What is there beside the history, and which of the models that make the forecast use it."
+    return Table(caption, ("Input", "What it is", "Used by"), rows, frozenset({1, 2}), frozenset({2})).html()
+
+
 def encode(summary: ForecastSummary, budget: int = BUDGET) -> tuple[dict[str, object], tuple[str, ...]]:
     """(the data of the page, sentences about what was left off to stay within the budget)."""
     views, windows, notes = _fit(summary.series, budget)
@@ -259,6 +277,7 @@ def encode(summary: ForecastSummary, budget: int = BUDGET) -> tuple[dict[str, ob
     return {
         "models": list(models),
         "baselines": [score.model for score in summary.scores if score.is_baseline],
+        "compares": summary.compares,
         "lead": lead.model if lead else models[0] if models else None,
         "time": {"integer": integer, "name": summary.data.time_name, "step": summary.data.step},
         "series": [_encode_series(view, windows, axes) for view in views],
@@ -375,6 +394,7 @@ def _encode_component(one: Component, axes: Axes) -> dict[str, object]:
     where: dict[str, object] = {"phases": one.phases}
     if one.stamps is not None:
         where = {"at": axes.add(one.stamps)} if len(one.stamps) else {}
+    where |= {"unit": one.unit} if one.unit else {}
     return {"name": one.name, "words": one.sentence, **where, "y": round_digits(one.values, 4)}
 
 

@@ -90,6 +90,8 @@ class Component:
     """None for a season, which has names for its phases."""
     phases: tuple[str, ...]
     values: Values
+    unit: str = ""
+    """What its values are; of a season what it adds around the trend."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -172,6 +174,15 @@ class Candidate:
     seconds: float
     note: str
     """Why it was left out, where it was."""
+
+
+@dataclass(frozen=True, slots=True)
+class InputRow:
+    """One row of the table of inputs."""
+
+    name: str
+    kind: str
+    used_by: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -1,0 +1,98 @@
+"""What a change of known inputs makes of a forecast: a table, a sentence, and a page that draws the difference."""
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from rearview.commands.forecast.outlook import Steps, round_to
+from rearview.commands.page_data import data_facts, describe_device
+from rearview.data.infer.wall_time import to_wall_time
+from rearview.data.panel import Panel
+from rearview.estimators.forecast.frames import WhatIf
+from rearview.estimators.forecast.prediction import variables
+from rearview.report.common.page import write as write_page
+from rearview.report.forecast.page import ForecastSummary
+from rearview.report.forecast.views import Component, Forecast, KnownInput, Prediction, SeriesView
+
+PLANNED, CHANGED = "planned", "changed"
+MOST_HISTORY = 400
+MOST_INPUTS = 3
+HONEST = (
+    "The difference is what the model found the inputs to do so far. What else would change with them, and effects "
+    "beyond what was seen, are not in it."
+)
+
+
+def describe_change(panel: Panel, made: WhatIf) -> str:
+    """The difference in a sentence: over all steps, together where units agree."""
+    planned, changed = (np.nansum(one.mean, axis=2) for one in (made.planned, made.changed))
+    steps = Steps.of(panel.step, made.planned.mean.shape[2]).several
+    if panel.targets > 1:
+        moved = int((np.abs(changed - planned) > 1e-9 * np.abs(planned)).sum())
+        return f"The change moves {moved} of {planned.size} columns over the next {steps}."
+    before, after = float(planned.sum()), float(changed.sum())
+    share = f" ({100 * (after / before - 1):+.1f} %)".replace("-", "−") if before > 0 else ""
+    width = max(abs(after - before), 1e-9 * abs(before), 1e-12)
+    gain = f"{'+' if after > before else ''}{round_to(after - before, width)}".replace("-", "−")
+    return f"The change makes {gain}{share} over the next {steps}: {round_to(after, width)} instead of " + (
+        f"{round_to(before, width)}."
+    )
+
+
+def write_what_if_page(path: Path, panel: Panel, made: WhatIf, command: str, began: float) -> None:
+    """Draw both forecasts, their difference and the inputs that were changed."""
+    names = variables(panel)
+    summary = ForecastSummary(
+        title="What if",
+        outlook=describe_change(panel, made),
+        verdict=HONEST,
+        command=command,
+        device=describe_device(None),
+        seconds=time.perf_counter() - began,
+        compares=True,
+        data=data_facts(panel),
+        series=tuple(_view(panel, made, number, name) for number, name in enumerate(names)),
+        findings=panel.findings,
+        notes=made.planned.notes,
+    )
+    write_page(path, summary)
+
+
+def _view(panel: Panel, made: WhatIf, number: int, name: str) -> SeriesView:
+    series, target = divmod(number, panel.targets)
+    begin, end = panel.bounds()[series]
+    rows = slice(max(begin, end - MOST_HISTORY), end)
+    stamps = to_wall_time(made.stamps[series], panel.layout)
+    predictions = {
+        label: Prediction(
+            one.mean[series, target],
+            {level: (a[series, target], b[series, target]) for level, (a, b) in one.intervals.items()},
+        )
+        for label, one in ((PLANNED, made.planned), (CHANGED, made.changed))
+    }
+    difference = made.changed.mean[series, target] - made.planned.mean[series, target]
+    width = float(np.nanmax(np.abs(difference), initial=0.0))
+    mean = round_to(float(np.nanmean(difference)), width).replace("-", "−") if width else ""
+    sentence = f"{mean} a step on average." if width else "None."
+    return SeriesView(
+        id=name,
+        stamps=to_wall_time(panel.stamps[rows], panel.layout),
+        values=panel.original_column(rows, series, target),
+        forecast=Forecast(stamps, predictions),
+        inputs=tuple(_inputs(panel, made, series, rows)),
+        components=(Component(name, sentence, stamps, (), difference),),
+    )
+
+
+def _inputs(panel: Panel, made: WhatIf, series: int, rows: slice) -> Sequence[KnownInput]:
+    """The inputs that differ, as planned and as changed."""
+    first = len(panel.columns) - panel.known
+    differ = np.flatnonzero((made.inputs[series] != made.changed_inputs[series]).any(axis=1)).tolist()
+    strips = []
+    for place in differ[:MOST_INPUTS]:
+        past = panel.original_column(rows, series, first + place)
+        for label, cells in ((PLANNED, made.inputs), (CHANGED, made.changed_inputs)):
+            strips.append(KnownInput(f"{panel.known_names[place]}, {label}", past, cells[series, place]))
+    return strips
