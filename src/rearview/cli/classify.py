@@ -28,7 +28,8 @@ def classify(
     overwrite: Overwrite = False,
     resume: bool = False,
 ) -> int:
-    """Train on one file of cases, test once on another, and write one HTML page that shows how it went.
+    """Train on one file of cases and test once on another, or tell new cases apart with a saved classifier; one HTML
+    page shows how it went.
 
     Examples: rearview classify UWave_TRAIN.ts UWave_TEST.ts; rearview classify --model rearview-classify-UWave/model
     new.csv
