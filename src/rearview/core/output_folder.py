@@ -123,8 +123,11 @@ class OutputFolder:
         staging.mkdir()
         try:
             result = write(staging)
-        except BaseException:
+        except BaseException as problem:
             shutil.rmtree(staging, ignore_errors=True)
+            if isinstance(problem, OSError) and problem.filename is not None:
+                place = str(problem.filename).replace(str(staging), str(self.path))
+                raise type(problem)(problem.errno, problem.strerror, place) from problem
             raise
         # Tensors before the files that name them.
         files = sorted(_files_below(staging), key=lambda name: (not name.endswith(".safetensors"), name))

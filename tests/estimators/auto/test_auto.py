@@ -299,3 +299,14 @@ def test_the_plan_is_said_first_and_every_stage_names_what_is_left() -> None:
     assert stages[0] == ("backtest of seasonal_naive", ("theta", "mstl", "ets", "ridge", "fit to all rows"))
     assert stages[4] == ("backtest of ridge", ("fit to all rows",))
     assert stages[-1][0].endswith("on all rows")
+
+
+def test_more_backtest_windows_than_rows_are_refused_at_once() -> None:
+    panel = Forecaster(horizon=HORIZON).read_to_fit(monthly())
+    rows = int(panel.lengths.max())
+    with pytest.raises(
+        InputError, match=rf"backtest windows of {HORIZON} steps .* but there are {rows}; ask for fewer"
+    ):
+        portfolio.fit(panel, Forecaster(horizon=HORIZON).spec, Options(quick=True, windows=rows // HORIZON))
+    with pytest.raises(SettingsError, match="horizon is 1,000,000,000; it can be 500,000 at most"):
+        Forecaster(horizon=10**9)

@@ -31,6 +31,10 @@ _UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 _FOREIGN = {
     b"FEA1": "an old feather file",
     b"%PDF": "a PDF document",
+    b"<!DOCTYPE": "a web page",
+    b"<!doctype": "a web page",
+    b"<html": "a web page",
+    b"<?xml": "an XML document",
     b"\x89HDF": "an HDF5 file",
     b"SQLite format": "an SQLite database",
     b"\x28\xb5\x2f\xfd": "a zstd archive",
@@ -327,7 +331,10 @@ def _read_with_polars(dialect: Dialect, numeric: Collection[str]) -> tuple[Frame
         try:
             frame = read((), cut=bool(surplus))
         except pl.exceptions.ComputeError as second:
-            raise InputError(f"{dialect.path} can't be read as a table: {str(second).splitlines()[0]}.") from second
+            raise InputError(
+                f"{dialect.path} can't be read as a table ({str(second).splitlines()[0]}); look for a quotation mark "
+                "that is not closed."
+            ) from second
     texts = [frame[name] for name in numeric if frame[name].dtype == pl.String]
     return nw.from_native(frame.with_columns(as_numbers(column) for column in texts), eager_only=True), surplus
 
@@ -358,7 +365,9 @@ def _read_with_pandas(dialect: Dialect, numeric: Collection[str]) -> Frame:
             )
         except (pd.errors.ParserError, pd.errors.ParserWarning) as error:
             _refuse_ragged(dialect, error)
-            raise InputError(f"{dialect.path} can't be read as a table: {error}.") from error
+            raise InputError(
+                f"{dialect.path} can't be read as a table ({error}); look for a quotation mark that is not closed."
+            ) from error
     return nw.from_native(frame, eager_only=True)
 
 

@@ -18,6 +18,8 @@ Transform = Literal["none", "log1p"]
 AUTO = "auto"
 ALONE = ("ets", "theta", "mstl", "ridge")
 """Members of a portfolio that are no networks, and may be asked for by name."""
+MOST_STEPS = 500_000
+"""Steps that are forecast at most: what is further ahead than any data reach back is a slip of the hand."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +57,8 @@ class ForecastSpec(NetworkSpec):
             if value is not None or name == "horizon":
                 check_whole(name, value, meaning)
                 object.__setattr__(self, name, int(value))
+        if self.horizon > MOST_STEPS:
+            raise SettingsError(f"horizon is {self.horizon:,}; it can be {MOST_STEPS:,} at most.")
         super().__post_init__()
         choices = {"intervals": ("conformal", "quantile", "none"), "transform": ("none", "log1p")}
         for name, known in choices.items():
