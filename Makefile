@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 BASELINES := .venv-baselines
 BASELINES_STAMP := $(BASELINES)/.installed
-BENCHMARKS ?= $(sort $(filter-out benchmarks/drills.py,$(wildcard benchmarks/[a-z]*.py)))
+BENCHMARKS ?= $(sort $(filter-out benchmarks/drills.py benchmarks/make_simglucose.py,$(wildcard benchmarks/[a-z]*.py)))
 
 # One thread a worker: workers would otherwise fight for the cores, and sums would depend on how many there are.
 # A worker that is done takes over from another: a few long tests would otherwise wait behind each other at the end.

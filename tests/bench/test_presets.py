@@ -194,3 +194,37 @@ def test_calendar_goes_by_the_data_set():
 def test_an_unknown_data_set_is_refused():
     with pytest.raises(SettingsError, match="no data set 'ETTx1'"):
         ask("ETTx1", "dlinear", lookback=96, horizon=96)
+
+
+@pytest.mark.parametrize(
+    ("dataset", "horizon", "settings", "training"),
+    [
+        (
+            "ETTh1",
+            96,
+            {"width": 512, "used": 1, "experts": 2, "head_dropout": 0.1},
+            {"batch": 32, "learning_rate": 5e-4},
+        ),
+        (
+            "ETTh1",
+            336,
+            {"feed_forward": 1024, "used": 3, "heads": 2, "depth": 1},
+            {"batch": 128, "learning_rate": 1e-4},
+        ),
+        ("ETTh1", 720, {"feed_forward": 512, "used": 2, "heads": 1, "depth": 2}, {"batch": 32, "learning_rate": 5e-4}),
+        ("ETTm2", 192, {"feed_forward": 2048, "router": 64}, {"batch": 32, "learning_rate": 1e-4}),
+        ("Exchange", 192, {"width": 1024, "experts": 5}, {"schedule": "type3", "learning_rate": 5e-5}),
+        ("Exchange", 720, {"width": 2048, "router": 256, "dropout": 0.4}, {"schedule": "type1"}),
+        ("Traffic", 336, {"feed_forward": 512, "dropout": 0.1, "depth": 4}, {"epochs": 10, "patience": 3}),
+    ],
+)
+def test_duet_has_the_settings_of_its_scripts(dataset, horizon, settings, training):
+    found = presets.preset("duet", catalogue.get(dataset), lookback=96, horizon=horizon)
+    assert settings.items() <= found.settings.items()
+    assert training.items() <= found.training.items()
+
+
+def test_duet_in_toa_trains_as_its_text_says():
+    found = presets.preset("duet", catalogue.get("ETTh2"), lookback=96, horizon=192, source="toa")
+    assert {"optimiser": "adamw", "learning_rate": 5e-4, "batch": 32}.items() <= found.training.items()
+    assert found.settings["width"] == 512

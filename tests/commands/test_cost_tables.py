@@ -103,9 +103,10 @@ def test_milliseconds_stand_beside_the_rows_of_benchmarks_and_are_not_judged(tmp
     assert timed[1][1].endswith("-                  a chip, captured, batch 8")  # of two the later, and no verdict
     assert "mlp_query" in timed[0][1]
     assert not any("there is no file" in line for line in told)
-    rows = written(tmp_path / "steps.csv", step(), step(attention="softmax"), step(host="patchtst-128"))
+    rows = written(tmp_path / "steps.csv", step(peak_mib=274.7), step(attention="softmax"), step(host="patchtst-128"))
     assert main(["reproduce", "toa", "--table", "T11", "--results", str(rows)]) == 0
     told = capsys.readouterr().out
+    assert told.count("275 MiB  a chip") == 1
     assert told.count("a chip, captured, patchtst_tslib") == 2
     assert "\n8 not measured here\n" in told
     assert costs.NO_RULE in told

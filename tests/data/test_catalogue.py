@@ -38,10 +38,10 @@ PUBLISHED = [catalogue.get(name) for name in catalogue.names() if not catalogue.
 
 
 def test_every_published_set_says_where_its_file_comes_from_and_leaves_rows_to_test():
-    assert len(PUBLISHED) == 26
+    assert len(PUBLISHED) == 33
     for dataset in PUBLISHED:
         assert dataset.files
-        assert "GitHub" in dataset.source or "Hugging Face" in dataset.source
+        assert any(place in dataset.source for place in ("GitHub", "Hugging Face", "data archive"))
         assert all(len(known) == 64 for known in dataset.sha256)
         first, last = catalogue.borders(dataset, lookback=min(dataset.horizons)).test
         assert last - first >= 2 * min(dataset.horizons)
@@ -315,6 +315,49 @@ def test_hours_of_ett_are_sums_of_their_quarters(tmp_path):
     # The hour with a gap is four times the mean of the three quarters that are there.
     np.testing.assert_allclose(panel.original(slice(None), 0), [[6, 6], [22, 4 * 17 / 3], [38, 38]], rtol=1e-6)
     assert str(panel.step) == str(Step(1, "h"))
+
+
+def test_solar_is_summed_and_its_hours_begin_with_the_year(tmp_path):
+    path = tmp_path / "solar_AL.txt"
+    cells = np.arange(6 * 24 * 8 * 2).reshape(-1, 2) % 97  # eight days
+    np.savetxt(path, cells, fmt="%d", delimiter=",")
+    for step, rows in ((Step(1, "h"), 6), (Step(1, "D"), 144), (Step(1, "W"), 1008)):
+        panel = readers.gift_reader(path.name, step)(path, step)
+        whole = len(cells) // rows
+        sums = cells[: whole * rows].reshape(whole, rows, 2).sum(1)
+        np.testing.assert_allclose(panel.original(slice(None), 0), sums, rtol=1e-5)
+        assert panel.stamps[0] == np.datetime64("2006-01-01")
+        assert str(panel.step) == str(step)
+
+
+def test_minutes_are_gathered_by_fives_whatever_the_file_has(tmp_path):
+    minutes = np.arange(25)
+    stamps = [f"2002-05-13 00:{at:02d}:00" for at in minutes]
+    path = tmp_path / "iowa_ihop_smex02.csv"
+    path.write_text("date,a,b\n" + "\n".join(f"{at},{n},{2 * n}" for at, n in zip(stamps, minutes, strict=True)) + "\n")
+    panel = readers.read_gathered(path, Step(5, "min"))
+    np.testing.assert_allclose(panel.original(slice(None), 0)[:, 0], [2, 7, 12, 17, 22], rtol=1e-6)
+    assert readers.read_gathered(path, Step(1, "min")).values.shape == (25, 2)
+    with pytest.raises(InputError, match=r"has rows every minute, which do not make up rows every 90 seconds"):
+        readers.read_gathered(path, Step(90, "s"))
+
+
+def test_the_sets_that_mica_made_have_a_tenth_each_to_select_and_to_test():
+    for name, tenth in (("SIMGLUCOSE_5MIN", 2592), ("IOWA_IHOP_SMEX02_5MIN", 2304), ("IOWA_PLOWS_5MIN", 3744)):
+        dataset = catalogue.get(name)
+        borders = catalogue.borders(name, lookback=2 * dataset.horizons[0])
+        assert borders.test[1] == dataset.rows == 10 * tenth
+        assert borders.train == (0, 8 * tenth)
+        assert borders.validation[1] - borders.train[1] == tenth
+
+
+@pytest.mark.parametrize(
+    ("name", "test_rows"), [("SOLAR_H", 912), ("SOLAR_D", 60), ("SOLAR_W", 8), ("LOOP_SEATTLE_D", 60)]
+)
+def test_gift_sets_have_the_test_rows_that_mica_prints(name, test_rows):
+    horizon = catalogue.get(name).horizons[0]
+    first, last = catalogue.borders(name, lookback=2 * horizon).test
+    assert last - first - 2 * horizon == test_rows
 
 
 def test_summed_quarters_have_errors_of_the_size_that_mica_prints(real_data):

@@ -97,6 +97,8 @@ class Timed:
     milliseconds: float
     where: str
     """Device, mode and batch."""
+    memory: float | None = None
+    """Most of it at once, in MiB; None: not measured."""
 
     def is_of(self, cell: CostCell) -> bool:
         """Whether it is a measurement of the network of a table's cell, at its sizes."""
@@ -118,6 +120,8 @@ class CostComparison:
     """agrees, differs, not comparable, not counted, not measured here; empty: measured, which is not judged."""
     where: str = ""
     """On what ours was measured."""
+    memory: float | None = None
+    """What ours held at most, in MiB."""
 
     @property
     def difference(self) -> float | None:
@@ -155,7 +159,7 @@ def compare(cells: Sequence[CostCell], times: Sequence[Timed]) -> Iterator[CostC
         for number in cell.numbers:
             if number.metric in MEASURED:
                 own = [one for one in times if one.metric == number.metric and one.is_of(cell)]
-                yield from (CostComparison(cell, number, one.milliseconds, "", one.where) for one in own)
+                yield from (CostComparison(cell, number, one.milliseconds, "", one.where, one.memory) for one in own)
                 if not own:
                     yield CostComparison(cell, number, None, "not measured here")
             elif counted is None:
@@ -243,14 +247,18 @@ def read_times(path: Path) -> list[Timed]:
                 if row.get("network") and row.get("latency_ms"):  # a run that did not end has no time
                     sizes = (int(row["channels"]), int(row["lookback"]), int(row["steps"]))
                     where = f"{row['device']}, {row['mode']}, batch {row['batch']}"
-                    one = Timed("ms", row["network"], sizes, float(row["latency_ms"]), where)
+                    one = Timed("ms", row["network"], sizes, float(row["latency_ms"]), where, _memory(row))
                 elif row.get("host") and row.get("ms_per_step"):
                     where = f"{row['device']}, {row['mode']}, {row['model']}"
                     network = f"{row['host']} {row['attention']}"
-                    one = Timed("ms_train_step", network, (), float(row["ms_per_step"]), where)
+                    one = Timed("ms_train_step", network, (), float(row["ms_per_step"]), where, _memory(row))
                 else:
                     continue
                 times[one.metric, one.network, one.sizes, one.where] = one
     except (OSError, UnicodeDecodeError, KeyError, TypeError, ValueError) as problem:
         raise InputError(f"{path} could not be read as rows of a benchmark: {problem}.") from None
     return list(times.values())
+
+
+def _memory(row: Mapping[str, str]) -> float | None:
+    return float(row["peak_mib"]) if row.get("peak_mib") else None

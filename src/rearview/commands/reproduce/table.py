@@ -23,7 +23,7 @@ FORECASTING = (
 LABELLED = (
     "dataset", "run", "budget", "metric", "ours", "std", "n", "by chance", "published", "diff", "verdict", "seconds",
 )  # fmt: skip
-COSTS = ("dataset", "L", "H", "C", "run", "metric", "ours", "published", "diff", "verdict", "measured on")
+COSTS = ("dataset", "L", "H", "C", "run", "metric", "ours", "published", "diff", "verdict", "memory", "measured on")
 CHANCE = (
     "by chance: the adjusted F1 of as many flags thrown at random; point adjustment edits flags by the labels, so "
     "guessing does well by it"
@@ -54,6 +54,7 @@ def cost_table(experiment: Experiment, cells: Sequence[CostCell], results: Path)
             "published": "" if one.number.value is None else f"{one.number.value:g}",
             "diff": "" if one.difference is None else f"{one.difference:+.2f} %",
             "verdict": one.verdict,
+            "memory": "" if one.memory is None else f"{one.memory:,.0f} MiB",
             "measured on": one.where,
         }
         for one in comparisons

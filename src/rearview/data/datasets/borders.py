@@ -11,6 +11,7 @@ PEMS is the exception: its parts lend nothing to one another, and the first `loo
 | custom             | int(0.7 rows) | the remainder    | last int(0.2 rows)  | Weather, Electricity, Traffic, ...   |
 | solar              | int(0.7 rows) | int(0.1 rows)    | last int(0.2 rows)  | Solar; up to two rows may go unused  |
 | pems               | int(0.6 rows) | to int(0.8 rows) | the rest            | PEMS03, PEMS04, PEMS07, PEMS08       |
+| tenths             | the rest      | int(0.1 rows)    | last int(0.1 rows)  | MICA's Simglucose and Iowa           |
 """
 
 import math
@@ -88,6 +89,11 @@ def _pems(rows: int, lookback: int) -> Borders:
     return Borders((0, train_end), (train_end, validation_end), (validation_end, rows))
 
 
+def _tenths(rows: int, lookback: int) -> Borders:
+    tenth = int(rows * 0.1)
+    return _lending(rows - 2 * tenth, rows - tenth, rows - tenth, rows, lookback)
+
+
 def gift_short(horizon: int) -> Rule:
     """GIFT-Eval's short setting: a tenth of the rows, 1 to 20 windows of a horizon, is test; one horizon validation."""
     return partial(_gift_short, horizon)
@@ -105,4 +111,5 @@ RULES: dict[str, Rule] = {
     "custom": _custom,
     "solar": _solar,
     "pems": _pems,
+    "tenths": _tenths,
 }
