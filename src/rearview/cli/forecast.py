@@ -114,7 +114,7 @@ def predict(
         from rearview.data.io.files import column_names
 
         column_names(file, sheet=given.get("sheet"))  # refused before torch is imported
-    from rearview.commands.predict import predict_command
+    from rearview.commands.predict.command import predict_command
 
     changed = pairs(what_if, "--what-if") if what_if and "=" in what_if and not Path(what_if).exists() else what_if
     return predict_command(

@@ -1,0 +1,1 @@
+"""The `predict` command: a saved model on new rows or cases."""
