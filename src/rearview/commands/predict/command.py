@@ -8,8 +8,8 @@ from dataclasses import fields, replace
 from pathlib import Path
 
 from rearview.commands.console import output, print_json, say, warn
-from rearview.commands.run_files import csv_content, list_records
 from rearview.commands.predict.what_if import describe_change, write_what_if_page
+from rearview.commands.run_files import csv_content, list_records
 from rearview.core.errors import InputError, SettingsError, UsageError
 from rearview.core.files import write_atomically
 from rearview.core.model_folder import CLASSIFIER, DETECTOR, FORECASTER, KINDS
