@@ -64,6 +64,14 @@ def test_a_page_of_too_many_numbers_draws_fewer_channels_then_fewer_series() -> 
     assert "series" in notes[0]
 
 
+def test_many_series_of_few_channels_stay_within_the_budget() -> None:
+    drawn, notes = encode(summary(*(entity(f"pump {n}", rows=100) for n in range(40))), budget=8_000)
+    assert 10 < len(drawn["entities"]) < 40
+    assert notes[-1].startswith(f"To stay small, the page draws the first {len(drawn['entities'])} of 40 series;")
+    sizes = [len(one["score"]) * 3 + 4 * len(one["levels"]["at"]) for one in drawn["entities"]]
+    assert sum(sizes) <= 8_000
+
+
 def test_arrays_that_do_not_belong_together_are_refused() -> None:
     with pytest.raises(InputError, match="series 'pump' must have a score"):
         summary(replace(entity(), score=np.zeros(3)))

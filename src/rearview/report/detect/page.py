@@ -18,11 +18,13 @@ from rearview.report.common import text
 from rearview.report.common.payload import Axes, encode_curves, round_digits
 from rearview.report.common.summary import BUDGET, Content, DataFacts, Stamps, Summary, Tile, Values
 from rearview.report.common.tables import Cell, Table, html_table
-from rearview.report.detect.levels import BELOW, count_days, try_levels
+from rearview.report.detect.levels import ABOVE, BELOW, count_days, try_levels
 
 SCRIPTS = ("figures.js", "plots.js", "picker.js", "copy.js", "detection.js")
 MOST_ROWS = (4_000, 2_000, 1_000, 500, 250)
 """Rows of a series that are drawn: the most with which its main channels fit."""
+LEVEL_NUMBERS = 4 * (BELOW + 1 + ABOVE)
+"""Numbers of the slider of a series."""
 MAIN_CHANNELS, FEWEST_CHANNELS = 8, 3
 MOST_SEGMENTS, MOST_LISTED = 300, 10
 """Segments in the table of the page, and in the summary in Markdown."""
@@ -201,15 +203,13 @@ def rows_to_draw(entity: EntityView, most: int) -> Rows:
 
 def _fit(rows: list[int], channels: int, budget: int) -> tuple[int, int, tuple[str, ...]]:
     """(series, channels of each, sentences about the rest)."""
-    fitting = max(FEWEST_CHANNELS, budget // max(1, sum(rows)) - 1)
-    if fitting >= channels:
-        return len(rows), channels, ()
-    note = f"To stay small, the page draws the {fitting} channels with the largest errors of each series"
-    count = int(np.searchsorted(np.cumsum(rows) * (1 + fitting), budget, side="right"))
-    count = min(len(rows), max(1, count))
-    if count < len(rows):
-        note += f", and the first {count:,} of {len(rows):,} series"
-    return count, fitting, (f"{note}; tables and files hold all of them.",)
+    shown = min(channels, max(FEWEST_CHANNELS, budget // max(1, sum(rows)) - 1))
+    sizes = np.asarray(rows) * (1 + shown) + LEVEL_NUMBERS
+    count = min(len(rows), max(1, int(np.searchsorted(np.cumsum(sizes), budget, side="right"))))
+    parts = [f"the {shown} channels with the largest errors of each series"] if shown < channels else []
+    parts += [f"the first {count:,} of {len(rows):,} series"] if count < len(rows) else []
+    said = f"To stay small, the page draws {', and '.join(parts)}; tables and files hold all of them."
+    return count, shown, (said,) if parts else ()
 
 
 def _encode_entity(entity: EntityView, rows: Rows, channels: int, axes: Axes) -> dict[str, object]:
