@@ -106,7 +106,8 @@ def components(
         for origin, places in group_inputs(panel).items():
             moved = shifts[places].sum(axis=0)
             effect = (parts.trend * np.expm1(np.clip(moved, -MOST_LOG, MOST_LOG)) if factor else moved)[-count:]
-            drawn.append(_effect_view(origin, effect, stamps[-count:], horizon))
+            rate = float(weights[places[0]]) if len(places) == 1 else 0.0
+            drawn.append(_effect_view(origin, effect, stamps[-count:], horizon, _rate(origin, rate, factor)))
             if len(places) > 1 and weights[places].any():
                 drawn.append(_by_name(origin, [panel.known_names[place] for place in places], weights[places], factor))
     ahead = stamps[end - begin :]
@@ -193,7 +194,15 @@ def _phases(season: int, stamps: NDArray[np.generic], panel: Panel) -> tuple[str
     return f"Season of {season} steps", [str(one + 1) for one in plain], plain
 
 
-def _effect_view(name: str, effect: Array, stamps: NDArray[np.generic], horizon: int) -> Component:
+def _rate(name: str, weight: float, factor: bool) -> str:
+    """What one more of an input makes, in a sentence; empty: nothing."""
+    if not weight:
+        return ""
+    size = 100 * math.expm1(np.clip(weight, -MOST_LOG, MOST_LOG)) if factor else weight
+    return f" One more of {name} makes {size:+,.3g}{' %' if factor else ''}.".replace("-", "−")
+
+
+def _effect_view(name: str, effect: Array, stamps: NDArray[np.generic], horizon: int, more: str = "") -> Component:
     """What an input adds to the series, in its unit, over the rows that are drawn and the forecast."""
     title = f"Effect of {name}"
     if not effect.any():
@@ -205,7 +214,7 @@ def _effect_view(name: str, effect: Array, stamps: NDArray[np.generic], horizon:
     size = round_to(mean, width).replace("-", "−")
     on = f"{steps} {plural(steps, 'step', 'steps')} of the forecast"
     sentence = f"{'+' if mean > 0 else ''}{size} on average at {on}." if steps else "None in the forecast."
-    return Component(title, sentence, stamps, (), effect)
+    return Component(title, f"{sentence}{more}", stamps, (), effect)
 
 
 def _by_name(origin: str, names: Sequence[str], weights: Array, factor: bool) -> Component:
