@@ -86,6 +86,18 @@ def test_who_uses_what_is_told_everywhere_and_effects_are_drawn_by_name(
     assert "past values alone" in page
 
 
+def test_what_inputs_do_to_the_forecast_of_a_network_is_drawn_too(tmp_path: Path) -> None:
+    stores, plan = write_stores(tmp_path)
+    asked = ["forecast", str(stores), "--known", "promo", "--future", str(plan), "--drop", "heat", "--horizon", "14"]
+    small = ["--set", "width=8,heads=2,depth=1", "--train", "epochs=2", "--windows", "0", "--lookback", "28"]
+    out = tmp_path / "out"
+    assert main([*asked, "--model", "itransformer", *small, "--out", str(out)]) == 0
+    parts = {one["name"]: one for one in page_data(out / "report.html")["series"][0]["parts"]}
+    effect = parts["Effect of promo"]
+    assert len(effect["y"]) == HORIZON
+    assert any(effect["y"])
+
+
 def test_a_network_without_a_place_for_holidays_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     stores, _ = write_stores(tmp_path)
     asked = ["forecast", str(stores), "--holidays", "DE", "--drop", "promo,heat,kind", "--horizon", "7"]

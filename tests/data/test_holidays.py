@@ -71,6 +71,8 @@ def test_what_has_no_use_for_holidays_is_refused() -> None:
         read("D", "2024-01-01", 10, "XX")
     with pytest.raises(SettingsError, match="DE has no part 'ZZ'; its parts are BB, BE"):
         read("D", "2024-01-01", 10, "DE-ZZ")
+    with pytest.raises(SettingsError, match=r"'de', of which no holidays are known; .* Did you mean 'DE'\?"):
+        read("D", "2024-01-01", 10, "de")
     with pytest.raises(InputError, match="has a column 'public holidays'"):
         load(pd.DataFrame({"date": pd.date_range("2024-01-01", periods=9), "y": 1.0, ANY: 2.0}), holidays="DE")
 

@@ -33,16 +33,16 @@ def check_regions(regions: Sequence[str]) -> None:
     """Refuse what is no country, or no part of one."""
     import holidays
 
-    countries = holidays.list_supported_countries(include_aliases=False)
     for region in regions:
         country, _, part = region.partition("-")
-        if country not in holidays.list_supported_countries():
-            near = did_you_mean(country.upper(), sorted(countries))
+        try:
+            parts = holidays.country_holidays(country).subdivisions
+        except NotImplementedError:
+            countries = sorted(holidays.list_supported_countries(include_aliases=False))
             raise SettingsError(
                 f"holidays is {region!r}, of which no holidays are known; give the code of a country, such as DE or "
-                f"US, or of a part of one, such as DE-BY.{near}"
-            )
-        parts = countries.get(country, [])
+                f"US, or of a part of one, such as DE-BY.{did_you_mean(country, countries)}"
+            ) from None
         if part and part not in parts:
             known = f"; its parts are {', '.join(parts)}" if parts else ", whose holidays are the same everywhere"
             raise SettingsError(f"holidays is {region!r}, but {country} has no part {part!r}{known}.")

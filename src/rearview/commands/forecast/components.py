@@ -1,7 +1,7 @@
 """What a series is made of, as its page draws it: trend, seasons, the effects of known inputs, and these inputs."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,7 @@ from rearview.data.infer.categories import name_origin
 from rearview.data.infer.wall_time import to_wall_time
 from rearview.data.panel import Panel
 from rearview.data.step import MICROSECONDS, MONTHS
+from rearview.data.windows import final_windows
 from rearview.estimators.auto.effects import MOST_LOG, Effects, WithEffects
 from rearview.estimators.auto.ensemble import Ensemble
 from rearview.estimators.forecast.predictor import Predictor
@@ -42,6 +43,25 @@ def known_inputs(panel: Panel, known: Array | None, series: int, rows: slice) ->
     )
 
 
+def compare_inputs(panel: Panel, final: FinalForecast, known: Array | None) -> dict[str, Array]:
+    """Input -> what it adds to the forecast [series, target, step] of a model that holds no effects of inputs.
+
+    The forecast is made again with each input where it usually is, at its median.
+    """
+    forecaster = final.forecaster
+    if known is None or find_effects(forecaster.fitted) is not None:
+        return {}
+    first = len(panel.columns) - panel.known
+    usual = [np.nanmedian(panel.original(slice(a, b), s)[:, first:], axis=0) for s, (a, b) in enumerate(panel.bounds())]
+    added = {}
+    for origin, places in list(group_inputs(panel).items())[:MOST_INPUTS]:
+        without = known.copy()
+        without[:, places] = np.stack(usual)[:, places, None]
+        again = forecaster.fitted.predict(forecaster.tail, final_windows(forecaster.tail), (), without)
+        added[origin] = final.forecasts.mean - again.mean
+    return added
+
+
 def components(
     panel: Panel,
     final: FinalForecast,
@@ -49,8 +69,12 @@ def components(
     seasons: Sequence[int],
     known: Array | None,
     inputs: Sequence[KnownInput],
+    compared: Mapping[str, Array],
 ) -> tuple[Component, ...]:
-    """Trend, seasons and effects of one variable; nothing where it is too short to be taken apart."""
+    """Trend, seasons and effects of one variable; nothing where it is too short to be taken apart.
+
+    `compared` holds the effects of inputs on the forecast of a model that holds none.
+    """
     series, target = place
     begin, end = panel.span(series)
     begin = max(begin, end - MOST_ROWS)
@@ -82,9 +106,12 @@ def components(
         for origin, places in group_inputs(panel).items():
             moved = shifts[places].sum(axis=0)
             effect = (parts.trend * np.expm1(np.clip(moved, -MOST_LOG, MOST_LOG)) if factor else moved)[-count:]
-            drawn.append(_effect_view(origin, effect, stamps[-count:], horizon))
+            rate = float(weights[places[0]]) if len(places) == 1 else 0.0
+            drawn.append(_effect_view(origin, effect, stamps[-count:], horizon, _rate(origin, rate, factor)))
             if len(places) > 1 and weights[places].any():
                 drawn.append(_by_name(origin, [panel.known_names[place] for place in places], weights[places], factor))
+    ahead = stamps[end - begin :]
+    drawn += [_effect_view(origin, added[place], ahead, len(ahead)) for origin, added in compared.items()]
     return tuple(drawn)
 
 
@@ -167,7 +194,15 @@ def _phases(season: int, stamps: NDArray[np.generic], panel: Panel) -> tuple[str
     return f"Season of {season} steps", [str(one + 1) for one in plain], plain
 
 
-def _effect_view(name: str, effect: Array, stamps: NDArray[np.generic], horizon: int) -> Component:
+def _rate(name: str, weight: float, factor: bool) -> str:
+    """What one more of an input makes, in a sentence; empty: nothing."""
+    if not weight:
+        return ""
+    size = 100 * math.expm1(np.clip(weight, -MOST_LOG, MOST_LOG)) if factor else weight
+    return f" One more of {name} makes {size:+,.3g}{' %' if factor else ''}.".replace("-", "−")
+
+
+def _effect_view(name: str, effect: Array, stamps: NDArray[np.generic], horizon: int, more: str = "") -> Component:
     """What an input adds to the series, in its unit, over the rows that are drawn and the forecast."""
     title = f"Effect of {name}"
     if not effect.any():
@@ -179,7 +214,7 @@ def _effect_view(name: str, effect: Array, stamps: NDArray[np.generic], horizon:
     size = round_to(mean, width).replace("-", "−")
     on = f"{steps} {plural(steps, 'step', 'steps')} of the forecast"
     sentence = f"{'+' if mean > 0 else ''}{size} on average at {on}." if steps else "None in the forecast."
-    return Component(title, sentence, stamps, (), effect)
+    return Component(title, f"{sentence}{more}", stamps, (), effect)
 
 
 def _by_name(origin: str, names: Sequence[str], weights: Array, factor: bool) -> Component:

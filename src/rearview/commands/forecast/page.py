@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from rearview.commands.forecast.attention_maps import attention_views
-from rearview.commands.forecast.components import components, known_inputs
+from rearview.commands.forecast.components import compare_inputs, components, known_inputs
 from rearview.commands.forecast.job import FinalForecast, Outcome
 from rearview.commands.forecast.outlook import look_out
 from rearview.commands.page_data import (
@@ -31,6 +31,7 @@ from rearview.report.common.summary import Curve
 from rearview.report.forecast.page import ForecastSummary
 from rearview.report.forecast.views import (
     Candidate,
+    Component,
     Forecast,
     InputRow,
     Look,
@@ -140,6 +141,7 @@ def _series_views(outcome: Outcome, lead: str | None, looks: tuple[Outlook, ...]
     known = None
     if final is not None and panel.known:
         known = read_known(panel, final.stamps, outcome.job.future, outcome.job.reading)
+    compared = {} if final is None or len(names) > MOST_PARTS else compare_inputs(panel, final, known)
     rows = min(
         MOST_HISTORY, max(4 * outcome.job.spec.horizon, 2 * outcome.lookback.value, 200, 2 * max(seasons, default=0))
     )
@@ -155,7 +157,9 @@ def _series_views(outcome: Outcome, lead: str | None, looks: tuple[Outlook, ...]
                 place[0],
                 slice(int(panel.offsets[place[0] + 1]) - len(view.values), int(panel.offsets[place[0] + 1])),
             )
-            parts = components(panel, final, place, seasons, known, inputs) if len(names) <= MOST_PARTS else ()
+            parts: tuple[Component, ...] = ()
+            if len(names) <= MOST_PARTS:
+                parts = components(panel, final, place, seasons, known, inputs, compared)
             view = replace(view, outlook=looks[number], errors=errors.get(name), inputs=inputs, components=parts)
         views.append(view)
     return tuple(views)
