@@ -31,7 +31,7 @@ from rearview.report.results.study import Figure, Series, View
 from rearview.train import Line
 from rearview.train.evaluation import evaluation_mode
 
-MOST_WINDOWS = 512
+MOST_WINDOWS = 256
 """Validation windows that choose the epoch, and test windows that an error is measured on: a figure needs no more."""
 WINDOWS = 32
 """Test windows whose attention is averaged."""
