@@ -190,8 +190,12 @@ def test_the_page_of_a_classification_draws_what_was_confused(classifier, tmp_pa
     assert "of 45 test cases right" in text
     assert '<section id="confused" aria-labelledby="confused-title">' in text
     classifier.save(tmp_path / "model")
-    with pytest.raises(SettingsError, match="not saved with a classifier"):
-        rv.Classifier.load(tmp_path / "model").report(tmp_path / "b.html", X, y)
+    loaded = rv.Classifier.load(tmp_path / "model")
+    again = loaded.report(tmp_path / "loaded.html", X, y).read_text(encoding="utf-8")
+    assert "of 45 cases right" in again
+    assert "rv.Classifier.load(" in again
+    with pytest.raises(SettingsError, match="give X and y"):
+        loaded.plot()
 
 
 def test_names_in_figures_are_text():

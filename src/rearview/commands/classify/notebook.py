@@ -56,17 +56,18 @@ def _judge(classifier: Classifier, X: object, y: object) -> Outcome:
 def _judge_left_out(classifier: Classifier) -> Outcome:
     """The answers of a portfolio to training cases, by fits that did not see them."""
     fitted = classifier.fitted_
-    if not isinstance(fitted, Portfolio) or fitted.left_out is None:
+    train = classifier.trained_on
+    if train is None or not isinstance(fitted, Portfolio) or fitted.left_out is None:
         raise SettingsError("Nothing is known here of cases that the classifier did not see; give X and y of some.")
     known = np.flatnonzero(np.isfinite(fitted.left_out).all(axis=1))
-    cases = classifier.trained_on.take(known)
+    cases = train.take(known)
     return _outcome(classifier, cases, Likelihoods(fitted.left_out[known], ()), time.perf_counter())
 
 
 def _outcome(classifier: Classifier, cases: Cases, answers: Likelihoods, started: float) -> Outcome:
     train = classifier.trained_on
     return Outcome(
-        job=Job(train=train.source, test=cases.source, spec=classifier.spec),
+        job=Job(train=train.source if train else None, test=cases.source, spec=classifier.spec),
         train=train,
         test=cases,
         classifier=classifier,

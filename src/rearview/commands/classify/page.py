@@ -62,7 +62,7 @@ def case_facts(outcome: Outcome) -> FactList:
     shortest, longest = int(lengths.min()), int(lengths.max())
     missing = sum(cases.missing for cases in read) / sum(one.size for cases in read for one in cases.series)
     cases = outcome.classifier.fitted_.cases
-    sources = [("Classifier", str(outcome.job.model)), ("File", outcome.job.test)]
+    sources = [("Classifier", str(outcome.job.model or outcome.classifier.origin)), ("File", outcome.job.test)]
     if outcome.job.train is not None:
         sources = [("Training file", outcome.job.train), ("Test file", outcome.job.test)]
     return FactList(

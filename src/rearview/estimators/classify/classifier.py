@@ -196,10 +196,8 @@ class Classifier(Estimator[Fitted | Portfolio]):
         return self._fitted
 
     @property
-    def trained_on(self) -> Cases:
-        """The cases of training; a classifier that was loaded has none."""
-        if self._trained_on is None:
-            raise SettingsError("The cases of training are not saved with a classifier; fit it to show them.")
+    def trained_on(self) -> Cases | None:
+        """The cases of training; they are not saved, so a classifier that was loaded has none."""
         return self._trained_on
 
     def _describe(self) -> list[tuple[str, object]]:
