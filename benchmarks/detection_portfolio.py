@@ -13,7 +13,7 @@ rows; `k-means, whole file` is fitted to the rows that it judges, as TSB-AD's bo
 PCA draws nothing, and the whole file is the board's business: both are run for the first seed alone.
 
 Settings were chosen on the entities that DEVELOPMENT names, whose labels were looked at. There are rows for all
-entities, for these, for the others, which nothing was chosen by, and for those that are files of the board. Sets, cuts
+entities, for the others, which nothing was chosen by, and for those that are files of the board. Sets, cuts
 and seeds that the file holds are skipped. Without --data-dir the rows that are there are shown.
 """
 
@@ -22,13 +22,14 @@ import csv
 import statistics
 import time
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from _rows import Row, append, origin
+from rearview.data.datasets.labelled_arrays import LabelledArrays
 
 SETS = ("ASD", "SMAP", "SMD19")
 DEVELOPMENT = {"ASD": 2, "SMAP": 5, "SMD19": 7}
@@ -60,18 +61,22 @@ Scores = NDArray[np.float64]
 class Judge:
     """The rows of a set under one cut, and how scores of them are judged."""
 
-    def __init__(self, folder: Path, name: str, cut: str) -> None:
+    def __init__(self, folder: Path, name: str, cut: str, every: int) -> None:
         from rearview.data.datasets import detection_sets, tsb_ad
 
         arrays = detection_sets.load(detection_sets.get(name), folder)
+        looked_at = set(arrays.test.ids[:: DEVELOPMENT[name]])
+        kept = arrays.test.ids[::every]
+        rows = np.concatenate(
+            [np.full(length, one in kept) for one, length in zip(arrays.test.ids, arrays.test.lengths, strict=True)]
+        )
+        arrays = LabelledArrays(arrays.train.only(kept), arrays.test.only(kept), arrays.labels[rows])
         arrays = tsb_ad.cut(arrays) if cut == "tsb-ad" else arrays
         self.cut, self.train, self.test, self.labels = cut, arrays.train, arrays.test, arrays.labels == 1
         bounds = self.test.bounds()
-        looked_at = range(0, self.test.series, DEVELOPMENT[name])
         self.entities = {
             "all": list(range(len(bounds))),
-            "development": list(looked_at),
-            "others": [s for s in range(len(bounds)) if s not in looked_at],
+            "others": [s for s, one in enumerate(self.test.ids) if one not in looked_at],
         }
         if cut == "tsb-ad":
             self.reach = [
@@ -80,8 +85,8 @@ class Judge:
             files = [(tsb_ad.training_rows(self.labels[a:b]), int(self.labels[a:b].argmax())) for a, b in bounds]
             self.entities["board"] = [s for s, file in enumerate(files) if file in BOARD.get(name, ())]
 
-    def measure(self, rows: Scores) -> dict[str, tuple[float, float]]:
-        """VUS-PR and AUC-PR of scores [row] over the entities of each group."""
+    def measure(self, rows: Scores, groups: Sequence[str]) -> dict[str, tuple[float, float]]:
+        """VUS-PR and AUC-PR of scores [row] over the entities of some groups."""
         from rearview.tasks.rankings import auc_pr, vus_pr
 
         bounds = self.test.bounds()
@@ -92,11 +97,13 @@ class Judge:
             ]
             return {
                 group: tuple(statistics.mean(each[s][m] for s in members) for m in (0, 1))
-                for group, members in self.entities.items()
-                if members
+                for group in groups
+                if (members := self.entities.get(group))
             }
         measured = {}
-        for group, members in self.entities.items():
+        for group in groups:
+            if not (members := self.entities.get(group)):
+                continue
             taken = np.concatenate([np.arange(*bounds[s]) for s in members])
             offsets = np.concatenate([[0], np.cumsum([bounds[s][1] - bounds[s][0] for s in members])])
             labels, scores = self.labels[taken], rows[taken]
@@ -127,9 +134,10 @@ def plain(judge: Judge, kind: str, seed: int) -> Scores:
         )
         if kind == PCA:
             mean = learned.mean(0)
-            values, axes = torch.linalg.eigh((learned - mean).T @ (learned - mean) / len(learned))
+            apart = (learned - mean).double()
+            values, vectors = torch.linalg.eigh(apart.T @ apart / len(apart))
             share = values.flip(0).cumsum(0) / values.sum()
-            axes = axes[:, -int((share < 0.9).sum()) - 1 :]
+            axes = vectors[:, -int((share < 0.9).sum()) - 1 :].float()
             apart = judged - mean
             distance = (apart - apart @ axes @ axes.T).norm(dim=1)
         else:
@@ -143,7 +151,7 @@ def plain(judge: Judge, kind: str, seed: int) -> Scores:
     return np.concatenate(parts)
 
 
-def measure(folder: Path, name: str, cut: str, seed: int) -> list[Row]:
+def measure(folder: Path, name: str, cut: str, seed: int, every: int) -> list[Row]:
     """The rows of one fit."""
     import torch
 
@@ -151,7 +159,7 @@ def measure(folder: Path, name: str, cut: str, seed: int) -> list[Row]:
     from rearview.estimators.detect.portfolio.portfolio import combine, prepare
     from rearview.estimators.detect.spec import NETWORK, DetectSpec
 
-    judge = Judge(folder, name, cut)
+    judge = Judge(folder, name, cut, every)
     started = time.perf_counter()
     fitted = prepare(judge.train, DetectSpec(seed=seed, device="cpu")).train()
     fit_seconds, started = time.perf_counter() - started, time.perf_counter()
@@ -172,10 +180,11 @@ def measure(folder: Path, name: str, cut: str, seed: int) -> list[Row]:
     arms |= {kind: plain(judge, kind, seed) for kind in (KMEANS, *once)}
     rows: list[Row] = []
     for arm, scores in arms.items():
-        for group, (vus, auc) in judge.measure(scores).items():
+        groups = ("all",) if arm.startswith("member") else ("all", "others", "board")
+        for group, (vus, auc) in judge.measure(scores, groups).items():
             rows.append(
                 {
-                    "dataset": name,
+                    "dataset": _name(name, every),
                     "cut": cut,
                     "seed": seed,
                     "arm": arm,
@@ -194,6 +203,11 @@ def measure(folder: Path, name: str, cut: str, seed: int) -> list[Row]:
     return rows
 
 
+def _name(name: str, every: int) -> str:
+    """A part of a set does not go by its name."""
+    return name if every == 1 else f"{name}/{every}"
+
+
 def show(path: Path, group: str) -> None:
     """Means over seeds."""
     with path.open(encoding="utf-8", newline="") as file:
@@ -201,7 +215,7 @@ def show(path: Path, group: str) -> None:
     cells: dict[str, dict[tuple[str, str], list[float]]] = defaultdict(lambda: defaultdict(list))
     for row in rows:
         cells[row["arm"]][row["dataset"], row["cut"]].append(float(row["vus_pr"]))
-    columns = [(name, cut) for cut in CUTS for name in SETS if any((name, cut) in arm for arm in cells.values())]
+    columns = sorted({at for arm in cells.values() for at in arm}, key=lambda at: (at[1], at[0]))
     print(f"VUS-PR, entities: {group}")
     print(f"{'':26s}" + "".join(f"{f'{name} {cut}':>14s}" for name, cut in columns))
     for arm, found in cells.items():
@@ -216,6 +230,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("results/detection_portfolio.csv"))
     parser.add_argument("--sets", nargs="+", default=SETS)
     parser.add_argument("--cuts", nargs="+", default=CUTS)
+    parser.add_argument("--every", type=int, default=1, help="one of so many entities: a part, named NAME/EVERY")
     parser.add_argument("--seeds", type=int, nargs="+", default=(0, 1, 2))
     asked = parser.parse_args()
     done: set[tuple[str, str, int]] = set()
@@ -226,8 +241,8 @@ def main() -> None:
         for seed in asked.seeds:
             for name in asked.sets:
                 for cut in asked.cuts:
-                    if (name, cut, seed) not in done:
-                        append(asked.out, measure(asked.data_dir, name, cut, seed))
+                    if (_name(name, asked.every), cut, seed) not in done:
+                        append(asked.out, measure(asked.data_dir, name, cut, seed, asked.every))
                         print(f"{name}, {cut}, seed {seed}", flush=True)
     for group in ("all", "others", "board"):
         show(asked.out, group)

@@ -2,7 +2,7 @@
 
 import json
 import sys
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +16,7 @@ from sensors import SHIFT, SPIKE, broken, fleet, ordinary
 
 from rearview.cli import main
 from rearview.commands.detect.job import _height, _judgement
+from rearview.estimators.detect.portfolio import portfolio
 from rearview.tasks.alarms import Hits, find_runs
 from rearview.tasks.assessment import Assessment
 
@@ -46,6 +47,26 @@ def done(files: Path) -> Path:
 def flat(text: str) -> str:
     """What a terminal shows, without its line ends."""
     return " ".join(text.split())
+
+
+def test_by_default_several_members_speak(
+    files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    prepare = portfolio.network_fit.prepare
+    quick = {"training": {"epochs": 2}, "settings": {"width": 8, "heads": 2, "feed_forward": 16, "depth": 1}}
+    monkeypatch.setattr(portfolio.network_fit, "prepare", lambda panel, spec: prepare(panel, replace(spec, **quick)))
+    fit = ("--fit", str(files / "train.csv"))
+    assert detect(files / "test.csv", tmp_path / "one", *fit, "--labels", "label", "--lookback", "24") == 0
+    assert "False alarms a day" in flat(capsys.readouterr().out)
+    run = json.loads((tmp_path / "one" / "run.json").read_text())
+    assert run["model"] == "auto"
+    assert {one["name"] for one in run["members"]} == {"clusters", "neighbours", "components", "itransformer"}
+    anomalies = rows(tmp_path / "one" / "anomalies.csv")
+    assert all("clusters" in row["members"] for row in anomalies)
+    page = (tmp_path / "one" / "report.html").read_text()
+    assert '<h2 id="members-title">Members</h2>' in page
+    assert detect(files / "test.csv", tmp_path / "two", "--model", str(tmp_path / "one" / "model")) == 0
+    assert rows(tmp_path / "two" / "scores.csv") == rows(tmp_path / "one" / "scores.csv")
 
 
 def test_every_file_is_written_and_says_the_same(done: Path) -> None:

@@ -20,6 +20,7 @@ from rearview.estimators.detect.portfolio import portfolio as portfolios
 from rearview.estimators.detect.portfolio.members import Clusters, Components, Neighbours, find_centres
 from rearview.estimators.detect.portfolio.patches import cut, lay
 from rearview.estimators.detect.portfolio.portfolio import Portfolio
+from rearview.estimators.detect.segments import _step_out
 from rearview.estimators.detect.spec import DetectSpec
 
 RANDOM = np.random.default_rng(0)
@@ -143,6 +144,13 @@ def test_members_speak_for_segments(fitted: Detector) -> None:
     assert segments["members"].str.contains("clusters").all()
     part = fitted.detect(broken()).segments[0]
     assert sum(share for _, share in part.members) == pytest.approx(1)
+
+
+def test_rows_in_the_shadow_of_an_anomaly_are_not_shown_as_part_of_it() -> None:
+    two = np.array([1.0, 1.2, 2.0, 4.0, 4.0, 1.9, 1.4, 1.1, 1.5, 3.0, 6.0, 3.1, 2.9, 1.0])
+    assert _step_out(two, 0, len(two)) == [(2, 5), (9, 12)]
+    small_beside_large = np.array([10.0, 4.0, 1.0, 1.4, 1.6, 1.0, 0.7])
+    assert _step_out(small_beside_large, 0, 7) == [(0, 1), (4, 6)]
 
 
 def test_the_leaderboard_names_every_member(fitted: Detector) -> None:

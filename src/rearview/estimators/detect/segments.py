@@ -12,6 +12,10 @@ from rearview.tasks.alarms import Flags, Offsets, find_runs
 CARRIED = 0.8
 """The channels named are those that together make up this share of a segment's error."""
 MOST_NAMED = 5
+SHADOW = 0.5
+"""The share of a peak's score, a mean of logarithms, below which rows beside it are in its shadow."""
+RISE = 1.5
+"""A score that grows by this factor over the lowest since a peak is not in its shadow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +39,10 @@ class Segment:
 def segments(flags: Flags, scores: Scores, offsets: Offsets, join: int) -> tuple[Segment, ...]:
     """The segments of flagged rows; those at most `join` rows apart within one series are one."""
     found: list[Segment] = []
-    for first, end in _join(find_runs(flags, offsets), offsets, join):
+    stretches = _join(find_runs(flags, offsets), offsets, join)
+    if scores.members:
+        stretches = [part for first, end in stretches for part in _step_out(scores.rows, first, end)]
+    for first, end in stretches:
         peak = first + int(np.nanargmax(scores.rows[first:end]))
         series = int(np.searchsorted(offsets, first, side="right")) - 1
         inside = first + np.flatnonzero(flags[first:end])
@@ -60,6 +67,33 @@ def _join(stretches: NDArray[np.int64], offsets: Offsets, join: int) -> list[tup
         else:
             found.append((first, end))
     return found
+
+
+def _step_out(scores: NDArray[np.float64], first: int, end: int) -> list[tuple[int, int]]:
+    """The parts of a stretch of flagged rows that stand out: rows around an anomaly are in its shadow.
+
+    Windows that hold an anomaly raise the scores of all their rows, on a logarithmic scale for many rows around. From
+    the highest row down, a part is what reaches `SHADOW` of its peak; scores that fall from there on belong to it and
+    are not shown, until they rise by half again, which is a part of its own.
+    """
+    rows = np.nan_to_num(scores[first:end])
+    open_ = np.ones(len(rows), dtype=bool)
+    parts = []
+    while open_.any():
+        peak = int(np.where(open_, rows, -np.inf).argmax())
+        edges = []
+        for step in (-1, 1):
+            at, lowest, edge = peak, rows[peak], peak
+            while 0 <= at < len(rows) and (at == peak or open_[at]):
+                if lowest < SHADOW * rows[peak] and rows[at] > RISE * lowest:
+                    break
+                open_[at] = False
+                lowest = min(lowest, rows[at])
+                edge = at if lowest >= SHADOW * rows[peak] else edge
+                at += step
+            edges.append(edge)
+        parts.append((first + edges[0], first + edges[1] + 1))
+    return sorted(parts)
 
 
 def _carriers(channels: NDArray[np.float32]) -> tuple[tuple[int, float], ...]:

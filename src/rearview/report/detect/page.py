@@ -26,6 +26,8 @@ MOST_ROWS = (4_000, 2_000, 1_000, 500, 250)
 LEVEL_NUMBERS = 4 * (BELOW + 1 + ABOVE)
 """Numbers of the slider of a series."""
 MAIN_CHANNELS, FEWEST_CHANNELS = 8, 3
+LOUDEST = 2
+"""Members named beside a segment."""
 MOST_SEGMENTS, MOST_LISTED = 300, 10
 """Segments in the table of the page, and in the summary in Markdown."""
 
@@ -258,7 +260,7 @@ def _segment_table(summary: DetectionSummary) -> str:
         button = f'<button type="button" class="link" data-entity="{e}" data-segment="{number}">{start}</button>'
         name = f"{escape(entity.id)}</th><td>{button}</td>" if several else f"{button}</th>"
         times = f"{part.score / entity.threshold:.1f} times the threshold" if entity.threshold > 0 else ""
-        said = ", ".join(f"{member} {100 * share:.0f} %" for member, share in part.members)
+        said = ", ".join(f"{member} {100 * share:.0f} %" for member, share in part.members[:LOUDEST])
         cell = f'<td class="words">{escape(said)}</td>' if summary.members else ""
         rows.append(
             f'<tr><th scope="row">{name}<td>{end}</td><td>{part.last - part.first + 1:,}</td><td>{peak}</td>'
@@ -268,7 +270,10 @@ def _segment_table(summary: DetectionSummary) -> str:
     words = ("Channels", *(("Members",) if summary.members else ()))
     heads = (*(("Series",) if several else ()), "Start", "End", "Rows", "Peak", "Score", *words)
     more = f" The {MOST_SEGMENTS} highest of {len(segments):,}." if len(segments) > MOST_SEGMENTS else ""
-    caption = f"Highest above the threshold first; press one to see it above.{more}"
+    shadow = (
+        " Rows around one that are above the threshold by its shadow alone are left out." if summary.members else ""
+    )
+    caption = f"Highest above the threshold first; press one to see it above.{shadow}{more}"
     return html_table(
         "Anomalies", heads, "".join(rows), caption, kinds=[*[""] * (len(heads) - len(words)), *["words"] * len(words)]
     )
