@@ -300,11 +300,12 @@ def inputs(rounds: Iterator[int], seed: int, work: Path) -> Tally:
 def models(rounds: Iterator[int], seed: int, work: Path) -> Tally:
     """Mutated model folders, many with checksums in order: they load and answer, or are refused in a sentence."""
     tally = Tally()
-    fork(lambda: _fit_each(work), work / "log")
-    kinds = ("forecaster", "detector", "classifier")
+    ended = fork(lambda: _fit_each(work), work / "log")
+    assert ended.code == 0, ended.said
+    kinds = ("forecaster", "detector", "classifier", "ensemble", "portfolio")
     for number in rounds:
         draw, folder = random.Random(f"{seed} models {number}"), work / f"{number}"
-        kind = kinds[number % 3]
+        kind = kinds[number % len(kinds)]
         shutil.copytree(work / kind, folder / "model")
         shutil.copy(work / "x.csv", folder)
         _mutants.damage_model(draw, folder / "model")
@@ -320,12 +321,14 @@ def _fit_each(work: Path) -> int:
     Detector(lookback=8, **small).fit(frame).save(work / "detector")  # type: ignore[arg-type]
     cases = np.random.default_rng(0).normal(size=(24, 2, 12))
     Classifier(**small).fit(cases, np.arange(24) % 2).save(work / "classifier")  # type: ignore[arg-type]
+    Forecaster(horizon=3, device="cpu").fit(frame, quick=True).save(work / "ensemble")
+    Classifier(device="cpu").fit(cases, np.arange(24) % 2).save(work / "portfolio")
     return 0
 
 
 def _use(kind: str, folder: Path) -> int:
     model, file = str(folder / "model"), str(folder / "x.csv")
-    if kind == "forecaster":
+    if kind in ("forecaster", "ensemble"):
         return command_line(["predict", model, file, "--device", "cpu", "--out", str(folder / "next.csv")])
     if kind == "detector":
         return command_line(["detect", file, "--model", model, "--device", "cpu", "--out", str(folder / "out")])

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import shutil
 import subprocess
 import sys
 import tracemalloc
@@ -15,10 +16,10 @@ import pytest
 import torch
 from safetensors.torch import load, save
 
-from rearview import Forecaster
+from rearview import Classifier, Forecaster
 from rearview.core import model_folder
 from rearview.core.errors import InputError, RearviewError
-from rearview.core.model_folder import DETECTOR, FORECASTER, checksum
+from rearview.core.model_folder import CLASSIFIER, DETECTOR, FORECASTER, Kind, checksum
 
 Facts = dict[str, Any]
 
@@ -37,9 +38,9 @@ def saved(fitted: Forecaster, tmp_path: Path) -> Path:
     return tmp_path / "model"
 
 
-def edit(folder: Path, change: Callable[[Facts, dict[str, torch.Tensor]], None]) -> None:
+def edit(folder: Path, change: Callable[[Facts, dict[str, torch.Tensor]], None], kind: Kind = FORECASTER) -> None:
     """Change the facts and tensors of a model as a person could, with all checksums in order."""
-    path = folder / FORECASTER.manifest
+    path = folder / kind.manifest
     facts = json.loads(path.read_text())
     tensors = load((folder / facts["weights"]).read_bytes())
     change(facts, tensors)
@@ -60,7 +61,7 @@ CHANGES: dict[str, tuple[Callable[[Facts, dict[str, torch.Tensor]], object], str
     "a depth": (lambda facts, _: set_model(facts, "depth", 100_000), "depth is 100,000; it can be 1,000 at most"),
     "a look-back": (lambda facts, _: facts["shape"].update(lookback=9_000_000), "is damaged"),
     "channels": (lambda facts, _: facts["shape"].update(channels=9_000_000), "asks for 9000000 channels"),
-    "a horizon": (lambda facts, _: facts["request"].update(horizon=10**9), "of another horizon"),
+    "a horizon": (lambda facts, _: facts["request"].update(horizon=10**5), "of another horizon"),
     "an infinity": (
         lambda facts, _: facts["shape"].update(lookback=float("inf")),
         "whole number|of another kind|looks back",
@@ -149,3 +150,63 @@ def test_saving_touches_only_the_model_of_its_kind(fitted: Forecaster, saved: Pa
     (saved / FORECASTER.manifest).write_text('{"weights": "../elsewhere"}')
     with pytest.raises(InputError, match="is not of a saved forecaster and is not written over"):
         fitted.save(saved)
+
+
+def cut(name: str) -> Callable[[Facts, dict[str, torch.Tensor]], None]:
+    """Leave half of the tensors whose name ends so."""
+
+    def change(facts: Facts, tensors: dict[str, torch.Tensor]) -> None:
+        [key] = [one for one in tensors if one.endswith(name)]
+        tensors[key] = tensors[key][: len(tensors[key]) // 2].clone()
+
+    return change
+
+
+ENSEMBLES: dict[str, tuple[Callable[[Facts, dict[str, torch.Tensor]], None], str]] = {
+    "weights": (cut("common"), "its common is of shape"),
+    "coefficients": (cut(".coefficients"), "its linear model is of another horizon"),
+    "pools": (cut(".pools"), "its linear model is of another horizon"),
+    "ids": (lambda facts, _: facts.update(ids=[1.5]), "its ids is"),
+    "a name": (lambda facts, _: facts["request"].update(model=0.5), "its name is 0.5|model is 0.5"),
+    "an alias": (lambda facts, _: facts["reading"].update(alias={}), "its name is"),
+    "columns of a member": (lambda facts, _: facts["members"][0].update(columns=[[]]), "its columns is"),
+}
+
+
+@pytest.fixture(scope="module")
+def portfolios(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("portfolios")
+    steps = np.arange(60)
+    frame = pd.DataFrame({"ds": pd.date_range("2024-01-01", periods=60), "a": np.sin(steps), "b": np.cos(steps / 3)})
+    Forecaster(horizon=3).fit(frame, quick=True).save(folder / "ensemble")
+    cases = np.random.default_rng(0).normal(size=(24, 2, 12))
+    Classifier().fit(cases, np.arange(24) % 2).save(folder / "portfolio")
+    return folder
+
+
+@pytest.mark.parametrize("name", [*ENSEMBLES])
+def test_an_ensemble_that_contradicts_itself_is_refused(name: str, portfolios: Path, tmp_path: Path) -> None:
+    change, sentence = ENSEMBLES[name]
+    folder = Path(shutil.copytree(portfolios / "ensemble", tmp_path / "model"))
+    Forecaster.load(folder)
+    edit(folder, change)
+    with pytest.raises(RearviewError, match=sentence):
+        Forecaster.load(folder)
+
+
+@pytest.mark.parametrize("name", ["shapelets.transform.dilations", "shapelets.transform.channels", "series.centre"])
+def test_a_portfolio_of_classifiers_that_contradicts_itself_is_refused(
+    name: str, portfolios: Path, tmp_path: Path
+) -> None:
+    folder = Path(shutil.copytree(portfolios / "portfolio", tmp_path / "model"))
+    Classifier.load(folder)
+    edit(folder, cut(name), CLASSIFIER)
+    with pytest.raises(InputError, match=r"does not fit this version|is damaged"):
+        Classifier.load(folder)
+
+
+def test_the_steps_of_a_portfolio_are_bounded(portfolios: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(portfolios / "portfolio", tmp_path / "model"))
+    edit(folder, lambda facts, _: facts["portfolio"].update(steps=10**9), CLASSIFIER)
+    with pytest.raises(InputError, match="its cases have 1000000000 steps"):
+        Classifier.load(folder)

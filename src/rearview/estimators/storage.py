@@ -27,7 +27,10 @@ T = TypeVar("T")
 _KINDS: Mapping[str, object] = {
     **dict.fromkeys(("name", "step"), str),
     **dict.fromkeys(("ids", "columns", "notes"), Sequence[str]),
-    **dict.fromkeys(("targets", "known"), int),
+    **dict.fromkeys(("targets", "known", "period"), int),
+    **dict.fromkeys(("interrupted",), bool),
+    "seasons": Sequence[int],
+    "model": str,
     **dict.fromkeys(("windows", "cases"), Mapping[str, int]),
     "calendar": str | None,
 }
@@ -67,19 +70,24 @@ class Stored:
 
     def fields(self, plain: Sequence[str], arrays: Sequence[str]) -> Facts:
         """The fields of a fitted network: those that every one has, some as JSON holds them, and some arrays."""
-        facts, values = self.facts, {name: self.facts[name] for name in plain}
+        facts = self.facts
+        return {
+            "plan": Plan.from_dict(facts["plan"]),
+            "history": None if facts["history"] is None else History.from_dict(facts["history"]),
+            "findings": tuple(Finding(**finding) for finding in facts["findings"]),
+            **self.plain(plain),
+            **self.arrays(arrays),
+        }
+
+    def plain(self, names: Sequence[str]) -> Facts:
+        """Facts as JSON holds them, lists as tuples; one of another kind is refused."""
+        values = {name: self.facts[name] for name in names}
         for name, value in values.items():
             if not matches_type(value, _KINDS[name]):
                 raise DamagedModel(
                     f"its {name} is {_shorten(value)}, which is not of the kind {spell_type(_KINDS[name])}"
                 )
-        return {
-            "plan": Plan.from_dict(facts["plan"]),
-            "history": None if facts["history"] is None else History.from_dict(facts["history"]),
-            "findings": tuple(Finding(**finding) for finding in facts["findings"]),
-            **{name: tuple(value) if isinstance(value, list) else value for name, value in values.items()},
-            **self.arrays(arrays),
-        }
+        return {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
 
     def network(self, name: str, spec: NetworkSpec) -> Model:
         """The network with its trained weights, on the device of its spec."""

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rearview.core.errors import InputError
-from rearview.core.model_folder import CLASSIFIER, strip_prefix
-from rearview.data.cases.case_set import Labels
+from rearview.core.model_folder import CLASSIFIER, DamagedModel, strip_prefix
+from rearview.data.cases.case_set import Cases, Labels
 from rearview.data.cases.padding import ChannelScaler
 from rearview.data.panel import Finding
 from rearview.estimators.base import resolve_device
@@ -24,6 +24,7 @@ from rearview.estimators.classify.portfolio.ridge import Ridge
 from rearview.estimators.classify.portfolio.vote import Vote
 from rearview.estimators.classify.spec import ClassifySpec
 from rearview.estimators.storage import Facts, Stored, describe_network, load_model, save_model
+from rearview.models.features.rocket import SHORTEST
 from rearview.tasks.plan import Plan
 
 _SIMPLE = "biufU"
@@ -92,7 +93,7 @@ def _read_portfolio(stored: Stored, classes: Labels, columns: tuple[str, ...]) -
         each["name"]: _read_member(each, strip_prefix(f"member.{number}.", stored.tensors), classes, columns, spec)
         for number, each in enumerate(own["members"])
     }
-    return Portfolio(
+    portfolio = Portfolio(
         spec=spec,
         plan=Plan.from_dict(facts["plan"]),
         classes=classes,
@@ -106,6 +107,12 @@ def _read_portfolio(stored: Stored, classes: Labels, columns: tuple[str, ...]) -
         vote=Vote.from_tensors(strip_prefix("vote.", stored.tensors)),
         standings=tuple(Standing(**standing) for standing in own["standings"]),
     )
+    if not 0 < portfolio.steps <= max(portfolio.lookback, SHORTEST):
+        raise DamagedModel(f"its cases have {portfolio.steps!r} steps, of which {portfolio.lookback!r} count")
+    # Blocks, members and vote that do not fit together are found out now, not by the first case of somebody's.
+    case = np.tile(np.linspace(0, 1, portfolio.steps), (portfolio.channels, 1))
+    portfolio.predict(Cases((case,), labels=None, names=("case 1",), source="a trial"))
+    return portfolio
 
 
 def _scale(scaler: ChannelScaler) -> dict[str, NDArray[np.float64]]:

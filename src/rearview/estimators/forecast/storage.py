@@ -25,7 +25,7 @@ from rearview.estimators.storage import Facts, Stored, describe_network, load_mo
 from rearview.pretrained import weights
 from rearview.tasks.conformal import Residuals
 from rearview.tasks.objectives import Forecast
-from rearview.tasks.window_ridge import Ridge
+from rearview.tasks.window_ridge import RANKS, Ridge
 
 _PLAIN = ("name", "ids", "columns", "targets", "known", "step", "calendar", "notes", "windows")
 _OF_ENSEMBLE = ("ids", "targets", "known", "period", "interrupted")
@@ -61,6 +61,9 @@ def load(folder: Path, device: str | None = None) -> tuple[Predictor, Panel, Fac
 
 def _read(stored: Stored) -> tuple[Predictor, Panel, Facts]:
     fitted, reading = _unpack(stored), stored.facts["reading"]
+    for name in (stored.facts["request"]["model"], reading.get("alias")):
+        if not isinstance(name, str | None):
+            raise DamagedModel(f"its name is {name!r}")
     return fitted, _read_tail(stored, fitted), {**reading, "whole_ids": bool(reading["whole_ids"])}
 
 
@@ -153,30 +156,32 @@ def _unpack(stored: Stored) -> Predictor:
             **stored.fields(_PLAIN, ()),
             **stored.scale(len(facts["ids"]), len(facts["columns"])),
         )
-    shared = {"spec": spec, "step": facts["step"]}
-    shared |= {name: tuple(facts[name]) for name in ("columns", "notes")}
+    shared = {"spec": spec, **stored.plain(("columns", "notes", "step"))}
     if kind == "statistics":
-        return Statistical(model=facts["model"], seasons=tuple(facts["seasons"]), **shared)
+        return Statistical(**stored.plain(("model", "seasons")), **shared)
     if kind == "linear":
         scale = _read_statics(facts)
         features = 0 if scale is None else len(scale.names)
         ridge = Ridge(**stored.arrays(("coefficients", "errors", "pools")), season=facts["season"], features=features)
-        return Linear(ridge=ridge, ids=tuple(facts["ids"]), period=facts["period"], statics=scale, **shared)
+        linear = Linear(ridge=ridge, **stored.plain(("ids", "period")), statics=scale, **shared)
+        _check_ridge(linear)
+        return linear
     if kind == "effects":
         described = Statics(tuple(facts["described"]), stored.array("described")) if "described" in facts else None
-        effects = Effects(ids=tuple(facts["ids"]), **stored.arrays(_EFFECTS), statics=described)
+        effects = Effects(**stored.plain(("ids",)), **stored.arrays(_EFFECTS), statics=described)
         inner = _unpack(Stored(facts["inner"], strip_prefix("inner.", stored.tensors)))
-        return WithEffects(inner=inner, effects=effects, columns=shared["columns"], known=facts["known"])
+        return WithEffects(inner=inner, effects=effects, columns=shared["columns"], **stored.plain(("known",)))
     if kind != "ensemble":
         raise ValueError(f"a forecaster of kind {kind!r}")
     members = tuple(
         _unpack(Stored(member, strip_prefix(f"members.{number}.", stored.tensors)))
         for number, member in enumerate(facts["members"])
     )
-    own: Facts = {name: tuple(facts[name]) if isinstance(facts[name], list) else facts[name] for name in _OF_ENSEMBLE}
+    own = stored.plain(_OF_ENSEMBLE)
     return Ensemble(
         members=members,
-        **stored.arrays(("weights", "common")),
+        weights=stored.shaped("weights", len(own["ids"]) * own["targets"], len(members)),
+        common=stored.shaped("common", len(members)),
         **own,
         stretch=dict(facts["stretch"]),
         leaderboard=tuple(Standing(**{**one, "uses": tuple(one.get("uses", ()))}) for one in facts["leaderboard"]),
@@ -201,6 +206,21 @@ def _halve(tensor: Tensor) -> Tensor:
     return half if torch.equal(half.float(), tensor) else tensor
 
 
+def _check_ridge(linear: Linear) -> None:
+    """Refuse coefficients that do not fit the horizon, the variables or one another."""
+    ridge, steps = linear.ridge, linear.spec.horizon
+    pools, shape = len(ridge.coefficients), ridge.coefficients.shape
+    fits = (
+        len(shape) == 3
+        and shape[1] > ridge.features
+        and shape[2] == steps
+        and ridge.errors.shape == (pools, steps, RANKS)
+    )
+    named = ridge.pools.shape == (len(linear.ids) * linear.targets,)
+    if not (fits and named and isinstance(ridge.season, int) and 0 <= ridge.pools.min() <= ridge.pools.max() < pools):
+        raise DamagedModel("its linear model is of another horizon or number of series")
+
+
 def _check_residuals(fitted: Fitted) -> None:
     """Refuse residuals of another horizon, or none where intervals are to be drawn from them."""
     if fitted.residuals is None:
@@ -223,8 +243,7 @@ def _read_tail(stored: Stored, fitted: Predictor) -> Panel:
         **stored.arrays(_ROWS, "tail."),
         observed=stored.array("tail.observed") if "tail.observed" in stored.tensors else None,
         stamps=stamps("tail.stamps"),
-        ids=tuple(tail["ids"]),
-        columns=tuple(tail["columns"]),
+        **Stored(tail, {}).plain(("ids", "columns")),
         targets=fitted.targets,
         known=fitted.known,
         step=step,
