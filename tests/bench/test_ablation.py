@@ -129,3 +129,13 @@ def test_the_table_has_a_line_for_each_arm() -> None:
     assert re.split("  +", lines[0]) == ["attention", "mse", "validation", *HEADINGS]
     assert lines[1].split()[:2] == ["softmax", "0.8500"]
     assert "yardstick" in lines[2]
+
+
+def test_runs_that_were_best_at_their_last_epoch_are_counted() -> None:
+    rows = [
+        *runs("softmax", [0.9, 0.91], 0.2, epochs=7, best_epoch=7),
+        *runs("fixed", [1.0, 1.01], 0.3, epochs=7, best_epoch=3),
+        *runs("zero", [1.0, 1.01], 0.4, epochs=0, best_epoch=None),
+    ]
+    (one,) = ablation.compare_arms(rows)
+    assert one.unfinished == 2

@@ -26,6 +26,7 @@ def test_controls_and_mechanisms_are_run_alike_and_compared(capsys):
     out = capsys.readouterr().out
     assert out.count("itransformer on PEMS08-standin:150, 12 steps to 3") == 2  # above the table, and in the sentence
     assert "the best control on validation" in out
+    assert "In 10 of 10 runs the last epoch was the best on validation: train for longer" in out
     assert "The 4 intervals are corrected to hold together with a chance of 95%." in out
     assert main(command) == 0
     assert len(read(Path("results.csv"))) == len(rows)

@@ -40,7 +40,14 @@ def _choose_arms(model: str) -> tuple[Spec, ...]:
 
 
 def _remarks(one: ablation.Ablation) -> list[str]:
-    return [f"Budgets differ ({', '.join(one.uneven)}): no difference is the mechanism's alone."] if one.uneven else []
+    lines = [f"Budgets differ ({', '.join(one.uneven)}): no difference is the mechanism's alone."] if one.uneven else []
+    runs = sum(arm.seeds for arm in one.arms)
+    if 2 * one.unfinished > runs:
+        lines.append(
+            f"In {one.unfinished} of {runs} runs the last epoch was the best on validation: train for longer before "
+            "going by this (--train epochs=...)."
+        )
+    return lines
 
 
 def _lost(rows: list[bench.Row]) -> list[str]:

@@ -73,6 +73,8 @@ class Ablation:
     """Over how many comparisons the intervals are corrected."""
     uneven: tuple[str, ...]
     """In what the budgets differ; empty: they are equal."""
+    unfinished: int = 0
+    """Runs whose last epoch was the best on validation, so that longer training might change their order."""
 
     @property
     def verdict(self) -> str:
@@ -166,6 +168,7 @@ def _ablate(place: Place, arms: dict[str, list[Row]], comparisons: int, level: f
         arms=tuple(made.values()),
         comparisons=comparisons,
         uneven=budget.describe_differences([[budget.budget_of(rows) for rows in arms.values()]]),
+        unfinished=sum(0 < row.epochs == row.best_epoch for rows in arms.values() for row in rows),
     )
 
 
