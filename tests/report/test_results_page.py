@@ -106,7 +106,7 @@ def test_every_row_can_be_downloaded_byte_for_byte(page: str, files: tuple[Path,
 def test_protocols_stand_side_by_side_and_are_explained(page: str):
     told = section(page, "protocols")
     assert "published:rbca in forecasting: " in told
-    assert "drop their last partial batch" in told
+    assert "drops its last partial batch" in told
     assert "published:tslib in classification: " in told
     assert "TEST picks the epoch" in told
     assert "in detection" not in told  # of which there are no rows
