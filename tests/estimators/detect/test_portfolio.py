@@ -251,6 +251,14 @@ def test_anomalies_among_the_ordinary_rows_do_not_hide_others() -> None:
     assert spoilt.auc_pr > 0.4
 
 
+def test_a_file_that_judges_itself_is_not_remembered_with_its_anomalies() -> None:
+    rows = broken(400)
+    detector = Detector(lookback=24, device="cpu", label_col="label", threshold="robust").fit(rows)
+    assert sorted(detector.leaderboard()["name"]) == ["components", "itransformer"]
+    assert detector.evaluate(rows).auc_pr > 0.5
+    assert detector.detect(rows).flags[slice(*SHIFT)].any()
+
+
 def test_missing_cells_have_no_error_and_rows_without_any_no_score(fitted: Detector) -> None:
     rows = broken()
     rows.loc[30:32, ["load", "heat", "noise"]] = np.nan

@@ -23,8 +23,8 @@ LABEL_NAMES = ("label", "labels", "anomaly", "is_anomaly")
 RULE_OF: dict[str, Rule] = {"quantile": "quantile", "risk": "pot"}
 """Option -> the rule of the threshold that it belongs to."""
 LEARNED_FROM_ITSELF = (
-    "The detector learned from the rows it judges: a network from the first 80 % of each series, simple members of "
-    "auto from all rows, and the threshold is drawn from the last 20 %, allowing for anomalies there. Anomalies in "
+    "The detector learned from the rows it judges: a network from the first 80 % of each series, simple members from "
+    "all rows, remembering none; the threshold is drawn from the last 20 %, allowing for anomalies there. Anomalies in "
     "them count as ordinary in part: what occurs again and again goes unseen, and an anomaly that fills much of the "
     "last 20 % raises the threshold. Give rows without anomalies with --fit, or a saved model with --model."
 )

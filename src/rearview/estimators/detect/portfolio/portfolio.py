@@ -50,6 +50,9 @@ MOST_OWN = 100
 """Series that have fits of their own, at most; where there are more, all share one."""
 MOST_SHARED = 8_000
 """Windows of all series together that the fits for other series learn from."""
+LEAST_SPOILT = 6_400
+"""Rows of the longest series with which clusters are found among rows that hold anomalies themselves: with fewer, an
+anomaly would be a cluster of its own."""
 LEAST_LEVEL = 1e-4
 """The least error that is usual for a member: one that meets every row exactly is no hair trigger."""
 TRIMMED = 0.05
@@ -291,7 +294,10 @@ class PreparedPortfolio:
         constant = None if network.constant is None else network.constant[used]
         own = Scaler(scaler.mean[used], scaler.std[used])
         errors, members = {}, {}
+        names = _choose(self.spec, panel)
         for number, (name, kind) in enumerate(KINDS.items()):
+            if name not in names:
+                continue
             started = time.perf_counter()
             before = _fit(kind, shared, panel, scaler, border, [self.spec.seed, number])
             errors[name] = _errors(before, shared, part, own, place, constant)
@@ -302,7 +308,7 @@ class PreparedPortfolio:
             name: _refer(
                 errors[name], part, np.flatnonzero(used), panel.series, network.constant, window, name in BALANCED
             )
-            for name in MEANING
+            for name in names
         }
         scores = combine(errors, references, part, place, window)
         limits, pooled, drawn = draw_thresholds(
@@ -313,7 +319,7 @@ class PreparedPortfolio:
         )
         return Portfolio(
             spec=self.spec,
-            plan=replace(network.plan, model={name: Choice(1 / len(MEANING), MEANING[name]) for name in MEANING}),
+            plan=replace(network.plan, model={name: Choice(1 / len(names), MEANING[name]) for name in names}),
             network=network,
             members=members,
             shrink=shared.shrink,
@@ -329,6 +335,14 @@ class PreparedPortfolio:
 def prepare(panel: Panel, spec: DetectSpec) -> PreparedPortfolio:
     """Check, hold out and scale the rows; what can't be learned from is refused."""
     return PreparedPortfolio(spec, network_fit.prepare(panel, replace(spec, model=NETWORK)))
+
+
+def _choose(spec: DetectSpec, panel: Panel) -> tuple[str, ...]:
+    """The members that suit the rows: where these hold anomalies, what remembers rows would remember them."""
+    if spec.threshold != "robust":
+        return tuple(MEANING)
+    left_out = ("neighbours",) if panel.lengths.max() >= LEAST_SPOILT else ("neighbours", "clusters")
+    return tuple(name for name in MEANING if name not in left_out)
 
 
 def _shrink(panel: Panel, scaler: Scaler, border: NDArray[np.int64]) -> NDArray[np.float32]:
@@ -407,15 +421,9 @@ def _rank(scores: Scores, references: Mapping[str, Reference], seconds: Mapping[
         own = places[name]
         return float(np.corrcoef(own, whole)[0, 1]) if len(own) > 1 else float("nan")
 
+    weight = 1 / len(references)
     ranked = [
-        Standing(
-            name,
-            MEANING[name],
-            1 / len(MEANING),
-            references[name].level_elsewhere,
-            agree(name),
-            round(seconds[name], 2),
-        )
-        for name in MEANING
+        Standing(name, MEANING[name], weight, one.level_elsewhere, agree(name), round(seconds[name], 2))
+        for name, one in references.items()
     ]
     return tuple(sorted(ranked, key=lambda one: -one.agreement))
