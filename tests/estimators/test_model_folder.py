@@ -169,6 +169,7 @@ ENSEMBLES: dict[str, tuple[Callable[[Facts, dict[str, torch.Tensor]], None], str
     "ids": (lambda facts, _: facts.update(ids=[1.5]), "its ids is"),
     "a name": (lambda facts, _: facts["request"].update(model=0.5), "its name is 0.5|model is 0.5"),
     "an alias": (lambda facts, _: facts["reading"].update(alias={}), "its name is"),
+    "factors": (lambda facts, _: facts.update(stretch=[["W", 1.0]]), "could not convert"),
     "columns of a member": (lambda facts, _: facts["members"][0].update(columns=[[]]), "its columns is"),
 }
 
