@@ -53,7 +53,7 @@ def test_a_stand_in_is_run_with_the_settings_of_its_set(of):
         for horizon in catalogue.get(of).horizons:
             published = preset(model, catalogue.get(of), lookback=96, horizon=horizon)
             assert preset(model, catalogue.get(f"{of}-standin"), lookback=96, horizon=horizon) == published
-            assert preset(model, catalogue.get(f"{of}-standin:500"), lookback=96, horizon=horizon) == published
+            assert preset(model, catalogue.get(f"{of}-standin:50"), lookback=96, horizon=horizon) == published
 
 
 def test_no_printed_number_stands_beside_a_stand_in():

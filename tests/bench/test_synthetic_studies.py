@@ -282,13 +282,13 @@ def test_weights_are_taken_by_age():
     layer = {"clock": torch.tensor([[1.0, 0, 0], [2, 3, 0], [-4, 5, 6]]).view(1, 1, 1, 3, 3)}
 
     class Known(torch.nn.Module):
-        def forward(self, past):
+        def forward(self, past, *marks):
             return past[..., -1:]
 
-        def weights(self, past):
+        def weights(self, past, *marks):
             return [layer]
 
-    tested = SimpleNamespace(past=window, future=torch.zeros(1, 1, 1))
+    tested = SimpleNamespace(past=window, future=torch.zeros(1, 1, 1), past_marks=None, future_marks=None)
     arrays = components.read_attention(Known(), tested, ("clock",))
     assert arrays["by_age"].tolist() == [[6, 5, 4]]
 

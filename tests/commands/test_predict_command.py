@@ -113,6 +113,6 @@ def test_predict_uses_whatever_model_the_folder_holds(tmp_path: Path, capsys: py
         assert sum(likely.values()) == pytest.approx(1, abs=2e-6)
         assert one["predicted"] == max(likely, key=likely.__getitem__)
     assert main(["predict", str(tmp_path / "classifier"), str(tmp_path / "cases.csv"), "--level", "80"]) == 2
-    assert "holds a classifier; --future and --level are for a forecaster" in capsys.readouterr().err
+    assert "holds a classifier; --future, --what-if and --level are for a forecaster" in capsys.readouterr().err
     assert main(["detect", str(tmp_path / "rows.csv"), "--model", str(tmp_path / "classifier")]) == 1
     assert "holds no saved detector: detector.json is missing. It holds a classifier" in capsys.readouterr().err

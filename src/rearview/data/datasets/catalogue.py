@@ -121,8 +121,8 @@ def _first_rows(dataset: Dataset, rows: str) -> Dataset:
         raise SettingsError(f"{dataset.name} is taken whole, as published; leave out ':{rows}'.")
     if not rows.isdecimal() or not 0 < int(rows) <= dataset.rows:
         raise SettingsError(
-            f"{dataset.name} has {dataset.rows:,} rows; write fewer behind a colon, such as {dataset.name}:2000; "
-            f"got {rows!r}."
+            f"{dataset.name} has {dataset.rows:,} rows; write fewer behind a colon, such as "
+            f"{dataset.name}:{min(2_000, dataset.rows // 2)}; got {rows!r}."
         )
     return replace(dataset, name=f"{dataset.name}:{int(rows)}", rows=int(rows))
 
