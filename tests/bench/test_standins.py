@@ -31,7 +31,7 @@ def run(of: str, model: str, attention: str, rows: int = 300):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("model", "attention"), [("itransformer", "toa"), ("patchtst", "rbca")])
-@pytest.mark.parametrize("of", stand_ins.SETS)
+@pytest.mark.parametrize("of", [name for name in stand_ins.SETS if catalogue.get(name).rows >= 300])
 def test_a_training_runs_at_full_width(of, model, attention):
     row = run(of, model, attention)
     assert (row.dataset, row.channels, row.rows) == (f"{of}-standin:300", catalogue.get(of).channels, 300)
