@@ -55,3 +55,18 @@ def test_anomalies_among_the_scores_hardly_move_the_robust_rule() -> None:
 def test_without_any_score_there_is_no_threshold() -> None:
     with pytest.raises(InputError, match="no score to draw a threshold from"):
         thresholds.choose(np.full(5, np.nan), "quantile", quantile=0.9, risk=0.1)
+
+
+def test_few_independent_scores_have_a_higher_quantile() -> None:
+    """Of averages over 20 rows each, as many ordinary ones lie above the threshold as of independent scores."""
+    rng, kernel, beyond = np.random.default_rng(5), np.ones(20) / 20, []
+    for _ in range(40):
+        scores = np.convolve(rng.normal(size=2_400), kernel, "valid")
+        plain, _ = thresholds.choose(scores[:300], "quantile", quantile=0.995, risk=0.1)
+        limit, words = thresholds.choose(scores[:300], "quantile", quantile=0.995, risk=0.1, averaged=20)
+        assert limit >= plain
+        assert words == "99.5 % of 300 ordinary scores lie below"
+        beyond.append([(scores[400:] > one).mean() for one in (plain, limit)])
+    too_low, mended = np.mean(beyond, axis=0)
+    assert too_low > 0.02
+    assert mended < 0.012

@@ -35,8 +35,12 @@ _HALVINGS = 60
 Scores = NDArray[np.float64]
 
 
-def choose(scores: Scores, rule: Rule, *, quantile: float, risk: float) -> tuple[float, str]:
-    """Choose a threshold from scores by a rule, and say how; scores that are NaN do not count."""
+def choose(scores: Scores, rule: Rule, *, quantile: float, risk: float, averaged: int = 1) -> tuple[float, str]:
+    """Choose a threshold from scores by a rule, and say how; scores that are NaN do not count.
+
+    Of scores that are each `averaged` over so many rows, as many fewer are independent: their quantile is likely too
+    low, and is never drawn below that of a Student law with their median and robust deviation.
+    """
     known = scores[np.isfinite(scores)]
     if not len(known):
         raise InputError("There is no score to draw a threshold from: no row could be scored; bring rows with values.")
@@ -52,7 +56,20 @@ def choose(scores: Scores, rule: Rule, *, quantile: float, risk: float) -> tuple
         return float(known.max()), (
             f"the largest of {len(known):,} scores: {peaks} excesses are too few for a tail ({LEAST_PEAKS} needed)"
         )
-    return float(np.quantile(known, quantile)), f"{100 * quantile:g} % of {len(known):,} ordinary scores lie below"
+    limit = float(np.quantile(known, quantile))
+    if averaged > 1:
+        limit = max(limit, _student_quantile(known, quantile, len(known) / averaged))
+    return limit, f"{100 * quantile:g} % of {len(known):,} ordinary scores lie below"
+
+
+def _student_quantile(scores: Scores, quantile: float, independent: float) -> float:
+    """The quantile of one more score, foretold from so many independent ones."""
+    from scipy.stats import t
+
+    middle = float(np.median(scores))
+    deviation = 1.4826 * float(np.median(np.abs(scores - middle)))
+    count = max(independent, 3.0)
+    return middle + float(t.ppf(quantile, count - 1)) * deviation * float(np.sqrt(1 + 1 / count))
 
 
 def over_peaks(scores: Scores, risk: float) -> float:

@@ -144,17 +144,21 @@ def weigh(channels: NDArray[np.float32]) -> Scores:
 
 
 def draw_thresholds(
-    scored: list[NDArray[np.float64]], series: NDArray[np.int64], count: int, spec: DetectSpec
+    scored: list[NDArray[np.float64]], series: NDArray[np.int64], count: int, spec: DetectSpec, averaged: int = 1
 ) -> tuple[NDArray[np.float64], float, str]:
-    """Thresholds [series], the one drawn from all scores together, and how they were drawn."""
+    """Thresholds [series], the one drawn from all scores together, and how they were drawn.
+
+    `averaged`: the rows that each score is averaged over.
+    """
     rule = spec.threshold
     if not isinstance(rule, str):
         return np.full(count, float(rule)), float(rule), GIVEN
-    options = {"quantile": spec.quantile, "risk": spec.risk}
-    pooled, drawn = thresholds.choose(np.concatenate(scored), rule, **options)
+    pooled, drawn = thresholds.choose(
+        np.concatenate(scored), rule, quantile=spec.quantile, risk=spec.risk, averaged=averaged
+    )
     limits = np.full(count, pooled)
     beyond = spec.risk if rule == "pot" else 1 - spec.quantile
     for s, rows in zip(series.tolist(), scored, strict=True):
         if count > 1 and np.isfinite(rows).sum() * beyond >= ENOUGH:
-            limits[s] = thresholds.choose(rows, rule, **options)[0]
+            limits[s] = thresholds.choose(rows, rule, quantile=spec.quantile, risk=spec.risk, averaged=averaged)[0]
     return limits, pooled, drawn

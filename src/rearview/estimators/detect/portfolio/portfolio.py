@@ -312,7 +312,7 @@ class PreparedPortfolio:
         }
         scores = combine(errors, references, part, place, window)
         limits, pooled, drawn = draw_thresholds(
-            [scores.rows[a:b] for a, b in part.bounds()], np.flatnonzero(used), panel.series, self.spec
+            [scores.rows[a:b] for a, b in part.bounds()], np.flatnonzero(used), panel.series, self.spec, window
         )
         drawn, notes = describe_threshold(
             drawn, f"the last {HELD_OUT:.0%} of the rows, held out", held=bool(held.any())
