@@ -105,9 +105,30 @@ def test_shocks_fade_or_stay() -> None:
 def test_a_regime_takes_over_at_the_level_reached() -> None:
     before, after = torch.zeros(COUNT, LENGTH), torch.ones(COUNT, LENGTH).cumsum(1)
     joined = events.change_regime(draw(), before, after)
-    changed = joined.abs().amax(1) > 0
-    assert 0 < changed.sum() < 0.2 * COUNT
+    assert (joined[:, -1] > 0).all()
+    assert not joined[:, : LENGTH // 10].any()
     assert joined.diff(dim=1).abs().max() == 1
+
+
+def test_days_off_have_a_course_of_their_own() -> None:
+    week = seasons.make_work_week(draw(500, 24 * 28), torch.full((500, 1), 24.0)).view(500, 28, 24)
+    weekly = (week[:, 7:] - week[:, :-7]).abs().mean((1, 2))
+    daily = (week[:, 1:] - week[:, :-1]).abs().mean((1, 2))
+    assert weekly.median() < 0.5 * daily.median()
+
+
+def test_pulses_rise_at_once_and_fade() -> None:
+    steps = processes.make_pulses(draw(500)).diff(dim=1)
+    assert (steps.amax(1) > -2 * steps.amin(1)).float().mean() > 0.8
+
+
+@pytest.mark.parametrize("count", [1, 7, 255, 256, 1000])
+def test_shares_of_the_series_do_not_overlap_and_are_met_on_average(count: int) -> None:
+    rounds = [draw(count, seed=seed).split(0.5, 0.1) for seed in range(400)]
+    for half, tenth in rounds:
+        assert len(torch.cat([half, tenth]).unique()) == len(half) + len(tenth) <= count
+    assert sum(len(half) for half, _ in rounds) / 400 == pytest.approx(0.5 * count, rel=0.15)
+    assert sum(len(tenth) for _, tenth in rounds) / 400 == pytest.approx(0.1 * count, rel=0.3)
 
 
 def test_counts_are_whole_numbers_with_the_mean_of_their_rate() -> None:

@@ -13,6 +13,6 @@ many steps, one generator. No real series is involved.
 
 from rearview.data.synthetic.prior.channels import draw_coupled
 from rearview.data.synthetic.prior.draws import Draw
-from rearview.data.synthetic.prior.series import Sample, draw
+from rearview.data.synthetic.prior.series import COARSER, Sample, draw
 
-__all__ = ["Draw", "Sample", "draw", "draw_coupled"]
+__all__ = ["COARSER", "Draw", "Sample", "draw", "draw_coupled"]

@@ -1,10 +1,16 @@
 """Random numbers for a batch of series: everything an ingredient draws comes from one seeded generator."""
 
 import math
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import accumulate, pairwise
 
 import torch
 from torch import Tensor
+
+FEW = 16
+"""Below so many series, shares of them are rounded at random."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,17 +50,51 @@ class Draw:
         """[count, 1]: True for this share of the series."""
         return self.uniform() < share
 
-    def pick(self, values: list[float], weights: list[float] | None = None) -> Tensor:
+    def pick(self, values: Sequence[float], weights: Sequence[float] | None = None) -> Tensor:
         """[count, 1]: one of the values, with odds by weight."""
-        odds = torch.tensor(weights or [1.0] * len(values), device=self.device)
-        index = torch.multinomial(odds, self.count, replacement=True, generator=self.generator)
-        return torch.tensor(values, device=self.device)[index][:, None]
+        odds = list(accumulate(weights or [1.0] * len(values)))
+        edges = self.constant(*(edge / odds[-1] for edge in odds[:-1]))
+        return self.constant(*values)[torch.searchsorted(edges, self.uniform())]
+
+    def constant(self, *values: float) -> Tensor:
+        """Numbers on the device of the generator."""
+        return _place(values, self.device)
+
+    def split(self, *shares: float) -> list[Tensor]:
+        """Numbers of series, drawn for each share without overlap; what the shares leave over is in none."""
+        order = self.shuffle()
+        # Where series are few, whole shares would leave rare kinds out for good. On a GPU nobody waits for a number.
+        start = self.uniform()[0].item() if 0 < self.count < FEW and self.device.type == "cpu" else 0.5
+        edges = [0, *(int(self.count * sum(shares[: n + 1]) + start) for n in range(len(shares)))]
+        return [order[a:b] for a, b in pairwise(edges)]
+
+    def shuffle(self) -> Tensor:
+        """The numbers of all series in random order."""
+        return self.uniform()[:, 0].argsort()
+
+    def part(self, rows: Tensor) -> "Draw":
+        """As many series as these, of the same length and from the same generator."""
+        return replace(self, count=len(rows))
+
+    def fill(self, *kinds: tuple[float, Callable[["Draw", Tensor], Tensor]]) -> Tensor:
+        """[count, length]: each kind makes its share of the series, given their numbers; 0 where there is none."""
+        filled = torch.zeros(self.count, self.length, device=self.device)
+        for rows, (_, make) in zip(self.split(*(share for share, _ in kinds)), kinds, strict=True):
+            if len(rows):
+                filled[rows] = make(self.part(rows), rows)
+        return filled
+
+
+@lru_cache(maxsize=64)
+def _place(values: tuple[float, ...], device: torch.device) -> Tensor:
+    """Made once: a CUDA graph can't copy numbers from the host."""
+    return torch.tensor(values, device=device)
 
 
 def standardise(x: Tensor) -> Tensor:
     """Each series with mean 0 and standard deviation 1; a constant one becomes 0."""
     x = x - x.mean(1, keepdim=True)
-    return x / (x.std(1, keepdim=True) + 1e-6)
+    return x / (x.square().mean(1, keepdim=True).sqrt() + 1e-6)
 
 
 def filter_by(kernel: Tensor, x: Tensor) -> Tensor:

@@ -21,16 +21,19 @@ def make_shocks(draw: Draw) -> Tensor:
 
 def add_outliers(draw: Draw, x: Tensor) -> Tensor:
     """A few single values far off, in a tenth of the series."""
-    share = draw.log_uniform(0.001, 0.02)
-    hit = torch.rand(draw.count, draw.length, generator=draw.generator, device=draw.device) < share
-    size = x.std(1, keepdim=True) * draw.log_uniform(2, 15)
-    return torch.where(hit & draw.chance(0.1), x + size * draw.noise(), x)
+    [rows] = draw.split(0.1)
+    part = draw.part(rows)
+    hit = torch.rand(part.count, part.length, generator=part.generator, device=part.device)
+    size = x[rows].std(1, keepdim=True) * part.log_uniform(2, 15)
+    x = x.clone()
+    x[rows] += torch.where(hit < part.log_uniform(0.001, 0.02), size * part.noise(), 0.0)
+    return x
 
 
 def change_regime(draw: Draw, x: Tensor, other: Tensor) -> Tensor:
-    """Another series takes over at a moment, at the level reached, in a twentieth of the series."""
+    """Another series takes over at a moment, at the level reached."""
     moment = draw.uniform(0.1, 0.8) * draw.length
     after = draw.time >= moment
     at = moment.long().clamp(max=draw.length - 1)
     joined = other - torch.gather(other, 1, at) + torch.gather(x, 1, at)
-    return torch.where(after & draw.chance(0.05), joined, x)
+    return torch.where(after, joined, x)

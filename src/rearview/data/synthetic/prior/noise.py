@@ -10,17 +10,20 @@ from rearview.data.synthetic.prior.draws import Draw, filter_by, standardise
 
 def make_innovations(draw: Draw) -> Tensor:
     """Shocks of a process: normal, or with tails like a t distribution with three degrees of freedom, or in bursts."""
-    normal = draw.noise()
-    kind = draw.uniform()
-    heavy = torch.where(kind < 0.2, normal / _mean_square(draw, 3).sqrt(), normal)
-    return torch.where(kind > 0.85, normal * _volatility(draw), heavy)
+    shocks = draw.noise()
+    heavy, bursts = draw.split(0.2, 0.15)
+    shocks[heavy] /= _mean_square(draw.part(heavy), 3).sqrt()
+    if len(bursts):
+        shocks[bursts] *= _volatility(draw.part(bursts))
+    return shocks
 
 
 def make_noise(draw: Draw, season: Tensor) -> Tensor:
     """Noise of observation, of size about 1; in some series it grows and falls with the season, or comes in bursts."""
     noise = make_innovations(draw)
-    by_season = torch.exp(draw.uniform(0.2, 1.0) * season)
-    return torch.where(draw.chance(0.2), noise * by_season, noise)
+    [rows] = draw.split(0.2)
+    noise[rows] *= torch.exp(draw.part(rows).uniform(0.2, 1.0) * season[rows])
+    return noise
 
 
 def _mean_square(draw: Draw, degrees: int) -> Tensor:

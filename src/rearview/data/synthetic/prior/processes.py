@@ -1,4 +1,4 @@
-"""Random processes: autoregressions, walks, cycles, Gaussian processes with composed kernels, CAPS's equation 6."""
+"""Random processes: autoregressions, walks, cycles, Gaussian processes with composed kernels, impulses that fade."""
 
 import math
 
@@ -16,8 +16,9 @@ def make_autoregression(draw: Draw) -> Tensor:
     """AR(1), random walks (a third) and walks of the slope (a few), standardised."""
     rate = torch.where(draw.chance(0.35), 1.0, 1 - draw.log_uniform(0.002, 0.7))
     path = filter_by(rate**draw.time, make_innovations(draw))
-    smooth = torch.where(draw.chance(0.12), torch.cumsum(path, 1), path)
-    return standardise(smooth)
+    [rows] = draw.split(0.12)
+    path[rows] = torch.cumsum(path[rows], 1)
+    return standardise(path)
 
 
 def make_cycle(draw: Draw) -> Tensor:
@@ -38,18 +39,30 @@ def make_seasonal_walk(draw: Draw, period: Tensor) -> Tensor:
 
 def make_gaussian_process(draw: Draw) -> Tensor:
     """One Gaussian process, or the sum or product of two, with smooth and rough kernels, standardised."""
-    first, second = _wave_process(draw), _wave_process(draw)
-    kind = draw.uniform()
-    both = torch.where(kind < 0.3, first + second, first)
-    return standardise(torch.where(kind > 0.85, first * second, both))
+    path = _wave_process(draw)
+    summed, multiplied = draw.split(0.3, 0.15)
+    path[summed] += _wave_process(draw.part(summed))
+    path[multiplied] *= _wave_process(draw.part(multiplied))
+    return standardise(path)
 
 
 def make_components(draw: Draw) -> Tensor:
     """CAPS's equation 6: sparse impulses that fade at one rate, standardised."""
+    return standardise(filter_by(*_impulses(draw, draw.noise())))
+
+
+def make_pulses(draw: Draw) -> Tensor:
+    """Sparse impulses upwards of very unequal sizes that fade, as rain and the river below, standardised."""
+    size = torch.exp(draw.uniform(0.3, 1.2) * draw.noise())
+    return standardise(filter_by(*_impulses(draw, size)))
+
+
+def _impulses(draw: Draw, size: Tensor) -> tuple[Tensor, Tensor]:
+    """How impulses fade, and the impulses: here and there one of its size."""
     share = draw.log_uniform(0.002, 0.08)
     hits = torch.rand(draw.count, draw.length, generator=draw.generator, device=draw.device) < share
     fade = 1 - draw.log_uniform(0.005, 0.5)
-    return standardise(filter_by(fade**draw.time, draw.noise() * hits))
+    return fade**draw.time, size * hits
 
 
 def _wave_process(draw: Draw) -> Tensor:

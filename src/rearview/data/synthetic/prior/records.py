@@ -1,4 +1,4 @@
-"""How a process is recorded: counts, rare demand, closed hours, ceilings, rounding, growth on a log scale, gaps."""
+"""How a process is recorded: counts, rare demand, closed hours, bounds, rounding, growth on a log scale, gaps."""
 
 import torch
 from torch import Tensor
@@ -8,18 +8,27 @@ from rearview.data.synthetic.prior.draws import Draw, standardise
 
 def record(draw: Draw, x: Tensor) -> Tensor:
     """Each series as somebody would have written it down; most stay as they are."""
-    z = standardise(x)
-    kind = draw.uniform()
+    out = x.clone()
+    kinds = (
+        (0.06, record_counts),
+        (0.04, demand),
+        (0.05, lambda part, z: torch.relu(z + part.normal())),  # cut off at zero
+        (0.09, lambda part, z: torch.exp(part.uniform(0.2, 0.9) * z.clamp(-6, 6))),
+        (0.04, lambda part, z: torch.round(z * part.log_uniform(1, 12))),
+        (0.03, lambda part, z: torch.minimum(z, part.uniform(0.2, 2))),  # a ceiling
+        (0.02, lambda part, z: torch.cumsum(torch.relu(z + part.uniform(0, 2)), 1)),
+        (0.03, lambda part, z: torch.sigmoid(part.uniform(0.5, 3) * (z + part.normal()))),  # shares of a whole
+        (0.03, lambda part, z: (z > part.uniform(-1, 1)).float() + 0.02 * part.noise()),  # on and off
+    )
+    for rows, (_, write) in zip(draw.split(*(share for share, _ in kinds)), kinds, strict=True):
+        out[rows] = write(draw.part(rows), standardise(x[rows]))
+    return out
+
+
+def record_counts(draw: Draw, z: Tensor) -> Tensor:
+    """Counts whose rate follows the series, from rare to plentiful."""
     scale = draw.log_uniform(0.3, 60)
-    rate = torch.nn.functional.softplus(1.5 * z + draw.normal()) * scale
-    out = torch.where(kind < 0.06, count_events(draw, rate), x)
-    out = torch.where((kind > 0.06) & (kind < 0.10), demand(draw, z), out)
-    out = torch.where((kind > 0.10) & (kind < 0.15), torch.relu(z + draw.normal()), out)  # cut off at zero
-    out = torch.where((kind > 0.15) & (kind < 0.24), torch.exp(draw.uniform(0.2, 0.9) * z.clamp(-6, 6)), out)
-    out = torch.where((kind > 0.24) & (kind < 0.28), torch.round(z * draw.log_uniform(1, 12)), out)
-    out = torch.where((kind > 0.28) & (kind < 0.31), torch.minimum(z, draw.uniform(0.2, 2)), out)  # a ceiling
-    out = torch.where((kind > 0.31) & (kind < 0.33), torch.cumsum(torch.relu(z + draw.uniform(0, 2)), 1), out)
-    return torch.where((kind > 0.33) & (kind < 0.36), (z > draw.uniform(-1, 1)).float() + 0.02 * draw.noise(), out)
+    return count_events(draw, torch.nn.functional.softplus(1.5 * z + draw.normal()) * scale)
 
 
 def count_events(draw: Draw, rate: Tensor) -> Tensor:
@@ -39,11 +48,15 @@ def demand(draw: Draw, z: Tensor) -> Tensor:
 
 def lose_values(draw: Draw) -> Tensor:
     """[series, step] True where a value is there: single gaps in some series, one or two blocks in others."""
-    single = torch.rand(draw.count, draw.length, generator=draw.generator, device=draw.device)
-    missing = (single < draw.log_uniform(0.005, 0.3)) & draw.chance(0.07)
-    for _ in range(2):
-        age = draw.time - draw.uniform(0, draw.length)
-        missing |= (age >= 0) & (age < draw.log_uniform(3, 0.25 * draw.length)) & draw.chance(0.04)
+    missing = torch.zeros(draw.count, draw.length, dtype=torch.bool, device=draw.device)
+    singles, first, second = draw.split(0.07, 0.05, 0.03)
+    part = draw.part(singles)
+    one = torch.rand(part.count, part.length, generator=part.generator, device=part.device)
+    missing[singles] = one < part.log_uniform(0.005, 0.3)
+    for rows in (first, second, second):
+        part = draw.part(rows)
+        age = part.time - part.uniform(0, part.length)
+        missing[rows] |= (age >= 0) & (age < part.log_uniform(3, max(4, 0.25 * part.length)))
     return ~missing
 
 

@@ -52,7 +52,7 @@ class Periods:
 
 def draw_periods(draw: Draw) -> Periods:
     """A calendar for every series; some get a period of their own and a multiple of it."""
-    kinds = torch.tensor([[c.short, c.middle, c.long] for c in CALENDARS], device=draw.device)
+    kinds = draw.constant(*(period for c in CALENDARS for period in (c.short, c.middle, c.long))).view(-1, 3)
     index = draw.pick([float(n) for n in range(len(CALENDARS))], [c.weight for c in CALENDARS]).long()[:, 0]
     usual = kinds[index]
     own = draw.log_uniform(3, 300)
@@ -63,17 +63,30 @@ def draw_periods(draw: Draw) -> Periods:
 
 def make_season(draw: Draw, period: Tensor) -> Tensor:
     """One season per series: harmonics or a free shape, its amplitude and phase drifting in some, standardised."""
-    safe = period.clamp(min=2)
-    drift = torch.where(draw.chance(0.2), draw.uniform(0, 0.15) * _wander(draw), 0.0)
-    phase = draw.time / safe + draw.uniform() + drift
-    shape = torch.where(draw.chance(0.5), _harmonics(draw, phase, safe), _profile(draw, phase))
-    kind = draw.uniform()
-    shape = torch.where(kind < 0.12, torch.relu(shape - draw.uniform(-0.3, 0.8)), shape)  # day and night
-    shape = torch.where((kind > 0.12) & (kind < 0.24), torch.exp(shape.clamp(max=3)), shape)  # peaks
-    shape = torch.where((kind > 0.24) & (kind < 0.30), torch.sign(shape - draw.uniform(-0.5, 0.5)), shape)  # on and off
-    swell = 1 + torch.where(draw.chance(0.25), draw.uniform(0.1, 0.6) * _wander(draw), 0.0)
-    growth = 1 + torch.where(draw.chance(0.15), draw.uniform(-0.8, 2) * draw.time / draw.length, 0.0)
-    return standardise(standardise(shape) * swell * growth) * (period > 0)
+    phase = draw.time / period.clamp(min=2) + draw.uniform()
+    [rows] = draw.split(0.2)
+    part = draw.part(rows)
+    phase[rows] += part.uniform(0, 0.15) * _wander(part)
+    shape = make_shape(draw, phase, period)
+    swelling, growing = draw.split(0.25, 0.15)
+    part = draw.part(swelling)
+    shape[swelling] *= 1 + part.uniform(0.1, 0.6) * _wander(part)
+    part = draw.part(growing)
+    shape[growing] *= 1 + part.uniform(-0.8, 2) * part.time / part.length
+    return standardise(shape) * (period > 0)
+
+
+def make_shape(draw: Draw, phase: Tensor, period: Tensor) -> Tensor:
+    """The course within a period: harmonics or a free shape, some with nights, peaks, or on and off, standardised."""
+    shape = draw.fill(
+        (0.5, lambda part, rows: _harmonics(part, phase[rows], period[rows].clamp(min=2))),
+        (0.5, lambda part, rows: _profile(part, phase[rows])),
+    )
+    nights, peaks, switched = draw.split(0.12, 0.12, 0.06)
+    shape[nights] = torch.relu(shape[nights] - draw.part(nights).uniform(-0.3, 0.8))
+    shape[peaks] = torch.exp(shape[peaks].clamp(max=3))
+    shape[switched] = torch.sign(shape[switched] - draw.part(switched).uniform(-0.5, 0.5))
+    return standardise(shape)
 
 
 def make_week(draw: Draw, day: Tensor) -> Tensor:
@@ -85,6 +98,22 @@ def make_week(draw: Draw, day: Tensor) -> Tensor:
     weekend[:, 5:] = draw.normal() + 0.3 * draw.normal(2)
     levels = torch.where(draw.chance(0.6), weekend, free)
     return standardise(torch.gather(levels, 1, which.expand(draw.count, -1)))
+
+
+def make_work_week(draw: Draw, day: Tensor) -> Tensor:
+    """Days of `day` steps with one course on working days and another on days off, of a size of its own; standardised.
+
+    Two days of seven are off, in some series one, in some a day here and there as well.
+    """
+    place = draw.time / day.clamp(min=2) + draw.uniform()
+    which = torch.floor(place + torch.floor(draw.uniform(0, 7)))
+    off = which % 7 >= torch.where(draw.chance(0.25), 6.0, 5.0)
+    days = torch.rand(draw.count, draw.length, generator=draw.generator, device=draw.device)
+    holiday = torch.gather(days, 1, (which - which[:, :1]).long()) < 0.03
+    off |= holiday & draw.chance(0.3)
+    worked = make_shape(draw, place, day)
+    other = draw.uniform(0.1, 1) * make_shape(draw, place, day) + draw.normal()
+    return standardise(torch.where(off, other, worked)) * (day > 0)
 
 
 def _harmonics(draw: Draw, phase: Tensor, period: Tensor) -> Tensor:

@@ -10,9 +10,11 @@ BREAKS = 3
 
 def make_trend(draw: Draw) -> Tensor:
     """One trend per series, of size about 1 over its length."""
-    kind = draw.uniform()
-    trend = torch.where(kind < 0.7, break_line(draw), grow(draw))
-    return torch.where(kind > 0.87, saturate(draw), trend)
+    return draw.fill(
+        (0.7, lambda part, _: break_line(part)),
+        (0.17, lambda part, _: grow(part)),
+        (0.13, lambda part, _: saturate(part)),
+    )
 
 
 def break_line(draw: Draw) -> Tensor:
