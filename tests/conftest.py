@@ -57,7 +57,15 @@ def glance_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     from rearview.models.patch_hosts.glance import Network, Settings
     from rearview.pretrained import weights
 
-    settings = {"width": 16, "heads": 2, "depth": 2, "feed_forward": 24, "context": 16, "ahead": 6, "patches": (2, 8)}
+    settings = {
+        "width": 16,
+        "heads": 2,
+        "depth": 2,
+        "feed_forward": 24,
+        "context": (16, 16),
+        "ahead": (6, 6),
+        "patches": (2, 8),
+    }
     torch.manual_seed(7)
     network = Network(Shape(channels=1, lookback=64, steps=8), Settings(**settings))
     folder = tmp_path / "weights"

@@ -8,11 +8,14 @@ from rearview.core.errors import SettingsError
 from rearview.models.contract import Shape
 from rearview.models.patch_hosts.glance import Grain, Network, Settings, pool_quantiles
 
-SMALL = {"width": 16, "heads": 2, "depth": 2, "feed_forward": 24, "context": 12, "ahead": 5}
+SMALL = {"width": 16, "heads": 2, "depth": 2, "feed_forward": 24, "patches": (16,), "context": (12,), "ahead": (5,)}
 
 
 def small(lookback: int = 37, steps: int = 11, **settings: object) -> Network:
     torch.manual_seed(0)
+    if "patches" in settings:
+        grains = len(settings["patches"])  # type: ignore[arg-type]
+        settings = {"context": (12,) * grains, "ahead": (5,) * grains, **settings}
     network = models.create("glance", channels=3, lookback=lookback, steps=steps, **{**SMALL, **settings})  # type: ignore[arg-type]
     assert isinstance(network, Network)
     return network.eval()
@@ -131,7 +134,8 @@ def test_quantiles_can_be_asked_for_as_steps() -> None:
     [
         ({"patches": ()}, "patches is"),
         ({"patches": (8, 4)}, "the finest first"),
-        ({"context": 0}, "context is 0"),
+        ({"context": (0, 3)}, "context is .0, 3."),
+        ({"ahead": (3,)}, "for each of .4, 16."),
         ({"quantiles": (0.1, 0.9)}, "0.5 among them"),
         ({"quantiles": (0.5, 0.1)}, "rising numbers"),
     ],

@@ -168,7 +168,7 @@ def test_tuning_that_does_not_help_leaves_the_weights(monkeypatch: pytest.Monkey
 
 
 def test_glance_with_settings_of_its_own_is_trained_from_nothing() -> None:
-    small = {"width": 8, "heads": 2, "depth": 1, "feed_forward": 8, "context": 8, "ahead": 4, "patches": (4,)}
+    small = {"width": 8, "heads": 2, "depth": 1, "feed_forward": 8, "context": (8,), "ahead": (4,), "patches": (4,)}
     made = glance(settings=small, training={"epochs": 1}, lookback=16).fit(wide(100))
     assert not isinstance(made.fitted, ZeroShot)
     assert made.fitted.history is not None

@@ -139,21 +139,15 @@ class _Case:
 
 
 def _batches(network: Network, cases: Sequence[_Case], horizon: int) -> Iterator[list[_Case]]:
-    """Cases of one grain and of similar lengths, as many as fit in memory: a forecast must not depend on the others."""
-    by_patch: dict[int, list[_Case]] = {}
-    for case in sorted(cases, key=lambda case: case.length):
-        by_patch.setdefault(network.choose_grain(case.length, horizon).patch, []).append(case)
-    for patch, group in by_patch.items():
-        ahead = min(network.settings.ahead, -(-horizon // patch))
-        start = 0
-        while start < len(group):
-            stop, tokens = start, 0
-            while stop < len(group) and (stop == start or tokens <= MOST_TOKENS):
-                each = len(group[stop].columns) * (-(-group[stop].length // patch) + ahead)
-                stop += 1
-                tokens = (stop + 1 - start) * each
-            yield group[start:stop]
-            start = stop
+    """Cases of one grain and as many tokens, as many as fit in memory: a forecast must not depend on the others."""
+    alike: dict[tuple[int, int], list[_Case]] = {}
+    for case in cases:
+        grain = network.choose_grain(case.length, horizon)
+        tokens = -(-case.length // grain.patch) + -(-min(grain.reach, horizon) // grain.patch)
+        alike.setdefault((grain.patch, tokens), []).append(case)
+    for (_, tokens), group in alike.items():
+        size = max(1, MOST_TOKENS // (tokens * len(group[0].columns)))
+        yield from (group[start : start + size] for start in range(0, len(group), size))
 
 
 def _stack(panel: Panel, cases: Sequence[_Case]) -> tuple[Array, np.typing.NDArray[np.bool_]]:
@@ -255,7 +249,7 @@ class Pretrained:
         panel, spec, card = self.panel, self.spec, self.card
         device = base.resolve_device(spec.device)
         network = weights.load(card, channels=panel.targets, steps=spec.horizon, device=device)
-        room = network.settings.context * max(network.settings.patches)
+        room = network.room
         longest = int(panel.lengths.max())
         lookback = Choice(min(room, longest), "all rows" if longest <= room else "what the network can read")
         if spec.lookback is not None:
@@ -298,7 +292,7 @@ class Pretrained:
         network = start.network
         assert isinstance(network, Network)
         settings = network.settings
-        horizon = min(spec.horizon, settings.ahead * max(settings.patches))
+        horizon = min(spec.horizon, network.reach)
         lookback = max(SHORTEST, min(LONGEST_TUNED, start.lookback, (int(panel.lengths.max()) - 2 * horizon) // 2))
         cut = split(panel, lookback, horizon, calibrate=False)
         if not len(cut.train):

@@ -5,9 +5,9 @@
     -> depth x [attention, RMS norm; gated feed-forward, RMS norm] (pre-norm), queries and keys turned by position
     -> tokens ahead -> Linear(width -> patch x quantiles) -> sinh -> back to the series' own scale, quantiles sorted
 
-Forecasts are equivariant to scale and shift. Missing values and the time before a series began are masked: by step
-inside a patch, by token where a patch holds no value. With several lengths of patch, a series is read at the finest
-whose context holds all that was observed, so that short series are not read too coarsely. Horizons beyond one pass are
+Forecasts are equivariant to scale and shift. Missing values are marked step by step; the time before a series began has
+no tokens, or masked ones. With several lengths of patch, a series is read at the finest whose context holds all that
+was observed, so that short series are not read too coarsely. Horizons beyond one pass are
 rolled out along paths, one for each quantile: the forecast of a quantile is read as observed, all quantiles that follow
 from all paths are pooled by the probability they stand for, and the pooled ones are read next. So intervals go on
 widening, at the right rate for a random walk.
@@ -16,7 +16,7 @@ The attention is one setting, as everywhere. Channels stay apart unless it mixes
 """
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, cast
 
 import torch
 from jaxtyping import Bool, Float
@@ -39,20 +39,20 @@ FARTHEST = 10.0
 class Settings:
     """Settings of Glance; the defaults are those of the weights that come with the package."""
 
-    width: int = 256
+    width: int = 320
     """Width of a token."""
-    heads: int = 8
+    heads: int = 5
     """Attention heads."""
     depth: int = 6
     """Blocks."""
-    feed_forward: int = 704
+    feed_forward: int = 768
     """Width inside the gated feed-forward part."""
-    patches: tuple[int, ...] = (16,)
+    patches: tuple[int, ...] = (4, 16)
     """Steps of a token at each grain, the finest first."""
-    context: int = 128
-    """Tokens of the past; older steps are cut off."""
-    ahead: int = 48
-    """Tokens ahead in one pass; more are rolled out."""
+    context: tuple[int, ...] = (64, 128)
+    """Tokens of the past at each grain; older steps are cut off."""
+    ahead: tuple[int, ...] = (16, 48)
+    """Tokens ahead in one pass at each grain; more are rolled out."""
     quantiles: tuple[float, ...] = QUANTILES
     """Quantiles to forecast, the median among them."""
     answer: Literal["median", "quantiles"] = "median"
@@ -65,8 +65,9 @@ class Settings:
         if not self.patches or not rising or any(patch < 1 for patch in self.patches):
             raise SettingsError(f"patches is {self.patches}; give patch lengths of at least 1, the finest first.")
         for name in ("context", "ahead"):
-            if getattr(self, name) < 1:
-                raise SettingsError(f"{name} is {getattr(self, name)}; it must be at least 1.")
+            counts = getattr(self, name)
+            if len(counts) != len(self.patches) or any(count < 1 for count in counts):
+                raise SettingsError(f"{name} is {counts}; give a number of at least 1 for each of {self.patches}.")
         ordered = list(self.quantiles) == sorted(set(self.quantiles))
         if not ordered or 0.5 not in self.quantiles or not all(0 < q < 1 for q in self.quantiles):
             raise SettingsError(f"quantiles is {self.quantiles}; give rising numbers between 0 and 1, 0.5 among them.")
@@ -75,9 +76,13 @@ class Settings:
 class Grain(nn.Module):
     """Into tokens and back at one length of patch."""
 
-    def __init__(self, patch: int, width: int, quantiles: int) -> None:
+    def __init__(self, patch: int, context: int, ahead: int, width: int, quantiles: int) -> None:
         super().__init__()
         self.patch = patch
+        self.room = context * patch
+        """Steps of the past that it reads."""
+        self.reach = ahead * patch
+        """Steps ahead of one pass."""
         self.quantiles = quantiles
         self.widen = nn.Linear(2 * patch, width)
         self.embed = nn.Linear(width, width)
@@ -109,9 +114,11 @@ class Network(Model):
         self.settings = settings
         self.horizon = shape.steps // count
         self.median = settings.quantiles.index(0.5)
-        self.grains = nn.ModuleList(Grain(patch, settings.width, len(settings.quantiles)) for patch in settings.patches)
+        sizes = zip(settings.patches, settings.context, settings.ahead, strict=True)
+        self.grains = nn.ModuleList(Grain(*size, settings.width, len(settings.quantiles)) for size in sizes)
         self.empty = nn.Parameter(0.02 * torch.randn(settings.width))
-        width, heads, tokens = settings.width, settings.heads, settings.context + settings.ahead
+        width, heads = settings.width, settings.heads
+        tokens = max(map(sum, zip(settings.context, settings.ahead, strict=True)))
         site = Site(shape.channels, tokens, width, heads, turned=width // heads, projection_bias=False, host="glance")
         block = BlockSettings(
             settings.feed_forward, norm="rms", bias=False, order="pre", activation="silu", gated=True,
@@ -128,13 +135,13 @@ class Network(Model):
         self, past: Past, observed: Bool[Tensor, "batch channel time"] | None, horizon: int
     ) -> Float[Tensor, "batch channel {horizon} quantile"]:
         """Quantiles of the steps ahead in the units of the series, never crossing."""
-        observed = torch.ones_like(past, dtype=torch.bool) if observed is None else observed
         grain = self.choose_grain(past.shape[-1], horizon)
-        reach, room = self.settings.ahead * grain.patch, self.settings.context * grain.patch
+        reach, room = grain.reach, grain.room
         parts = [self.look(past, observed, min(horizon, reach), grain).sort(-1).values]
         paths = [past[..., -room:]] * parts[0].shape[-1] if horizon > reach else []
         for done in range(reach, horizon, reach):
-            observed = functional.pad(observed[..., -room:], (0, parts[-1].shape[2]), value=True)
+            if observed is not None:
+                observed = functional.pad(observed[..., -room:], (0, parts[-1].shape[2]), value=True)
             paths = [
                 torch.cat([path[..., -room:], steps], -1)
                 for path, steps in zip(paths, parts[-1].unbind(-1), strict=True)
@@ -143,52 +150,61 @@ class Network(Model):
             parts.append(pool_quantiles(torch.stack(ahead, -2), self.settings.quantiles))
         return torch.cat(parts, 2)
 
+    @property
+    def room(self) -> int:
+        """Steps of the past that it reads at most."""
+        return max(grain.room for grain in self._grains)
+
+    @property
+    def reach(self) -> int:
+        """Steps ahead of one pass at most."""
+        return max(grain.reach for grain in self._grains)
+
+    @property
+    def _grains(self) -> list[Grain]:
+        return [cast(Grain, grain) for grain in self.grains]
+
     def choose_grain(self, length: int, horizon: int) -> Grain:
         """The finest grain whose context holds the whole past and whose pass reaches the horizon; else the coarsest."""
-        for grain in self.grains:
-            assert isinstance(grain, Grain)
-            if length <= self.settings.context * grain.patch and horizon <= self.settings.ahead * grain.patch:
+        for grain in self._grains:
+            if length <= grain.room and horizon <= grain.reach:
                 return grain
-        assert isinstance(grain, Grain)
         return grain
 
-    def look(self, past: Tensor, observed: Tensor, steps: int, grain: Grain) -> Tensor:
+    def look(self, past: Tensor, observed: Tensor | None, steps: int, grain: Grain) -> Tensor:
         """One pass: [batch, channel, steps, quantile] in the units of the series, not sorted yet."""
-        z, observed, centre, scale = standardise(*self.fit_context(past, observed, grain))
-        quantiles = self.read(z.to(self.empty.dtype), observed, -(-steps // grain.patch), grain)
+        past, seen = fit_context(past, observed, grain)
+        z, centre, scale = standardise(past, seen)
+        mask = None if observed is None else find_begun(seen, grain)
+        quantiles = self.read(z.to(self.empty.dtype), seen, -(-steps // grain.patch), grain, mask)
         return torch.sinh(quantiles.to(past.dtype).clamp(-FARTHEST, FARTHEST))[..., :steps, :] * scale + centre
 
-    def read(self, z: Tensor, observed: Tensor, ahead: int, grain: Grain) -> Tensor:
+    def read(self, z: Tensor, observed: Tensor, ahead: int, grain: Grain, mask: Tensor | None = None) -> Tensor:
         """asinh of z-scores of the past -> quantiles of the same for `ahead` patches: the network proper."""
-        x, mask = self.tokenise(z, observed, ahead, grain)
-        tokens = self.stack(x, mask)[:, :, -ahead:]
+        tokens = self.stack(*self.tokenise(z, observed, ahead, grain, mask))[:, :, -ahead:]
         return grain.steps(tokens).float()
 
-    def tokenise(self, z: Tensor, observed: Tensor, ahead: int, grain: Grain) -> tuple[Tensor, Tensor]:
+    def tokenise(
+        self, z: Tensor, observed: Tensor, ahead: int, grain: Grain, mask: Tensor | None
+    ) -> tuple[Tensor, Tensor | None]:
         """Tokens of the past and empty ones ahead, and which of them are there."""
         x = grain.tokens(z, observed)
         empty = self.empty.expand(*x.shape[:2], ahead, -1).to(x.dtype)
-        seen = observed.unflatten(-1, (-1, grain.patch)).any(-1)
-        return torch.cat([x, empty], 2), functional.pad(seen, (0, ahead), value=True)
-
-    def fit_context(self, past: Tensor, observed: Tensor, grain: Grain) -> tuple[Tensor, Tensor]:
-        """The newest steps that fill whole patches; a short past is filled up in front and marked as missing."""
-        room = self.settings.context * grain.patch
-        past, observed = past[..., -room:], observed[..., -room:]
-        lacking = -past.shape[-1] % grain.patch
-        return functional.pad(past, (lacking, 0)), functional.pad(observed, (lacking, 0), value=False)
+        return torch.cat([x, empty], 2), None if mask is None else functional.pad(mask, (0, ahead), value=True)
 
     def weights(
         self, past: Past, past_marks: Marks = None, future_marks: Marks = None, *, mask: Real = None
     ) -> list[Weights]:
         grain = self.choose_grain(past.shape[-1], self.horizon)
-        observed = torch.ones_like(past, dtype=torch.bool) if mask is None else mask[:, None].expand(past.shape)
-        z, seen, _, _ = standardise(*self.fit_context(past, observed, grain))
-        return self.stack.weights(*self.tokenise(z, seen, self._tokens_ahead(grain), grain))
+        observed = None if mask is None else mask[:, None].expand(past.shape)
+        past, seen = fit_context(past, observed, grain)
+        begun = None if observed is None else find_begun(seen, grain)
+        z, _, _ = standardise(past, seen)
+        return self.stack.weights(*self.tokenise(z, seen, self._tokens_ahead(grain), grain, begun))
 
     def axes(self) -> list[Axes]:
         grain = self.choose_grain(self.shape.lookback, self.horizon)
-        back = min(self.settings.context, -(-self.shape.lookback // grain.patch))
+        back = -(-min(grain.room, self.shape.lookback) // grain.patch)
         starts = range(-back * grain.patch, self._tokens_ahead(grain) * grain.patch, grain.patch)
         first, last = -self.shape.lookback, self.horizon
         tokens = tuple(Token(steps=(max(first, start), min(last, start + grain.patch))) for start in starts)
@@ -198,7 +214,25 @@ class Network(Model):
         self.stack.prepare(windows)
 
     def _tokens_ahead(self, grain: Grain) -> int:
-        return min(self.settings.ahead, -(-self.horizon // grain.patch))
+        return -(-min(grain.reach, self.horizon) // grain.patch)
+
+
+def fit_context(past: Tensor, observed: Tensor | None, grain: Grain) -> tuple[Tensor, Tensor]:
+    """The newest steps that fill whole patches, and which are observed; a short past is filled up in front."""
+    past = past[..., -grain.room :]
+    lacking = -past.shape[-1] % grain.patch
+    observed = torch.ones_like(past, dtype=torch.bool) if observed is None else observed[..., -grain.room :]
+    return functional.pad(past, (lacking, 0)), functional.pad(observed, (lacking, 0), value=False)
+
+
+def find_begun(observed: Tensor, grain: Grain) -> Tensor | None:
+    """[batch, channel, token] True from the first patch that holds a value; None where that is everywhere.
+
+    Patches without a value in between are read as empty ones.
+    """
+    begun = observed.unflatten(-1, (-1, grain.patch)).any(-1).cumsum(-1) > 0
+    # Without padding attention has no mask to look at, which is faster.
+    return None if not torch.compiler.is_compiling() and bool(begun.all()) else begun
 
 
 def pool_quantiles(
@@ -220,8 +254,8 @@ def pool_quantiles(
     return torch.lerp(ordered.gather(-1, above - 1), ordered.gather(-1, above), place)
 
 
-def standardise(past: Tensor, observed: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """asinh of z-scores over the observed steps (0 elsewhere), what is observed, and each series' centre and scale.
+def standardise(past: Tensor, observed: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """asinh of z-scores over the observed steps (0 elsewhere), and each series' centre and scale.
 
     Sums are taken in float64: a level of 1e12 must not drown what varies around it.
     """
@@ -233,7 +267,7 @@ def standardise(past: Tensor, observed: Tensor) -> tuple[Tensor, Tensor, Tensor,
     # A constant series has no scale of its own; any positive one forecasts the constant.
     scale = torch.where(scale > 1e-12 * centre.abs(), scale, 1e-12 * centre.abs() + 1e-30)
     z = torch.asinh(centred / scale).to(past.dtype)
-    return z, observed, centre[..., None].to(past.dtype), scale[..., None].to(past.dtype)
+    return z, centre[..., None].to(past.dtype), scale[..., None].to(past.dtype)
 
 
 def _root(x: Tensor) -> Tensor:
