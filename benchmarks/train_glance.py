@@ -32,8 +32,8 @@ def main() -> None:
     parser.add_argument("--attention", default="softmax")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--set", default="", dest="settings")
-    parser.add_argument("--batch", type=int, default=1024)
-    parser.add_argument("--pool", type=int, default=8192)
+    parser.add_argument("--tokens", type=int, default=1 << 17, help="of a batch, about")
+    parser.add_argument("--fall", type=float, default=0.25, help="the last part of the updates, in which rates fall")
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--no-compile", action="store_true")
     options = parser.parse_args()
@@ -42,9 +42,9 @@ def main() -> None:
         updates=options.updates,
         seed=options.seed,
         attention={"name": name, **parse_pairs(settings)} if settings else name,
-        settings={"patches": (4, 16), **parse_pairs(options.settings)},
-        batch=options.batch,
-        pool=options.pool,
+        settings=parse_pairs(options.settings),
+        tokens=options.tokens,
+        fall=options.fall,
         device=options.device,
         compile=not options.no_compile,
     )

@@ -12,9 +12,20 @@ from rearview.pretrained import training
 from rearview.pretrained.training import Plan, Trainer, read_network
 
 SIZES: dict[str, object] = {
-    "width": 16, "heads": 2, "depth": 1, "feed_forward": 24, "context": 16, "ahead": 4, "patches": (2, 4),
+    "width": 16, "heads": 2, "depth": 1, "feed_forward": 24, "context": (16, 16), "ahead": (4, 4), "patches": (2, 4),
 }  # fmt: skip
-PLAN = Plan(updates=24, batch=16, pool=32, settings=SIZES, ahead=((2, 4), (3,)), warm_up=4, device="cpu", compile=False)
+SHAPES = ((0, 16, 2), (0, 5, 4), (1, 16, 3))
+PLAN = Plan(
+    updates=24,
+    tokens=300,
+    pool=2,
+    settings=SIZES,
+    shapes=SHAPES,
+    lengths=(32, 90),
+    warm_up=4,
+    device="cpu",
+    compile=False,
+)
 
 
 def weights(trainer: Trainer) -> dict[str, torch.Tensor]:
@@ -24,7 +35,7 @@ def weights(trainer: Trainer) -> dict[str, torch.Tensor]:
 def validation_loss(trainer: Trainer) -> float:
     other = Trainer(replace(trainer.plan, seed=77))
     with torch.no_grad():
-        batches = [(cell, *batch) for cell in trainer.cells for batch in other.batches(cell)]
+        batches = [batch for _ in range(4) for batch in other.batches()]
         return sum(trainer.loss(values, observed, cell).item() for cell, values, observed in batches) / len(batches)
 
 
@@ -71,14 +82,13 @@ def test_a_state_in_several_files_is_read_as_one(tmp_path: Path, monkeypatch: py
 def test_another_plan_is_refused(tmp_path: Path) -> None:
     Trainer(PLAN).save(tmp_path)
     with pytest.raises(SettingsError, match="another plan"):
-        Trainer.load(tmp_path, replace(PLAN, batch=8))
+        Trainer.load(tmp_path, replace(PLAN, tokens=8))
 
 
 def test_missing_steps_ahead_do_not_count() -> None:
     trainer = Trainer(PLAN)
-    cell = trainer.cells[0]
-    values, observed = next(trainer.batches(cell))
-    context = SIZES["context"] * 2  # type: ignore[operator]
+    cell, values, observed = next(trainer.batches())
+    context = cell.context * (2, 4)[cell.grain]
     spoilt, hidden = values.clone(), observed.clone()
     hidden[:, context + 1] = False
     spoilt[:, context + 1] = 1e6

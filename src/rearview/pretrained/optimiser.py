@@ -59,4 +59,4 @@ def make_optimisers(
     others = [weight for weight in network.parameters() if id(weight) not in taken]
     on_gpu = others[0].is_cuda
     adam = torch.optim.AdamW(others, lr=rate, betas=(0.9, 0.98), weight_decay=0.01, fused=on_gpu, capturable=on_gpu)
-    return Muon(matrices, matrix_rate, decay=0.01), adam
+    return Muon(matrices, matrix_rate, decay=0.1), adam

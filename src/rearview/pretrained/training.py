@@ -1,22 +1,25 @@
 """Train a zero-shot network on synthetic series alone, in parts of some minutes, resumable to the bit.
 
-The generator draws a pool of series on the device, batches are cut from it, and a whole update (forward, backward,
-clipping, optimisers) is replayed from a CUDA graph, one for each grain and number of patches ahead. Learning rates warm
-up, stay, and fall to zero over the last part of the updates.
+The generator draws a pool of series on the device, batches are cut from their ends, and a whole update (forward,
+backward, clipping, optimisers) is replayed from a CUDA graph, one for each shape of batch; so is the generator, for each
+length of series. Batches have about as many tokens each, whatever their shape. Nothing waits for the device
+between two points of the loss curve. Learning rates warm up, stay, and fall to zero over the last part of the updates.
 """
 
 import json
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from rearview.attention import kernels
 from rearview.core.errors import SettingsError
 from rearview.core.settings import settings_from
 from rearview.data.synthetic import prior
@@ -33,6 +36,18 @@ SHAPE = Shape(channels=1, lookback=512, steps=64)
 LARGEST = 8.0
 """Targets are cut off here on the asinh scale: some 1,500 standard deviations."""
 
+FINE = (
+    (2, 2), (3, 2), (5, 2), (8, 3), (12, 4), (16, 4), (21, 3), (25, 6), (32, 8), (36, 5), (48, 4), (48, 12), (64, 4),
+    (64, 16),
+)  # fmt: skip
+COARSE = (
+    (16, 3), (24, 4), (32, 3), (40, 16), (48, 3), (64, 8), (64, 30), (96, 3), (96, 45), (128, 3), (128, 3), (128, 8),
+    (128, 16), (128, 30), (128, 45), (128, 48),
+)  # fmt: skip
+"""Tokens of the past and tokens ahead, from 8 steps to 2,048 and from 8 ahead to 768."""
+LENGTHS = (80, 320, 1152, 2816)
+SHAPES = (*((0, *shape) for shape in FINE), *((1, *shape) for shape in COARSE))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
@@ -44,13 +59,18 @@ class Plan:
     attention: str | dict[str, object] = "softmax"
     settings: dict[str, object] = field(default_factory=dict)
     """Of the network; the rest are its defaults."""
-    batch: int = 1024
-    pool: int = 8192
-    """Series drawn at a time."""
-    ahead: tuple[tuple[int, ...], ...] = ((4, 12, 48), (4, 16, 48))
-    """Patches ahead that are trained, for each grain; one of them is drawn for each pool."""
-    matrix_rate: float = 0.02
-    rate: float = 1.5e-3
+    tokens: int = 1 << 15
+    """Of a batch, at most."""
+    series: int = 2048
+    """Of a batch, at most."""
+    pool: int = 16
+    """Batches that are drawn at a time."""
+    shapes: tuple[tuple[int, int, int], ...] = SHAPES
+    """Grain, tokens of the past and tokens ahead of each kind of batch, all equally frequent."""
+    lengths: tuple[int, ...] = LENGTHS
+    """Steps of the series that are drawn; a batch is cut from the shortest that are long enough."""
+    matrix_rate: float = 0.01
+    rate: float = 1e-3
     warm_up: int = 300
     """Updates until the rates are whole."""
     fall: float = 0.25
@@ -60,11 +80,11 @@ class Plan:
     compile: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class Cell:
-    """One kind of batch: a grain, and how many patches ahead."""
+class Cell(NamedTuple):
+    """One kind of batch: a grain, how many patches back and how many ahead."""
 
     grain: int
+    context: int
     ahead: int
 
 
@@ -80,25 +100,27 @@ class Trainer:
         self.rates = torch.zeros(2, device=plan.device)
         self.optimisers = make_optimisers(self.network, self.network.stack, self.rates[0], self.rates[1])
         self.generator = torch.Generator(plan.device).manual_seed(plan.seed)
+        self.choices = torch.Generator().manual_seed(plan.seed)
+        self.cells = tuple(Cell(*shape) for shape in plan.shapes)
         self._touch_moments()
         self.step_count = 0
         self.seconds = 0.0
         self.curve: list[dict[str, float]] = []
         self._updates: dict[Cell, Callable[[Tensor, Tensor], Tensor]] = {}
-
-    @property
-    def cells(self) -> list[Cell]:
-        return [Cell(grain, ahead) for grain, several in enumerate(self.plan.ahead) for ahead in several]
+        self._draws: dict[int, Callable[[], prior.Sample]] = {}
+        self._memory: Any = None
+        if plan.compile:
+            # A block at a time, for any number of tokens: compiled once, used in every layer and shape.
+            for block in self.network.stack.blocks:
+                block.compile(dynamic=True)
 
     def run(self, seconds: float = math.inf) -> None:
         """Train to the end of the plan, or for about so many seconds, the setting up aside."""
-        for cell in self.cells:
-            self._update(cell)
+        self.set_up()
         started, before = time.monotonic(), self.seconds
         losses: list[Tensor] = []
         while self.step_count < self.plan.updates and time.monotonic() - started < seconds:
-            cell = self._pick_cell()
-            for values, observed in self.batches(cell):
+            for cell, values, observed in self.batches():
                 self._set_rates()
                 losses.append(self._update(cell)(values, observed).clone())
                 self.step_count += 1
@@ -110,23 +132,48 @@ class Trainer:
         self._sync()
         self.seconds = before + time.monotonic() - started
 
-    def batches(self, cell: Cell) -> Iterator[tuple[Tensor, Tensor]]:
-        """A pool of series, cut into batches: values, and what of their past is observed."""
-        context, ahead = self._lengths(cell)
-        sample = prior.draw(self.plan.pool, context + ahead, self.generator)
-        observed = sample.observed & self._seen(self.plan.pool, context, ahead)
-        for start in range(0, self.plan.pool - self.plan.batch + 1, self.plan.batch):
-            part = slice(start, start + self.plan.batch)
-            yield sample.values[part], observed[part]
+    def set_up(self) -> None:
+        """Compile and capture whatever is not captured yet."""
+        # The largest first: the others find room in the memory that it took.
+        for cell in sorted(set(self.cells), key=lambda cell: -self.count_series(cell) * sum(self._lengths(cell))):
+            self._update(cell)
+        for length in sorted({self.drawn_length(cell) for cell in self.cells}, reverse=True):
+            self._draw(length)
+
+    def batches(self) -> Iterator[tuple[Cell, Tensor, Tensor]]:
+        """Batches of several shapes, cut from one pool of series: values, and which of them are observed."""
+        length = self.drawn_length(self.cells[self._choose(len(self.cells))])
+        alike = [cell for cell in self.cells if self.drawn_length(cell) == length]
+        sample = self._draw(length)()
+        start = 0
+        for _ in range(self.plan.pool):
+            cell = alike[self._choose(len(alike))]
+            steps, count, patch = sum(self._lengths(cell)), self.count_series(cell), self._grain(cell).patch
+            rows = slice(start, start + count)
+            start += count
+            # A series may begin within its first patch.
+            draw = prior.Draw(count, steps, self.generator)
+            begun = draw.time >= torch.floor(draw.uniform(1 - patch, patch))
+            yield cell, sample.values[rows, -steps:], sample.observed[rows, -steps:] & begun
+
+    def count_series(self, cell: Cell) -> int:
+        """Series of a batch."""
+        return min(self.plan.series, max(1, self.plan.tokens // (cell.context + cell.ahead)))
+
+    def drawn_length(self, cell: Cell) -> int:
+        """Steps of the series that the batches of a cell are cut from."""
+        needed = sum(self._lengths(cell))
+        return min((length for length in self.plan.lengths if length >= needed), default=needed)
 
     def loss(self, values: Tensor, observed: Tensor, cell: Cell) -> Tensor:
         """Twice the mean quantile loss of the observed steps ahead, on the asinh scale."""
         context, _ = self._lengths(cell)
         grain = self._grain(cell)
         past, seen = values[:, None, :context], observed[:, None, :context]
-        z, seen, centre, scale = standardise(past, seen)
+        z, centre, scale = standardise(past, seen)
         y = torch.asinh((values[:, None, context:] - centre[..., 0]) / scale[..., 0]).clamp(-LARGEST, LARGEST)
-        with torch.autocast(values.device.type, torch.bfloat16, enabled=values.is_cuda):
+        autocast = torch.autocast(values.device.type, torch.bfloat16, enabled=values.is_cuda)
+        with autocast, kernels.set_aside() if self.plan.compile else nullcontext():
             forecast = self.network.read(z, seen, cell.ahead, grain)
         error = y[..., None] - forecast.float()
         loss = torch.maximum(self.quantiles * error, (self.quantiles - 1) * error).mean(-1)
@@ -140,6 +187,7 @@ class Trainer:
         tensors = {f"network.{name}": value for name, value in self.network.state_dict().items()}
         tensors |= dict(self._moments())
         tensors["generator"] = self.generator.get_state()
+        tensors["choices"] = self.choices.get_state()
         for old in folder.glob(STATE.replace("{:02d}", "*")):
             old.unlink()
         for number, part in enumerate(_split_tensors(tensors)):
@@ -159,6 +207,7 @@ class Trainer:
         for name, moment in trainer._moments():
             moment.copy_(held[name])
         trainer.generator.set_state(held["generator"])
+        trainer.choices.set_state(held["choices"])
         trainer.step_count, trainer.seconds, trainer.curve = facts["updates"], facts["seconds"], facts["curve"]
         return trainer
 
@@ -185,11 +234,38 @@ class Trainer:
             self._updates[cell] = self._capture(cell) if self.plan.device.startswith("cuda") else self._plain(cell)
         return self._updates[cell]
 
-    def _plain(self, cell: Cell) -> Callable[[Tensor, Tensor], Tensor]:
-        loss_of = torch.compile(self.loss, dynamic=False) if self.plan.compile else self.loss
+    def _draw(self, length: int) -> Callable[[], prior.Sample]:
+        """Draws pools of series of one length, from which batches of all shapes of that length can be cut."""
+        if length not in self._draws:
+            alike = [cell for cell in self.cells if self.drawn_length(cell) == length]
+            count = self.plan.pool * max(self.count_series(cell) for cell in alike)
+            coarser = prior.COARSER[len(self._draws) % len(prior.COARSER)]
 
+            def draw() -> prior.Sample:
+                return prior.draw(count, length, self.generator, coarser=coarser)
+
+            self._draws[length] = self._capture_draw(draw) if self.plan.device.startswith("cuda") else draw
+        return self._draws[length]
+
+    def _capture_draw(self, draw: Callable[[], prior.Sample]) -> Callable[[], prior.Sample]:
+        """The generator as one CUDA graph; its random state is as before once it is captured."""
+        before = self.generator.get_state()
+        warm_up(draw)
+        graph = torch.cuda.CUDAGraph()
+        graph.register_generator_state(self.generator)
+        with torch.cuda.graph(graph, pool=self._memory):
+            sample = draw()
+        self.generator.set_state(before)
+
+        def replay() -> prior.Sample:
+            graph.replay()
+            return prior.Sample(sample.values.clone(), sample.observed.clone())
+
+        return replay
+
+    def _plain(self, cell: Cell) -> Callable[[Tensor, Tensor], Tensor]:
         def update(values: Tensor, observed: Tensor) -> Tensor:
-            loss: Tensor = loss_of(values, observed, cell)
+            loss = self.loss(values, observed, cell)
             loss.backward()
             torch.nn.utils.clip_grad_norm_(self.network.parameters(), self.plan.clip, foreach=True)
             for optimiser in self.optimisers:
@@ -202,22 +278,18 @@ class Trainer:
     def _capture(self, cell: Cell) -> Callable[[Tensor, Tensor], Tensor]:
         """The update as one CUDA graph over fixed buffers; weights and generator are as before once it is captured."""
         context, ahead = self._lengths(cell)
-        shape = (self.plan.batch, context + ahead)
+        shape = (self.count_series(cell), context + ahead)
         values = torch.randn(shape, device=self.plan.device)
         observed = torch.ones(shape, dtype=torch.bool, device=self.plan.device)
         update = self._plain(cell)
         changing = [*self.network.parameters(), *(moment for _, moment in self._moments())]
         before = [tensor.detach().clone() for tensor in changing]
         self.rates.zero_()
-        side = torch.cuda.Stream()
-        side.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(side):
-            for _ in range(3):
-                update(values, observed)
-        torch.cuda.current_stream().wait_stream(side)
+        warm_up(lambda: update(values, observed))
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
+        with torch.cuda.graph(graph, pool=self._memory):
             loss = update(values, observed)
+        self._memory = graph.pool()
         with torch.no_grad():
             for tensor, kept in zip(changing, before, strict=True):
                 tensor.copy_(kept)
@@ -236,19 +308,13 @@ class Trainer:
         wanted = torch.tensor([self.plan.matrix_rate, self.plan.rate]) * up * down
         self.rates.copy_(wanted, non_blocking=True)
 
-    def _seen(self, count: int, context: int, ahead: int) -> Tensor:
-        """Which steps a series has: all, or the newest of a past that began later, from 8 steps on."""
-        draw = prior.Draw(count, context + ahead, self.generator)
-        length = torch.where(draw.chance(0.45), draw.log_uniform(8, context), float(context))
-        return draw.time >= context - length.round()
-
-    def _pick_cell(self) -> Cell:
-        draw = torch.randint(len(self.cells), (1,), generator=self.generator, device=self.generator.device)
-        return self.cells[int(draw)]
+    def _choose(self, count: int) -> int:
+        return int(torch.randint(count, (1,), generator=self.choices))
 
     def _lengths(self, cell: Cell) -> tuple[int, int]:
+        """Steps of the past and steps ahead."""
         patch = self._grain(cell).patch
-        return self.network.settings.context * patch, cell.ahead * patch
+        return cell.context * patch, cell.ahead * patch
 
     def _grain(self, cell: Cell) -> Grain:
         grain = self.network.grains[cell.grain]
@@ -264,6 +330,16 @@ class Trainer:
         if not math.isfinite(mean):
             raise RuntimeError(f"The loss is {mean} after {self.step_count} updates.")
         self.curve.append({"step": self.step_count, "seconds": round(self.seconds, 1), "loss": round(mean, 5)})
+
+
+def warm_up(function: Callable[[], object], times: int = 3) -> None:
+    """Call a function on a stream of its own before it is captured."""
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        for _ in range(times):
+            function()
+    torch.cuda.current_stream().wait_stream(side)
 
 
 def read_network(folder: Path) -> tuple[Network, dict[str, Any]]:

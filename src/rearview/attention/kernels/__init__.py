@@ -1,7 +1,8 @@
 """Hand-written GPU kernels, each beside a form that torch can run anywhere; nothing here is needed on a CPU."""
 
 import importlib.util
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -19,4 +20,18 @@ def plain(kernel) -> Any:
 
 def available(device: torch.device) -> bool:
     """Whether kernels can run on a device."""
-    return device.type == "cuda" and HAS_TRITON
+    return device.type == "cuda" and HAS_TRITON and not _set_aside
+
+
+_set_aside = False
+
+
+@contextmanager
+def set_aside() -> Iterator[None]:
+    """Run without the kernels: they are made for sizes that are known when a network is compiled."""
+    global _set_aside
+    before, _set_aside = _set_aside, True
+    try:
+        yield
+    finally:
+        _set_aside = before
