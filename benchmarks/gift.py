@@ -20,7 +20,7 @@ import numpy as np
 import torch
 
 from _task_files import development_tasks, test_tasks
-from _tasks import Floats, Scores, Task, relative, score, seasonal_naive
+from _tasks import QUANTILES, Floats, Scores, Task, relative, score, seasonal_naive
 from rearview.models.patch_hosts.glance import Network
 from rearview.pretrained.training import read_network
 
@@ -34,7 +34,8 @@ def glance(network: Network, device: str) -> Forecaster:
     """Forecasts of a network, windows of equal length together."""
 
     def forecast(task: Task) -> Floats:
-        longest = network.settings.context * max(network.settings.patches)
+        longest = network.room
+        wanted = [network.settings.quantiles.index(round(float(q), 1)) for q in QUANTILES]
         result = np.empty(task.shape)
         cases = [(which, window, past[-longest:]) for which, window, past, _ in task.cases()]
         for group in group_by_length(cases):
@@ -42,7 +43,9 @@ def glance(network: Network, device: str) -> Forecaster:
             observed = past.isfinite()
             with torch.inference_mode(), torch.autocast(device, torch.bfloat16, enabled=device == "cuda"):
                 quantiles = network.forecast(past.nan_to_num()[:, None], observed[:, None], task.horizon)
-            for (which, window, _), values in zip(group, quantiles[:, 0].double().cpu().numpy(), strict=True):
+            for (which, window, _), values in zip(
+                group, quantiles[:, 0, :, wanted].double().cpu().numpy(), strict=True
+            ):
                 result[which, window] = values
         return result
 
