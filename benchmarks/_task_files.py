@@ -5,7 +5,7 @@ for the medium and long terms of minutes and hours; a tenth of the shortest seri
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -127,3 +127,9 @@ def coarsen(frame: pd.DataFrame, step: str, how: str) -> pd.DataFrame:
     bins = frame.resample(step).agg(how)
     after = pd.date_range(bins.index[-1], periods=2, freq=step)[1]
     return bins if frame.index[-1] + width >= after else bins.iloc[:-1]
+
+
+KINDS: dict[str, Callable[[Path], Iterator[Task]]] = {
+    "test": test_tasks, "development": development_tasks, "practical": practical_tests
+}  # fmt: skip
+"""Tasks by kind: `test` are the 29 of GIFT-Eval, `practical` two tests beyond them."""

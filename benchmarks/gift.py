@@ -19,8 +19,9 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from _task_files import development_tasks, test_tasks
+from _task_files import KINDS
 from _tasks import QUANTILES, Floats, Scores, Task, relative, score, seasonal_naive
+from rearview.bench.runs.provenance import commit
 from rearview.models.patch_hosts.glance import Network
 from rearview.pretrained.training import read_network
 
@@ -95,12 +96,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data-dir", type=Path, required=True)
     parser.add_argument("--weights", type=Path, help="a training folder; without it, seasonal naive")
-    parser.add_argument("--tasks", choices=("test", "development"), default="test")
+    parser.add_argument("--tasks", choices=tuple(KINDS), default="test")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--name", default="", help="what the rows call the model")
     parser.add_argument("--out", type=Path, help="CSV to add rows to")
     options = parser.parse_args()
-    tasks = (test_tasks if options.tasks == "test" else development_tasks)(options.data_dir)
+    tasks = KINDS[options.tasks](options.data_dir)
     forecaster = seasonal_naive
     if options.weights is not None:
         network, _ = read_network(options.weights)
@@ -112,7 +113,11 @@ def main() -> None:
         show_published(mase, crps)
     if options.out is not None:
         name = options.name or (options.weights.name if options.weights else "seasonal_naive")
-        facts = {"device": options.device, "created": datetime.now(UTC).isoformat(timespec="seconds")}
+        facts = {
+            "commit": commit(),
+            "device": options.device,
+            "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        }
         rows = [
             {
                 "model": name,

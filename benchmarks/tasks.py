@@ -25,12 +25,9 @@ from pathlib import Path
 
 import numpy as np
 
-from _task_files import development_tasks, practical_tests, test_tasks
+from _task_files import KINDS
 from _task_peers import LEVELS, Arm, autogluon, lightgbm, neuralforecast, read_cells, task_frame
 from _tasks import Floats, Task, fill_gaps, relative, score, seasonal_naive
-
-TASKS = {"development": development_tasks, "test": test_tasks, "practical": practical_tests}
-"""Tasks by kind: `test` are the 29 of GIFT-Eval, `practical` two tests beyond them."""
 
 
 def arms(seconds: float) -> dict[str, Arm]:
@@ -126,7 +123,7 @@ def add_row(path: Path, row: dict[str, object]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data-dir", type=Path, required=True)
-    parser.add_argument("--tasks", choices=tuple(TASKS), default="development")
+    parser.add_argument("--tasks", choices=tuple(KINDS), default="development")
     parser.add_argument("--only", default="", help="names of tasks, by commas")
     parser.add_argument("--arms", default="auto_quick", help=", ".join(arms(0.0)))
     parser.add_argument("--series", type=int, help="series of a task, at most")
@@ -145,7 +142,7 @@ def main() -> None:
     commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False).stdout
     wanted = set(filter(None, options.only.split(",")))
     totals: dict[str, tuple[dict[str, object], dict[str, object]]] = {}
-    for whole in TASKS[options.tasks](options.data_dir):
+    for whole in KINDS[options.tasks](options.data_dir):
         if wanted and whole.name not in wanted:
             continue
         task = thin(whole, options.series, options.windows, options.origins)

@@ -39,14 +39,16 @@ def test_every_file_of_the_package_is_in_the_wheel(wheel: Path) -> None:
 def test_the_unpacked_wheel_runs(wheel: Path, tmp_path: Path) -> None:
     zipfile.ZipFile(wheel).extractall(tmp_path / "unpacked")
     run = (
-        "import sys, rearview; from rearview.cli import main;"
-        "print(rearview.__file__); sys.exit(main(['list', 'presets']) or main(['list', 'datasets']))"
+        "import sys, rearview; from rearview.cli import main; from rearview.pretrained import weights;"
+        "print(rearview.__file__); print(weights.load(weights.read_card()).horizon); sys.exit(main(['list', 'presets']) or main(['list', 'datasets']))"
     )
     environment = {**os.environ, "PYTHONPATH": str(tmp_path / "unpacked")}
     done = subprocess.run(
         [sys.executable, "-c", run], cwd=tmp_path, env=environment, capture_output=True, text=True, check=True
     )
-    assert done.stdout.splitlines()[0].startswith(str(tmp_path))
+    where, horizon, *_ = done.stdout.splitlines()
+    assert where.startswith(str(tmp_path))
+    assert horizon == "64"
     assert "ETTh1" in done.stdout
 
 

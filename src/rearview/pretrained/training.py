@@ -1,8 +1,8 @@
 """Train a zero-shot network on synthetic series alone, in parts of some minutes, resumable to the bit.
 
 The generator draws a pool of series on the device, batches are cut from their ends, and a whole update (forward,
-backward, clipping, optimisers) is replayed from a CUDA graph, one for each shape of batch; so is the generator, for each
-length of series. Batches have about as many tokens each, whatever their shape. Nothing waits for the device
+backward, clipping, optimisers) is replayed from a CUDA graph, one for each shape of batch; so is the generator, one for
+each length of series. Batches have about as many tokens each, whatever their shape. Nothing waits for the device
 between two points of the loss curve. Learning rates warm up, stay, and fall to zero over the last part of the updates.
 """
 
