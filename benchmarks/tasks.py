@@ -9,7 +9,7 @@ skipped. Each library is imported by its arm alone, so that each can run in an e
 
 | arms | need |
 |---|---|
-| auto, auto_quick, patchtst, ets, theta, mstl, statistics_mean | rearview |
+| auto, auto_quick, glance, patchtst, ets, theta, mstl, statistics_mean | rearview |
 | lightgbm | mlforecast, lightgbm |
 | nhits, patchtst_nf | neuralforecast |
 | autogluon | autogluon.timeseries; without pretrained weights |
@@ -39,6 +39,7 @@ def arms(seconds: float) -> dict[str, Arm]:
         "statistics_mean": mean_of(*single.values()),
         "auto_quick": fitted("auto", True, seconds),
         "auto": fitted("auto", False, seconds),
+        "glance": fitted("glance", False, seconds),
         "patchtst": fitted("patchtst", False, seconds),
         "lightgbm": lightgbm,
         "nhits": neuralforecast("NHITS", seconds),

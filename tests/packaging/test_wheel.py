@@ -40,7 +40,8 @@ def test_the_unpacked_wheel_runs(wheel: Path, tmp_path: Path) -> None:
     zipfile.ZipFile(wheel).extractall(tmp_path / "unpacked")
     run = (
         "import sys, rearview; from rearview.cli import main; from rearview.pretrained import weights;"
-        "print(rearview.__file__); print(weights.load(weights.read_card()).horizon); sys.exit(main(['list', 'presets']) or main(['list', 'datasets']))"
+        "print(rearview.__file__); print(weights.load(weights.read_card()).horizon);"
+        "sys.exit(main(['list', 'presets']) or main(['list', 'datasets']))"
     )
     environment = {**os.environ, "PYTHONPATH": str(tmp_path / "unpacked")}
     done = subprocess.run(
