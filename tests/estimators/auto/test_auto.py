@@ -76,7 +76,7 @@ def test_what_only_networks_have_is_refused_of_a_member() -> None:
 
 def test_the_leaderboard_names_every_candidate_with_weights_that_sum_to_one() -> None:
     board = quick(monthly()).leaderboard()
-    assert {"seasonal_naive", "theta", "mstl", "ets", "ridge"} == set(board["model"])
+    assert {"seasonal_naive", "theta", "mstl", "ets", "ridge", "glance"} == set(board["model"])
     assert board["weight"].sum() == pytest.approx(1)
     assert board["weight"].is_monotonic_decreasing
     naive = board.set_index("model").loc["seasonal_naive"]
@@ -295,9 +295,9 @@ def test_the_plan_is_said_first_and_every_stage_names_what_is_left() -> None:
     forecaster = Forecaster(horizon=HORIZON)
     options = Options(quick=True, say=said.append, stage=lambda doing, left: stages.append((doing, tuple(left))))
     portfolio.fit(forecaster.read_to_fit(monthly()), forecaster.spec, options)
-    assert said[0].startswith("Plan: seasonal_naive, theta, mstl, ets, ridge (about ")
-    assert stages[0] == ("backtest of seasonal_naive", ("theta", "mstl", "ets", "ridge", "fit to all rows"))
-    assert stages[4] == ("backtest of ridge", ("fit to all rows",))
+    assert said[0].startswith("Plan: seasonal_naive, theta, mstl, ets, ridge, glance (about ")
+    assert stages[0] == ("backtest of seasonal_naive", ("theta", "mstl", "ets", "ridge", "glance", "fit to all rows"))
+    assert stages[5] == ("backtest of glance", ("fit to all rows",))
     assert stages[-1][0].endswith("on all rows")
 
 
