@@ -81,6 +81,16 @@ def test_the_readme_runs_from_top_to_bottom() -> None:
     assert names["yhat"].shape == (2, 7, 96)
 
 
+@pytest.mark.slow
+@pytest.mark.usefixtures("_in_short", "_unchecked", "samples")
+def test_the_page_on_glance_runs_from_top_to_bottom() -> None:
+    names: dict[str, Any] = {}
+    for block in blocks("glance.md"):
+        block.run(names)
+    assert {"date", "north", "north-lo-80", "south-hi-95"} <= {*names["future"].columns}
+    assert len(names["tuned"].predict()) == 28
+
+
 def test_the_plug_ins_of_the_page_work(plugged: dict[str, Any]) -> None:
     assert plugged["weights"].shape == (2, 7, 4, 12, 12)
     assert plugged["forecast"].shape == (2, 7, 24)
