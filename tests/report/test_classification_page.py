@@ -9,6 +9,7 @@ import pytest
 from small_classification import LABELS, summary
 
 from rearview.core.errors import InputError
+from rearview.estimators.classify.portfolio.portfolio import Standing
 from rearview.report.classify import page
 from rearview.report.classify.predictions import PredictedClass, PredictionSummary, UnsureCase
 from rearview.report.common.page import render, write
@@ -31,8 +32,8 @@ def test_the_tables_hold_the_scores():
 
 def test_a_portfolio_has_a_leaderboard_and_one_network_none():
     board = (
-        page.Candidate("trees & more", "quantiles", 0.7, 0.91, 0.2, 1.5),
-        page.Candidate("shapelets", "pieces", 0.0, 0.5, 0.9, 2.0),
+        Standing("trees & more", "quantiles", 0.7, 0.91, 0.2, 1.5),
+        Standing("shapelets", "pieces", 0.0, 0.5, 0.9, 2.0),
     )
     text = render(replace(summary(), leaderboard=board, curves={}))
     assert "trees &amp; more</th><td>0.70</td><td>91.0 %</td><td>0.200</td><td>1.5</td>" in text

@@ -7,11 +7,11 @@ import detections
 import pytest
 import small_classification
 
-from rearview.report.classify.page import Candidate
+from rearview.estimators.auto import ensemble
+from rearview.estimators.classify.portfolio import portfolio
 from rearview.report.common.markdown import render, write
 from rearview.report.common.summary import Summary
 from rearview.report.forecast.page import MOST_LISTED
-from rearview.report.forecast.views import Candidate as Member
 from rearview.report.forecast.views import Outlook, SeriesErrors
 
 
@@ -46,7 +46,7 @@ def test_of_several_series_the_worst_lead(seven):
         for copy in range(2)
         for n, (view, look) in enumerate(zip(seven.series, looks, strict=True))
     ]
-    board = (Member("ets", "smoothing | trend", 0.9, 0.2, 0.6, 1.0, ""),)
+    board = (ensemble.Standing("ets", "smoothing | trend", 0.9, 0.2, 0.6, 1.0, ""),)
     text = render(replace(seven, series=tuple(views), candidates=board))
     listed = tables(text)[1]
     assert [float(row[3]) for row in listed[1:]] == [float(n) for n in range(13, 13 - MOST_LISTED, -1)]
@@ -71,7 +71,7 @@ def test_a_classification_is_summed_up():
     assert classes[1] == ["up", "0.833", "0.833", "0.833", "6", "down 1 time"]
     assert classes[2][-1] == "–"
     assert classes[3][0] == "\\<b\\>odd\\</b\\>"
-    board = (Candidate("trees", "quantiles", 0.0, 0.9, 0.2, 1.5),)
+    board = (portfolio.Standing("trees", "quantiles", 0.0, 0.9, 0.2, 1.5),)
     rows = tables(render(replace(small_classification.summary(), leaderboard=board)))[1]
     assert rows[1] == ["trees", "–", "90.0 %", "0.200", "1.5", "quantiles"]
 

@@ -1,12 +1,10 @@
 """A finished classification as its page shows it."""
 
-from dataclasses import asdict
-
 import numpy as np
 
 from rearview.commands.classify.job import Outcome
 from rearview.commands.page_data import Settings, attention_choice, describe_device, page_settings, training_curve
-from rearview.report.classify.page import Candidate, ClassificationSummary, ConfusedPair, Example
+from rearview.report.classify.page import ClassificationSummary, ConfusedPair, Example
 from rearview.report.common import text
 from rearview.report.common.summary import FactList
 from rearview.tasks.plan import Choice
@@ -33,7 +31,7 @@ def summary(outcome: Outcome, command: str) -> ClassificationSummary:
         notes=(*outcome.notes, *outcome.warnings),
         confusion=outcome.confusion,
         commonest=outcome.commonest,
-        leaderboard=tuple(Candidate(**asdict(standing)) for standing in outcome.standings),
+        leaderboard=outcome.standings,
         examples=tuple(_examples(outcome)),
         confused=confused_cases(outcome),
     )

@@ -1,7 +1,5 @@
 """A finished detection as its page shows it."""
 
-from dataclasses import asdict
-
 import numpy as np
 
 from rearview.commands.detect.job import Outcome
@@ -19,7 +17,7 @@ from rearview.estimators.detect.detector import Labels
 from rearview.estimators.detect.fit import Fitted
 from rearview.estimators.detect.portfolio.portfolio import Portfolio, Standing
 from rearview.estimators.detect.segments import shares
-from rearview.report.detect.page import DetectionSummary, EntityView, MemberView, SegmentView
+from rearview.report.detect.page import DetectionSummary, EntityView, SegmentView
 from rearview.tasks.alarms import find_runs
 
 MEASURES = {
@@ -60,7 +58,7 @@ def summary(outcome: Outcome, command: str) -> DetectionSummary:
         findings=outcome.findings,
         settings=_settings(outcome),
         notes=(*outcome.notes, *outcome.warnings),
-        members=tuple(MemberView(**asdict(standing)) for standing in standings(fitted)),
+        members=standings(fitted),
     )
 
 

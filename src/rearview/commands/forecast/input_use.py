@@ -1,26 +1,11 @@
 """The inputs of a forecast: what kind each is, and which of the models use it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from rearview.data.holidays import ANY
 from rearview.data.infer.categories import name_origin
 from rearview.data.panel import Panel
-
-
-@dataclass(frozen=True, slots=True)
-class InputUse:
-    """One input and who uses it."""
-
-    name: str
-    kind: str
-    used_by: tuple[str, ...]
-
-    @property
-    def sentence(self) -> str:
-        """As in 'promo, known in the future: used by ridge and ets.'"""
-        *others, last = self.used_by or ("none of the models",)
-        return f"{self.name}, {self.kind}: used by {', '.join(others)}{' and ' if others else ''}{last}."
+from rearview.report.forecast.views import InputUse
 
 
 def list_inputs(panel: Panel, used: Mapping[str, tuple[str, ...]]) -> tuple[InputUse, ...]:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from rearview import models
 from rearview.commands.console import list_choices
-from rearview.commands.forecast.input_use import InputUse, list_inputs
+from rearview.commands.forecast.input_use import list_inputs
 from rearview.commands.forecast.verdict import Scored, verdict
 from rearview.core.errors import SettingsError, collect_warnings, did_you_mean
 from rearview.core.wording import listing, quantity
@@ -39,6 +39,7 @@ from rearview.estimators.forecast.spec import ALONE, AUTO, ForecastSpec, Interva
 from rearview.estimators.forecast.zero_shot import Pretrained, is_meant
 from rearview.estimators.frames import Frame
 from rearview.estimators.options import check_whole
+from rearview.report.forecast.views import InputUse
 from rearview.tasks import plan as planning
 from rearview.tasks.plan import Choice
 from rearview.train import Progress

@@ -30,10 +30,8 @@ from rearview.estimators.forecast.zero_shot import ZeroShot
 from rearview.report.common.summary import Curve
 from rearview.report.forecast.page import ForecastSummary
 from rearview.report.forecast.views import (
-    Candidate,
     Component,
     Forecast,
-    InputRow,
     Look,
     Outlook,
     Prediction,
@@ -72,16 +70,13 @@ def summary(outcome: Outcome, command: str) -> ForecastSummary:
         series=_series_views(outcome, lead, looks),
         data=data_facts(panel),
         scores=tuple(_score(outcome, result.name, scores, final=result.final is not None) for result, scores in scored),
-        candidates=tuple(
-            Candidate(one.name, one.meaning, one.mase, one.loss, one.weight, one.seconds, one.note)
-            for one in outcome.leaderboard
-        ),
+        candidates=outcome.leaderboard,
         error_by_step={name: StepErrors(mae=mae, mse=mse) for name, (mae, mse) in errors.items()},
         curves=_curves(outcome),
         findings=outcome.findings,
         settings=_settings(outcome),
         notes=(*outcome.notes, *outcome.warnings, *(note for _, notes in views for note in notes), *_even_looks(views)),
-        inputs=tuple(InputRow(one.name, one.kind, one.used_by) for one in outcome.inputs),
+        inputs=outcome.inputs,
         looks=tuple(look for shown, _ in views for look in shown if look.finding),
     )
 

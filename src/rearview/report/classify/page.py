@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from rearview.core.errors import InputError
 from rearview.core.wording import quantity
+from rearview.estimators.classify.portfolio.portfolio import Standing
 from rearview.report.common import text
 from rearview.report.common.payload import encode_curves, round_digits
 from rearview.report.common.summary import BUDGET, Content, Summary, Tile
@@ -52,18 +53,6 @@ class ConfusedPair:
     cases: tuple[Example, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """A member of a portfolio, or its vote, on the leaderboard."""
-
-    name: str
-    meaning: str
-    weight: float
-    accuracy: float
-    log_loss: float
-    seconds: float
-
-
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ClassificationSummary(Summary):
     """Everything on the page of a classification."""
@@ -74,7 +63,7 @@ class ClassificationSummary(Summary):
     examples: tuple[Example, ...]
     confused: tuple[ConfusedPair, ...] = ()
     """The commonest confusions first."""
-    leaderboard: tuple[Candidate, ...] = ()
+    leaderboard: tuple[Standing, ...] = ()
     """Members of a portfolio, the best first, then their vote; none for one network."""
 
     def __post_init__(self) -> None:
@@ -202,7 +191,7 @@ def _confusion_table(confusion: Confusion) -> str:
     )
 
 
-def _leaderboard(candidates: Sequence[Candidate]) -> str:
+def _leaderboard(candidates: Sequence[Standing]) -> str:
     heads = (
         "Member",
         ("Weight", "in the vote; none: it would change next to nothing"),
@@ -219,7 +208,7 @@ def _leaderboard(candidates: Sequence[Candidate]) -> str:
     return html_table("Leaderboard of the members", heads, rows, kinds=[*[""] * (len(heads) - 1), "words"])
 
 
-def _standing(one: Candidate) -> tuple[str, str, str, str]:
+def _standing(one: Standing) -> tuple[str, str, str, str]:
     """Weight, accuracy, log loss and seconds of a member as text."""
     weight = f"{one.weight:.2f}" if one.weight else text.ABSENT
     return weight, text.percent(one.accuracy), f"{one.log_loss:.3f}", f"{one.seconds:.1f}"

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from rearview.core.errors import InputError
 from rearview.core.wording import quantity
+from rearview.estimators.detect.portfolio.portfolio import Standing
 from rearview.report.common import text
 from rearview.report.common.payload import Axes, encode_curves, round_digits
 from rearview.report.common.summary import BUDGET, Content, DataFacts, Stamps, Summary, Tile, Values
@@ -46,18 +47,6 @@ class SegmentView:
     """Channels and their shares of the error, the largest first."""
     members: tuple[tuple[str, float], ...] = ()
     """Members of a portfolio and their shares of the score, the largest first."""
-
-
-@dataclass(frozen=True, slots=True)
-class MemberView:
-    """A member of a portfolio on the leaderboard."""
-
-    name: str
-    meaning: str
-    weight: float
-    usual: float
-    agreement: float
-    seconds: float
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -103,7 +92,7 @@ class DetectionSummary(Summary):
     entities: tuple[EntityView, ...]
     measures: Mapping[str, tuple[float, str]] = field(default_factory=dict)
     """Name -> (value, what it is), where there are labels."""
-    members: tuple[MemberView, ...] = ()
+    members: tuple[Standing, ...] = ()
     """Members of a portfolio; none for one network."""
 
     def __post_init__(self) -> None:
@@ -288,7 +277,7 @@ def _measure_table(measures: Mapping[str, tuple[float, str]]) -> str:
     return html_table("Measures against the labels", ("Measure", "Value", "What it is"), rows, kinds=("", "", "words"))
 
 
-def _member_table(members: Sequence[MemberView]) -> str:
+def _member_table(members: Sequence[Standing]) -> str:
     heads = (
         "Member",
         ("Weight", "in the score"),

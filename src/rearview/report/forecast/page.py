@@ -16,14 +16,14 @@ import numpy as np
 
 from rearview.core.errors import InputError
 from rearview.core.wording import quantity
+from rearview.estimators.auto.ensemble import Standing
 from rearview.report.common import text
 from rearview.report.common.payload import DIGITS, Axes, encode_curves, round_digits, stamp_numbers
 from rearview.report.common.summary import BUDGET, Content, DataFacts, Summary, Tile
 from rearview.report.common.tables import Cell, Table, html_cells, html_table
 from rearview.report.forecast.views import (
-    Candidate,
     Component,
-    InputRow,
+    InputUse,
     Look,
     Names,
     Prediction,
@@ -72,9 +72,9 @@ class ForecastSummary(Summary):
     """Whether the series may be of unlike units, whose plain errors can't be pooled."""
     scores: tuple[Score, ...] = ()
     error_by_step: Mapping[str, StepErrors] = field(default_factory=dict)
-    candidates: tuple[Candidate, ...] = ()
+    candidates: tuple[Standing, ...] = ()
     """The leaderboard of a portfolio; empty where networks were named."""
-    inputs: tuple[InputRow, ...] = ()
+    inputs: tuple[InputUse, ...] = ()
     """What the models may use beside the history, and which of them do."""
     looks: tuple[Look, ...] = ()
     """Attention of the networks that have it, one entry for each window that can be chosen."""
@@ -242,7 +242,7 @@ def _range(low: float, high: float) -> str:
     return " to ".join(text.column([low, high])) if math.isfinite(high - low) else text.ABSENT
 
 
-def _leaderboard(candidates: Sequence[Candidate]) -> Table:
+def _leaderboard(candidates: Sequence[Standing]) -> Table:
     """Every candidate of a portfolio: its share in the forecast, its backtest error, its time, what it is."""
     rows = []
     for one in candidates:
@@ -258,7 +258,7 @@ def _leaderboard(candidates: Sequence[Candidate]) -> Table:
     return Table(caption, heads, tuple(rows), frozenset({5}), frozenset({5}))
 
 
-def _input_table(inputs: Sequence[InputRow]) -> str:
+def _input_table(inputs: Sequence[InputUse]) -> str:
     """Every input: what kind it is, and which of the models that forecast use it."""
     if not inputs:
         return ""

@@ -161,28 +161,18 @@ class Score:
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
-    """One row of the leaderboard of a portfolio."""
-
-    name: str
-    meaning: str
-    mase: float | None
-    loss: float | None
-    """Mean quantile loss over the naive error."""
-    weight: float
-    """Its share in the forecast."""
-    seconds: float
-    note: str
-    """Why it was left out, where it was."""
-
-
-@dataclass(frozen=True, slots=True)
-class InputRow:
-    """One row of the table of inputs."""
+class InputUse:
+    """One input of a forecast, what kind it is, and which of the models use it."""
 
     name: str
     kind: str
     used_by: tuple[str, ...]
+
+    @property
+    def sentence(self) -> str:
+        """As in 'promo, known in the future: used by ridge and ets.'"""
+        *others, last = self.used_by or ("none of the models",)
+        return f"{self.name}, {self.kind}: used by {', '.join(others)}{' and ' if others else ''}{last}."
 
 
 @dataclass(frozen=True, slots=True, eq=False)
