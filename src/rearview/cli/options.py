@@ -24,7 +24,6 @@ LOOKBACK = ("--lookback", "--seq-len", "--input-size")
 
 Horizon = Annotated[int, Parameter(name=HORIZON)]
 Horizons = Annotated[str, Parameter(name=HORIZON, help="Steps to forecast; several, separated by commas.")]
-Lookback = Annotated[int | None, Parameter(name=LOOKBACK)]
 Lookbacks = Annotated[str, Parameter(name=LOOKBACK, help="Steps the model sees; several, separated by commas.")]
 NetworkSettings = Annotated[str, Parameter(name="--set")]
 TrainingSettings = Annotated[

@@ -169,7 +169,7 @@ def loss(text: str) -> Any:
         raise UsageError(f"--loss: {problem}") from None
 
 
-def mechanisms(text: str, flag: str = "--attention") -> tuple[Mapping[str, Any] | str | None, ...]:
+def mechanisms(text: str) -> tuple[Mapping[str, Any] | str | None, ...]:
     """softmax,rbca or, with settings, softmax; rbca:alpha=0.5; for an empty text the network's own choice."""
     plain = ";" not in text and ":" not in text
     parts = words(text) if plain else words(text, ";")
@@ -179,10 +179,10 @@ def mechanisms(text: str, flag: str = "--attention") -> tuple[Mapping[str, Any] 
         second = any("=" not in word or not word.partition("=")[0].strip().isidentifier() for word in others)
         if others and (":" not in first or second):
             raise UsageError(
-                f"{flag} separates mechanisms by semicolons where one has settings, which commas separate, such "
+                "--attention separates mechanisms by semicolons where one has settings, which commas separate, such "
                 f"as 'softmax; rbca:alpha=1'; got {text!r}."
             )
-    return tuple(part(one, flag) for one in parts) or (None,)
+    return tuple(mechanism(one) for one in parts) or (None,)
 
 
 def whole_numbers(text: str, flag: str) -> tuple[int, ...]:

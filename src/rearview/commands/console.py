@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
+    from rearview.data.panel import Finding
     from rearview.estimators.frames import Columns
     from rearview.tasks.plan import Choice
 
@@ -37,7 +38,7 @@ output: ContextVar[Output] = ContextVar("output", default=Output())  # noqa: B03
 
 
 class Outcome(Protocol):
-    """The end of a run of any kind, as commands print it."""
+    """The end of a run of any kind, as commands print and write it."""
 
     @property
     def verdict(self) -> str: ...
@@ -45,6 +46,12 @@ class Outcome(Protocol):
     def notes(self) -> Sequence[str]: ...
     @property
     def interrupted(self) -> bool: ...
+    @property
+    def findings(self) -> "Sequence[Finding]": ...
+    @property
+    def warnings(self) -> Sequence[str]: ...
+    @property
+    def seconds(self) -> float: ...
 
 
 def print_lines(lines: Sequence[str]) -> None:

@@ -7,6 +7,7 @@ import math
 import platform
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import rearview
+from rearview.commands.console import Outcome
 from rearview.core.files import write_atomically
 from rearview.core.output_folder import has_finished_run
 from rearview.data.io.files import STDIN
@@ -114,6 +116,18 @@ def write_run(folder: Path, command: str, device: str, facts: Mapping[str, objec
     }
     write_atomically(folder / "run.json", json.dumps({**head, **facts}, indent=1) + "\n")
     return folder / "run.json"
+
+
+def end_facts(outcome: Outcome) -> dict[str, object]:
+    """How a run of any kind ended, as plain data."""
+    return {
+        "findings": [asdict(finding) for finding in outcome.findings],
+        "notes": list(outcome.notes),
+        "warnings": list(outcome.warnings),
+        "verdict": outcome.verdict,
+        "interrupted": outcome.interrupted,
+        "seconds": round(outcome.seconds, 3),
+    }
 
 
 def plain(value: object) -> object:

@@ -26,7 +26,7 @@ from rearview.data.cases.case_set import Cases, Labels
 from rearview.data.cases.padding import CaseTensors, ChannelScaler, pad_cases
 from rearview.data.datasets import archives, catalogue
 from rearview.data.io import ts
-from rearview.estimators.base import PREPARING, Session, create_network
+from rearview.estimators.base import Session, create_network, train_network
 from rearview.estimators.classify import fit as fitting
 from rearview.estimators.classify.spec import ClassifySpec
 from rearview.tasks.confusion import Confusion
@@ -199,16 +199,10 @@ def _fit_tslib(spec: RunSpec, learned: Cases, tested: Cases, device: str, progre
         classes=len(classes),
     )
     order = torch.arange(len(both))
-    network.prepare(both.batch(order[: len(learned) : max(1, len(learned) // PREPARING)]).past)
-    history = train.fit(
-        network,
-        Classify(tie_break=0.0),
-        both,
-        order[: len(learned)],
-        order[len(learned) :],
-        spec.training,
-        progress=progress or train.Silent(),
-    )
+    first, rest = order[: len(learned)], order[len(learned) :]
+    session = Session(progress=progress)
+    history = train_network(network, Classify(tie_break=0.0), both, first, rest, spec.training, session)
+    assert history is not None
     measures.best_epoch(history)
     answers = fitting.logits(network, parts[1]).argmax(-1).numpy()
     cases = {"train": len(learned), "validation": len(tested)}

@@ -7,7 +7,7 @@ from rearview.commands.classify.job import Outcome
 from rearview.commands.classify.page import summary
 from rearview.commands.classify.prediction_page import summary as prediction_summary
 from rearview.commands.page_data import describe_device
-from rearview.commands.run_files import write_csv, write_run, write_views
+from rearview.commands.run_files import end_facts, write_csv, write_run, write_views
 from rearview.core.output_folder import MODEL
 from rearview.estimators.frames import Columns
 
@@ -52,12 +52,7 @@ def _facts(outcome: Outcome) -> dict[str, object]:
         if outcome.standings
         else next(iter(outcome.histories.values())).to_dict(),
         **({"leaderboard": [asdict(one) for one in outcome.standings]} if outcome.standings else {}),
-        "findings": [asdict(finding) for finding in outcome.findings],
-        "notes": list(outcome.notes),
-        "warnings": list(outcome.warnings),
-        "verdict": outcome.verdict,
-        "interrupted": outcome.interrupted,
-        "seconds": round(outcome.seconds, 3),
+        **end_facts(outcome),
     }
 
 

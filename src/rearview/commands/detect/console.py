@@ -23,7 +23,6 @@ from rearview.core.output_folder import OutputFolder, check_folder
 from rearview.core.wording import quantity
 from rearview.estimators.detect import frames
 from rearview.estimators.detect.detection import Detection, prepare
-from rearview.estimators.frames import file_layout
 from rearview.train import Line
 
 if TYPE_CHECKING:
@@ -42,7 +41,7 @@ def detect_command(job: Job, out: Path, command: str, *, overwrite: bool = False
         written = folder.publish(lambda place: write(outcome, place, command), finished=not outcome.interrupted)
     calibration = outcome.detector.fitted.calibration
     console.print(f"\nthreshold = {calibration.threshold_elsewhere:.4g}  ({calibration.drawn})", style="dim")
-    _print_segments(console, outcome.detection)
+    _print_segments(console, in_file_time(outcome))
     _print_measures(console, outcome)
     return print_end(console, outcome, out, written, {"anomalies": frames.segment_columns(in_file_time(outcome))})
 
@@ -82,8 +81,7 @@ def _print_segments(console: "Console", detection: Detection) -> None:
     table = new_table(f"Anomalies{shown}", [])
     for column in (*(["series"] if ids else []), "start", "end", "rows", "score", "channels"):
         table.add_column(column, justify="right" if column in ("rows", "score") else "left")
-    panel = replace(detection.panel, layout=file_layout(detection.panel.layout))
-    columns = frames.segment_columns(replace(detection, panel=panel, segments=tuple(parts[:MOST_PRINTED])))
+    columns = frames.segment_columns(replace(detection, segments=tuple(parts[:MOST_PRINTED])))
     for row in range(min(MOST_PRINTED, len(parts))):
         cells = [str(columns[name][row]) for name in (*ids, "start", "end", "rows")]
         table.add_row(*cells, f"{columns['score'][row]:.4g}", columns["channels"][row])

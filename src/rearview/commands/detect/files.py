@@ -6,7 +6,7 @@ from pathlib import Path
 from rearview.commands.detect.job import Outcome
 from rearview.commands.detect.page import standings, summary
 from rearview.commands.page_data import describe_device
-from rearview.commands.run_files import plain, write_csv, write_run, write_views
+from rearview.commands.run_files import end_facts, plain, write_csv, write_run, write_views
 from rearview.core.output_folder import MODEL
 from rearview.estimators.detect import frames
 from rearview.estimators.detect.detection import Detection
@@ -57,10 +57,5 @@ def _facts(outcome: Outcome) -> dict[str, object]:
         "flagged": int(detection.flags.sum()),
         "segments": len(detection.segments),
         "assessment": None if outcome.assessment is None else plain(asdict(outcome.assessment)),
-        "findings": [asdict(finding) for finding in outcome.findings],
-        "notes": list(outcome.notes),
-        "warnings": list(outcome.warnings),
-        "verdict": outcome.verdict,
-        "interrupted": outcome.interrupted,
-        "seconds": round(outcome.seconds, 3),
+        **end_facts(outcome),
     }

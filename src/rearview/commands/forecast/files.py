@@ -6,7 +6,7 @@ from typing import Any
 
 from rearview.commands.forecast.job import ModelResult, Outcome
 from rearview.commands.forecast.page import outcome_device, summary
-from rearview.commands.run_files import plain, write_csv, write_run, write_views
+from rearview.commands.run_files import end_facts, plain, write_csv, write_run, write_views
 from rearview.core.output_folder import MODEL
 from rearview.estimators.auto.ensemble import Ensemble
 from rearview.estimators.forecast.frames import backtest_frame, forecast_frame
@@ -52,12 +52,7 @@ def _facts(outcome: Outcome) -> dict[str, object]:
         "targets": list(panel.target_names),
         "inputs": [asdict(one) for one in outcome.inputs],
         "step": str(panel.step),
-        "findings": [asdict(finding) for finding in outcome.findings],
-        "notes": list(outcome.notes),
-        "warnings": list(outcome.warnings),
-        "verdict": outcome.verdict,
-        "interrupted": outcome.interrupted,
-        "seconds": round(outcome.seconds, 3),
+        **end_facts(outcome),
         "models": {result.name: _model_facts(result) for result in outcome.results},
     }
 

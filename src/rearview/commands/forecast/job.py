@@ -214,21 +214,18 @@ def run(
         if job.resume and not any(task.has_checkpoint() for task in planned.tasks):
             say("there is no checkpoint of this run to resume, so it starts afresh")
         results, interrupted = _run_each(planned.tasks)
-    panel, names, windows = planned.panel, planned.names, planned.windows
-    compared = [r for r in results if AUTO not in names or r.final is not None or r.name == "seasonal_naive"]
-    scored = tuple(Scored(r.name, r.final is None, r.scores) for r in compared if r.scores is not None)
+    panel, windows = planned.panel, planned.windows
     notes = (*_notes(results), *_missing_parts(job, panel, windows), *_hints(planned.networks, job, panel, results))
-    trained = (one for r in results if r.final is not None for one in r.final.forecaster.fitted.findings)
-    judged = verdict(scored, windows, job.spec.horizon, skipped=job.windows == 0, known=bool(panel.known))
+    fits = [result.final.forecaster.fitted for result in results if result.final is not None]
     return Outcome(
         job=job,
         panel=panel,
         results=results,
-        lookback=planned.lookback or Choice(_rows_read(results), "as far back as a model reads"),
+        lookback=planned.lookback or Choice(max(fitted.lookback for fitted in fits), "as far back as a model reads"),
         model=None if job.names else planned.model,
-        verdict=" ".join([judged, *_shares(results)]),
+        verdict=" ".join([_compare(results, job, panel, windows), *_shares(results)]),
         notes=tuple(dict.fromkeys(notes)),
-        findings=tuple(dict.fromkeys((*panel.findings, *trained))),
+        findings=tuple(dict.fromkeys((*panel.findings, *(one for fitted in fits for one in fitted.findings)))),
         left_out=tuple(name for name in variables(planned.whole) if name not in set(variables(panel))),
         interrupted=interrupted,
         seconds=time.perf_counter() - started,
@@ -305,9 +302,12 @@ def _spec_of(job: Job, name: str, settings: Mapping[str, object]) -> ForecastSpe
     return spec if models.claims(name).attention else replace(spec, attention=None)
 
 
-def _rows_read(results: tuple[ModelResult, ...]) -> int:
-    """Rows that a forecast reads, at most."""
-    return max(result.final.forecaster.fitted.lookback for result in results if result.final is not None)
+def _compare(results: Sequence[ModelResult], job: Job, panel: Panel, windows: int) -> str:
+    """The verdict on the results; of the members of a portfolio the naive forecast alone is held against it."""
+    auto = any(result.name == AUTO for result in results)
+    compared = [one for one in results if not auto or one.final is not None or one.name == "seasonal_naive"]
+    scored = tuple(Scored(one.name, one.final is None, one.scores) for one in compared if one.scores is not None)
+    return verdict(scored, windows, job.spec.horizon, skipped=job.windows == 0, known=bool(panel.known))
 
 
 def _shares(results: tuple[ModelResult, ...]) -> Iterator[str]:
@@ -603,9 +603,7 @@ def judge(forecaster: Forecaster, panel: Panel, *, future: Frame, windows: int |
         if fitted.name != AUTO and count:
             for name in BASELINES if learns else BASELINES[:1]:
                 results += _Task.baseline(shared, name, panel, None).run() if name != fitted.name else []
-    compared = [one for one in results if fitted.name != AUTO or one.final or one.name == "seasonal_naive"]
-    scored = tuple(Scored(one.name, one.final is None, one.scores) for one in compared if one.scores is not None)
-    judged = verdict(scored, count, spec.horizon, skipped=windows == 0, known=bool(panel.known))
+    judged = _compare(results, job, panel, count)
     if spec.is_portfolio and forecaster.portfolio is None:
         judged = "The backtest of a portfolio is not saved with it; its leaderboard tells how good its members were."
     return Outcome(
