@@ -92,18 +92,6 @@ def progress_stream() -> TextIO:
     return io.StringIO() if output.get().quiet else sys.stderr
 
 
-def align(rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> list[str]:
-    """Rows of equally many words as lines, each column one below the other, those of `right` flush right."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [
-        "  ".join(
-            word.rjust(width) if place in right else word.ljust(width)
-            for place, (word, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    ]
-
-
 def number_or_dash(number: float, shape: str, unit: str = "") -> str:
     """A number of a table, or a dash for one that does not exist."""
     return "-" if math.isnan(number) else f"{number:{shape}}{unit}"

@@ -7,9 +7,10 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from rearview.commands.console import align, print_answer, say
+from rearview.commands.console import print_answer, say
 from rearview.core.errors import InputError
 from rearview.core.output_folder import read_mark
+from rearview.core.wording import align
 
 PAGE = "report.html"
 DEEPEST = 2

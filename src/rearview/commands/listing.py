@@ -6,7 +6,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Literal, Protocol
 
-from rearview.commands.console import align, print_answer
+from rearview.commands.console import print_answer
+from rearview.core.wording import align
 
 What = Literal["attentions", "models", "adapters", "pairs", "datasets", "experiments", "protocols", "presets"]
 

@@ -1,6 +1,6 @@
-"""Words for messages: lists of names, singular or plural, numbers of things."""
+"""Words for messages: lists of names, singular or plural, numbers of things, rows of words as lines."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 
 def listing(names: Sequence[object], most: int = 8) -> str:
@@ -19,3 +19,15 @@ def plural(count: int, one: str, several: str) -> str:
 def quantity(number: int, word: str, several: str | None = None) -> str:
     """'1 step', '2,000 steps'; `several` where the plural is another word."""
     return f"{number:,} {word if number == 1 else several or word + 's'}"
+
+
+def align(rows: Sequence[Sequence[str]], right: Collection[int] = ()) -> list[str]:
+    """Rows of equally many words as lines, each column one below the other, those of `right` flush right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(
+            word.rjust(width) if place in right else word.ljust(width)
+            for place, (word, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    ]

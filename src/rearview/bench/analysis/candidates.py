@@ -24,6 +24,7 @@ from rearview.bench.rows.identity import (
 from rearview.bench.rows.row import Facts, Row, RunRow
 from rearview.bench.runs.request import Request, spell
 from rearview.core.errors import SettingsError
+from rearview.core.wording import align
 
 MOST_SHOWN = 3
 """Differing settings that a name spells out; more are given by their number and a short checksum."""
@@ -260,11 +261,5 @@ def table(rows: Iterable[Row]) -> list[str]:
     """
     lines = [{name: show(row) for name, show in _SHOWN.items()} for row in rows]
     columns = [name for name in _SHOWN if name != "with" or any(line[name] != "-" for line in lines)]
-    cells = [columns, *([line[name] for name in columns] for line in lines)]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    lines_of_text = []
-    for words in cells:
-        placed = zip(columns, words, widths, strict=True)
-        padded = [word.ljust(width) if name in _WORDS else word.rjust(width) for name, word, width in placed]
-        lines_of_text.append("  ".join(padded).rstrip())
-    return lines_of_text
+    numbers = [place for place, name in enumerate(columns) if name not in _WORDS]
+    return align([columns, *([line[name] for name in columns] for line in lines)], right=numbers)

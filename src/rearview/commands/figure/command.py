@@ -7,11 +7,12 @@ from pathlib import Path
 
 from rearview.bench.papers import catalogue
 from rearview.bench.papers.catalogue import Exhibit
-from rearview.commands.console import align, print_lines
+from rearview.commands.console import print_lines
 from rearview.commands.figure import plain, rows, trained
 from rearview.commands.figure.drawing import Drawing, Options, Plan
 from rearview.core.errors import SettingsError, UsageError, collect_warnings, did_you_mean
 from rearview.core.output_folder import check_place
+from rearview.core.wording import align
 from rearview.report.common.page import write
 from rearview.report.common.summary import FactList
 from rearview.report.results.study import StudySummary

@@ -13,11 +13,12 @@ from rearview.bench.synthetic.flipflop import FlipFlopRow
 from rearview.bench.synthetic.harmonic import HarmonicRow
 from rearview.bench.synthetic.operators import OperatorsRow
 from rearview.bench.synthetic.study import Study
-from rearview.commands.console import align, print_lines, say
+from rearview.commands.console import print_lines, say
 from rearview.commands.reproduce.study_figures import draw, name_runs
 from rearview.commands.runs import RunOptions
 from rearview.core.errors import InputError, collect_warnings
 from rearview.core.output_folder import check_place
+from rearview.core.wording import align
 from rearview.report.common import text
 from rearview.report.common.page import write
 from rearview.report.common.summary import FactList, Tile

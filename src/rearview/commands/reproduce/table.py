@@ -14,7 +14,7 @@ from rearview.bench.papers.catalogue import Cell, Experiment
 from rearview.bench.papers.costs import COUNTED, MEASURED, CostCell
 from rearview.bench.rows.row import RunRow
 from rearview.bench.tasks import METRICS
-from rearview.commands.console import align
+from rearview.core.wording import align
 
 FORECASTING = (
     "dataset", "L", "H", "run", "budget", "metric", "ours", "std", "n", "published", "diff", "verdict", "seconds",
