@@ -56,10 +56,6 @@ class Arm:
     against: Interval | None
     """None for the yardstick itself, and where fewer than two seeds are shared with it."""
 
-    @property
-    def is_control(self) -> bool:
-        return self.attention in CONTROLS
-
 
 @dataclass(frozen=True, slots=True)
 class Ablation:
@@ -79,7 +75,7 @@ class Ablation:
     @property
     def verdict(self) -> str:
         """Sentences on softmax, or the first mechanism of the place, and on the others."""
-        mechanisms = [arm for arm in self.arms if not arm.is_control]
+        mechanisms = [arm for arm in self.arms if arm.attention not in CONTROLS]
         first = next((arm for arm in mechanisms if arm.attention == "softmax"), mechanisms[0])
         yard = f"{self.yardstick.name}, the best control on validation"
         if first.against is None:

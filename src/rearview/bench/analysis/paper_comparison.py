@@ -325,7 +325,9 @@ def _matches_forecast(row: Row, cell: Cell) -> bool:
         return False
     if not any(_has_loss(row, loss) for loss in ([cell.loss] if cell.loss else _declared_losses(row.protocol))):
         return False
-    asked = {"settings": cell.settings, "training": _beside_the_budget(cell.training)}
+    # A smaller budget is told beside a run, which counts all the same.
+    training = {name: value for name, value in cell.training.items() if name not in budget.TRAINING}
+    asked = {"settings": cell.settings, "training": training}
     if any(
         not json.loads(as_json(given)).items() <= json.loads(getattr(row, of)).items() for of, given in asked.items()
     ):
@@ -338,11 +340,6 @@ def _matches_forecast(row: Row, cell: Cell) -> bool:
         return False
     made = {**json.loads(row.attention_settings), "name": row.attention}
     return all(made.get(key) == value for key, value in wanted.items())
-
-
-def _beside_the_budget(training: Facts) -> Facts:
-    """The settings of a cell's training that a run must have; a smaller budget is told beside it instead."""
-    return {name: value for name, value in training.items() if name not in budget.TRAINING}
 
 
 def _declared_losses(protocol: str) -> tuple[Part, ...]:

@@ -27,7 +27,6 @@ from rearview.estimators.forecast.known_inputs import read_known
 from rearview.estimators.forecast.prediction import Fitted, variables
 from rearview.estimators.forecast.predictor import Array, Bounds
 from rearview.estimators.forecast.zero_shot import ZeroShot
-from rearview.report.common.summary import Curve
 from rearview.report.forecast.page import ForecastSummary
 from rearview.report.forecast.views import (
     Component,
@@ -57,6 +56,7 @@ def summary(outcome: Outcome, command: str) -> ForecastSummary:
     ]
     scored = [(result, asdict(result.scores)) for result in outcome.results if result.scores is not None]
     errors = {name: test.by_step(scaled=_has_unlike_units(panel)) for name, test in outcome.backtests.items()}
+    histories = {name: fitted.history for name, fitted in _networks(outcome).items()}
     lead = _lead(outcome)
     words, looks = ("", ()) if lead is None else look_out(outcome, outcome.finals[lead])
     return ForecastSummary(
@@ -72,7 +72,7 @@ def summary(outcome: Outcome, command: str) -> ForecastSummary:
         scores=tuple(_score(outcome, result.name, scores, final=result.final is not None) for result, scores in scored),
         candidates=outcome.leaderboard,
         error_by_step={name: StepErrors(mae=mae, mse=mse) for name, (mae, mse) in errors.items()},
-        curves=_curves(outcome),
+        curves={name: training_curve(one) for name, one in histories.items() if one is not None and one.epochs},
         findings=outcome.findings,
         settings=_settings(outcome),
         notes=(*outcome.notes, *outcome.warnings, *(note for _, notes in views for note in notes), *_even_looks(views)),
@@ -229,11 +229,6 @@ def _windows(outcome: Outcome, places: Mapping[str, int]) -> tuple[Window, ...]:
 
 def _prediction(mean: Array, intervals: Bounds, place: tuple[int, int]) -> Prediction:
     return Prediction(mean[place], {level: (low[place], high[place]) for level, (low, high) in intervals.items()})
-
-
-def _curves(outcome: Outcome) -> dict[str, Curve]:
-    histories = {name: fitted.history for name, fitted in _networks(outcome).items()}
-    return {name: training_curve(one) for name, one in histories.items() if one is not None and one.epochs}
 
 
 def _settings(outcome: Outcome) -> Settings:

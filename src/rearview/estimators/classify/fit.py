@@ -9,7 +9,7 @@ from torch import Tensor
 
 from rearview import train
 from rearview.core.errors import InputError
-from rearview.data.cases.case_set import LEAST, Cases, Labels, Series, hold_out
+from rearview.data.cases.case_set import LEAST, Cases, Labels, hold_out
 from rearview.data.cases.padding import FURTHEST, CaseTensors, ChannelScaler, pad_cases
 from rearview.data.panel import Finding
 from rearview.estimators import base
@@ -193,7 +193,7 @@ def note_limits(cases: Cases, scaler: ChannelScaler, lookback: int) -> list[str]
             f"{count} {of} {'has' if count == 1 else 'have'} a channel without any value (channel {listed}): the "
             "training mean stands there, and the answer rests on the other channels."
         )
-    far = sum(_is_far(one, scaler) for one in cases.series)
+    far = sum(bool((np.abs(one - scaler.mean[:, None]) > FURTHEST * scaler.std[:, None]).any()) for one in cases.series)
     if far:
         notes.append(
             f"{far} {of} {'has' if far == 1 else 'have'} a value more than {FURTHEST:,.0f} standard deviations from "
@@ -201,10 +201,6 @@ def note_limits(cases: Cases, scaler: ChannelScaler, lookback: int) -> list[str]
             f"trust {'its' if far == 1 else 'their'} class."
         )
     return notes
-
-
-def _is_far(one: Series, scaler: ChannelScaler) -> bool:
-    return bool((np.abs(one - scaler.mean[:, None]) > FURTHEST * scaler.std[:, None]).any())
 
 
 def find_oddities(

@@ -98,7 +98,8 @@ def _predict(
 
     intervals, notes = _intervals(fitted, yhat, scale, levels)
     findings = tuple(_about_past(fitted, panel, which, scaler, blind))
-    mean = original(_point(fitted, yhat))
+    quantiles = fitted.task.quantiles
+    mean = original(yhat[..., quantiles.index(0.5) if quantiles else 0])
     bounds = {level: (original(low), original(high)) for level, (low, high) in intervals.items()}
     infinite = np.any([np.isinf(side) for sides in bounds.values() for side in sides], axis=(0, 3)) if bounds else False
     if (broken := ~blind & (infinite | ~np.isfinite(mean).all(axis=2))).any():
@@ -188,11 +189,6 @@ def _named(panel: Panel, which: Windows, chosen: NDArray[np.bool_]) -> list[str]
     """The names of some variables, chosen by window and target."""
     names = variables(panel)
     return [names[int(which.series[w]) * panel.targets + target] for w, target in np.argwhere(chosen).tolist()]
-
-
-def _point(fitted: Fitted, yhat: NDArray[np.float32]) -> NDArray[np.float32]:
-    quantiles = fitted.task.quantiles
-    return yhat[..., quantiles.index(0.5)] if quantiles else yhat[..., 0]
 
 
 def _intervals(
