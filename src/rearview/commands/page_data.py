@@ -1,14 +1,15 @@
 """Content that the pages of all tasks share: data, device, training curve, settings with their reasons."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import torch
 
 from rearview import models
 from rearview.attention import split
+from rearview.core.errors import InputError, did_you_mean
 from rearview.core.settings import settings_from
-from rearview.core.wording import quantity
+from rearview.core.wording import listing, quantity
 from rearview.data.infer.wall_time import to_wall_time
 from rearview.data.panel import Panel
 from rearview.estimators.options import Attention
@@ -71,3 +72,11 @@ def data_facts(panel: Panel) -> DataFacts:
         memory=panel.values.nbytes,
         time_name=f"{panel.layout.time_col}{zone}",
     )
+
+
+def check_drawn(name: str, there: Sequence[str], what: str) -> str:
+    """The name of a series or channel to draw; one that is not there is refused."""
+    if name not in there:
+        near = did_you_mean(name, tuple(there))
+        raise InputError(f"There is no {what} {name!r} to draw.{near} There is {listing(there)}.")
+    return name

@@ -137,6 +137,7 @@ class Estimator(Generic[FittedT]):
         """Settings, what was fitted, and the leaderboard where there is one, for notebooks."""
         name, facts = type(self).__name__, self._describe() if self._fitted is not None else []
         parts = [f"<b>{name}</b>, {'fitted' if self._fitted is not None else 'not fitted'}"]
+        facts += [("fitted in", f"{self.seconds:.1f} s")] if self.seconds else []
         parts += [html_table(facts)] if facts else []
         heads, rows = self._list_members() if self._fitted is not None else ((), ())
         parts += [html_fold("Leaderboard", html_table(rows, heads), is_open=True)] if rows else []

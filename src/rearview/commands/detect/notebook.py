@@ -10,8 +10,7 @@ import numpy as np
 from rearview.commands.detect.job import judge
 from rearview.commands.detect.page import entity_view, summary
 from rearview.commands.detect.rows import Job, Rows
-from rearview.core.errors import InputError, did_you_mean
-from rearview.core.wording import listing
+from rearview.commands.page_data import check_drawn
 from rearview.estimators.detect.detection import detect
 from rearview.estimators.detect.detector import Detector
 from rearview.estimators.frames import Frame
@@ -35,13 +34,13 @@ def plot(
         np.where(detection.thresholds > 0, detection.thresholds, 1), panel.lengths
     )
     worst = int(np.searchsorted(panel.offsets, np.nanargmax(heights), side="right")) - 1
-    place = worst if series is None else panel.ids.index(_check(series, panel.ids, "series"))
+    place = worst if series is None else panel.ids.index(check_drawn(series, panel.ids, "series"))
     view = entity_view(detection, truth, place, detector.spec.join)
     named = [channels] if isinstance(channels, str) else channels
     if named is None:
         chosen = np.argsort(-view.shares, kind="stable")[:MOST_CHANNELS].tolist()
     else:
-        chosen = [panel.columns.index(_check(name, panel.columns, "channel")) for name in named]
+        chosen = [panel.columns.index(check_drawn(name, panel.columns, "channel")) for name in named]
     return draw_detection(view, panel.columns, chosen, panel.ids[place] if panel.series > 1 else panel.layout.source)
 
 
@@ -51,9 +50,3 @@ def report(detector: Detector, path: Path | str, frame: Frame, labels: object) -
     panel, truth = detector.read_judged(frame, labels)
     outcome = judge(Job(file=panel.layout.source), Rows(detector, panel, truth, None), started)
     return write(Path(path), summary(outcome, f"{detector.origin}.report({str(path)!r}, frame)"))
-
-
-def _check(name: str, there: tuple[str, ...], what: str) -> str:
-    if name not in there:
-        raise InputError(f"There is no {what} {name!r} to draw.{did_you_mean(name, there)} There is {listing(there)}.")
-    return name

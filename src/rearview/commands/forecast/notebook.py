@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 from rearview.commands.forecast.job import FinalForecast, judge
 from rearview.commands.forecast.page import series_view, summary
-from rearview.core.errors import InputError, did_you_mean
-from rearview.core.wording import listing
+from rearview.commands.page_data import check_drawn
 from rearview.estimators.forecast.forecaster import Forecaster
 from rearview.estimators.forecast.prediction import variables
 from rearview.estimators.frames import Frame
@@ -37,9 +36,7 @@ def plot(
     names = variables(panel)
     chosen = [series] if isinstance(series, str) else names[:MOST_DRAWN] if series is None else list(series)
     for name in chosen:
-        if name not in names:
-            near = did_you_mean(name, names)
-            raise InputError(f"There is no series {name!r} to draw.{near} There is {listing(names)}.")
+        check_drawn(name, names, "series")
     forecasts, stamps = forecaster.forecast(panel, future=future, level=level)
     finals = {forecaster.name: FinalForecast(forecaster, forecasts, stamps)}
     rows = max(RECENT, HORIZONS * forecaster.spec.horizon) if history is None else history

@@ -17,7 +17,7 @@ from rearview.commands.console import output, print_lines, progress_stream, say
 from rearview.commands.experiments import AnyCell, possible_runs, training_lines
 from rearview.commands.reproduce.table import comparison_table, cost_table
 from rearview.commands.runs import RunOptions, exit_code, late_lines
-from rearview.core.errors import InputError, SettingsError, UsageError, did_you_mean
+from rearview.core.errors import InputError, SettingsError, UsageError, did_you_mean, unknown
 from rearview.train import Line
 
 
@@ -45,10 +45,7 @@ class Selection:
         """The tables of the paper that have runs of their own, or the one that is named."""
         papers = [*catalogue.papers(), *synthetic.NAMES]
         if self.paper not in papers:
-            raise SettingsError(
-                f"There is no paper or synthetic study {self.paper!r}.{did_you_mean(self.paper, papers)} "
-                f"Known: {', '.join(papers)}."
-            )
+            raise unknown("paper or synthetic study", self.paper, papers)
         if self.table is not None:
             return [catalogue.get(self.paper, self.table)]
         every = [catalogue.get(self.paper, table) for table in catalogue.tables(self.paper)]

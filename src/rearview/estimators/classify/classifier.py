@@ -206,7 +206,6 @@ class Classifier(Estimator[Fitted | Portfolio]):
             ("model", "a portfolio" if isinstance(fitted, Portfolio) else fitted.spec.model),
             ("classes", f"{len(classes):,}: {', '.join(classes[:8])}{' ...' if len(classes) > 8 else ''}"),
             ("cases", f"{fitted.cases['train']:,} to train on, {quantity(fitted.channels, 'channel')}"),
-            *([("fitted in", f"{self.seconds:.1f} s")] if self.seconds else []),
         ]
 
     def _list_members(self) -> tuple[Sequence[str], Sequence[Sequence[object]]]:

@@ -267,7 +267,6 @@ class Detector(Estimator[Fitted | Portfolio]):
             ("model", fitted.name),
             ("channels", f"{len(names):,}: {', '.join(names[:5])}{' ...' if len(names) > 5 else ''}"),
             ("threshold", f"{fitted.calibration.threshold_elsewhere:.4g} ({fitted.calibration.drawn})"),
-            *([("fitted in", f"{self.seconds:.1f} s")] if self.seconds else []),
         ]
 
     def _select_channels(self, panel: Panel, label_col: str | None, frame: Frame) -> tuple[Panel, Labels | None]:

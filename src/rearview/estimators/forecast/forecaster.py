@@ -377,7 +377,6 @@ class Forecaster(Estimator[Predictor]):
             ("series", f"{len(names):,}: {', '.join(names[:5])}{' ...' if len(names) > 5 else ''}"),
             ("look-back", quantity(fitted.lookback, "row")),
             *([("known inputs", ", ".join(self.tail.known_names))] if self.tail.known else []),
-            *([("fitted in", f"{self.seconds:.1f} s")] if self.seconds else []),
         ]
 
     def _list_members(self) -> tuple[Sequence[str], Sequence[Sequence[object]]]:
