@@ -4,8 +4,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from rearview.commands.classify.job import Outcome
-from rearview.commands.classify.page import summary
-from rearview.commands.classify.prediction_page import summary as prediction_summary
+from rearview.commands.classify.page import prediction_summary, summary
 from rearview.commands.page_data import describe_device
 from rearview.commands.run_files import end_facts, write_csv, write_run, write_views
 from rearview.core.output_folder import MODEL

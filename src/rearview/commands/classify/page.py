@@ -1,10 +1,11 @@
-"""A finished classification as its page shows it."""
+"""A finished classification, or the classes of new cases, as their pages show them."""
 
 import numpy as np
 
 from rearview.commands.classify.job import Outcome
 from rearview.commands.page_data import Settings, attention_choice, describe_device, page_settings, training_curve
 from rearview.report.classify.page import ClassificationSummary, ConfusedPair, Example
+from rearview.report.classify.predictions import PredictedClass, PredictionSummary, UnsureCase
 from rearview.report.common import text
 from rearview.report.common.summary import FactList
 from rearview.tasks.plan import Choice
@@ -13,6 +14,8 @@ MOST_PAIRS = 4
 """Pairs of classes whose confused cases are drawn."""
 EXAMPLES = 2
 """Cases of each class that are shown, of those predicted right and of those predicted wrong."""
+MOST_UNSURE = 10
+"""New cases that are listed as the least certain."""
 
 
 def summary(outcome: Outcome, command: str) -> ClassificationSummary:
@@ -24,10 +27,10 @@ def summary(outcome: Outcome, command: str) -> ClassificationSummary:
         command=command,
         device=describe_device(fitted.device),
         seconds=outcome.seconds,
-        data=case_facts(outcome),
+        data=_case_facts(outcome),
         curves={name: training_curve(history) for name, history in outcome.histories.items()},
         findings=outcome.findings,
-        settings=list_settings(outcome),
+        settings=_settings(outcome),
         notes=(*outcome.notes, *outcome.warnings),
         confusion=outcome.confusion,
         commonest=outcome.commonest,
@@ -37,7 +40,7 @@ def summary(outcome: Outcome, command: str) -> ClassificationSummary:
     )
 
 
-def list_settings(outcome: Outcome) -> Settings:
+def _settings(outcome: Outcome) -> Settings:
     """What was chosen, each with its reason."""
     fitted = outcome.classifier.fitted_
     sections = fitted.plan.sections()
@@ -53,7 +56,7 @@ def list_settings(outcome: Outcome) -> Settings:
     }
 
 
-def case_facts(outcome: Outcome) -> FactList:
+def _case_facts(outcome: Outcome) -> FactList:
     """The cases in numbers."""
     read = [cases for cases in (outcome.train, outcome.test) if cases is not None]
     lengths = np.concatenate([cases.lengths for cases in read])
@@ -115,3 +118,48 @@ def _examples(outcome: Outcome) -> list[Example]:
             members = np.flatnonzero((truth == label) & ((predicted == truth) == right))
             chosen += members[np.argsort(-sure[members], kind="stable")][:EXAMPLES].tolist()
     return [_example(outcome, case) for case in chosen]
+
+
+def prediction_summary(outcome: Outcome, command: str) -> PredictionSummary:
+    """The content of the page of new cases, whose classes nobody knows."""
+    sure, said = outcome.probabilities.max(axis=1), np.array([str(label) for label in outcome.predicted])
+    return PredictionSummary(
+        title=f"Classes of {outcome.job.test}",
+        verdict=outcome.verdict,
+        command=command,
+        device=describe_device(outcome.classifier.fitted_.device),
+        seconds=outcome.seconds,
+        data=_case_facts(outcome),
+        findings=outcome.findings,
+        settings=_settings(outcome),
+        notes=(*outcome.notes, *outcome.warnings),
+        classes=tuple(
+            PredictedClass(label, count, float(sure[said == label].mean()) if count else 0.0)
+            for label, count in outcome.counts
+        ),
+        unsure=tuple(_unsure_cases(outcome)),
+        examples=tuple(
+            Example(outcome.test.names[case], label, label, float(sure[case]), outcome.test.series[case])
+            for label, _ in outcome.counts
+            for case in sorted(np.flatnonzero(said == label), key=lambda case: -sure[case])[: 2 * EXAMPLES]
+        ),
+    )
+
+
+def _unsure_cases(outcome: Outcome) -> list[UnsureCase]:
+    """The cases whose two likeliest classes lie closest together, the closest first."""
+    likely, classes = outcome.probabilities, [str(label) for label in outcome.classifier.classes_]
+    if len(classes) < 2:
+        return []
+    order = np.argsort(-likely, axis=1, kind="stable")
+    best, next_best = (np.take_along_axis(likely, order[:, place : place + 1], axis=1)[:, 0] for place in (0, 1))
+    return [
+        UnsureCase(
+            outcome.test.names[case],
+            classes[order[case, 0]],
+            float(best[case]),
+            classes[order[case, 1]],
+            float(next_best[case]),
+        )
+        for case in np.argsort(best - next_best, kind="stable")[:MOST_UNSURE].tolist()
+    ]
