@@ -68,15 +68,14 @@ class Stored:
         """Stored arrays by name."""
         return {name: self.array(f"{prefix}{name}") for name in names}
 
-    def fields(self, plain: Sequence[str], arrays: Sequence[str]) -> Facts:
-        """The fields of a fitted network: those that every one has, some as JSON holds them, and some arrays."""
+    def fields(self, plain: Sequence[str]) -> Facts:
+        """The fields of a fitted network: those that every one has, and some as JSON holds them."""
         facts = self.facts
         return {
             "plan": Plan.from_dict(facts["plan"]),
             "history": None if facts["history"] is None else History.from_dict(facts["history"]),
             "findings": tuple(Finding(**finding) for finding in facts["findings"]),
             **self.plain(plain),
-            **self.arrays(arrays),
         }
 
     def plain(self, names: Sequence[str]) -> Facts:

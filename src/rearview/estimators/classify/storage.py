@@ -80,7 +80,7 @@ def _read_network(stored: Stored, classes: Labels, columns: tuple[str, ...]) -> 
         classes=classes,
         scaler=ChannelScaler(stored.array("mean"), stored.array("std")),
         columns=columns,
-        **stored.fields(("cases",), ()),
+        **stored.fields(("cases",)),
     )
 
 

@@ -113,7 +113,7 @@ def _read_network(stored: Stored) -> Fitted:
             threshold_elsewhere=float(facts["threshold_elsewhere"]),
             drawn=str(facts["drawn"]),
         ),
-        **stored.fields(_PLAIN, ()),
+        **stored.fields(_PLAIN),
         **stored.scale(series, columns),
     )
 

@@ -137,7 +137,7 @@ def _unpack(stored: Stored) -> Predictor:
             task=Forecast(spec.horizon, spec.loss, facts["quantiles"]),
             residuals=residuals,
             statics=_read_statics(facts),
-            **stored.fields(_PLAIN, ()),
+            **stored.fields(_PLAIN),
             **stored.scale(len(facts["ids"]), len(facts["columns"])),
         )
         _check_residuals(fitted)
@@ -153,7 +153,7 @@ def _unpack(stored: Stored) -> Predictor:
             stretch={float(level): float(factor) for level, factor in facts["stretch"]},
             task=Forecast(spec.horizon),
             residuals=None,
-            **stored.fields(_PLAIN, ()),
+            **stored.fields(_PLAIN),
             **stored.scale(len(facts["ids"]), len(facts["columns"])),
         )
     shared = {"spec": spec, **stored.plain(("columns", "notes", "step"))}
