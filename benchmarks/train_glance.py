@@ -24,6 +24,12 @@ def parse_value(text: str) -> object:
         return text
 
 
+def parse_attention(text: str) -> str | dict[str, object]:
+    """A mechanism such as rbca:learnable=True."""
+    name, _, settings = text.partition(":")
+    return {"name": name, **parse_pairs(settings)} if settings else name
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, required=True)
@@ -37,11 +43,10 @@ def main() -> None:
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--no-compile", action="store_true")
     options = parser.parse_args()
-    name, _, settings = options.attention.partition(":")
     plan = Plan(
         updates=options.updates,
         seed=options.seed,
-        attention={"name": name, **parse_pairs(settings)} if settings else name,
+        attention=parse_attention(options.attention),
         settings=parse_pairs(options.settings),
         tokens=options.tokens,
         fall=options.fall,

@@ -62,6 +62,30 @@ def test_a_run_in_parts_equals_a_run_at_one_go(tmp_path: Path) -> None:
         assert torch.equal(weight, weights(rest)[name]), name
 
 
+def test_annealing_leaves_the_training_where_it_was() -> None:
+    plain, branched = Trainer(PLAN), Trainer(PLAN)
+    plain.run(most=8)
+    branched.run(most=8)
+    annealed = branched.anneal(8)
+    assert branched.step_count == plain.step_count == 8
+    assert branched.plan == PLAN
+    plain.run()
+    branched.run()
+    for name, weight in weights(plain).items():
+        assert torch.equal(weight, weights(branched)[name]), name
+    assert not torch.equal(annealed.empty, branched.network.empty)
+
+
+def test_validation_is_the_same_whenever_it_is_asked_for() -> None:
+    trainer = Trainer(PLAN)
+    first = trainer.validate(trainer.network)
+    start = {name: weight.clone() for name, weight in weights(trainer).items()}
+    trainer.run()
+    assert trainer.validate(trainer.network) != first
+    trainer.network.load_state_dict(start)
+    assert trainer.validate(trainer.network) == first
+
+
 def test_a_state_in_several_files_is_read_as_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     trainer = Trainer(PLAN)
     trainer.save(tmp_path)

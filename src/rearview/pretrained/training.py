@@ -11,9 +11,9 @@ import math
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import nullcontext
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import torch
 from safetensors.torch import load_file, save_file
@@ -114,12 +114,13 @@ class Trainer:
             for block in self.network.stack.blocks:
                 block.compile(dynamic=True)
 
-    def run(self, seconds: float = math.inf) -> None:
-        """Train to the end of the plan, or for about so many seconds, the setting up aside."""
+    def run(self, seconds: float = math.inf, most: int | None = None) -> None:
+        """Train to the end of the plan, to so many updates, or for about so many seconds, the setting up aside."""
         self.set_up()
         started, before = time.monotonic(), self.seconds
         losses: list[Tensor] = []
-        while self.step_count < self.plan.updates and time.monotonic() - started < seconds:
+        last = self.plan.updates if most is None else min(most, self.plan.updates)
+        while self.step_count < last and time.monotonic() - started < seconds:
             for cell, values, observed in self.batches():
                 self._set_rates()
                 losses.append(self._update(cell)(values, observed).clone())
@@ -131,6 +132,31 @@ class Trainer:
                 losses = []
         self._sync()
         self.seconds = before + time.monotonic() - started
+
+    def anneal(self, updates: int) -> Network:
+        """The network after so many more updates with rates that fall to zero; the training stays where it is."""
+        state = {name: tensor.clone() for name, tensor in self._state().items()}
+        plan, facts = self.plan, (self.step_count, self.seconds, list(self.curve))
+        total = self.step_count + updates
+        self.plan = replace(plan, updates=total, fall=updates / total)
+        self.run()
+        made = Network(SHAPE, self.network.settings, plan.attention).to(plan.device)
+        made.load_state_dict(self.network.state_dict())
+        self._restore(state)
+        self.plan, (self.step_count, self.seconds, self.curve) = plan, facts
+        return made.eval()
+
+    @torch.no_grad()
+    def validate(self, network: Network, pools: int = 8, seed: int = 1_000_003) -> float:
+        """Mean loss of a network on pools of series that belong to a seed, whatever was trained on."""
+        states = self.generator.get_state(), self.choices.get_state()
+        self.generator.manual_seed(seed)
+        self.choices.manual_seed(seed)
+        batches = (batch for _ in range(pools) for batch in self.batches())
+        losses = [self.loss(values, observed, cell, network) for cell, values, observed in batches]
+        self.generator.set_state(states[0])
+        self.choices.set_state(states[1])
+        return torch.stack(losses).mean().item()
 
     def set_up(self) -> None:
         """Compile and capture whatever is not captured yet."""
@@ -165,16 +191,17 @@ class Trainer:
         needed = sum(self._lengths(cell))
         return min((length for length in self.plan.lengths if length >= needed), default=needed)
 
-    def loss(self, values: Tensor, observed: Tensor, cell: Cell) -> Tensor:
-        """Twice the mean quantile loss of the observed steps ahead, on the asinh scale."""
+    def loss(self, values: Tensor, observed: Tensor, cell: Cell, network: Network | None = None) -> Tensor:
+        """Twice the mean quantile loss of the observed steps ahead, on the asinh scale; by default of what trains."""
+        network = self.network if network is None else network
         context, _ = self._lengths(cell)
-        grain = self._grain(cell)
+        grain = cast(Grain, network.grains[cell.grain])
         past, seen = values[:, None, :context], observed[:, None, :context]
         z, centre, scale = standardise(past, seen)
         y = torch.asinh((values[:, None, context:] - centre[..., 0]) / scale[..., 0]).clamp(-LARGEST, LARGEST)
         autocast = torch.autocast(values.device.type, torch.bfloat16, enabled=values.is_cuda)
         with autocast, kernels.set_aside() if self.plan.compile else nullcontext():
-            forecast = self.network.read(z, seen, cell.ahead, grain)
+            forecast = network.read(z, seen, cell.ahead, grain)
         error = y[..., None] - forecast.float()
         loss = torch.maximum(self.quantiles * error, (self.quantiles - 1) * error).mean(-1)
         varies = z.std(-1, keepdim=True) > 1e-3
@@ -184,13 +211,9 @@ class Trainer:
     def save(self, folder: Path) -> None:
         """Keep everything that resuming needs: numbers as safetensors, facts as JSON."""
         folder.mkdir(parents=True, exist_ok=True)
-        tensors = {f"network.{name}": value for name, value in self.network.state_dict().items()}
-        tensors |= dict(self._moments())
-        tensors["generator"] = self.generator.get_state()
-        tensors["choices"] = self.choices.get_state()
         for old in folder.glob(STATE.replace("{:02d}", "*")):
             old.unlink()
-        for number, part in enumerate(_split_tensors(tensors)):
+        for number, part in enumerate(_split_tensors(self._state())):
             save_file(part, folder / STATE.format(number))
         facts = {"plan": asdict(self.plan), "updates": self.step_count, "seconds": self.seconds, "curve": self.curve}
         (folder / FACTS).write_text(json.dumps(facts, indent=1), encoding="utf-8")
@@ -202,14 +225,23 @@ class Trainer:
         if facts["plan"] != json.loads(json.dumps(asdict(plan))):
             raise SettingsError(f"{folder} was trained under another plan; give the same one, or another folder.")
         trainer = cls(plan)
-        held = _read_state(folder)
-        trainer.network.load_state_dict(_select_weights(held))
-        for name, moment in trainer._moments():
-            moment.copy_(held[name])
-        trainer.generator.set_state(held["generator"])
-        trainer.choices.set_state(held["choices"])
+        trainer._restore(_read_state(folder))
         trainer.step_count, trainer.seconds, trainer.curve = facts["updates"], facts["seconds"], facts["curve"]
         return trainer
+
+    def _state(self) -> dict[str, Tensor]:
+        """All numbers that the next update depends on."""
+        tensors = {f"network.{name}": value for name, value in self.network.state_dict().items()}
+        random = {"generator": self.generator.get_state(), "choices": self.choices.get_state()}
+        return {**tensors, **dict(self._moments()), **random}
+
+    def _restore(self, state: Mapping[str, Tensor]) -> None:
+        self.network.load_state_dict(_select_weights(state))
+        with torch.no_grad():
+            for name, moment in self._moments():
+                moment.copy_(state[name])
+        self.generator.set_state(state["generator"].cpu())
+        self.choices.set_state(state["choices"].cpu())
 
     def _moments(self) -> Iterator[tuple[str, Tensor]]:
         """What the optimisers remember, by a name of its own."""
@@ -317,9 +349,7 @@ class Trainer:
         return cell.context * patch, cell.ahead * patch
 
     def _grain(self, cell: Cell) -> Grain:
-        grain = self.network.grains[cell.grain]
-        assert isinstance(grain, Grain)
-        return grain
+        return cast(Grain, self.network.grains[cell.grain])
 
     def _sync(self) -> None:
         if self.plan.device.startswith("cuda"):
