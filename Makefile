@@ -8,7 +8,8 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 BASELINES := .venv-baselines
 BASELINES_STAMP := $(BASELINES)/.installed
-BENCHMARKS ?= $(sort $(filter-out benchmarks/drills.py benchmarks/make_simglucose.py,$(wildcard benchmarks/[a-z]*.py)))
+# Those that need neither data sets nor options.
+BENCHMARKS ?= $(patsubst %,benchmarks/%.py,attention first_hour import_time memory_files memory_large memory_wide predict_latency scaling train_speed)
 
 # One thread a worker: workers would otherwise fight for the cores, and sums would depend on how many there are.
 # A worker that is done takes over from another: a few long tests would otherwise wait behind each other at the end.
@@ -76,7 +77,7 @@ format: $(STAMP) ## put the code in shape
 docs: $(STAMP) ## build the pages of docs/ into site/; a link that leads nowhere ends the build
 	$(BIN)/python -m mkdocs build --strict --site-dir site
 
-bench: $(STAMP) ## run the benchmarks, or those named by BENCHMARKS="benchmarks/a.py ..."
+bench: $(STAMP) ## run the benchmarks of speed and memory, or those named by BENCHMARKS="benchmarks/a.py ..."
 	@set -e; for script in $(BENCHMARKS); do echo "== $$script"; $(BIN)/python "$$script"; done
 
 drills: $(STAMP) ## kills, writers, mutated inputs and models, hostile names: tried and failed, about an hour
