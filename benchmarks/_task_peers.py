@@ -76,7 +76,7 @@ def lightgbm(task: Task) -> Floats:
     lags = [lag for lag in sorted({1, 2, 3, season, season + 1, 2 * season}) if lag < shortest // 3]
     rolling: dict[int, list[Any]] = {1: [RollingMean(min(max(season, 4), max(2, shortest // 4)), min_samples=1)]}
     model = MLForecast(
-        {"lightgbm": LGBMRegressor(verbosity=-1, n_jobs=os.cpu_count(), random_state=0)},
+        {"lightgbm": LGBMRegressor(verbosity=-1, n_jobs=len(os.sched_getaffinity(0)), random_state=0)},
         freq=task_step(task), lags=lags or [1], lag_transforms=rolling, date_features=FEATURES[task_step(task)],
         target_transforms=[LocalStandardScaler()],
     )  # fmt: skip
