@@ -115,9 +115,8 @@ def neuralforecast(name: str, seconds: float) -> Arm:
         )  # fmt: skip
         model = NeuralForecast([network], freq=task_step(task))
         model.fit(filled_frame(task, 0))
-        print(
-            f"{task.name:20s} {name}: {model.models[0].global_step} of {network.max_steps} training steps", flush=True
-        )
+        steps = len(model.models[0].train_trajectories)
+        print(f"{task.name:20s} {name}: {steps} of {network.max_steps} training steps", flush=True)
         result = np.empty(task.shape)
         for window in range(task.windows):
             made = model.predict(df=filled_frame(task, window)).reset_index()
