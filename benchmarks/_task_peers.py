@@ -99,7 +99,10 @@ def lightgbm(task: Task) -> Floats:
 
 
 def neuralforecast(name: str, seconds: float) -> Arm:
-    """A network of neuralforecast with its defaults, quantile losses and a time limit."""
+    """A network of neuralforecast with its defaults, quantile losses and a time limit.
+
+    A minute of one core ends the training long before its steps are done; each fit prints how many were.
+    """
 
     def run(task: Task) -> Floats:
         import neuralforecast.models

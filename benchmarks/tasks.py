@@ -71,7 +71,7 @@ def fitted(model: str, quick: bool, seconds: float) -> Arm:
 
 
 def statistical(name: str) -> Arm:
-    """A model of statsforecast, fitted to the rows before each window."""
+    """A model of statsforecast, fitted to the last 2,000 rows before each window; no time limit."""
 
     def run(task: Task) -> Floats:
         from rearview.tasks.statistics import fit_and_forecast
