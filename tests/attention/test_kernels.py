@@ -154,6 +154,16 @@ def test_a_compiled_layer_is_the_eager_one(spec, tokens, unchecked):
 
 
 @needs_a_device
+def test_a_layer_compiled_for_any_size_is_the_eager_one(unchecked):
+    layer = built({"name": "softmax"}, 42).to("cuda", torch.float32)
+    compiled = torch.compile(layer, dynamic=True)
+    for rows, tokens in ((3, 42), (5, 42), (4, 19)):
+        x = torch.randn(rows, 2, tokens, 13, device="cuda")
+        for one, other in zip(stepped(compiled, x.detach().clone(), None), stepped(layer, x, None), strict=True):
+            assert (one - other).abs().max() <= EXACT * max(1.0, other.abs().max().item())
+
+
+@needs_a_device
 def test_gradients_of_the_operators_are_the_same_every_time():
     layer = built({"name": "toa", "kind": "softmax", "sor": False}, 42).to("cuda", torch.float32)
     x = torch.randn(64, 2, 42, 13, device="cuda")

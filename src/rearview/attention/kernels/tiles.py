@@ -42,7 +42,8 @@ def roomy(device: torch.device) -> bool:
 
 def block(size: int) -> int:
     """The side of a tile that holds `size`: a power of 2 that tensor cores take."""
-    return max(16, triton.next_power_of_2(size))
+    # A tile is as large as it was compiled for: a compiler that keeps sizes open has to settle this one.
+    return max(16, triton.next_power_of_2(int(size)))
 
 
 def precision(dtype: torch.dtype) -> str:
