@@ -18,7 +18,7 @@ from pathlib import Path
 from _task_files import development_tasks
 from gift import glance, relative, run
 from rearview.bench.runs.provenance import commit
-from rearview.pretrained.training import Plan, Trainer
+from rearview.pretrained.training import TWO_GRAINS, Plan, Trainer
 from train_glance import parse_attention, parse_pairs
 
 
@@ -63,9 +63,13 @@ def main() -> None:
             if (name, str(seed)) in done:
                 continue
             plan = Plan(
-                updates=10**9, seed=seed, attention=parse_attention(name), settings=parse_pairs(options.settings),
-                device=options.device, compile=options.device != "cpu",
-            )  # fmt: skip
+                updates=10**9,
+                seed=seed,
+                attention=parse_attention(name),
+                settings={**TWO_GRAINS, **parse_pairs(options.settings)},
+                device=options.device,
+                compile=options.device != "cpu",
+            )
             marks = [int(mark) for mark in options.at.split(",") if mark]
             for row in measure(Trainer(plan), options.data_dir, options.seconds, marks):
                 made = {"attention": name, "seed": seed, **row, "device": options.device, "commit": commit()}

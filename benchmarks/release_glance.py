@@ -9,6 +9,7 @@ The card's scores are the rows of `results/gift.csv` that have this name; withou
 import argparse
 import csv
 import math
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -60,7 +61,7 @@ def main() -> None:
         created=datetime.now(UTC).date().isoformat(),
         data=DATA,
         attention=plan["attention"],
-        settings=plan["settings"],
+        settings=asdict(network.settings),
         parameters=sum(weight.numel() for weight in network.parameters()),
         updates=facts["updates"],
         seconds=round(facts["seconds"], 1),

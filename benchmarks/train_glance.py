@@ -8,7 +8,7 @@ import argparse
 import ast
 from pathlib import Path
 
-from rearview.pretrained.training import FACTS, Plan, Trainer
+from rearview.pretrained.training import FACTS, TWO_GRAINS, Plan, Trainer
 
 
 def parse_pairs(text: str) -> dict[str, object]:
@@ -47,7 +47,7 @@ def main() -> None:
         updates=options.updates,
         seed=options.seed,
         attention=parse_attention(options.attention),
-        settings=parse_pairs(options.settings),
+        settings={**TWO_GRAINS, **parse_pairs(options.settings)},
         tokens=options.tokens,
         fall=options.fall,
         device=options.device,

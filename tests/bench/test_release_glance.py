@@ -20,7 +20,8 @@ def script(benchmark_scripts: Path) -> ModuleType:
 
 
 def release(script: ModuleType, folder: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> Trainer:
-    settings: dict[str, object] = {"width": 16, "heads": 2, "depth": 1, "feed_forward": 24, "patches": (2, 4)}
+    sizes: dict[str, object] = {"width": 16, "heads": 2, "depth": 1, "feed_forward": 24}
+    settings = {**sizes, "patches": (2, 4), "context": (6, 8), "ahead": (2, 3)}
     trainer = Trainer(Plan(updates=4, settings=settings, device="cpu", compile=False))
     trainer.save(folder / "run")
     rows = ["a,test,t1,1,1,2,4,early", "a,test,t1,1,1,2,2,late", "a,test,t2,2,1,1,2,late", "b,test,t1,9,9,1,1,late"]

@@ -135,7 +135,7 @@ def test_quantiles_can_be_asked_for_as_steps() -> None:
         ({"patches": ()}, "patches is"),
         ({"patches": (8, 4)}, "the finest first"),
         ({"context": (0, 3)}, "context is .0, 3."),
-        ({"ahead": (3,)}, "for each of .4, 16."),
+        ({"ahead": (3, 4)}, "for each of .16,."),
         ({"quantiles": (0.1, 0.9)}, "0.5 among them"),
         ({"quantiles": (0.5, 0.1)}, "rising numbers"),
     ],

@@ -46,6 +46,8 @@ COARSE = (
 )  # fmt: skip
 """Tokens of the past and tokens ahead, from 8 steps to 2,048 and from 8 ahead to 768."""
 LENGTHS = (80, 320, 1152, 2816)
+TWO_GRAINS: Mapping[str, object] = {"patches": (4, 16), "context": (64, 128), "ahead": (16, 48)}
+"""The settings that these shapes are for."""
 SHAPES = (*((0, *shape) for shape in FINE), *((1, *shape) for shape in COARSE))
 
 
@@ -57,7 +59,7 @@ class Plan:
     """Of the weights, in all."""
     seed: int = 0
     attention: str | dict[str, object] = "softmax"
-    settings: dict[str, object] = field(default_factory=dict)
+    settings: dict[str, object] = field(default_factory=lambda: dict(TWO_GRAINS))
     """Of the network; the rest are its defaults."""
     tokens: int = 1 << 15
     """Of a batch, at most."""

@@ -37,7 +37,7 @@ FARTHEST = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Settings of Glance; the defaults are those of the weights that come with the package."""
+    """Settings of Glance; the weights that come with the package have a second, finer grain."""
 
     width: int = 320
     """Width of a token."""
@@ -47,11 +47,11 @@ class Settings:
     """Blocks."""
     feed_forward: int = 768
     """Width inside the gated feed-forward part."""
-    patches: tuple[int, ...] = (4, 16)
+    patches: tuple[int, ...] = (16,)
     """Steps of a token at each grain, the finest first."""
-    context: tuple[int, ...] = (64, 128)
+    context: tuple[int, ...] = (128,)
     """Tokens of the past at each grain; older steps are cut off."""
-    ahead: tuple[int, ...] = (16, 48)
+    ahead: tuple[int, ...] = (48,)
     """Tokens ahead in one pass at each grain; more are rolled out."""
     quantiles: tuple[float, ...] = QUANTILES
     """Quantiles to forecast, the median among them."""
