@@ -7,12 +7,14 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from samples import long, numbers, wide
 
 import rearview as rv
 from rearview.core.errors import InputError, SettingsError
 from rearview.data.panel_checks import TooShort
 from rearview.estimators.auto.ensemble import Ensemble
+from rearview.estimators.base import Session
 from rearview.estimators.forecast import zero_shot
 from rearview.estimators.forecast.zero_shot import ZeroShot
 from rearview.pretrained import weights
@@ -165,6 +167,15 @@ def test_tuning_that_does_not_help_leaves_the_weights(monkeypatch: pytest.Monkey
     fitted = glance().fit(series(walk(60)), tune=True).fitted
     assert fitted.name == "glance"
     assert any("did not lower" in note for note in fitted.notes)
+
+
+def test_training_that_does_not_help_on_rows_held_out_leaves_the_weights(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(zero_shot.train, "evaluate", lambda *arguments: 1.0)
+    forecaster = glance(training={"epochs": 1})
+    pretrained = zero_shot.Pretrained.of(forecaster.read_to_fit(series(walk(60))), forecaster.spec)
+    start, tuned = pretrained.start(), pretrained.tuned(Session())
+    for name, weight in start.network.state_dict().items():
+        assert torch.equal(weight, tuned.network.state_dict()[name]), name
 
 
 def test_glance_with_settings_of_its_own_is_trained_from_nothing() -> None:

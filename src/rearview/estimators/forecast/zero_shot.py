@@ -5,6 +5,7 @@ are the network's own quantiles, stretched by what backtest windows show where t
 the network further on the data, and keeps it only where a backtest is the better for it.
 """
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import NormalDist
@@ -287,7 +288,10 @@ class Pretrained:
         )
 
     def tuned(self, session: Session) -> ZeroShot:
-        """The weights after training on the rows, stopped by the newest of them; intervals not corrected."""
+        """The weights after training on the rows, stopped by the newest of them; intervals not corrected.
+
+        Where these are not forecast better for it, the weights stay as they came.
+        """
         start, spec, panel = self.start(), self.spec, transform_panel(self.panel, self.spec)
         network = start.network
         assert isinstance(network, Network)
@@ -314,8 +318,10 @@ class Pretrained:
         values = {name: choice.value for name, choice in training.items()}
         loop = settings_from(train.Settings, "Training", {**values, "seed": spec.seed})
         task = Forecast(horizon, quantiles=settings.quantiles)
+        before = train.evaluate(learner, task, source, held) if len(held) else math.inf
         history = base.train_network(learner, task, source, order[:a], held, loop, session)
-        network.load_state_dict(learner.state_dict())
+        if not len(held) or train.evaluate(learner, task, source, held) < before:
+            network.load_state_dict(learner.state_dict())
         return replace(
             start,
             name=TUNED,
