@@ -59,8 +59,8 @@ TUNING: Mapping[str, Choice[object]] = {
     "schedule": Choice("constant", "the time left decides how long it trains"),
     "clip": Choice(1.0, "guards against rare large gradients"),
     "updates_per_epoch": Choice(10, "updates between two looks at the rows held out"),
-    "epochs": Choice(40, "with early stopping"),
-    "patience": Choice(6, "epochs without improvement"),
+    "epochs": Choice(16, "with early stopping"),
+    "patience": Choice(3, "epochs without improvement"),
 }
 
 
