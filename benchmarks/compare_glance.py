@@ -1,17 +1,24 @@
 """Which attention makes the best zero-shot forecaster? glance with each, at equal updates and at equal time.
 
-    python benchmarks/compare_glance.py --data-dir DATA --seconds 240 --attentions "softmax; rbca:learnable=True; caps"
-        [--seeds 2] [--at 5000,10000,20000] [--out results/glance_attention.csv]
+    python benchmarks/compare_glance.py --data-dir DATA --attentions "softmax; rbca:learnable=True; caps"
+        --out results/glance_attention.csv [--seconds 240] [--at 5000,20000] [--seed 0] [--workers 3]
 
-An arm trains at a constant rate. At each number of updates, and once its time is up, a copy is annealed for a tenth as
+An arm trains at a constant rate. At each number of updates, and when its time is up, a copy is annealed by a quarter as
 many updates and scored: by the loss on synthetic series of a seed of their own, and on the development tasks. Rows of
-equal updates compare what is learned from the same series, the last row of each arm what is learned in the same time.
-Arms that the file holds are skipped.
+equal updates compare what is learned from the same series, rows of equal time what is learned by the same hardware.
+An update runs as whichever is faster for the arm: compiled, or as it is with our kernels; both in a CUDA graph. Of
+several workers one trains at a time, so that seconds are those of a device of its own, while the others compile or are
+scored. Arms that the file holds are skipped.
 """
 
 import argparse
 import csv
+import multiprocessing
+import traceback
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -21,26 +28,123 @@ from rearview.bench.runs.provenance import commit
 from rearview.pretrained.training import TWO_GRAINS, Plan, Trainer
 from train_glance import parse_attention, parse_pairs
 
+Row = dict[str, object]
+TIMED = 96
+"""Updates by which the two ways to run one are timed."""
+PATIENCE = 4.0
+"""An arm that needs more than so many times its seconds is not taken to the numbers of updates that are left."""
 
-def measure(trainer: Trainer, data: Path, seconds: float, marks: list[int]) -> Iterator[dict[str, object]]:
-    """A row at each mark that is reached in time, and one where time is up."""
-    trainer.set_up()
-    for mark in [*marks, None]:
-        trainer.run(seconds - trainer.seconds, most=mark)
-        if mark is not None and trainer.step_count < mark:
-            continue
-        network = trainer.anneal(max(1, trainer.step_count // 10))
-        scores, reference, _ = run(development_tasks(data), glance(network, trainer.plan.device))
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """What every arm gets."""
+
+    data: Path
+    seconds: float
+    marks: tuple[int, ...]
+    settings: dict[str, object]
+    seed: int
+    device: str
+    share: float
+    out: Path
+
+
+def list_rows(
+    arm: str, comparison: Comparison, alone: AbstractContextManager[object], writing: AbstractContextManager[object]
+) -> None:
+    """Train and score one arm, and add its rows to the file; a failure is printed and is no row."""
+    try:
+        for row in measure(arm, comparison, alone):
+            with writing:
+                append(comparison.out, row)
+            print(row, flush=True)
+    except Exception:
+        print(f"{arm} failed:\n{traceback.format_exc()}", flush=True)
+
+
+def measure(arm: str, comparison: Comparison, alone: AbstractContextManager[object]) -> Iterator[Row]:
+    """A row at each number of updates, and one where time is up, in the order in which they come."""
+    trainer, loop = choose_loop(arm, comparison, alone)
+    left: list[int | None] = [*sorted(comparison.marks), None]
+    while left:
+        late = trainer.seconds >= comparison.seconds
+        mark = next(one for one in left if one is None) if late and None in left else left[0]
+        if late and mark is not None and trainer.seconds > PATIENCE * comparison.seconds:
+            return
+        room = comparison.seconds if None in left else PATIENCE * comparison.seconds
+        with alone:
+            trainer.run(room - trainer.seconds, most=mark)
+            if mark is not None and trainer.step_count < mark:
+                continue
+            network = trainer.anneal(max(1, round(comparison.share * trainer.step_count)))
+        left.remove(mark)
+        scores, reference, _ = run(development_tasks(comparison.data), glance(network, comparison.device), quiet=True)
         mase, crps = relative(scores, reference)
         yield {
+            "attention": arm,
+            "seed": comparison.seed,
             "kind": "time" if mark is None else "updates",
             "updates": trainer.step_count,
             "seconds": round(trainer.seconds, 1),
+            "ms_per_update": round(1000 * trainer.seconds / trainer.step_count, 3),
+            "loop": loop,
             "synthetic_loss": round(trainer.validate(network), 5),
             "development_mase": round(mase, 4),
             "development_crps": round(crps, 4),
             "parameters": sum(weight.numel() for weight in network.parameters()),
+            "settings": " ".join(f"{name}={value}" for name, value in comparison.settings.items()).replace(",", ";"),
+            "device": comparison.device,
+            "commit": commit(),
+            "created": datetime.now(UTC).isoformat(timespec="seconds"),
         }
+
+
+def choose_loop(arm: str, comparison: Comparison, alone: AbstractContextManager[object]) -> tuple[Trainer, str]:
+    """A trainer of the arm with the faster of the two updates, after those that were timed; on a CPU the plain one."""
+    plan = Plan(
+        updates=10**9,
+        seed=comparison.seed,
+        attention=parse_attention(arm),
+        settings=comparison.settings,
+        device=comparison.device,
+        compile=False,
+    )
+    if comparison.device == "cpu":
+        return Trainer(plan), "plain"
+    times: dict[str, float] = {}
+    trainers: dict[str, Trainer] = {}
+    for loop in ("compiled", "kernels"):
+        try:
+            trainers[loop] = trainer = Trainer(replace(plan, compile=loop == "compiled"))
+            trainer.set_up()
+            with alone:
+                trainer.run(most=TIMED // 2)
+                before = trainer.seconds
+                trainer.run(most=TIMED + TIMED // 2)
+                times[loop] = trainer.seconds - before
+        except Exception as problem:
+            print(f"{arm}, {loop}: {str(problem).splitlines()[0]}", flush=True)
+    print(f"{arm}: ms an update {({loop: round(1000 * t / TIMED, 2) for loop, t in times.items()})}", flush=True)
+    best = min(times, key=lambda loop: times[loop])
+    return trainers[best], best
+
+
+def append(path: Path, row: Row) -> None:
+    new = not path.exists()
+    with path.open("a", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, list(row))
+        if new:
+            writer.writeheader()
+        writer.writerow(row)
+
+
+def find_finished(path: Path, seed: int) -> set[str]:
+    """Arms whose row of equal time the file holds."""
+    if not path.exists():
+        return set()
+    with path.open(encoding="utf-8") as file:
+        rows = [row for row in csv.DictReader(file) if row["kind"] == "time" and row["seed"] == str(seed)]
+    return {row["attention"] for row in rows}
 
 
 def main() -> None:
@@ -48,39 +152,33 @@ def main() -> None:
     parser.add_argument("--data-dir", type=Path, required=True)
     parser.add_argument("--attentions", required=True, help="names, with settings as name:a=1,b=2, apart by semicolons")
     parser.add_argument("--seconds", type=float, default=240, help="of an arm, setting up and annealing aside")
-    parser.add_argument("--at", default="5000,10000,20000", help="numbers of updates to compare at")
-    parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--at", default="5000,20000", help="numbers of updates to compare at")
+    parser.add_argument("--share", type=float, default=0.25, help="updates of an annealing, of those before it")
+    parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--set", default="", dest="settings")
     parser.add_argument("--device", default="cuda")
+    parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--out", type=Path, required=True)
     options = parser.parse_args()
-    done = set()
-    if options.out.exists():
-        with options.out.open(encoding="utf-8") as file:
-            done = {(row["attention"], row["seed"]) for row in csv.DictReader(file) if row["kind"] == "time"}
-    for seed in range(options.seeds):
-        for name in (one.strip() for one in options.attentions.split(";")):
-            if (name, str(seed)) in done:
-                continue
-            plan = Plan(
-                updates=10**9,
-                seed=seed,
-                attention=parse_attention(name),
-                settings={**TWO_GRAINS, **parse_pairs(options.settings)},
-                device=options.device,
-                compile=options.device != "cpu",
-            )
-            marks = [int(mark) for mark in options.at.split(",") if mark]
-            for row in measure(Trainer(plan), options.data_dir, options.seconds, marks):
-                made = {"attention": name, "seed": seed, **row, "device": options.device, "commit": commit()}
-                made["created"] = datetime.now(UTC).isoformat(timespec="seconds")
-                new = not options.out.exists()
-                with options.out.open("a", encoding="utf-8", newline="") as file:
-                    writer = csv.DictWriter(file, list(made))
-                    if new:
-                        writer.writeheader()
-                    writer.writerow(made)
-                print(made, flush=True)
+    comparison = Comparison(
+        data=options.data_dir,
+        seconds=options.seconds,
+        marks=tuple(int(mark) for mark in options.at.split(",") if mark),
+        settings={**TWO_GRAINS, **parse_pairs(options.settings)},
+        seed=options.seed,
+        device=options.device,
+        share=options.share,
+        out=options.out,
+    )
+    done = find_finished(options.out, options.seed)
+    arms = [arm.strip() for arm in options.attentions.split(";") if arm.strip() not in done]
+    with multiprocessing.Manager() as shared:
+        alone, writing = shared.Lock(), shared.Lock()
+        spawned = multiprocessing.get_context("spawn")
+        # A process for each arm: what one leaves on the device is gone with it.
+        with ProcessPoolExecutor(options.workers, mp_context=spawned, max_tasks_per_child=1) as pool:
+            for ended in [pool.submit(list_rows, arm, comparison, alone, writing) for arm in arms]:
+                ended.result()
 
 
 if __name__ == "__main__":

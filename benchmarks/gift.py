@@ -63,7 +63,9 @@ def group_by_length(cases: list[tuple[int, int, Floats]]) -> Iterator[list[tuple
         yield from (group[start : start + size] for start in range(0, len(group), size))
 
 
-def run(tasks: Iterator[Task], forecaster: Forecaster) -> tuple[dict[str, Scores], dict[str, Scores], dict[str, float]]:
+def run(
+    tasks: Iterator[Task], forecaster: Forecaster, quiet: bool = False
+) -> tuple[dict[str, Scores], dict[str, Scores], dict[str, float]]:
     """Scores of a forecaster and of the reference, and the seconds that the forecasts of each task took."""
     scores, reference, seconds = {}, {}, {}
     for task in tasks:
@@ -72,6 +74,8 @@ def run(tasks: Iterator[Task], forecaster: Forecaster) -> tuple[dict[str, Scores
         seconds[task.name] = time.perf_counter() - started
         scores[task.name], reference[task.name] = score(task, forecast), score(task, seasonal_naive(task))
         own, naive = scores[task.name], reference[task.name]
+        if quiet:
+            continue
         print(
             f"{task.name:24s} MASE {own.mase:7.3f} ({own.mase / naive.mase:.3f})  CRPS {own.crps:.4f} "
             f"({own.crps / naive.crps:.3f})  80 % cover {own.coverage:.2f}  {seconds[task.name]:.2f} s",
