@@ -89,7 +89,8 @@ class Layer(Projected):
     def strength(self) -> Float[Tensor, ""]:
         """lambda, in float32 or wider: `vectors` holds [[lq1, lk1], [lq2, lk2]]."""
         wide = self.vectors.to(torch.promote_types(self.vectors.dtype, torch.float32))
-        first, second = wide.prod(1).sum(-1).exp()
+        # Not prod(1), whose gradient looks for zeros on the host and so can't be captured in a CUDA graph.
+        first, second = (wide[:, 0] * wide[:, 1]).sum(-1).exp()
         return first - second + self.lambda_init
 
     def mix(self, q: Tensor, k: Tensor, v: Tensor, inputs: Inputs) -> Mixture:
