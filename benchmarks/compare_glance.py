@@ -2,13 +2,15 @@
 
     python benchmarks/compare_glance.py --data-dir DATA --attentions "softmax; rbca:learnable=True; caps"
         --out results/glance_attention.csv [--seconds 240] [--at 5000,20000] [--seed 0] [--workers 3]
+        [--uncompiled "caps; prime"]
 
 An arm trains at a constant rate. At each number of updates, and when its time is up, a copy is annealed by a quarter as
 many updates and scored: by the loss on synthetic series of a seed of their own, and on the development tasks. Rows of
 equal updates compare what is learned from the same series, rows of equal time what is learned by the same hardware.
-An update runs as whichever is faster for the arm: compiled, or as it is with our kernels; both in a CUDA graph. Of
-several workers one trains at a time, so that seconds are those of a device of its own, while the others compile or are
-scored. Arms that the file holds are skipped.
+An update runs as whichever is faster for the arm: compiled (which takes minutes for some), or as it is with our
+kernels; both in a CUDA graph. `softmax@1` is an arm with a seed of its own. Of several workers one trains at a time, so
+that seconds are those of a device of its own, while the others compile or are scored. Arms that the file holds are
+skipped.
 """
 
 import argparse
@@ -22,9 +24,11 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+import torch
+
 from _task_files import development_tasks
 from gift import glance, relative, run
-from rearview.bench.runs.provenance import commit
+from rearview.bench.runs.provenance import commit, device_words
 from rearview.pretrained.training import TWO_GRAINS, Plan, Trainer
 from train_glance import parse_attention, parse_pairs
 
@@ -46,6 +50,8 @@ class Comparison:
     seed: int
     device: str
     share: float
+    uncompiled: frozenset[str]
+    """Arms that are run as they are."""
     out: Path
 
 
@@ -93,7 +99,7 @@ def measure(arm: str, comparison: Comparison, alone: AbstractContextManager[obje
             "development_crps": round(crps, 4),
             "parameters": sum(weight.numel() for weight in network.parameters()),
             "settings": " ".join(f"{name}={value}" for name, value in comparison.settings.items()).replace(",", ";"),
-            "device": comparison.device,
+            "device": device_words(torch.device(comparison.device)),
             "commit": commit(),
             "created": datetime.now(UTC).isoformat(timespec="seconds"),
         }
@@ -113,7 +119,7 @@ def choose_loop(arm: str, comparison: Comparison, alone: AbstractContextManager[
         return Trainer(plan), "plain"
     times: dict[str, float] = {}
     trainers: dict[str, Trainer] = {}
-    for loop in ("compiled", "kernels"):
+    for loop in ("kernels",) if arm in comparison.uncompiled else ("compiled", "kernels"):
         try:
             trainers[loop] = trainer = Trainer(replace(plan, compile=loop == "compiled"))
             trainer.set_up()
@@ -124,7 +130,7 @@ def choose_loop(arm: str, comparison: Comparison, alone: AbstractContextManager[
                 times[loop] = trainer.seconds - before
         except Exception as problem:
             print(f"{arm}, {loop}: {str(problem).splitlines()[0]}", flush=True)
-    print(f"{arm}: ms an update {({loop: round(1000 * t / TIMED, 2) for loop, t in times.items()})}", flush=True)
+    print(f"{arm}: ms an update { ({loop: round(1000 * t / TIMED, 2) for loop, t in times.items()}) }", flush=True)
     best = min(times, key=lambda loop: times[loop])
     return trainers[best], best
 
@@ -138,13 +144,18 @@ def append(path: Path, row: Row) -> None:
         writer.writerow(row)
 
 
-def find_finished(path: Path, seed: int) -> set[str]:
-    """Arms whose row of equal time the file holds."""
+def find_finished(path: Path) -> set[tuple[str, int]]:
+    """Arms and seeds whose row of equal time the file holds."""
     if not path.exists():
         return set()
     with path.open(encoding="utf-8") as file:
-        rows = [row for row in csv.DictReader(file) if row["kind"] == "time" and row["seed"] == str(seed)]
-    return {row["attention"] for row in rows}
+        return {(row["attention"], int(row["seed"])) for row in csv.DictReader(file) if row["kind"] == "time"}
+
+
+def parse_arms(text: str, seed: int) -> list[tuple[str, int]]:
+    """Arms and their seeds: `softmax; rbca:learnable=True@1`."""
+    pairs = [arm.strip().partition("@") for arm in text.split(";") if arm.strip()]
+    return [(name, int(own) if own else seed) for name, _, own in pairs]
 
 
 def main() -> None:
@@ -155,6 +166,7 @@ def main() -> None:
     parser.add_argument("--at", default="5000,20000", help="numbers of updates to compare at")
     parser.add_argument("--share", type=float, default=0.25, help="updates of an annealing, of those before it")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--uncompiled", default="", help="attentions that are not compiled, apart by semicolons")
     parser.add_argument("--set", default="", dest="settings")
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--workers", type=int, default=1)
@@ -168,16 +180,18 @@ def main() -> None:
         seed=options.seed,
         device=options.device,
         share=options.share,
+        uncompiled=frozenset(name for name, _ in parse_arms(options.uncompiled, 0)),
         out=options.out,
     )
-    done = find_finished(options.out, options.seed)
-    arms = [arm.strip() for arm in options.attentions.split(";") if arm.strip() not in done]
+    done = find_finished(options.out)
+    arms = [pair for pair in parse_arms(options.attentions, options.seed) if pair not in done]
     with multiprocessing.Manager() as shared:
         alone, writing = shared.Lock(), shared.Lock()
         spawned = multiprocessing.get_context("spawn")
         # A process for each arm: what one leaves on the device is gone with it.
         with ProcessPoolExecutor(options.workers, mp_context=spawned, max_tasks_per_child=1) as pool:
-            for ended in [pool.submit(list_rows, arm, comparison, alone, writing) for arm in arms]:
+            tasks = [(arm, replace(comparison, seed=seed), alone, writing) for arm, seed in arms]
+            for ended in [pool.submit(list_rows, *task) for task in tasks]:
                 ended.result()
 
 

@@ -14,6 +14,7 @@ import _figures_cost
 import _figures_forecasting
 import _figures_synthetic
 import _figures_tasks
+import _figures_zero_shot
 from _evidence import Missing
 
 HOME = Path(__file__).resolve().parents[1]
@@ -30,6 +31,7 @@ FIGURES: Mapping[str, Callable[[Path], str]] = {
     "classification": _figures_tasks.classification,
     "detection": _figures_tasks.detection,
     "cost": _figures_cost.cost,
+    "glance": _figures_zero_shot.glance,
 }
 
 

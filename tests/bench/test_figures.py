@@ -280,3 +280,31 @@ def test_strips_of_panels_are_merged_in_their_order() -> None:
     first = [("", "softmax"), ("a", "one"), ("a", "three"), ("b", "one")]
     second = [("a", "one"), ("a", "two"), ("c", "one"), ("b", "one")]
     assert merged([first, second]) == [*first[:2], ("a", "two"), first[2], ("c", "one"), first[3]]
+
+
+def test_glance_is_drawn_by_budget_with_softmax_as_the_level(figures, tmp_path):
+    def row(attention: str, seed: int, kind: str, updates: int, seconds: float, mase: float) -> dict[str, Any]:
+        return {
+            "attention": attention, "seed": seed, "kind": kind, "updates": updates, "seconds": seconds,
+            "development_mase": mase,
+        }  # fmt: skip
+
+    rows = [
+        row("softmax", 0, "updates", 1008, 3.0, 1.5), row("softmax", 1, "updates", 1008, 3.0, 1.3),
+        row("rbca:learnable=True", 0, "updates", 1008, 5.0, 1.1),
+        row("softmax", 0, "time", 3000, 20.1, 0.9), row("rbca:learnable=True", 0, "time", 2000, 21.9, 0.8),
+        row("linear", 0, "updates", 9000, 60.0, 0.7),
+    ]  # fmt: skip
+    keep(tmp_path / "glance_attention.csv", rows)
+    root = drawn(figures, tmp_path, "glance")
+    written = words(root)
+    assert {"After 1,000 updates", "After 20 seconds on one GPU", "1.400", "rbca, learnable=True"} <= set(written)
+    assert "After 9,000 updates" not in written, "an attention alone has nothing to stand beside"
+    assert len(circles(root)) == 5
+    assert written["After 1,000 updates"][0] < written["After 20 seconds on one GPU"][0]
+
+
+def test_glance_without_rows_is_left_out(figures, tmp_path):
+    assert figures.drawn(tmp_path, tmp_path, ["glance"]) == [
+        "glance.svg is left out: there is no glance_attention.csv."
+    ]
