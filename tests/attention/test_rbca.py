@@ -6,12 +6,14 @@ from typing import Any
 
 import pytest
 import torch
+import torch._dynamo.testing
 from torch import Tensor
 from torch.testing import assert_close
 
 from rearview import attention, models
 from rearview.attention import rbca
 from rearview.attention.contract import Site
+from rearview.attention.rbca.biased_attention import expand_ages
 from rearview.attention.rbca.biases import spread_rates
 from rearview.core.errors import SettingsError
 
@@ -330,3 +332,23 @@ def test_compiled_layer_is_the_same_layer(variant: str) -> None:
     assert_close(compiled(x), layer(x))
     ours = torch.autograd.grad(compiled(x).square().sum(), wanted)
     assert_close(ours, torch.autograd.grad(layer(x).square().sum(), wanted), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("unchecked")
+def test_a_compiled_mask_is_the_plain_one_at_any_size_and_compiled_once():
+    sizes = [(5, 5), (7, 11), (13, 13), (3, 17)]
+    made = torch._dynamo.testing.CompileCounterWithBackend("aot_eager")
+    compiled = torch.compile(expand_ages, dynamic=True, backend=made, fullgraph=True)
+    for rows, columns in sizes:
+        profile = torch.randn(2, columns, dtype=torch.float64, requires_grad=True)
+        plain, fast = expand_ages(profile, rows, columns), compiled(profile, rows, columns)
+        assert_close(fast, plain, rtol=0, atol=0)
+        seen = plain.detach().isfinite()
+        weight = torch.randn(plain.shape, dtype=torch.float64)
+        one, other = (
+            torch.autograd.grad((mask.where(seen, torch.zeros(())) * weight).sum(), profile)[0]
+            for mask in (plain, fast)
+        )
+        assert_close(other, one)
+    assert made.frame_count == 1, "a size was taken for a constant"

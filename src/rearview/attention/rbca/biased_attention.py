@@ -42,7 +42,13 @@ def expand_ages(profile: Float[Tensor, "head age"], rows: int, columns: int) -> 
     """M[i, j] = profile[age] for the last `rows` queries of `columns` keys, -inf at ages outside of the profile."""
     ages = min(profile.shape[-1], columns)
     line = functional.pad(profile[:, :ages].flip(-1), (columns - ages, rows - 1), value=-torch.inf)
-    return line.unfold(-1, columns, 1).flip(-2)
+    if not torch.compiler.is_compiling():
+        return line.unfold(-1, columns, 1).flip(-2)
+    # A compiler takes the size of an unfolded window for a constant. Copies of the line, one cell longer than a row,
+    # shift by one from row to row.
+    length = rows + columns - 1
+    copies = functional.pad(line, (0, 1))[:, None].expand(-1, rows, -1).flatten(1)
+    return copies[:, : rows * length].unflatten(1, (rows, length))[:, :, rows - 1 :]
 
 
 def attend_biased(q: Flat, k: Flat, v: Flat, bias: Tensor, scale: float, ordered: bool = False) -> Flat:
