@@ -175,6 +175,18 @@ def test_gains_are_those_of_printed_numbers_and_of_rows(tmp_path):
     assert found["patchtst mlp_query, printed"][0] == "12 of 13"
 
 
+def test_files_of_rows_are_named_on_the_command_line(tmp_path, capsys):
+    for seed, (name, error) in enumerate((("one.csv", 0.25), ("two.csv", 0.75))):
+        for primed in (False, True):
+            settings = json.dumps({"density": 0.5, "primed": primed})
+            row = bench_row(model="gat", attention="gat", settings=settings, mse=error, seed=seed)
+            bench.append(tmp_path / name, row)
+    one, both = (["--results", str(tmp_path / pattern)] for pattern in ("one.csv", "*.csv"))
+    for results, error in ((one, "0.2500"), (both, "0.5000")):
+        assert main(["figure", "prime:F4", *results, "--out", str(tmp_path / "page")]) == 0
+        assert error in capsys.readouterr().out
+
+
 def bench_row(**changes: object) -> bench.Row:
     from small import row
 
