@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rearview.bench.analysis import budget, comparable, statistics
+from rearview.bench.analysis.ablation import CONTROLS
 from rearview.bench.analysis.comparable import Block, Rectangle
 from rearview.bench.analysis.leaderboard import Board, Entry, Score, build_boards
 from rearview.bench.rows.row import RunRow
@@ -277,12 +278,13 @@ def pick_answers(standings: Sequence[Standing]) -> list[Answer]:
 
 
 def _answer(standing: Standing) -> Answer | None:
-    """None where nothing stands against softmax."""
+    """None where no attention stands against softmax: controls are held against it apart (`analysis.ablation`)."""
     contrasts = [one for one in build_contrasts(standing) if standing.entries[one.against][0].attention == "softmax"]
-    if not contrasts:
+    attending = [one for one in contrasts if standing.entries[one.name][0].attention not in CONTROLS]
+    if not attending:
         return None
     sign = 1 if standing.task.lower_is_better else -1
-    return Answer(standing, min(contrasts, key=lambda one: sign * one.change), len(contrasts))
+    return Answer(standing, min(attending, key=lambda one: sign * one.change), len(contrasts))
 
 
 def _surety(one: Standing) -> tuple[int, int, bool, int]:

@@ -9,9 +9,11 @@ from dataclasses import replace
 from itertools import groupby
 
 from rearview.bench.analysis import budget
+from rearview.bench.analysis.ablation import BETTER, LEVEL, UNTOLD, WORSE, Ablation
 from rearview.bench.analysis.leaderboard import Board, Entry
 from rearview.bench.analysis.paper_comparison import Comparison
 from rearview.bench.analysis.standings import Answer, Contrast, Standing, build_contrasts
+from rearview.bench.analysis.statistics import Interval
 from rearview.bench.analysis.step_costs import StepCost
 from rearview.bench.analysis.step_costs import find as find_step
 from rearview.bench.rows.row import RunRow
@@ -163,6 +165,36 @@ def _certainty(answer: Answer) -> str:
             return f"{how}; {_p_words(best.corrected)}, corrected for {quantity(answer.comparisons, 'comparison')}"
 
 
+def control_table(ablations: Sequence[Ablation]) -> Table:
+    """For every network on a data set with controls: whether attention is better than the best of them."""
+    rows = []
+    for one in ablations:
+        first, *others = one.mechanisms
+        told = f"{first.name} {text.change(first.against.mean, 1)}" if first.against else first.name
+        interval = _spell_interval_of(first.against) if first.against else ""
+        calls = {call: [arm.name for arm in (first, *others) if arm.call == call] for call in (BETTER, WORSE, UNTOLD)}
+        listed = "; ".join(f"{call}: {', '.join(names)}" for call, names in calls.items() if names)
+        unfair = f"budgets differ: {', '.join(one.uneven)}" if budget.is_unfair(one.uneven) else ""
+        rows.append(
+            (
+                Cell(str(one.place), one.footing),
+                Cell(one.yardstick.name, f"{one.metric.upper()} {one.yardstick.error:.4f}"),
+                Cell(told, interval),
+                Cell(listed or "fewer than two seeds in common", unfair),
+                Cell(quantity(min(arm.seeds for arm in one.arms), "seed")),
+            )
+        )
+    heads = ("Where", "Best control", "Against it", "How sure", "Seeds")
+    comparisons = ablations[0].comparisons if ablations else 0
+    caption = (
+        "Controls compare no tokens (zero: no attention; identity: each token alone; uniform: the mean; fixed: one "
+        "learned matrix for all windows); the best is chosen on validation. Differences are of the test error, seed by "
+        f"seed; {quantity(comparisons, 'interval')} hold together with a chance of {LEVEL:.0%}, and speak of other "
+        "seeds, not of other data."
+    )
+    return Table(caption, heads, tuple(rows), frozenset({1, 2, 3, 4}), stacks=True)
+
+
 def _spell_cost(standing: Standing, contrast: Contrast, steps: Sequence[StepCost]) -> str:
     """Parameters and time of a training step, as multiples."""
     same = abs(contrast.parameters - 1) < 0.005
@@ -179,9 +211,11 @@ def step_times(standing: Standing, contrast: Contrast, steps: Sequence[StepCost]
 
 
 def _spell_interval(contrast: Contrast) -> str:
-    if contrast.interval is None:
-        return ""
-    return f"({text.change(contrast.interval.low, 1)} to {text.change(contrast.interval.high, 1)})"
+    return "" if contrast.interval is None else _spell_interval_of(contrast.interval)
+
+
+def _spell_interval_of(interval: Interval) -> str:
+    return f"({text.change(interval.low, 1)} to {text.change(interval.high, 1)})"
 
 
 def leader_table(standings: Sequence[Standing], steps: Sequence[StepCost]) -> Table:
