@@ -1,4 +1,4 @@
-"""Draw the figures of docs/findings.md from the rows under results/.
+"""Draw the figures of docs/findings-attention.md from the rows under results/.
 
     python benchmarks/figures.py
     python benchmarks/figures.py --only mechanisms --only cost --out figures

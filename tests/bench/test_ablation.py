@@ -9,8 +9,10 @@ from scipy import stats
 from small import row
 
 from rearview.bench.analysis import ablation
+from rearview.bench.analysis.leaderboard import build_boards
 from rearview.bench.analysis.statistics import student_interval
 from rearview.bench.rows.row import Row
+from rearview.bench.tasks import FORECASTING
 
 HEADINGS = ["against it", "interval", "seeds", "parameters", "seconds"]
 
@@ -120,6 +122,27 @@ def test_comparisons_of_all_places_are_counted_together() -> None:
     assert alone.arms[0].against is not None
     assert both[0].arms[0].against is not None
     assert both[0].arms[0].against.high > alone.arms[0].against.high
+
+
+def test_leaderboards_are_taken_apart_by_all_but_their_attention() -> None:
+    rates = ['{"batch":32,"epochs":10,"learning_rate":0.001}', '{"batch":32,"epochs":10,"learning_rate":0.01}']
+    rows = [
+        each
+        for rate, better in zip(rates, (0.9, 0.8), strict=True)
+        for each in (
+            *runs("softmax", [better, better + 0.01], 0.2, training=rate),
+            *runs("zero", [1.0, 1.01], 0.3, training=rate),
+        )
+    ]
+    others = runs("softmax", [0.5, 0.6], 0.2, protocol="published:rbca")
+    alone = {"dataset": "C", "training": rates[0]}
+    controls = [*runs("zero", [1.0, 1.1], 0.3, **alone), *runs("fixed", [1.0, 1.1], 0.3, **alone)]
+    found = ablation.find_ablations(build_boards(FORECASTING, [*rows, *others, *controls]))
+    assert {(one.footing, round(one.mechanisms[0].error, 3)) for one in found} == {
+        ("learning_rate=0.001", 0.905),
+        ("learning_rate=0.01", 0.805),
+    }
+    assert {one.comparisons for one in found} == {2}
 
 
 def test_the_table_has_a_line_for_each_arm() -> None:

@@ -114,6 +114,8 @@ def test_nothing_is_significant_where_patience_cut_some_schedules():
     assert cut.uneven == ("schedule cut by patience in 2 of 12 runs",)
     assert cut.significant == ()
     assert len(cut.judgement.significant) == 1
+    assert [one.outcome for one in standings.pick_answers([fair, cut])] == ["significant"]
+    assert [one.outcome for one in standings.pick_answers([cut])] == ["budgets differ"]
 
 
 def test_the_answer_of_a_network_is_the_fair_comparison_with_seeds_before_that_with_more_sets():
@@ -122,8 +124,25 @@ def test_the_answer_of_a_network_is_the_fair_comparison_with_seeds_before_that_w
     other = [row(model="dlinear", attention="", dataset="a"), row(protocol="published:rbca"), *grid()[:0]]
     found = standings.build_standings(build_boards(FORECASTING, [*seeds, *sets, *other]))
     (answer,) = standings.pick_answers(found)
-    assert (answer.seeds, len(answer.blocks)) == (3, 2)
-    assert set(answer.entries) == {"patchtst + softmax", "patchtst + toa"}
+    assert (answer.standing.seeds, len(answer.standing.blocks)) == (3, 2)
+    assert set(answer.standing.entries) == {"patchtst + softmax", "patchtst + toa"}
+    assert (answer.best.name, answer.comparisons, answer.needed) == ("patchtst + toa", 1, 6)
+    assert answer.outcome == "too few data sets"
+
+
+def test_an_answer_says_what_a_test_says_and_validation_stands_beside_test_rows():
+    def answer(**toa: object) -> standings.Answer:
+        rows = [row(attention="softmax", dataset=d, mse=0.5, validation_loss=0.4) for d in "abcdef"]
+        rows += [row(attention="toa", dataset=d, validation_loss=0.5, **toa) for d in "abcdef"]
+        # Two horizons of one data set count as one of it.
+        rows += [row(attention=n, dataset="a", horizon=192, mse=0.5, validation_loss=0.4) for n in ("softmax", "toa")]
+        (found,) = standings.pick_answers(standings.build_standings(build_boards(FORECASTING, rows)))
+        return found
+
+    better = answer(mse=0.4)
+    assert (better.outcome, better.gains, better.needed) == ("significant", True, 6)
+    assert better.best.validation == pytest.approx((25 * 5 + 12.5) / 6)
+    assert (answer(mse=0.6).outcome, answer(mse=0.6).gains) == ("significant", False)
 
 
 def test_mechanisms_are_measured_by_softmax_on_the_same_footing():
@@ -340,7 +359,7 @@ def test_each_mechanism_is_compared_at_the_rate_that_validation_chose():
     assert standings.build_contrasts(tuned)[0].change == pytest.approx(10)
     assert tuned.footing == "learning rate of 0.0001, 0.001 chosen on validation"
     assert not tuned.uneven
-    assert standings.pick_answers(found) == [tuned]
+    assert [one.standing for one in standings.pick_answers(found)] == [tuned]
     assert standings.pick_headline(found) is tuned
 
 

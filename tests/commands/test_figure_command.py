@@ -148,7 +148,16 @@ def test_paths_of_caps_and_the_error_without_each(waves):
     ]
     assert [one.name for one in drawn.figures[0].views[0].series] == ["riemann", "prefix", "clock"]
     assert len({row[1].text for row in drawn.table.rows}) > 1
-    assert drawn.verdict.startswith("The forecast rests most on ")
+    lost = [float(row[1].text) / float(drawn.table.rows[0][1].text) for row in drawn.table.rows[1:]]
+    sentence = "No path is missed" if max(lost) < trained.MISSED else "The forecast rests most on "
+    assert drawn.verdict.startswith(sentence)
+
+
+def test_a_path_is_missed_only_where_the_error_grows_without_it():
+    assert trained.describe_loss({"riemann": 1.02, "clock": 1.5}) == (
+        "The forecast rests most on clock: without it the test error is 1.50 times as large."
+    )
+    assert trained.describe_loss({"riemann": 0.99, "clock": 1.001}).startswith("No path is missed (without clock ")
 
 
 def test_ranks_over_cost_are_the_papers():
@@ -173,6 +182,18 @@ def test_gains_are_those_of_printed_numbers_and_of_rows(tmp_path):
     found = {row[0].text: [cell.text for cell in row[1:]] for row in drawn.table.rows}
     assert found["patchtst mlp_query, ours"] == ["1 of 1", "+25.0 %", "+25.0 %", "+25.0 %"]
     assert found["patchtst mlp_query, printed"][0] == "12 of 13"
+
+
+def test_files_of_rows_are_named_on_the_command_line(tmp_path, capsys):
+    for seed, (name, error) in enumerate((("one.csv", 0.25), ("two.csv", 0.75))):
+        for primed in (False, True):
+            settings = json.dumps({"density": 0.5, "primed": primed})
+            row = bench_row(model="gat", attention="gat", settings=settings, mse=error, seed=seed)
+            bench.append(tmp_path / name, row)
+    one, both = (["--results", str(tmp_path / pattern)] for pattern in ("one.csv", "*.csv"))
+    for results, error in ((one, "0.2500"), (both, "0.5000")):
+        assert main(["figure", "prime:F4", *results, "--out", str(tmp_path / "page")]) == 0
+        assert error in capsys.readouterr().out
 
 
 def bench_row(**changes: object) -> bench.Row:

@@ -60,7 +60,9 @@ def test_the_site_builds_and_a_broken_link_ends_the_build(tmp_path: Path) -> Non
 def test_every_page_is_in_the_menu() -> None:
     import yaml
 
-    menu = set(re.findall(r"[\w/]+\.md", str(yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))["nav"])))
+    menu = set(
+        re.findall(r"[\w/-]+\.md", str(yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))["nav"]))
+    )
     pages = {page.name for page in DOCS.glob("*.md")} | {f"notebooks/{book.stem}.md" for book in DOCS.glob("*/*.ipynb")}
     assert len(pages) >= 9
     assert pages <= menu

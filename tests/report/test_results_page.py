@@ -168,7 +168,7 @@ def test_a_page_opens_with_which_attention_where_how_sure_and_at_what_cost(page:
     cells = [re.sub("<[^>]+>", "", cell) for cell in re.findall("<t[hd].*?</t[hd]>", told.partition("<tbody>")[2])]
     assert cells[0] == "Forecasting, patchtst ETTh1 96/192/336/720, ETTh2 96/192/336/720"
     assert cells[1] == "toa"
-    assert re.fullmatch(r"−\d+\.\d % MSE", cells[2])
+    assert re.fullmatch(r"−\d+\.\d % MSE validation 0.0 %", cells[2])
     assert cells[3] == "better on 2 of 2 data sets, 3 seeds; too few data sets for a test, which needs 7"
     assert cells[4] == "1.02 times the parameters"
     assert 'data-head="How sure"' in told
@@ -226,15 +226,48 @@ def test_a_printed_number_is_reproduced_once_and_by_every_run(tmp_path: Path):
 
 
 def test_the_verdict_says_whether_it_is_significant(summary: ResultsSummary):
-    assert summary.verdict.startswith("Forecasting: patchtst + toa has the best average rank by MSE, 1.00 of 3")
-    assert summary.verdict.endswith("that many data sets can't show a significant difference.")
+    assert summary.verdict == (
+        "In none of 2 networks is an attention significantly better than softmax: too few data sets for a test in 2."
+    )
+
+
+def test_attention_is_held_against_controls_and_a_control_is_no_attention(tmp_path: Path):
+    path = tmp_path / "controls.csv"
+    errors = {"softmax": 0.50, "toa": 0.40, "zero": 0.30, "uniform": 0.60}
+    for name, mse in errors.items():
+        for seed in range(3):
+            loss = 0.2 if name == "uniform" else 0.3
+            facts = {"attention": name, "mse": mse + 0.001 * seed, "validation_loss": loss, "seed": seed}
+            store.append(path, small_results.row(**facts))
+    told = summarise(read([str(path)]), "")
+    page = render(told)
+    assert "<b>toa</b>" in section(page, "answers")  # zero has the least error
+    words = " ".join(re.sub(r"<[^>]+>", " ", section(page, "controls-held")).split())
+    assert "patchtst on ETTh1, 336 steps to 96 uniform MSE 0.6010 softmax −16.6 %" in words
+    assert "better: softmax, toa" in words
+    assert "## Does attention earn its place?" in table_files.markdown(told)
+
+
+def test_the_verdict_names_what_is_sure(tmp_path: Path):
+    path = tmp_path / "sure.csv"
+    for dataset in "abcdef":
+        for model, name, mse in (
+            ("patchtst", "softmax", 0.5),
+            ("patchtst", "toa", 0.4),
+            ("itransformer", "softmax", 0.5),
+        ):
+            store.append(path, small_results.row(model=model, attention=name, dataset=dataset, mse=mse))
+    store.append(path, small_results.row(model="itransformer", attention="toa", dataset="a", mse=0.4))
+    assert summarise(read([str(path)]), "").verdict == (
+        "In 1 of 2 networks an attention is significantly better than softmax: "
+        "toa (forecasting, patchtst: −20.0 % MSE). Elsewhere: too few data sets for a test in 1."
+    )
 
 
 def test_the_verdict_is_on_equal_budgets_and_nothing_else_is_ranked_across_networks(
     summary: ResultsSummary, page: str, tmp_path: Path
 ):
     # Beside PatchTST there is a linear network with fewer seeds.
-    assert "of 3 mechanisms in patchtst, over 2 data sets under clean, on equal budgets" in summary.verdict
     short = section(page, "leaders")
     assert "every candidate</th>" not in short
     assert "ranked together only where all had the same budget" in short

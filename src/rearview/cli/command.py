@@ -5,7 +5,7 @@ import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args
 
 from cyclopts import Parameter
 
@@ -68,8 +68,10 @@ def _complete_files(argument: inspect.Parameter) -> inspect.Parameter:
     """A file as a path, which is what shells complete; the command gets the text as it was typed."""
     if argument.name not in FILES:
         return argument
-    several = argument.annotation == list[str]
-    kind: Any = list[Path] if several else Path if argument.default is inspect.Parameter.empty else Path | None
+    several = list[str] in (argument.annotation, *get_args(argument.annotation))
+    kind: Any = list[Path] if several else Path
+    if argument.default is not inspect.Parameter.empty:
+        kind = kind | None
     others = getattr(argument.annotation, "__metadata__", ())
     shown = functools.reduce(lambda one, other: Annotated[one, other], (*others, Parameter(converter=_as_typed)), kind)
     return argument.replace(annotation=shown)

@@ -4,6 +4,7 @@ import glob
 import shlex
 import time
 import warnings
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -12,7 +13,7 @@ from rearview.bench import tasks
 from rearview.bench.analysis import coverage, leaderboard, standings, step_costs
 from rearview.bench.analysis.candidates import spell_mechanism
 from rearview.bench.analysis.leaderboard import Board, Repeats
-from rearview.bench.analysis.standings import Standing
+from rearview.bench.analysis.standings import Answer, Standing
 from rearview.bench.analysis.step_costs import StepCost
 from rearview.bench.rows.row import RunRow
 from rearview.bench.tasks import FORECASTING, StrangeFileError, Task
@@ -21,11 +22,12 @@ from rearview.core.errors import InputError
 from rearview.core.output_folder import OutputFolder
 from rearview.core.wording import quantity
 from rearview.data.panel import Finding
+from rearview.report.common import text
 from rearview.report.common.page import write
 from rearview.report.common.summary import FactList
 from rearview.report.results.files import write_tables
 from rearview.report.results.page import ResultsSummary
-from rearview.report.results.tables import candidate
+from rearview.report.results.tables import answered_mechanism, answered_place, candidate
 
 MOST_NAMED = 3
 """Files that a page's title names."""
@@ -232,6 +234,8 @@ def _verdict(boards: Sequence[Board], ranked: Sequence[Standing]) -> str:
     """A sentence on the leading candidate, its blocks, and whether the lead is significant."""
     if not ranked:
         return _unranked(boards)
+    if len(answers := standings.pick_answers(ranked)) > 1:
+        return _sum_up(answers)
     widest = standings.pick_headline(ranked)
     judgement = widest.judgement
     best = f"{widest.task.name.capitalize()}: {candidate(judgement.names[0]).text}"
@@ -250,6 +254,29 @@ def _verdict(boards: Sequence[Board], ranked: Sequence[Standing]) -> str:
     if not beaten:
         return f"{lead}; it is not significantly better than any other."
     return f"{lead}, and is significantly better than {beaten} of {len(judgement.names) - 1} others."
+
+
+def _sum_up(answers: Sequence[Answer]) -> str:
+    """In how many networks some attention is surely better than softmax, and why nothing is sure in the others."""
+    sure = [one for one in answers if one.outcome == "significant" and one.gains]
+    others = Counter(one.outcome for one in answers if one not in sure)
+    named = "; ".join(
+        f"{answered_mechanism(one)} ({answered_place(one).lower()}: {text.change(one.best.change, 1)} "
+        f"{one.standing.measure})"
+        for one in sure
+    )
+    why = {
+        "too few data sets": "too few data sets for a test",
+        "budgets differ": "unequal budgets",
+        "not significant": "no significant difference",
+        "significant": "softmax is significantly better",
+    }
+    rest = ", ".join(f"{why[outcome]} in {count}" for outcome, count in others.items())
+    if not sure:
+        return f"In none of {len(answers)} networks is an attention significantly better than softmax: {rest}."
+    elsewhere = f" Elsewhere: {rest}." if rest else ""
+    where = f"In {len(sure)} of {len(answers)} networks"
+    return f"{where} an attention is significantly better than softmax: {named}.{elsewhere}"
 
 
 def _unranked(boards: Sequence[Board]) -> str:

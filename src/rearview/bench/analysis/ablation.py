@@ -10,20 +10,22 @@ An interval speaks of other seeds of the same network, settings and split. It sa
 
 import math
 from collections import defaultdict
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from rearview.bench.analysis import budget
 from rearview.bench.analysis.candidates import spell_mechanism
-from rearview.bench.analysis.leaderboard import read_measure
+from rearview.bench.analysis.comparable import group_by_footing
+from rearview.bench.analysis.leaderboard import Board, Entry, read_measure
 from rearview.bench.analysis.statistics import Interval, student_interval
 from rearview.bench.rows.row import Row
 from rearview.bench.tasks import FORECASTING
 
 CONTROLS = ("zero", "identity", "uniform", "fixed")
 LEVEL = 0.95
+BETTER, WORSE, UNTOLD = "better", "worse", "not told apart"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +58,13 @@ class Arm:
     against: Interval | None
     """None for the yardstick itself, and where fewer than two seeds are shared with it."""
 
+    @property
+    def call(self) -> str:
+        """What the interval says of it beside the yardstick; empty where there is none."""
+        if self.against is None:
+            return ""
+        return BETTER if self.against.high < 0 else WORSE if self.against.low > 0 else UNTOLD
+
 
 @dataclass(frozen=True, slots=True)
 class Ablation:
@@ -72,46 +81,76 @@ class Ablation:
     unfinished: int = 0
     """Runs whose last epoch was the best on validation, so that longer training might change their order."""
 
+    footing: str = ""
+    """The settings that set these runs apart from others in the same place."""
+
+    @property
+    def mechanisms(self) -> tuple[Arm, ...]:
+        """The arms that are no controls, softmax first where it is one of them."""
+        own = [arm for arm in self.arms if arm.attention not in CONTROLS]
+        return tuple(sorted(own, key=lambda arm: arm.attention != "softmax"))
+
     @property
     def verdict(self) -> str:
         """Sentences on softmax, or the first mechanism of the place, and on the others."""
-        mechanisms = [arm for arm in self.arms if arm.attention not in CONTROLS]
-        first = next((arm for arm in mechanisms if arm.attention == "softmax"), mechanisms[0])
+        first, *rest = self.mechanisms
         yard = f"{self.yardstick.name}, the best control on validation"
         if first.against is None:
             return f"{self.place}: {first.name} has fewer than two seeds in common with {yard}, which tells nothing."
-        mean, where = (
-            first.against.mean,
-            f"interval {first.against} over {min(first.seeds, self.yardstick.seeds)} seeds",
+        mean = first.against.mean
+        where = f"interval {first.against} over {min(first.seeds, self.yardstick.seeds)} seeds"
+        sentence = {
+            BETTER: f"{first.name} is {-mean:.2f} % better than {yard} ({where}): attention earns its place here.",
+            WORSE: f"{first.name} is {mean:.2f} % worse than {yard} ({where}): attention does harm here.",
+            UNTOLD: f"{first.name} can't be told from {yard} ({mean:+.2f} %, {where}): nothing shows that attention "
+            "earns its place here.",
+        }[first.call]
+        others = "; ".join(
+            f"{call}: {', '.join(names)}"
+            for call in (BETTER, WORSE, UNTOLD)
+            if (names := [arm.name for arm in rest if arm.call == call])
         )
-        if first.against.high < 0:
-            sentence = f"{first.name} is {-mean:.2f} % better than {yard} ({where}): attention earns its place here."
-        elif first.against.low > 0:
-            sentence = f"{first.name} is {mean:.2f} % worse than {yard} ({where}): attention does harm here."
-        else:
-            sentence = (
-                f"{first.name} can't be told from {yard} ({mean:+.2f} %, {where}): nothing shows that attention earns "
-                "its place here."
-            )
-        others: dict[str, list[str]] = {"better": [], "worse": [], "not told apart": []}
-        for arm in mechanisms:
-            if arm is not first and arm.against is not None:
-                kind = "better" if arm.against.high < 0 else "worse" if arm.against.low > 0 else "not told apart"
-                others[kind].append(arm.name)
-        rest = "; ".join(f"{kind}: {', '.join(names)}" for kind, names in others.items() if names)
-        return f"{self.place}: {sentence}" + (f" Of the others, {rest}." if rest else "")
+        return f"{self.place}: {sentence}" + (f" Of the others, {others}." if others else "")
 
 
 def compare_arms(rows: Sequence[Row], level: float = LEVEL) -> list[Ablation]:
     """An ablation of every place among the rows of finished runs that has a control and another arm."""
-    places: dict[Place, dict[str, list[Row]]] = defaultdict(lambda: defaultdict(list))
-    for row in rows:
-        if has_error(row):
-            place = Place(row.dataset, row.model, row.lookback, row.horizon)
-            places[place][spell_mechanism(row)].append(row)
-    kept = {place: arms for place, arms in places.items() if _yardstick(arms) and len(arms) > 1}
-    count = sum(len(arms) - 1 for arms in kept.values())
-    return [_ablate(place, arms, count, level) for place, arms in kept.items()]
+    return _compare([("", rows)], level)
+
+
+def find_ablations(boards: Sequence[Board], level: float = LEVEL) -> list[Ablation]:
+    """The ablations that leaderboards hold: runs of a network in a place that differ in their attention alone."""
+    networks: dict[tuple[str, str], list[Entry]] = defaultdict(list)
+    for board in boards:
+        for entry in board.entries:
+            if board.task is FORECASTING:
+                networks[board.protocol, entry.model].append(entry)
+    groups: list[tuple[str, list[Row]]] = []
+    for entries in networks.values():
+        if any(entry.attention in CONTROLS for entry in entries):
+            for group in group_by_footing(entries):
+                rows = [row for entry in group.entries for row in entry.rows if isinstance(row, Row)]
+                groups.append((group.footing, rows))
+    return _compare(groups, level)
+
+
+def _compare(groups: Sequence[tuple[str, Sequence[Row]]], level: float) -> list[Ablation]:
+    """The ablations of rows on several footings, with intervals that hold together."""
+    kept: list[tuple[str, Place, dict[str, list[Row]]]] = []
+    for footing, rows in groups:
+        places: dict[Place, dict[str, list[Row]]] = defaultdict(lambda: defaultdict(list))
+        for row in rows:
+            if has_error(row):
+                place = Place(row.dataset, row.model, row.lookback, row.horizon)
+                places[place][spell_mechanism(row)].append(row)
+        kept += [(footing, place, arms) for place, arms in places.items() if _has_both(arms)]
+    count = sum(len(arms) - 1 for _, _, arms in kept)
+    return [replace(_ablate(place, arms, count, level), footing=footing) for footing, place, arms in kept]
+
+
+def _has_both(arms: Mapping[str, Sequence[Row]]) -> bool:
+    """Whether there is a control and something to hold against it."""
+    return len({rows[0].attention in CONTROLS for rows in arms.values()}) == 2
 
 
 def has_error(row: Row) -> bool:

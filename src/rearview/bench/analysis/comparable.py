@@ -122,7 +122,7 @@ def choose_rates(entries: Sequence[Entry]) -> dict[Rates, dict[str, dict[Block, 
             alike[block_of(entry), as_json(footing), spell_mechanism(entry.rows[0])][rate] = entry
     for (block, footing_text, mechanism), by_rate in alike.items():
         if len(by_rate) > 1:
-            best = min(by_rate.values(), key=_mean_validation)
+            best = min(by_rate.values(), key=lambda entry: mean_validation(entry) or 0.0)
             tried[tuple(sorted(by_rate)), block][footing_text][f"{best.model} + {mechanism}"] = best
     chosen: dict[Rates, dict[str, dict[Block, Entry]]] = defaultdict(lambda: defaultdict(dict))
     for (rates, block), footings in tried.items():
@@ -131,9 +131,10 @@ def choose_rates(entries: Sequence[Entry]) -> dict[Rates, dict[str, dict[Block, 
     return chosen
 
 
-def _mean_validation(entry: Entry) -> float:
+def mean_validation(entry: Entry) -> float | None:
+    """The mean validation loss of an entry's runs; None where its rows keep none."""
     losses = [row.validation_loss for row in entry.rows if isinstance(row, Row)]
-    return sum(losses) / len(losses)
+    return sum(losses) / len(losses) if losses else None
 
 
 def footing_of(entry: Entry) -> dict[str, object]:

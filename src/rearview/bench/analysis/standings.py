@@ -7,11 +7,13 @@ set the scores of its blocks, each over the mean of the candidates there, are av
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rearview.bench.analysis import budget, comparable, statistics
+from rearview.bench.analysis.ablation import CONTROLS
 from rearview.bench.analysis.comparable import Block, Rectangle
 from rearview.bench.analysis.leaderboard import Board, Entry, Score, build_boards
 from rearview.bench.rows.row import RunRow
@@ -31,8 +33,9 @@ RULE = (
     "attention is there with softmax, too."
 )
 HEADLINE = (
-    "The headline is the comparison of several mechanisms or networks over the most data sets; those that hold an "
-    "experiment of ours whole go before others, then those on equal budgets, then those under the clean protocol."
+    "The headline counts the networks in which an attention is significantly better than softmax. Of a single network "
+    "it is the comparison over the most data sets; those that hold an experiment of ours whole go before others, then "
+    "those on equal budgets, then those under the clean protocol."
 )
 
 
@@ -117,6 +120,37 @@ class Contrast:
     p_value: float
     corrected: float
     """After Holm's correction over the candidates of the standing."""
+    validation: float | None = None
+    """Mean relative difference of the validation loss, in percent; None where rows keep none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The mechanism of a network that does best against its softmax, and how sure that is."""
+
+    standing: Standing
+    best: Contrast
+    comparisons: int
+    """How many mechanisms stand against softmax, of which it is the best on the test rows."""
+
+    @property
+    def gains(self) -> bool:
+        """Whether it does better than softmax at all."""
+        return self.best.change < 0 if self.standing.task.lower_is_better else self.best.change > 0
+
+    @property
+    def needed(self) -> int:
+        """The data sets that a test of so many comparisons needs."""
+        return statistics.fewest_blocks(self.comparisons, self.standing.judgement.alpha)
+
+    @property
+    def outcome(self) -> Literal["budgets differ", "too few data sets", "significant", "not significant"]:
+        """What a test says of its difference from softmax, or why there is none."""
+        if budget.is_unfair(self.standing.uneven):
+            return "budgets differ"
+        if len(self.standing.blocks) < self.needed:
+            return "too few data sets"
+        return "significant" if self.best.corrected < self.standing.judgement.alpha else "not significant"
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,17 +263,28 @@ def pick_headline(standings: Sequence[Standing]) -> Standing:
     return max(pool, key=_surety)
 
 
-def pick_answers(standings: Sequence[Standing]) -> list[Standing]:
-    """For each task and network the comparison of its mechanisms with softmax that says the most: under the clean
+def pick_answers(standings: Sequence[Standing]) -> list[Answer]:
+    """For each task and network the best mechanism of the comparison with softmax that says the most: under the clean
     protocol, on equal budgets, with several seeds, over the most data sets."""
     pools: dict[tuple[Task, str], list[Standing]] = defaultdict(list)
     for one in standings:
         if one.model and "softmax" in {same[0].attention for same in one.entries.values()}:
             pools[one.task, one.model].append(one)
-    return [
+    widest = [
         max(pool, key=lambda one: (one.protocol == "clean", not budget.is_unfair(one.uneven), *_surety(one)))
         for pool in pools.values()
     ]
+    return [answer for one in widest if (answer := _answer(one))]
+
+
+def _answer(standing: Standing) -> Answer | None:
+    """None where no attention stands against softmax: controls are held against it apart (`analysis.ablation`)."""
+    contrasts = [one for one in build_contrasts(standing) if standing.entries[one.against][0].attention == "softmax"]
+    attending = [one for one in contrasts if standing.entries[one.name][0].attention not in CONTROLS]
+    if not attending:
+        return None
+    sign = 1 if standing.task.lower_is_better else -1
+    return Answer(standing, min(attending, key=lambda one: sign * one.change), len(contrasts))
 
 
 def _surety(one: Standing) -> tuple[int, int, bool, int]:
@@ -261,11 +306,22 @@ def build_contrasts(standing: Standing) -> list[Contrast]:
         change = 100 * (column / base - 1)
         won = statistics.record(column, base, lower_is_better=standing.task.lower_is_better)
         interval = statistics.paired_interval(change, np.zeros_like(change)) if len(change) >= FEWEST else None
-        both = zip(standing.entries[name], standing.entries[against], strict=True)
+        both = list(zip(standing.entries[name], standing.entries[against], strict=True))
         times = np.median([ours.costs["parameters"] / (theirs.costs["parameters"] or 1.0) for ours, theirs in both])
-        tests = p_values[place], corrected[place]
+        tests = p_values[place], corrected[place], _validation_change(both)
         contrasts.append(Contrast(name, against, won, float(change.mean()), float(times), interval, *tests))
     return contrasts
+
+
+def _validation_change(pairs: Sequence[tuple[Entry, Entry]]) -> float | None:
+    """Mean change of the validation loss over data sets, in percent; None where some rows keep none."""
+    changes: dict[str, list[float]] = defaultdict(list)
+    for ours, theirs in pairs:
+        loss, base = (comparable.mean_validation(entry) for entry in (ours, theirs))
+        if loss is None or not base:
+            return None
+        changes[recording_of(ours.dataset)].append(100 * (loss / base - 1))
+    return float(np.mean([np.mean(own) for own in changes.values()]))
 
 
 def compare_protocols(boards: Sequence[Board]) -> list[ProtocolContrast]:

@@ -224,7 +224,7 @@ def draw_curves(plan: Plan, options: Options) -> Drawing:
         "lines", tuple(views), "epoch", "loss", y_log=True, choice="Data set",
     )  # fmt: skip
     first = min(lines, key=lambda line: float(line[2])) if lines else None
-    verdict = f"{len(rows)} runs with curves on {len(gathered)} places."
+    verdict = f"{quantity(len(rows), 'run')} with curves on {quantity(len(gathered), 'place')}."
     if first:
         verdict += f" The least mean validation loss is {first[2]}, {first[0]}, at epoch {first[3]} of {first[4]}."
     heads = ["run", "seeds", "least validation loss", "at epoch", "of"]

@@ -35,6 +35,8 @@ MOST_WINDOWS = 256
 """Validation windows that choose the epoch, and test windows that an error is measured on: a figure needs no more."""
 WINDOWS = 32
 """Test windows whose attention is averaged."""
+MISSED = 1.005
+"""A path is missed where the error grows by so much without it."""
 FEW_WINDOWS = 4
 """The same where every pair of every head is kept for a distribution."""
 DRAWN = 4
@@ -365,16 +367,20 @@ def draw_paths(plan: Plan, options: Options) -> Drawing:
             (View("", forecast),), "step", "value",
         ),
     )  # fmt: skip
-    most = max(lost, key=lambda path: lost[path])
     peak = {path: int(arrays["by_age"][n, 1:].argmax()) + 1 for n, path in enumerate(paths)}
     listed = ", ".join(f"{path} at {age}" for path, age in peak.items())
-    verdict = (
-        f"The forecast rests most on {most}: without it the test error is {lost[most]:.2f} times as large. Beyond the "
-        f"step itself, each path looks hardest at an age of: {listed}."
-    )
+    verdict = f"{describe_loss(lost)} Beyond the step itself, each path looks hardest at an age of: {listed}."
     heads = ["paths", "test MSE", "change", "share of weight"]
     note = "A path is silenced in the trained network; networks trained without it are tables 3 and 6."
     return _drawing(arms, verdict, heads, rows, figures, note)
+
+
+def describe_loss(lost: Mapping[str, float]) -> str:
+    """The path that is missed most, by how many times as large the error is without each; or that none is."""
+    most = max(lost, key=lambda path: lost[path])
+    if lost[most] < MISSED:
+        return f"No path is missed (without {most} the test error changes by {text.change(100 * (lost[most] - 1))})."
+    return f"The forecast rests most on {most}: without it the test error is {lost[most]:.2f} times as large."
 
 
 def _drawing(

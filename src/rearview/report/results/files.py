@@ -8,7 +8,7 @@ from rearview.core.files import write_atomically
 from rearview.report.common.latex import PACKAGES, tex
 from rearview.report.common.tables import Table
 from rearview.report.results import papers, tables
-from rearview.report.results.page import ResultsSummary
+from rearview.report.results.page import ANSWERS, CONTROLS, ResultsSummary
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,8 @@ def _chapters(summary: ResultsSummary) -> list[tuple[str, Sequence[Table | Habit
     besides = summary.besides
     sides = [papers.protocol_table(summary.sided)] if summary.sided else []
     chapters: list[tuple[str, Sequence[Table | Habits]]] = [
-        ("Which attention, where, how sure, at what cost", [summary.answers] if summary.answers.rows else []),
+        (ANSWERS, [summary.answers] if summary.answers.rows else []),
+        (CONTROLS, [summary.controls] if summary.controls.rows else []),
         ("Results by data set", tables.dataset_tables(summary.boards)),
         *((f"Ranks, {standing.title}", [tables.rank_table(standing)]) for standing in summary.tested),
         ("Ablations", [tables.ablation_table(*ablation, summary.steps) for ablation in summary.ablations]),

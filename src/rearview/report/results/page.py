@@ -6,6 +6,7 @@ from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from html import escape
 
+from rearview.bench.analysis.ablation import find_ablations
 from rearview.bench.analysis.coverage import Coverage
 from rearview.bench.analysis.leaderboard import Board, Entry
 from rearview.bench.analysis.paper_comparison import SHARE, Comparison
@@ -30,6 +31,8 @@ from rearview.report.results import papers, tables
 from rearview.report.results.figures import Lane, Mark, draw_lanes, draw_ranks
 
 SCRIPTS = ("scatter.js", "figures.js", "plots.js", "results.js", "copy.js")
+ANSWERS = "Which attention, where, how sure, at what cost"
+CONTROLS = "Does attention earn its place?"
 COSTS = {
     "parameters": "parameters",
     "train_seconds": "training, seconds",
@@ -82,7 +85,14 @@ class ResultsSummary(Summary):
                 "no_failed": not self.failures,
                 "no_missing": not any(one.by_protocol for one in self.coverage),
             },
-            lead=_lead(self.answers) if self.answers.rows else "",
+            lead="".join(
+                _lead(name, title, table)
+                for name, title, table in (
+                    ("answers", ANSWERS, self.answers),
+                    ("controls-held", CONTROLS, self.controls),
+                )
+                if table.rows
+            ),
             tiles=self._tiles(),
             plotly=False,
             scripts=SCRIPTS,
@@ -110,6 +120,11 @@ class ResultsSummary(Summary):
     def answers(self) -> Table:
         """The small table that a page opens with."""
         return tables.answer_table(pick_answers(self.standings), self.steps)
+
+    @property
+    def controls(self) -> Table:
+        """Attention against layers that compare no tokens; empty where no run has one."""
+        return tables.control_table(find_ablations(self.boards))
 
     @property
     def entries(self) -> list[Entry]:
@@ -189,9 +204,9 @@ def _standing(standing: Standing) -> str:
     return _group(standing.title, sentence, figure, "Ranks and tests", tables.rank_table(standing))
 
 
-def _lead(answers: Table) -> str:
-    title = '<h2 id="answers-title">Which attention, where, how sure, at what cost</h2>'
-    return f'<section id="answers" class="whole" aria-labelledby="answers-title">{title}{answers.html()}</section>'
+def _lead(name: str, title: str, table: Table) -> str:
+    heading = f'<h2 id="{name}-title">{escape(title)}</h2>'
+    return f'<section id="{name}" class="whole" aria-labelledby="{name}-title">{heading}{table.html()}</section>'
 
 
 def _ablation(standing: Standing, contrasts: Sequence[Contrast], steps: Sequence[StepCost]) -> str:

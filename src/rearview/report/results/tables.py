@@ -9,10 +9,11 @@ from dataclasses import replace
 from itertools import groupby
 
 from rearview.bench.analysis import budget
+from rearview.bench.analysis.ablation import BETTER, LEVEL, UNTOLD, WORSE, Ablation
 from rearview.bench.analysis.leaderboard import Board, Entry
 from rearview.bench.analysis.paper_comparison import Comparison
-from rearview.bench.analysis.standings import Contrast, Standing, build_contrasts
-from rearview.bench.analysis.statistics import fewest_blocks
+from rearview.bench.analysis.standings import Answer, Contrast, Standing, build_contrasts
+from rearview.bench.analysis.statistics import Interval
 from rearview.bench.analysis.step_costs import StepCost
 from rearview.bench.analysis.step_costs import find as find_step
 from rearview.bench.rows.row import RunRow
@@ -105,48 +106,93 @@ def dataset_tables(boards: Sequence[Board]) -> list[Table]:
 TUNED = "; learning rate chosen on validation"
 
 
-def answer_table(answers: Sequence[Standing], steps: Sequence[StepCost]) -> Table:
+def answer_table(answers: Sequence[Answer], steps: Sequence[StepCost]) -> Table:
     """For every network: the best mechanism beside softmax, by how much, how sure that is, and at what cost."""
     rows = []
-    for standing in answers:
-        contrasts = [
-            one for one in build_contrasts(standing) if standing.entries[one.against][0].attention == "softmax"
-        ]
-        if not contrasts:
-            continue
-        sign = 1 if standing.task.lower_is_better else -1
-        best = min(contrasts, key=lambda one: sign * one.change)
-        where = f"{standing.task.name.capitalize()}, {standing.model}"
-        where += "" if standing.protocol == "clean" else f", {standing.protocol}"
-        name = candidate(best.name).text.removeprefix(f"{standing.model} + ")
-        gains = sign * best.change < 0
+    for answer in answers:
+        standing, best = answer.standing, answer.best
+        name = answered_mechanism(answer)
         rows.append(
             (
-                Cell(where, _enumerate(standing.blocks, MOST_NAMED + 1) + (TUNED if standing.rates else "")),
-                Cell(name if gains else f"softmax, then {name}", mark="best"),
-                Cell(f"{text.change(best.change, 1)} {standing.measure}", _spell_interval(best)),
-                Cell(_certainty(standing, best, len(contrasts))),
+                Cell(
+                    answered_place(answer),
+                    _enumerate(standing.blocks, MOST_NAMED + 1) + (TUNED if standing.rates else ""),
+                ),
+                Cell(name if answer.gains else f"softmax, then {name}", mark="best"),
+                Cell(f"{text.change(best.change, 1)} {standing.measure}", _beside_change(best)),
+                Cell(_certainty(answer)),
                 Cell(_spell_cost(standing, best, steps)),
             )
         )
     heads = ("Where", "Best attention", "Against softmax", "How sure", "At what cost")
     caption = (
-        "Of each network the comparison on equal budgets over the most data sets. Data sets are counted, not seeds, "
-        "horizons or look-backs. Steps were timed one at a time, apart from the runs."
+        "Of each network the comparison on equal budgets over the most data sets, and the attention that is best on "
+        "test rows there. Data sets are counted, not seeds, horizons or look-backs. Steps were timed one at a time, "
+        "apart from the runs."
     )
     return Table(caption, heads, tuple(rows), frozenset({1, 2, 3, 4}), stacks=True)
 
 
-def _certainty(standing: Standing, contrast: Contrast, comparisons: int) -> str:
+def answered_place(answer: Answer) -> str:
+    """Task and network of an answer, and the protocol where it is a paper's."""
+    standing = answer.standing
+    where = f"{standing.task.name.capitalize()}, {standing.model}"
+    return where if standing.protocol == "clean" else f"{where}, {standing.protocol}"
+
+
+def answered_mechanism(answer: Answer) -> str:
+    """The best mechanism of an answer without its network."""
+    return candidate(answer.best.name).text.removeprefix(f"{answer.standing.model} + ")
+
+
+def _beside_change(contrast: Contrast) -> str:
+    """The interval of a change and what validation says, as far as there are any."""
+    validation = "" if contrast.validation is None else f"validation {text.change(contrast.validation, 1)}"
+    return "; ".join(filter(None, (_spell_interval(contrast), validation)))
+
+
+def _certainty(answer: Answer) -> str:
     """How sure a difference is: on how many data sets, over how many seeds, and what a test says of it."""
-    needed = fewest_blocks(comparisons, standing.judgement.alpha)
-    won, sets = contrast.record.wins, len(standing.blocks)
-    how = f"better on {won} of {quantity(sets, 'data set')}, {quantity(standing.seeds, 'seed')}"
-    if budget.is_unfair(standing.uneven):
-        return f"{how}; not judged, as budgets differ: {', '.join(standing.uneven)}"
-    if sets < needed:
-        return f"{how}; too few data sets for a test, which needs {needed}"
-    return f"{how}; {_p_words(contrast.corrected)}, corrected for {quantity(comparisons, 'comparison')}"
+    standing, best = answer.standing, answer.best
+    sets = quantity(len(standing.blocks), "data set")
+    how = f"better on {best.record.wins} of {sets}, {quantity(standing.seeds, 'seed')}"
+    match answer.outcome:
+        case "budgets differ":
+            return f"{how}; not judged, as budgets differ: {', '.join(standing.uneven)}"
+        case "too few data sets":
+            return f"{how}; too few data sets for a test, which needs {answer.needed}"
+        case _:
+            return f"{how}; {_p_words(best.corrected)}, corrected for {quantity(answer.comparisons, 'comparison')}"
+
+
+def control_table(ablations: Sequence[Ablation]) -> Table:
+    """For every network on a data set with controls: whether attention is better than the best of them."""
+    rows = []
+    for one in ablations:
+        first, *others = one.mechanisms
+        told = f"{first.name} {text.change(first.against.mean, 1)}" if first.against else first.name
+        interval = _spell_interval_of(first.against) if first.against else ""
+        calls = {call: [arm.name for arm in (first, *others) if arm.call == call] for call in (BETTER, WORSE, UNTOLD)}
+        listed = "; ".join(f"{call}: {', '.join(names)}" for call, names in calls.items() if names)
+        unfair = f"budgets differ: {', '.join(one.uneven)}" if budget.is_unfair(one.uneven) else ""
+        rows.append(
+            (
+                Cell(str(one.place), one.footing),
+                Cell(one.yardstick.name, f"{one.metric.upper()} {one.yardstick.error:.4f}"),
+                Cell(told, interval),
+                Cell(listed or "fewer than two seeds in common", unfair),
+                Cell(quantity(min(arm.seeds for arm in one.arms), "seed")),
+            )
+        )
+    heads = ("Where", "Best control", "Against it", "How sure", "Seeds")
+    comparisons = ablations[0].comparisons if ablations else 0
+    caption = (
+        "Controls compare no tokens (zero: no attention; identity: each token alone; uniform: the mean; fixed: one "
+        "learned matrix for all windows); the best is chosen on validation. Differences are of the test error, seed by "
+        f"seed; {quantity(comparisons, 'interval')} hold together with a chance of {LEVEL:.0%}, and speak of other "
+        "seeds, not of other data."
+    )
+    return Table(caption, heads, tuple(rows), frozenset({1, 2, 3, 4}), stacks=True)
 
 
 def _spell_cost(standing: Standing, contrast: Contrast, steps: Sequence[StepCost]) -> str:
@@ -165,9 +211,11 @@ def step_times(standing: Standing, contrast: Contrast, steps: Sequence[StepCost]
 
 
 def _spell_interval(contrast: Contrast) -> str:
-    if contrast.interval is None:
-        return ""
-    return f"({text.change(contrast.interval.low, 1)} to {text.change(contrast.interval.high, 1)})"
+    return "" if contrast.interval is None else _spell_interval_of(contrast.interval)
+
+
+def _spell_interval_of(interval: Interval) -> str:
+    return f"({text.change(interval.low, 1)} to {text.change(interval.high, 1)})"
 
 
 def leader_table(standings: Sequence[Standing], steps: Sequence[StepCost]) -> Table:
@@ -228,6 +276,7 @@ def ablation_table(standing: Standing, contrasts: Sequence[Contrast], steps: Seq
             candidate(one.name),
             Cell(text.change(one.change, 2)),
             Cell(_spell_interval(one) or text.ABSENT),
+            Cell(text.ABSENT if one.validation is None else text.change(one.validation, 2)),
             Cell(str(one.record)),
             Cell(_p(one.p_value) if several else text.ABSENT),
             Cell(_p(one.corrected) if several else text.ABSENT),
@@ -237,8 +286,8 @@ def ablation_table(standing: Standing, contrasts: Sequence[Contrast], steps: Seq
         for one in contrasts
     )
     heads = (
-        "Candidate", f"{standing.measure}, mean change", "95 % interval", "Win/tie/loss", "p", "p after Holm",
-        "Parameters", "Step time",
+        "Candidate", f"{standing.measure}, mean change", "95 % interval", "Validation loss", "Win/tie/loss", "p",
+        "p after Holm", "Parameters", "Step time",
     )  # fmt: skip
     return Table(f"{standing.title}. {describe_contrasts(standing, contrasts)}", heads, rows)
 
@@ -250,8 +299,8 @@ def describe_contrasts(standing: Standing, contrasts: Sequence[Contrast]) -> str
     interval = " The interval is a paired bootstrap over data sets." if contrasts[0].interval else ""
     unfair = f" Budgets differ ({', '.join(standing.uneven)})." if standing.uneven else ""
     return (
-        f"Mean change of {standing.measure} against {against}, with parameters and step time as multiples of its own; "
-        f"{better} is better. {_over(standing)}{interval}{unfair}"
+        f"Mean change of {standing.measure} and of the validation loss against {against}, with parameters and step "
+        f"time as multiples of its own; {better} is better. {_over(standing)}{interval}{unfair}"
     )
 
 
