@@ -189,8 +189,8 @@ def control_table(ablations: Sequence[Ablation]) -> Table:
     caption = (
         "Controls compare no tokens (zero: no attention; identity: each token alone; uniform: the mean; fixed: one "
         "learned matrix for all windows); the best is chosen on validation. Differences are of the test error, seed by "
-        f"seed; {quantity(comparisons, 'interval')} hold together with a chance of {LEVEL:.0%}, and speak of other "
-        "seeds, not of other data."
+        f"seed; {quantity(comparisons, 'interval')} hold together with a chance of {100 * LEVEL:.0f} %, and speak of "
+        "other seeds, not of other data."
     )
     return Table(caption, heads, tuple(rows), frozenset({1, 2, 3, 4}), stacks=True)
 
