@@ -115,7 +115,7 @@ def test_networks_join_the_portfolio_are_saved_and_explained(tmp_path: Path) -> 
 
 def test_a_portfolio_without_networks_has_nothing_to_look_at() -> None:
     with pytest.raises(SettingsError, match="no network to look at"):
-        quick(monthly()).explain()
+        quick(monthly(), model="ets").explain()
 
 
 def test_known_inputs_are_found_and_used() -> None:
@@ -223,12 +223,12 @@ def test_the_error_of_the_ensemble_is_measured_on_windows_that_did_not_choose_it
     spec = Forecaster(horizon=HORIZON).spec
     made = portfolio.fit(panel, spec, Options(quick=True))
     assert made.backtest is not None
-    losses = measure_losses(list(made.members.values()))
-    honest = combine_backtests(list(made.members.values()), losses)
+    losses, prior = measure_losses(list(made.members.values())), np.ones(len(made.members))
+    honest = combine_backtests(list(made.members.values()), losses, prior)
     # However a window turns out, its own forecast must not change: spoil what happened in it.
     spoiled = losses.copy()
     spoiled[0, 2] *= 100
-    again = combine_backtests(list(made.members.values()), spoiled)
+    again = combine_backtests(list(made.members.values()), spoiled, prior)
     np.testing.assert_array_equal(again.mean[2], honest.mean[2])
     assert not np.array_equal(again.mean[1], honest.mean[1])
 

@@ -217,20 +217,22 @@ def _finish(
     """Weigh what was backtested, fit it to all rows, and combine it."""
     scored = [trial for trial in trials if trial.backtest is not None]
     tests = [trial.backtest for trial in scored if trial.backtest is not None]
-    # Members are judged with intervals as wide as their other windows ask for, and combined with their own: the whole
-    # is stretched once, since intervals that are stretched twice hold too often.
-    losses = measure_losses([stretch_backtest(test, levels) for test in tests]) if tests else None
+    # Members are judged and combined with their own intervals: the whole is stretched once, since intervals that are
+    # stretched twice hold too often.
+    losses = measure_losses(tests) if tests else None
     if losses is None:
         scored = [trial for trial in trials if not trial.candidate.trains]
-        weights = np.full((sample.series * sample.targets, len(scored)), 1 / len(scored))
+    prior = np.array([trial.candidate.prior for trial in scored])
+    if losses is None:
+        weights = np.tile(prior / prior.sum(), (sample.series * sample.targets, 1))
     else:
-        weights = choose_weights(losses)
+        weights = choose_weights(losses, prior)
     weights = _fit_members(panel, scored, weights, options, interrupted)
     members = [trial for trial in scored if trial.final is not None]
     kept = [scored.index(trial) for trial in members]
     combined, stretch = None, dict[float, float]()
     if losses is not None:
-        raw = combine_backtests([tests[n] for n in kept], losses[kept])
+        raw = combine_backtests([tests[n] for n in kept], losses[kept], prior[kept])
         stretch = measure_stretch(raw, levels)
         combined = stretch_backtest(raw, spec.levels)
         bounds = cut_at_zero(combined.intervals) if spec.nonnegative else combined.intervals
@@ -336,7 +338,7 @@ def _notes(
 ) -> tuple[str, ...]:
     notes = []
     if not windows:
-        notes.append("Too short for a backtest: the members have equal weights, and the intervals are their own.")
+        notes.append("Too short for a backtest: the weights are those of other data, and the intervals are the members' own.")
     elif windows == 1:
         notes.append("The weights rest on one backtest window.")
     if sample is not panel:

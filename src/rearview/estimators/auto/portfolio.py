@@ -21,6 +21,11 @@ from rearview.tasks.seasonality import MOST_SERIES, find_seasons
 MOST_COUPLED = 64
 """Columns up to which a network that mixes them is tried, on several columns of one series, or where inputs are there
 that it alone has a place for."""
+PRIORS = {
+    "seasonal_naive": 0.5, "theta": 0.5, weights.NAME: 2.0, TUNED: 2.0, "patchtst": 0.25, "itransformer": 0.25
+}  # fmt: skip
+"""What members weigh that lose the same in the backtest, 1 where nothing is said; by the development tasks
+(docs/findings.md). A network that begins with nothing counts where it is far better: its backtest flatters it."""
 
 Fit = Callable[[Panel, Session], Predictor]
 
@@ -37,6 +42,11 @@ class Candidate:
     """Whether it is a network that trains."""
     cost: float = 0.0
     """Seconds that a processor takes for one variable and window, about; of networks unknown."""
+
+    @property
+    def prior(self) -> float:
+        """What it weighs beside others whose backtests lose as much."""
+        return PRIORS.get(self.name, 1.0)
 
 
 def panel_seasons(panel: Panel, given: int | None) -> tuple[int, ...]:
@@ -90,12 +100,6 @@ def list_candidates(
             )
         )
     if not quick:
-        networks = ["patchtst"]
-        beside = panel.input_names or panel.statics
-        if ((panel.series == 1 and len(panel.columns) > 1) or beside) and len(panel.columns) <= MOST_COUPLED:
-            networks.append("itransformer")
-        for network in networks:
-            candidates.append(_network(network, replace(spec, lookback=lookback)))
         if weights.available():
             candidates.append(
                 Candidate(
@@ -105,6 +109,12 @@ def list_candidates(
                     trains=True,
                 )
             )
+        networks = ["patchtst"]
+        beside = panel.input_names or panel.statics
+        if ((panel.series == 1 and len(panel.columns) > 1) or beside) and len(panel.columns) <= MOST_COUPLED:
+            networks.append("itransformer")
+        for network in networks:
+            candidates.append(_network(network, replace(spec, lookback=lookback)))
     if asked in ALONE:
         candidates = [one for one in candidates if one.name == asked]
         quick = True
