@@ -1,6 +1,7 @@
 """A portfolio fits, weighs, forecasts, is saved, uses known inputs, and says what it left out."""
 
 import logging
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,11 +10,14 @@ import pytest
 
 from rearview import Forecaster
 from rearview.core.errors import InputError, SettingsError
+from rearview.data.panel import Panel
 from rearview.estimators.auto import fit as portfolio
 from rearview.estimators.auto.ensemble import Ensemble
 from rearview.estimators.auto.portfolio import Candidate
 from rearview.estimators.auto.schedule import Options
+from rearview.estimators.auto.statistical import Statistical
 from rearview.estimators.auto.weights import combine_backtests, measure_losses
+from rearview.estimators.base import Session
 from rearview.estimators.forecast.prediction import Fitted
 from rearview.tasks import statistics
 
@@ -216,6 +220,24 @@ def test_ctrl_c_keeps_what_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(portfolio, "list_candidates", lambda *a, **k: [last])
     with pytest.raises(KeyboardInterrupt):
         quick(monthly())
+
+
+def test_ctrl_c_while_a_network_trains_ends_the_others_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    def stop(rows: Panel, session: Session) -> Statistical:
+        naive = Statistical.of("seasonal_naive", rows, Forecaster(horizon=HORIZON).spec, (12,))
+        return replace(naive, interrupted=True)
+
+    def fail(*_: object) -> None:
+        raise AssertionError("was tried all the same")
+
+    listed = portfolio.list_candidates
+    others = [Candidate("stopped", "a network that is interrupted", stop, trains=True), Candidate("last", "", fail)]
+    monkeypatch.setattr(portfolio, "list_candidates", lambda *a, **k: [*listed(*a, **k), *others])
+    forecaster = quick(monthly())
+    board = forecaster.leaderboard().set_index("model")
+    assert forecaster.fitted.interrupted
+    assert board.loc["stopped", "note"] == board.loc["last", "note"] == "interrupted"
+    assert np.isfinite(forecaster.predict()["c0"]).all()
 
 
 def test_the_error_of_the_ensemble_is_measured_on_windows_that_did_not_choose_its_weights() -> None:

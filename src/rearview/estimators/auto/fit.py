@@ -40,6 +40,8 @@ FOR_TRAINING = 0.8
 """Share of the time left that networks may train for; the rest is for forecasts, pages and files."""
 BREAKING = (RearviewError, ArithmeticError, LookupError, RuntimeError, ValueError, TypeError)
 """What a candidate may break on while the others go on."""
+INTERRUPTED = "interrupted"
+"""The note of a candidate that Ctrl-C left without a part."""
 UNLIKE = 2.5
 """Last rows that change so many times more than those of the backtest are unlike them."""
 
@@ -82,12 +84,14 @@ def fit(panel: Panel, spec: ForecastSpec, options: Options, known_at: History | 
                 left = options.left() - sum(one.forecast_seconds for one in trials)
                 ratio = panel.series * panel.targets / (sample.series * sample.targets)
                 _backtest(trial, sample, spec, levels, windows, options, known_at, networks, left, ratio)
+                if trial.backtest is not None and trial.backtest.fitted.interrupted:
+                    raise KeyboardInterrupt  # which the training took for itself
         except KeyboardInterrupt:
             if not any(one.backtest for one in trials):
                 raise
             interrupted = True
             for one in trials[place:]:
-                one.note = "interrupted"
+                one.note = INTERRUPTED
             break
     return _finish(panel, sample, spec, trials, levels, options, seasons, windows, interrupted)
 
@@ -256,7 +260,7 @@ def _finish(
         leaderboard=_leaderboard(panel, trials, members, common, losses, scored),
         notes=_notes(panel, spec, windows, sample, seasons, finals),
         findings=tuple(dict.fromkeys(finding for one in finals for finding in one.findings)),
-        interrupted=interrupted or any(one.interrupted for one in finals),
+        interrupted=any(one.interrupted for one in finals) or any(one.note == INTERRUPTED for one in trials),
     )
     backtests = {trial.candidate.name: trial.backtest for trial in scored if trial.backtest is not None}
     if combined is not None:
@@ -281,12 +285,13 @@ def _fit_members(panel: Panel, scored: list[_Trial], weights: Array, options: Op
             networks.remove(number)
         try:
             if interrupted and trial.candidate.trains:
-                trial.note = "interrupted"
+                trial.note = INTERRUPTED
             else:
                 trial.final = trial.candidate.fit(panel, options.session(f"{trial.candidate.name}-final", seconds))
+                interrupted = interrupted or trial.final.interrupted
         except KeyboardInterrupt:
             interrupted = True
-            trial.note = "interrupted"
+            trial.note = INTERRUPTED
         except BREAKING as problem:
             trial.note = f"failed on all rows: {problem}"
         trial.seconds += time.monotonic() - began
@@ -338,7 +343,9 @@ def _notes(
 ) -> tuple[str, ...]:
     notes = []
     if not windows:
-        notes.append("Too short for a backtest: the weights are those of other data, and the intervals are the members' own.")
+        notes.append(
+            "Too short for a backtest: the weights are those of other data, and the intervals are the members' own."
+        )
     elif windows == 1:
         notes.append("The weights rest on one backtest window.")
     if sample is not panel:
