@@ -13,7 +13,7 @@ from rearview.core.errors import InputError, SettingsError
 from rearview.data.panel import Panel
 from rearview.estimators.auto import fit as portfolio
 from rearview.estimators.auto.ensemble import Ensemble
-from rearview.estimators.auto.portfolio import Candidate
+from rearview.estimators.auto.portfolio import Candidate, choose_lookback
 from rearview.estimators.auto.schedule import Options
 from rearview.estimators.auto.statistical import Statistical
 from rearview.estimators.auto.weights import combine_backtests, measure_losses
@@ -197,6 +197,19 @@ def test_what_takes_longer_than_there_is_time_for_is_left_out(monkeypatch: pytes
     assert board["ets"].mase is None
     needed = portfolio._share_work(2e5) + portfolio._share_work(5e5)
     assert board["ets"].note == f"about {needed:.0f} s, more than there is time for"
+
+
+@pytest.mark.parametrize(
+    ("rows", "seasons", "expected"),
+    [(36, (12,), 20), (126, (12,), 24), (130, (52,), 52), (200, (52,), 104), (20, (), 9), (2900, (24, 720), 1024)],
+)
+def test_networks_read_one_or_two_seasons_of_the_rows_they_are_fitted_to(
+    rows: int, seasons: tuple[int, ...], expected: int
+) -> None:
+    asked = Forecaster(horizon=HORIZON)
+    panel = asked.read_to_fit(monthly(rows))
+    assert choose_lookback(panel, asked.spec, seasons) == expected
+    assert choose_lookback(panel, Forecaster(horizon=HORIZON, lookback=7).spec, seasons) == 7
 
 
 def test_no_time_means_no_networks() -> None:

@@ -14,7 +14,7 @@ from rearview.data.windows import final_windows
 from rearview.estimators.auto import linear
 from rearview.estimators.auto.ensemble import GRID, Ensemble, Standing, cut_at_zero
 from rearview.estimators.auto.portfolio import Candidate, list_candidates, panel_seasons
-from rearview.estimators.auto.schedule import Options, check_rows, choose_lookback, choose_windows
+from rearview.estimators.auto.schedule import Options, check_rows, choose_windows
 from rearview.estimators.auto.usage import list_used_inputs
 from rearview.estimators.auto.weights import choose_weights, combine_backtests, measure_losses
 from rearview.estimators.base import Session, fingerprint
@@ -103,9 +103,8 @@ def choose_candidates(
     check_rows(panel, spec)
     seasons = panel_seasons(panel, spec.season)
     windows = choose_windows(panel, spec.horizon, seasons, options.windows)
-    lookback = choose_lookback(panel, spec, seasons, windows)
     cores = os.cpu_count() or 1
-    candidates = list_candidates(panel, spec, seasons, lookback, quick=options.quick, workers=cores)
+    candidates = list_candidates(panel, spec, seasons, quick=options.quick, workers=cores)
     return candidates, _sample_variables(panel), windows, seasons
 
 
