@@ -1,6 +1,7 @@
 """A portfolio fits, weighs, forecasts, is saved, uses known inputs, and says what it left out."""
 
 import logging
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,11 +10,14 @@ import pytest
 
 from rearview import Forecaster
 from rearview.core.errors import InputError, SettingsError
+from rearview.data.panel import Panel
 from rearview.estimators.auto import fit as portfolio
 from rearview.estimators.auto.ensemble import Ensemble
-from rearview.estimators.auto.portfolio import Candidate
+from rearview.estimators.auto.portfolio import Candidate, choose_lookback
 from rearview.estimators.auto.schedule import Options
+from rearview.estimators.auto.statistical import Statistical
 from rearview.estimators.auto.weights import combine_backtests, measure_losses
+from rearview.estimators.base import Session
 from rearview.estimators.forecast.prediction import Fitted
 from rearview.tasks import statistics
 
@@ -115,7 +119,7 @@ def test_networks_join_the_portfolio_are_saved_and_explained(tmp_path: Path) -> 
 
 def test_a_portfolio_without_networks_has_nothing_to_look_at() -> None:
     with pytest.raises(SettingsError, match="no network to look at"):
-        quick(monthly()).explain()
+        quick(monthly(), model="ets").explain()
 
 
 def test_known_inputs_are_found_and_used() -> None:
@@ -195,6 +199,19 @@ def test_what_takes_longer_than_there_is_time_for_is_left_out(monkeypatch: pytes
     assert board["ets"].note == f"about {needed:.0f} s, more than there is time for"
 
 
+@pytest.mark.parametrize(
+    ("rows", "seasons", "expected"),
+    [(36, (12,), 20), (126, (12,), 24), (130, (52,), 52), (200, (52,), 104), (20, (), 9), (2900, (24, 720), 1024)],
+)
+def test_networks_read_one_or_two_seasons_of_the_rows_they_are_fitted_to(
+    rows: int, seasons: tuple[int, ...], expected: int
+) -> None:
+    asked = Forecaster(horizon=HORIZON)
+    panel = asked.read_to_fit(monthly(rows))
+    assert choose_lookback(panel, asked.spec, seasons) == expected
+    assert choose_lookback(panel, Forecaster(horizon=HORIZON, lookback=7).spec, seasons) == 7
+
+
 def test_no_time_means_no_networks() -> None:
     panel = Forecaster(horizon=HORIZON).read_to_fit(monthly())
     made = portfolio.fit(panel, Forecaster(horizon=HORIZON).spec, Options(time_limit=1e-3))
@@ -218,17 +235,35 @@ def test_ctrl_c_keeps_what_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
         quick(monthly())
 
 
+def test_ctrl_c_while_a_network_trains_ends_the_others_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    def stop(rows: Panel, session: Session) -> Statistical:
+        naive = Statistical.of("seasonal_naive", rows, Forecaster(horizon=HORIZON).spec, (12,))
+        return replace(naive, interrupted=True)
+
+    def fail(*_: object) -> None:
+        raise AssertionError("was tried all the same")
+
+    listed = portfolio.list_candidates
+    others = [Candidate("stopped", "a network that is interrupted", stop, trains=True), Candidate("last", "", fail)]
+    monkeypatch.setattr(portfolio, "list_candidates", lambda *a, **k: [*listed(*a, **k), *others])
+    forecaster = quick(monthly())
+    board = forecaster.leaderboard().set_index("model")
+    assert forecaster.fitted.interrupted
+    assert board.loc["stopped", "note"] == board.loc["last", "note"] == "interrupted"
+    assert np.isfinite(forecaster.predict()["c0"]).all()
+
+
 def test_the_error_of_the_ensemble_is_measured_on_windows_that_did_not_choose_its_weights() -> None:
     panel = Forecaster(horizon=HORIZON).read_to_fit(monthly())
     spec = Forecaster(horizon=HORIZON).spec
     made = portfolio.fit(panel, spec, Options(quick=True))
     assert made.backtest is not None
-    losses = measure_losses(list(made.members.values()))
-    honest = combine_backtests(list(made.members.values()), losses)
+    losses, prior = measure_losses(list(made.members.values())), np.ones(len(made.members))
+    honest = combine_backtests(list(made.members.values()), losses, prior)
     # However a window turns out, its own forecast must not change: spoil what happened in it.
     spoiled = losses.copy()
     spoiled[0, 2] *= 100
-    again = combine_backtests(list(made.members.values()), spoiled)
+    again = combine_backtests(list(made.members.values()), spoiled, prior)
     np.testing.assert_array_equal(again.mean[2], honest.mean[2])
     assert not np.array_equal(again.mean[1], honest.mean[1])
 

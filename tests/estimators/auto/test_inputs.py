@@ -76,7 +76,7 @@ def test_past_inputs_of_several_series_bring_a_network_that_mixes_columns() -> N
     frame = stores().drop(columns=["promo", "kind", "size"])
     spec = ForecastSpec(horizon=HORIZON)
     for given, networks in ((frame, {"patchtst", "itransformer"}), (frame.drop(columns="heat"), {"patchtst"})):
-        tried = list_candidates(load(given), spec, (7,), 14, quick=False, workers=1)
+        tried = list_candidates(load(given), spec, (7,), quick=False, workers=1)
         assert {one.name for one in tried if one.trains} & {"patchtst", "itransformer"} == networks
 
 

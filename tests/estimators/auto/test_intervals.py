@@ -9,7 +9,7 @@ from rearview.data.windows import final_windows
 from rearview.estimators.auto.ensemble import Ensemble
 from rearview.estimators.auto.weights import combine
 from rearview.estimators.forecast.backtest import Backtest, select_columns
-from rearview.estimators.forecast.stretch import MOST_STRETCH, measure_stretch
+from rearview.estimators.forecast.stretch import MOST_STRETCH, TRUSTED, measure_stretch
 
 
 def backtest(errors: np.ndarray) -> Backtest:
@@ -37,14 +37,15 @@ def spread(reach: float, windows: int = 4, variables: int = 50) -> np.ndarray:
 
 
 @pytest.mark.parametrize("reach", [0.8, 1.25, 2.5])
-def test_the_factor_is_what_the_truths_needed(reach: float) -> None:
-    assert measure_stretch(backtest(spread(reach)), [80.0])[80.0] == pytest.approx(0.8 * reach, rel=0.03)
+@pytest.mark.parametrize("windows", [1, 5, 90])
+def test_the_factor_is_what_the_truths_needed_as_far_as_there_are_windows(reach: float, windows: int) -> None:
+    factor = measure_stretch(backtest(spread(reach, windows)), [80.0])[80.0]
+    assert factor ** (1 + TRUSTED / windows) == pytest.approx(0.8 * reach, rel=0.03)
 
 
-def test_few_windows_leave_intervals_nearly_as_they_were() -> None:
-    few = measure_stretch(backtest(spread(2.5, windows=1, variables=1)), [80.0])[80.0]
-    many = measure_stretch(backtest(spread(2.5)), [80.0])[80.0]
-    assert 1 < few < 1.3 < many
+def test_variables_of_one_window_are_no_further_windows() -> None:
+    one, many = (measure_stretch(backtest(spread(2.5, 2, variables)), [80.0])[80.0] for variables in (1, 50))
+    assert one == pytest.approx(many, rel=0.01)
 
 
 def test_the_last_windows_count_for_more() -> None:

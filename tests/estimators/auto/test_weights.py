@@ -10,13 +10,18 @@ def losses(*members: float, windows: int = 5, variables: int = 3) -> np.ndarray:
     return np.broadcast_to(np.array(members)[:, None, None], (len(members), windows, variables)).copy()
 
 
+def weigh(losses: np.ndarray, *prior: float) -> np.ndarray:
+    """Weights; without priors, of members that are alike before the backtest."""
+    return choose_weights(losses, np.array(prior or [1.0] * len(losses)))
+
+
 def test_equal_members_share_equally_and_rows_sum_to_one() -> None:
-    weights = choose_weights(losses(1.0, 1.0, 1.0))
+    weights = weigh(losses(1.0, 1.0, 1.0))
     np.testing.assert_allclose(weights, 1 / 3)
 
 
 def test_a_better_member_has_more_and_a_hopeless_one_nothing() -> None:
-    weights = choose_weights(losses(1.0, 1.2, 4.0))
+    weights = weigh(losses(1.0, 1.2, 4.0))
     np.testing.assert_allclose(weights.sum(1), 1)
     assert (weights[:, 0] > weights[:, 1]).all()
     assert (weights[:, 2] == 0).all()
@@ -25,29 +30,35 @@ def test_a_better_member_has_more_and_a_hopeless_one_nothing() -> None:
 def test_a_variable_is_weighted_by_its_own_losses_as_far_as_it_has_windows() -> None:
     table = losses(1.0, 1.0, variables=10)
     table[0, :, 0], table[1, :, 0] = 1.3, 1.0
-    long = choose_weights(table)
+    long = weigh(table)
     assert long[0, 0] < 0.5 < long[1, 0] + 0.1
-    short = choose_weights(table[:, :1])
+    short = weigh(table[:, :1])
     assert abs(short[0, 0] - 0.5) < abs(long[0, 0] - 0.5)
 
 
 def test_a_member_for_one_variable_in_many_is_not_worth_its_time() -> None:
     table = losses(1.0, 2.0, variables=40)
     table[0, :, 0], table[1, :, 0] = 4.0, 1.0
-    weights = choose_weights(table)
+    weights = weigh(table)
     assert (weights[:, 1] == 0).all()
     np.testing.assert_allclose(weights.sum(1), 1)
 
 
 def test_few_windows_draw_weights_together() -> None:
-    few, many = choose_weights(losses(1.0, 1.4, windows=1, variables=1)), choose_weights(losses(1.0, 1.4, windows=50))
+    few, many = weigh(losses(1.0, 1.4, windows=1, variables=1)), weigh(losses(1.0, 1.4, windows=50))
     assert few[0, 0] < many[0, 0]
+
+
+def test_priors_decide_between_members_that_lose_the_same_and_losses_overrule_them() -> None:
+    np.testing.assert_allclose(weigh(losses(1.0, 1.0), 3.0, 1.0), [[0.75, 0.25]] * 3)
+    late = weigh(losses(1.3, 1.0, windows=20), 3.0, 1.0)
+    assert (late[:, 0] < late[:, 1]).all()
 
 
 def test_missing_losses_of_a_variable_leave_it_the_common_weights() -> None:
     table = losses(1.0, 1.3)
     table[:, :, 2] = np.nan
-    weights = choose_weights(table)
+    weights = weigh(table)
     assert np.isfinite(weights).all()
     assert weights[2, 0] > weights[2, 1] > 0
 
@@ -62,4 +73,4 @@ def test_combined_bounds_are_weighted_and_missing_cells_left_out() -> None:
 
 @pytest.mark.parametrize("scale", [1e-9, 1.0, 1e9])
 def test_weights_do_not_depend_on_the_scale_of_losses(scale: float) -> None:
-    np.testing.assert_allclose(choose_weights(scale * losses(1.0, 1.2)), choose_weights(losses(1.0, 1.2)))
+    np.testing.assert_allclose(weigh(scale * losses(1.0, 1.2)), weigh(losses(1.0, 1.2)))

@@ -14,7 +14,7 @@ from rearview.data.windows import final_windows
 from rearview.estimators.auto import linear
 from rearview.estimators.auto.ensemble import GRID, Ensemble, Standing, cut_at_zero
 from rearview.estimators.auto.portfolio import Candidate, list_candidates, panel_seasons
-from rearview.estimators.auto.schedule import Options, check_rows, choose_lookback, choose_windows
+from rearview.estimators.auto.schedule import Options, check_rows, choose_windows
 from rearview.estimators.auto.usage import list_used_inputs
 from rearview.estimators.auto.weights import choose_weights, combine_backtests, measure_losses
 from rearview.estimators.base import Session, fingerprint
@@ -40,6 +40,8 @@ FOR_TRAINING = 0.8
 """Share of the time left that networks may train for; the rest is for forecasts, pages and files."""
 BREAKING = (RearviewError, ArithmeticError, LookupError, RuntimeError, ValueError, TypeError)
 """What a candidate may break on while the others go on."""
+INTERRUPTED = "interrupted"
+"""The note of a candidate that Ctrl-C left without a part."""
 UNLIKE = 2.5
 """Last rows that change so many times more than those of the backtest are unlike them."""
 
@@ -82,12 +84,14 @@ def fit(panel: Panel, spec: ForecastSpec, options: Options, known_at: History | 
                 left = options.left() - sum(one.forecast_seconds for one in trials)
                 ratio = panel.series * panel.targets / (sample.series * sample.targets)
                 _backtest(trial, sample, spec, levels, windows, options, known_at, networks, left, ratio)
+                if trial.backtest is not None and trial.backtest.fitted.interrupted:
+                    raise KeyboardInterrupt  # which the training took for itself
         except KeyboardInterrupt:
             if not any(one.backtest for one in trials):
                 raise
             interrupted = True
             for one in trials[place:]:
-                one.note = "interrupted"
+                one.note = INTERRUPTED
             break
     return _finish(panel, sample, spec, trials, levels, options, seasons, windows, interrupted)
 
@@ -99,9 +103,8 @@ def choose_candidates(
     check_rows(panel, spec)
     seasons = panel_seasons(panel, spec.season)
     windows = choose_windows(panel, spec.horizon, seasons, options.windows)
-    lookback = choose_lookback(panel, spec, seasons, windows)
     cores = os.cpu_count() or 1
-    candidates = list_candidates(panel, spec, seasons, lookback, quick=options.quick, workers=cores)
+    candidates = list_candidates(panel, spec, seasons, quick=options.quick, workers=cores)
     return candidates, _sample_variables(panel), windows, seasons
 
 
@@ -217,20 +220,22 @@ def _finish(
     """Weigh what was backtested, fit it to all rows, and combine it."""
     scored = [trial for trial in trials if trial.backtest is not None]
     tests = [trial.backtest for trial in scored if trial.backtest is not None]
-    # Members are judged with intervals as wide as their other windows ask for, and combined with their own: the whole
-    # is stretched once, since intervals that are stretched twice hold too often.
-    losses = measure_losses([stretch_backtest(test, levels) for test in tests]) if tests else None
+    # Members are judged and combined with their own intervals: the whole is stretched once, since intervals that are
+    # stretched twice hold too often.
+    losses = measure_losses(tests) if tests else None
     if losses is None:
         scored = [trial for trial in trials if not trial.candidate.trains]
-        weights = np.full((sample.series * sample.targets, len(scored)), 1 / len(scored))
+    prior = np.array([trial.candidate.prior for trial in scored])
+    if losses is None:
+        weights = np.tile(prior / prior.sum(), (sample.series * sample.targets, 1))
     else:
-        weights = choose_weights(losses)
+        weights = choose_weights(losses, prior)
     weights = _fit_members(panel, scored, weights, options, interrupted)
     members = [trial for trial in scored if trial.final is not None]
     kept = [scored.index(trial) for trial in members]
     combined, stretch = None, dict[float, float]()
     if losses is not None:
-        raw = combine_backtests([tests[n] for n in kept], losses[kept])
+        raw = combine_backtests([tests[n] for n in kept], losses[kept], prior[kept])
         stretch = measure_stretch(raw, levels)
         combined = stretch_backtest(raw, spec.levels)
         bounds = cut_at_zero(combined.intervals) if spec.nonnegative else combined.intervals
@@ -254,7 +259,7 @@ def _finish(
         leaderboard=_leaderboard(panel, trials, members, common, losses, scored),
         notes=_notes(panel, spec, windows, sample, seasons, finals),
         findings=tuple(dict.fromkeys(finding for one in finals for finding in one.findings)),
-        interrupted=interrupted or any(one.interrupted for one in finals),
+        interrupted=any(one.interrupted for one in finals) or any(one.note == INTERRUPTED for one in trials),
     )
     backtests = {trial.candidate.name: trial.backtest for trial in scored if trial.backtest is not None}
     if combined is not None:
@@ -279,12 +284,13 @@ def _fit_members(panel: Panel, scored: list[_Trial], weights: Array, options: Op
             networks.remove(number)
         try:
             if interrupted and trial.candidate.trains:
-                trial.note = "interrupted"
+                trial.note = INTERRUPTED
             else:
                 trial.final = trial.candidate.fit(panel, options.session(f"{trial.candidate.name}-final", seconds))
+                interrupted = interrupted or trial.final.interrupted
         except KeyboardInterrupt:
             interrupted = True
-            trial.note = "interrupted"
+            trial.note = INTERRUPTED
         except BREAKING as problem:
             trial.note = f"failed on all rows: {problem}"
         trial.seconds += time.monotonic() - began
@@ -336,7 +342,9 @@ def _notes(
 ) -> tuple[str, ...]:
     notes = []
     if not windows:
-        notes.append("Too short for a backtest: the members have equal weights, and the intervals are their own.")
+        notes.append(
+            "Too short for a backtest: the weights are those of other data, and the intervals are the members' own."
+        )
     elif windows == 1:
         notes.append("The weights rest on one backtest window.")
     if sample is not panel:

@@ -18,9 +18,16 @@ from rearview.pretrained import weights
 from rearview.tasks import statistics
 from rearview.tasks.seasonality import MOST_SERIES, find_seasons
 
+LONGEST_LOOKBACK = 1024
+"""Of a network that is trained here, where none is asked for."""
 MOST_COUPLED = 64
 """Columns up to which a network that mixes them is tried, on several columns of one series, or where inputs are there
 that it alone has a place for."""
+PRIORS = {
+    "seasonal_naive": 0.25, "theta": 0.25, weights.NAME: 4.0, TUNED: 4.0, "patchtst": 0.25, "itransformer": 0.25
+}  # fmt: skip
+"""What members weigh that lose the same in the backtest, 1 where nothing is said; by the development tasks
+(docs/findings-defaults.md). A network that begins with nothing counts where it is far better: its backtest flatters it."""
 
 Fit = Callable[[Panel, Session], Predictor]
 
@@ -37,6 +44,11 @@ class Candidate:
     """Whether it is a network that trains."""
     cost: float = 0.0
     """Seconds that a processor takes for one variable and window, about; of networks unknown."""
+
+    @property
+    def prior(self) -> float:
+        """What it weighs beside others whose backtests lose as much."""
+        return PRIORS.get(self.name, 1.0)
 
 
 def panel_seasons(panel: Panel, given: int | None) -> tuple[int, ...]:
@@ -57,8 +69,20 @@ def panel_seasons(panel: Panel, given: int | None) -> tuple[int, ...]:
     return find_seasons(series, panel.step.seasons)
 
 
+def choose_lookback(rows: Panel, spec: ForecastSpec, seasons: tuple[int, ...]) -> int:
+    """Rows that a network reads: the one asked for, or two of the longest season that the rows hold three times.
+
+    Else one that they hold twice; at least two horizons; as far as the rows that it is fitted to allow.
+    """
+    if spec.lookback is not None:
+        return spec.lookback
+    longest, horizon = int(rows.lengths.max()), spec.horizon
+    fitting = [2 * one if 3 * one <= longest else one for one in seasons if 2 * one <= longest]
+    return max(4, min(max([*fitting, 2 * horizon, 16]), LONGEST_LOOKBACK, (longest - horizon) * 2 // 3))
+
+
 def list_candidates(
-    panel: Panel, spec: ForecastSpec, seasons: tuple[int, ...], lookback: int, *, quick: bool, workers: int
+    panel: Panel, spec: ForecastSpec, seasons: tuple[int, ...], *, quick: bool, workers: int
 ) -> list[Candidate]:
     """The candidates, cheapest first, or the one that is asked for; `quick` leaves out networks that train."""
     asked = spec.model
@@ -90,12 +114,6 @@ def list_candidates(
             )
         )
     if not quick:
-        networks = ["patchtst"]
-        beside = panel.input_names or panel.statics
-        if ((panel.series == 1 and len(panel.columns) > 1) or beside) and len(panel.columns) <= MOST_COUPLED:
-            networks.append("itransformer")
-        for network in networks:
-            candidates.append(_network(network, replace(spec, lookback=lookback)))
         if weights.available():
             candidates.append(
                 Candidate(
@@ -105,6 +123,12 @@ def list_candidates(
                     trains=True,
                 )
             )
+        networks = ["patchtst"]
+        beside = panel.input_names or panel.statics
+        if ((panel.series == 1 and len(panel.columns) > 1) or beside) and len(panel.columns) <= MOST_COUPLED:
+            networks.append("itransformer")
+        for network in networks:
+            candidates.append(_network(network, spec, seasons))
     if asked in ALONE:
         candidates = [one for one in candidates if one.name == asked]
         quick = True
@@ -112,16 +136,18 @@ def list_candidates(
         return candidates
     find = _find_effects(seasons)
     cleared = [replace(one, fit=_with_effects(one.fit, find)) for one in candidates if one.name != "itransformer"]
-    return cleared if quick else [*cleared, _network("itransformer", replace(spec, lookback=lookback))]
+    return cleared if quick else [*cleared, _network("itransformer", spec, seasons)]
 
 
-def _network(name: str, spec: ForecastSpec) -> Candidate:
-    asked = replace(spec, model=name)
+def _network(name: str, spec: ForecastSpec, seasons: tuple[int, ...]) -> Candidate:
+    def fit_rows(rows: Panel, session: Session) -> Predictor:
+        return fit_network(rows, replace(spec, model=name, lookback=choose_lookback(rows, spec, seasons)), session)
+
     meanings = {
         "patchtst": "attention over patches of each column, trained on all of them",
         "itransformer": "attention among columns, which learn from one another",
     }
-    return Candidate(name, meanings[name], lambda rows, session: fit_network(rows, asked, session), trains=True)
+    return Candidate(name, meanings[name], fit_rows, trains=True)
 
 
 def _find_effects(seasons: tuple[int, ...]) -> Callable[[Panel], Effects]:

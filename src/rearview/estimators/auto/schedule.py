@@ -17,7 +17,6 @@ from rearview.estimators.forecast.spec import ForecastSpec
 DEFAULT_LIMIT = 180.0
 MOST_WINDOWS = 5
 LEAST_ROWS = 3
-LONGEST_LOOKBACK = 1024
 START = 3.0
 """Seconds until the libraries of statistical models are loaded."""
 
@@ -97,13 +96,3 @@ def choose_windows(panel: Panel, horizon: int, seasons: tuple[int, ...], asked: 
         return asked
     needed = max([2 * season + 2 for season in seasons if 3 * season <= longest] + [2 * horizon, 12])
     return max(0, min(MOST_WINDOWS, (longest - needed) // horizon))
-
-
-def choose_lookback(panel: Panel, spec: ForecastSpec, seasons: tuple[int, ...], windows: int) -> int:
-    """Two of the longest seasons that the data show three times, or twice the horizon, as far as rows allow."""
-    if spec.lookback is not None:
-        return spec.lookback
-    longest, horizon = int(panel.lengths.max()), spec.horizon
-    wanted = max([2 * season for season in seasons if 3 * season <= longest] + [2 * horizon, 16])
-    room = longest - (windows + 1) * horizon
-    return max(4, min(wanted, LONGEST_LOOKBACK, room * 2 // 3))

@@ -1,4 +1,9 @@
-"""Weights of a portfolio's members from their backtests, and forecasts combined by them."""
+"""Weights of a portfolio's members from their backtests, and forecasts combined by them.
+
+A weight is the member's prior times a power of its backtest loss. A few windows can't tell members apart that are all
+good, so the prior says what held on other data: on the development tasks (docs/findings-defaults.md) a portfolio that began with
+equal weights was behind its own best member, and one that knows which members are good as a rule is ahead of it.
+"""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -9,16 +14,16 @@ from numpy.typing import NDArray
 from rearview.estimators.forecast.backtest import Backtest
 from rearview.estimators.forecast.predictor import Array, Bounds
 
-POWER = 4
+POWER = 8
 """A member's weight falls with this power of its loss."""
 WORST = 1.5
 """Members whose loss is so many times the best one's have no weight."""
 LEAST = 0.05
 """Weights below this share, of a variable or on average, count as none: a member costs time wherever it is used."""
-OWN_WINDOWS = 3
+OWN_WINDOWS = 30
 """Windows that a variable's own losses must outnumber to count for more than those of all variables."""
 FEW = 2
-"""Windows times variables that the losses must outnumber to count for more than equal weights."""
+"""Windows times variables that the losses must outnumber to count for more than the priors."""
 
 
 def measure_losses(backtests: Sequence[Backtest]) -> Array:
@@ -38,10 +43,11 @@ def measure_losses(backtests: Sequence[Backtest]) -> Array:
     return np.stack(losses)
 
 
-def choose_weights(losses: Array) -> Array:
+def choose_weights(losses: Array, prior: Array) -> Array:
     """[variable, member]: weights by losses [member, window, variable], NaN where there is none; each row sums to 1.
 
-    A variable's own losses count for as much as it has windows; the rest is what the members lose on all variables.
+    `prior` [member] holds what members weigh that lose the same. A variable's own losses count for as much as it has
+    windows; the rest is what the members lose on all variables.
     """
     shared = _shared_losses(losses)
     count = np.isfinite(losses).all(axis=0).sum(axis=0)  # [variable]
@@ -55,7 +61,7 @@ def choose_weights(losses: Array) -> Array:
     n = count[:, None]
     loss = np.where(usable, (n * ratio + OWN_WINDOWS * shared) / (n + OWN_WINDOWS), np.inf)
     relative = loss / loss.min(axis=1, keepdims=True)
-    weights = np.where(relative < WORST, np.maximum(relative, 1e-9) ** -POWER, 0.0)
+    weights = np.where(relative < WORST, prior * np.maximum(relative, 1e-9) ** -POWER, 0.0)
     weights /= weights.sum(axis=1, keepdims=True)
     common = weights.mean(axis=0)
     kept = np.where((weights < LEAST) | (common < LEAST), 0.0, weights)
@@ -64,16 +70,16 @@ def choose_weights(losses: Array) -> Array:
     return np.asarray(kept / kept.sum(axis=1, keepdims=True))
 
 
-def combine_backtests(backtests: Sequence[Backtest], losses: Array) -> Backtest:
+def combine_backtests(backtests: Sequence[Backtest], losses: Array, prior: Array) -> Backtest:
     """The backtest of the ensemble, each window weighted by the losses of the others alone.
 
-    With one window alone, members have equal weights.
+    With one window alone, members weigh what they weighed before it.
     """
     windows, variables = losses.shape[1], losses.shape[2]
-    weights = np.full((windows, variables, len(backtests)), 1 / len(backtests))
+    weights = np.broadcast_to(prior / prior.sum(), (windows, variables, len(backtests))).copy()
     if windows > 1:
         for window in range(windows):
-            weights[window] = choose_weights(np.delete(losses, window, axis=1))
+            weights[window] = choose_weights(np.delete(losses, window, axis=1), prior)
     first = backtests[0]
     levels = list(first.intervals)
     mean, intervals = combine(

@@ -8,8 +8,9 @@ import numpy as np
 from rearview.estimators.forecast.backtest import Backtest
 from rearview.estimators.forecast.predictor import Array, Bounds
 
-TRUSTED = 3
-"""Windows times variables that must be outnumbered for the backtest to count for more than the members' own widths."""
+TRUSTED = 10
+"""Windows that must be outnumbered for the backtest to count for more than the members' own widths: variables err
+together, so more of them in one window tell little more."""
 FADING = 0.6
 """When intervals are corrected, a window counts for so much of the next one: what comes is most like what came last."""
 LEAST_STRETCH, MOST_STRETCH = 0.5, 3.0
@@ -41,7 +42,7 @@ def measure_stretch(backtest: Backtest, levels: Sequence[float]) -> dict[float, 
     """
     ages = np.arange(len(backtest.y))[::-1, None, None]
     share = np.broadcast_to(FADING**ages, backtest.y.shape)
-    trust = int(np.isfinite(backtest.y - backtest.mean).any(-1).sum())
+    trust = int(np.isfinite(backtest.y - backtest.mean).any(axis=(1, 2)).sum())
     factors = {}
     for level in levels:
         low, high = backtest.intervals[level]

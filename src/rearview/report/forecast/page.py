@@ -251,8 +251,8 @@ def _leaderboard(candidates: Sequence[Standing]) -> Table:
         about = one.meaning if not one.note else f"{one.meaning}; left out: {one.note}"
         rows.append((Cell(one.name), share, *errors, Cell(f"{one.seconds:.1f}"), Cell(about)))
     caption = (
-        "The forecast is the weighted mean of the candidates; weights come from the quantile loss of the backtest, "
-        "over the naive error of each series. Loss and MASE: lower is better."
+        "The forecast is the weighted mean of the candidates; weights come from what each was worth on other data and "
+        "from the quantile loss of the backtest, over the naive error of each series. Loss and MASE: lower is better."
     )
     heads = ("Model", "Weight", "Loss", "MASE", "Seconds", "What it is")
     return Table(caption, heads, tuple(rows), frozenset({5}), frozenset({5}))
