@@ -95,9 +95,9 @@ def test_line_numbers_count_quoted_line_ends_and_blank_lines(library: str, tmp_p
 def test_a_late_text_cell_is_found_after_thousands_of_numbers(library: str, tmp_path: Path) -> None:
     stamps = np.datetime64("2024-01-01T00:00") + np.arange(5000)
     lines = [f"{stamp},{number},{number}" for number, stamp in enumerate(stamps)]
-    lines[4321] = f"{stamps[4321]},n.a.,4321"
+    lines[4321] = f"{stamps[4321]},n.v.,4321"
     content = "\n".join(["date,a,b", *lines])
-    with pytest.raises(InputError, match=r"line 4323, column 'a' holds 'n\.a\.'"):
+    with pytest.raises(InputError, match=r"line 4323, column 'a' holds 'n\.v\.'"):
         load(written(tmp_path, content.encode()))
 
 

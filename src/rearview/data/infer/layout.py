@@ -14,7 +14,8 @@ from rearview.core.errors import InputError, did_you_mean
 from rearview.core.wording import listing, plural
 from rearview.data.infer.number_text import parse_column
 from rearview.data.infer.problems import MessyData, Problem, Problems
-from rearview.data.infer.timestamps import YEAR_NAMES, counts_from_1970, infer_kind
+from rearview.data.infer.timestamp_text import Unreadable, read_stamps
+from rearview.data.infer.timestamps import MONTH_NAMES, YEAR_NAMES, counts_from_1970, counts_months, infer_kind
 from rearview.data.io.table import Table
 from rearview.data.panel import Finding
 from rearview.data.read_options import ReadOptions, names_in
@@ -24,6 +25,13 @@ INTEGER_NAMES = ("t", "step", "Step", "index", "Index")
 """Spelt just so: a column called T is a temperature more often than a time."""
 ID_NAME, LONG_TIME_NAME, TARGET_NAME = "unique_id", "ds", "y"
 TEXT_COLUMNS = frozenset({*TIME_NAMES, *INTEGER_NAMES, ID_NAME})
+CLOCK_NAMES = ("time", "hour", "clock", "time of day", "uhrzeit", "zeit", "stunde", "heure", "hora", "hour ending")
+_LEAST_STAMPS = 4
+"""Columns called by stamps from which on a table is taken to lie on its side."""
+_TURNED = ("date", "value", *YEAR_NAMES)
+_AMBIGUOUS = re.compile(r"\d{1,2}[-/.]\d{1,2}[-/.](?:\d{2}|\d{4})")
+_DAY = re.compile(r"(?=.*\d)[^:]+")
+_ROW_ID = re.compile(r"(?i)(?:.*[\s_.-])?(?:id|nr|no|number|nummer)\.?|(?:row|order|invoice|transaction|receipt)s?")
 _NAMELESS = re.compile(r"column \d+|Unnamed: \d+")
 """What a reader calls a column without a name: ours, and pandas."""
 
@@ -91,7 +99,7 @@ def assign_roles(table: Table, options: ReadOptions) -> tuple[Roles, list[Findin
         time = table.time_index or _infer_time(table, taken, options.date_format)
         findings.append(Finding("inferred", "time", 0, f"The time column is {time!r}."))
     free = [name for name in table.names if name != time and name not in ids and name not in options.drop]
-    meaningless, more = _find_meaningless(table, free, {target_col, *(target or ()), *options.known})
+    meaningless, more = _find_meaningless(table, free, {target_col, *(target or ()), *options.known, *options.trained})
     free = [name for name in free if name not in meaningless]
     findings += more
     if target_col is not None and (long or target is None):
@@ -163,8 +171,9 @@ def _infer_time(table: Table, exclude: Collection[str], date_format: str | None)
     for name in names:
         if name not in named and infer_kind(table.fetch(name), date_format) == "stamps":
             return name
+    months = [by_name[name] for name in MONTH_NAMES if name in by_name and counts_months(table.fetch(by_name[name]))]
     years = [by_name[name] for name in YEAR_NAMES if name in by_name]
-    for name in (*INTEGER_NAMES, *years):
+    for name in (*INTEGER_NAMES, *months, *years):
         if name in names and infer_kind(table.fetch(name)) == "integers":
             return name
     if named:
@@ -177,6 +186,80 @@ def _infer_time(table: Table, exclude: Collection[str], date_format: str | None)
         "reads as stamps. Name it with time_col (--time-col; a column of whole numbers can be named too), or say freq "
         "1 (--freq 1) where rows follow one another and their numbers will do."
     )
+
+
+def turn_stamp_columns(table: Table) -> tuple[Table, tuple[str, ...], tuple[str, ...]] | None:
+    """A table whose columns are stamps, with a row for each series and stamp instead.
+
+    Beside it the columns that tell series apart, and those that are left out; None where columns are no stamps.
+    """
+    import narwhals as nw
+
+    years = [name for name in table.names if re.fullmatch(r"(?:1[89]|20|21)\d\d", name)]
+    stamps = years if len(years) >= _LEAST_STAMPS else [name for name in table.names if _is_stamp(name)]
+    others = [name for name in table.names if name not in stamps]
+    if len(stamps) < max(_LEAST_STAMPS, len(others)) or any(name in _TURNED for name in others):
+        return None
+    if any(infer_kind(table.fetch(name)) == "stamps" for name in others):
+        return None
+    columns = [table.fetch(name) for name in stamps]
+    rows, texts = len(columns[0]), [name for name in others if is_text(table, name)]
+    ids = texts or [name for name in others if table.fetch(name).n_unique() == rows][:1]
+    if rows > 1 and not ids:
+        return None
+    time, value = (YEAR_NAMES[0] if stamps is years else "date"), "value"
+    numeric = all(column.dtype.is_numeric() for column in columns)
+    cells = [cell if numeric or cell is None else str(cell) for row in zip(*columns, strict=True) for cell in row]
+    library = columns[0].implementation
+    turned = {time: stamps * rows, value: cells}
+    turned |= {name: [cell for cell in table.fetch(name).to_list() for _ in stamps] for name in ids}
+    series = {name: nw.new_series(name, column, backend=library) for name, column in turned.items()}
+    return (
+        replace(
+            table,
+            names=(*ids, time, value),
+            fetch=series.__getitem__,
+            place=lambda row: f"{table.place(row // len(stamps))}, column {stamps[row % len(stamps)]!r}",
+            numeric=frozenset(),
+            reopen=None,
+            parsed={},
+        ),
+        tuple(ids) if rows > 1 else (),
+        tuple(name for name in others if name not in ids),
+    )
+
+
+def _is_stamp(name: str) -> bool:
+    return not isinstance(read_stamps([name]), Unreadable) or _AMBIGUOUS.fullmatch(name) is not None
+
+
+def join_clock(table: Table, time: str) -> tuple[Table, tuple[str, str]] | None:
+    """A table with one column of stamps for one of days, which stand several times, and one of times of day.
+
+    Beside it the names of these two; None where there is no such column.
+    """
+    by_name = {name.casefold(): name for name in reversed(table.names) if name != time}
+    column = table.fetch(time)
+    for clock in (by_name[name] for name in CLOCK_NAMES if name in by_name):
+        hours = table.fetch(clock)
+        if column.is_null().any() or hours.is_null().any() or hours.n_unique() == 1 or column.n_unique() == len(column):
+            continue
+        days = [str(cell).strip().removesuffix(" 00:00:00") for cell in column.to_list()]
+        times = [_time_of_day(str(cell).strip()) for cell in hours.to_list()]
+        if any(moment is None for moment in times) or not all(_DAY.fullmatch(day) for day in set(days)):
+            continue
+        stamps = [f"{day} {moment}" for day, moment in zip(days, times, strict=True)]
+        name = next(name for name in (f"{time} {clock}", f"{time} and {clock}") if name not in table.names)
+        return table.add_column(name, np.array(stamps)), (time, clock)
+    return None
+
+
+def _time_of_day(cell: str) -> str | None:
+    """A time such as 13:45 or 1:45 PM, or an hour by its number; None where a cell is neither."""
+    if re.fullmatch(r"\d{1,2}(?:\.0)?", cell):
+        hour = int(float(cell))
+        return f"{hour:02d}:00" if hour <= 24 else None
+    return cell if re.fullmatch(r"(?i)\d{1,2}[:.]\d{2}(?::\d{2}(?:\.\d+)?)?(?:\s?[ap]m)?", cell) else None
 
 
 def join_date_parts(table: Table, year: str) -> tuple[Table, tuple[str, ...]] | None:
@@ -217,12 +300,29 @@ def _find_meaningless(
                 meaningless.append(table.names[0])
                 message = f"Column {table.names[0]!r} has no name and only counts the rows; it is left out."
                 findings.append(Finding("warning", "row counter", 1, message))
+    numbering = [name for name in names if name not in (*named, *meaningless) and _numbers_rows(table, name)]
+    if numbering:
+        which = plural(len(numbering), f"Column {numbering[0]!r} has", f"Columns {listing(numbering)} have")
+        message = (
+            f"{which} another number in every row, as ids do; {plural(len(numbering), 'it is', 'they are')} left out."
+        )
+        findings.append(Finding("warning", "row ids", len(numbering), message))
+    meaningless += numbering
     blank = [name for name in nameless if name not in named and table.fetch(name).is_null().all()]
     if blank:
         which = plural(len(blank), f"Column {blank[0]!r} has", f"Columns {listing(blank)} have")
         message = f"{which} neither a name nor a value; {plural(len(blank), 'it is', 'they are')} left out."
         findings.append(Finding("repaired", "blank", len(blank), message))
     return meaningless + blank, findings
+
+
+def _numbers_rows(table: Table, name: str) -> bool:
+    """Whether a column by its name and its whole numbers, no two of them alike, names the rows."""
+    column = table.fetch(name)
+    if not _ROW_ID.fullmatch(name) or not column.dtype.is_numeric() or column.is_null().any() or len(column) < 3:
+        return False
+    numbers = column.to_numpy()
+    return bool(np.all(numbers == np.floor(numbers))) and len(np.unique(numbers)) == len(numbers)
 
 
 def _long_target(table: Table, options: ReadOptions, free: Sequence[str]) -> tuple[str, ...]:

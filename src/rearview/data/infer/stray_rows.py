@@ -1,4 +1,4 @@
-"""Rows of a table that are no observations: units below the header, totals, and remarks below the last row."""
+"""Rows of a table that are no observations: units below the header, headers, totals, remarks below the last row."""
 
 import re
 from collections.abc import Sequence
@@ -14,10 +14,15 @@ from rearview.data.infer.timestamps import BadStamp
 from rearview.data.io.table import Table
 
 _TOTAL = re.compile(
-    r"(?i)(?:grand |sub)?-?\s?(?:totals?|sum|average|avg|mean|summe|gesamt(?:summe)?|mittelwert|durchschnitt)"
-    r"(?:\s*[:=]|\s.*)?"
+    r"(?i)(?:\S+ ){0,2}(?:sub)?-?\s?(?:totals?|sum|average|avg|mean|median|min|max|minimum|maximum|summe|zwischensumme|"
+    r"gesamt(?:summe)?|mittelwert|durchschnitt)(?:\s*[:=]|\s.*)?"
 )
-_MEANINGS = {"units": "units or other words", "total": "totals of other rows", "remark": "a remark"}
+_MEANINGS = {
+    "units": "units or other words",
+    "header": "the names of the columns again",
+    "total": "totals of other rows",
+    "remark": "a remark",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +30,7 @@ class StrayRow:
     """A row to leave out, and why."""
 
     row: int
-    kind: Literal["units", "total", "remark"]
+    kind: Literal["units", "header", "total", "remark"]
     value: str
     """The cell that shows it."""
 
@@ -47,7 +52,9 @@ def find_stray_rows(table: Table, time: str, bad: Sequence[BadStamp], rows: int)
         filled = {name: text for name, text in texts.items() if text.lower() not in MISSING_WORDS}
         wordy = not any(letter.isdigit() for letter in one.value)
         words = next((text for text in (one.value, *filled.values()) if _TOTAL.fullmatch(text)), None)
-        if one.row in leading and filled and wordy and not any(map(_has_number, filled.values())):
+        if one.value == time and all(text in ("", name) for name, text in texts.items()):
+            stray.append(StrayRow(one.row, "header", one.value))
+        elif one.row in leading and filled and wordy and not any(map(_has_number, filled.values())):
             stray.append(StrayRow(one.row, "units", next(iter(filled.values()))))
             leading.add(one.row + 1)
         elif words is not None:

@@ -29,8 +29,8 @@ _STAMP = re.compile(r"(?P<a>\d{1,4})(?P<separator>[-/.])(?P<b>\d{1,2})(?:(?P=sep
 _MONTHS = ("january", "february", "march", "april", "may", "june", "july", "august", "september", "october",
            "november", "december")  # fmt: skip
 _FOREIGN_MONTHS = (
-    "januar janvier enero gennaio januari janeiro ene gen",
-    "februar février febrero febbraio februari fevereiro fév fev",
+    "januar jänner janvier janv enero gennaio januari janeiro ene gen",
+    "februar février févr febrero febbraio februari fevereiro fév fev",
     "märz mars marzo maart março mär mrt",
     "avril abril aprile avr abr",
     "mai mayo maggio mei maio mag",
@@ -48,6 +48,7 @@ _MONTH_NUMBERS = {
     for number, (english, others) in enumerate(zip(_MONTHS, _FOREIGN_MONTHS, strict=True), start=1)
     for name in (english, english[:3], *others.split())
 } | {"sept": 9}
+_ENGLISH = {*_MONTHS, *(name[:3] for name in _MONTHS), "sept"}
 _MONTH = rf"(?P<month>(?i:{'|'.join(sorted(_MONTH_NUMBERS, key=len, reverse=True))}))\.?"
 _YEAR = r"(?P<year>\d{4}|\d{2})"
 _WEEKDAY = re.compile(
@@ -123,6 +124,16 @@ def dates_in(numbers: NDArray[np.int64]) -> Stamps | None:
     days = first.astype("datetime64[D]") + (numbers % 100 - 1)
     valid = (numbers // 100 % 100 >= 1) & (numbers // 100 % 100 <= 12) & (days.astype("datetime64[M]") == first)
     return days.astype("datetime64[us]") if np.all(valid & (numbers % 100 >= 1)) else None
+
+
+def months_in(numbers: NDArray[np.int64]) -> Stamps | None:
+    """Numbers such as 202401 as first days of months; None unless every one of them is a month of 1800 to 2199."""
+    if len(numbers) == 0 or numbers.min() < 180_001 or numbers.max() > 219_912:
+        return None
+    months = numbers % 100
+    if not np.all((months >= 1) & (months <= 12)):
+        return None
+    return ((numbers // 100 - 1970) * 12 + months - 1).astype("datetime64[M]").astype("datetime64[us]")
 
 
 def read_stamps(
@@ -217,7 +228,10 @@ def _read_one_by_one(cells: list[str], dayfirst: bool | None) -> StampText | Unr
         row = next(row for row, cell in enumerate(cells) if order.doubt in cell)
         return Unreadable({row: order.why}, "ambiguous")
     longest = max(matches[:CHUNK], key=lambda match: len(match[0]))
-    shape = _format(longest[0], longest, order.parts)
+    months = {(match.groupdict().get("month") or "may").lower() for match in matches}
+    # Forecasts are not written in the language of foreign names.
+    english = all(month.isdigit() or month in _ENGLISH for month in months)
+    shape = _format(longest[0], longest, order.parts) if english else "%Y-%m-%d"
     return StampText(np.array(wall, dtype="datetime64[us]"), offset, shape, order.doubt if order.settled else None)
 
 
@@ -371,8 +385,6 @@ def _format(cell: str, match: re.Match[str], order: str) -> str:
     month = (parts.get("month") or "").lower()
     if month.isdigit():
         marks["month"] = "%m"
-    elif month and month not in _MONTHS and month[:3] not in {name[:3] for name in _MONTHS}:
-        return "%Y-%m-%d"
     elif len(month) > 3:
         marks["month"] = "%B"
     if parts.get("half"):
