@@ -334,7 +334,7 @@ def _read_stamps(
     repairs: list[Finding] = []
     while not isinstance(times := read_times(table, time, options), Times):
         rows = len(table.fetch(time))
-        stray = [] if options.row_by_row else find_stray_rows(table, time, times, rows)
+        stray = [] if options.row_by_row else find_stray_rows(table, time, times, rows, options.drop)
         repairs += repairs_of(table, stray)
         left_out = {one.row for one in stray}
         bad = [one for one in times if one.row not in left_out]

@@ -134,9 +134,11 @@ def _together(names: tuple[str, ...], looks: list[Outlook], steps: Steps, compar
     if known:
         far = [(look.mean - look.before) / look.spread if look.spread else 0.0 for look in known]
         counts = (sum(one > LEVEL for one in far), sum(one < -LEVEL for one in far))
-        moved = (
-            f"{counts[0]:,} {plural(counts[0], 'is', 'are')} expected higher and {counts[1]:,} lower than {compared}"
-        )
+        ways = [(count, way) for count, way in zip(counts, ("higher", "lower"), strict=True) if count]
+        words = [f"{count:,} {way}" for count, way in ways]
+        if ways:
+            words[0] = f"{ways[0][0]:,} {plural(ways[0][0], 'is', 'are')} expected {ways[0][1]}"
+        moved = f"{' and '.join(words)} than {compared}"
         if not any(counts):
             every = "both" if len(looks) == 2 else f"all {len(looks):,}"
             level = f"are expected to be about as high as {compared}."

@@ -30,6 +30,8 @@ _LEAST_STAMPS = 4
 """Columns called by stamps from which on a table is taken to lie on its side."""
 _TURNED = ("date", "value", *YEAR_NAMES)
 _AMBIGUOUS = re.compile(r"\d{1,2}[-/.]\d{1,2}[-/.](?:\d{2}|\d{4})")
+_MOST_PAIRS = 0.8
+"""The share of rows with a day and a time of day from which on they make a stamp."""
 _DAY = re.compile(r"(?=.*\d)[^:]+")
 _ROW_ID = re.compile(r"(?i)(?:.*[\s_.-])?(?:id|nr|no|number|nummer)\.?|(?:row|order|invoice|transaction|receipt)s?")
 _NAMELESS = re.compile(r"column \d+|Unnamed: \d+")
@@ -239,19 +241,26 @@ def join_clock(table: Table, time: str) -> tuple[Table, tuple[str, str]] | None:
     Beside it the names of these two; None where there is no such column.
     """
     by_name = {name.casefold(): name for name in reversed(table.names) if name != time}
-    column = table.fetch(time)
+    days = _texts(table, time)
+    if len({*days}) == len(days):
+        return None
     for clock in (by_name[name] for name in CLOCK_NAMES if name in by_name):
-        hours = table.fetch(clock)
-        if column.is_null().any() or hours.is_null().any() or hours.n_unique() == 1 or column.n_unique() == len(column):
-            continue
-        days = [str(cell).strip().removesuffix(" 00:00:00") for cell in column.to_list()]
-        times = [_time_of_day(str(cell).strip()) for cell in hours.to_list()]
-        if any(moment is None for moment in times) or not all(_DAY.fullmatch(day) for day in set(days)):
-            continue
-        stamps = [f"{day} {moment}" for day, moment in zip(days, times, strict=True)]
-        name = next(name for name in (f"{time} {clock}", f"{time} and {clock}") if name not in table.names)
-        return table.add_column(name, np.array(stamps)), (time, clock)
+        cells = _texts(table, clock)
+        times = [_time_of_day(cell) for cell in cells]
+        # A total has no time of day, and a day may be written wrong; such rows are dealt with as others of their kind.
+        both = sum(
+            moment is not None and _DAY.fullmatch(day) is not None for day, moment in zip(days, times, strict=True)
+        )
+        if len({*times}) > 2 and both > _MOST_PAIRS * len(days):
+            name = next(name for name in (f"{time} {clock}", f"{time} and {clock}") if name not in table.names)
+            stamps = [f"{day} {moment or cell}".strip() for day, moment, cell in zip(days, times, cells, strict=True)]
+            return table.add_column(name, np.array(stamps)), (time, clock)
     return None
+
+
+def _texts(table: Table, name: str) -> list[str]:
+    """The cells of a column as text, days without a time of day."""
+    return ["" if cell is None else str(cell).strip().removesuffix(" 00:00:00") for cell in table.fetch(name).to_list()]
 
 
 def _time_of_day(cell: str) -> str | None:

@@ -35,9 +35,11 @@ class StrayRow:
     """The cell that shows it."""
 
 
-def find_stray_rows(table: Table, time: str, bad: Sequence[BadStamp], rows: int) -> list[StrayRow]:
-    """Those of the rows without a stamp that are no observations."""
-    others = [name for name in table.names if name != time and name not in table.id_names]
+def find_stray_rows(
+    table: Table, time: str, bad: Sequence[BadStamp], rows: int, left_out: Sequence[str] = ()
+) -> list[StrayRow]:
+    """Those of the rows without a stamp that are no observations; columns that are `left_out` have no say."""
+    others = [name for name in table.names if name != time and name not in (*table.id_names, *left_out)]
     numbers = [one.row for one in bad]
     cells = {name: table.fetch(name)[numbers].to_list() for name in others}
     stray: list[StrayRow] = []
