@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from workbooks import workbook
 
 from rearview.data.infer.problems import MessyData
 from rearview.data.panel import Panel
@@ -109,7 +110,7 @@ def test_stamps_as_columns_are_rows(shape: str, tmp_path: Path) -> None:
     header = ",".join(["store", *(day.strftime(shape) for day in days), "Total"])
     lines = [",".join([store, *(str(place + 10 * number) for number in range(len(days))), "9"])
              for place, store in enumerate("ab")]  # fmt: skip
-    panel = read(tmp_path, header, *lines)
+    panel = read(tmp_path, header, *lines, ",".join(["Total", *("7" for _ in days), "9"]))
     assert panel.ids == ("a", "b")
     assert cells(panel, 1) == [1 + 10 * number for number in range(len(days))]
     np.testing.assert_array_equal(panel.stamps[: len(days)], np.array(days, dtype="datetime64[us]"))
@@ -182,3 +183,31 @@ def test_a_log_of_orders_is_told_how_it_becomes_a_series(tmp_path: Path) -> None
         read(tmp_path, *lines)
     assert "--every D --agg sum" in {problem.flag for problem in refusal.value.problems}
     assert read(tmp_path, *lines, every="D", agg="sum").columns == ("amount",)
+
+
+def test_a_sheet_of_remarks_and_rows_above_the_header_are_passed_over(tmp_path: Path) -> None:
+    rows = [[day, number, f"{number + 0.5} €"] for number, day in enumerate(DAYS[:25])]
+    above: list[list[object]] = [
+        ["Sales", None, "Region: North"],
+        [],
+        ["Date", "Units", "Revenue"],
+        [None, "pcs", "EUR"],
+    ]
+    path = tmp_path / "book.xlsx"
+    path.write_bytes(workbook(Notes=[["made by Ann"]], Sales=[*above, *rows, ["Total", 300, None]]))
+    panel = load(path)
+    assert (panel.columns, cells(panel)) == (("Units", "Revenue"), list(range(25)))
+
+
+def test_a_sheet_without_a_header_has_names_given(tmp_path: Path) -> None:
+    path = tmp_path / "book.xlsx"
+    path.write_bytes(workbook(S=[[day, number] for number, day in enumerate(DAYS)]))
+    panel = load(path)
+    assert (panel.columns, cells(panel)) == (("value",), list(range(60)))
+
+
+def test_months_as_columns_of_a_sheet_are_rows(tmp_path: Path) -> None:
+    path = tmp_path / "book.xlsx"
+    path.write_bytes(workbook(S=[["Budget"], ["Store", *MONTHS[:20]], ["a", *range(20)], ["b", *range(20)]]))
+    panel = load(path)
+    assert (panel.ids, cells(panel)) == (("a", "b"), list(range(20)))

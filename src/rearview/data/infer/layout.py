@@ -14,6 +14,7 @@ from rearview.core.errors import InputError, did_you_mean
 from rearview.core.wording import listing, plural
 from rearview.data.infer.number_text import parse_column
 from rearview.data.infer.problems import MessyData, Problem, Problems
+from rearview.data.infer.stray_rows import TOTAL
 from rearview.data.infer.timestamp_text import Unreadable, read_stamps
 from rearview.data.infer.timestamps import MONTH_NAMES, YEAR_NAMES, counts_from_1970, counts_months, infer_kind
 from rearview.data.io.table import Table
@@ -204,8 +205,12 @@ def turn_stamp_columns(table: Table) -> tuple[Table, tuple[str, ...], tuple[str,
         return None
     if any(infer_kind(table.fetch(name)) == "stamps" for name in others):
         return None
+    texts = [name for name in others if is_text(table, name)]
+    if texts:
+        totals = [bool(TOTAL.fullmatch(str(cell or "").strip())) for cell in table.fetch(texts[0]).to_list()]
+        table = table.select(np.flatnonzero(~np.array(totals)))
     columns = [table.fetch(name) for name in stamps]
-    rows, texts = len(columns[0]), [name for name in others if is_text(table, name)]
+    rows = len(columns[0])
     ids = texts or [name for name in others if table.fetch(name).n_unique() == rows][:1]
     if rows > 1 and not ids:
         return None
