@@ -211,3 +211,16 @@ def test_months_as_columns_of_a_sheet_are_rows(tmp_path: Path) -> None:
     path.write_bytes(workbook(S=[["Budget"], ["Store", *MONTHS[:20]], ["a", *range(20)], ["b", *range(20)]]))
     panel = load(path)
     assert (panel.ids, cells(panel)) == (("a", "b"), list(range(20)))
+
+
+@pytest.mark.parametrize("parts", [[f"{month:%B}" for month in MONTHS[:12]], [str(month) for month in range(1, 13)]])
+def test_years_as_columns_and_months_as_rows_are_one_series(parts: list[str], tmp_path: Path) -> None:
+    lines = [f"{part},{row},{12 + row},{24 + row},{36 + row if row < 7 else ''}" for row, part in enumerate(parts)]
+    panel = read(tmp_path, "Month,2015,2016,2017,2018", *lines)
+    assert (panel.series, cells(panel)) == (1, list(range(43)))
+    np.testing.assert_array_equal(panel.stamps, np.array(MONTHS[:43], dtype="datetime64[us]"))
+
+
+def test_counts_that_never_repeat_are_no_ids(tmp_path: Path) -> None:
+    rows = [f"{day},{1000 + 7 * number},{900 - number}" for number, day in enumerate(DAYS)]
+    assert read(tmp_path, "date,orders,humid", *rows).columns == ("orders", "humid")

@@ -15,7 +15,7 @@ from rearview.core.wording import listing, plural
 from rearview.data.infer.number_text import parse_column
 from rearview.data.infer.problems import MessyData, Problem, Problems
 from rearview.data.infer.stray_rows import TOTAL
-from rearview.data.infer.timestamp_text import Unreadable, read_stamps
+from rearview.data.infer.timestamp_text import Unreadable, part_of_year, read_stamps
 from rearview.data.infer.timestamps import MONTH_NAMES, YEAR_NAMES, counts_from_1970, counts_months, infer_kind
 from rearview.data.io.table import Table
 from rearview.data.panel import Finding
@@ -34,7 +34,9 @@ _AMBIGUOUS = re.compile(r"\d{1,2}[-/.]\d{1,2}[-/.](?:\d{2}|\d{4})")
 _MOST_PAIRS = 0.8
 """The share of rows with a day and a time of day from which on they make a stamp."""
 _DAY = re.compile(r"(?=.*\d)[^:]+")
-_ROW_ID = re.compile(r"(?i)(?:.*[\s_.-])?(?:id|nr|no|number|nummer)\.?|(?:row|order|invoice|transaction|receipt)s?")
+_ROW_ID = re.compile(
+    r"(?i:(?:.*[\s_.-])?id|(?:row|order|invoice|transaction|receipt)[\s_.-]?(?:nr|no|number|nummer)\.?|nr\.?|#)|.*[a-z]I[dD]"
+)
 _NAMELESS = re.compile(r"column \d+|Unnamed: \d+")
 """What a reader calls a column without a name: ours, and pandas."""
 
@@ -211,6 +213,10 @@ def turn_stamp_columns(table: Table) -> tuple[Table, tuple[str, ...], tuple[str,
         table = table.select(np.flatnonzero(~np.array(totals)))
     columns = [table.fetch(name) for name in stamps]
     rows = len(columns[0])
+    if stamps is years and len(others) == 1:
+        parts = [part_of_year(str(cell)) for cell in table.fetch(others[0]).to_list()]
+        if rows in (4, 12) and None not in parts and len({*parts}) == rows:
+            return _turn_years(table, years, [part or "" for part in parts])
     ids = texts or [name for name in others if table.fetch(name).n_unique() == rows][:1]
     if rows > 1 and not ids:
         return None
@@ -234,6 +240,38 @@ def turn_stamp_columns(table: Table) -> tuple[Table, tuple[str, ...], tuple[str,
         tuple(ids) if rows > 1 else (),
         tuple(name for name in others if name not in ids),
     )
+
+
+def _turn_years(table: Table, years: list[str], parts: list[str]) -> tuple[Table, tuple[str, ...], tuple[str, ...]]:
+    """One series of a table with a column for each year and a row for each month or quarter."""
+    import narwhals as nw
+
+    order = np.argsort(parts)
+    columns = [table.fetch(year) for year in years]
+    cells = [column[int(row)] for column in columns for row in order]
+    # What is left of the last year is not missing: it has not come yet.
+    count = max((place for place, cell in enumerate(cells, start=1) if cell not in (None, "")), default=0)
+    stamps = [f"{year}{parts[row]}" for year in years for row in order][:count]
+    library = columns[0].implementation
+    numeric = all(column.dtype.is_numeric() for column in columns)
+    values = [cell if numeric or cell is None else str(cell) for cell in cells[:count]]
+    series = {
+        name: nw.new_series(name, column, backend=library) for name, column in (("date", stamps), ("value", values))
+    }
+
+    def place(row: int) -> str:
+        return f"{table.place(int(order[row % len(order)]))}, column {years[row // len(order)]!r}"
+
+    turned = replace(
+        table,
+        names=("date", "value"),
+        fetch=series.__getitem__,
+        place=place,
+        numeric=frozenset(),
+        reopen=None,
+        parsed={},
+    )
+    return turned, (), ()
 
 
 def _is_stamp(name: str) -> bool:

@@ -71,8 +71,8 @@ _OTHERS = (
     re.compile(rf"(?P<quarter>[1-4])\.?[Qq][-/' ]*{_YEAR}"),
     re.compile(r"(?P<year>\d{4})[-/ ]?(?i:w|wk|kw|week)[- ]?(?P<week>\d{1,2})(?:-(?P<weekday>[1-7]))?"),
     re.compile(r"(?i:w|wk|kw|week)[- ]?(?P<week>\d{1,2})[-/, ]+(?P<year>\d{4})"),
-    re.compile(r"(?P<month>\d{1,2})[-/](?P<year>\d{4})"),
-    re.compile(r"(?i:fy) ?(?P<year>\d{4})"),
+    re.compile(r"(?P<month>\d{1,2})[-/](?P<year>(?:1[89]|20|21)\d\d)"),
+    re.compile(r"(?i:fy) ?(?P<year>(?:1[89]|20|21)\d\d)"),
 )
 """Dates with the name of a month, quarters, ISO weeks, months by number, financial years."""
 _MARKS = (("year", "%Y"), ("month", "%b"), ("day", "%d"), ("quarter", "%q"), ("week", "%V"), ("weekday", "%u"),
@@ -134,6 +134,15 @@ def months_in(numbers: NDArray[np.int64]) -> Stamps | None:
     if not np.all((months >= 1) & (months <= 12)):
         return None
     return ((numbers // 100 - 1970) * 12 + months - 1).astype("datetime64[M]").astype("datetime64[us]")
+
+
+def part_of_year(text: str) -> str | None:
+    """What follows a year to name a month or a quarter of it: '-03' for March or 3, 'Q2' for Q2; None: neither."""
+    word = text.strip().removesuffix(".").removesuffix(".0").lower()
+    if re.fullmatch(r"q[1-4]", word):
+        return word.upper()
+    number = int(word) if re.fullmatch(r"\d{1,2}", word) else _MONTH_NUMBERS.get(word, 0)
+    return f"-{number:02d}" if 1 <= number <= 12 else None
 
 
 def read_stamps(
