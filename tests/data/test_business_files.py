@@ -224,3 +224,9 @@ def test_years_as_columns_and_months_as_rows_are_one_series(parts: list[str], tm
 def test_counts_that_never_repeat_are_no_ids(tmp_path: Path) -> None:
     rows = [f"{day},{1000 + 7 * number},{900 - number}" for number, day in enumerate(DAYS)]
     assert read(tmp_path, "date,orders,humid", *rows).columns == ("orders", "humid")
+
+
+def test_a_time_of_day_that_is_dropped_makes_no_stamp(tmp_path: Path) -> None:
+    rows = [f"{hour:%Y-%m-%d},{hour:%H:%M},1" for hour in HOURS]
+    panel = read(tmp_path, "Date,Time,sold", *rows, drop=["Time"], every="D", agg="sum")
+    assert (str(panel.step), cells(panel)) == ("D", [24, 24, 24])

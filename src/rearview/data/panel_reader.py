@@ -208,7 +208,7 @@ def resolve(table: Table, options: ReadOptions) -> Reading:
 def _resolve(table: Table, options: ReadOptions, problems: Problems, findings: list[Finding]) -> Reading:
     table, roles, options, inferred = _assign(table, options)
     whole = join_date_parts(table, roles.time) if options.time_col is None else None
-    whole = whole or (None if options.row_by_row else join_clock(table, roles.time))
+    whole = whole or (None if options.row_by_row else join_clock(table, roles.time, options.drop))
     if whole is not None:
         table, parts = whole
         message = f"The columns {listing(parts)} make the time column {table.names[0]!r}."

@@ -278,12 +278,12 @@ def _is_stamp(name: str) -> bool:
     return not isinstance(read_stamps([name]), Unreadable) or _AMBIGUOUS.fullmatch(name) is not None
 
 
-def join_clock(table: Table, time: str) -> tuple[Table, tuple[str, str]] | None:
+def join_clock(table: Table, time: str, left_out: Collection[str] = ()) -> tuple[Table, tuple[str, str]] | None:
     """A table with one column of stamps for one of days, which stand several times, and one of times of day.
 
     Beside it the names of these two; None where there is no such column.
     """
-    by_name = {name.casefold(): name for name in reversed(table.names) if name != time}
+    by_name = {name.casefold(): name for name in reversed(table.names) if name not in (time, *left_out)}
     days = _texts(table, time)
     if len({*days}) == len(days):
         return None
