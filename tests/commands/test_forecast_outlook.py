@@ -39,7 +39,7 @@ def test_a_forecast_is_told_between_bounds_and_against_the_same_days_a_year_befo
     )
     words, (look,) = words_of(panel, np.full((1, 1, 28), 465.0), 55.0)
     assert words == (
-        "Sales will likely be between 410 and 520 a day over the next 28 days, about 465 on average; a year before it "
+        "Sales will likely be between 410 and 520 a day on average over the next 28 days, about 465; a year before it "
         "was 451."
     )
     assert (look.low, look.high, look.before) == (410, 520, 451)
@@ -103,9 +103,10 @@ def test_the_page_leads_with_the_outlook_and_then_the_verdict(promoted: tuple[st
     lead = re.search(r'<p class="verdict">(.*?)</p>\s*<p class="judgement">(.*?)</p>', page)
     assert lead is not None
     assert re.fullmatch(
-        r"Sales will likely be between [\d,.]+ and [\d,.]+ a day over the next 7 days, about .*", lead[1]
+        r"Sales will likely be between [\d,.]+ and [\d,.]+ a day on average over the next 7 days, about .*", lead[1]
     )
-    assert lead[2].startswith("auto ")
+    naive = r"the last season again would have been off by [\d.]+\. auto "
+    assert re.match(rf"On past data it was off by [\d.]+ a day on average; {naive}", lead[2])
 
 
 def test_the_page_draws_trend_season_effect_and_the_known_input(promoted: tuple[str, dict[str, Any]]):

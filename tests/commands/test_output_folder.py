@@ -300,9 +300,12 @@ def test_an_input_is_never_the_output(sales: Path, tmp_path: Path, capsys: pytes
     for file in (out / "forecast.csv", tmp_path / "link.csv"):
         assert forecast(file, out, *DLINEAR, "--overwrite") == 1
         assert "forecast.csv is an input of this run" in capsys.readouterr().err
-    for place in (sales, out / "model" / "forecaster.json"):
+    for place, why in (
+        (sales, "would write over an input"),
+        (out / "model" / "forecaster.json", f"is in {model}, an input"),
+    ):
         assert main(["predict", model, str(sales), "--out", str(place)]) == 1
-        assert "would write over an input" in capsys.readouterr().err
+        assert why in capsys.readouterr().err
     assert contents(out) == before
     assert sales.read_bytes() == data
 

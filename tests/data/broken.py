@@ -28,7 +28,7 @@ def _duplicated_stamp(draft: Draft) -> Fragments:
 
 
 def _text_in_numbers(draft: Draft) -> Fragments:
-    row, bad = draft.row(), draft.random.choice(("broken", "12 kW", "1_000", "--"))
+    row, bad = draft.row(), draft.random.choice(("broken", "12 kW", "1_000", "closed"))
     column = draft.random.randrange(draft.first_value, len(draft.header))
     draft.rows[row][column] = bad
     return draft.place(row), repr(draft.header[column]), repr(bad)
@@ -126,6 +126,7 @@ def _far_stamp(draft: Draft) -> Fragments:
 
 def _no_header(draft: Draft) -> Fragments:
     draft.header, draft.rows = draft.rows[0], draft.rows[1:]
+    draft.header[draft.first_value] = "closed"
     return "line 1", "column names are expected"
 
 

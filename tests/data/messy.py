@@ -30,6 +30,8 @@ class Sheet:
     moments: list[datetime] = field(default_factory=list)
     stamps: list[str] = field(default_factory=list)
     stores: tuple[str, ...] = ()
+    apart: bool = False
+    """The day and the time of day of a stamp stand in columns of their own."""
     plain: bool = False
     """One column alone, without stamps."""
     options: dict[str, object] = field(default_factory=dict)
@@ -131,6 +133,13 @@ def _autumn_clock(sheet: Sheet) -> None:
     sheet.repairs.add("clock change")
 
 
+def _date_and_time(sheet: Sheet) -> None:
+    sheet.moments, sheet.time = [datetime(2021, 3, 1) + timedelta(hours=hour) for hour in range(ROWS)], "Date Time"
+    sheet.stamps = [f"{moment:%Y-%m-%d %H:%M}" for moment in sheet.moments]
+    sheet.apart = True
+    sheet.repairs.add("date parts")
+
+
 def _one_column(sheet: Sheet) -> None:
     sheet.plain = True
     sheet.repairs.add("row numbers")
@@ -143,11 +152,12 @@ def _stores(sheet: Sheet) -> None:
 STAMPS = {
     "slashes": _slashes, "days with slashes": _days_with_slashes, "day or month": _day_or_month,
     "month names": _month_names, "quarters": _quarters, "weeks": _weeks, "years": _years, "seconds": _seconds,
-    "milliseconds": _milliseconds, "autumn clock": _autumn_clock,
+    "milliseconds": _milliseconds, "autumn clock": _autumn_clock, "date and time apart": _date_and_time,
 }  # fmt: skip
 LAYOUTS = {"one column": _one_column, "stores": _stores}
 NUMBERS = ("thousands", "german", "two notations", "dollars", "percent", "brackets")
-EXTRA_ROWS = ("units", "total", "remark")
+EXTRA_ROWS = ("title", "units", "header again", "total", "remark")
+TITLE = ("Report of the office", "", "Printed on Monday")
 FAULTS = ("two values", "two values joined", "text cell", "bad stamp", "infinite")
 KINDS = (*STAMPS, *LAYOUTS, *NUMBERS, *EXTRA_ROWS, *FAULTS)
 
@@ -189,7 +199,8 @@ def make(rng: random.Random, kinds: tuple[str, ...]) -> MessyFile:
     comma = style == "german" and separator == ";"
     two = not sheet.stores and not sheet.plain
     header = [sheet.column, *([LATER] if two else [])]
-    header = header if sheet.plain else [*(["store"] if sheet.stores else []), sheet.time, *header]
+    times = sheet.time.split() if sheet.apart else [sheet.time]
+    header = header if sheet.plain else [*(["store"] if sheet.stores else []), *times, *header]
     values: dict[str, NDArray[np.float64]] = {}
     body: list[list[str]] = []
     for store in sheet.stores or ("series",):
@@ -200,32 +211,44 @@ def make(rng: random.Random, kinds: tuple[str, ...]) -> MessyFile:
                 _write(float(cells[row, 0]), style, row),
                 *([f"{cells[row, 1]:.3f}".replace(".", "," if comma else ".")] if two else []),
             ]
-            front = [] if sheet.plain else [*([store] if sheet.stores else []), stamp]
+            front = (
+                []
+                if sheet.plain
+                else [*([store] if sheet.stores else []), *(stamp.split() if sheet.apart else [stamp])]
+            )
             body.append([*front, *texts])
     stamps = np.array(sheet.moments, dtype="datetime64[us]")
     expected = Expected(sheet.stores or ("series",), np.arange(1, ROWS + 1) if sheet.plain else stamps, values)
     _spoil(sheet, body, header, style, expected)
     if style:
         sheet.repairs.add("notation")
-    first = 2
+    above = len(TITLE) if "title" in kinds else 0
+    first = 2 + above
+    blank = [""] if sheet.apart else []
     if "units" in kinds:
         units = ["kW", *(["C"] if two else [])]
-        body.insert(0, units if sheet.plain else [*([""] if sheet.stores else []), "", *units])
+        body.insert(0, units if sheet.plain else [*([""] if sheet.stores else []), "", *blank, *units])
         sheet.repairs.add("units")
-        first = 3
+        first += 1
+    if "header again" in kinds:
+        body.append(header)
+        sheet.repairs.add("header")
     if "total" in kinds:
         sums = [_write(float(values[expected.ids[0]][:, 0].sum()), style, 1), *(["9"] if two else [])]
-        body.append([*([""] if sheet.stores else []), "Total", *sums])
+        body.append([*([""] if sheet.stores else []), "Total", *blank, *sums])
         sheet.repairs.add("total")
     if "remark" in kinds:
-        body.append([*([""] if sheet.stores else []), "Source: the office", *("" for _ in range(1 + two))])
+        body.append([*([""] if sheet.stores else []), "Source: the office", *blank, *("" for _ in range(1 + two))])
         sheet.repairs.add("remark")
-    problems = [(what, _place(place, body, first), column, value) for what, place, column, value in sheet.problems]
+    problems = [
+        (what, _place(place, body, first, above), column, value) for what, place, column, value in sheet.problems
+    ]
     sink = io.StringIO()
+    sink.write("".join(f"{line}\n" for line in TITLE[:above]))
     writer = csv.writer(sink, delimiter=separator, lineterminator="\n")
     writer.writerows([header, *body])
     return MessyFile(
-        " and ".join(kinds),
+        " + ".join(kinds),
         sink.getvalue().encode(),
         sheet.options,
         expected,
@@ -248,8 +271,10 @@ def _spoil(sheet: Sheet, body: list[list[str]], header: list[str], style: str, e
             body[row][place[sheet.column]] = "broken"
             sheet.problems.append(("number", f"row {row}", sheet.column, "broken"))
         elif kind == "bad stamp":
-            body[row][place[sheet.time]] = "yesterday"
-            sheet.problems.append(("stamp", f"row {row}", sheet.time, "yesterday"))
+            day, _, clock = sheet.time.partition(" ")
+            body[row][place[day]] = "yesterday"
+            value = f"yesterday {body[row][place[clock]]}" if sheet.apart else "yesterday"
+            sheet.problems.append(("stamp", f"row {row}", sheet.time, value))
         elif kind == "infinite":
             name = LATER if LATER in place else sheet.column
             body[row][place[name]] = "inf"
@@ -268,12 +293,12 @@ def _spoil(sheet: Sheet, body: list[list[str]], header: list[str], style: str, e
                 sheet.problems.append(("duplicates", f"row {row}", sheet.time, None))
 
 
-def _place(place: str, body: list[list[str]], first: int) -> str:
+def _place(place: str, body: list[list[str]], first: int, above: int) -> str:
     """'line 7' for a row of the data, or for the row that holds a cell."""
     if place.startswith("row "):
         return f"line {int(place[4:]) + first}"
     row = next(number for number, cells in enumerate(body) if place in cells)
-    return f"line {row + 2}"
+    return f"line {row + 2 + above}"
 
 
 def _go_together(kinds: tuple[str, ...]) -> bool:
@@ -283,7 +308,17 @@ def _go_together(kinds: tuple[str, ...]) -> bool:
     if {"two values", "two values joined"} <= set(kinds):
         return False
     # Without stamps there are no stamps to spoil, and nothing that says which row is a total.
-    without = {*STAMPS, "two values", "two values joined", "bad stamp", "total", "remark", "infinite"}
+    without = {
+        *STAMPS,
+        "two values",
+        "two values joined",
+        "bad stamp",
+        "title",
+        "header again",
+        "total",
+        "remark",
+        "infinite",
+    }
     return "one column" not in kinds or not without & set(kinds)
 
 
@@ -294,7 +329,7 @@ def messy_files(count: int = 60, seed: int = 0) -> list[MessyFile]:
     names = {file.name for file in made}
     while len(made) < count:
         kinds = tuple(sorted(rng.sample(KINDS, 3), key=KINDS.index))
-        if _go_together(kinds) and " and ".join(kinds) not in names:
+        if _go_together(kinds) and " + ".join(kinds) not in names:
             made.append(make(rng, kinds))
             names.add(made[-1].name)
     return made[:count]

@@ -13,7 +13,7 @@ FILES = messy_files(60, seed=0)
 
 
 def test_the_collection_is_made_from_a_seed_and_has_every_kind_alone_and_by_threes() -> None:
-    names = [file.name.split(" and ") for file in FILES]
+    names = [file.name.split(" + ") for file in FILES]
     assert len({file.name for file in FILES}) == 60
     assert {kinds[0] for kinds in names if len(kinds) == 1} == set(KINDS)
     assert sum(len(kinds) == 3 for kinds in names) == 60 - len(KINDS) >= 30

@@ -311,10 +311,28 @@ def test_years_months_and_days_in_columns_of_their_own_are_one_date(parts: tuple
     assert repair(panel, "date parts").count == len(parts)
 
 
-def test_a_title_above_the_header_is_no_header(tmp_path: Path) -> None:
-    rows = [f"{day},1,2" for day in DAYS]
-    with pytest.raises(InputError, match="line 1 holds 'Sales report' alone where column names are expected"):
-        load(written(tmp_path, "Sales report,,", "date,v,w", *rows))
+@pytest.mark.parametrize(
+    "above",
+    [
+        ["Sales report,,"],
+        ["Sales report"],
+        ["Sales report", "", "Printed: 2020-01-03, by Ann"],
+        ["# from a tool"],
+        ["sep=,"],
+    ],
+)
+def test_lines_above_the_header_are_left_out_and_rows_keep_their_lines(above: list[str], tmp_path: Path) -> None:
+    rows = [f"{day},{number},2" for number, day in enumerate(DAYS)]
+    panel = load(written(tmp_path, *above, "date,v,w", *rows))
+    assert (panel.columns, values(panel)[:3]) == (("v", "w"), [0, 1, 2])
+    rows[4] = rows[4].replace(",4,", ",broken,")
     with pytest.raises(MessyData) as refusal:
-        load(written(tmp_path, "Sales report", "date,v,w", *rows))
-    assert len(refusal.value.problems) <= 12
+        load(written(tmp_path, *above, "date,v,w", *rows))
+    assert [problem.place for problem in refusal.value.problems] == [f"line {len(above) + 6}"]
+
+
+def test_rows_longer_than_the_header_are_one_problem_where_they_are_most(tmp_path: Path) -> None:
+    with pytest.raises(MessyData) as refusal:
+        load(written(tmp_path, "date,v", *(f"{day},1,2" for day in DAYS)))
+    assert len([problem for problem in refusal.value.problems if problem.what == "fields"]) == 1
+    assert f"as have {len(DAYS) - 1} other rows" in str(refusal.value)

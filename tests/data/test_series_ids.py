@@ -58,10 +58,11 @@ def test_a_column_of_ids_that_was_given_another_role_or_holds_one_id_is_no_obsta
 
 
 @pytest.mark.parametrize("target", [(), None])
-def test_ids_that_number_the_rows_are_a_column_like_others(target) -> None:
+def test_ids_that_number_the_rows_are_left_out(target) -> None:
     frame = entities([1, 2], overlap=False).assign(unique_id=np.arange(18))
     panel = load(frame, target=target)
-    assert (panel.layout.form, set(panel.columns)) == ("wide", {"unique_id", "a", "b"})
+    assert (panel.layout.form, set(panel.columns)) == ("wide", {"a", "b"})
+    assert "row ids" in {finding.what for finding in panel.findings}
 
 
 def test_a_column_that_a_model_was_trained_on_is_no_id() -> None:

@@ -112,6 +112,23 @@ def test_marks_known_ahead_have_a_map_of_their_own() -> None:
     assert_close(out[:, 0, CHANNELS:], tokenise.project_marks(torch.cat([before, after], -1)))
 
 
+@pytest.mark.parametrize("future", [0, AHEAD])
+def test_each_mark_that_describes_a_series_is_embedded_by_a_vector_of_its_own(future: int) -> None:
+    statics = 2
+    tokenise = Variates(LOOKBACK, WIDTH, marks=MARKS, future=future, statics=statics)
+    kinds = torch.eye(statics)[torch.arange(BATCH) % statics]
+    marks = torch.cat([torch.randn(BATCH, MARKS - statics, 1), kinds[..., None]], dim=1)
+    before, after = marks.expand(-1, -1, LOOKBACK), marks.expand(-1, -1, future)
+    out = tokenise(windows(), before, after if future else None)
+    plain = Variates(LOOKBACK, WIDTH, marks=MARKS, future=future)
+    same = plain(windows(), before, after if future else None)[:, 0, -statics:]
+    assert out.shape == (BATCH, 1, CHANNELS + MARKS, WIDTH)
+    assert_close(out[0, 0, -statics], tokenise.embedding[0])
+    assert_close(out[1, 0, -1], tokenise.embedding[1])
+    assert_close(same[0].flip(0), same[1]), "by the common map the tokens of two kinds are the same, in another order"
+    assert not torch.allclose(out[0, 0, -statics:].flip(0), out[1, 0, -statics:])
+
+
 def test_a_point_sees_its_neighbours_in_a_ring() -> None:
     tokenise = Points(CHANNELS, WIDTH)
     past = windows()

@@ -7,7 +7,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args
 
-from cyclopts import Parameter
+from cyclopts import Group, Parameter
 
 from rearview.cli.options import PRINTING
 from rearview.cli.parse import app
@@ -24,6 +24,15 @@ FLAGS = {"json": ("--json",), "quiet": ("--quiet", "-q"), "verbose": ("--verbose
 """Option -> its names."""
 FILES = ("file", "more", "train", "test", "fit", "future", "results")
 """Arguments that name files to read, which a shell completes."""
+GROUPS = {
+    Group.create_ordered("Your data"): ("forecast", "predict", "detect", "classify", "check"),
+    Group.create_ordered("Runs and shell"): ("runs", "open", "demo", "completion"),
+    Group.create_ordered("Networks and papers"): (
+        "list", "describe", "bench", "report", "ablate", "reproduce", "figure",
+    ),
+}  # fmt: skip
+"""Commands in the order in which help shows them, the most used first."""
+app["--help"].group = app["--version"].group = Group.create_ordered("Help")
 EVERY_FLAG = frozenset(flag for flags in FLAGS.values() for flag in flags)
 
 
@@ -58,7 +67,9 @@ def command(*, name: str | None = None, json: bool = True, dry_run: bool = False
         built.__signature__ = inspect.Signature([*own, *added])
         built.__annotations__ = {each.name: each.annotation for each in built.__signature__.parameters.values()}
         del built.__wrapped__
-        app.command(run, name=name)
+        called = name or function.__name__
+        group, names = next((group, names) for group, names in GROUPS.items() if called in names)
+        app.command(run, name=name, group=group, sort_key=names.index(called))
         return function
 
     return declare

@@ -212,14 +212,15 @@ def check_place(out: Path, folder: Path | None = None) -> None:
         raise InputError(f"--out is {out}, but {there} can't be written to; name another folder.")
 
 
-def check_file(out: Path, inputs: Iterable[str | Path | None] = ()) -> None:
+def check_file(out: Path, inputs: Iterable[str | Path | None] = (), flag: str = "--out") -> None:
     """Refuse a file that can't be written where it is named, or that is or belongs to an input."""
     if out.is_dir():
-        raise InputError(f"--out is {out}, which is a folder; name a file, such as {out / 'next.csv'}.")
+        raise InputError(f"{flag} is {out}, which is a folder; name a file, such as {out / 'next.csv'}.")
     check_place(out, out.absolute().parent)
     for one in inputs:
         if one is not None and Path(one).exists() and _is_within(out, Path(one)):
-            raise InputError(f"--out is {out}, which would write over an input of this run; name another file.")
+            where = f"is in {one}," if Path(one).is_dir() else "would write over"
+            raise InputError(f"{flag} is {out}, which {where} an input of this run; name another file.")
 
 
 def find_model(folder: Path) -> Path:

@@ -4,6 +4,7 @@ The order is: open, give every column its role, read the stamps, put the rows in
 Problems are kept until all of it has been looked at, and refused together.
 """
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Unpack
@@ -12,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rearview.core.errors import InputError
-from rearview.core.wording import listing
+from rearview.core.wording import listing, plural
 from rearview.data.holidays import HolidayColumns
 from rearview.data.infer.categories import describe_series, expand_known
 from rearview.data.infer.column_reader import ColumnReader
@@ -23,8 +24,10 @@ from rearview.data.infer.layout import (
     NoTimeColumn,
     Roles,
     assign_roles,
+    join_clock,
     join_date_parts,
     leave_out_unknown,
+    turn_stamp_columns,
 )
 from rearview.data.infer.problems import MISSING_COLUMN, MOST_NAMED, MessyData, Problem, Problems, Repair
 from rearview.data.infer.row_order import RowOrder, TableRows, align, keep_order, regularise
@@ -169,15 +172,23 @@ def settle(options: ReadOptions, layout: Layout) -> ReadOptions:
 def resolve(table: Table, options: ReadOptions) -> Reading:
     """Settle everything of a table but its cells; what can't be is refused, all problems at once."""
     problems = Problems(table.source)
-    for row, count in table.surplus[:MOST_NAMED]:
+    table, options, turned = _turn(table, options)
+    wide = len(table.surplus)
+    # Where they are most rows, it is the header that is out of place.
+    most = 2 * wide >= len(table.fetch(table.names[0]))
+    for row, count in table.surplus[: 1 if most else MOST_NAMED]:
+        others = (
+            f", as {plural(wide - 1, 'has 1 other row', f'have {wide - 1:,} other rows')}," if most and wide > 1 else ""
+        )
+        columns = plural(len(table.names), "1 column", f"{len(table.names)} columns")
         message = (
-            f"{table.at(row)} has {count} fields, but the header names {len(table.names)} columns; remove the surplus, "
+            f"{table.at(row)} has {count} fields{others} but the header names {columns}; remove the surplus, "
             "or quote a cell that contains the separator."
         )
         problems.add(Problem("fields", message, table.place(row), count=len(table.surplus)))
     options = leave_out_unknown(table, options, problems)
     table, options, inferred = expand_known(table, options, problems)
-    findings = [*(Finding("inferred", what, 0, message) for what, message in table.notes), *inferred]
+    findings = [*(Finding("inferred", what, 0, message) for what, message in table.notes), *turned, *inferred]
     if table.id_names:
         options = _name_series(table, options)
         findings.append(Finding("inferred", "layout", 0, "Long layout: each file is a series."))
@@ -197,11 +208,14 @@ def resolve(table: Table, options: ReadOptions) -> Reading:
 def _resolve(table: Table, options: ReadOptions, problems: Problems, findings: list[Finding]) -> Reading:
     table, roles, options, inferred = _assign(table, options)
     whole = join_date_parts(table, roles.time) if options.time_col is None else None
+    whole = whole or (None if options.row_by_row else join_clock(table, roles.time, options.drop))
     if whole is not None:
         table, parts = whole
         message = f"The columns {listing(parts)} make the time column {table.names[0]!r}."
         findings.append(Repair("repaired", "date parts", len(parts), message))
-        options = replace(options, time_col=table.names[0], drop=(*options.drop, *parts))
+        used = {*options.id_col, *(options.target or ()), *options.known, *options.static, *options.trained}
+        drop = (*options.drop, *(part for part in parts if part not in used))
+        options = replace(options, time_col=table.names[0], drop=drop)
         return _resolve(table, options, problems, findings)
     table, times, repairs = _read_stamps(table, roles.time, options, problems)
     if roles.form == "wide" and _repeats(times.values) and not options.row_by_row:
@@ -244,7 +258,7 @@ def _resolve(table: Table, options: ReadOptions, problems: Problems, findings: l
         timezone=times.timezone,
         stored=times.stored,
         time_kind=times.kind,
-        time_format=times.format,
+        time_format=_without_clock(times.format) if options.every and not options.every.sub_daily else times.format,
         bare=times.bare,
         time_index=table.time_index == roles.time,
         static=options.static if statics is not None else (),
@@ -269,6 +283,21 @@ def _resolve(table: Table, options: ReadOptions, problems: Problems, findings: l
     if options.holidays:
         findings.append(holidays.finding(options.holidays, order.step))
     return Reading(columns, order, layout, ids, options, holidays, statics, tuple(findings))
+
+
+def _turn(table: Table, options: ReadOptions) -> tuple[Table, ReadOptions, list[Finding]]:
+    """A table that lies on its side, a column for each stamp, with a row for each; any other as it is."""
+    turned = None if options.row_by_row or options.time_col else turn_stamp_columns(table)
+    if turned is None:
+        return table, options, []
+    first, (table, ids, left_out) = next(name for name in table.names if name not in turned[0].names), turned
+    message = f"The columns are stamps, {first!r} first: each is read as a row"
+    message += f" of the series that {listing(ids)} {plural(len(ids), 'names', 'name')}." if ids else "."
+    if left_out:
+        message += f" {listing(left_out)} {plural(len(left_out), 'is', 'are')} left out."
+    drop = tuple(name for name in options.drop if name not in left_out)
+    repair = Repair("repaired", "stamps in columns", len(table.fetch(table.names[0])), message, None, None, first)
+    return table, replace(options, id_col=options.id_col or ids, drop=drop), [repair]
 
 
 def _name_series(table: Table, options: ReadOptions) -> ReadOptions:
@@ -305,7 +334,7 @@ def _read_stamps(
     repairs: list[Finding] = []
     while not isinstance(times := read_times(table, time, options), Times):
         rows = len(table.fetch(time))
-        stray = [] if options.row_by_row else find_stray_rows(table, time, times, rows)
+        stray = [] if options.row_by_row else find_stray_rows(table, time, times, rows, options.drop)
         repairs += repairs_of(table, stray)
         left_out = {one.row for one in stray}
         bad = [one for one in times if one.row not in left_out]
@@ -321,6 +350,11 @@ def _read_stamps(
         kept[[one.row for one in times]] = False
         table = table.select(np.flatnonzero(kept))
     return table, times, repairs
+
+
+def _without_clock(shape: str | None) -> str | None:
+    """How the days of stamps are written."""
+    return None if shape is None else re.split(r"[T ]+%[HI]", shape)[0]
 
 
 def _repeats(stamps: Stamps) -> bool:
@@ -346,7 +380,8 @@ def _infer_otherwise(
         )
         problems.add(Problem("series", message, flag=f"--id-col {','.join(sets[0])}"))
     if sets:
-        message = f"Long layout: one row for each series and stamp; {listing(sets[0])} tell series apart."
+        tell = f"{listing(sets[0])} {plural(len(sets[0]), 'tells', 'tell')} series apart"
+        message = f"Long layout: one row for each series and stamp; {tell}."
         return replace(options, id_col=sets[0]), message
     if options.time_col is not None:
         return options, ""

@@ -76,15 +76,21 @@ class Variates(nn.Module):
     """Each channel's whole look-back as one token; calendar features and known inputs follow as tokens of their own.
 
     Without a known future, marks share the channels' map (the official form). With `future` steps of known marks, a
-    mark's token is made from past and future together by a map of its own.
+    mark's token is made from past and future together by a map of its own. Each of the last `statics` marks, which
+    never change in a series, is embedded: its value times a learned vector. By the common map the tokens of two
+    categories would be the same but for their frequency, and attention, which knows no order, could not tell them
+    apart.
     """
 
-    def __init__(self, lookback: int, width: int, *, marks: int = 0, future: int = 0) -> None:
+    def __init__(self, lookback: int, width: int, *, marks: int = 0, future: int = 0, statics: int = 0) -> None:
         super().__init__()
         self.marks = marks
+        self.statics = statics
         self.future = future
         self.project = nn.Linear(lookback, width)
         self.project_marks = nn.Linear(lookback + future, width) if marks and future else None
+        # As large as what a linear map makes of a look-back of unit variance.
+        self.embedding = nn.Parameter(torch.randn(statics, width) * 3**-0.5) if statics else None
 
     def forward(
         self,
@@ -95,10 +101,13 @@ class Variates(nn.Module):
         if not self.marks:
             return self.project(x)[:, None]
         past_marks, future_marks = check_marks(self.marks, self.future, past_marks, future_marks)
+        moving, described = self.marks - self.statics, []
+        if self.embedding is not None:
+            described = [past_marks[:, moving:, -1:] * self.embedding]
         if self.project_marks is None or future_marks is None:
-            return self.project(torch.cat([x, past_marks], dim=1))[:, None]
-        marks = self.project_marks(torch.cat([past_marks, future_marks], dim=2))
-        return torch.cat([self.project(x), marks], dim=1)[:, None]
+            return torch.cat([self.project(torch.cat([x, past_marks[:, :moving]], dim=1)), *described], dim=1)[:, None]
+        marks = self.project_marks(torch.cat([past_marks, future_marks], dim=2)[:, :moving])
+        return torch.cat([self.project(x), marks, *described], dim=1)[:, None]
 
 
 class Points(nn.Module):

@@ -111,15 +111,16 @@ def create(
     future: int = 0,
     asks: "Asks" = "steps",
     classes: int = 0,
+    statics: int = 0,
     adapters: _adapters.Spec | Sequence[_adapters.Spec] = (),
     **settings: Any,
 ) -> "Model":
     """The network `name` for windows of `channels` x `lookback`, asked for `steps`; unknown settings are refused.
 
-    `marks` calendar features or known inputs come with each window, known `future` steps ahead (0: past only). With
-    `asks="window"` the network gives the window back, with `asks="classes"` logits of `classes` classes. `adapters`
-    stand around the network, one or several, the outermost first: names (`rearview.models.adapters.names()`), or
-    mappings with a name and settings.
+    `marks` calendar features or known inputs come with each window, known `future` steps ahead (0: past only); the last
+    `statics` of them describe the series. With `asks="window"` the network gives the window back, with `asks="classes"`
+    logits of `classes` classes. `adapters` stand around the network, one or several, the outermost first: names
+    (`rearview.models.adapters.names()`), or mappings with a name and settings.
     """
     from rearview.models.contract import Shape
 
@@ -130,7 +131,7 @@ def create(
         raise SettingsError(f"A class has no steps; leave out steps={steps}.")
     if steps is None:
         steps = lookback if asks == "window" else 1
-    shape = Shape(channels, lookback, steps, marks, future, asks, classes)
+    shape = Shape(channels, lookback, steps, marks, future, asks, classes, statics)
     can = {"steps": None, "window": "reconstructs", "classes": "classifies"}
     if asks not in can:
         raise SettingsError(f"asks is {asks!r}; it can be one of {', '.join(can)}.")

@@ -33,7 +33,7 @@ Steps = Float[Tensor, "batch target steps"]
 Logits = Float[Tensor, "batch classes"]
 Answer = Steps | Logits
 Asks = Literal["steps", "window", "classes"]
-_LEAST = {"channels": 1, "lookback": 1, "steps": 1, "marks": 0, "future": 0, "classes": 0}
+_LEAST = {"channels": 1, "lookback": 1, "steps": 1, "marks": 0, "future": 0, "classes": 0, "statics": 0}
 """The sizes of a shape, and the least that each can be."""
 
 
@@ -52,6 +52,8 @@ class Shape:
     """The output: steps after the window, the window itself, or its class."""
     classes: int = 0
     """Number of classes, where the output is a class."""
+    statics: int = 0
+    """How many of the marks, the last ones, describe a series and never change in it."""
 
     def __post_init__(self) -> None:
         for name, least in _LEAST.items():
@@ -59,6 +61,8 @@ class Shape:
             if isinstance(given, bool) or not isinstance(given, Integral) or int(given) < least:
                 raise SettingsError(f"{name} is {given!r}; it must be a whole number of at least {least}.")
             object.__setattr__(self, name, int(given))
+        if self.statics > self.marks:
+            raise SettingsError(f"statics is {self.statics}, but there are {self.marks} marks for them to be among.")
         if self.asks == "window" and self.steps != self.lookback:
             raise SettingsError(
                 f"A window of {self.lookback} steps can't be reconstructed as {self.steps}; leave out steps."

@@ -99,6 +99,11 @@ def read_job(job: Job, say: Callable[[str], None]) -> Rows:
 
 def verdict(detection: Detection, assessment: Assessment | None, labels: Labels | None) -> str:
     """The result in a sentence or two; it counts segments, as the table and anomalies.csv do."""
+    return " ".join(filter(None, (count_anomalies(detection), compare_with_labels(detection, assessment, labels))))
+
+
+def count_anomalies(detection: Detection) -> str:
+    """How many anomalies there are, and which is the worst."""
     rows = len(detection.scores.rows)
     if not detection.segments:
         sentence = f"No anomaly in {quantity(rows, 'row')}: no score is above the threshold."
@@ -112,10 +117,15 @@ def verdict(detection: Detection, assessment: Assessment | None, labels: Labels 
             f"{many} in {rows:,} rows. The worst peaks at {show(detection.panel.stamps[worst.peak])}{of}, "
             f"{_height(worst.score, float(detection.thresholds[worst.series]))}, carried by {carrier}."
         )
+    return sentence
+
+
+def compare_with_labels(detection: Detection, assessment: Assessment | None, labels: Labels | None) -> str:
+    """What the labels say of the anomalies; empty where there are none."""
     if assessment is None or labels is None:
-        return sentence
+        return ""
     labelled = count_hits(labels == 1, detection.flags & ~np.isnan(labels), detection.stretches)
-    return f"{sentence} {_judgement(assessment, len(detection.segments), labelled)}"
+    return _judgement(assessment, len(detection.segments), labelled)
 
 
 def _height(score: float, threshold: float) -> str:

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from rearview.commands.detect.job import Outcome
+from rearview.commands.detect.job import Outcome, compare_with_labels, count_anomalies
 from rearview.commands.page_data import (
     Settings,
     attention_choice,
@@ -44,7 +44,8 @@ def summary(outcome: Outcome, command: str) -> DetectionSummary:
     history = network.history
     return DetectionSummary(
         title=f"Anomalies in {outcome.job.file}",
-        verdict=outcome.verdict,
+        outlook=count_anomalies(outcome.detection) if outcome.assessment is not None else "",
+        verdict=compare_with_labels(outcome.detection, outcome.assessment, outcome.labels) or outcome.verdict,
         command=command,
         device=describe_device(fitted.device),
         seconds=outcome.seconds,

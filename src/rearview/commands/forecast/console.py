@@ -110,7 +110,7 @@ def _print_scores(console: "Console", outcome: Outcome) -> None:
     shares = {one.name: one for one in outcome.leaderboard}
     extra = ["weight", "seconds"] if shares else []
     # Errors of columns in unlike units can't be pooled; scaled ones can.
-    measures = ["MASE", "RMSSE"] if outcome.panel.targets > 1 else ["MSE", "MAE", "MASE"]
+    measures = ["MASE", "RMSSE"] if outcome.panel.targets > 1 else ["MAE", "MASE"] if shares else ["MSE", "MAE", "MASE"]
     table = new_table(title, ["model"], [*measures, *(f"in {level:g} %" for level in levels), *extra])
     for result, scores in scored:
         inside = [number_or_dash(100 * scores.coverage.get(level, math.nan), ".1f", " %") for level in levels]

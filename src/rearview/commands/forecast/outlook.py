@@ -61,6 +61,17 @@ def look_out(outcome: Outcome, final: FinalForecast) -> tuple[str, tuple[Outlook
     return _together(variables(panel), looks, steps, shared, same_unit=same_unit), tuple(looks)
 
 
+def describe_error(outcome: Outcome, lead: str) -> str:
+    """How far off the forecast was in the backtest, and the naive one beside it; empty where units differ."""
+    errors = {result.name: result.scores.mae for result in outcome.results if result.scores is not None}
+    ours, naive = errors.get(lead, math.nan), errors.get("seasonal_naive", math.nan)
+    if outcome.panel.targets > 1 or not math.isfinite(ours):
+        return ""
+    per = Steps.of(outcome.panel.step, 1).per
+    beside = f"; the last season again would have been off by {naive:,.3g}" if math.isfinite(naive) else ""
+    return f"On past data it was off by {ours:,.3g}{per} on average{beside}."
+
+
 def _compare(panel: Panel, series: int, target: int, horizon: int) -> tuple[str, float]:
     """What the forecast is compared with: the same steps a year before where they were seen, else the last steps."""
     begin, end = panel.span(series)
@@ -105,9 +116,9 @@ def _sentence(
     expected = f"about {round_to(mean, width, 1)}{steps.per}"
     if not math.isfinite(high - low):
         return f"{subject} will likely be {expected} over the next {steps.several}{against}."
-    ends = f"between {round_to(low, width)} and {round_to(high, width)}{steps.per}"
-    about = f"about {round_to(mean, width, 1)} on average"
-    return f"{subject} will likely be {ends} over the next {steps.several}, {about}{against}."
+    average = "" if steps.several.startswith("1 ") else " on average"
+    ends = f"between {round_to(low, width)} and {round_to(high, width)}{steps.per}{average}"
+    return f"{subject} will likely be {ends} over the next {steps.several}, about {round_to(mean, width, 1)}{against}."
 
 
 def _together(names: tuple[str, ...], looks: list[Outlook], steps: Steps, compared: str, *, same_unit: bool) -> str:
@@ -116,16 +127,18 @@ def _together(names: tuple[str, ...], looks: list[Outlook], steps: Steps, compar
     parts, ahead = [], f"Over the next {steps.several}"
     if same_unit and len(known) == len(looks):
         total, before = sum(look.mean for look in looks), sum(look.before for look in looks)
-        change = f", {_percent(total / before - 1)} against {compared}" if before > 0 and compared else ""
+        change = f", {_change(total / before - 1)} {compared}" if before > 0 and compared else ""
         sum_words = f"{round_to(total, abs(total), 1)}{steps.per}{change}"
         parts.append(f"{ahead}, {len(looks):,} series will together be about {sum_words}.")
         ahead = ""
     if known:
         far = [(look.mean - look.before) / look.spread if look.spread else 0.0 for look in known]
         counts = (sum(one > LEVEL for one in far), sum(one < -LEVEL for one in far))
-        moved = (
-            f"{counts[0]:,} {plural(counts[0], 'is', 'are')} expected higher and {counts[1]:,} lower than {compared}"
-        )
+        ways = [(count, way) for count, way in zip(counts, ("higher", "lower"), strict=True) if count]
+        words = [f"{count:,} {way}" for count, way in ways]
+        if ways:
+            words[0] = f"{ways[0][0]:,} {plural(ways[0][0], 'is', 'are')} expected {ways[0][1]}"
+        moved = f"{' and '.join(words)} than {compared}"
         if not any(counts):
             every = "both" if len(looks) == 2 else f"all {len(looks):,}"
             level = f"are expected to be about as high as {compared}."
@@ -137,6 +150,12 @@ def _together(names: tuple[str, ...], looks: list[Outlook], steps: Steps, compar
         ends += [f"{moving[0][1]} falls most ({_percent(moving[0][0])})"] if moving[0][0] <= -0.005 else []
         parts += [f"{', '.join(ends)}."] if ends else []
     return " ".join(parts) or f"A forecast of {len(looks):,} series over the next {steps.several}."
+
+
+def _change(share: float) -> str:
+    """As in 5 % more than, or as much as."""
+    percent = round(100 * abs(share))
+    return f"{percent} % {'more' if share > 0 else 'less'} than" if percent else "as much as"
 
 
 def _percent(share: float) -> str:

@@ -9,7 +9,7 @@ import numpy as np
 from rearview.commands.forecast.attention_maps import attention_views
 from rearview.commands.forecast.components import compare_inputs, components, known_inputs
 from rearview.commands.forecast.job import FinalForecast, Outcome
-from rearview.commands.forecast.outlook import look_out
+from rearview.commands.forecast.outlook import describe_error, look_out
 from rearview.commands.page_data import (
     Settings,
     attention_choice,
@@ -62,7 +62,7 @@ def summary(outcome: Outcome, command: str) -> ForecastSummary:
     return ForecastSummary(
         title=f"Forecast of {outcome.job.file}",
         outlook=words,
-        verdict=outcome.verdict,
+        verdict=f"{describe_error(outcome, lead) if lead else ''} {outcome.verdict}".strip(),
         command=command,
         device=outcome_device(outcome),
         seconds=outcome.seconds,

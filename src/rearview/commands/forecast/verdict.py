@@ -9,6 +9,8 @@ from rearview.estimators.forecast.backtest import Scores
 
 TOLERATED = 0.1
 """How far below its level an interval's coverage may fall before the verdict says so."""
+MANY = 10
+"""How many times an error is another from which on the percentage is no help."""
 LEVEL = 0.005
 """Relative difference of two errors below which neither is said to beat the other: 0 % in print."""
 
@@ -44,6 +46,8 @@ def verdict(
     best = min(asked, key=lambda result: errors[result.name])
     ours, theirs = errors[best.name], errors["seasonal_naive"]
     change = f", {abs(1 - ours / theirs) * 100:.0f} % {'lower' if ours < theirs else 'higher'}" if theirs else ""
+    if theirs and ours > MANY * theirs:
+        change = ", many times higher"
     beats = "beats" if ours < theirs else "does not beat"
     if theirs and abs(1 - ours / theirs) < LEVEL:
         beats, change = "is level with", ""

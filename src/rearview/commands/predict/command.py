@@ -47,10 +47,10 @@ def predict_command(
     began = time.perf_counter()
     if page is not None and what_if is None:
         raise SettingsError("page (--page) draws what a change makes; say which with what_if (--what-if).")
-    for place in (out, page):
+    for flag, place in (("--out", out), ("--page", page)):
         if place is not None:
             changed = what_if if isinstance(what_if, str) else None
-            check_file(place, (file if isinstance(file, str) else None, future, changed, model))
+            check_file(place, (file if isinstance(file, str) else None, future, changed, model), flag)
     if not model.is_dir():
         wrong = "is a file" if model.exists() else "does not exist"
         raise InputError(f"{model} {wrong}; give the folder of a saved model first, then the file of new rows.")

@@ -35,9 +35,12 @@ def describe_change(panel: Panel, made: WhatIf) -> str:
     before, after = float(planned.sum()), float(changed.sum())
     share = f" ({100 * (after / before - 1):+.1f} %)".replace("-", "−") if before > 0 else ""
     width = max(abs(after - before), 1e-9 * abs(before), 1e-12)
-    gain = f"{'+' if after > before else ''}{round_to(after - before, width)}".replace("-", "−")
-    return f"The change makes {gain}{share} over the next {steps}: {round_to(after, width)} instead of " + (
-        f"{round_to(before, width)}."
+    if after == before:
+        return f"The change makes no difference over the next {steps}: {round_to(after, abs(after))} either way."
+    gain = f"{round_to(abs(after - before), width)} {'more' if after > before else 'less'}"
+    what = variables(panel)[0] if planned.size == 1 else f"all {planned.size:,} series together"
+    return f"With the change {what} will be {round_to(after, width)} over the next {steps} instead of " + (
+        f"{round_to(before, width)}: {gain}{share}."
     )
 
 

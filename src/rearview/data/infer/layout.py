@@ -14,7 +14,9 @@ from rearview.core.errors import InputError, did_you_mean
 from rearview.core.wording import listing, plural
 from rearview.data.infer.number_text import parse_column
 from rearview.data.infer.problems import MessyData, Problem, Problems
-from rearview.data.infer.timestamps import YEAR_NAMES, counts_from_1970, infer_kind
+from rearview.data.infer.stray_rows import TOTAL
+from rearview.data.infer.timestamp_text import Unreadable, part_of_year, read_stamps
+from rearview.data.infer.timestamps import MONTH_NAMES, YEAR_NAMES, counts_from_1970, counts_months, infer_kind
 from rearview.data.io.table import Table
 from rearview.data.panel import Finding
 from rearview.data.read_options import ReadOptions, names_in
@@ -24,6 +26,17 @@ INTEGER_NAMES = ("t", "step", "Step", "index", "Index")
 """Spelt just so: a column called T is a temperature more often than a time."""
 ID_NAME, LONG_TIME_NAME, TARGET_NAME = "unique_id", "ds", "y"
 TEXT_COLUMNS = frozenset({*TIME_NAMES, *INTEGER_NAMES, ID_NAME})
+CLOCK_NAMES = ("time", "hour", "clock", "time of day", "uhrzeit", "zeit", "stunde", "heure", "hora", "hour ending")
+_LEAST_STAMPS = 4
+"""Columns called by stamps from which on a table is taken to lie on its side."""
+_TURNED = ("date", "value", *YEAR_NAMES)
+_AMBIGUOUS = re.compile(r"\d{1,2}[-/.]\d{1,2}[-/.](?:\d{2}|\d{4})")
+_MOST_PAIRS = 0.8
+"""The share of rows with a day and a time of day from which on they make a stamp."""
+_DAY = re.compile(r"(?=.*\d)[^:]+")
+_ROW_ID = re.compile(
+    r"(?i:(?:.*[\s_.-])?id|(?:row|order|invoice|transaction|receipt)[\s_.-]?(?:nr|no|number|nummer)\.?|nr\.?|#)|.*[a-z]I[dD]"
+)
 _NAMELESS = re.compile(r"column \d+|Unnamed: \d+")
 """What a reader calls a column without a name: ours, and pandas."""
 
@@ -91,7 +104,7 @@ def assign_roles(table: Table, options: ReadOptions) -> tuple[Roles, list[Findin
         time = table.time_index or _infer_time(table, taken, options.date_format)
         findings.append(Finding("inferred", "time", 0, f"The time column is {time!r}."))
     free = [name for name in table.names if name != time and name not in ids and name not in options.drop]
-    meaningless, more = _find_meaningless(table, free, {target_col, *(target or ()), *options.known})
+    meaningless, more = _find_meaningless(table, free, {target_col, *(target or ()), *options.known, *options.trained})
     free = [name for name in free if name not in meaningless]
     findings += more
     if target_col is not None and (long or target is None):
@@ -163,8 +176,9 @@ def _infer_time(table: Table, exclude: Collection[str], date_format: str | None)
     for name in names:
         if name not in named and infer_kind(table.fetch(name), date_format) == "stamps":
             return name
+    months = [by_name[name] for name in MONTH_NAMES if name in by_name and counts_months(table.fetch(by_name[name]))]
     years = [by_name[name] for name in YEAR_NAMES if name in by_name]
-    for name in (*INTEGER_NAMES, *years):
+    for name in (*INTEGER_NAMES, *months, *years):
         if name in names and infer_kind(table.fetch(name)) == "integers":
             return name
     if named:
@@ -177,6 +191,127 @@ def _infer_time(table: Table, exclude: Collection[str], date_format: str | None)
         "reads as stamps. Name it with time_col (--time-col; a column of whole numbers can be named too), or say freq "
         "1 (--freq 1) where rows follow one another and their numbers will do."
     )
+
+
+def turn_stamp_columns(table: Table) -> tuple[Table, tuple[str, ...], tuple[str, ...]] | None:
+    """A table whose columns are stamps, with a row for each series and stamp instead.
+
+    Beside it the columns that tell series apart, and those that are left out; None where columns are no stamps.
+    """
+    import narwhals as nw
+
+    years = [name for name in table.names if re.fullmatch(r"(?:1[89]|20|21)\d\d", name)]
+    stamps = years if len(years) >= _LEAST_STAMPS else [name for name in table.names if _is_stamp(name)]
+    others = [name for name in table.names if name not in stamps]
+    if len(stamps) < max(_LEAST_STAMPS, len(others)) or any(name in _TURNED for name in others):
+        return None
+    if any(infer_kind(table.fetch(name)) == "stamps" for name in others):
+        return None
+    texts = [name for name in others if is_text(table, name)]
+    if texts:
+        totals = [bool(TOTAL.fullmatch(str(cell or "").strip())) for cell in table.fetch(texts[0]).to_list()]
+        table = table.select(np.flatnonzero(~np.array(totals)))
+    columns = [table.fetch(name) for name in stamps]
+    rows = len(columns[0])
+    if stamps is years and len(others) == 1:
+        parts = [part_of_year(str(cell)) for cell in table.fetch(others[0]).to_list()]
+        if rows in (4, 12) and None not in parts and len({*parts}) == rows:
+            return _turn_years(table, years, [part or "" for part in parts])
+    ids = texts or [name for name in others if table.fetch(name).n_unique() == rows][:1]
+    if rows > 1 and not ids:
+        return None
+    time, value = (YEAR_NAMES[0] if stamps is years else "date"), "value"
+    numeric = all(column.dtype.is_numeric() for column in columns)
+    cells = [cell if numeric or cell is None else str(cell) for row in zip(*columns, strict=True) for cell in row]
+    library = columns[0].implementation
+    turned = {time: stamps * rows, value: cells}
+    turned |= {name: [cell for cell in table.fetch(name).to_list() for _ in stamps] for name in ids}
+    series = {name: nw.new_series(name, column, backend=library) for name, column in turned.items()}
+    return (
+        replace(
+            table,
+            names=(*ids, time, value),
+            fetch=series.__getitem__,
+            place=lambda row: f"{table.place(row // len(stamps))}, column {stamps[row % len(stamps)]!r}",
+            numeric=frozenset(),
+            reopen=None,
+            parsed={},
+        ),
+        tuple(ids) if rows > 1 else (),
+        tuple(name for name in others if name not in ids),
+    )
+
+
+def _turn_years(table: Table, years: list[str], parts: list[str]) -> tuple[Table, tuple[str, ...], tuple[str, ...]]:
+    """One series of a table with a column for each year and a row for each month or quarter."""
+    import narwhals as nw
+
+    order = np.argsort(parts)
+    columns = [table.fetch(year) for year in years]
+    cells = [column[int(row)] for column in columns for row in order]
+    # What is left of the last year is not missing: it has not come yet.
+    count = max((place for place, cell in enumerate(cells, start=1) if cell not in (None, "")), default=0)
+    stamps = [f"{year}{parts[row]}" for year in years for row in order][:count]
+    library = columns[0].implementation
+    numeric = all(column.dtype.is_numeric() for column in columns)
+    values = [cell if numeric or cell is None else str(cell) for cell in cells[:count]]
+    series = {
+        name: nw.new_series(name, column, backend=library) for name, column in (("date", stamps), ("value", values))
+    }
+
+    def place(row: int) -> str:
+        return f"{table.place(int(order[row % len(order)]))}, column {years[row // len(order)]!r}"
+
+    turned = replace(
+        table,
+        names=("date", "value"),
+        fetch=series.__getitem__,
+        place=place,
+        numeric=frozenset(),
+        reopen=None,
+        parsed={},
+    )
+    return turned, (), ()
+
+
+def _is_stamp(name: str) -> bool:
+    return not isinstance(read_stamps([name]), Unreadable) or _AMBIGUOUS.fullmatch(name) is not None
+
+
+def join_clock(table: Table, time: str, left_out: Collection[str] = ()) -> tuple[Table, tuple[str, str]] | None:
+    """A table with one column of stamps for one of days, which stand several times, and one of times of day.
+
+    Beside it the names of these two; None where there is no such column.
+    """
+    by_name = {name.casefold(): name for name in reversed(table.names) if name not in (time, *left_out)}
+    days = _texts(table, time)
+    if len({*days}) == len(days):
+        return None
+    for clock in (by_name[name] for name in CLOCK_NAMES if name in by_name):
+        cells = _texts(table, clock)
+        times = [_time_of_day(cell) for cell in cells]
+        # A total has no time of day, and a day may be written wrong; such rows are dealt with as others of their kind.
+        both = sum(
+            moment is not None and _DAY.fullmatch(day) is not None for day, moment in zip(days, times, strict=True)
+        )
+        if len({*times}) > 2 and both > _MOST_PAIRS * len(days):
+            name = next(name for name in (f"{time} {clock}", f"{time} and {clock}") if name not in table.names)
+            stamps = [f"{day} {moment or cell}".strip() for day, moment, cell in zip(days, times, cells, strict=True)]
+            return table.add_column(name, np.array(stamps)), (time, clock)
+    return None
+
+
+def _texts(table: Table, name: str) -> list[str]:
+    """The cells of a column as text, days without a time of day."""
+    return ["" if cell is None else str(cell).strip().removesuffix(" 00:00:00") for cell in table.fetch(name).to_list()]
+
+
+def _time_of_day(cell: str) -> str | None:
+    """A time such as 13:45 or 1:45 PM, or an hour by its number; None where a cell is neither."""
+    if re.fullmatch(r"\d{1,2}(?:\.0)?", cell):
+        hour = int(float(cell))
+        return f"{hour:02d}:00" if hour <= 24 else None
+    return cell if re.fullmatch(r"(?i)\d{1,2}[:.]\d{2}(?::\d{2}(?:\.\d+)?)?(?:\s?[ap]m)?", cell) else None
 
 
 def join_date_parts(table: Table, year: str) -> tuple[Table, tuple[str, ...]] | None:
@@ -217,12 +352,29 @@ def _find_meaningless(
                 meaningless.append(table.names[0])
                 message = f"Column {table.names[0]!r} has no name and only counts the rows; it is left out."
                 findings.append(Finding("warning", "row counter", 1, message))
+    numbering = [name for name in names if name not in (*named, *meaningless) and _numbers_rows(table, name)]
+    if numbering:
+        which = plural(len(numbering), f"Column {numbering[0]!r} has", f"Columns {listing(numbering)} have")
+        message = (
+            f"{which} another number in every row, as ids do; {plural(len(numbering), 'it is', 'they are')} left out."
+        )
+        findings.append(Finding("warning", "row ids", len(numbering), message))
+    meaningless += numbering
     blank = [name for name in nameless if name not in named and table.fetch(name).is_null().all()]
     if blank:
         which = plural(len(blank), f"Column {blank[0]!r} has", f"Columns {listing(blank)} have")
         message = f"{which} neither a name nor a value; {plural(len(blank), 'it is', 'they are')} left out."
         findings.append(Finding("repaired", "blank", len(blank), message))
     return meaningless + blank, findings
+
+
+def _numbers_rows(table: Table, name: str) -> bool:
+    """Whether a column by its name and its whole numbers, no two of them alike, names the rows."""
+    column = table.fetch(name)
+    if not _ROW_ID.fullmatch(name) or not column.dtype.is_numeric() or column.is_null().any() or len(column) < 3:
+        return False
+    numbers = column.to_numpy()
+    return bool(np.all(numbers == np.floor(numbers))) and len(np.unique(numbers)) == len(numbers)
 
 
 def _long_target(table: Table, options: ReadOptions, free: Sequence[str]) -> tuple[str, ...]:

@@ -19,7 +19,12 @@ from rearview.data.infer.problems import MOST_NAMED, Problem, Problems
 from rearview.data.infer.timestamps import infer_kind
 from rearview.data.io.table import Table, TableColumn
 
-MISSING_WORDS = frozenset({"", "na", "n/a", "#n/a", "nan", "nat", "null", "none", "<na>", "-nan", "-"})
+MISSING_WORDS = frozenset(
+    {"", "na", "n/a", "#n/a", "n.a.", "k.a.", "nan", "-nan", "nat", "null", "(null)", "none", "<na>", "nil", "missing",
+     "(blank)", "-", "--", "---", "–", "—", ".", "..", "...", "?", "#div/0!", "#ref!", "#value!", "#name?", "#num!",
+     "#null!"}
+)  # fmt: skip
+"""What people, spreadsheets and libraries write into an empty cell, in lower case."""
 LARGEST = 1e37
 """Beyond this a float32 may overflow in arithmetic as plain as a sum of ten."""
 FILL_GAP = 1e6
@@ -27,17 +32,23 @@ FILL_GAP = 1e6
 _WHOLE_OR_DECIMAL_COMMA = re.compile(r"[+-]?\d+(?:,\d+)?(?:[eE][+-]?\d+)?")
 _GROUPED = {
     (".", ","): re.compile(r"[+-]?(?:[1-9]\d{0,2}(?:\.\d{3})+|\d+)(?:,\d+)?"),
-    (",", "."): re.compile(r"[+-]?(?:[1-9]\d{0,2}(?:,\d{3})+|\d+)(?:\.\d+)?"),
+    (",", "."): re.compile(r"[+-]?(?:[1-9]\d{0,2}(?:,\d{3})+|[1-9]\d?(?:,\d{2})+,\d{3}|\d+)(?:\.\d+)?"),
 }
-"""What stands between thousands and what before decimals -> the numbers that can be written so."""
+"""What stands between thousands and what before decimals -> the numbers that can be written so.
+
+India has a comma between every two digits above the thousands.
+"""
 _OTHER_NOTATION = re.compile(r"[+-]?\d[\d.,' ]*,[\d.,' ]*\d")
 _TRUTH = {"true": 1.0, "false": 0.0}
 _CURRENCY = r"US\$|[$€£¥₹]|USD|EUR|GBP|CHF|JPY"
+_SIZES = {"k": 1e3, "K": 1e3, "tsd": 1e3, "M": 1e6, "mn": 1e6, "mio": 1e6, "B": 1e9, "bn": 1e9, "mrd": 1e9}
 _DRESSED = re.compile(
-    rf"(?P<bracket>\()?\s*(?P<minus>[-+−]?)\s*(?P<before>{_CURRENCY})?\s*(?P<inner>[-+−]?)\s*"
-    rf"(?P<digits>\d(?:[\d.,'’\u00a0\u202f ]*\d)?|[.,]\d+)\s*(?P<after>%|{_CURRENCY})?\s*(?(bracket)\))"
+    rf"'?(?P<bracket>\()?\s*(?P<minus>[-+−]?)\s*(?P<before>{_CURRENCY})?\s*(?P<inner>[-+−]?)\s*"
+    rf"(?P<digits>\d(?:[\d.,'’\u00a0\u202f ]*\d)?|[.,]\d+)"
+    rf"(?:\s?(?P<size>{'|'.join(_SIZES)}|(?i:tsd|mn|mio|bn|mrd))\.?(?![^\W\d]))?"
+    rf"\s*(?P<after>%|{_CURRENCY}|(?<=\s)[^\W\d_][\w°²³/]{{0,11}}|°\w)?\s*(?P<last>[-−]?)\*{{0,3}}(?(bracket)\))"
 )
-"""A number with a sign of a currency or per cent, or in the brackets of a loss."""
+"""A number with a sign of a currency or per cent, a unit, the mark of a footnote, or as accounts write a loss."""
 _SPACED = re.compile(r"[1-9]\d{0,2}(?:(?P<mark>['’\u00a0\u202f ])\d{3})(?:(?P=mark)\d{3})*(?:[.,]\d+)?")
 _POINT_CURRENCIES = ("$", "US$", "USD", "£", "GBP", "¥", "JPY", "₹")
 """Currencies of countries that write a decimal point."""
@@ -246,12 +257,18 @@ def _undress(table: Table, cells: list[str], filled: Sequence[int]) -> ParsedCol
     if not dresses:
         return None
     units = [match["before"] or match["after"] or "" for match in dresses.values()]
+    if any(re.fullmatch(f"%|{_CURRENCY}|", unit) is None for unit in units):
+        # A word behind a number is a unit where it is the same behind all of them.
+        if len(set(units)) > 1 or len(dresses) < len(filled):
+            return None
+        units = []
     percent = 2 * units.count("%") > len(units)
     currencies = {unit for unit in units if unit not in ("", "%")}
     # Shares in per cent among plain ones, and two currencies in one column, are not one kind of number.
     if len(currencies) > 1 or (percent and currencies):
         return None
     kept = {row: match for row, match in dresses.items() if ((match["after"] or "") == "%") == percent}
+    sizes = {row: _size_of(match["size"]) for row, match in kept.items()}
     digits = {row: _without_spaces(match["digits"]) for row, match in kept.items()}
     # Brackets are how accounts with a decimal point write losses.
     pointed = any(match["bracket"] for match in kept.values()) or bool(currencies & set(_POINT_CURRENCIES))
@@ -264,14 +281,20 @@ def _undress(table: Table, cells: list[str], filled: Sequence[int]) -> ParsedCol
             bad[row] = cells[row]
             continue
         match = kept[row]
-        minus = bool(match["bracket"]) != ((match["minus"] or match["inner"]) in ("-", "−"))
-        number = float(text.replace("," if decimal == "." else ".", "").replace(decimal, "."))
+        minus = bool(match["bracket"]) != ((match["minus"] or match["inner"] or match["last"]) in ("-", "−"))
+        number = float(text.replace("," if decimal == "." else ".", "").replace(decimal, ".")) * sizes[row]
         numbers[row] = -number if minus else number
-        dress = (match["bracket"], match["before"] or match["after"], decimal if "," in text and "." in text else "")
-        if dress[0] or dress[1] or "," in text or text != match["digits"]:
+        unit, both = match["before"] or match["after"], decimal if "," in text and "." in text else ""
+        dress = (match["bracket"], unit, match["size"], match["last"], "*" in cells[row], both)
+        if any(dress[:-1]) or "," in text or text != match["digits"] or cells[row].startswith("'"):
             first.setdefault(dress, (row, cells[row]))
     doubtful = bool(bad) and all(row in kept for row in bad)
     return ParsedColumn(numbers, dict(sorted(bad.items())), len(filled), tuple(first.values()), doubtful)
+
+
+def _size_of(word: str | None) -> float:
+    """What k, M, Mio. or bn behind a number multiply it by."""
+    return 1.0 if word is None else _SIZES.get(word) or _SIZES[word.lower()]
 
 
 def _without_spaces(digits: str) -> str:

@@ -138,7 +138,11 @@ class TableRows:
         try:
             step = infer_step(stamps, bounds)
         except InputError as error:
-            raise type(error)(f"{self.table.source}, column {self.time_col!r}: {error}") from error
+            message = f"{self.table.source}, column {self.time_col!r}: {error}"
+            if isinstance(error, FewStamps) or stamps.dtype.kind != "M":
+                raise type(error)(message) from error
+            problem = Problem("step", message, column=self.time_col, flag="--every D --agg sum")
+            raise MessyData(self.table.source, [problem]) from error
         return step, [Finding("inferred", "step", 0, f"The step is {step.words()} ({step}).")]
 
     def check_size(self, rows: int, grid: int, step: Step) -> None:
@@ -364,6 +368,7 @@ def _drop_duplicates(
             )
             return take, new_bounds, groups
         several = "" if count == 1 else f" ({count} rows repeat a stamp)"
+        cells = " and ".join(str(rows.table.fetch(column)[row]).removesuffix(".0") for row in (one, other))
         flag = "--duplicates mean"
         advice = (
             "keep one of the two rows, or say with duplicates (--duplicates mean, sum, first or last) what they become"
@@ -377,7 +382,7 @@ def _drop_duplicates(
             )
         message = (
             f"{rows.table.at(one)} and {rows.table.place(other)}: the stamp {shown}{rows.of_series(one)} stands twice "
-            f"with different values (column {column!r}){several}; {advice}."
+            f"with different values ({cells} in column {column!r}){several}; {advice}."
         )
         problems.add(Problem("duplicates", message, rows.table.place(one), rows.time_col, shown, flag, count))
     kept = np.ones(len(stamps), dtype=bool)

@@ -124,4 +124,7 @@ def _may_be_id(table: Table, name: str) -> bool:
         return bool(_LIKE_IDS.fullmatch(name)) and bool(np.all(numbers == np.floor(numbers)))
     if infer_kind(column) == "stamps":
         return False
-    return parse_column(table, name).is_text or (bool(_LIKE_IDS.fullmatch(name)) and infer_kind(column) == "integers")
+    return parse_column(table, name).is_text or (
+        bool(_LIKE_IDS.fullmatch(name))
+        and (infer_kind(column) == "integers" or bool(parse_column(table, name).dressed))
+    )

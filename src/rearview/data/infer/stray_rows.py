@@ -1,4 +1,4 @@
-"""Rows of a table that are no observations: units below the header, totals, and remarks below the last row."""
+"""Rows of a table that are no observations: units below the header, headers, totals, remarks below the last row."""
 
 import re
 from collections.abc import Sequence
@@ -13,11 +13,17 @@ from rearview.data.infer.problems import Repair
 from rearview.data.infer.timestamps import BadStamp
 from rearview.data.io.table import Table
 
-_TOTAL = re.compile(
-    r"(?i)(?:grand |sub)?-?\s?(?:totals?|sum|average|avg|mean|summe|gesamt(?:summe)?|mittelwert|durchschnitt)"
-    r"(?:\s*[:=]|\s.*)?"
+TOTAL = re.compile(
+    r"(?i)(?:\S+ ){0,2}(?:sub)?-?\s?(?:totals?|sum|average|avg|mean|median|min|max|minimum|maximum|summe|zwischensumme|"
+    r"gesamt(?:summe)?|mittelwert|durchschnitt)(?:\s*[:=]|\s.*)?"
 )
-_MEANINGS = {"units": "units or other words", "total": "totals of other rows", "remark": "a remark"}
+"""What rows of totals are called."""
+_MEANINGS = {
+    "units": "units or other words",
+    "header": "the names of the columns again",
+    "total": "totals of other rows",
+    "remark": "a remark",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,14 +31,16 @@ class StrayRow:
     """A row to leave out, and why."""
 
     row: int
-    kind: Literal["units", "total", "remark"]
+    kind: Literal["units", "header", "total", "remark"]
     value: str
     """The cell that shows it."""
 
 
-def find_stray_rows(table: Table, time: str, bad: Sequence[BadStamp], rows: int) -> list[StrayRow]:
-    """Those of the rows without a stamp that are no observations."""
-    others = [name for name in table.names if name != time and name not in table.id_names]
+def find_stray_rows(
+    table: Table, time: str, bad: Sequence[BadStamp], rows: int, left_out: Sequence[str] = ()
+) -> list[StrayRow]:
+    """Those of the rows without a stamp that are no observations; columns that are `left_out` have no say."""
+    others = [name for name in table.names if name != time and name not in (*table.id_names, *left_out)]
     numbers = [one.row for one in bad]
     cells = {name: table.fetch(name)[numbers].to_list() for name in others}
     stray: list[StrayRow] = []
@@ -46,8 +54,10 @@ def find_stray_rows(table: Table, time: str, bad: Sequence[BadStamp], rows: int)
         texts = {name: "" if cells[name][place] is None else str(cells[name][place]).strip() for name in others}
         filled = {name: text for name, text in texts.items() if text.lower() not in MISSING_WORDS}
         wordy = not any(letter.isdigit() for letter in one.value)
-        words = next((text for text in (one.value, *filled.values()) if _TOTAL.fullmatch(text)), None)
-        if one.row in leading and filled and wordy and not any(map(_has_number, filled.values())):
+        words = next((text for text in (one.value, *filled.values()) if TOTAL.fullmatch(text)), None)
+        if one.value == time and all(text in ("", name) for name, text in texts.items()):
+            stray.append(StrayRow(one.row, "header", one.value))
+        elif one.row in leading and filled and wordy and not any(map(_has_number, filled.values())):
             stray.append(StrayRow(one.row, "units", next(iter(filled.values()))))
             leading.add(one.row + 1)
         elif words is not None:

@@ -22,28 +22,59 @@ _ISO_LENGTHS = (10, 16, 19, 23, 26)
 _OFFSET = r"(?:Z|UTC|[+-](?:[01]\d|2[0-3])(?::?[0-5]\d)?)"
 _SUFFIX = re.compile(rf"(?<=\d:\d\d){_OFFSET}$|(?<=\d\.\d){_OFFSET}$|(?<=\.\d\d\d){_OFFSET}$")
 _CLOCK = (
-    r"(?:[T ]+(?P<hour>\d{1,2}):(?P<minute>\d{2})(?::(?P<second>\d{2})(?:[.,](?P<fraction>\d{1,9}))?)?"
+    r"(?:[T ]+(?P<hour>\d{1,2})[:.](?P<minute>\d{2})(?::(?P<second>\d{2})(?:[.,](?P<fraction>\d{1,9}))?)?"
     rf"(?:\s*(?P<half>[AaPp][Mm]))?(?:\s*(?P<offset>{_OFFSET}))?)?"
 )
 _STAMP = re.compile(r"(?P<a>\d{1,4})(?P<separator>[-/.])(?P<b>\d{1,2})(?:(?P=separator)(?P<c>\d{1,4}))?" + _CLOCK)
 _MONTHS = ("january", "february", "march", "april", "may", "june", "july", "august", "september", "october",
            "november", "december")  # fmt: skip
-_MONTH = rf"(?P<month>(?i:{'|'.join(f'{name}|{name[:3]}' for name in _MONTHS)}|sept))\.?"
+_FOREIGN_MONTHS = (
+    "januar jänner janvier janv enero gennaio januari janeiro ene gen",
+    "februar février févr febrero febbraio februari fevereiro fév fev",
+    "märz mars marzo maart março mär mrt",
+    "avril abril aprile avr abr",
+    "mai mayo maggio mei maio mag",
+    "juni juin junio giugno junho giu",
+    "juli juillet julio luglio julho juil lug",
+    "august août agosto augustus aoû ago",
+    "septembre septiembre settembre setembro set",
+    "oktober octobre octubre ottobre outubro okt ott out",
+    "novembre noviembre novembro",
+    "dezember décembre diciembre dicembre dezembro dez déc dic",
+)
+"""German, French, Spanish, Italian, Dutch and Portuguese, with short forms that differ from the English ones."""
+_MONTH_NUMBERS = {
+    name: number
+    for number, (english, others) in enumerate(zip(_MONTHS, _FOREIGN_MONTHS, strict=True), start=1)
+    for name in (english, english[:3], *others.split())
+} | {"sept": 9}
+_ENGLISH = {*_MONTHS, *(name[:3] for name in _MONTHS), "sept"}
+_MONTH = rf"(?P<month>(?i:{'|'.join(sorted(_MONTH_NUMBERS, key=len, reverse=True))}))\.?"
 _YEAR = r"(?P<year>\d{4}|\d{2})"
+_WEEKDAY = re.compile(
+    r"(?i:mon|tues?|wed|thu(?:rs)?|fri|sat|sun|mo|di|mi|do|fr|sa|so|lun|mer|jeu|ven|sam|dim|mardi)[a-zäéè]*[.,]*\s+(?=\S*\d)"
+)
+"""The day of the week before a date, which the date has in it."""
+_UNTIL = re.compile(r"(?<=\d)\s+[-–]\s+(?:[\d./-]+ +)?\d{1,2}:\d{2}(?::\d{2})?$")
+"""The end of a span of time, which goes by its beginning."""
 _OTHERS = (
     *(
         re.compile(shape + _CLOCK)
         for shape in (
-            rf"(?:(?P<day>\d{{1,2}})[-/. ]+)?{_MONTH}[-/ ]*{_YEAR}",
+            rf"(?:(?P<day>\d{{1,2}})[-/. ]+)?{_MONTH}[-/' ]*{_YEAR}",
             rf"{_MONTH} (?P<day>\d{{1,2}}),? (?P<year>\d{{4}})",
             rf"(?P<year>\d{{4}})[-/ ]?{_MONTH}(?:[-/ ](?P<day>\d{{1,2}}))?",
         )
     ),
     re.compile(r"(?P<year>\d{4})[-/ ]?[Qq](?P<quarter>[1-4])"),
-    re.compile(r"[Qq](?P<quarter>[1-4])[-/ ]?(?P<year>\d{4})"),
-    re.compile(r"(?P<year>\d{4})-?[Ww](?P<week>\d{1,2})(?:-(?P<weekday>[1-7]))?"),
+    re.compile(rf"[Qq](?P<quarter>[1-4])[-/' ]*{_YEAR}"),
+    re.compile(rf"(?P<quarter>[1-4])\.?[Qq][-/' ]*{_YEAR}"),
+    re.compile(r"(?P<year>\d{4})[-/ ]?(?i:w|wk|kw|week)[- ]?(?P<week>\d{1,2})(?:-(?P<weekday>[1-7]))?"),
+    re.compile(r"(?i:w|wk|kw|week)[- ]?(?P<week>\d{1,2})[-/, ]+(?P<year>\d{4})"),
+    re.compile(r"(?P<month>\d{1,2})[-/](?P<year>(?:1[89]|20|21)\d\d)"),
+    re.compile(r"(?i:fy) ?(?P<year>(?:1[89]|20|21)\d\d)"),
 )
-"""Dates with the name of a month, quarters, ISO weeks."""
+"""Dates with the name of a month, quarters, ISO weeks, months by number, financial years."""
 _MARKS = (("year", "%Y"), ("month", "%b"), ("day", "%d"), ("quarter", "%q"), ("week", "%V"), ("weekday", "%u"),
           ("hour", "%H"), ("minute", "%M"), ("second", "%S"), ("fraction", "%f"), ("half", "%p"))  # fmt: skip
 _CENTURY = 69
@@ -95,6 +126,25 @@ def dates_in(numbers: NDArray[np.int64]) -> Stamps | None:
     return days.astype("datetime64[us]") if np.all(valid & (numbers % 100 >= 1)) else None
 
 
+def months_in(numbers: NDArray[np.int64]) -> Stamps | None:
+    """Numbers such as 202401 as first days of months; None unless every one of them is a month of 1800 to 2199."""
+    if len(numbers) == 0 or numbers.min() < 180_001 or numbers.max() > 219_912:
+        return None
+    months = numbers % 100
+    if not np.all((months >= 1) & (months <= 12)):
+        return None
+    return ((numbers // 100 - 1970) * 12 + months - 1).astype("datetime64[M]").astype("datetime64[us]")
+
+
+def part_of_year(text: str) -> str | None:
+    """What follows a year to name a month or a quarter of it: '-03' for March or 3, 'Q2' for Q2; None: neither."""
+    word = text.strip().removesuffix(".").removesuffix(".0").lower()
+    if re.fullmatch(r"q[1-4]", word):
+        return word.upper()
+    number = int(word) if re.fullmatch(r"\d{1,2}", word) else _MONTH_NUMBERS.get(word, 0)
+    return f"-{number:02d}" if 1 <= number <= 12 else None
+
+
 def read_stamps(
     cells: list[str], *, dayfirst: bool | None = None, date_format: str | None = None
 ) -> StampText | Unreadable:
@@ -112,7 +162,7 @@ def read_stamps(
     longest = max(cells[:CHUNK], key=len)
     match = _STAMP.fullmatch(longest)
     assert match is not None
-    return StampText(np.concatenate(parts), offset, _format(longest, match, "ymd"))
+    return StampText(np.concatenate(parts), offset, _format(longest, match, "Ymd"))
 
 
 def _read_as(cells: list[str], shape: str) -> StampText | Unreadable:
@@ -163,7 +213,7 @@ def _read_one_by_one(cells: list[str], dayfirst: bool | None) -> StampText | Unr
     bad: dict[int, str] = {}
     for row, cell in enumerate(cells):
         text = cell.strip()
-        match = _STAMP.fullmatch(text) or next(filter(None, (shape.fullmatch(text) for shape in _OTHERS)), None)
+        match = _match(text) or _match(_WEEKDAY.sub("", _UNTIL.sub("", text), count=1))
         if match is None:
             bad[row] = f"{cell!r} is not a stamp"
         else:
@@ -184,11 +234,19 @@ def _read_one_by_one(cells: list[str], dayfirst: bool | None) -> StampText | Unr
     if isinstance(offset, Unreadable):
         return offset
     if order.doubt is not None and not order.settled:
-        row = next(row for row, cell in enumerate(cells) if cell.strip() == order.doubt)
+        row = next(row for row, cell in enumerate(cells) if order.doubt in cell)
         return Unreadable({row: order.why}, "ambiguous")
     longest = max(matches[:CHUNK], key=lambda match: len(match[0]))
-    shape = _format(longest[0], longest, order.parts)
+    months = {(match.groupdict().get("month") or "may").lower() for match in matches}
+    # Forecasts are not written in the language of foreign names.
+    english = all(month.isdigit() or month in _ENGLISH for month in months)
+    shape = _format(longest[0], longest, order.parts) if english else "%Y-%m-%d"
     return StampText(np.array(wall, dtype="datetime64[us]"), offset, shape, order.doubt if order.settled else None)
+
+
+def _match(text: str) -> re.Match[str] | None:
+    """The parts of a stamp in one of the shapes that are known."""
+    return _STAMP.fullmatch(text) or next(filter(None, (shape.fullmatch(text) for shape in _OTHERS)), None)
 
 
 def _find_offset(matches: list[re.Match[str]]) -> int | NDArray[np.int64] | Unreadable | None:
@@ -227,6 +285,7 @@ class _Order:
     """In which order day, month and year stand, and the cell that leaves it open."""
 
     parts: str
+    """Letters as `strftime` has them: y is a year of two digits, Y one of four."""
     doubt: str | None = None
     why: str = ""
     settled: bool = False
@@ -234,29 +293,37 @@ class _Order:
 
 
 def _find_order(matches: list[re.Match[str]], dayfirst: bool | None) -> _Order:
-    """'ymd', 'dmy' or 'mdy', whichever the whole column or else its spacing allows."""
+    """The order of the parts that the whole column, or else its spacing, allows."""
     if not matches or len(matches[0]["a"]) == 4:
-        return _Order("ymd")
+        return _Order("Ymd")
+    year = "Y" if 2 * sum(len(match["c"] or "") == 2 for match in matches) < len(matches) else "y"
     if dayfirst is not None:
-        return _Order("dmy" if dayfirst else "mdy")
-    day_first = any(int(match["a"]) > 12 for match in matches)
-    month_first = any(int(match["b"]) > 12 for match in matches)
-    if day_first or month_first:
-        return _Order("dmy" if day_first else "mdy")
-    match = next((match for match in matches if int(match["a"]) != int(match["b"])), None)
-    try:
-        if match is None:
-            return _Order("dmy")
-        readings = [_moment(match, order).strftime("%Y-%m-%d") for order in ("dmy", "mdy")]
-        shares = {order: _regularity([_moment(one, order) for one in matches]) for order in ("dmy", "mdy")}
-    except ValueError:
-        # Neither reading holds (no year, say): the cell is named when it is read.
-        return _Order("dmy")
+        return _Order(f"dm{year}" if dayfirst else f"md{year}")
+    # Where years have two digits, the first number may be one too.
+    orders = (f"dm{year}", f"md{year}", *(("ymd",) if year == "y" else ()))
+    readings = {order: _read_all(matches, order) for order in orders}
+    valid = {order: moments for order, moments in readings.items() if moments is not None}
+    if len(valid) < 2:
+        # Where no reading holds for all rows, most of them tell, and the others are named when they are read.
+        month_first = sum(int(match["b"]) > 12 for match in matches) > sum(int(match["a"]) > 12 for match in matches)
+        return _Order(next(iter(valid), orders[month_first]))
+    match = next((one for row, one in enumerate(matches) if len({days[row] for days in valid.values()}) > 1), None)
+    if match is None:
+        return _Order(orders[0])
+    shares = {order: _regularity(moments) for order, moments in valid.items()}
     regular = [order for order, share in shares.items() if share >= _REGULAR]
-    if len(regular) == 1 and min(shares.values()) < _IRREGULAR:
+    if len(regular) == 1 and max(share for order, share in shares.items() if order not in regular) < _IRREGULAR:
         return _Order(regular[0], match[0], settled=True)
-    why = f"{match[0]!r} can be read as {readings[0]} or as {readings[1]}, and no row of the column settles it"
-    return _Order("dmy", match[0], why)
+    shown = " or as ".join(dict.fromkeys(f"{_moment(match, order):%Y-%m-%d}" for order in valid))
+    return _Order(orders[0], match[0], f"{match[0]!r} can be read as {shown}, and no row of the column settles it")
+
+
+def _read_all(matches: list[re.Match[str]], order: str) -> list[datetime] | None:
+    """All stamps in an order of day, month and year; None where one of them does not exist."""
+    try:
+        return [_moment(match, order) for match in matches]
+    except ValueError:
+        return None
 
 
 def _regularity(moments: list[datetime]) -> float:
@@ -289,22 +356,29 @@ def _moment(match: re.Match[str], order: str) -> datetime:
 
 def _day_in_numbers(match: re.Match[str], order: str) -> datetime:
     parts = dict(zip(order, (match["a"], match["b"], match["c"]), strict=True))
-    if len(parts["y"] or "") != 4:
-        raise ValueError("the year needs four digits")
-    return datetime(int(parts["y"]), int(parts["m"]), int(parts["d"] or 1))
+    digits = parts.get("Y") or parts.get("y")
+    if not digits:
+        raise ValueError("the year is missing")
+    if len(digits) != (4 if "Y" in order else 2):
+        raise ValueError("day, month and year stand otherwise than in other rows")
+    return datetime(_year(digits), int(parts["m"]), int(parts["d"] or 1))
+
+
+def _year(digits: str) -> int:
+    """The year that four or two digits stand for."""
+    return int(digits) + (0 if len(digits) == 4 else 1900 if int(digits) >= _CENTURY else 2000)
 
 
 def _day_in_words(match: re.Match[str]) -> datetime:
     """The first day of a named month, quarter or week, or the day that is written with them."""
-    parts, year = match.groupdict(), int(match["year"])
+    parts, year = match.groupdict(), _year(match["year"])
     if parts.get("week"):
-        return datetime.fromisocalendar(year, int(match["week"]), int(match["weekday"] or 1))
+        return datetime.fromisocalendar(year, int(match["week"]), int(parts.get("weekday") or 1))
     if parts.get("quarter"):
         return datetime(year, 3 * int(match["quarter"]) - 2, 1)
-    if len(match["year"]) == 2:
-        year += 1900 if year >= _CENTURY else 2000
-    month = next(number for number, name in enumerate(_MONTHS, start=1) if name[:3] == match["month"].lower()[:3])
-    return datetime(year, month, int(parts.get("day") or 1))
+    month = parts.get("month") or "1"
+    number = int(month) if month.isdigit() else _MONTH_NUMBERS[month.lower()]
+    return datetime(year, number, int(parts.get("day") or 1))
 
 
 def _format(cell: str, match: re.Match[str], order: str) -> str:
@@ -312,12 +386,15 @@ def _format(cell: str, match: re.Match[str], order: str) -> str:
     parts = match.groupdict()
     marks = dict(_MARKS)
     if match.re is _STAMP:
-        marks |= dict(zip("abc", ({"y": "%Y", "m": "%m", "d": "%d"}[part] for part in order), strict=True))
+        marks |= dict(zip("abc", (f"%{part}" for part in order), strict=True))
     if parts.get("week"):
         marks["year"] = "%G"
     elif len(parts.get("year") or "") == 2:
         marks["year"] = "%y"
-    if len(parts.get("month") or "") > 3:
+    month = (parts.get("month") or "").lower()
+    if month.isdigit():
+        marks["month"] = "%m"
+    elif len(month) > 3:
         marks["month"] = "%B"
     if parts.get("half"):
         marks["hour"] = "%I"

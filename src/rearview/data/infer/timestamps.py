@@ -4,6 +4,8 @@ One time zone is kept by name. Stamps closer than a day are stored in UTC, where
 and longer are stored as local wall time, because a local midnight is not the same hour of UTC all year.
 """
 
+import re
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
@@ -12,7 +14,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from rearview.data.infer.problems import MOST_NAMED, MessyData, Problem, Repair
-from rearview.data.infer.timestamp_text import Unreadable, dates_in, read_integers, read_stamps
+from rearview.data.infer.timestamp_text import Unreadable, dates_in, months_in, read_integers, read_stamps
 from rearview.data.infer.wall_time import to_utc, to_wall_time, zone_of
 from rearview.data.io.table import Table, TableColumn
 from rearview.data.panel import Finding, Layout
@@ -32,7 +34,14 @@ _UNIX_FORMAT = "since 1970 in "
 _RISING = 0.9
 """The share of neighbours that rise in a column that is taken for a time without being called one."""
 YEAR_NAMES = ("year", "jahr")
+MONTH_NAMES = ("month", "monat", "period", "yearmonth", "year_month", "year-month", "yyyymm")
+"""Columns whose whole numbers may be months, such as 201501."""
+_DAY_NAMES = ("date", "datum", "day", "tag")
+_SPREADSHEET_DAYS = (20_000, 60_000)
+"""Days since the end of 1899, as spreadsheets count them, of 1954 to 2064."""
+_SPREADSHEET_FORMAT = "days since 1899"
 _YEARS = (1500, 2500)
+_DECIMAL = re.compile(r"[+-]?\d+(?:\.\d+)?")
 _ISO_HELP = "write stamps like 2024-01-31 or 2024-01-31 13:45:00"
 
 
@@ -64,6 +73,13 @@ class Times:
             message = f"Column {column!r} counts {unit} since 1970: {value} is read as {show(self.values[0])} in UTC."
             findings.append(
                 Repair("repaired", "unix time", count, message, table.place(0), column, value, show(self.values[0]))
+            )
+        if shape == _SPREADSHEET_FORMAT:
+            value = str(table.fetch(column)[0]).removesuffix(".0")
+            reading = show(self.values[0])
+            message = f"Column {column!r} counts days as spreadsheets do: {value} is read as {reading}."
+            findings.append(
+                Repair("repaired", "spreadsheet days", count, message, table.place(0), column, value, reading)
             )
         if self.settled is not None:
             row = next(row for row, cell in enumerate(table.fetch(column).to_list()) if str(cell) == self.settled)
@@ -190,6 +206,13 @@ def counts_from_1970(column: TableColumn) -> bool:
     return _unix_unit(numbers.astype(np.int64)) is not None
 
 
+def counts_months(column: TableColumn) -> bool:
+    """Whether whole numbers such as 201501 stand for months."""
+    cells = column.drop_nulls().to_list()
+    numbers = read_integers([str(cell) for cell in cells])
+    return numbers is not None and months_in(numbers) is not None
+
+
 def _unix_unit(numbers: Stamps) -> str | None:
     """The unit in which all numbers count from 1970 to a moment of 1990 to 2100."""
     for power, unit in enumerate(_UNIX_UNITS):
@@ -246,6 +269,11 @@ def _read_counts(name: str, numbers: Stamps, options: ReadOptions) -> "Times | t
         return Times(numbers, "integer")
     if name.casefold() in YEAR_NAMES and _YEARS[0] <= numbers.min() and numbers.max() <= _YEARS[1]:
         return Times((numbers - 1970).astype("datetime64[Y]").astype("datetime64[us]"), "text", format="%Y")
+    if name.casefold() in (*MONTH_NAMES, *_DAY_NAMES) and (months := months_in(numbers)) is not None:
+        return Times(months, "text", format="%Y%m")
+    if name.casefold() in _DAY_NAMES and _SPREADSHEET_DAYS[0] <= numbers.min() <= numbers.max() <= _SPREADSHEET_DAYS[1]:
+        days = np.datetime64("1899-12-30", "D") + numbers
+        return Times(days.astype("datetime64[us]"), "integer", format=_SPREADSHEET_FORMAT)
     unit = _unix_unit(numbers)
     if unit is None:
         return Times(numbers, "integer")
@@ -294,6 +322,12 @@ def _read_text(
     numbers = None if options.date_format else read_integers(cells)
     if numbers is not None:
         return _read_counts(name, numbers, options)
+    if options.date_format is None and any("." in cell for cell in cells) and all(map(_DECIMAL.fullmatch, cells)):
+        advice = f"{_ISO_HELP}, or go by row numbers (--freq 1 --drop {shlex.quote(name)})"
+        return tuple(
+            BadStamp(row, cell, f"{cell!r} is not a stamp but a number with decimals", advice)
+            for row, cell in enumerate(cells)
+        )
     text = read_stamps(cells, dayfirst=options.dayfirst, date_format=options.date_format)
     if isinstance(text, Unreadable):
         return _bad_stamps(cells, text, options)
@@ -355,6 +389,8 @@ def localise(stamps: Stamps, layout: Layout) -> NativeSeries:
     """
     if layout.bare:
         stamps, layout = to_wall_time(stamps, layout), replace(layout, timezone=None, stored="wall", bare=False)
+    if layout.time_format == _SPREADSHEET_FORMAT:
+        stamps = (stamps.astype("datetime64[D]") - np.datetime64("1899-12-30", "D")).astype(np.int64)
     if (layout.time_format or "").startswith(_UNIX_FORMAT):
         unit = (layout.time_format or "").removeprefix(_UNIX_FORMAT)
         stamps = stamps.astype(f"datetime64[{unit}]").astype(np.int64)

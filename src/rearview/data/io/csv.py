@@ -18,6 +18,7 @@ from typing import BinaryIO
 import numpy as np
 
 from rearview.core.errors import InputError
+from rearview.core.wording import listing
 from rearview.data.io.damage import GZIP, unpack
 from rearview.data.io.table import Frame, Table, check_unique, has_polars
 
@@ -46,6 +47,10 @@ _POINTS_BETWEEN_THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}(?:\.\d{3})+(?P<decima
 _COMMAS_BETWEEN_THOUSANDS = r"^\s*[+-]?[1-9]\d{0,2}(?:,\d{3})+\.\d+\s*$"
 """A number whose point shows what its commas are, in the syntax of every library's regular expressions."""
 _STAMP_AS_NAME = re.compile(r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}([T ].*)?")
+_NUMBER = re.compile(r"[+-]?\d+(?:[.,]\d+)?")
+_NUMBER_OR_STAMP = re.compile(r"[-+($€£]?\d")
+_MOST_LINES_ABOVE = 30
+"""Lines that are looked at for the header."""
 _REMEDY = "save the data as CSV or parquet"
 
 
@@ -64,14 +69,16 @@ class Dialect:
     guessed_encoding: str | None
     """The encoding that was assumed because the file does not show one."""
     header: int = 1
-    """Lines above the first row: none in a file of one column of numbers without a name."""
+    """Lines of the header: none in a file without names of columns."""
+    above: tuple[str, ...] = ()
+    """The lines above the header, which were left out of `content`."""
 
     def records(self) -> Iterator[tuple[int, list[str]]]:
         """Every record with the line on which it starts, as a person counts: the header is line 1."""
         raw: io.BufferedReader | io.BytesIO = self.path.open("rb") if self.content is None else io.BytesIO(self.content)
         with io.TextIOWrapper(raw, encoding="utf-8-sig", errors="replace", newline="") as stream:
             reader = csv.reader(stream, delimiter=self.separator)
-            line = 1
+            line = 1 + len(self.above)
             while True:
                 try:
                     record = next(reader, None)
@@ -80,7 +87,7 @@ class Dialect:
                 if record is None:
                     return
                 yield line, record
-                line = reader.line_num + 1
+                line = reader.line_num + 1 + len(self.above)
 
     def line_of(self, row: int) -> int:
         """The line on which a row starts."""
@@ -136,39 +143,82 @@ def sniff(path: Path) -> Dialect:
     lines = start.removeprefix(_UTF8_MARK).decode("utf-8", errors="replace")
     if cut:
         lines = lines[: lines.rfind("\n") + 1]
-    # The separator that gives most records as many fields as the header, and the header most fields.
-    separator, best = ",", (0.0, 1)
-    for mark in _SEPARATORS:
-        try:
-            widths = [len(record) for record in _sample(path, lines, mark) if record]
-        except InputError:
-            continue  # divided by the wrong mark, a long line is one cell
-        if widths and widths[0] > 1:
-            score = (sum(width == widths[0] for width in widths) / len(widths), widths[0])
-            separator, best = (mark, score) if score > best else (separator, best)
+    separator, above = _find_separator(path, lines)
+    if above:
+        lines = lines.split("\n", above)[-1]
+        raw = path.read_bytes() if content is None else content
+        *skipped, content = raw.removeprefix(_UTF8_MARK).split(b"\n", above)
+        skipped_lines = tuple(line.decode("utf-8", errors="replace").strip() for line in skipped)
     header, *records = _sample(path, lines, separator) or [[]]
     if not any(name.strip() for name in header) and not records:
         raise InputError(f"{path} is empty: it has no header and no rows.")
-    if any(_STAMP_AS_NAME.fullmatch(name.strip()) for name in header):
-        raise InputError(
-            f"{path}, line 1 holds a stamp where column names are expected; add a header line such as date,value."
-        )
-    if len(header) > 2 and sum(map(bool, map(str.strip, header))) == 1 and records and all(map(str.strip, records[0])):
-        raise InputError(
-            f"{path}, line 1 holds {''.join(header).strip()!r} alone where column names are expected; remove the lines "
-            "above the header."
-        )
     named = 1
-    if len(header) == 1 and _DECIMAL_POINT.fullmatch(header[0].strip() + ("" if "." in header[0] else ".0")):
-        # Numbers alone, the first of which is no name.
-        records, header, named = [header, *records], ["value"], 0
+    if names_missing := _name_columns(path, header):
+        records, header, named = [header, *records], names_missing, 0
     names = tuple(name.strip() or f"column {number}" for number, name in enumerate(header, start=1))
     check_unique(names, str(path))
     sample = tuple(tuple(record) for record in records if record)
     if not sample:
         raise InputError(f"{path} has a header but no rows.")
     comma = separator != "," and _has_decimal_comma(sample)
-    return Dialect(path, content, separator, comma, names, sample, guessed, named)
+    return Dialect(path, content, separator, comma, names, sample, guessed, named, skipped_lines if above else ())
+
+
+def _find_separator(path: Path, lines: str) -> tuple[str, int]:
+    """What stands between cells, and how many lines stand above the header.
+
+    It is the mark that gives most records as many fields as the header, and the header most fields.
+    """
+    said = re.match(r"(?i)sep=(.)[\r\n]", lines)
+    if said is not None:
+        return said[1], 1
+    separator, above, best = ",", 0, (0.0, 1)
+    for mark in _SEPARATORS:
+        try:
+            records = _sample(path, lines, mark)
+        except InputError:
+            continue  # divided by the wrong mark, a long line is one cell
+        first = _count_lines_above(records)
+        widths = [len(record) for record in records[first:] if record]
+        if widths and widths[0] > 1:
+            score = (sum(width == widths[0] for width in widths) / len(widths), widths[0])
+            if score > best:
+                separator, above, best = mark, first, score
+    return separator, above
+
+
+def _count_lines_above(records: list[list[str]]) -> int:
+    """How many records stand above the header: a title, remarks, empty lines, before a row of names above many rows."""
+    widths = [len(record) for record in records if record]
+    width = max(set(widths), key=widths.count, default=0)
+    for number, record in enumerate(records[:_MOST_LINES_ABOVE]):
+        filled = [cell.strip() for cell in record if cell.strip()]
+        remark = bool(filled) and filled[0].startswith("#") and len(record) < width
+        if not remark and len(record) == width and len(filled) > 1:
+            named = len(filled) == width and not any(_NUMBER_OR_STAMP.match(cell) for cell in filled)
+            return number if named or not number else 0
+        if not remark and len(filled) > 1 and len(record) > width:
+            return 0
+    return 0
+
+
+def _name_columns(path: Path, header: list[str]) -> list[str]:
+    """Names for the columns of a file whose first line is a row; none where it holds names.
+
+    A stamp followed by numbers, and a number alone, are such a line.
+    """
+    cells = [cell.strip() for cell in header]
+    numbers = [bool(_NUMBER.fullmatch(cell)) for cell in cells]
+    if len(cells) == 1 and numbers[0]:
+        return ["value"]
+    stamps = [bool(_STAMP_AS_NAME.fullmatch(cell)) for cell in cells]
+    if stamps[0] and len(cells) > 1 and all(numbers[1:]):
+        return ["date", *(["value"] if len(cells) == 2 else [f"value {place}" for place in range(1, len(cells))])]
+    if stamps[0]:
+        raise InputError(
+            f"{path}, line 1 holds a stamp where column names are expected; add a header line such as date,value."
+        )
+    return []
 
 
 def _read_sample(path: Path, file: BinaryIO) -> tuple[bytes, bool]:
@@ -284,7 +334,18 @@ def read_csv(dialect: Dialect, text_columns: Collection[str], decimal: str | Non
         decimal=decimal,
         surplus=surplus,
         reopen=lambda text_columns, _: read_csv(dialect, text_columns, decimal),
+        notes=tuple(_told_of(dialect)),
     )
+
+
+def _told_of(dialect: Dialect) -> Iterator[tuple[str, str]]:
+    """What was inferred of the lines above the rows."""
+    above = [line for line in dialect.above if line.strip(f"{dialect.separator} ")]
+    if above and not re.fullmatch("(?i)sep=.", above[0]):
+        many = f"{len(dialect.above)} lines" if len(dialect.above) > 1 else "1 line"
+        yield "header", f"The header is line {len(dialect.above) + 1}; {many} above it left out ({above[0][:60]!r})."
+    if not dialect.header and len(dialect.names) > 1:
+        yield "header", f"There is no header; the columns are called {listing(dialect.names)}."
 
 
 def _read_with_polars(dialect: Dialect, numeric: Collection[str]) -> tuple[Frame, tuple[tuple[int, int], ...]]:

@@ -11,14 +11,18 @@ from rearview.core.wording import listing
 from rearview.data.io.table import Table, TableColumn, check_unique, has_polars
 
 Cell: TypeAlias = str | float | bool | datetime | date | time | timedelta
+_LEAST_ROWS = 3
+"""Rows with cells from which on a sheet is taken for a table."""
+_MOST_ROWS_ABOVE = 30
+"""Rows that are looked at for the header."""
 MARKS = (b"PK\x03\x04", b"\xd0\xcf\x11\xe0")
 """What workbooks begin with: those that are zip archives, and older ones."""
 
 
 def read_excel(path: Path, sheet: str | None) -> Table:
-    """The table of a sheet, by name; None: the first that holds any cell.
+    """The table of a sheet, by name; None: the first that holds one, or any cell.
 
-    Rows above the header with a single cell, such as a title, are passed over.
+    Rows above the header, such as a title, are passed over; columns without a header have names given.
     """
     sheets = _open_workbook(path)
     names = list(sheets.sheet_names)
@@ -27,14 +31,29 @@ def read_excel(path: Path, sheet: str | None) -> Table:
             f"{path} has no sheet {sheet!r}, which sheet (--sheet) names.{did_you_mean(sheet, names)} Its sheets are "
             f"{listing(names)}."
         )
-    for name in names if sheet is None else [sheet]:
-        rows: list[list[Cell]] = sheets.get_sheet_by_name(name).to_python(skip_empty_area=False)
-        if any(map(_filled, rows)):
+    name, rows = "", list[list[Cell]]()
+    for one in names if sheet is None else [sheet]:
+        cells = _read_sheet(path, sheets, one)
+        if any(map(_filled, cells)) and not rows:
+            name, rows = one, cells
+        # A sheet of remarks may stand before the table.
+        if sum(map(bool, map(_filled, cells))) >= _LEAST_ROWS:
+            name, rows = one, cells
             break
-    else:
+    if not rows:
         raise InputError(f"{path} is empty: {'no sheet' if sheet is None else f'its sheet {sheet!r}'} holds any cell.")
     told = f"The sheet is {name!r}; sheet (--sheet) names another of {listing(names)}."
     return _table_of(path, rows, (("sheet", told),) if sheet is None and len(names) > 1 else ())
+
+
+def _read_sheet(path: Path, sheets: Any, name: str) -> list[list[Cell]]:
+    try:
+        rows: list[list[Cell]] = sheets.get_sheet_by_name(name).to_python(skip_empty_area=False)
+    except Exception as error:  # the reader's own, of a sheet that is damaged or no table (a chart)
+        raise InputError(
+            f"{path}: sheet {name!r} can't be read ({str(error).splitlines()[0]}); save the data as CSV or parquet."
+        ) from error
+    return rows
 
 
 def _open_workbook(path: Path) -> Any:
@@ -60,17 +79,35 @@ def _filled(row: Sequence[Cell]) -> int:
     return sum(cell != "" for cell in row)
 
 
+def _find_header(rows: list[list[Cell]]) -> int:
+    """The row of the names: the first that is text throughout and as long as most rows, else the first of two cells."""
+    lengths = [count for count in map(_filled, rows) if count]
+    usual = max(set(lengths), key=lengths.count)
+    for number, row in enumerate(rows[:_MOST_ROWS_ABOVE]):
+        filled = [cell for cell in row if cell != ""]
+        if len(filled) >= max(2, usual):
+            if all(isinstance(cell, str) for cell in filled):
+                return number
+            break
+    return next(number for number, row in enumerate(rows) if _filled(row) >= min(2, max(lengths)))
+
+
 def _table_of(path: Path, rows: list[list[Cell]], notes: tuple[tuple[str, str], ...]) -> Table:
-    widest = max(map(_filled, rows))
-    top = next(number for number, row in enumerate(rows) if _filled(row) >= min(2, widest))
+    top = _find_header(rows)
     header, body = rows[top], rows[top + 1 :]
+    filled = [cell for cell in header if cell != ""]
+    if len(filled) > 1 and not any(isinstance(cell, str) for cell in filled) and isinstance(filled[0], date):
+        # A row like the others: a stamp, then numbers.
+        values = (f"value {place}" if len(filled) > 2 else "value" for place in range(1, len(header)))
+        header, body, top = ["date", *values], rows[top:], top - 1
+        notes = (*notes, ("header", f"There is no header; the columns are called {listing(list(map(str, header)))}."))
     kept = [number for number, row in enumerate(body) if _filled(row)]
     used = [
         place
         for place in range(len(header))
         if header[place] != "" or any(body[number][place] != "" for number in kept)
     ]
-    names = tuple(str(header[place]).strip() or f"column {place + 1}" for place in used)
+    names = tuple(_text(header[place]) or f"column {place + 1}" for place in used)
     check_unique(names, str(path))
     if not kept:
         raise InputError(f"{path} has a header but no rows.")

@@ -13,7 +13,7 @@ from typing import TypeGuard
 
 import numpy as np
 
-from rearview.core.errors import InputError
+from rearview.core.errors import InputError, did_you_mean
 from rearview.data.io.columnar import ColumnarFile
 from rearview.data.io.csv import read_csv, sniff
 from rearview.data.io.excel import MARKS, read_excel
@@ -144,7 +144,8 @@ def select_present(source: object, names: Names) -> tuple[str, ...]:
 
 def _read_start(path: Path) -> bytes:
     if not path.exists():
-        raise InputError(f"{path} does not exist; check the path and the spelling.")
+        near = sorted(one.name for one in path.parent.iterdir()) if path.parent.is_dir() else []
+        raise InputError(f"{path} does not exist; check the path and the spelling.{did_you_mean(path.name, near)}")
     if path.is_dir():
         raise InputError(f"{path} is a folder; give the file in it that holds the data.")
     try:

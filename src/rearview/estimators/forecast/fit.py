@@ -215,6 +215,7 @@ def prepare(panel: Panel, spec: ForecastSpec) -> Prepared | Pretrained:
         steps=task.steps,
         marks=marks,
         future=spec.horizon if marks else 0,
+        statics=0 if statics is None else len(statics.names),
     )
     training = base.training_settings(name, plan, spec.seed)
     return Prepared(spec, panel, plan, name, network, task, cut, scaler, calendar, training, notes, statics)

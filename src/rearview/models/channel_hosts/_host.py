@@ -27,7 +27,7 @@ class ChannelHost(Encoder):
         super().__init__(shape)
         self.width = width
         self.normalise = Normalise(normalise)
-        self.variates = Variates(shape.lookback, width, marks=shape.marks, future=shape.future)
+        self.variates = Variates(shape.lookback, width, marks=shape.marks, future=shape.future, statics=shape.statics)
         self.drop = Dropout(dropout)
 
     def site(self, heads: int, head_width: int | None, dropout: float, projection_bias: bool = True) -> Site:

@@ -52,6 +52,8 @@ MOST_LISTED = 10
 """Series in the summary in Markdown."""
 PLAIN = ("MSE", "MAE", "Pinball")
 """Measures in the units of the data."""
+ROW, WORDS = 12, 14
+"""Lengths in numbers: a row of the table of all series; the name and the sentence of one that is drawn."""
 HISTORIES = (1_000, 400, 150, 60)
 """Rows of history that are drawn of each series, at most: the more that fit."""
 LEVELS = 254
@@ -269,7 +271,7 @@ def _input_table(inputs: Sequence[InputUse]) -> str:
 
 def encode(summary: ForecastSummary, budget: int = BUDGET) -> tuple[dict[str, object], tuple[str, ...]]:
     """(the data of the page, sentences about what was left off to stay within the budget)."""
-    views, windows, notes = _fit(summary.series, budget)
+    views, windows, notes = _fit(summary.series, max(1, budget - ROW * (len(summary.series) - 1)))
     axes = Axes()
     models = summary.models
     lead = summary.lead
@@ -338,7 +340,8 @@ def _size(view: SeriesView, rows: int) -> int:
     """Numbers of a series without its backtest, with so many rows of history."""
     parts = sum(min(len(one.values), rows) * (2 if one.phases else 1) for one in view.components)
     inputs = len(view.inputs) * (min(len(view.values), rows) + len(view.forecast.stamps))
-    return min(len(view.values), rows) + _count(view.forecast.models) + parts + inputs
+    words = WORDS if view.outlook is not None else 0
+    return min(len(view.values), rows) + _count(view.forecast.models) + parts + inputs + words
 
 
 def _shorten(view: SeriesView, rows: int) -> SeriesView:
