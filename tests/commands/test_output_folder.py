@@ -303,6 +303,9 @@ def test_an_input_is_never_the_output(sales: Path, tmp_path: Path, capsys: pytes
     for place in (sales, out / "model" / "forecaster.json"):
         assert main(["predict", model, str(sales), "--out", str(place)]) == 1
         assert "would write over an input" in capsys.readouterr().err
+    for name in ("forecast.csv", "run.json"):
+        assert main(["predict", model, str(sales), "--out", str(out / name)]) == 1
+        assert f"{out / name}, which belongs to the run in {out}" in capsys.readouterr().err
     assert contents(out) == before
     assert sales.read_bytes() == data
 
