@@ -2,10 +2,12 @@
 
     python benchmarks/drills.py                          all of them, as long as `make drills` makes them
     python benchmarks/drills.py inputs --rounds 200 --seed 3 --keep failures
+    python benchmarks/drills.py models --from 400 --out results/drills.csv
 
 Each line of the output is a drill: tried, failed, and how many ended in the sentence of last resort, which tells what
 nobody foresaw. A round is a process that is forked from this one, so that it starts at once; its random numbers follow
-from the seed and its own number, so `--only 17` repeats round 17 alone. `--keep` is a folder for what failed.
+from the seed and its own number, so `--only 17` repeats round 17 alone and `--from 400` goes on where a drill was cut
+off. `--keep` is a folder for what failed.
 """
 
 import argparse
@@ -30,6 +32,7 @@ import numpy as np
 import torch
 
 import _mutants
+from _rows import append, origin
 from rearview import Classifier, Detector, Forecaster
 from rearview.cli import main as command_line
 from rearview.core.errors import RearviewError
@@ -140,11 +143,14 @@ def kills(rounds: Iterator[int], seed: int, work: Path) -> Tally:
             assert ended.code == 0, ended.said
             states[name].append(_state(Path(f"{name}{number}"), name))
             lengths[name] = ended.wall_seconds
+    ended = fork(lambda: command_line([*TRIES["sweep"], "--seed", "1", "--results", "sweep.csv"]), Path("log"))
+    assert ended.code == 0, ended.said
+    lengths["sweep"] = ended.wall_seconds
     for number in rounds:
         draw = random.Random(f"{seed} kills {number}")
         name = [*TRIES][number % len(TRIES)]
         problem = (
-            _kill_sweep(draw, Path(f"sweep{number}.csv"))
+            _kill_sweep(draw, Path(f"sweep{number}.csv"), lengths[name])
             if name == "sweep"
             else _kill_run(draw, name, states[name], lengths[name])
         )
@@ -187,19 +193,24 @@ def _kill_run(draw: random.Random, name: str, states: list[Any], length: float) 
     return ended.problem() if ended.code >= 0 else None
 
 
-def _kill_sweep(draw: random.Random, results: Path) -> str | None:
-    """A sweep that is killed and made again has each row once, and those that were there first."""
-    asked = [*TRIES["sweep"], "--results", str(results)]
+def _kill_sweep(draw: random.Random, results: Path, length: float) -> str | None:
+    """A sweep that is killed and made again over the rows of an older one: those stay, each new one is there once."""
+    shutil.copy("sweep.csv", results)
+    older = results.read_text().splitlines()
+    asked = [*TRIES["sweep"], "--seed", "2", "--results", str(results)]
     for _ in range(2):
-        fork(lambda: command_line(asked), Path("log"), kill_after=draw.uniform(0.2, 3))
-    kept = results.read_text().splitlines()[1:] if results.exists() else []
+        moment = draw.uniform(0, 1.1 * length)
+        fork(lambda moment=moment: command_line(asked), Path("log"), kill_after=moment)  # type: ignore[misc]
+    killed = results.read_text().splitlines()
     ended = fork(lambda: command_line(asked), Path("log"))
     if ended.code:
         return ended.said[-300:]
-    rows = results.read_text().splitlines()[1:]
-    whole = [row for row in kept if row.count(",") > 10 and row in rows]
-    if len(rows) != 2 or len(whole) < len(kept) - 1:
-        return f"{len(rows)} rows instead of 2, of which {len(whole)} of {len(kept)} were there before"
+    rows = results.read_text().splitlines()
+    # Of a row that was being written when its process was killed, a part may be there, which goes again.
+    kept = [row for row in killed if row in rows]
+    if rows[: len(older)] != older or len(rows) != len(older) + 2 or len(kept) < len(killed) - 1:
+        return f"{len(rows)} rows instead of {len(older) + 2}, {len(kept)} of {len(killed)} of those that were there"
+    results.unlink()
     return None
 
 
@@ -345,7 +356,7 @@ def _judge(tally: Tally, number: int, ended: Ended, what: str, folder: Path) -> 
     tally.tried += 1
     problem = ended.problem()
     if problem is None:
-        for path in folder.rglob("forecast.csv"):
+        for path in (*folder.rglob("forecast.csv"), *folder.rglob("next.csv")):
             cells = {
                 cell
                 for row in csv.DictReader(path.open(newline=""))
@@ -394,26 +405,26 @@ class Outline(HTMLParser):
 
 
 def pages(rounds: Iterator[int], seed: int, work: Path) -> Tally:
-    """Names of columns, series, classes,
-    files and networks that try to be code: pages have the elements of plain ones."""
+    """Names of columns, series, classes and files that try to be code: pages have the elements of plain ones."""
     tally = Tally()
     plain = _write_pages("plain", work / "plain")
     for number in rounds:
         payload = PAYLOADS[number % len(PAYLOADS)]
         for name, parts in _write_pages(payload, work / f"{number}").items():
             tally.tried += 1
-            if parts != plain[name]:
-                tally.failures.append(f"round {number}, {name}: {payload!r} changes the elements of the page")
+            if parts != plain[name] or len(parts) < 10:
+                tally.failures.append(f"round {number}, {name}: {payload!r} changes the elements: {parts[:1]}")
     return tally
 
 
 def _write_pages(name: str, work: Path) -> dict[str, list[tuple[str, tuple[str, ...]]]]:
+    """Every kind of page with a name wherever a user can put one -> its outline, or what was said instead."""
     work.mkdir()
-    quoted = '"' + name.replace('"', '""') + '"'
+    quoted, file = '"' + name.replace('"', '""') + '"', "./" + name.replace("/", "_")
     rows = _mutants.wide_rows(random.Random(0))
-    (work / "wide.csv").write_bytes(_mutants.joined([["date", quoted, "b"], *rows[1:]]))
+    (work / f"{file}.csv").write_bytes(_mutants.joined([["date", quoted, "b"], *rows[1:]]))
     rows = _mutants.long_rows(random.Random(0))
-    (work / "long.csv").write_bytes(
+    (work / f"{file} long.csv").write_bytes(
         _mutants.joined([rows[0], *([quoted if row[0] == "n" else row[0], *row[1:]] for row in rows[1:])])
     )
     cases = [
@@ -421,28 +432,39 @@ def _write_pages(name: str, work: Path) -> dict[str, list[tuple[str, tuple[str, 
         for case in range(12)
         for step in range(9)
     ]
-    (work / "cases.csv").write_bytes(_mutants.joined([["case", "time", "x", "label"], *cases]))
-    quick = ["--device", "cpu", "--horizon", "3", "--windows", "1", "--model", "dlinear", "--train", "epochs=1"]
+    (work / f"{file} cases.csv").write_bytes(_mutants.joined([["case", "time", "x", "label"], *cases]))
+    wide, long, labelled = f"{file}.csv", f"{file} long.csv", f"{file} cases.csv"
+    cpu, short = ["--device", "cpu"], ["--train", "epochs=1"]
+    network = ["--horizon", "3", "--windows", "1", "--model", "dlinear", *cpu, *short]
+    as_cases = [labelled, "--id-col", "case", "--time-col", "time", *cpu]
+    small = ["--set", "width=8,heads=1,depth=1", "--model", "patchtst", *short]
     commands = {
-        "wide forecast": ["forecast", "wide.csv", *quick],
-        "long forecast": ["forecast", "long.csv", *quick],
-        "detection": ["detect", "wide.csv", "--device", "cpu", "--lookback", "8", "--train", "epochs=1"],
-        "classification": ["classify", "cases.csv", "cases.csv", "--id-col", "case", "--time-col", "time",
-        "--device", "cpu", "--train", "epochs=1", "--set", "width=8,heads=1,depth=1"],
+        "wide forecast": ["forecast", wide, *network],
+        "long forecast": ["forecast", long, *network],
+        "zero-shot forecast": ["forecast", wide, "--horizon", "3", "--windows", "1", "--model", "glance", *cpu],
+        "detection": ["detect", wide, "--model", "itransformer", "--lookback", "8", *cpu, *short],
+        "detection of series": ["detect", long, "--lookback", "8", *cpu, *short],
+        "detection by a model": ["detect", wide, "--model", "out3", *cpu],
+        "classification": ["classify", labelled, *as_cases, *small],
+        "classification by a model": ["classify", *as_cases, "--model", "out6"],
+        "results": ["report", "rows.csv"],
     }  # fmt: skip
+    asked = ["bench", "--dataset", wide, "--model", "dlinear,mlp", "--lookback", "14", "--horizon", "3", *cpu, *short]
+    ended = fork(lambda: _within(work, [*asked, "--results", "rows.csv"]), work / "log")
+    assert ended.code == 0, ended.said
     outlines = {}
-    for number, (page, asked) in enumerate(commands.items()):
-        asked = [*asked, "--out", f"out{number}"]
-
-        def run(asked: list[str] = asked) -> int:
-            os.chdir(work)
-            return command_line(asked)
-
-        ended = fork(run, work / "log")
+    for number, (page, words) in enumerate(commands.items()):
+        place = work / f"out{number}"
+        ended = fork(lambda words=words, place=place: _within(work, [*words, "--out", str(place)]), work / "log")  # type: ignore[misc]
         outline = Outline()
-        outline.feed((work / f"out{number}" / "report.html").read_text() if ended.code == 0 else "")
+        outline.feed((place / "report.html").read_text() if ended.code == 0 else "")
         outlines[page] = outline.parts or [(ended.said[-300:], ())]
     return outlines
+
+
+def _within(folder: Path, asked: list[str]) -> int:
+    os.chdir(folder)
+    return command_line(asked)
 
 
 DRILLS: dict[str, Callable[[Iterator[int], int, Path], Tally]] = {
@@ -461,9 +483,11 @@ def main() -> int:
     parser.add_argument("drill", nargs="*", choices=[*DRILLS, []], help="default: all")
     parser.add_argument("--rounds", type=int, help="default: as many as make drills makes")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--from", dest="first", type=int, default=0, help="begin with this round")
     parser.add_argument("--only", type=int, help="one round, by its number")
     parser.add_argument("--seconds", type=float, default=1e9, help="begin no round of a drill after this long")
     parser.add_argument("--keep", type=Path, help="an empty folder for the files of failed rounds")
+    parser.add_argument("--out", type=Path, help="CSV that a row for each drill is added to")
     parser.add_argument("--last-resort", action="store_true", help="show sentences of last resort")
     asked = parser.parse_args()
     KEEP_LAST_RESORT = asked.last_resort
@@ -475,11 +499,15 @@ def main() -> int:
         work = Path(tempfile.mkdtemp(prefix=f"drill-{name}-"))
         started = time.monotonic()
         count = asked.rounds or ROUNDS[name]
-        rounds = until(started + asked.seconds, range(count) if asked.only is None else [asked.only])
+        rounds = until(started + asked.seconds, range(asked.first, count) if asked.only is None else [asked.only])
         tally = DRILLS[name](rounds, asked.seed, work)
         os.chdir(home)
         seconds = time.monotonic() - started
         print(f"{name:8} {tally.tried:6} {len(tally.failures):6} {tally.last_resort:11} {seconds:8.1f}", flush=True)
+        if asked.out:
+            counts = {"tried": tally.tried, "failed": len(tally.failures), "last_resort": tally.last_resort}
+            rounds_of = {"seed": asked.seed, "first_round": asked.first, "seconds": round(seconds)}
+            append(home / asked.out, [{"drill": name, **counts, **rounds_of, **origin()}])
         for failure in tally.failures:
             print(f"    {failure}", flush=True)
         failed += len(tally.failures)
