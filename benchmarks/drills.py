@@ -58,7 +58,6 @@ class Ended:
     code: int
     """Minus the number of a signal that killed it."""
     said: str
-    wall_seconds: float
     seconds: float
     """Of the processor: other work on the machine does not count."""
     most_bytes: int
@@ -77,7 +76,10 @@ class Ended:
 
 
 def fork(work: Callable[[], int | None], log: Path, kill_after: float | None = None) -> Ended:
-    """Run work in a process of its own whose output goes to a file; kill it after some seconds, or when it hangs."""
+    """Run work in a process of its own whose output goes to a file; kill it when it hangs.
+
+    `kill_after`: kill it after so many seconds of its processor, which other work on the machine does not change.
+    """
     child = os.fork()
     if child == 0:
         code = 1
@@ -96,19 +98,29 @@ def fork(work: Callable[[], int | None], log: Path, kill_after: float | None = N
             sys.stdout.flush()
             sys.stderr.flush()
             os._exit(code)
-    started, limit = time.monotonic(), 10.0 * MOST_SECONDS if kill_after is None else kill_after
+    started, limit = time.monotonic(), 10.0 * MOST_SECONDS
     while True:
         done, status, used = os.wait4(child, os.WNOHANG)
         if done:
             break
-        if time.monotonic() - started > limit:
+        waited = time.monotonic() - started
+        if waited > limit or (kill_after is not None and _seconds_of(child, waited) > kill_after):
             os.kill(child, signal.SIGKILL)
             _, status, used = os.wait4(child, 0)
             break
         time.sleep(0.002)
     seconds = used.ru_utime + used.ru_stime
     code, most_bytes = os.waitstatus_to_exitcode(status), used.ru_maxrss * 1024
-    return Ended(code, log.read_text(errors="replace"), time.monotonic() - started, seconds, most_bytes)
+    return Ended(code, log.read_text(errors="replace"), seconds, most_bytes)
+
+
+def _seconds_of(process: int, waited: float) -> float:
+    """Seconds of the processor that a process has had; where the system does not say, those of waiting for it."""
+    try:
+        threads = [path.read_text() for path in Path(f"/proc/{process}/task").glob("*/schedstat")]
+    except OSError:  # a thread that ended in between
+        return 0.0
+    return sum(int(one.split()[0]) for one in threads) / 1e9 if threads else waited
 
 
 # Kills
@@ -142,10 +154,10 @@ def kills(rounds: Iterator[int], seed: int, work: Path) -> Tally:
             ended = fork(lambda asked=asked: command_line(asked), Path("log"))  # type: ignore[misc]
             assert ended.code == 0, ended.said
             states[name].append(_state(Path(f"{name}{number}"), name))
-            lengths[name] = ended.wall_seconds
+            lengths[name] = ended.seconds
     ended = fork(lambda: command_line([*TRIES["sweep"], "--seed", "1", "--results", "sweep.csv"]), Path("log"))
     assert ended.code == 0, ended.said
-    lengths["sweep"] = ended.wall_seconds
+    lengths["sweep"] = ended.seconds
     for number in rounds:
         draw = random.Random(f"{seed} kills {number}")
         name = [*TRIES][number % len(TRIES)]
@@ -180,8 +192,16 @@ def _kill_run(draw: random.Random, name: str, states: list[Any], length: float) 
     other = 2 if before == states[0] else 1
     asked = [*TRIES[name], "--seed", str(other), "--out", str(out)] + (["--horizon", "3"] if name == "forecast" else [])
     # The files of a run are put in place at its end, so half of the kills fall there.
-    moment = draw.uniform(0, length) if draw.random() < 0.5 else draw.uniform(0.8, 1.1) * length
-    ended = fork(lambda: command_line(asked), Path("log"), kill_after=moment)
+    late = draw.random() < 0.5
+    for _ in range(9):
+        moment = draw.uniform(0.8, 1) * length if late else draw.uniform(0, length)
+        ended = fork(lambda moment=moment: command_line(asked), Path("log"), kill_after=moment)  # type: ignore[misc]
+        if ended.code < 0:
+            break
+        # It was done before: no kill. The same run again, over itself, until one hits it.
+        length = ended.seconds
+    else:
+        return f"it was never hit: {ended.said[-300:]}"
     try:
         after = _state(out, name)
     except Exception as problem:
@@ -190,7 +210,7 @@ def _kill_run(draw: random.Random, name: str, states: list[Any], length: float) 
     if after not in states:
         shutil.rmtree(out)
         return f"killed after {moment:.3f} s, it is neither the old run nor the new one"
-    return ended.problem() if ended.code >= 0 else None
+    return None
 
 
 def _kill_sweep(draw: random.Random, results: Path, length: float) -> str | None:
@@ -199,7 +219,7 @@ def _kill_sweep(draw: random.Random, results: Path, length: float) -> str | None
     older = results.read_text().splitlines()
     asked = [*TRIES["sweep"], "--seed", "2", "--results", str(results)]
     for _ in range(2):
-        moment = draw.uniform(0, 1.1 * length)
+        moment = draw.uniform(0, length)
         fork(lambda moment=moment: command_line(asked), Path("log"), kill_after=moment)  # type: ignore[misc]
     killed = results.read_text().splitlines()
     ended = fork(lambda: command_line(asked), Path("log"))
