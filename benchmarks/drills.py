@@ -11,7 +11,9 @@ off. `--keep` is a folder for what failed.
 """
 
 import argparse
+import contextlib
 import csv
+import importlib
 import itertools
 import json
 import os
@@ -128,7 +130,19 @@ def _seconds_of(process: int, waited: float) -> float:
 
 SMALL = ["--device", "cpu", "--train", "epochs=2"]
 TRIES: dict[str, list[str]] = {
-    "forecast": ["forecast", "x.csv", "--model", "dlinear", "--lookback", "14", "--windows", "1", *SMALL],
+    "forecast": [
+        "forecast",
+        "x.csv",
+        "--horizon",
+        "3",
+        "--model",
+        "dlinear",
+        "--lookback",
+        "14",
+        "--windows",
+        "1",
+        *SMALL,
+    ],
     "detect": ["detect", "x.csv", "--lookback", "8", *SMALL],
     "classify": ["classify", "x.ts", "x.ts", "--set", "width=8,heads=1,depth=1", *SMALL],
     "sweep": ["bench", "--dataset", "x.csv", "--model", "dlinear,mlp", "--lookback", "14", "--horizon", "3", *SMALL],
@@ -140,17 +154,13 @@ def kills(rounds: Iterator[int], seed: int, work: Path) -> Tally:
     """kill -9 at a random moment of a run over an older finished one: afterwards one of the two is there, whole."""
     tally = Tally()
     os.chdir(work)
-    Path("x.csv").write_bytes(_mutants.joined(_mutants.wide_rows(random.Random(seed))))
-    good = random.Random(0)
-    lines = [",".join(f"{good.random():.3f}" for _ in range(12)) + ":" + "ab"[case % 2] for case in range(24)]
-    Path("x.ts").write_text("@problemName x\n@univariate true\n@classLabel true a b\n@data\n" + "\n".join(lines) + "\n")
+    _write_inputs(seed)
     states: dict[str, list[Any]] = {}
     lengths: dict[str, float] = {}
     for name in RESULTS:
         states[name] = []
         for number in (1, 2):
             asked = [*TRIES[name], "--seed", str(number), "--out", f"{name}{number}"]
-            asked += ["--horizon", "3"] if name == "forecast" else []
             ended = fork(lambda asked=asked: command_line(asked), Path("log"))  # type: ignore[misc]
             assert ended.code == 0, ended.said
             states[name].append(_state(Path(f"{name}{number}"), name))
@@ -172,6 +182,35 @@ def kills(rounds: Iterator[int], seed: int, work: Path) -> Tally:
     return tally
 
 
+def _write_inputs(seed: int) -> None:
+    Path("x.csv").write_bytes(_mutants.joined(_mutants.wide_rows(random.Random(seed))))
+    good = random.Random(0)
+    lines = [",".join(f"{good.random():.3f}" for _ in range(12)) + ":" + "ab"[case % 2] for case in range(24)]
+    Path("x.ts").write_text("@problemName x\n@univariate true\n@classLabel true a b\n@data\n" + "\n".join(lines) + "\n")
+
+
+def import_ahead() -> None:
+    """Import what the commands import, so that processes forked from this one begin with their work."""
+    home = Path.cwd()
+    with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)
+        _write_inputs(0)
+        for asked in TRIES.values():
+            place = ["--results", "rows.csv"] if asked[0] == "bench" else ["--out", asked[0]]
+
+            def run(words: list[str] = [*asked, *place]) -> int:  # noqa: B006
+                code = command_line(words)
+                Path("modules").write_text("\n".join(sys.modules))
+                return code
+
+            ended = fork(run, Path("log"))
+            assert ended.code == 0, ended.said
+            for name in Path("modules").read_text().splitlines():
+                with contextlib.suppress(Exception):  # modules of modules that have no file
+                    importlib.import_module(name)
+        os.chdir(home)
+
+
 def _state(folder: Path, name: str) -> tuple[object, ...]:
     """What a folder holds: the numbers of its run, and its model as it loads."""
     kind = {"forecast": Forecaster, "detect": Detector, "classify": Classifier}[name]
@@ -190,7 +229,7 @@ def _kill_run(draw: random.Random, name: str, states: list[Any], length: float) 
         shutil.copytree(f"{name}1", out)
     before = _state(out, name)
     other = 2 if before == states[0] else 1
-    asked = [*TRIES[name], "--seed", str(other), "--out", str(out)] + (["--horizon", "3"] if name == "forecast" else [])
+    asked = [*TRIES[name], "--seed", str(other), "--out", str(out)]
     # The files of a run are put in place at its end, so half of the kills fall there.
     late = draw.random() < 0.5
     for _ in range(9):
@@ -230,7 +269,8 @@ def _kill_sweep(draw: random.Random, results: Path, length: float) -> str | None
     kept = [row for row in killed if row in rows]
     if rows[: len(older)] != older or len(rows) != len(older) + 2 or len(kept) < len(killed) - 1:
         return f"{len(rows)} rows instead of {len(older) + 2}, {len(kept)} of {len(killed)} of those that were there"
-    results.unlink()
+    for path in results.parent.glob(f"{results.stem}.*"):
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
     return None
 
 
@@ -515,6 +555,7 @@ def main() -> int:
     home = Path.cwd()
     print(f"{'drill':8} {'tried':>6} {'failed':>6} {'last resort':>11} {'seconds':>8}", flush=True)
     failed = 0
+    import_ahead()
     for name in asked.drill or DRILLS:
         work = Path(tempfile.mkdtemp(prefix=f"drill-{name}-"))
         started = time.monotonic()
