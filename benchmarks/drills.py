@@ -6,15 +6,14 @@
 
 Each line of the output is a drill: tried, failed, and how many ended in the sentence of last resort, which tells what
 nobody foresaw. A round is a process that is forked from this one, so that it starts at once; its random numbers follow
-from the seed and its own number, so `--only 17` repeats round 17 alone and `--from 400` goes on where a drill was cut
-off. `--keep` is a folder for what failed.
+from the seed and its own number, so `--only 17` repeats round 17 alone. Ctrl-C ends a drill after its round, and
+`--from 400` goes on from there. `--keep` is a folder for what failed.
 """
 
 import argparse
 import contextlib
 import csv
 import importlib
-import itertools
 import json
 import os
 import random
@@ -86,6 +85,8 @@ def fork(work: Callable[[], int | None], log: Path, kill_after: float | None = N
     if child == 0:
         code = 1
         try:
+            for number in (signal.SIGINT, signal.SIGTERM):
+                signal.signal(number, signal.default_int_handler)
             handle = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
             for stream in (1, 2):
                 os.dup2(handle, stream)
@@ -192,22 +193,22 @@ def _write_inputs(seed: int) -> None:
 def import_ahead() -> None:
     """Import what the commands import, so that processes forked from this one begin with their work."""
     home = Path.cwd()
+
+    def run() -> int:
+        codes = [
+            command_line([*asked, "--results" if name == "sweep" else "--out", name]) for name, asked in TRIES.items()
+        ]
+        Path("modules").write_text("\n".join(sys.modules))
+        return max(codes)
+
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
         _write_inputs(0)
-        for asked in TRIES.values():
-            place = ["--results", "rows.csv"] if asked[0] == "bench" else ["--out", asked[0]]
-
-            def run(words: list[str] = [*asked, *place]) -> int:  # noqa: B006
-                code = command_line(words)
-                Path("modules").write_text("\n".join(sys.modules))
-                return code
-
-            ended = fork(run, Path("log"))
-            assert ended.code == 0, ended.said
-            for name in Path("modules").read_text().splitlines():
-                with contextlib.suppress(Exception):  # modules of modules that have no file
-                    importlib.import_module(name)
+        ended = fork(run, Path("log"))
+        assert ended.code == 0, ended.said
+        for name in Path("modules").read_text().splitlines():
+            with contextlib.suppress(Exception):  # some are no modules that can be named
+                importlib.import_module(name)
         os.chdir(home)
 
 
@@ -533,8 +534,20 @@ DRILLS: dict[str, Callable[[Iterator[int], int, Path], Tally]] = {
 
 
 def until(end: float, rounds: Iterable[int]) -> Iterator[int]:
-    """Rounds that begin before an end, by the monotonic clock."""
-    return itertools.takewhile(lambda _: time.monotonic() < end, rounds)
+    """Rounds that begin before an end, by the monotonic clock, and before Ctrl-C."""
+    stopped = False
+
+    def stop(*_: object) -> None:
+        nonlocal stopped
+        stopped = True
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, stop)
+    for number in rounds:
+        if stopped or time.monotonic() > end:
+            print(f"ended before round {number}; --from {number} goes on", flush=True)
+            return
+        yield number
 
 
 def main() -> int:
