@@ -45,6 +45,12 @@ def test_an_array_whose_shape_is_beyond_any_memory_is_refused(tmp_path: Path) ->
         read_npz(tmp_path / "y.npz")
 
 
+def test_a_quoted_name_with_another_separator_does_not_swallow_the_rows(tmp_path: Path) -> None:
+    rows = [f"{date},{number}" for number, date in enumerate(DATES)]
+    (tmp_path / "x.csv").write_text("\n".join(['date,"&lt;b&gt;"', *rows]))
+    assert read_panel(tmp_path / "x.csv", ReadOptions()).columns == ("&lt;b&gt;",)
+
+
 def test_durations_too_long_for_the_calendar_are_refused(tmp_path: Path) -> None:
     days = pl.Series(np.arange(20) + 2**62).cast(pl.Duration("ms"))
     pl.DataFrame({"ds": days, "y": np.arange(20.0)}).write_parquet(tmp_path / "x.parquet")

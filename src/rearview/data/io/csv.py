@@ -136,15 +136,16 @@ def sniff(path: Path) -> Dialect:
     lines = start.removeprefix(_UTF8_MARK).decode("utf-8", errors="replace")
     if cut:
         lines = lines[: lines.rfind("\n") + 1]
-    # The separator that gives most records as many fields as the header, and the header most fields.
-    separator, best = ",", (0.0, 1)
+    # The separator that gives most records as many fields as the header, and the header most fields. One that leaves
+    # a header alone has taken a quote inside it for the beginning of a cell.
+    separator, best = ",", (False, 0.0, 1)
     for mark in _SEPARATORS:
         try:
             widths = [len(record) for record in _sample(path, lines, mark) if record]
         except InputError:
             continue  # divided by the wrong mark, a long line is one cell
         if widths and widths[0] > 1:
-            score = (sum(width == widths[0] for width in widths) / len(widths), widths[0])
+            score = (len(widths) > 1, sum(width == widths[0] for width in widths) / len(widths), widths[0])
             separator, best = (mark, score) if score > best else (separator, best)
     header, *records = _sample(path, lines, separator) or [[]]
     if not any(name.strip() for name in header) and not records:
