@@ -2,15 +2,18 @@
 
     python benchmarks/drills.py                          all of them, as long as `make drills` makes them
     python benchmarks/drills.py inputs --rounds 200 --seed 3 --keep failures
+    python benchmarks/drills.py models --from 400 --out results/drills.csv
 
 Each line of the output is a drill: tried, failed, and how many ended in the sentence of last resort, which tells what
 nobody foresaw. A round is a process that is forked from this one, so that it starts at once; its random numbers follow
-from the seed and its own number, so `--only 17` repeats round 17 alone. `--keep` is a folder for what failed.
+from the seed and its own number, so `--only 17` repeats round 17 alone. Ctrl-C ends a drill after its round, and
+`--from 400` goes on from there. `--keep` is a folder for what failed.
 """
 
 import argparse
+import contextlib
 import csv
-import itertools
+import importlib
 import json
 import os
 import random
@@ -30,6 +33,7 @@ import numpy as np
 import torch
 
 import _mutants
+from _rows import append, origin
 from rearview import Classifier, Detector, Forecaster
 from rearview.cli import main as command_line
 from rearview.core.errors import RearviewError
@@ -55,7 +59,6 @@ class Ended:
     code: int
     """Minus the number of a signal that killed it."""
     said: str
-    wall_seconds: float
     seconds: float
     """Of the processor: other work on the machine does not count."""
     most_bytes: int
@@ -74,11 +77,16 @@ class Ended:
 
 
 def fork(work: Callable[[], int | None], log: Path, kill_after: float | None = None) -> Ended:
-    """Run work in a process of its own whose output goes to a file; kill it after some seconds, or when it hangs."""
+    """Run work in a process of its own whose output goes to a file; kill it when it hangs.
+
+    `kill_after`: kill it after so many seconds of its processor, which other work on the machine does not change.
+    """
     child = os.fork()
     if child == 0:
         code = 1
         try:
+            for number in (signal.SIGINT, signal.SIGTERM):
+                signal.signal(number, signal.default_int_handler)
             handle = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
             for stream in (1, 2):
                 os.dup2(handle, stream)
@@ -93,19 +101,29 @@ def fork(work: Callable[[], int | None], log: Path, kill_after: float | None = N
             sys.stdout.flush()
             sys.stderr.flush()
             os._exit(code)
-    started, limit = time.monotonic(), 10.0 * MOST_SECONDS if kill_after is None else kill_after
+    started, limit = time.monotonic(), 10.0 * MOST_SECONDS
     while True:
         done, status, used = os.wait4(child, os.WNOHANG)
         if done:
             break
-        if time.monotonic() - started > limit:
+        waited = time.monotonic() - started
+        if waited > limit or (kill_after is not None and _seconds_of(child, waited) > kill_after):
             os.kill(child, signal.SIGKILL)
             _, status, used = os.wait4(child, 0)
             break
         time.sleep(0.002)
     seconds = used.ru_utime + used.ru_stime
     code, most_bytes = os.waitstatus_to_exitcode(status), used.ru_maxrss * 1024
-    return Ended(code, log.read_text(errors="replace"), time.monotonic() - started, seconds, most_bytes)
+    return Ended(code, log.read_text(errors="replace"), seconds, most_bytes)
+
+
+def _seconds_of(process: int, waited: float) -> float:
+    """Seconds of the processor that a process has had; where the system does not say, those of waiting for it."""
+    try:
+        threads = [path.read_text() for path in Path(f"/proc/{process}/task").glob("*/schedstat")]
+    except OSError:  # a thread that ended in between
+        return 0.0
+    return sum(int(one.split()[0]) for one in threads) / 1e9 if threads else waited
 
 
 # Kills
@@ -113,7 +131,19 @@ def fork(work: Callable[[], int | None], log: Path, kill_after: float | None = N
 
 SMALL = ["--device", "cpu", "--train", "epochs=2"]
 TRIES: dict[str, list[str]] = {
-    "forecast": ["forecast", "x.csv", "--model", "dlinear", "--lookback", "14", "--windows", "1", *SMALL],
+    "forecast": [
+        "forecast",
+        "x.csv",
+        "--horizon",
+        "3",
+        "--model",
+        "dlinear",
+        "--lookback",
+        "14",
+        "--windows",
+        "1",
+        *SMALL,
+    ],
     "detect": ["detect", "x.csv", "--lookback", "8", *SMALL],
     "classify": ["classify", "x.ts", "x.ts", "--set", "width=8,heads=1,depth=1", *SMALL],
     "sweep": ["bench", "--dataset", "x.csv", "--model", "dlinear,mlp", "--lookback", "14", "--horizon", "3", *SMALL],
@@ -125,26 +155,25 @@ def kills(rounds: Iterator[int], seed: int, work: Path) -> Tally:
     """kill -9 at a random moment of a run over an older finished one: afterwards one of the two is there, whole."""
     tally = Tally()
     os.chdir(work)
-    Path("x.csv").write_bytes(_mutants.joined(_mutants.wide_rows(random.Random(seed))))
-    good = random.Random(0)
-    lines = [",".join(f"{good.random():.3f}" for _ in range(12)) + ":" + "ab"[case % 2] for case in range(24)]
-    Path("x.ts").write_text("@problemName x\n@univariate true\n@classLabel true a b\n@data\n" + "\n".join(lines) + "\n")
+    _write_inputs(seed)
     states: dict[str, list[Any]] = {}
     lengths: dict[str, float] = {}
     for name in RESULTS:
         states[name] = []
         for number in (1, 2):
             asked = [*TRIES[name], "--seed", str(number), "--out", f"{name}{number}"]
-            asked += ["--horizon", "3"] if name == "forecast" else []
             ended = fork(lambda asked=asked: command_line(asked), Path("log"))  # type: ignore[misc]
             assert ended.code == 0, ended.said
             states[name].append(_state(Path(f"{name}{number}"), name))
-            lengths[name] = ended.wall_seconds
+            lengths[name] = ended.seconds
+    ended = fork(lambda: command_line([*TRIES["sweep"], "--seed", "1", "--results", "sweep.csv"]), Path("log"))
+    assert ended.code == 0, ended.said
+    lengths["sweep"] = ended.seconds
     for number in rounds:
         draw = random.Random(f"{seed} kills {number}")
         name = [*TRIES][number % len(TRIES)]
         problem = (
-            _kill_sweep(draw, Path(f"sweep{number}.csv"))
+            _kill_sweep(draw, Path(f"sweep{number}.csv"), lengths[name])
             if name == "sweep"
             else _kill_run(draw, name, states[name], lengths[name])
         )
@@ -152,6 +181,35 @@ def kills(rounds: Iterator[int], seed: int, work: Path) -> Tally:
         if problem:
             tally.failures.append(f"round {number}, {name}: {problem}")
     return tally
+
+
+def _write_inputs(seed: int) -> None:
+    Path("x.csv").write_bytes(_mutants.joined(_mutants.wide_rows(random.Random(seed))))
+    good = random.Random(0)
+    lines = [",".join(f"{good.random():.3f}" for _ in range(12)) + ":" + "ab"[case % 2] for case in range(24)]
+    Path("x.ts").write_text("@problemName x\n@univariate true\n@classLabel true a b\n@data\n" + "\n".join(lines) + "\n")
+
+
+def import_ahead() -> None:
+    """Import what the commands import, so that processes forked from this one begin with their work."""
+    home = Path.cwd()
+
+    def run() -> int:
+        codes = [
+            command_line([*asked, "--results" if name == "sweep" else "--out", name]) for name, asked in TRIES.items()
+        ]
+        Path("modules").write_text("\n".join(sys.modules))
+        return max(codes)
+
+    with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)
+        _write_inputs(0)
+        ended = fork(run, Path("log"))
+        assert ended.code == 0, ended.said
+        for name in Path("modules").read_text().splitlines():
+            with contextlib.suppress(Exception):  # some are no modules that can be named
+                importlib.import_module(name)
+        os.chdir(home)
 
 
 def _state(folder: Path, name: str) -> tuple[object, ...]:
@@ -172,10 +230,18 @@ def _kill_run(draw: random.Random, name: str, states: list[Any], length: float) 
         shutil.copytree(f"{name}1", out)
     before = _state(out, name)
     other = 2 if before == states[0] else 1
-    asked = [*TRIES[name], "--seed", str(other), "--out", str(out)] + (["--horizon", "3"] if name == "forecast" else [])
+    asked = [*TRIES[name], "--seed", str(other), "--out", str(out)]
     # The files of a run are put in place at its end, so half of the kills fall there.
-    moment = draw.uniform(0, length) if draw.random() < 0.5 else draw.uniform(0.8, 1.1) * length
-    ended = fork(lambda: command_line(asked), Path("log"), kill_after=moment)
+    late = draw.random() < 0.5
+    for _ in range(9):
+        moment = draw.uniform(0.8, 1) * length if late else draw.uniform(0, length)
+        ended = fork(lambda moment=moment: command_line(asked), Path("log"), kill_after=moment)  # type: ignore[misc]
+        if ended.code < 0:
+            break
+        # It was done before: no kill. The same run again, over itself, until one hits it.
+        length = ended.seconds
+    else:
+        return f"it was never hit: {ended.said[-300:]}"
     try:
         after = _state(out, name)
     except Exception as problem:
@@ -184,22 +250,28 @@ def _kill_run(draw: random.Random, name: str, states: list[Any], length: float) 
     if after not in states:
         shutil.rmtree(out)
         return f"killed after {moment:.3f} s, it is neither the old run nor the new one"
-    return ended.problem() if ended.code >= 0 else None
+    return None
 
 
-def _kill_sweep(draw: random.Random, results: Path) -> str | None:
-    """A sweep that is killed and made again has each row once, and those that were there first."""
-    asked = [*TRIES["sweep"], "--results", str(results)]
+def _kill_sweep(draw: random.Random, results: Path, length: float) -> str | None:
+    """A sweep that is killed and made again over the rows of an older one: those stay, each new one is there once."""
+    shutil.copy("sweep.csv", results)
+    older = results.read_text().splitlines()
+    asked = [*TRIES["sweep"], "--seed", "2", "--results", str(results)]
     for _ in range(2):
-        fork(lambda: command_line(asked), Path("log"), kill_after=draw.uniform(0.2, 3))
-    kept = results.read_text().splitlines()[1:] if results.exists() else []
+        moment = draw.uniform(0, length)
+        fork(lambda moment=moment: command_line(asked), Path("log"), kill_after=moment)  # type: ignore[misc]
+    killed = results.read_text().splitlines()
     ended = fork(lambda: command_line(asked), Path("log"))
     if ended.code:
         return ended.said[-300:]
-    rows = results.read_text().splitlines()[1:]
-    whole = [row for row in kept if row.count(",") > 10 and row in rows]
-    if len(rows) != 2 or len(whole) < len(kept) - 1:
-        return f"{len(rows)} rows instead of 2, of which {len(whole)} of {len(kept)} were there before"
+    rows = results.read_text().splitlines()
+    # Of a row that was being written when its process was killed, a part may be there, which goes again.
+    kept = [row for row in killed if row in rows]
+    if rows[: len(older)] != older or len(rows) != len(older) + 2 or len(kept) < len(killed) - 1:
+        return f"{len(rows)} rows instead of {len(older) + 2}, {len(kept)} of {len(killed)} of those that were there"
+    for path in results.parent.glob(f"{results.stem}.*"):
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
     return None
 
 
@@ -345,7 +417,7 @@ def _judge(tally: Tally, number: int, ended: Ended, what: str, folder: Path) -> 
     tally.tried += 1
     problem = ended.problem()
     if problem is None:
-        for path in folder.rglob("forecast.csv"):
+        for path in (*folder.rglob("forecast.csv"), *folder.rglob("next.csv")):
             cells = {
                 cell
                 for row in csv.DictReader(path.open(newline=""))
@@ -394,26 +466,26 @@ class Outline(HTMLParser):
 
 
 def pages(rounds: Iterator[int], seed: int, work: Path) -> Tally:
-    """Names of columns, series, classes,
-    files and networks that try to be code: pages have the elements of plain ones."""
+    """Names of columns, series, classes and files that try to be code: pages have the elements of plain ones."""
     tally = Tally()
     plain = _write_pages("plain", work / "plain")
     for number in rounds:
         payload = PAYLOADS[number % len(PAYLOADS)]
         for name, parts in _write_pages(payload, work / f"{number}").items():
             tally.tried += 1
-            if parts != plain[name]:
-                tally.failures.append(f"round {number}, {name}: {payload!r} changes the elements of the page")
+            if parts != plain[name] or len(parts) < 10:
+                tally.failures.append(f"round {number}, {name}: {payload!r} changes the elements: {parts[:1]}")
     return tally
 
 
 def _write_pages(name: str, work: Path) -> dict[str, list[tuple[str, tuple[str, ...]]]]:
+    """Every kind of page with a name wherever a user can put one -> its outline, or what was said instead."""
     work.mkdir()
-    quoted = '"' + name.replace('"', '""') + '"'
+    quoted, file = '"' + name.replace('"', '""') + '"', "./" + name.replace("/", "_")
     rows = _mutants.wide_rows(random.Random(0))
-    (work / "wide.csv").write_bytes(_mutants.joined([["date", quoted, "b"], *rows[1:]]))
+    (work / f"{file}.csv").write_bytes(_mutants.joined([["date", quoted, "b"], *rows[1:]]))
     rows = _mutants.long_rows(random.Random(0))
-    (work / "long.csv").write_bytes(
+    (work / f"{file} long.csv").write_bytes(
         _mutants.joined([rows[0], *([quoted if row[0] == "n" else row[0], *row[1:]] for row in rows[1:])])
     )
     cases = [
@@ -421,28 +493,39 @@ def _write_pages(name: str, work: Path) -> dict[str, list[tuple[str, tuple[str, 
         for case in range(12)
         for step in range(9)
     ]
-    (work / "cases.csv").write_bytes(_mutants.joined([["case", "time", "x", "label"], *cases]))
-    quick = ["--device", "cpu", "--horizon", "3", "--windows", "1", "--model", "dlinear", "--train", "epochs=1"]
+    (work / f"{file} cases.csv").write_bytes(_mutants.joined([["case", "time", "x", "label"], *cases]))
+    wide, long, labelled = f"{file}.csv", f"{file} long.csv", f"{file} cases.csv"
+    cpu, short = ["--device", "cpu"], ["--train", "epochs=1"]
+    network = ["--horizon", "3", "--windows", "1", "--model", "dlinear", *cpu, *short]
+    as_cases = [labelled, "--id-col", "case", "--time-col", "time", *cpu]
+    small = ["--set", "width=8,heads=1,depth=1", "--model", "patchtst", *short]
     commands = {
-        "wide forecast": ["forecast", "wide.csv", *quick],
-        "long forecast": ["forecast", "long.csv", *quick],
-        "detection": ["detect", "wide.csv", "--device", "cpu", "--lookback", "8", "--train", "epochs=1"],
-        "classification": ["classify", "cases.csv", "cases.csv", "--id-col", "case", "--time-col", "time",
-        "--device", "cpu", "--train", "epochs=1", "--set", "width=8,heads=1,depth=1"],
+        "wide forecast": ["forecast", wide, *network],
+        "long forecast": ["forecast", long, *network],
+        "zero-shot forecast": ["forecast", wide, "--horizon", "3", "--windows", "1", "--model", "glance", *cpu],
+        "detection": ["detect", wide, "--model", "itransformer", "--lookback", "8", *cpu, *short],
+        "detection of series": ["detect", long, "--lookback", "8", *cpu, *short],
+        "detection by a model": ["detect", wide, "--model", "out3", *cpu],
+        "classification": ["classify", labelled, *as_cases, *small],
+        "classification by a model": ["classify", *as_cases, "--model", "out6"],
+        "results": ["report", "rows.csv"],
     }  # fmt: skip
+    asked = ["bench", "--dataset", wide, "--model", "dlinear,mlp", "--lookback", "14", "--horizon", "3", *cpu, *short]
+    ended = fork(lambda: _within(work, [*asked, "--results", "rows.csv"]), work / "log")
+    assert ended.code == 0, ended.said
     outlines = {}
-    for number, (page, asked) in enumerate(commands.items()):
-        asked = [*asked, "--out", f"out{number}"]
-
-        def run(asked: list[str] = asked) -> int:
-            os.chdir(work)
-            return command_line(asked)
-
-        ended = fork(run, work / "log")
+    for number, (page, words) in enumerate(commands.items()):
+        place = work / f"out{number}"
+        ended = fork(lambda words=words, place=place: _within(work, [*words, "--out", str(place)]), work / "log")  # type: ignore[misc]
         outline = Outline()
-        outline.feed((work / f"out{number}" / "report.html").read_text() if ended.code == 0 else "")
+        outline.feed((place / "report.html").read_text() if ended.code == 0 else "")
         outlines[page] = outline.parts or [(ended.said[-300:], ())]
     return outlines
+
+
+def _within(folder: Path, asked: list[str]) -> int:
+    os.chdir(folder)
+    return command_line(asked)
 
 
 DRILLS: dict[str, Callable[[Iterator[int], int, Path], Tally]] = {
@@ -451,8 +534,20 @@ DRILLS: dict[str, Callable[[Iterator[int], int, Path], Tally]] = {
 
 
 def until(end: float, rounds: Iterable[int]) -> Iterator[int]:
-    """Rounds that begin before an end, by the monotonic clock."""
-    return itertools.takewhile(lambda _: time.monotonic() < end, rounds)
+    """Rounds that begin before an end, by the monotonic clock, and before Ctrl-C."""
+    stopped = False
+
+    def stop(*_: object) -> None:
+        nonlocal stopped
+        stopped = True
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, stop)
+    for number in rounds:
+        if stopped or time.monotonic() > end:
+            print(f"ended before round {number}; --from {number} goes on", flush=True)
+            return
+        yield number
 
 
 def main() -> int:
@@ -461,9 +556,11 @@ def main() -> int:
     parser.add_argument("drill", nargs="*", choices=[*DRILLS, []], help="default: all")
     parser.add_argument("--rounds", type=int, help="default: as many as make drills makes")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--from", dest="first", type=int, default=0, help="begin with this round")
     parser.add_argument("--only", type=int, help="one round, by its number")
     parser.add_argument("--seconds", type=float, default=1e9, help="begin no round of a drill after this long")
     parser.add_argument("--keep", type=Path, help="an empty folder for the files of failed rounds")
+    parser.add_argument("--out", type=Path, help="CSV that a row for each drill is added to")
     parser.add_argument("--last-resort", action="store_true", help="show sentences of last resort")
     asked = parser.parse_args()
     KEEP_LAST_RESORT = asked.last_resort
@@ -471,15 +568,20 @@ def main() -> int:
     home = Path.cwd()
     print(f"{'drill':8} {'tried':>6} {'failed':>6} {'last resort':>11} {'seconds':>8}", flush=True)
     failed = 0
+    import_ahead()
     for name in asked.drill or DRILLS:
         work = Path(tempfile.mkdtemp(prefix=f"drill-{name}-"))
         started = time.monotonic()
         count = asked.rounds or ROUNDS[name]
-        rounds = until(started + asked.seconds, range(count) if asked.only is None else [asked.only])
+        rounds = until(started + asked.seconds, range(asked.first, count) if asked.only is None else [asked.only])
         tally = DRILLS[name](rounds, asked.seed, work)
         os.chdir(home)
         seconds = time.monotonic() - started
         print(f"{name:8} {tally.tried:6} {len(tally.failures):6} {tally.last_resort:11} {seconds:8.1f}", flush=True)
+        if asked.out:
+            counts = {"tried": tally.tried, "failed": len(tally.failures), "last_resort": tally.last_resort}
+            rounds_of = {"seed": asked.seed, "first_round": asked.first, "seconds": round(seconds)}
+            append(home / asked.out, [{"drill": name, **counts, **rounds_of, **origin()}])
         for failure in tally.failures:
             print(f"    {failure}", flush=True)
         failed += len(tally.failures)

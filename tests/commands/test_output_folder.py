@@ -306,6 +306,9 @@ def test_an_input_is_never_the_output(sales: Path, tmp_path: Path, capsys: pytes
     ):
         assert main(["predict", model, str(sales), "--out", str(place)]) == 1
         assert why in capsys.readouterr().err
+    for name in ("forecast.csv", "run.json"):
+        assert main(["predict", model, str(sales), "--out", str(out / name)]) == 1
+        assert f"{out / name}, which belongs to the run in {out}" in capsys.readouterr().err
     assert contents(out) == before
     assert sales.read_bytes() == data
 

@@ -2,6 +2,7 @@
 
 import gzip
 import io
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -33,6 +34,28 @@ def test_an_archive_that_expands_beyond_all_proportion_is_refused(tmp_path: Path
     np.savez_compressed(path, train=np.zeros((40_000, 1000), dtype=np.float64))
     with pytest.raises(InputError, match="expands to 305 MiB"):
         read_npz(path)
+
+
+def test_an_array_whose_shape_is_beyond_any_memory_is_refused(tmp_path: Path) -> None:
+    np.savez(tmp_path / "x.npz", train=np.zeros((1000, 1)))
+    content = (tmp_path / "x.npz").read_bytes()
+    with zipfile.ZipFile(tmp_path / "y.npz", "w") as archive, zipfile.ZipFile(io.BytesIO(content)) as sound:
+        archive.writestr("train.npy", sound.read("train.npy").replace(b"(1000, 1), }        ", b"(10000000000000, 1)}"))
+    with pytest.raises(InputError, match=r"y\.npz holds an array that the memory of this machine does not hold"):
+        read_npz(tmp_path / "y.npz")
+
+
+def test_a_quoted_name_with_another_separator_does_not_swallow_the_rows(tmp_path: Path) -> None:
+    rows = [f"{date},{number}" for number, date in enumerate(DATES)]
+    (tmp_path / "x.csv").write_text("\n".join(['date,"&lt;b&gt;"', *rows]))
+    assert read_panel(tmp_path / "x.csv", ReadOptions()).columns == ("&lt;b&gt;",)
+
+
+def test_durations_too_long_for_the_calendar_are_refused(tmp_path: Path) -> None:
+    days = pl.Series(np.arange(20) + 2**62).cast(pl.Duration("ms"))
+    pl.DataFrame({"ds": days, "y": np.arange(20.0)}).write_parquet(tmp_path / "x.parquet")
+    with pytest.raises(InputError, match=r"column 'ds' holds Duration.* too long for the calendar"):
+        read_panel(tmp_path / "x.parquet", ReadOptions(time_col="ds"))
 
 
 @pytest.mark.parametrize(

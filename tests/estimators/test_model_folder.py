@@ -142,6 +142,23 @@ def test_a_header_that_promises_more_than_the_file_has_is_refused(saved: Path) -
             Forecaster.load(saved)
 
 
+def test_weights_that_are_no_file_of_tensors_are_not_read(saved: Path) -> None:
+    facts = json.loads((saved / FORECASTER.manifest).read_text())
+    weights = saved / facts["weights"]
+    with weights.open("ab") as file:
+        file.truncate(2**33)
+    tracemalloc.start()
+    with pytest.raises(InputError, match=r"weights-.* is damaged"):
+        Forecaster.load(saved)
+    assert tracemalloc.get_traced_memory()[1] < 50 * 2**20
+    tracemalloc.stop()
+    if Path("/dev/zero").exists():
+        weights.unlink()
+        weights.symlink_to("/dev/zero")
+        with pytest.raises(InputError, match="is not a file"):
+            Forecaster.load(saved)
+
+
 def test_saving_touches_only_the_model_of_its_kind(fitted: Forecaster, saved: Path) -> None:
     other = saved / "weights-0123456789abcdef.safetensors"
     other.write_text("mine")
@@ -195,6 +212,20 @@ def test_an_ensemble_that_contradicts_itself_is_refused(name: str, portfolios: P
     edit(folder, change)
     with pytest.raises(RearviewError, match=sentence):
         Forecaster.load(folder)
+
+
+@pytest.mark.parametrize(
+    ("folder", "name"),
+    [("ensemble", "members.0.coefficients"), ("ensemble", "weights"), ("portfolio", "member.0.weights")],
+)
+def test_a_portfolio_with_numbers_that_are_not_finite_is_refused(
+    folder: str, name: str, portfolios: Path, tmp_path: Path
+) -> None:
+    model = Path(shutil.copytree(portfolios / folder, tmp_path / "model"))
+    kind = FORECASTER if folder == "ensemble" else CLASSIFIER
+    edit(model, lambda _, tensors: tensors[name].view(-1)[:1].fill_(float("nan")), kind)
+    with pytest.raises(InputError, match=f"{name} is not all finite numbers"):
+        kind.load(model)
 
 
 @pytest.mark.parametrize("name", ["shapelets.transform.dilations", "shapelets.transform.channels", "series.centre"])

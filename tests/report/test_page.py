@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from rearview.core.errors import InputError
 from rearview.report.common.page import render, write
 from rearview.report.forecast.page import ForecastSummary
 
@@ -143,15 +144,23 @@ def test_empty_sections_are_hidden(seven: ForecastSummary):
 def test_write_makes_folders_and_replaces_what_was_there(seven: ForecastSummary, plain: str, tmp_path: Path):
     path = tmp_path / "out" / "report.html"
     assert write(path, seven) == path
-    path.write_text("old")
+    path.write_text(plain.replace("</main>", ""))
     write(path, seven)
     assert path.read_text(encoding="utf-8") == plain
     assert os.listdir(path.parent) == ["report.html"]
 
 
+def test_a_file_that_is_no_page_is_not_written_over(seven: ForecastSummary, tmp_path: Path):
+    path = tmp_path / "sales.csv"
+    path.write_text("date,y\n")
+    with pytest.raises(InputError, match=r"sales\.csv is no page of rearview and is not written over"):
+        write(path, seven)
+    assert path.read_text() == "date,y\n"
+
+
 def test_a_failed_write_leaves_the_old_page(seven: ForecastSummary, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    path = tmp_path / "report.html"
-    path.write_text("old")
+    path, old = tmp_path / "report.html", '<meta name="generator" content="rearview 0.1.0">'
+    path.write_text(old)
 
     def full_disk(descriptor: int) -> None:
         raise OSError(28, "No space left on device")
@@ -159,7 +168,7 @@ def test_a_failed_write_leaves_the_old_page(seven: ForecastSummary, tmp_path: Pa
     monkeypatch.setattr(os, "fsync", full_disk)
     with pytest.raises(OSError, match="No space left"):
         write(path, seven)
-    assert path.read_text() == "old"
+    assert path.read_text() == old
     assert os.listdir(tmp_path) == ["report.html"]
 
 

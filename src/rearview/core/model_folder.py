@@ -49,7 +49,8 @@ class Kind:
         digest = hashlib.sha256(content).hexdigest()
         weights = f"weights-{digest[:16]}.safetensors"
         head = {"format": self.format, "version": rearview.__version__, "weights": weights, "sha256": digest}
-        whole = {**head, **facts}
+        gaps = sorted(name for name, tensor in tensors.items() if not _is_finite(tensor))
+        whole = {**head, "gaps": gaps, **facts}
         text = json.dumps({**whole, "checksum": checksum(whole)}, indent=1)
         folder.mkdir(parents=True, exist_ok=True)
         with lock_folder(folder):
@@ -66,7 +67,7 @@ class Kind:
             facts = self._facts(folder, text)
             path = folder / Path(str(facts.get("weights"))).name
             try:
-                content = path.read_bytes()
+                content = _read_weights(path)
                 break
             except FileNotFoundError:
                 # Between the two reads another process may have saved a model here, and removed the one before.
@@ -74,7 +75,13 @@ class Kind:
                     raise InputError(f"{path} is missing; copy the whole folder, or save the model again.") from None
         if hashlib.sha256(content).hexdigest() != facts.get("sha256"):
             raise InputError(f"{path} is damaged (its checksum differs); save the model again.")
-        return facts, unpack_tensors(path, content)
+        tensors = unpack_tensors(path, content)
+        gaps = facts.get("gaps")  # models saved by 0.1.0 have no such list
+        if isinstance(gaps, list):
+            for name, tensor in tensors.items():
+                if name not in gaps and not _is_finite(tensor):
+                    raise InputError(f"{path} is damaged ({name} is not all finite numbers); save the model again.")
+        return facts, tensors
 
     def _weights_of(self, folder: Path) -> str | None:
         """The name of the tensors' file of the model that a folder holds; a file that is no model is refused."""
@@ -127,6 +134,27 @@ FORECASTER = Kind("forecaster", "forecaster.json", format=2)
 DETECTOR = Kind("detector", "detector.json", format=2)
 CLASSIFIER = Kind("classifier", "classifier.json", format=2)
 KINDS = (FORECASTER, DETECTOR, CLASSIFIER)
+
+
+def _read_weights(path: Path) -> bytes:
+    """The content of a tensors' file, which is read only where its header fits its length."""
+    from safetensors import SafetensorError, safe_open
+
+    if path.exists() and not path.is_file():
+        raise InputError(f"{path} is not a file; copy the whole folder, or save the model again.")
+    try:
+        with safe_open(path, "numpy"):
+            pass
+        return path.read_bytes()
+    except SafetensorError as problem:
+        raise InputError(f"{path} is damaged ({problem}); save the model again.") from problem
+    except MemoryError:
+        size = path.stat().st_size
+        raise InputError(f"{path} has {size:,} bytes, which the memory of this machine does not hold.") from None
+
+
+def _is_finite(tensor: "Tensor") -> bool:
+    return not tensor.is_floating_point() or bool(tensor.isfinite().all())
 
 
 def unpack_tensors(path: Path, content: bytes) -> "dict[str, Tensor]":

@@ -213,7 +213,7 @@ def check_place(out: Path, folder: Path | None = None) -> None:
 
 
 def check_file(out: Path, inputs: Iterable[str | Path | None] = (), flag: str = "--out") -> None:
-    """Refuse a file that can't be written where it is named, or that is or belongs to an input."""
+    """Refuse a file that can't be written where it is named, that is or belongs to an input, or that a run made."""
     if out.is_dir():
         raise InputError(f"{flag} is {out}, which is a folder; name a file, such as {out / 'next.csv'}.")
     check_place(out, out.absolute().parent)
@@ -221,6 +221,9 @@ def check_file(out: Path, inputs: Iterable[str | Path | None] = (), flag: str = 
         if one is not None and Path(one).exists() and _is_within(out, Path(one)):
             where = f"is in {one}," if Path(one).is_dir() else "would write over"
             raise InputError(f"{flag} is {out}, which {where} an input of this run; name another file.")
+    mark = read_mark(out.absolute().parent)
+    if mark is not None and out.name in mark.files:
+        raise InputError(f"{flag} is {out}, which belongs to the run in {out.absolute().parent}; name another file.")
 
 
 def find_model(folder: Path) -> Path:

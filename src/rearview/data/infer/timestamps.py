@@ -13,6 +13,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
+from rearview.core.errors import InputError
 from rearview.data.infer.problems import MOST_NAMED, MessyData, Problem, Repair
 from rearview.data.infer.timestamp_text import Unreadable, dates_in, months_in, read_integers, read_stamps
 from rearview.data.infer.wall_time import to_utc, to_wall_time, zone_of
@@ -183,7 +184,13 @@ def read_times(table: Table, name: str, options: ReadOptions) -> "Times | tuple[
         return Times(utc, "datetime", dtype.time_zone, "utc")
     if dtype.is_numeric():
         return _read_counts(name, column.to_numpy(), options)
-    cells = column.to_list()
+    try:
+        cells = column.to_list()
+    except OverflowError:
+        raise InputError(
+            f"{table.source}, column {name!r} holds {dtype}, of which some are too long for the calendar; mend them, "
+            "or name another time column with time_col (--time-col)."
+        ) from None
     if all(isinstance(cell, date) and not isinstance(cell, datetime) for cell in cells):
         return Times(np.array(cells, dtype="datetime64[us]"), "date")
     objects = all(isinstance(cell, datetime) for cell in cells)

@@ -26,6 +26,8 @@ def read_npz(path: Path) -> dict[str, Array]:
         raise InputError(f"{path} does not exist; check the path and the spelling.") from None
     except InputError:
         raise
+    except MemoryError as problem:  # what a damaged shape asks for
+        raise InputError(f"{path} holds an array that the memory of this machine does not hold: {problem}") from problem
     except (
         ValueError, OSError, EOFError, AttributeError, LookupError, NotImplementedError, OverflowError, SyntaxError,
         TypeError, RuntimeError, struct.error, zlib.error, zipfile.BadZipFile, tokenize.TokenError,
@@ -49,7 +51,7 @@ def read_npy(path: Path) -> Array:
     """The array of an .npy file, which must exist."""
     try:
         array: Array = np.load(path, allow_pickle=False)
-    except (ValueError, EOFError, OSError) as problem:
+    except (ValueError, EOFError, OSError, MemoryError) as problem:
         raise InputError(f"{path} can't be read as an array of numbers: {problem}") from problem
     return array
 

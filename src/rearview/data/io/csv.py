@@ -167,12 +167,13 @@ def sniff(path: Path) -> Dialect:
 def _find_separator(path: Path, lines: str) -> tuple[str, int]:
     """What stands between cells, and how many lines stand above the header.
 
-    It is the mark that gives most records as many fields as the header, and the header most fields.
+    It is the mark that gives most records as many fields as the header, and the header most fields. One that leaves a
+    header alone has taken a quote inside it for the beginning of a cell.
     """
     said = re.match(r"(?i)sep=(.)[\r\n]", lines)
     if said is not None:
         return said[1], 1
-    separator, above, best = ",", 0, (0.0, 1)
+    separator, above, best = ",", 0, (False, 0.0, 1)
     for mark in _SEPARATORS:
         try:
             records = _sample(path, lines, mark)
@@ -181,7 +182,7 @@ def _find_separator(path: Path, lines: str) -> tuple[str, int]:
         first = _count_lines_above(records)
         widths = [len(record) for record in records[first:] if record]
         if widths and widths[0] > 1:
-            score = (sum(width == widths[0] for width in widths) / len(widths), widths[0])
+            score = (len(widths) > 1, sum(width == widths[0] for width in widths) / len(widths), widths[0])
             if score > best:
                 separator, above, best = mark, first, score
     return separator, above

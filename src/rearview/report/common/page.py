@@ -14,6 +14,7 @@ from importlib import resources
 from pathlib import Path
 from string import Template
 
+from rearview.core.errors import InputError
 from rearview.core.files import write_atomically
 from rearview.core.wording import quantity
 from rearview.data.panel import Finding, Kind
@@ -31,11 +32,17 @@ MOST_BYTES = 3_000_000
 LEAST_BUDGET = 2_000
 PLOTLY = "plotly-cartesian.min.js.gz"
 """The partial bundle of plotly.js 4.1.1 (lines, bars, maps), a third of the whole; its licence lies beside it."""
+_GENERATOR, _HEAD_BYTES = b'<meta name="generator" content="rearview ', 4096
+"""What every page has near its beginning."""
 _FLAG = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
 
 
 def write(path: Path, summary: Summary) -> Path:
-    """Write the page to `path`, whole or not at all, and return it; folders are made as needed."""
+    """Write the page to `path`, whole or not at all, and return it; a file there that is no page is refused."""
+    if path.is_file() and path.stat().st_size:
+        with path.open("rb") as file:
+            if _GENERATOR not in file.read(_HEAD_BYTES):
+                raise InputError(f"{path} is no page of rearview and is not written over; name another place.")
     write_atomically(path, render(summary).encode("utf-8", errors="xmlcharrefreplace"))
     return path
 
