@@ -1,4 +1,4 @@
-"""What every test shares: shapes checked at run time, one torch thread and its seed, the folder of real data sets."""
+"""What every test shares: checked shapes, one torch thread and its seed, real data sets, slow tests first."""
 
 import importlib.util
 import os
@@ -23,6 +23,11 @@ if all(importlib.util.find_spec(package) for package in ("jaxtyping", "beartype"
 
     # Installed before any test imports rearview: from then on every annotated shape is compared with its tensor.
     install_import_hook(_CHECKED, "beartype.beartype")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the slow tests: a long one at the end would keep one worker busy while the others wait."""
+    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
