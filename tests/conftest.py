@@ -1,9 +1,10 @@
-"""What every test shares: shapes checked at run time, one torch thread and its seed, the folder of real data sets."""
+"""What every test shares: checked shapes, one torch thread and its seed, real data sets, slow tests first."""
 
 import importlib.util
 import os
 import sys
 import zlib
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,11 @@ if all(importlib.util.find_spec(package) for package in ("jaxtyping", "beartype"
     install_import_hook(_CHECKED, "beartype.beartype")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the slow tests: a long one at the end would keep one worker busy while the others wait."""
+    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+
+
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Let a test draw the same numbers whatever ran before it, so that what fails once fails again."""
     if "torch" in sys.modules:
@@ -37,6 +43,16 @@ def _one_thread():
     import torch
 
     torch.set_num_threads(1)
+
+
+@pytest.fixture
+def unchecked() -> Iterator[None]:
+    """No run-time checks of shapes: they would answer before the library does, and no compiler can trace them."""
+    import jaxtyping
+
+    jaxtyping.config.update("jaxtyping_disable", True)
+    yield
+    jaxtyping.config.update("jaxtyping_disable", False)
 
 
 @pytest.fixture(scope="session")

@@ -5,14 +5,18 @@ import re
 import shutil
 import subprocess
 import sys
+from collections import Counter
+from collections.abc import Collection
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 ROOT = Path(__file__).parents[1]
+SOURCE = ROOT / "src" / "rearview"
 GOLDEN = ROOT / "tests" / "golden"
-LONGEST = 700
+LONGEST, MOST_MODULES = 700, 16
 
 
 def files() -> list[Path]:
@@ -48,6 +52,32 @@ def test_every_module_says_what_it_is_for():
 def test_no_module_turns_its_annotations_into_text():
     postponed = "from __future__ import " + "annotations"
     assert not [str(path.relative_to(ROOT)) for path in modules() if postponed in path.read_text(encoding="utf-8")]
+
+
+def test_no_folder_is_too_full_to_find_anything_in():
+    folders = Counter(path.parent for path in SOURCE.rglob("*.py"))
+    assert not {str(folder.relative_to(SOURCE)): count for folder, count in folders.items() if count > MOST_MODULES}
+
+
+def test_no_modules_import_each_other_even_inside_functions():
+    """What is imported for types alone does not count."""
+    places = {path.relative_to(SOURCE.parent).with_suffix(""): path for path in SOURCE.rglob("*.py")}
+    paths = {".".join(place.parts).removesuffix(".__init__"): path for place, path in places.items()}
+    graph = {name: imports(ast.parse(path.read_text(encoding="utf-8")), paths) - {name} for name, path in paths.items()}
+    assert sum(map(len, graph.values())) > 1000
+    TopologicalSorter(graph).prepare()  # a CycleError names the modules
+
+
+def imports(node: ast.AST, paths: Collection[str]) -> set[str]:
+    """The modules among `paths` that a part of a module imports, wherever it does so."""
+    if isinstance(node, ast.If) and getattr(node.test, "id", "") == "TYPE_CHECKING":
+        return set()
+    if isinstance(node, ast.ImportFrom) and node.module:
+        whole = {f"{node.module}.{name.name}" for name in node.names}
+        return {name if name in paths else node.module for name in whole} & set(paths)
+    if isinstance(node, ast.Import):
+        return {name.name for name in node.names} & set(paths)
+    return set().union(*(imports(child, paths) for child in ast.iter_child_nodes(node)))
 
 
 def test_importing_rearview_is_light():

@@ -3,31 +3,22 @@
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import jaxtyping
 import pytest
 import torch
 from pages import DOCS, blocks
 from shelf_checks import CHECKS
 
 from rearview import attention, models, train
-
-
-@pytest.fixture
-def _unchecked() -> Iterator[None]:
-    """No run-time checks of shapes, which no exporter can trace."""
-    jaxtyping.config.update("jaxtyping_disable", True)
-    yield
-    jaxtyping.config.update("jaxtyping_disable", False)
+from rearview.tasks import statistics
 
 
 @pytest.fixture
 def _in_short(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One short epoch, whatever is asked for: what comes out is not looked at, but that it does."""
+    """One short epoch and two statistical members, whatever is asked for: that something comes out is looked at."""
     whole = train.fit
 
     def fit(
@@ -37,6 +28,7 @@ def _in_short(monkeypatch: pytest.MonkeyPatch) -> None:
         return whole(model, task, source, learned, held, short, **others)
 
     monkeypatch.setattr(train, "fit", fit)
+    monkeypatch.setattr(statistics, "NAMES", ("seasonal_naive", "theta"))
 
 
 @pytest.fixture
@@ -55,7 +47,7 @@ def plugged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("_in_short", "_unchecked", "samples")
+@pytest.mark.usefixtures("_in_short", "unchecked", "samples", "glance_weights")
 def test_the_guide_runs_from_top_to_bottom() -> None:
     names: dict[str, Any] = {}
     run = Counter[str]()
@@ -71,7 +63,7 @@ def test_the_guide_runs_from_top_to_bottom() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("_in_short", "_unchecked", "samples")
+@pytest.mark.usefixtures("_in_short", "unchecked", "samples")
 def test_the_readme_runs_from_top_to_bottom() -> None:
     names: dict[str, Any] = {}
     for block in blocks("../README.md"):
@@ -82,7 +74,7 @@ def test_the_readme_runs_from_top_to_bottom() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("_in_short", "_unchecked", "samples")
+@pytest.mark.usefixtures("_in_short", "unchecked", "samples")
 def test_the_page_on_glance_runs_from_top_to_bottom() -> None:
     names: dict[str, Any] = {}
     for block in blocks("glance.md"):

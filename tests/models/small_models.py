@@ -27,8 +27,9 @@ SETTINGS = {
     "jitter": 0.0,
 }
 
-MANY_CHANNELS = {"timer_xl": {"patch": LOOKBACK}}
-"""What keeps a thousand channels affordable where all tokens of all channels see one another: one token a channel."""
+MANY_CHANNELS = {"timer_xl": {"patch": LOOKBACK}, "prime_net": {"depth": 1}}
+"""What keeps a thousand channels affordable: one token a channel where all tokens of all channels see one another, one
+layer where every pair of channels has parameters of its own."""
 
 
 def small(name: str, seed: int = 23, **changes: Any) -> models.Model:

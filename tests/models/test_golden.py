@@ -15,6 +15,20 @@ from rearview.attention.contract import Inputs
 
 FOLDER = Path(__file__).parents[1] / "golden"
 TOLERANCE = 1e-9
+SIZES = {
+    "lookback": "seq_len",
+    "steps": "pred_len",
+    "width": "d_model",
+    "heads": "n_heads",
+    "depth": "e_layers",
+    "feed_forward": "d_ff",
+    "dropout": "dropout",
+    "activation": "activation",
+    "patch": "patch_len",
+    "stride": "stride",
+}
+"""What the authors call our sizes."""
+BLOCKS = ("width", "heads", "depth", "feed_forward", "dropout")
 
 
 class Golden:
@@ -23,6 +37,10 @@ class Golden:
     def __init__(self, name: str) -> None:
         self.arrays: dict[str, np.ndarray] = dict(np.load(FOLDER / f"{name}.npz", allow_pickle=False))
         self.config: dict[str, Any] = json.loads(str(self.arrays.pop("config")))
+
+    def sizes(self, *names: str) -> dict[str, Any]:
+        """The authors' values of these settings of ours."""
+        return {name: self.config[SIZES[name]] for name in names}
 
     def under(self, prefix: str) -> dict[str, np.ndarray]:
         """The arrays whose names begin so, without the beginning."""
@@ -45,16 +63,8 @@ def patchtst(golden: Golden) -> models.Model:
     model = models.create(
         "patchtst",
         channels=config["enc_in"],
-        lookback=config["seq_len"],
-        steps=config["pred_len"],
         attention="softmax",
-        width=config["d_model"],
-        heads=config["n_heads"],
-        depth=config["e_layers"],
-        feed_forward=config["d_ff"],
-        dropout=config["dropout"],
-        patch=config["patch_len"],
-        stride=config["stride"],
+        **golden.sizes(*BLOCKS, "lookback", "steps", "patch", "stride"),
     ).double()
     stored = golden.under("param/")
     written = authors.load(authors.patchtst(authors.data(model), config["e_layers"]), stored)
@@ -72,15 +82,8 @@ def itransformer(golden: Golden, marks: bool) -> models.Model:
     model = models.create(
         "itransformer",
         channels=config["channels"],
-        lookback=config["seq_len"],
-        steps=config["pred_len"],
         marks=config["marks"] if marks else 0,
-        width=config["d_model"],
-        heads=config["n_heads"],
-        depth=config["e_layers"],
-        feed_forward=config["d_ff"],
-        dropout=config["dropout"],
-        activation=config["activation"],
+        **golden.sizes(*BLOCKS, "lookback", "steps", "activation"),
         normalise="revin" if config["use_norm"] else "none",
     ).double()
     stored = golden.under("param/")

@@ -6,7 +6,7 @@ import authors
 import authors_decoders
 import pytest
 import torch
-from test_golden import Golden, same
+from test_golden import BLOCKS, Golden, same
 from torch import Tensor
 
 from rearview import models
@@ -17,15 +17,7 @@ FLOAT32 = 1e-6
 
 
 def sized(golden: Golden, name: str, **given: Any) -> models.Model:
-    config = golden.config
-    sizes = {
-        "width": config["d_model"],
-        "heads": config["n_heads"],
-        "depth": config["e_layers"],
-        "feed_forward": config["d_ff"],
-        "dropout": config["dropout"],
-    }
-    return models.create(name, **{**sizes, **given}).double().eval()
+    return models.create(name, **{**golden.sizes(*BLOCKS), **given}).double().eval()
 
 
 def take_table(module: torch.nn.Module, stored: Tensor) -> None:

@@ -4,7 +4,7 @@ import authors
 import authors_duet
 import pytest
 import torch
-from test_golden import Golden, same
+from test_golden import BLOCKS, Golden, same
 from torch import Tensor
 
 from rearview import models
@@ -22,14 +22,7 @@ def duet(golden: Golden, monkeypatch: pytest.MonkeyPatch, noise: str, sample: st
     model = models.create(
         "duet",
         channels=config["channels"],
-        lookback=config["seq_len"],
-        steps=config["pred_len"],
-        width=config["d_model"],
-        heads=config["n_heads"],
-        depth=config["e_layers"],
-        feed_forward=config["d_ff"],
-        dropout=config["dropout"],
-        activation=config["activation"],
+        **golden.sizes(*BLOCKS, "lookback", "steps", "activation"),
         experts=config["num_experts"],
         used=config["k"],
         router=config["hidden_size"],

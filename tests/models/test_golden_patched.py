@@ -9,7 +9,7 @@ import authors_patched
 import numpy as np
 import pytest
 import torch
-from test_golden import Golden, same
+from test_golden import BLOCKS, Golden, same
 from torch import Tensor
 
 from rearview import models
@@ -30,19 +30,9 @@ def float64() -> Iterator[None]:
 
 def sized(golden: Golden, name: str, **given: Any) -> models.Model:
     """A network with the sizes that the library's configurations name."""
-    config = golden.config
-    shape = {"channels": config["enc_in"], "lookback": config["seq_len"]}
-    sizes = {
-        "width": config["d_model"],
-        "heads": config["n_heads"],
-        "depth": config["e_layers"],
-        "feed_forward": config["d_ff"],
-        "dropout": config["dropout"],
-        "patch": config["patch_len"],
-        "stride": config["stride"],
-    }
+    sizes = golden.sizes(*BLOCKS, "lookback", "patch", "stride")
     with float64():
-        return models.create(name, **shape, **sizes, **given)
+        return models.create(name, channels=golden.config["enc_in"], **sizes, **given)
 
 
 def patchtst_tslib(golden: Golden, **asked: Any) -> models.Model:
@@ -220,15 +210,8 @@ def test_patchtst_has_the_settings_of_the_mica_paper() -> None:
 def test_tsmixer_gives_the_library_s_forecast() -> None:
     golden = Golden("tsmixer_tslib")
     config = golden.config
-    model = models.create(
-        "tsmixer",
-        channels=config["enc_in"],
-        lookback=config["seq_len"],
-        steps=config["pred_len"],
-        width=config["d_model"],
-        depth=config["e_layers"],
-        dropout=config["dropout"],
-    ).double()
+    sizes = golden.sizes("lookback", "steps", "width", "depth", "dropout")
+    model = models.create("tsmixer", channels=config["enc_in"], **sizes).double()
     stored = golden.under("param/")
     written = authors.load(authors_patched.tsmixer(authors.data(model), config["e_layers"]), stored)
     assert written == set(stored)

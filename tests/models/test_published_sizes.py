@@ -4,6 +4,7 @@ The sizes, and why some counts differ, stand with the papers' experiments (`rear
 """
 
 from collections import Counter
+from functools import cache
 
 import pytest
 
@@ -21,6 +22,7 @@ TABLES = [
 ]
 
 
+@cache
 def compared(paper: str, table: str) -> list[CostComparison]:
     return [one for one in costs.compare(costs.cells(paper, table), []) if one.number.metric in COUNTED]
 

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import rearview
-from rearview.commands.console import Outcome
 from rearview.core.files import write_atomically
 from rearview.core.output_folder import has_finished_run
 from rearview.data.io.files import STDIN
 from rearview.data.panel import Layout
 
 if TYPE_CHECKING:
+    from rearview.commands.console import Outcome
     from rearview.report.common.summary import Summary
 
 _FORMULA = tuple("=+-@\t\r")
@@ -118,7 +118,7 @@ def write_run(folder: Path, command: str, device: str, facts: Mapping[str, objec
     return folder / "run.json"
 
 
-def end_facts(outcome: Outcome) -> dict[str, object]:
+def end_facts(outcome: "Outcome") -> dict[str, object]:
     """How a run of any kind ended, as plain data."""
     return {
         "findings": [asdict(finding) for finding in outcome.findings],

@@ -42,6 +42,12 @@ def quick(frame: pd.DataFrame, **options: object) -> Forecaster:
     return Forecaster(horizon=HORIZON, **options).fit(frame, quick=True)
 
 
+@pytest.fixture
+def _few_members(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two statistical members, where networks are what a test is about."""
+    monkeypatch.setattr(statistics, "NAMES", ("seasonal_naive", "theta"))
+
+
 def test_auto_is_the_default_and_beats_the_naive_forecast() -> None:
     frame = monthly()
     forecaster = quick(frame[:-HORIZON])
@@ -104,6 +110,7 @@ def test_a_saved_portfolio_says_the_same_again(frame: pd.DataFrame, tmp_path: Pa
     pd.testing.assert_frame_equal(loaded.predict(fewer), forecaster.predict(fewer))
 
 
+@pytest.mark.usefixtures("glance_weights", "_few_members")
 def test_networks_join_the_portfolio_are_saved_and_explained(tmp_path: Path) -> None:
     forecaster = Forecaster(horizon=HORIZON).fit(monthly(columns=2), time_limit=300)
     board = forecaster.leaderboard().set_index("model")
@@ -275,6 +282,7 @@ def test_last_rows_unlike_the_backtest_are_warned_of() -> None:
     assert not any("change far more" in note for note in quick(monthly(96)).fitted.notes)
 
 
+@pytest.mark.usefixtures("glance_weights", "_few_members")
 def test_cross_validation_fits_the_portfolio_before_the_first_cutoff(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.ERROR)
     made = Forecaster(horizon=3, model="auto").cross_validation(monthly(36), n_windows=2)

@@ -78,8 +78,8 @@ def score_chunks(
         across = right_queries @ left_keys.transpose(-1, -2)
         left, right = _cut(scores, -3, 2).unbind(-3)
         scores = torch.cat([functional.pad(left, (0, size)), torch.cat([across, right], dim=-1)], dim=-2)
-        since = _joined(left_since, right_since + left_since[..., -1:, :])
-        until = _joined(left_until + right_since[..., -1:, :], right_until)
+        since = _join(left_since, right_since + left_since[..., -1:, :])
+        until = _join(left_until + right_since[..., -1:, :], right_until)
         size *= 2
     return scores.squeeze(-3), since, until
 
@@ -120,5 +120,5 @@ def _cut(x: Tensor, dim: int, size: int) -> Tensor:
     return torch.unflatten(x, dim, (x.shape[dim] // size, size))
 
 
-def _joined(left: Tensor, right: Tensor) -> Tensor:
+def _join(left: Tensor, right: Tensor) -> Tensor:
     return torch.stack([left, right], dim=-3).flatten(-4, -2)

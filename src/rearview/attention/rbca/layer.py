@@ -49,9 +49,9 @@ class Settings:
     def __post_init__(self) -> None:
         object.__setattr__(self, "alpha", _rates("alpha", self.alpha))
         object.__setattr__(self, "scale", _rates("scale", self.scale))
-        if any(alpha < 0 for alpha in _listed(self.alpha)):
+        if any(alpha < 0 for alpha in _list_rates(self.alpha)):
             raise SettingsError(f"rbca's alpha is {self.alpha}; it must be at least 0, since keys fade and never grow.")
-        if any(scale <= 0 for scale in _listed(self.scale)):
+        if any(scale <= 0 for scale in _list_rates(self.scale)):
             raise SettingsError(f"rbca's scale is {self.scale}; it must be above 0.")
         if isinstance(self.window, int) and self.window < 1:
             raise SettingsError(f"rbca's window is {self.window}; it is a number of tokens from 1 on, auto or None.")
@@ -97,14 +97,14 @@ def _rates(name: str, given: Number | Sequence[Number] | None) -> float | tuple[
         if given is None and name == "alpha":
             return None
         rates = tuple(map(float, given)) if isinstance(given, Sequence) else float(given)  # type: ignore[arg-type]
-        if all(map(math.isfinite, _listed(rates))):
+        if all(map(math.isfinite, _list_rates(rates))):
             return rates
     except (TypeError, ValueError):
         pass
     raise SettingsError(f"rbca's {name} is {given!r}; it must be a number, or one for each head.")
 
 
-def _listed(rates: Number | Sequence[Number] | None) -> Sequence[Number]:
+def _list_rates(rates: Number | Sequence[Number] | None) -> Sequence[Number]:
     if rates is None:
         return ()
     return rates if isinstance(rates, Sequence) else (rates,)
@@ -189,7 +189,7 @@ class Decay(nn.Module):
     def profile(self, tokens: int, like: Tensor) -> Float[Tensor, "_ {tokens}"]:
         """The mask at ages 0 to tokens - 1, in float32 or better: all of it, where distance is in tokens."""
         t = torch.arange(tokens, dtype=_wide(like), device=like.device)
-        f = self._faded(t[None])
+        f = self._fade(t[None])
         return f if self.window.back is None else f.masked_fill(t > self.window.back, -torch.inf)
 
     def pairs(self, tokens: int, like: Tensor, ages: Tensor | None) -> Float[Tensor, "*row _ {tokens} {tokens}"]:
@@ -208,9 +208,9 @@ class Decay(nn.Module):
             seen = seen & (distance >= 0)
         # Hidden pairs get an age at which no bias has a gradient that is not a number.
         t = torch.where(seen, distance, 0).to(_wide(like))
-        return self._faded(t.unsqueeze(-3)).masked_fill(~seen.unsqueeze(-3), -torch.inf)
+        return self._fade(t.unsqueeze(-3)).masked_fill(~seen.unsqueeze(-3), -torch.inf)
 
-    def _faded(self, t: Tensor) -> Tensor:
+    def _fade(self, t: Tensor) -> Tensor:
         """f of every head at ages [1, age] or [..., 1, token, token]: the heads take the place of the 1."""
         settings, last = self.settings, min(t.dim() - 1, 2)
         if settings.bias == "causal":

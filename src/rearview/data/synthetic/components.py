@@ -63,7 +63,7 @@ def draw_windows(
     made = {
         "trend": normal[:, :1] + normal[:, 1:2] * t / recipe.lookback,
         "season": (0.5 + uniform[:, :1]) * torch.cos(2 * math.pi * (t / PERIOD + uniform[:, 1:])),
-        "shocks": _faded(torch.where(chance < IMPULSES / recipe.lookback, 2 * size, 0.0), recipe.lookback),
+        "shocks": _fade(torch.where(chance < IMPULSES / recipe.lookback, 2 * size, 0.0), recipe.lookback),
     }
     total = recipe.noise * noise
     for part in recipe.parts:
@@ -71,7 +71,7 @@ def draw_windows(
     return total[:, None]
 
 
-def _faded(impulses: Float[Tensor, "window time"], lookback: int) -> Float[Tensor, "window time"]:
+def _fade(impulses: Float[Tensor, "window time"], lookback: int) -> Float[Tensor, "window time"]:
     """sum_{i <= t} rho^(t - i) u_i of the impulses that fall into the look-back."""
     t = torch.arange(impulses.shape[1], device=impulses.device)
     age = (t[:, None] - t[:lookback]).clamp(min=0)

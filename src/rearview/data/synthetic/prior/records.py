@@ -1,5 +1,7 @@
 """How a process is recorded: counts, rare demand, closed hours, bounds, rounding, growth on a log scale, gaps."""
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 
@@ -9,7 +11,7 @@ from rearview.data.synthetic.prior.draws import Draw, standardise
 def record(draw: Draw, x: Tensor) -> Tensor:
     """Each series as somebody would have written it down; most stay as they are."""
     out = x.clone()
-    kinds = (
+    kinds: tuple[tuple[float, Callable[[Draw, Tensor], Tensor]], ...] = (
         (0.06, record_counts),
         (0.04, demand),
         (0.05, lambda part, z: torch.relu(z + part.normal())),  # cut off at zero
