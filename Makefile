@@ -15,6 +15,8 @@ BENCHMARKS ?= $(patsubst %,benchmarks/%.py,attention first_hour import_time memo
 # A worker that is done takes over from another: a few long tests would otherwise wait behind each other at the end.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
+SUITE ?= not slow and not baselines
+
 TEST_DEMO := OMP_NUM_THREADS=1 .venv-wheel/bin/python -m pytest -q -p no:cacheprovider tests/commands/test_forecast_command.py -k demo
 
 .DEFAULT_GOAL := help
@@ -32,8 +34,8 @@ $(STAMP): pyproject.toml constraints.txt
 demo: $(STAMP) ## train, backtest and forecast the built-in data; the report is demo/report.html
 	$(BIN)/rearview demo --out demo
 
-test: $(STAMP) ## the core suite
-	$(PYTEST) -m "not slow and not baselines"
+test: $(STAMP) ## the core suite; SUITE="not baselines" takes the slow tests along, in one run
+	$(PYTEST) -m "$(SUITE)"
 
 test-slow: $(STAMP) ## compile, browser, kill and many-pair tests only
 	$(PYTEST) -m "slow and not baselines"

@@ -27,7 +27,8 @@ PRIORS = {
     "seasonal_naive": 0.25, "theta": 0.25, weights.NAME: 4.0, TUNED: 4.0, "patchtst": 0.25, "itransformer": 0.25
 }  # fmt: skip
 """What members weigh that lose the same in the backtest, 1 where nothing is said; by the development tasks
-(docs/findings-defaults.md). A network that begins with nothing counts where it is far better: its backtest flatters it."""
+(docs/findings-defaults.md). A network that begins with nothing counts where it is far better, as its backtest flatters
+it."""
 
 Fit = Callable[[Panel, Session], Predictor]
 

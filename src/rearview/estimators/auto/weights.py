@@ -1,8 +1,8 @@
 """Weights of a portfolio's members from their backtests, and forecasts combined by them.
 
 A weight is the member's prior times a power of its backtest loss. A few windows can't tell members apart that are all
-good, so the prior says what held on other data: on the development tasks (docs/findings-defaults.md) a portfolio that began with
-equal weights was behind its own best member, and one that knows which members are good as a rule is ahead of it.
+good, so the prior says what held on other data: on the development tasks (docs/findings-defaults.md) a portfolio that
+began with equal weights was behind its own best member, and one that knows which members are good as a rule is ahead.
 """
 
 from collections.abc import Sequence
