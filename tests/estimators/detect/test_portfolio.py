@@ -17,7 +17,7 @@ from rearview.data.datasets.labelled_arrays import from_arrays
 from rearview.data.panel import Panel
 from rearview.estimators.detect.fit import Prepared
 from rearview.estimators.detect.portfolio import portfolio as portfolios
-from rearview.estimators.detect.portfolio.members import Clusters, Components, Neighbours, find_centres
+from rearview.estimators.detect.portfolio.members import Clusters, Components, Neighbours, Shapes, find_centres
 from rearview.estimators.detect.portfolio.patches import cut, lay
 from rearview.estimators.detect.portfolio.portfolio import Portfolio
 from rearview.estimators.detect.segments import _step_out
@@ -41,6 +41,7 @@ def quick_network(panel: Panel, spec: DetectSpec) -> Prepared:
 def _quick() -> Iterator[None]:
     patch = pytest.MonkeyPatch()
     patch.setattr(portfolios.network_fit, "prepare", quick_network)
+    patch.setattr(portfolios, "LEAST_NETWORK", 0)
     yield
     patch.undo()
 
@@ -92,6 +93,14 @@ def test_the_nearest_remembered_window_counts() -> None:
     torch.testing.assert_close(errors, torch.tensor([[1.0, 0.0], [1.0, 0.0]]))
 
 
+def test_a_shape_is_known_at_another_level() -> None:
+    rows = torch.from_numpy(RANDOM.normal(size=(60, 2)))
+    windows, moved = (cut(values, 5, centred=Shapes.centred) for values in (rows, rows + torch.tensor([7.0, -3.0])))
+    assert Shapes.fit(windows, RANDOM).errors(moved).max() < 1e-4  # what is remembered has half precision
+    level = Neighbours.fit(cut(rows, 5), RANDOM).errors(cut(rows + 7, 5))
+    assert float(level.mean()) > 1
+
+
 def test_components_are_the_conditional_residuals_of_the_ridged_covariance() -> None:
     mixed = RANDOM.normal(size=(400, 3)) @ RANDOM.normal(size=(3, 7)) + 0.1 * RANDOM.normal(size=(400, 7))
     member = Components.fit(torch.from_numpy(mixed), RANDOM)
@@ -134,9 +143,22 @@ def test_the_default_is_a_portfolio_and_finds_both_anomalies(fitted: Detector) -
 
 def test_the_score_is_the_mean_of_the_members_and_channels_add_up_to_it(fitted: Detector) -> None:
     scores = fitted.detect(broken()).scores
-    assert set(scores.members) == {"clusters", "neighbours", "components", "itransformer"}
+    assert set(scores.members) == {"clusters", "neighbours", "components", "shapes", "itransformer"}
     np.testing.assert_allclose(np.mean(list(scores.members.values()), axis=0), scores.rows)
     np.testing.assert_allclose(scores.channels.mean(axis=1), scores.rows, rtol=1e-4)
+
+
+def test_with_few_rows_the_network_is_neither_trained_nor_heard(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(portfolios, "LEAST_NETWORK", len(ordinary()) + 1)
+    detector = Detector(lookback=24, device="cpu", label_col="label").fit(ordinary())
+    assert detector.fitted.history is None
+    assert "itransformer" not in detector.leaderboard()["name"].to_list()
+    scores = detector.detect(broken()).scores
+    assert set(scores.members) == {"clusters", "neighbours", "components", "shapes"}
+    detector.save(tmp_path)
+    np.testing.assert_array_equal(Detector.load(tmp_path).detect(broken()).scores.rows, scores.rows)
 
 
 def test_members_speak_for_segments(fitted: Detector) -> None:
@@ -155,7 +177,7 @@ def test_rows_in_the_shadow_of_an_anomaly_are_not_shown_as_part_of_it() -> None:
 
 def test_the_leaderboard_names_every_member(fitted: Detector) -> None:
     board = fitted.leaderboard()
-    assert sorted(board["name"]) == ["clusters", "components", "itransformer", "neighbours"]
+    assert sorted(board["name"]) == ["clusters", "components", "itransformer", "neighbours", "shapes"]
     assert sum(board["weight"]) == pytest.approx(1)
     with pytest.raises(SettingsError, match="one network"):
         Detector("dlinear", lookback=24, training={"epochs": 1}).fit(ordinary()).leaderboard()

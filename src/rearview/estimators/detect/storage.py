@@ -65,6 +65,7 @@ def _describe_portfolio(fitted: Portfolio) -> tuple[Facts, dict[str, Tensor]]:
         "request": fitted.spec.to_dict(),
         "plan": fitted.plan.to_dict(),
         "window": fitted.window,
+        "averaged": fitted.averaged,
         "members": {name: len(fits) for name, fits in fitted.members.items()},
         "levels_elsewhere": {name: one.level_elsewhere for name, one in fitted.references.items()},
         "threshold_elsewhere": fitted.calibration.threshold_elsewhere,
@@ -145,6 +146,7 @@ def _read_portfolio(stored: Stored, network: Fitted) -> Portfolio:
         shrink=stored.shaped("portfolio.shrink", series, columns).astype(np.float32),
         groups=stored.shaped("portfolio.groups", series),
         window=int(facts["window"]),
+        averaged=int(facts.get("averaged", facts["window"])),  # in detectors saved earlier a window's length
         references={name: refer(name, level) for name, level in facts["levels_elsewhere"].items()},
         calibration=Calibration(
             usual=Usual.ones(series, columns),

@@ -1,4 +1,4 @@
-"""Simple detectors over windows: the nearest cluster, the nearest remembered patch, what the other cells imply.
+"""Simple detectors over windows: the nearest cluster, the nearest remembered patch or shape, what other cells imply.
 
 A window is a point whose cells are rows times channels. A member is fitted to windows of ordinary rows and says how far
 off each cell of another window is, squared.
@@ -6,7 +6,7 @@ off each cell of another window is, squared.
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Self
+from typing import ClassVar, Self
 
 import numpy as np
 import torch
@@ -20,12 +20,12 @@ LEARNED = 2_000
 """Windows that clusters are found among, evenly spaced."""
 ROUNDS = 12
 """Times that centres move to the mean of their windows."""
-PATCHES = 600
+PATCHES = 1_000
 """Windows that are remembered."""
 COMPONENTS = 128
 RIDGE = 0.1
 """Variance added to every cell, beside the mean variance of those that vary."""
-MOST_CELLS = 2_048
+MOST_CELLS = 1_024
 """Cells of a window up to which all principal components are found; with more, the first ones are estimated."""
 
 
@@ -33,6 +33,8 @@ class Member(TensorRecord, ABC):
     """A fitted detector of windows."""
 
     __slots__ = ()
+    centred: ClassVar[bool] = False
+    """Whether each channel of a window has its mean taken out before the member sees it."""
 
     @classmethod
     @abstractmethod
@@ -73,6 +75,13 @@ class Neighbours(Member):
 
     def errors(self, windows: Float[Tensor, "window cell"]) -> Float[Tensor, "window cell"]:
         return (windows - nearest(windows, self.patches.to(windows))).square()
+
+
+class Shapes(Neighbours):
+    """The same for windows without their level: a channel that drifts is judged by how it moves."""
+
+    __slots__ = ()
+    centred = True
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -15,12 +15,16 @@ def first_rows(rows: int, window: int) -> Int[Tensor, " window"]:
     return firsts if firsts[-1] == last else torch.cat([firsts, torch.tensor([last])])
 
 
-def cut(values: Float[Tensor, "row channel"], window: int) -> Float[Tensor, "window cell"]:
-    """Windows as points whose cells are rows times channels; a shorter series is padded with its first row."""
+def cut(values: Float[Tensor, "row channel"], window: int, *, centred: bool = False) -> Float[Tensor, "window cell"]:
+    """Windows as points whose cells are rows times channels; a shorter series is padded with its first row.
+
+    `centred`: each channel of a window has its mean taken out.
+    """
     if len(values) < window:
         values = torch.cat([values[:1].expand(window - len(values), -1), values])
     rows = first_rows(len(values), window).to(values.device)[:, None] + torch.arange(window, device=values.device)
-    return values[rows].flatten(1)
+    windows = values[rows]
+    return (windows - windows.mean(1, keepdim=True) if centred else windows).flatten(1)
 
 
 def lay(errors: Float[Tensor, "window cell"], rows: int, window: int) -> Float[Tensor, "row channel"]:

@@ -1,9 +1,9 @@
 """Fit simple detectors and a network to ordinary rows, make their scores comparable, and combine them.
 
-Every member gives an error for each cell. Errors are averaged over channels and over a window's length of rows, divided
-by their mean on rows that the member's fit did not see, and compared by the logarithm of that: a member is heard when a
-row is many times as far off as is usual for it. The score of a row is the mean over the members. Members that are
-cheap to fit are fitted once more to all ordinary rows before they are used.
+Every member gives an error for each cell. Errors are averaged over channels and over a few rows, divided by their mean
+on rows that the member's fit did not see, and compared by the logarithm of that: a member is heard when a row is many
+times as far off as is usual for it. The score of a row is the mean over the members. Members that are cheap to fit are
+fitted once more to all ordinary rows before they are used.
 """
 
 import time
@@ -31,15 +31,19 @@ from rearview.estimators.detect.calibration import (
     weigh,
 )
 from rearview.estimators.detect.fit import HELD_OUT, Fitted, Prepared
-from rearview.estimators.detect.portfolio.members import Clusters, Components, Member, Neighbours
+from rearview.estimators.detect.portfolio.members import Clusters, Components, Member, Neighbours, Shapes
 from rearview.estimators.detect.portfolio.patches import cut, lay
 from rearview.estimators.detect.scoring import Scores
 from rearview.estimators.detect.spec import NETWORK, DetectSpec
 from rearview.models.features.contract import portion
 from rearview.tasks.plan import Choice, Plan
 
-WINDOW = 20
+WINDOW = 50
 """Rows of a window that simple members look at."""
+AVERAGED = 30
+"""Rows that errors are averaged over."""
+LEAST_NETWORK = 5_000
+"""Rows of a usual series with which the network is a member: with fewer it makes the score worse."""
 MOST_WIDE = 2_000
 """Cells of a window: with many channels it has fewer rows."""
 FURTHEST = 1e3
@@ -57,13 +61,19 @@ LEAST_LEVEL = 1e-4
 """The least error that is usual for a member: one that meets every row exactly is no hair trigger."""
 TRIMMED = 0.05
 """Share of held-out rows, the worst, that do not count for what is usual: anomalies among them must not hide others."""
-KINDS: Mapping[str, type[Member]] = {"clusters": Clusters, "neighbours": Neighbours, "components": Components}
+KINDS: Mapping[str, type[Member]] = {
+    "clusters": Clusters,
+    "neighbours": Neighbours,
+    "components": Components,
+    "shapes": Shapes,
+}
 BALANCED = ("components", NETWORK)
 """Members whose errors are divided by what is usual for their channel; others weigh channels by how far they move."""
 MEANING = {
     "clusters": "distance from the nearest of the clusters that windows fall into (k-means)",
     "neighbours": "distance from the nearest of remembered windows",
     "components": "distance of a cell from what all others of its window imply (principal components)",
+    "shapes": "distance from the nearest of remembered windows, each without its level",
     NETWORK: "error of giving a longer window back by attention over channels",
 }
 """Members in the order in which they are fitted."""
@@ -134,6 +144,8 @@ class Portfolio:
     shrink: NDArray[np.float32]
     groups: NDArray[np.int64]
     window: int
+    averaged: int
+    """Rows that errors are averaged over."""
     references: Mapping[str, Reference]
     calibration: Calibration
     standings: tuple[Standing, ...]
@@ -186,7 +198,8 @@ class Portfolio:
     def parameters(self) -> int:
         """How many numbers were learned."""
         tensors = (t for fits in self.members.values() for fit in fits for t in fit.tensors().values())
-        return self.network.parameters + sum(tensor.numel() for tensor in tensors)
+        own = self.network.parameters if NETWORK in self.references else 0
+        return own + sum(tensor.numel() for tensor in tensors)
 
     def place(self, panel: Panel) -> list[int | None]:
         """[series]: where each series of a panel stands among those of training; None: it was not seen there."""
@@ -194,7 +207,7 @@ class Portfolio:
 
     def scores(self, panel: Panel) -> Scores:
         """How unusual the rows of a panel are, and what each member says of them."""
-        return combine(self.errors(panel), self.references, panel, self.place(panel), self.window)
+        return combine(self.errors(panel), self.references, panel, self.place(panel), self.averaged)
 
     def errors(self, panel: Panel) -> dict[str, Errors]:
         """The errors of each member."""
@@ -202,7 +215,8 @@ class Portfolio:
         place, scaler = self.place(panel), self.network.scaler(panel)
         constant = self.network.constant_in(panel)
         errors = {name: _errors(fits, shared, panel, scaler, place, constant) for name, fits in self.members.items()}
-        errors[NETWORK] = self.network.errors(panel)
+        if NETWORK in self.references:
+            errors[NETWORK] = self.network.errors(panel)
         return errors
 
 
@@ -211,13 +225,13 @@ def combine(
     references: Mapping[str, Reference],
     panel: Panel,
     place: list[int | None],
-    window: int,
+    averaged: int,
 ) -> Scores:
     """The scores of rows from the errors of all members."""
     rows: dict[str, NDArray[np.float64]] = {}
     channels = np.zeros(panel.values.shape)
     for name, reference in references.items():
-        own = smooth(reference.usual.weigh(errors[name], panel, place), panel, window)
+        own = smooth(reference.usual.weigh(errors[name], panel, place), panel, averaged)
         levels = np.array([reference.level_elsewhere if p is None else reference.levels[p] for p in place])
         rows[name] = np.log1p(own.rows / np.repeat(levels, panel.lengths))
         # Channels share in what a member says of a row as they share in its error.
@@ -227,8 +241,8 @@ def combine(
     return Scores(np.mean(list(rows.values()), axis=0), channels.astype(np.float32), rows)
 
 
-def smooth(scores: Scores, panel: Panel, window: int) -> Scores:
-    """Scores averaged over the rows of a window around each; cells that were not observed stay without one."""
+def smooth(scores: Scores, panel: Panel, averaged: int) -> Scores:
+    """Scores averaged over so many rows around each; cells that were not observed stay without one."""
     channels = np.empty_like(scores.channels)
     for a, b in panel.bounds():
         part = scores.channels[a:b].astype(np.float64)
@@ -236,7 +250,7 @@ def smooth(scores: Scores, panel: Panel, window: int) -> Scores:
         total = np.concatenate([np.zeros((1, part.shape[1])), np.where(seen, part, 0).cumsum(axis=0)])
         number = np.concatenate([np.zeros((1, part.shape[1])), seen.cumsum(axis=0)])
         at = np.arange(b - a)
-        low, high = np.maximum(at - window // 2, 0), np.minimum(at + window - window // 2, b - a)
+        low, high = np.maximum(at - averaged // 2, 0), np.minimum(at + averaged - averaged // 2, b - a)
         means = (total[high] - total[low]) / np.maximum(number[high] - number[low], 1)
         channels[a:b] = np.where(seen, np.maximum(means, 0), np.nan)
     return weigh(channels)
@@ -254,7 +268,7 @@ def _errors(
     parts = []
     with torch.inference_mode():
         for group, values in shared.values(panel, scaler, place):
-            windows = cut(values, shared.window)
+            windows = cut(values, shared.window, centred=fits[group].centred)
             together = portion(windows, 4 * windows.shape[1])
             found = torch.cat([fits[group].errors(part) for part in windows.split(together)])
             parts.append(lay(found, len(values), shared.window).cpu().numpy())
@@ -281,10 +295,13 @@ class PreparedPortfolio:
     def train(self, session: Session = NO_CHECKPOINT, *, hold_constants: bool = True) -> Portfolio:
         """Fit every member to the rows before the held-out ones, compare them there, and fit them to all rows."""
         started = time.perf_counter()
-        network = self.prepared.train(session, hold_constants=hold_constants)
+        names = choose_members(self.spec, self.prepared.panel)
+        prepared = self.prepared if NETWORK in names else replace(self.prepared, training=None)
+        network = prepared.train(session, hold_constants=hold_constants)
         seconds = {NETWORK: time.perf_counter() - started}
         panel, border, scaler = self.prepared.panel, self.prepared.border, self.prepared.scaler
         window = max(1, min(WINDOW, self.spec.lookback, MOST_WIDE // len(panel.columns)))
+        averaged = min(AVERAGED, self.spec.lookback)
         shared = Shared(network.device, _shrink(panel, scaler, border), _groups(border), window)
         held = border < panel.lengths
         used = held if held.any() else ~held
@@ -294,7 +311,6 @@ class PreparedPortfolio:
         constant = None if network.constant is None else network.constant[used]
         own = Scaler(scaler.mean[used], scaler.std[used])
         errors, members = {}, {}
-        names = _choose(self.spec, panel)
         for number, (name, kind) in enumerate(KINDS.items()):
             if name not in names:
                 continue
@@ -303,14 +319,15 @@ class PreparedPortfolio:
             errors[name] = _errors(before, shared, part, own, place, constant)
             members[name] = _fit(kind, shared, panel, scaler, panel.lengths, [self.spec.seed, number])
             seconds[name] = time.perf_counter() - started
-        errors[NETWORK] = network.errors(part)
+        if NETWORK in names:
+            errors[NETWORK] = network.errors(part)
         references = {
             name: _refer(
-                errors[name], part, np.flatnonzero(used), panel.series, network.constant, window, name in BALANCED
+                errors[name], part, np.flatnonzero(used), panel.series, network.constant, averaged, name in BALANCED
             )
             for name in names
         }
-        scores = combine(errors, references, part, place, window)
+        scores = combine(errors, references, part, place, averaged)
         limits, pooled, drawn = draw_thresholds(
             [scores.rows[a:b] for a, b in part.bounds()], np.flatnonzero(used), panel.series, self.spec, window
         )
@@ -325,6 +342,7 @@ class PreparedPortfolio:
             shrink=shared.shrink,
             groups=shared.groups,
             window=window,
+            averaged=averaged,
             references=references,
             calibration=Calibration(Usual.ones(panel.series, len(panel.columns)), limits, pooled, drawn, notes),
             standings=_rank(scores, references, seconds),
@@ -337,11 +355,12 @@ def prepare(panel: Panel, spec: DetectSpec) -> PreparedPortfolio:
     return PreparedPortfolio(spec, network_fit.prepare(panel, replace(spec, model=NETWORK)))
 
 
-def _choose(spec: DetectSpec, panel: Panel) -> tuple[str, ...]:
+def choose_members(spec: DetectSpec, panel: Panel) -> tuple[str, ...]:
     """The members that suit the rows: where these hold anomalies, what remembers rows would remember them."""
-    if spec.threshold != "robust":
-        return tuple(MEANING)
-    left_out = ("neighbours",) if panel.lengths.max() >= LEAST_SPOILT else ("neighbours", "clusters")
+    if spec.threshold == "robust":
+        left_out = {"neighbours", "shapes", *(("clusters",) if panel.lengths.max() < LEAST_SPOILT else ())}
+    else:
+        left_out = {NETWORK} if np.median(panel.lengths) < LEAST_NETWORK else set()
     return tuple(name for name in MEANING if name not in left_out)
 
 
@@ -376,7 +395,7 @@ def _fit(
     some: list[Float[Tensor, "window cell"]] = []
     with torch.inference_mode():
         for group, values in shared.values(part, scaler, place):
-            windows = cut(values, shared.window)
+            windows = cut(values, shared.window, centred=kind.centred)
             some.append(windows if panel.series == 1 else windows[:: -(-len(windows) // each)])
             if group:
                 fits[group] = kind.fit(windows, np.random.default_rng([*seed, group]))
@@ -390,12 +409,12 @@ def _refer(
     series: NDArray[np.int64],
     count: int,
     constant: constant_channels.Channels | None,
-    window: int,
+    averaged: int,
     balance: bool,
 ) -> Reference:
     """What is usual for a member, from its errors on held-out rows of some `series` among `count`."""
     usual = find_usual(errors, part, series, count, constant, balance=balance)
-    rows = smooth(usual.weigh(errors, part, list(series.tolist())), part, window).rows
+    rows = smooth(usual.weigh(errors, part, list(series.tolist())), part, averaged).rows
     elsewhere = _level(rows)
     levels = np.full(count, elsewhere)
     for s, (a, b) in zip(series.tolist(), part.bounds(), strict=True):
