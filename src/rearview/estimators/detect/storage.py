@@ -12,7 +12,8 @@ from rearview.core.model_folder import DETECTOR, strip_prefix
 from rearview.estimators.base import resolve_device
 from rearview.estimators.detect.calibration import Calibration, Usual
 from rearview.estimators.detect.fit import Fitted
-from rearview.estimators.detect.portfolio.portfolio import KINDS, Portfolio, Reference, Standing
+from rearview.estimators.detect.portfolio.members import Member, Shapes
+from rearview.estimators.detect.portfolio.portfolio import KINDS, Portfolio, Reference, Standing, find_shapes
 from rearview.estimators.detect.spec import DetectSpec
 from rearview.estimators.detect.stream import Stream, Tail
 from rearview.estimators.storage import Facts, Stored, describe_network, load_model, to_tensors
@@ -66,7 +67,7 @@ def _describe_portfolio(fitted: Portfolio) -> tuple[Facts, dict[str, Tensor]]:
         "plan": fitted.plan.to_dict(),
         "window": fitted.window,
         "averaged": fitted.averaged,
-        "members": {name: len(fits) for name, fits in fitted.members.items()},
+        "members": {name: len(fits) for name, fits in fitted.members.items() if KINDS[name] is not Shapes},
         "levels_elsewhere": {name: one.level_elsewhere for name, one in fitted.references.items()},
         "threshold_elsewhere": fitted.calibration.threshold_elsewhere,
         "drawn": fitted.calibration.drawn,
@@ -74,8 +75,8 @@ def _describe_portfolio(fitted: Portfolio) -> tuple[Facts, dict[str, Tensor]]:
         "notes": fitted.notes,
     }
     tensors: dict[str, Tensor] = {}
-    for name, fits in fitted.members.items():
-        for group, fit in enumerate(fits):
+    for name in facts["members"]:
+        for group, fit in enumerate(fitted.members[name]):
             tensors |= fit.tensors(f"member.{name}.{group}.")
     for name, one in fitted.references.items():
         arrays = {"usual": one.usual.known, "usual_elsewhere": one.usual.elsewhere, "levels": one.levels}
@@ -123,13 +124,15 @@ def _read_portfolio(stored: Stored, network: Fitted) -> Portfolio:
     facts: Facts = stored.facts["portfolio"]
     series, columns = len(network.ids), len(network.columns)
     device = resolve_device(network.spec.device)
-    members = {
+    members: dict[str, tuple[Member, ...]] = {
         name: tuple(
             KINDS[name].from_tensors(strip_prefix(f"member.{name}.{group}.", stored.tensors)).to(device)
             for group in range(number)
         )
         for name, number in facts["members"].items()
     }
+    if "shapes" in facts["levels_elsewhere"]:
+        members["shapes"] = find_shapes(members, int(facts["window"]))
 
     def refer(name: str, level: float) -> Reference:
         prefix = f"reference.{name}."

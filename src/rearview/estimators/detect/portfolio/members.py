@@ -1,7 +1,8 @@
 """Simple detectors over windows: the nearest cluster, the nearest remembered patch or shape, what other cells imply.
 
 A window is a point whose cells are rows times channels. A member is fitted to windows of ordinary rows and says how far
-off each cell of another window is, squared.
+off each cell of another window is, squared. What is large is kept in half precision, which scores do not show and a
+saved detector does.
 """
 
 from abc import ABC, abstractmethod
@@ -20,8 +21,10 @@ LEARNED = 2_000
 """Windows that clusters are found among, evenly spaced."""
 ROUNDS = 12
 """Times that centres move to the mean of their windows."""
-PATCHES = 1_000
-"""Windows that are remembered."""
+PATCHES = 600
+"""Windows that are remembered, at most."""
+REMEMBERED = 680_000
+"""Cells that are remembered: of windows of many channels there are fewer."""
 COMPONENTS = 128
 RIDGE = 0.1
 """Variance added to every cell, beside the mean variance of those that vary."""
@@ -55,10 +58,10 @@ class Clusters(Member):
 
     @classmethod
     def fit(cls, windows: Float[Tensor, "window cell"], random: np.random.Generator) -> Self:
-        return cls(find_centres(thin(windows, LEARNED), CENTRES, random))
+        return cls(find_centres(thin(windows, LEARNED), CENTRES, random).half())
 
     def errors(self, windows: Float[Tensor, "window cell"]) -> Float[Tensor, "window cell"]:
-        return (windows - nearest(windows, self.centres)).square()
+        return (windows - nearest(windows, self.centres.to(windows))).square()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -66,11 +69,12 @@ class Neighbours(Member):
     """Windows of the ordinary rows, remembered; the error of a cell is its distance from the nearest of them."""
 
     patches: Tensor
-    """[patch, cell], in half precision."""
+    """[patch, cell]."""
 
     @classmethod
     def fit(cls, windows: Float[Tensor, "window cell"], random: np.random.Generator) -> Self:
-        some = torch.from_numpy(random.permutation(len(windows))[:PATCHES]).to(windows.device)
+        number = max(1, min(PATCHES, REMEMBERED // windows.shape[1]))
+        some = torch.from_numpy(random.permutation(len(windows))[:number]).to(windows.device)
         return cls(windows[some].half())
 
     def errors(self, windows: Float[Tensor, "window cell"]) -> Float[Tensor, "window cell"]:
@@ -78,10 +82,16 @@ class Neighbours(Member):
 
 
 class Shapes(Neighbours):
-    """The same for windows without their level: a channel that drifts is judged by how it moves."""
+    """The same windows without their level: a channel that drifts is judged by how it moves."""
 
     __slots__ = ()
     centred = True
+
+    @classmethod
+    def of(cls, remembered: Neighbours, window: int) -> Self:
+        """The shapes of what is remembered, so many rows each."""
+        patches = remembered.patches.float().unflatten(1, (window, -1))
+        return cls((patches - patches.mean(1, keepdim=True)).flatten(1).half())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -108,15 +118,15 @@ class Components(Member):
         varying = int((variance > 0).sum())
         ridge = RIDGE * variance.sum() / varying if varying else variance.new_ones(())
         values, vectors = find_components(apart, random)
-        return cls(mean, (vectors * (values / (values + ridge)).sqrt()).contiguous(), ridge)
+        return cls(mean, (vectors * (values / (values + ridge)).sqrt()).contiguous().half(), ridge)
 
     def errors(self, windows: Float[Tensor, "window cell"]) -> Float[Tensor, "window cell"]:
-        apart, axes, ridge = windows - self.mean, self.axes, self.ridge
+        apart, axes, ridge = windows - self.mean, self.axes.to(windows), self.ridge
         weighed = (apart - apart @ axes @ axes.T) / ridge
         return weighed.square() * ridge / (1 - axes.square().sum(1)).clamp(min=1e-6)
 
 
-def thin(windows: Float[Tensor, "window cell"], most: int) -> Float[Tensor, "some cell"]:
+def thin(windows: Tensor, most: int) -> Tensor:
     """At most so many windows, evenly spaced."""
     return windows if len(windows) <= most else windows[torch.linspace(0, len(windows) - 1, most).long()]
 

@@ -31,11 +31,10 @@ from rearview.estimators.detect.calibration import (
     weigh,
 )
 from rearview.estimators.detect.fit import HELD_OUT, Fitted, Prepared
-from rearview.estimators.detect.portfolio.members import Clusters, Components, Member, Neighbours, Shapes
-from rearview.estimators.detect.portfolio.patches import cut, lay
+from rearview.estimators.detect.portfolio.members import Clusters, Components, Member, Neighbours, Shapes, thin
+from rearview.estimators.detect.portfolio.patches import cut, first_rows, lay, pad
 from rearview.estimators.detect.scoring import Scores
 from rearview.estimators.detect.spec import NETWORK, DetectSpec
-from rearview.models.features.contract import portion
 from rearview.tasks.plan import Choice, Plan
 
 WINDOW = 50
@@ -52,8 +51,8 @@ LEAST_OWN = 400
 """Rows to learn from with which a series has fits of its own."""
 MOST_OWN = 100
 """Series that have fits of their own, at most; where there are more, all share one."""
-MOST_SHARED = 8_000
-"""Windows of all series together that the fits for other series learn from."""
+MOST_LEARNED = 8_000
+"""Windows that a fit learns from, evenly spaced: of its series, or of all together for series without one."""
 LEAST_SPOILT = 6_400
 """Rows of the longest series with which clusters are found among rows that hold anomalies themselves: with fewer, an
 anomaly would be a cluster of its own."""
@@ -268,10 +267,8 @@ def _errors(
     parts = []
     with torch.inference_mode():
         for group, values in shared.values(panel, scaler, place):
-            windows = cut(values, shared.window, centred=fits[group].centred)
-            together = portion(windows, 4 * windows.shape[1])
-            found = torch.cat([fits[group].errors(part) for part in windows.split(together)])
-            parts.append(lay(found, len(values), shared.window).cpu().numpy())
+            fit = fits[group]
+            parts.append(lay(values, shared.window, fit.errors, centred=fit.centred).cpu().numpy())
     errors: Errors = np.concatenate(parts)
     if panel.observed is not None:
         errors[~panel.observed] = np.nan
@@ -310,14 +307,20 @@ class PreparedPortfolio:
         place: list[int | None] = list(np.flatnonzero(used).tolist())
         constant = None if network.constant is None else network.constant[used]
         own = Scaler(scaler.mean[used], scaler.std[used])
-        errors, members = {}, {}
+        errors: dict[str, Errors] = {}
+        before: dict[str, tuple[Member, ...]] = {}
+        members: dict[str, tuple[Member, ...]] = {}
         for number, (name, kind) in enumerate(KINDS.items()):
             if name not in names:
                 continue
             started = time.perf_counter()
-            before = _fit(kind, shared, panel, scaler, border, [self.spec.seed, number])
-            errors[name] = _errors(before, shared, part, own, place, constant)
-            members[name] = _fit(kind, shared, panel, scaler, panel.lengths, [self.spec.seed, number])
+            for fits, rows in ((before, border), (members, panel.lengths)):
+                fits[name] = (
+                    find_shapes(fits, window)
+                    if kind is Shapes
+                    else _fit(kind, shared, panel, scaler, rows, [self.spec.seed, number])
+                )
+            errors[name] = _errors(before[name], shared, part, own, place, constant)
             seconds[name] = time.perf_counter() - started
         if NETWORK in names:
             errors[NETWORK] = network.errors(part)
@@ -390,17 +393,23 @@ def _fit(
     """A fit for each group, to the first `rows[s]` rows of each series; the first one to windows of all series."""
     part = panel.between(panel.offsets[:-1], panel.offsets[:-1] + rows)
     place: list[int | None] = list(range(panel.series))
-    each = max(1, MOST_SHARED // panel.series)
+    each = max(1, MOST_LEARNED // panel.series)
     fits: dict[int, Member] = {}
     some: list[Float[Tensor, "window cell"]] = []
     with torch.inference_mode():
         for group, values in shared.values(part, scaler, place):
-            windows = cut(values, shared.window, centred=kind.centred)
+            firsts = thin(first_rows(len(values), shared.window), MOST_LEARNED)
+            windows = cut(pad(values, shared.window), shared.window, firsts, centred=kind.centred)
             some.append(windows if panel.series == 1 else windows[:: -(-len(windows) // each)])
             if group:
                 fits[group] = kind.fit(windows, np.random.default_rng([*seed, group]))
         fits[0] = kind.fit(torch.cat(some), np.random.default_rng([*seed, 0]))
     return tuple(fits[group] for group in range(len(fits)))
+
+
+def find_shapes(members: Mapping[str, tuple[Member, ...]], window: int) -> tuple[Shapes, ...]:
+    """The shapes of the windows that a portfolio's members remember: they need no fit and no place on disk."""
+    return tuple(Shapes.of(fit, window) for fit in members["neighbours"] if isinstance(fit, Neighbours))
 
 
 def _refer(
