@@ -30,6 +30,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 from numpy.typing import NDArray
@@ -226,8 +227,8 @@ def fit(judge: Judge, seed: int) -> tuple[dict[str, Scores], Row]:
 
     spec = DetectSpec(seed=seed, device="cpu")
     chosen = portfolio.choose_members(spec, judge.train)
-    portfolio.LEAST_NETWORK = 0  # trained even where the default leaves it out, to say what it adds
-    fitted = portfolio.prepare(judge.train, spec).train()
+    with patch.object(portfolio, "LEAST_NETWORK", 0):  # trained even where the default leaves it out: what does it add?
+        fitted = portfolio.prepare(judge.train, spec).train()
     started = time.perf_counter()
     errors = fitted.errors(judge.test)
     place = fitted.place(judge.test)
