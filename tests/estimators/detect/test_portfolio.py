@@ -71,10 +71,33 @@ def test_windows_are_cut_and_laid_back() -> None:
     torch.testing.assert_close(lay(values, 5, same), values)
 
 
-def test_a_short_series_is_padded_and_the_padding_left_out() -> None:
-    values = torch.tensor([[1.0], [2.0]])
-    torch.testing.assert_close(cut_all(values, 4), torch.tensor([[1.0, 1.0, 1.0, 2.0]]))
-    torch.testing.assert_close(lay(values, 4, same), values)
+def test_a_series_to_learn_from_that_is_shorter_than_a_window_is_padded() -> None:
+    torch.testing.assert_close(cut_all(torch.tensor([[1.0], [2.0]]), 4), torch.tensor([[1.0, 1.0, 1.0, 2.0]]))
+
+
+def test_members_of_shorter_windows_look_at_the_last_rows() -> None:
+    rows = torch.from_numpy(RANDOM.normal(size=(400, 3)) @ RANDOM.normal(size=(3, 3)))
+    windows, new = cut_all(rows, 6), torch.from_numpy(RANDOM.normal(size=(5, 6)))
+    for kind in (Clusters, Neighbours):
+        member = kind.fit(windows, np.random.default_rng(1))
+        (points,) = member.tensors().values()
+        wanted = torch.cdist(new, points[:, -6:].double()).amin(1).square()
+        torch.testing.assert_close(member.shorten(2, 3).errors(new).sum(1), wanted)
+    remembered = Neighbours.fit(windows, RANDOM)
+    shapes = Shapes.of(remembered, 6).shorten(2, 3)
+    torch.testing.assert_close(shapes.patches, Shapes.of(remembered.shorten(2, 3), 2).patches, atol=5e-3, rtol=0)
+    member = Components.fit(windows, RANDOM)
+    covariance = np.cov(windows.numpy().T, bias=True)
+    inverse = np.linalg.inv(covariance[-6:, -6:] + float(member.ridge) * np.eye(6))
+    wanted = np.square((new - windows.mean(0)[-6:]).numpy() @ inverse) / np.diag(inverse)
+    np.testing.assert_allclose(member.shorten(2, 3).errors(new).numpy(), wanted, rtol=1e-2, atol=1e-2)
+
+
+def test_the_first_rows_of_a_stream_are_no_alarm(fitted: Detector) -> None:
+    detector = Detector(lookback=24, device="cpu", label_col="label").fit(ordinary())
+    first = [detector.update(ordinary().iloc[row : row + 1])[0]["score"].iloc[0] for row in range(10)]
+    assert max(first) < fitted.detect(broken()).scores.rows.max()
+    assert np.mean(first) < detector.fitted.calibration.threshold_elsewhere
 
 
 def test_long_series_are_judged_some_windows_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -48,6 +48,10 @@ class Member(TensorRecord, ABC):
     def errors(self, windows: Float[Tensor, "window cell"]) -> Float[Tensor, "window cell"]:
         """The squared error of each cell."""
 
+    @abstractmethod
+    def shorten(self, rows: int, channels: int) -> "Member":
+        """The same member for windows of fewer rows: the last ones of its own."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Clusters(Member):
@@ -62,6 +66,9 @@ class Clusters(Member):
 
     def errors(self, windows: Float[Tensor, "window cell"]) -> Float[Tensor, "window cell"]:
         return (windows - nearest(windows, self.centres.to(windows))).square()
+
+    def shorten(self, rows: int, channels: int) -> "Clusters":
+        return Clusters(self.centres[:, -rows * channels :])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -80,6 +87,9 @@ class Neighbours(Member):
     def errors(self, windows: Float[Tensor, "window cell"]) -> Float[Tensor, "window cell"]:
         return (windows - nearest(windows, self.patches.to(windows))).square()
 
+    def shorten(self, rows: int, channels: int) -> "Neighbours":
+        return Neighbours(self.patches[:, -rows * channels :])
+
 
 class Shapes(Neighbours):
     """The same windows without their level: a channel that drifts is judged by how it moves."""
@@ -92,6 +102,9 @@ class Shapes(Neighbours):
         """The shapes of what is remembered, so many rows each."""
         patches = remembered.patches.float().unflatten(1, (window, -1))
         return cls((patches - patches.mean(1, keepdim=True)).flatten(1).half())
+
+    def shorten(self, rows: int, channels: int) -> "Shapes":
+        return Shapes.of(Neighbours(self.patches[:, -rows * channels :]), rows)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -124,6 +137,15 @@ class Components(Member):
         apart, axes, ridge = windows - self.mean, self.axes.to(windows), self.ridge
         weighed = (apart - apart @ axes @ axes.T) / ridge
         return weighed.square() * ridge / (1 - axes.square().sum(1)).clamp(min=1e-6)
+
+    def shorten(self, rows: int, channels: int) -> "Components":
+        """Some cells have the same covariance when others are not seen: B B' + ridge I, with rows of B = V sqrt(l)."""
+        axes, ridge = self.axes.double(), self.ridge.double()
+        share = axes.square().sum(0).clamp(max=1 - 1e-6)  # l / (l + ridge)
+        some = (axes * (ridge / (1 - share)).sqrt())[-rows * channels :]
+        left, values, _ = torch.linalg.svd(some, full_matrices=False)
+        kept = left * (values.square() / (values.square() + ridge)).sqrt()
+        return Components(self.mean[-rows * channels :], kept.to(self.axes), self.ridge)
 
 
 def thin(windows: Tensor, most: int) -> Tensor:

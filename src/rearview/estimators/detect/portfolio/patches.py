@@ -42,14 +42,13 @@ def lay(
 
     Windows are cut and judged some at a time: all of them together would be many times the rows.
     """
-    padded = pad(values, window)
-    total, number = torch.zeros_like(padded), padded.new_zeros(len(padded), 1)
-    for firsts in first_rows(len(padded), window).split(portion(values, 4 * window * values.shape[1])):
-        errors = judge(cut(padded, window, firsts, centred=centred)).view(-1, values.shape[1])
+    total, number = torch.zeros_like(values), values.new_zeros(len(values), 1)
+    for firsts in first_rows(len(values), window).split(portion(values, 4 * window * values.shape[1])):
+        errors = judge(cut(values, window, firsts, centred=centred)).view(-1, values.shape[1])
         at = _rows(firsts, window).flatten().to(values.device)
         total.index_add_(0, at, errors)
         number.index_add_(0, at, number.new_ones(len(at), 1))
-    return (total / number)[len(padded) - len(values) :]
+    return total / number
 
 
 def _rows(firsts: Int[Tensor, " window"], window: int) -> Int[Tensor, "window row"]:

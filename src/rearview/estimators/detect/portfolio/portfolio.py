@@ -267,8 +267,10 @@ def _errors(
     parts = []
     with torch.inference_mode():
         for group, values in shared.values(panel, scaler, place):
-            fit = fits[group]
-            parts.append(lay(values, shared.window, fit.errors, centred=fit.centred).cpu().numpy())
+            fit, window = fits[group], min(shared.window, len(values))
+            if window < shared.window:
+                fit = fit.shorten(window, values.shape[1])
+            parts.append(lay(values, window, fit.errors, centred=fit.centred).cpu().numpy())
     errors: Errors = np.concatenate(parts)
     if panel.observed is not None:
         errors[~panel.observed] = np.nan
