@@ -15,8 +15,8 @@ board's business: both are run for the first seed alone.
 
 Settings were chosen on the entities that DEVELOPMENT names, whose labels were looked at. There are rows for all
 entities, for the others, which nothing was chosen by, and for those that are files of the board. Fits are spread over
-processes of one thread each; what the file holds already is skipped. Without --data-dir the rows that are there are
-shown.
+processes of one thread each; what the file holds already is skipped, so that a changed detector is measured with --out
+NEW and its rows are put behind the others. Without --data-dir the rows that are there are shown.
 """
 
 import argparse
@@ -258,12 +258,13 @@ def _name(name: str, every: int) -> str:
 
 
 def show(path: Path, group: str) -> None:
-    """Means over seeds."""
+    """Means over seeds; of rows for the same thing the last one in the file counts."""
     with path.open(encoding="utf-8", newline="") as file:
         rows = [row for row in csv.DictReader(file) if row["entities"] == group]
+    latest = {(row["arm"], row["dataset"], row["cut"], row["seed"]): float(row["vus_pr"]) for row in rows}
     cells: dict[str, dict[tuple[str, str], list[float]]] = defaultdict(lambda: defaultdict(list))
-    for row in rows:
-        cells[row["arm"]][row["dataset"], row["cut"]].append(float(row["vus_pr"]))
+    for (arm, name, cut, _), value in latest.items():
+        cells[arm][name, cut].append(value)
     columns = sorted({at for arm in cells.values() for at in arm}, key=lambda at: (at[1], at[0]))
     print(f"VUS-PR, entities: {group}")
     print(f"{'':26s}" + "".join(f"{f'{name} {cut}':>14s}" for name, cut in columns))

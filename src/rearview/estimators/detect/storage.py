@@ -149,7 +149,7 @@ def _read_portfolio(stored: Stored, network: Fitted) -> Portfolio:
         shrink=stored.shaped("portfolio.shrink", series, columns).astype(np.float32),
         groups=stored.shaped("portfolio.groups", series),
         window=int(facts["window"]),
-        averaged=int(facts.get("averaged", facts["window"])),  # in detectors saved earlier a window's length
+        averaged=int(facts["averaged" if "averaged" in facts else "window"]),  # saved earlier: as long as a window
         references={name: refer(name, level) for name, level in facts["levels_elsewhere"].items()},
         calibration=Calibration(
             usual=Usual.ones(series, columns),
