@@ -56,12 +56,15 @@ def test_by_default_several_members_speak(
     prepare = portfolio.network_fit.prepare
     quick = {"training": {"epochs": 2}, "settings": {"width": 8, "heads": 2, "feed_forward": 16, "depth": 1}}
     monkeypatch.setattr(portfolio.network_fit, "prepare", lambda panel, spec: prepare(panel, replace(spec, **quick)))
+    monkeypatch.setattr(portfolio, "LEAST_NETWORK", 0)
     fit = ("--fit", str(files / "train.csv"))
     assert detect(files / "test.csv", tmp_path / "one", *fit, "--labels", "label", "--lookback", "24") == 0
     assert "False alarms a day" in flat(capsys.readouterr().out)
     run = json.loads((tmp_path / "one" / "run.json").read_text())
     assert run["model"] == "auto"
-    assert {one["name"] for one in run["members"]} == {"clusters", "neighbours", "components", "itransformer"}
+    assert {one["name"] for one in run["members"]} == {
+        *("clusters", "neighbours", "components", "shapes", "itransformer")
+    }
     anomalies = rows(tmp_path / "one" / "anomalies.csv")
     assert all("clusters" in row["members"] for row in anomalies)
     page = (tmp_path / "one" / "report.html").read_text()

@@ -8,7 +8,9 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from safetensors.torch import load_file
 from sensors import SHIFT, SPIKE, broken, fleet, ordinary
+from torch import Tensor
 
 from rearview import Detector
 from rearview.core.errors import InputError, SettingsError
@@ -16,12 +18,21 @@ from rearview.data.datasets import tsb_ad
 from rearview.data.datasets.labelled_arrays import from_arrays
 from rearview.data.panel import Panel
 from rearview.estimators.detect.fit import Prepared
+from rearview.estimators.detect.portfolio import members
 from rearview.estimators.detect.portfolio import portfolio as portfolios
-from rearview.estimators.detect.portfolio.members import Clusters, Components, Neighbours, find_centres
-from rearview.estimators.detect.portfolio.patches import cut, lay
+from rearview.estimators.detect.portfolio.members import (
+    Clusters,
+    Components,
+    Neighbours,
+    Shapes,
+    find_centres,
+    find_components,
+)
+from rearview.estimators.detect.portfolio.patches import cut, first_rows, lay, pad
 from rearview.estimators.detect.portfolio.portfolio import Portfolio
 from rearview.estimators.detect.segments import _step_out
 from rearview.estimators.detect.spec import DetectSpec
+from rearview.models.features.contract import AT_ONCE
 
 RANDOM = np.random.default_rng(0)
 
@@ -41,6 +52,7 @@ def quick_network(panel: Panel, spec: DetectSpec) -> Prepared:
 def _quick() -> Iterator[None]:
     patch = pytest.MonkeyPatch()
     patch.setattr(portfolios.network_fit, "prepare", quick_network)
+    patch.setattr(portfolios, "LEAST_NETWORK", 0)
     yield
     patch.undo()
 
@@ -50,18 +62,65 @@ def fitted() -> Detector:
     return Detector(lookback=24, device="cpu", label_col="label").fit(ordinary())
 
 
+def same(windows: Tensor) -> Tensor:
+    return windows
+
+
+def cut_all(values: Tensor, window: int, *, centred: bool = False) -> Tensor:
+    return cut(pad(values, window), window, first_rows(len(values), window), centred=centred)
+
+
 def test_windows_are_cut_and_laid_back() -> None:
     values = torch.arange(22.0).reshape(11, 2)
-    windows = cut(values, 5)
+    windows = cut_all(values, 5)
     assert windows.shape == (3, 10)  # they begin at rows 0, 4 and 6
     torch.testing.assert_close(windows[1], values[4:9].flatten())
-    torch.testing.assert_close(lay(windows, 11, 5), values)
+    torch.testing.assert_close(lay(values, 5, same), values)
 
 
-def test_a_short_series_is_padded_and_the_padding_left_out() -> None:
-    values = torch.tensor([[1.0], [2.0]])
-    torch.testing.assert_close(cut(values, 4), torch.tensor([[1.0, 1.0, 1.0, 2.0]]))
-    torch.testing.assert_close(lay(cut(values, 4), 2, 4), values)
+def test_a_series_to_learn_from_that_is_shorter_than_a_window_is_padded() -> None:
+    torch.testing.assert_close(cut_all(torch.tensor([[1.0], [2.0]]), 4), torch.tensor([[1.0, 1.0, 1.0, 2.0]]))
+
+
+def test_members_of_shorter_windows_look_at_the_last_rows() -> None:
+    rows = torch.from_numpy(RANDOM.normal(size=(400, 3)) @ RANDOM.normal(size=(3, 3)))
+    windows, new = cut_all(rows, 6), torch.from_numpy(RANDOM.normal(size=(5, 6)))
+    for kind in (Clusters, Neighbours):
+        member = kind.fit(windows, np.random.default_rng(1))
+        (points,) = member.tensors().values()
+        wanted = torch.cdist(new, points[:, -6:].double()).amin(1).square()
+        torch.testing.assert_close(member.shorten(2, 3).errors(new).sum(1), wanted)
+    remembered = Neighbours.fit(windows, RANDOM)
+    shapes = Shapes.of(remembered, 6).shorten(2, 3)
+    torch.testing.assert_close(shapes.patches, Shapes.of(remembered.shorten(2, 3), 2).patches, atol=5e-3, rtol=0)
+    member = Components.fit(windows, RANDOM)
+    covariance = np.cov(windows.numpy().T, bias=True)
+    inverse = np.linalg.inv(covariance[-6:, -6:] + float(member.ridge) * np.eye(6))
+    wanted = np.square((new - windows.mean(0)[-6:]).numpy() @ inverse) / np.diag(inverse)
+    np.testing.assert_allclose(member.shorten(2, 3).errors(new).numpy(), wanted, rtol=1e-2, atol=1e-2)
+
+
+def test_the_first_rows_of_a_stream_are_no_alarm(fitted: Detector) -> None:
+    detector = Detector(lookback=24, device="cpu", label_col="label").fit(ordinary())
+    first = [detector.update(ordinary().iloc[row : row + 1])[0]["score"].iloc[0] for row in range(10)]
+    assert max(first) < fitted.detect(broken()).scores.rows.max()
+    assert np.mean(first) < detector.fitted.calibration.threshold_elsewhere
+
+
+def test_long_series_are_judged_some_windows_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    values = torch.from_numpy(RANDOM.normal(size=(500, 3)))
+    seen: list[int] = []
+
+    def judge(windows: Tensor) -> Tensor:
+        seen.append(len(windows))
+        return (windows - 0.5).square()
+
+    whole = lay(values, 10, judge, centred=True)
+    assert seen == [len(first_rows(500, 10))]
+    monkeypatch.setitem(AT_ONCE, "cpu", 4 * 10 * 3 * 7)
+    torch.testing.assert_close(lay(values, 10, judge, centred=True), whole)
+    assert max(seen[1:]) == 7
+    assert sum(seen[1:]) == seen[0]
 
 
 def test_centres_of_two_heaps_are_their_means() -> None:
@@ -92,6 +151,30 @@ def test_the_nearest_remembered_window_counts() -> None:
     torch.testing.assert_close(errors, torch.tensor([[1.0, 0.0], [1.0, 0.0]]))
 
 
+def test_a_shape_is_known_at_another_level() -> None:
+    rows = torch.from_numpy(RANDOM.normal(size=(60, 2)))
+    moved = rows + torch.tensor([7.0, -3.0])
+    remembered = Neighbours.fit(cut_all(rows, 5), RANDOM)
+    shapes = Shapes.of(remembered, 5)
+    assert shapes.errors(cut_all(moved, 5, centred=True)).max() < 1e-4  # what is remembered has half precision
+    assert float(remembered.errors(cut_all(moved, 5)).mean()) > 1
+
+
+def test_of_wide_windows_fewer_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(members, "REMEMBERED", 40)
+    assert Neighbours.fit(torch.ones(30, 8), RANDOM).patches.shape == (5, 8)
+    assert Neighbours.fit(torch.ones(30, 100), RANDOM).patches.shape == (1, 100)
+
+
+def test_shapes_are_not_saved_and_come_back(fitted: Detector, tmp_path: Path) -> None:
+    fitted.save(tmp_path)
+    names = load_file(next(tmp_path.glob("*.safetensors")))
+    assert any(name.startswith("member.neighbours.") for name in names)
+    assert not any(name.startswith("member.shapes.") for name in names)
+    loaded = Detector.load(tmp_path).detect(broken()).scores
+    np.testing.assert_array_equal(loaded.members["shapes"], fitted.detect(broken()).scores.members["shapes"])
+
+
 def test_components_are_the_conditional_residuals_of_the_ridged_covariance() -> None:
     mixed = RANDOM.normal(size=(400, 3)) @ RANDOM.normal(size=(3, 7)) + 0.1 * RANDOM.normal(size=(400, 7))
     member = Components.fit(torch.from_numpy(mixed), RANDOM)
@@ -99,7 +182,11 @@ def test_components_are_the_conditional_residuals_of_the_ridged_covariance() -> 
     inverse = np.linalg.inv(covariance + 0.1 * np.trace(covariance) / 7 * np.eye(7))
     new = RANDOM.normal(size=(5, 7))
     wanted = np.square((new - mixed.mean(axis=0)) @ inverse) / np.diag(inverse)
-    np.testing.assert_allclose(member.errors(torch.from_numpy(new)).numpy(), wanted, rtol=1e-8)
+    values, vectors = find_components(torch.from_numpy(mixed) - member.mean, RANDOM)
+    exact = Components(member.mean, vectors * (values / (values + member.ridge)).sqrt(), member.ridge)
+    np.testing.assert_allclose(exact.errors(torch.from_numpy(new)).numpy(), wanted, rtol=1e-8)
+    np.testing.assert_allclose(member.errors(torch.from_numpy(new)).numpy(), wanted, rtol=2e-2, atol=1e-3)
+    assert member.axes.dtype == torch.float16
 
 
 def test_cells_that_never_vary_are_far_off_by_what_they_move() -> None:
@@ -134,9 +221,22 @@ def test_the_default_is_a_portfolio_and_finds_both_anomalies(fitted: Detector) -
 
 def test_the_score_is_the_mean_of_the_members_and_channels_add_up_to_it(fitted: Detector) -> None:
     scores = fitted.detect(broken()).scores
-    assert set(scores.members) == {"clusters", "neighbours", "components", "itransformer"}
+    assert set(scores.members) == {"clusters", "neighbours", "components", "shapes", "itransformer"}
     np.testing.assert_allclose(np.mean(list(scores.members.values()), axis=0), scores.rows)
     np.testing.assert_allclose(scores.channels.mean(axis=1), scores.rows, rtol=1e-4)
+
+
+def test_with_few_rows_the_network_is_neither_trained_nor_heard(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(portfolios, "LEAST_NETWORK", len(ordinary()) + 1)
+    detector = Detector(lookback=24, device="cpu", label_col="label").fit(ordinary())
+    assert detector.fitted.history is None
+    assert "itransformer" not in detector.leaderboard()["name"].to_list()
+    scores = detector.detect(broken()).scores
+    assert set(scores.members) == {"clusters", "neighbours", "components", "shapes"}
+    detector.save(tmp_path)
+    np.testing.assert_array_equal(Detector.load(tmp_path).detect(broken()).scores.rows, scores.rows)
 
 
 def test_members_speak_for_segments(fitted: Detector) -> None:
@@ -155,7 +255,7 @@ def test_rows_in_the_shadow_of_an_anomaly_are_not_shown_as_part_of_it() -> None:
 
 def test_the_leaderboard_names_every_member(fitted: Detector) -> None:
     board = fitted.leaderboard()
-    assert sorted(board["name"]) == ["clusters", "components", "itransformer", "neighbours"]
+    assert sorted(board["name"]) == ["clusters", "components", "itransformer", "neighbours", "shapes"]
     assert sum(board["weight"]) == pytest.approx(1)
     with pytest.raises(SettingsError, match="one network"):
         Detector("dlinear", lookback=24, training={"epochs": 1}).fit(ordinary()).leaderboard()

@@ -137,11 +137,11 @@ def _settings(outcome: Outcome) -> Settings:
         }
     }
     if isinstance(fitted, Portfolio):
-        sections["detection"]["window"] = (
-            fitted.window,
-            "rows that simple members look at, and scores are averaged over",
-        )
+        sections["detection"]["window"] = (fitted.window, "rows that simple members look at")
+        sections["detection"]["averaged"] = (fitted.averaged, "rows that errors are averaged over")
         sections["weights of members"] = page_settings(fitted.plan.model)
+        if network.name not in fitted.references:
+            return sections
     own = attention_choice(network.name, plan.model, network.spec.attention)
     for part, choices in (("model", {**own, **plan.model}), ("training", plan.training)):
         if choices:

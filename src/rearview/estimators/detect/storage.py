@@ -12,7 +12,8 @@ from rearview.core.model_folder import DETECTOR, strip_prefix
 from rearview.estimators.base import resolve_device
 from rearview.estimators.detect.calibration import Calibration, Usual
 from rearview.estimators.detect.fit import Fitted
-from rearview.estimators.detect.portfolio.portfolio import KINDS, Portfolio, Reference, Standing
+from rearview.estimators.detect.portfolio.members import Member, Shapes
+from rearview.estimators.detect.portfolio.portfolio import KINDS, Portfolio, Reference, Standing, find_shapes
 from rearview.estimators.detect.spec import DetectSpec
 from rearview.estimators.detect.stream import Stream, Tail
 from rearview.estimators.storage import Facts, Stored, describe_network, load_model, to_tensors
@@ -65,7 +66,8 @@ def _describe_portfolio(fitted: Portfolio) -> tuple[Facts, dict[str, Tensor]]:
         "request": fitted.spec.to_dict(),
         "plan": fitted.plan.to_dict(),
         "window": fitted.window,
-        "members": {name: len(fits) for name, fits in fitted.members.items()},
+        "averaged": fitted.averaged,
+        "members": {name: len(fits) for name, fits in fitted.members.items() if KINDS[name] is not Shapes},
         "levels_elsewhere": {name: one.level_elsewhere for name, one in fitted.references.items()},
         "threshold_elsewhere": fitted.calibration.threshold_elsewhere,
         "drawn": fitted.calibration.drawn,
@@ -73,8 +75,8 @@ def _describe_portfolio(fitted: Portfolio) -> tuple[Facts, dict[str, Tensor]]:
         "notes": fitted.notes,
     }
     tensors: dict[str, Tensor] = {}
-    for name, fits in fitted.members.items():
-        for group, fit in enumerate(fits):
+    for name in facts["members"]:
+        for group, fit in enumerate(fitted.members[name]):
             tensors |= fit.tensors(f"member.{name}.{group}.")
     for name, one in fitted.references.items():
         arrays = {"usual": one.usual.known, "usual_elsewhere": one.usual.elsewhere, "levels": one.levels}
@@ -122,13 +124,15 @@ def _read_portfolio(stored: Stored, network: Fitted) -> Portfolio:
     facts: Facts = stored.facts["portfolio"]
     series, columns = len(network.ids), len(network.columns)
     device = resolve_device(network.spec.device)
-    members = {
+    members: dict[str, tuple[Member, ...]] = {
         name: tuple(
             KINDS[name].from_tensors(strip_prefix(f"member.{name}.{group}.", stored.tensors)).to(device)
             for group in range(number)
         )
         for name, number in facts["members"].items()
     }
+    if "shapes" in facts["levels_elsewhere"]:
+        members["shapes"] = find_shapes(members, int(facts["window"]))
 
     def refer(name: str, level: float) -> Reference:
         prefix = f"reference.{name}."
@@ -145,6 +149,7 @@ def _read_portfolio(stored: Stored, network: Fitted) -> Portfolio:
         shrink=stored.shaped("portfolio.shrink", series, columns).astype(np.float32),
         groups=stored.shaped("portfolio.groups", series),
         window=int(facts["window"]),
+        averaged=int(facts["averaged" if "averaged" in facts else "window"]),  # saved earlier: as long as a window
         references={name: refer(name, level) for name, level in facts["levels_elsewhere"].items()},
         calibration=Calibration(
             usual=Usual.ones(series, columns),

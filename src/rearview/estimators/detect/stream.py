@@ -94,6 +94,6 @@ def _cut(tail: Tail, fitted: Fitted | Portfolio) -> Tail:
     """The rows that scores of the next ones can rest on; windows go on to begin where they would have in the whole."""
     reach, step = fitted.lookback, fitted.spec.step
     if isinstance(fitted, Portfolio):
-        reach, step = reach + fitted.window, math.lcm(step, STEP)
+        reach, step = reach + fitted.averaged, math.lcm(step, STEP)
     begin = max(0, len(tail.stamps) - reach) // step * step
     return Tail(tail.cells[begin:], tail.stamps[begin:])

@@ -1,12 +1,13 @@
-"""Simple detectors over windows: the nearest cluster, the nearest remembered patch, what the other cells imply.
+"""Simple detectors over windows: the nearest cluster, the nearest remembered patch or shape, what other cells imply.
 
 A window is a point whose cells are rows times channels. A member is fitted to windows of ordinary rows and says how far
-off each cell of another window is, squared.
+off each cell of another window is, squared. What is large is kept in half precision, which scores do not show and a
+saved detector does.
 """
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Self
+from typing import ClassVar, Self
 
 import numpy as np
 import torch
@@ -21,11 +22,13 @@ LEARNED = 2_000
 ROUNDS = 12
 """Times that centres move to the mean of their windows."""
 PATCHES = 600
-"""Windows that are remembered."""
+"""Windows that are remembered, at most."""
+REMEMBERED = 680_000
+"""Cells that are remembered: of windows of many channels there are fewer."""
 COMPONENTS = 128
 RIDGE = 0.1
 """Variance added to every cell, beside the mean variance of those that vary."""
-MOST_CELLS = 2_048
+MOST_CELLS = 1_024
 """Cells of a window up to which all principal components are found; with more, the first ones are estimated."""
 
 
@@ -33,6 +36,8 @@ class Member(TensorRecord, ABC):
     """A fitted detector of windows."""
 
     __slots__ = ()
+    centred: ClassVar[bool] = False
+    """Whether each channel of a window has its mean taken out before the member sees it."""
 
     @classmethod
     @abstractmethod
@@ -42,6 +47,10 @@ class Member(TensorRecord, ABC):
     @abstractmethod
     def errors(self, windows: Float[Tensor, "window cell"]) -> Float[Tensor, "window cell"]:
         """The squared error of each cell."""
+
+    @abstractmethod
+    def shorten(self, rows: int, channels: int) -> "Member":
+        """The same member for windows of fewer rows: the last ones of its own."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -53,10 +62,13 @@ class Clusters(Member):
 
     @classmethod
     def fit(cls, windows: Float[Tensor, "window cell"], random: np.random.Generator) -> Self:
-        return cls(find_centres(thin(windows, LEARNED), CENTRES, random))
+        return cls(find_centres(thin(windows, LEARNED), CENTRES, random).half())
 
     def errors(self, windows: Float[Tensor, "window cell"]) -> Float[Tensor, "window cell"]:
-        return (windows - nearest(windows, self.centres)).square()
+        return (windows - nearest(windows, self.centres.to(windows))).square()
+
+    def shorten(self, rows: int, channels: int) -> "Clusters":
+        return Clusters(self.centres[:, -rows * channels :])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -64,15 +76,35 @@ class Neighbours(Member):
     """Windows of the ordinary rows, remembered; the error of a cell is its distance from the nearest of them."""
 
     patches: Tensor
-    """[patch, cell], in half precision."""
+    """[patch, cell]."""
 
     @classmethod
     def fit(cls, windows: Float[Tensor, "window cell"], random: np.random.Generator) -> Self:
-        some = torch.from_numpy(random.permutation(len(windows))[:PATCHES]).to(windows.device)
+        number = max(1, min(PATCHES, REMEMBERED // windows.shape[1]))
+        some = torch.from_numpy(random.permutation(len(windows))[:number]).to(windows.device)
         return cls(windows[some].half())
 
     def errors(self, windows: Float[Tensor, "window cell"]) -> Float[Tensor, "window cell"]:
         return (windows - nearest(windows, self.patches.to(windows))).square()
+
+    def shorten(self, rows: int, channels: int) -> "Neighbours":
+        return Neighbours(self.patches[:, -rows * channels :])
+
+
+class Shapes(Neighbours):
+    """The same windows without their level: a channel that drifts is judged by how it moves."""
+
+    __slots__ = ()
+    centred = True
+
+    @classmethod
+    def of(cls, remembered: Neighbours, window: int) -> Self:
+        """The shapes of what is remembered, so many rows each."""
+        patches = remembered.patches.float().unflatten(1, (window, -1))
+        return cls((patches - patches.mean(1, keepdim=True)).flatten(1).half())
+
+    def shorten(self, rows: int, channels: int) -> "Shapes":
+        return Shapes.of(Neighbours(self.patches[:, -rows * channels :]), rows)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -99,15 +131,24 @@ class Components(Member):
         varying = int((variance > 0).sum())
         ridge = RIDGE * variance.sum() / varying if varying else variance.new_ones(())
         values, vectors = find_components(apart, random)
-        return cls(mean, (vectors * (values / (values + ridge)).sqrt()).contiguous(), ridge)
+        return cls(mean, (vectors * (values / (values + ridge)).sqrt()).contiguous().half(), ridge)
 
     def errors(self, windows: Float[Tensor, "window cell"]) -> Float[Tensor, "window cell"]:
-        apart, axes, ridge = windows - self.mean, self.axes, self.ridge
+        apart, axes, ridge = windows - self.mean, self.axes.to(windows), self.ridge
         weighed = (apart - apart @ axes @ axes.T) / ridge
         return weighed.square() * ridge / (1 - axes.square().sum(1)).clamp(min=1e-6)
 
+    def shorten(self, rows: int, channels: int) -> "Components":
+        """Some cells have the same covariance when others are not seen: B B' + ridge I, with rows of B = V sqrt(l)."""
+        axes, ridge = self.axes.double(), self.ridge.double()
+        share = axes.square().sum(0).clamp(max=1 - 1e-6)  # l / (l + ridge)
+        some = (axes * (ridge / (1 - share)).sqrt())[-rows * channels :]
+        left, values, _ = torch.linalg.svd(some, full_matrices=False)
+        kept = left * (values.square() / (values.square() + ridge)).sqrt()
+        return Components(self.mean[-rows * channels :], kept.to(self.axes), self.ridge)
 
-def thin(windows: Float[Tensor, "window cell"], most: int) -> Float[Tensor, "some cell"]:
+
+def thin(windows: Tensor, most: int) -> Tensor:
     """At most so many windows, evenly spaced."""
     return windows if len(windows) <= most else windows[torch.linspace(0, len(windows) - 1, most).long()]
 

@@ -1,8 +1,12 @@
 """Windows of rows as points: cut out of the rows of a series, and errors of their cells laid back on the rows."""
 
+from collections.abc import Callable
+
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
+
+from rearview.models.features.contract import portion
 
 STEP = 4
 """Rows from one window to the next."""
@@ -10,23 +14,42 @@ STEP = 4
 
 def first_rows(rows: int, window: int) -> Int[Tensor, " window"]:
     """The first row of each window: one each `STEP` rows, and one at the very end."""
-    last = rows - window
+    last = max(rows - window, 0)
     firsts = torch.arange(0, last + 1, STEP)
     return firsts if firsts[-1] == last else torch.cat([firsts, torch.tensor([last])])
 
 
-def cut(values: Float[Tensor, "row channel"], window: int) -> Float[Tensor, "window cell"]:
-    """Windows as points whose cells are rows times channels; a shorter series is padded with its first row."""
-    if len(values) < window:
-        values = torch.cat([values[:1].expand(window - len(values), -1), values])
-    rows = first_rows(len(values), window).to(values.device)[:, None] + torch.arange(window, device=values.device)
-    return values[rows].flatten(1)
+def pad(values: Float[Tensor, "row channel"], window: int) -> Float[Tensor, "row channel"]:
+    """A series that is shorter than a window begins with more of its first row."""
+    return torch.cat([values[:1].expand(max(window - len(values), 0), -1), values])
 
 
-def lay(errors: Float[Tensor, "window cell"], rows: int, window: int) -> Float[Tensor, "row channel"]:
-    """The mean error of each cell over all windows that hold it; what `cut` padded is left out."""
-    whole = max(rows, window)
-    errors = errors.unflatten(1, (window, -1))
-    at = (first_rows(whole, window)[:, None] + torch.arange(window)).flatten().to(errors.device)
-    total = errors.new_zeros(whole, errors.shape[-1]).index_add_(0, at, errors.flatten(0, 1))
-    return (total / torch.bincount(at, minlength=whole)[:, None])[whole - rows :]
+def cut(
+    values: Float[Tensor, "row channel"], window: int, firsts: Int[Tensor, " window"], *, centred: bool = False
+) -> Float[Tensor, "window cell"]:
+    """The windows that begin at some rows, as points whose cells are rows times channels.
+
+    `centred`: each channel of a window has its mean taken out.
+    """
+    windows = values[_rows(firsts, window).to(values.device)]
+    return (windows - windows.mean(1, keepdim=True) if centred else windows).flatten(1)
+
+
+def lay(
+    values: Float[Tensor, "row channel"], window: int, judge: Callable[[Tensor], Tensor], *, centred: bool = False
+) -> Float[Tensor, "row channel"]:
+    """The mean error of each cell over all windows that hold it, by what `judge` says of windows.
+
+    Windows are cut and judged some at a time: all of them together would be many times the rows.
+    """
+    total, number = torch.zeros_like(values), values.new_zeros(len(values), 1)
+    for firsts in first_rows(len(values), window).split(portion(values, 4 * window * values.shape[1])):
+        errors = judge(cut(values, window, firsts, centred=centred)).view(-1, values.shape[1])
+        at = _rows(firsts, window).flatten().to(values.device)
+        total.index_add_(0, at, errors)
+        number.index_add_(0, at, number.new_ones(len(at), 1))
+    return total / number
+
+
+def _rows(firsts: Int[Tensor, " window"], window: int) -> Int[Tensor, "window row"]:
+    return firsts[:, None] + torch.arange(window)

@@ -1,9 +1,9 @@
 """Fit simple detectors and a network to ordinary rows, make their scores comparable, and combine them.
 
-Every member gives an error for each cell. Errors are averaged over channels and over a window's length of rows, divided
-by their mean on rows that the member's fit did not see, and compared by the logarithm of that: a member is heard when a
-row is many times as far off as is usual for it. The score of a row is the mean over the members. Members that are
-cheap to fit are fitted once more to all ordinary rows before they are used.
+Every member gives an error for each cell. Errors are averaged over channels and over a few rows, divided by their mean
+on rows that the member's fit did not see, and compared by the logarithm of that: a member is heard when a row is many
+times as far off as is usual for it. The score of a row is the mean over the members. Members that are cheap to fit are
+fitted once more to all ordinary rows before they are used.
 """
 
 import time
@@ -31,15 +31,18 @@ from rearview.estimators.detect.calibration import (
     weigh,
 )
 from rearview.estimators.detect.fit import HELD_OUT, Fitted, Prepared
-from rearview.estimators.detect.portfolio.members import Clusters, Components, Member, Neighbours
-from rearview.estimators.detect.portfolio.patches import cut, lay
+from rearview.estimators.detect.portfolio.members import Clusters, Components, Member, Neighbours, Shapes, thin
+from rearview.estimators.detect.portfolio.patches import cut, first_rows, lay, pad
 from rearview.estimators.detect.scoring import Scores
 from rearview.estimators.detect.spec import NETWORK, DetectSpec
-from rearview.models.features.contract import portion
 from rearview.tasks.plan import Choice, Plan
 
-WINDOW = 20
+WINDOW = 50
 """Rows of a window that simple members look at."""
+AVERAGED = 30
+"""Rows that errors are averaged over."""
+LEAST_NETWORK = 5_000
+"""Rows of a usual series with which the network is a member: with fewer it makes the score worse."""
 MOST_WIDE = 2_000
 """Cells of a window: with many channels it has fewer rows."""
 FURTHEST = 1e3
@@ -48,8 +51,8 @@ LEAST_OWN = 400
 """Rows to learn from with which a series has fits of its own."""
 MOST_OWN = 100
 """Series that have fits of their own, at most; where there are more, all share one."""
-MOST_SHARED = 8_000
-"""Windows of all series together that the fits for other series learn from."""
+MOST_LEARNED = 8_000
+"""Windows that a fit learns from, evenly spaced: of its series, or of all together for series without one."""
 LEAST_SPOILT = 6_400
 """Rows of the longest series with which clusters are found among rows that hold anomalies themselves: with fewer, an
 anomaly would be a cluster of its own."""
@@ -57,13 +60,19 @@ LEAST_LEVEL = 1e-4
 """The least error that is usual for a member: one that meets every row exactly is no hair trigger."""
 TRIMMED = 0.05
 """Share of held-out rows, the worst, that do not count for what is usual: anomalies among them must not hide others."""
-KINDS: Mapping[str, type[Member]] = {"clusters": Clusters, "neighbours": Neighbours, "components": Components}
+KINDS: Mapping[str, type[Member]] = {
+    "clusters": Clusters,
+    "neighbours": Neighbours,
+    "components": Components,
+    "shapes": Shapes,
+}
 BALANCED = ("components", NETWORK)
 """Members whose errors are divided by what is usual for their channel; others weigh channels by how far they move."""
 MEANING = {
     "clusters": "distance from the nearest of the clusters that windows fall into (k-means)",
     "neighbours": "distance from the nearest of remembered windows",
     "components": "distance of a cell from what all others of its window imply (principal components)",
+    "shapes": "distance from the nearest of remembered windows, each without its level",
     NETWORK: "error of giving a longer window back by attention over channels",
 }
 """Members in the order in which they are fitted."""
@@ -134,6 +143,8 @@ class Portfolio:
     shrink: NDArray[np.float32]
     groups: NDArray[np.int64]
     window: int
+    averaged: int
+    """Rows that errors are averaged over."""
     references: Mapping[str, Reference]
     calibration: Calibration
     standings: tuple[Standing, ...]
@@ -186,7 +197,8 @@ class Portfolio:
     def parameters(self) -> int:
         """How many numbers were learned."""
         tensors = (t for fits in self.members.values() for fit in fits for t in fit.tensors().values())
-        return self.network.parameters + sum(tensor.numel() for tensor in tensors)
+        own = self.network.parameters if NETWORK in self.references else 0
+        return own + sum(tensor.numel() for tensor in tensors)
 
     def place(self, panel: Panel) -> list[int | None]:
         """[series]: where each series of a panel stands among those of training; None: it was not seen there."""
@@ -194,7 +206,7 @@ class Portfolio:
 
     def scores(self, panel: Panel) -> Scores:
         """How unusual the rows of a panel are, and what each member says of them."""
-        return combine(self.errors(panel), self.references, panel, self.place(panel), self.window)
+        return combine(self.errors(panel), self.references, panel, self.place(panel), self.averaged)
 
     def errors(self, panel: Panel) -> dict[str, Errors]:
         """The errors of each member."""
@@ -202,7 +214,8 @@ class Portfolio:
         place, scaler = self.place(panel), self.network.scaler(panel)
         constant = self.network.constant_in(panel)
         errors = {name: _errors(fits, shared, panel, scaler, place, constant) for name, fits in self.members.items()}
-        errors[NETWORK] = self.network.errors(panel)
+        if NETWORK in self.references:
+            errors[NETWORK] = self.network.errors(panel)
         return errors
 
 
@@ -211,13 +224,13 @@ def combine(
     references: Mapping[str, Reference],
     panel: Panel,
     place: list[int | None],
-    window: int,
+    averaged: int,
 ) -> Scores:
     """The scores of rows from the errors of all members."""
     rows: dict[str, NDArray[np.float64]] = {}
     channels = np.zeros(panel.values.shape)
     for name, reference in references.items():
-        own = smooth(reference.usual.weigh(errors[name], panel, place), panel, window)
+        own = smooth(reference.usual.weigh(errors[name], panel, place), panel, averaged)
         levels = np.array([reference.level_elsewhere if p is None else reference.levels[p] for p in place])
         rows[name] = np.log1p(own.rows / np.repeat(levels, panel.lengths))
         # Channels share in what a member says of a row as they share in its error.
@@ -227,8 +240,8 @@ def combine(
     return Scores(np.mean(list(rows.values()), axis=0), channels.astype(np.float32), rows)
 
 
-def smooth(scores: Scores, panel: Panel, window: int) -> Scores:
-    """Scores averaged over the rows of a window around each; cells that were not observed stay without one."""
+def smooth(scores: Scores, panel: Panel, averaged: int) -> Scores:
+    """Scores averaged over so many rows around each; cells that were not observed stay without one."""
     channels = np.empty_like(scores.channels)
     for a, b in panel.bounds():
         part = scores.channels[a:b].astype(np.float64)
@@ -236,7 +249,7 @@ def smooth(scores: Scores, panel: Panel, window: int) -> Scores:
         total = np.concatenate([np.zeros((1, part.shape[1])), np.where(seen, part, 0).cumsum(axis=0)])
         number = np.concatenate([np.zeros((1, part.shape[1])), seen.cumsum(axis=0)])
         at = np.arange(b - a)
-        low, high = np.maximum(at - window // 2, 0), np.minimum(at + window - window // 2, b - a)
+        low, high = np.maximum(at - averaged // 2, 0), np.minimum(at + averaged - averaged // 2, b - a)
         means = (total[high] - total[low]) / np.maximum(number[high] - number[low], 1)
         channels[a:b] = np.where(seen, np.maximum(means, 0), np.nan)
     return weigh(channels)
@@ -254,10 +267,10 @@ def _errors(
     parts = []
     with torch.inference_mode():
         for group, values in shared.values(panel, scaler, place):
-            windows = cut(values, shared.window)
-            together = portion(windows, 4 * windows.shape[1])
-            found = torch.cat([fits[group].errors(part) for part in windows.split(together)])
-            parts.append(lay(found, len(values), shared.window).cpu().numpy())
+            fit, window = fits[group], min(shared.window, len(values))
+            if window < shared.window:
+                fit = fit.shorten(window, values.shape[1])
+            parts.append(lay(values, window, fit.errors, centred=fit.centred).cpu().numpy())
     errors: Errors = np.concatenate(parts)
     if panel.observed is not None:
         errors[~panel.observed] = np.nan
@@ -281,10 +294,13 @@ class PreparedPortfolio:
     def train(self, session: Session = NO_CHECKPOINT, *, hold_constants: bool = True) -> Portfolio:
         """Fit every member to the rows before the held-out ones, compare them there, and fit them to all rows."""
         started = time.perf_counter()
-        network = self.prepared.train(session, hold_constants=hold_constants)
+        names = choose_members(self.spec, self.prepared.panel)
+        prepared = self.prepared if NETWORK in names else replace(self.prepared, training=None)
+        network = prepared.train(session, hold_constants=hold_constants)
         seconds = {NETWORK: time.perf_counter() - started}
         panel, border, scaler = self.prepared.panel, self.prepared.border, self.prepared.scaler
         window = max(1, min(WINDOW, self.spec.lookback, MOST_WIDE // len(panel.columns)))
+        averaged = min(AVERAGED, self.spec.lookback)
         shared = Shared(network.device, _shrink(panel, scaler, border), _groups(border), window)
         held = border < panel.lengths
         used = held if held.any() else ~held
@@ -293,24 +309,30 @@ class PreparedPortfolio:
         place: list[int | None] = list(np.flatnonzero(used).tolist())
         constant = None if network.constant is None else network.constant[used]
         own = Scaler(scaler.mean[used], scaler.std[used])
-        errors, members = {}, {}
-        names = _choose(self.spec, panel)
+        errors: dict[str, Errors] = {}
+        before: dict[str, tuple[Member, ...]] = {}
+        members: dict[str, tuple[Member, ...]] = {}
         for number, (name, kind) in enumerate(KINDS.items()):
             if name not in names:
                 continue
             started = time.perf_counter()
-            before = _fit(kind, shared, panel, scaler, border, [self.spec.seed, number])
-            errors[name] = _errors(before, shared, part, own, place, constant)
-            members[name] = _fit(kind, shared, panel, scaler, panel.lengths, [self.spec.seed, number])
+            for fits, rows in ((before, border), (members, panel.lengths)):
+                fits[name] = (
+                    find_shapes(fits, window)
+                    if kind is Shapes
+                    else _fit(kind, shared, panel, scaler, rows, [self.spec.seed, number])
+                )
+            errors[name] = _errors(before[name], shared, part, own, place, constant)
             seconds[name] = time.perf_counter() - started
-        errors[NETWORK] = network.errors(part)
+        if NETWORK in names:
+            errors[NETWORK] = network.errors(part)
         references = {
             name: _refer(
-                errors[name], part, np.flatnonzero(used), panel.series, network.constant, window, name in BALANCED
+                errors[name], part, np.flatnonzero(used), panel.series, network.constant, averaged, name in BALANCED
             )
             for name in names
         }
-        scores = combine(errors, references, part, place, window)
+        scores = combine(errors, references, part, place, averaged)
         limits, pooled, drawn = draw_thresholds(
             [scores.rows[a:b] for a, b in part.bounds()], np.flatnonzero(used), panel.series, self.spec, window
         )
@@ -325,6 +347,7 @@ class PreparedPortfolio:
             shrink=shared.shrink,
             groups=shared.groups,
             window=window,
+            averaged=averaged,
             references=references,
             calibration=Calibration(Usual.ones(panel.series, len(panel.columns)), limits, pooled, drawn, notes),
             standings=_rank(scores, references, seconds),
@@ -337,11 +360,12 @@ def prepare(panel: Panel, spec: DetectSpec) -> PreparedPortfolio:
     return PreparedPortfolio(spec, network_fit.prepare(panel, replace(spec, model=NETWORK)))
 
 
-def _choose(spec: DetectSpec, panel: Panel) -> tuple[str, ...]:
+def choose_members(spec: DetectSpec, panel: Panel) -> tuple[str, ...]:
     """The members that suit the rows: where these hold anomalies, what remembers rows would remember them."""
-    if spec.threshold != "robust":
-        return tuple(MEANING)
-    left_out = ("neighbours",) if panel.lengths.max() >= LEAST_SPOILT else ("neighbours", "clusters")
+    if spec.threshold == "robust":
+        left_out = {"neighbours", "shapes", *(("clusters",) if panel.lengths.max() < LEAST_SPOILT else ())}
+    else:
+        left_out = {NETWORK} if np.median(panel.lengths) < LEAST_NETWORK else set()
     return tuple(name for name in MEANING if name not in left_out)
 
 
@@ -371,17 +395,23 @@ def _fit(
     """A fit for each group, to the first `rows[s]` rows of each series; the first one to windows of all series."""
     part = panel.between(panel.offsets[:-1], panel.offsets[:-1] + rows)
     place: list[int | None] = list(range(panel.series))
-    each = max(1, MOST_SHARED // panel.series)
+    each = max(1, MOST_LEARNED // panel.series)
     fits: dict[int, Member] = {}
     some: list[Float[Tensor, "window cell"]] = []
     with torch.inference_mode():
         for group, values in shared.values(part, scaler, place):
-            windows = cut(values, shared.window)
+            firsts = thin(first_rows(len(values), shared.window), MOST_LEARNED)
+            windows = cut(pad(values, shared.window), shared.window, firsts, centred=kind.centred)
             some.append(windows if panel.series == 1 else windows[:: -(-len(windows) // each)])
             if group:
                 fits[group] = kind.fit(windows, np.random.default_rng([*seed, group]))
         fits[0] = kind.fit(torch.cat(some), np.random.default_rng([*seed, 0]))
     return tuple(fits[group] for group in range(len(fits)))
+
+
+def find_shapes(members: Mapping[str, tuple[Member, ...]], window: int) -> tuple[Shapes, ...]:
+    """The shapes of the windows that a portfolio's members remember: they need no fit and no place on disk."""
+    return tuple(Shapes.of(fit, window) for fit in members["neighbours"] if isinstance(fit, Neighbours))
 
 
 def _refer(
@@ -390,12 +420,12 @@ def _refer(
     series: NDArray[np.int64],
     count: int,
     constant: constant_channels.Channels | None,
-    window: int,
+    averaged: int,
     balance: bool,
 ) -> Reference:
     """What is usual for a member, from its errors on held-out rows of some `series` among `count`."""
     usual = find_usual(errors, part, series, count, constant, balance=balance)
-    rows = smooth(usual.weigh(errors, part, list(series.tolist())), part, window).rows
+    rows = smooth(usual.weigh(errors, part, list(series.tolist())), part, averaged).rows
     elsewhere = _level(rows)
     levels = np.full(count, elsewhere)
     for s, (a, b) in zip(series.tolist(), part.bounds(), strict=True):
