@@ -116,6 +116,15 @@ def test_stamps_as_columns_are_rows(shape: str, tmp_path: Path) -> None:
     np.testing.assert_array_equal(panel.stamps[: len(days)], np.array(days, dtype="datetime64[us]"))
 
 
+def test_only_a_row_called_a_total_is_left_out_and_that_is_told(tmp_path: Path) -> None:
+    header = "product,2015-01,2015-02,2015-03,2015-04,2015-05"
+    panel = read(tmp_path, header, "Phone Max,1,2,3,4,5", "Average Joe,2,3,4,5,6", "Grand total:,3,5,7,9,11")
+    assert panel.ids == ("Phone Max", "Average Joe")
+    told = [finding.message for finding in panel.findings if finding.what == "stamps in columns"]
+    assert len(told) == 1
+    assert "Row 'Grand total:' adds up others and is left out." in told[0]
+
+
 def test_a_cell_below_a_stamp_is_named_by_line_and_column(tmp_path: Path) -> None:
     with pytest.raises(MessyData, match=r"line 3, column '2015-02'.*'broken'"):
         read(tmp_path, "store,2015-01,2015-02,2015-03,2015-04", "a,1,2,3,4", "b,1,broken,3,4")

@@ -290,11 +290,17 @@ def _turn(table: Table, options: ReadOptions) -> tuple[Table, ReadOptions, list[
     turned = None if options.row_by_row or options.time_col else turn_stamp_columns(table)
     if turned is None:
         return table, options, []
-    first, (table, ids, left_out) = next(name for name in table.names if name not in turned[0].names), turned
+    first = next(name for name in table.names if name not in turned.table.names)
+    table, ids, left_out, totals = turned
     message = f"The columns are stamps, {first!r} first: each is read as a row"
     message += f" of the series that {listing(ids)} {plural(len(ids), 'names', 'name')}." if ids else "."
     if left_out:
         message += f" {listing(left_out)} {plural(len(left_out), 'is', 'are')} left out."
+    if totals:
+        message += (
+            f" {plural(len(totals), 'Row', 'Rows')} {listing(totals)} {plural(len(totals), 'adds', 'add')} up others"
+        )
+        message += f" and {plural(len(totals), 'is', 'are')} left out."
     drop = tuple(name for name in options.drop if name not in left_out)
     repair = Repair("repaired", "stamps in columns", len(table.fetch(table.names[0])), message, None, None, first)
     return table, replace(options, id_col=options.id_col or ids, drop=drop), [repair]

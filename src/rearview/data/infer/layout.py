@@ -6,7 +6,7 @@ Names decide first, contents second, and every decision becomes a finding. Nothi
 import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -14,7 +14,6 @@ from rearview.core.errors import InputError, did_you_mean
 from rearview.core.wording import listing, plural
 from rearview.data.infer.number_text import parse_column
 from rearview.data.infer.problems import MessyData, Problem, Problems
-from rearview.data.infer.stray_rows import TOTAL
 from rearview.data.infer.timestamp_text import Unreadable, part_of_year, read_stamps
 from rearview.data.infer.timestamps import MONTH_NAMES, YEAR_NAMES, counts_from_1970, counts_months, infer_kind
 from rearview.data.io.table import Table
@@ -31,6 +30,8 @@ _LEAST_STAMPS = 4
 """Columns called by stamps from which on a table is taken to lie on its side."""
 _TURNED = ("date", "value", *YEAR_NAMES)
 _AMBIGUOUS = re.compile(r"\d{1,2}[-/.]\d{1,2}[-/.](?:\d{2}|\d{4})")
+_TOTAL_OF_SERIES = re.compile(r"(?i)(?:grand |sub)?-?\s?(?:totals?|sum|summe|zwischensumme|gesamt(?:summe)?)\s*[:=]?")
+"""Names of rows that add up others; no more words, since a product may be called Max or Average Joe."""
 _MOST_PAIRS = 0.8
 """The share of rows with a day and a time of day from which on they make a stamp."""
 _DAY = re.compile(r"(?=.*\d)[^:]+")
@@ -193,11 +194,20 @@ def _infer_time(table: Table, exclude: Collection[str], date_format: str | None)
     )
 
 
-def turn_stamp_columns(table: Table) -> tuple[Table, tuple[str, ...], tuple[str, ...]] | None:
-    """A table whose columns are stamps, with a row for each series and stamp instead.
+class Turned(NamedTuple):
+    """A table whose columns were stamps, with a row for each series and stamp instead."""
 
-    Beside it the columns that tell series apart, and those that are left out; None where columns are no stamps.
-    """
+    table: Table
+    ids: tuple[str, ...]
+    """The columns that tell series apart."""
+    left_out: tuple[str, ...]
+    """Columns that were left out."""
+    totals: tuple[str, ...]
+    """Names of rows that were left out, as they add up others."""
+
+
+def turn_stamp_columns(table: Table) -> Turned | None:
+    """A table whose columns are stamps, turned on its side; None where they are none."""
     import narwhals as nw
 
     years = [name for name in table.names if re.fullmatch(r"(?:1[89]|20|21)\d\d", name)]
@@ -208,15 +218,17 @@ def turn_stamp_columns(table: Table) -> tuple[Table, tuple[str, ...], tuple[str,
     if any(infer_kind(table.fetch(name)) == "stamps" for name in others):
         return None
     texts = [name for name in others if is_text(table, name)]
+    totals: tuple[str, ...] = ()
     if texts:
-        totals = [bool(TOTAL.fullmatch(str(cell or "").strip())) for cell in table.fetch(texts[0]).to_list()]
-        table = table.select(np.flatnonzero(~np.array(totals)))
+        names = [str(cell or "").strip() for cell in table.fetch(texts[0]).to_list()]
+        totals = tuple(name for name in names if _TOTAL_OF_SERIES.fullmatch(name))
+        table = table.select(np.array([row for row, name in enumerate(names) if name not in totals], dtype=np.int64))
     columns = [table.fetch(name) for name in stamps]
     rows = len(columns[0])
     if stamps is years and len(others) == 1:
         parts = [part_of_year(str(cell)) for cell in table.fetch(others[0]).to_list()]
         if rows in (4, 12) and None not in parts and len({*parts}) == rows:
-            return _turn_years(table, years, [part or "" for part in parts])
+            return Turned(_turn_years(table, years, [part or "" for part in parts]), (), (), totals)
     ids = texts or [name for name in others if table.fetch(name).n_unique() == rows][:1]
     if rows > 1 and not ids:
         return None
@@ -227,7 +239,7 @@ def turn_stamp_columns(table: Table) -> tuple[Table, tuple[str, ...], tuple[str,
     turned = {time: stamps * rows, value: cells}
     turned |= {name: [cell for cell in table.fetch(name).to_list() for _ in stamps] for name in ids}
     series = {name: nw.new_series(name, column, backend=library) for name, column in turned.items()}
-    return (
+    return Turned(
         replace(
             table,
             names=(*ids, time, value),
@@ -239,10 +251,11 @@ def turn_stamp_columns(table: Table) -> tuple[Table, tuple[str, ...], tuple[str,
         ),
         tuple(ids) if rows > 1 else (),
         tuple(name for name in others if name not in ids),
+        totals,
     )
 
 
-def _turn_years(table: Table, years: list[str], parts: list[str]) -> tuple[Table, tuple[str, ...], tuple[str, ...]]:
+def _turn_years(table: Table, years: list[str], parts: list[str]) -> Table:
     """One series of a table with a column for each year and a row for each month or quarter."""
     import narwhals as nw
 
@@ -262,7 +275,7 @@ def _turn_years(table: Table, years: list[str], parts: list[str]) -> tuple[Table
     def place(row: int) -> str:
         return f"{table.place(int(order[row % len(order)]))}, column {years[row // len(order)]!r}"
 
-    turned = replace(
+    return replace(
         table,
         names=("date", "value"),
         fetch=series.__getitem__,
@@ -271,7 +284,6 @@ def _turn_years(table: Table, years: list[str], parts: list[str]) -> tuple[Table
         reopen=None,
         parsed={},
     )
-    return turned, (), ()
 
 
 def _is_stamp(name: str) -> bool:

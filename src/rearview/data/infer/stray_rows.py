@@ -13,7 +13,7 @@ from rearview.data.infer.problems import Repair
 from rearview.data.infer.timestamps import BadStamp
 from rearview.data.io.table import Table
 
-TOTAL = re.compile(
+_TOTAL = re.compile(
     r"(?i)(?:\S+ ){0,2}(?:sub)?-?\s?(?:totals?|sum|average|avg|mean|median|min|max|minimum|maximum|summe|zwischensumme|"
     r"gesamt(?:summe)?|mittelwert|durchschnitt)(?:\s*[:=]|\s.*)?"
 )
@@ -54,7 +54,7 @@ def find_stray_rows(
         texts = {name: "" if cells[name][place] is None else str(cells[name][place]).strip() for name in others}
         filled = {name: text for name, text in texts.items() if text.lower() not in MISSING_WORDS}
         wordy = not any(letter.isdigit() for letter in one.value)
-        words = next((text for text in (one.value, *filled.values()) if TOTAL.fullmatch(text)), None)
+        words = next((text for text in (one.value, *filled.values()) if _TOTAL.fullmatch(text)), None)
         if one.value == time and all(text in ("", name) for name, text in texts.items()):
             stray.append(StrayRow(one.row, "header", one.value))
         elif one.row in leading and filled and wordy and not any(map(_has_number, filled.values())):
