@@ -24,7 +24,7 @@ def test_files_and_patterns_become_a_page_and_tables(study: Path, tmp_path: Path
     assert main(["report", str(study), str(tmp_path / "*.csv"), "--out", str(out)]) == 0
     assert sorted(path.name for path in out.iterdir()) == [".rearview.json", "report.html", "tables.md", "tables.tex"]
     said = capsys.readouterr().out
-    assert "best average rank" in said
+    assert "In none of 2 networks is an attention significantly better than softmax" in said
     assert "Written to" in said
     page = (out / "report.html").read_text(encoding="utf-8")
     assert page.count('download="study.csv.gz"') == 1

@@ -172,7 +172,7 @@ def test_a_missing_column_is_refused_by_name(fitted: Any) -> None:
         fitted.predict(wide().drop(columns="wind"))
 
 
-@pytest.mark.parametrize("cell", ["12 kWh", "12,5"])
+@pytest.mark.parametrize("cell", ["12 kWh or 13", "12,5"])
 def test_text_in_a_column_of_training_is_refused_by_its_cell(fitted: Any, cell: str, tmp_path: Path) -> None:
     new = wide(60)
     path = tmp_path / "new.csv"

@@ -295,11 +295,16 @@ def join_clock(table: Table, time: str, left_out: Collection[str] = ()) -> tuple
 
     Beside it the names of these two; None where there is no such column.
     """
+    import narwhals as nw
+
     by_name = {name.casefold(): name for name in reversed(table.names) if name not in (time, *left_out)}
+    clocks = [by_name[name] for name in CLOCK_NAMES if name in by_name]
+    if not clocks or table.fetch(time).dtype == nw.Duration:
+        return None
     days = _texts(table, time)
     if len({*days}) == len(days):
         return None
-    for clock in (by_name[name] for name in CLOCK_NAMES if name in by_name):
+    for clock in clocks:
         cells = _texts(table, clock)
         times = [_time_of_day(cell) for cell in cells]
         # A total has no time of day, and a day may be written wrong; such rows are dealt with as others of their kind.
