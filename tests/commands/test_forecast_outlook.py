@@ -51,17 +51,29 @@ def test_short_data_is_compared_with_its_last_steps_and_may_lack_intervals(tmp_p
     assert words == "Load kW will likely be about 4.25 a day over the next 5 days; in the last 5 days it was 3.60."
 
 
-def test_several_columns_are_counted_by_where_they_go(tmp_path: Path):
+def test_a_few_columns_are_named_with_where_they_go(tmp_path: Path):
     wave = np.arange(40) % 4
     columns = {"up": 10 + wave, "down": 20 + wave, "still": 30 + wave}
     panel = read_panel(write(tmp_path / "a.csv", columns, "2024-01-01"), ReadOptions())
     mean = np.stack([np.full(4, level) for level in (12.65, 19.35, 31.5)])[None]
     words, looks = words_of(panel, mean, 1.0)
     assert words == (
-        "Over the next 4 days, 1 is expected higher and 1 lower than in the last 4 days, of 3. up rises most (+10 %), "
-        "down falls most (−10 %)."
+        "Over the next 4 days, up will be about 10 % higher than in the last 4 days, still about as high and down "
+        "about 10 % lower."
     )
     assert len(looks) == 3
+
+
+def test_many_columns_are_counted_by_where_they_go(tmp_path: Path):
+    wave = np.arange(40) % 4
+    columns = {"up": 10 + wave, "down": 20 + wave} | {f"still {number}": 30 + wave for number in range(3)}
+    panel = read_panel(write(tmp_path / "a.csv", columns, "2024-01-01"), ReadOptions())
+    mean = np.stack([np.full(4, level) for level in (12.65, 19.35, 31.5, 31.5, 31.5)])[None]
+    words, _ = words_of(panel, mean, 1.0)
+    assert words == (
+        "Over the next 4 days, 1 is expected higher and 1 lower than in the last 4 days, of 5. up rises most (+10 %), "
+        "down falls most (−10 %)."
+    )
 
 
 @pytest.mark.parametrize(("count", "every"), [(2, "both"), (3, "all 3")])

@@ -17,6 +17,8 @@ LEAST_SEEN = 0.8
 """Share of the steps of a period that must have been observed to compare with it."""
 LEVEL = 0.1
 """A difference below this share of the spread of the period before counts as none."""
+NAMED = 4
+"""Variables up to which each is named; more are counted."""
 _YEAR = 365 * MICROSECONDS["D"]
 
 Array = NDArray[np.float64]
@@ -143,6 +145,8 @@ def _together(names: tuple[str, ...], looks: list[Outlook], steps: Steps, compar
             every = "both" if len(looks) == 2 else f"all {len(looks):,}"
             level = f"are expected to be about as high as {compared}."
             return " ".join([*parts, f"{ahead}, {every} {level}" if ahead else f"{every.capitalize()} {level}"])
+        if ahead and len(looks) <= NAMED and all(math.isfinite(look.change) for look in looks):
+            return f"{ahead}, {_name_each(names, looks, compared)}."
         parts.append(f"{ahead}, {moved}, of {len(looks):,}." if ahead else f"{moved}.")
     moving = sorted((look.change, name) for name, look in zip(names, looks, strict=True) if math.isfinite(look.change))
     if len(moving) > 1:
@@ -150,6 +154,18 @@ def _together(names: tuple[str, ...], looks: list[Outlook], steps: Steps, compar
         ends += [f"{moving[0][1]} falls most ({_percent(moving[0][0])})"] if moving[0][0] <= -0.005 else []
         parts += [f"{', '.join(ends)}."] if ends else []
     return " ".join(parts) or f"A forecast of {len(looks):,} series over the next {steps.several}."
+
+
+def _name_each(names: tuple[str, ...], looks: list[Outlook], compared: str) -> str:
+    """Where each of a few variables goes, the one that rises most first."""
+    order = sorted(range(len(looks)), key=lambda place: -looks[place].change)
+    words = []
+    for place in order:
+        percent, rises = round(100 * abs(looks[place].change)), looks[place].change > 0
+        way = f"about {percent} % {'higher' if rises else 'lower'}" if percent else "about as high"
+        first = f"{names[place]} will be {way} {'than' if percent else 'as'} {compared}"
+        words.append(f"{names[place]} {way}" if words else first)
+    return f"{', '.join(words[:-1])} and {words[-1]}"
 
 
 def _change(share: float) -> str:
