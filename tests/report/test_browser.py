@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from opened_page import open_page
 
 from rearview.report.common.page import write
 from rearview.report.forecast.page import ForecastSummary
@@ -61,7 +62,7 @@ class Opened:
         driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
         driver.get_log("browser")
         driver.get_log("performance")
-        driver.get(path.as_uri())
+        open_page(driver, path.as_uri())
 
     def run(self, script: str) -> Any:
         return self.driver.execute_script(script)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from detections import entity, summary
+from opened_page import open_page
 from small_classification import summary as classification
 from test_synthetic_page import line
 from test_synthetic_page import summary as study
@@ -48,7 +49,7 @@ def test_a_segment_is_shown_when_its_row_is_pressed(driver: Any, tmp_path: Path,
     pumps = (entity("first", 300), entity("second", 400))
     page = write(tmp_path / "report.html", summary(*pumps))
     driver.set_window_size(width, 900)
-    driver.get(page.as_uri())
+    open_page(driver, page.as_uri())
 
     def run(script: str) -> Any:
         return driver.execute_script(f"return {script}")
@@ -86,7 +87,7 @@ def test_another_threshold_finds_more_or_less(driver: Any, tmp_path: Path, width
     pump = replace(pump, values=pump.values + 1_234_567)  # long numbers beside the channel, short ones beside the score
     page = write(tmp_path / "report.html", summary(pump))
     driver.set_window_size(width, 900)
-    driver.get(page.as_uri())
+    open_page(driver, page.as_uri())
     plots, told = driver.execute_script(f"return {EDGES}"), driver.find_element("id", "threshold-subject")
     assert plots[0] == plots[1]
     assert "the threshold of the run: 1 alarm (0.08 a day), 4 rows above it; 1 of 1 marked found." in told.text
@@ -122,7 +123,7 @@ def test_confused_cases_are_drawn(driver: Any, tmp_path: Path, width: int) -> No
     wrong = [replace(one, truth=0.25) for one in page.examples if one.said != one.label]
     pairs = tuple(ConfusedPair(one.label, one.said, 3, (one,)) for one in wrong)
     driver.set_window_size(width, 900)
-    driver.get(write(tmp_path / "report.html", replace(page, confused=pairs)).as_uri())
+    open_page(driver, write(tmp_path / "report.html", replace(page, confused=pairs)).as_uri())
     drawn = driver.find_elements("css selector", "#confused-plots > div")
     assert [one.find_element("css selector", "h3").text for one in drawn] == [
         "up taken for down 3 times",
@@ -137,7 +138,7 @@ def test_confused_cases_are_drawn(driver: Any, tmp_path: Path, width: int) -> No
 
 def test_a_tap_shows_a_name_that_is_cut_short(driver: Any, tmp_path: Path) -> None:
     driver.set_window_size(390, 900)
-    driver.get(write(tmp_path / "report.html", classification()).as_uri())
+    open_page(driver, write(tmp_path / "report.html", classification()).as_uri())
     tip = driver.find_element("css selector", ".tip")
     assert not tip.is_displayed()
     for kind in ("#confusion th[title]", "#classes abbr"):
@@ -178,7 +179,7 @@ def test_what_is_pressed_is_large_enough_and_no_axis_title_touches_a_tick(
     else:
         page = write(tmp_path / "report.html", classification())
     driver.set_window_size(width, 900)
-    driver.get(page.as_uri())
+    open_page(driver, page.as_uri())
     assert driver.execute_script(f"return {LOW}") == []
     assert driver.execute_script("return document.querySelectorAll('.plot .xtitle').length") > 0
     assert driver.execute_script(f"return {TOUCHED}") == []
@@ -188,7 +189,7 @@ def test_what_is_pressed_is_large_enough_and_no_axis_title_touches_a_tick(
 def test_nothing_is_cut_on_a_narrow_screen(driver: Any, tmp_path: Path, width: int) -> None:
     page = write(tmp_path / "report.html", summary(entity("pump", 300), measures=MEASURES, settings=SETTINGS))
     driver.set_window_size(width, 900)
-    driver.get(page.as_uri())
+    open_page(driver, page.as_uri())
     start = driver.find_element("css selector", "#segments th[scope='row']")
     assert start.text == "2024-01-07 06:00:00"
     assert driver.execute_script("return arguments[0].scrollWidth <= arguments[0].clientWidth", start)
@@ -206,7 +207,7 @@ def test_lines_of_a_study_are_distinguished_in_every_view(driver: Any, tmp_path:
         synthetic_page.View("others", tuple(line(f"other {number}", 1.0, 2.0) for number in range(3))),
     )
     page = write(tmp_path / "study.html", study(synthetic_page.Figure("Curve", "", "lines", views, "x", "y")))
-    driver.get(page.as_uri())
+    open_page(driver, page.as_uri())
     plot = "document.getElementById('figure-1-plot').data.map((one) => [one.name, one.line.color, one.line.dash])"
     looks = []
     for number in range(3):
