@@ -1,8 +1,9 @@
 """Forecasts of a network that was trained beforehand: the data only tell how far its intervals must reach.
 
-Every variable is read by itself, masked where values are missing, at the grain that its own length asks for. Intervals
-are the network's own quantiles, stretched by what backtest windows show where there are rows for some. `tune` trains
-the network further on the data, and keeps it only where a backtest is the better for it.
+Every variable is read by itself, or beside the others of its row where the attention mixes channels, masked where
+values are missing, at the grain that its own length asks for. Intervals are the network's own quantiles, stretched by
+what backtest windows show where there are rows for some. `tune` trains the network further on the data, and keeps it
+only where a backtest is the better for it.
 """
 
 import math
@@ -40,6 +41,8 @@ from rearview.tasks.plan import Choice, Plan
 
 MOST_TOKENS = 1 << 13
 """Tokens that go through the network at once: more take more memory and are no faster."""
+MOST_COLUMNS = 32
+"""Columns that are read together where the attention mixes them: memory is bounded for wide tables, too."""
 TUNED = f"{weights.NAME}_tuned"
 """The name of a network that was trained further."""
 LEAST_ROWS = 3
@@ -114,7 +117,7 @@ class ZeroShot(Fitted):
         network = self.network
         assert isinstance(network, Network)
         mixes = any(layer.claims.mixes_groups for layer in network.stack.layers)
-        groups = [tuple(range(self.targets))] if mixes else [(column,) for column in range(self.targets)]
+        groups = _group_columns(self.targets, MOST_COLUMNS if mixes else 1)
         for window, (start, series) in enumerate(zip(which.starts.tolist(), which.series.tolist(), strict=True)):
             for columns in groups:
                 first = int(panel.first[series, list(columns)].min())
@@ -139,15 +142,20 @@ class _Case:
         return self.stop - self.begin
 
 
+def _group_columns(count: int, most: int) -> list[tuple[int, ...]]:
+    """Neighbouring columns together, in as few groups as hold at most so many, of nearly equal size."""
+    return [tuple(map(int, part)) for part in np.array_split(np.arange(count), -(-count // most))]
+
+
 def _batches(network: Network, cases: Sequence[_Case], horizon: int) -> Iterator[list[_Case]]:
     """Cases of one grain and as many tokens, as many as fit in memory: a forecast must not depend on the others."""
-    alike: dict[tuple[int, int], list[_Case]] = {}
+    alike: dict[tuple[int, int, int], list[_Case]] = {}
     for case in cases:
         grain = network.choose_grain(case.length, horizon)
         tokens = -(-case.length // grain.patch) + -(-min(grain.reach, horizon) // grain.patch)
-        alike.setdefault((grain.patch, tokens), []).append(case)
-    for (_, tokens), group in alike.items():
-        size = max(1, MOST_TOKENS // (tokens * len(group[0].columns)))
+        alike.setdefault((grain.patch, tokens, len(case.columns)), []).append(case)
+    for (_, tokens, columns), group in alike.items():
+        size = max(1, MOST_TOKENS // (tokens * columns))
         yield from (group[start : start + size] for start in range(0, len(group), size))
 
 

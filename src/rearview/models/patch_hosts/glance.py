@@ -12,7 +12,8 @@ rolled out along paths, one for each quantile: the forecast of a quantile is rea
 from all paths are pooled by the probability they stand for, and the pooled ones are read next. So intervals go on
 widening, at the right rate for a random walk.
 
-The attention is one setting, as everywhere. Channels stay apart unless it mixes groups (MICA).
+The attention is one setting, as everywhere. Channels stay apart unless it mixes groups (MICA): with gate "added" and
+`exclude_self` a channel adds what the others hold to its own attention, and one channel is read as it is by itself.
 """
 
 from dataclasses import dataclass
@@ -190,7 +191,10 @@ class Network(Model):
         """Tokens of the past and empty ones ahead, and which of them are there."""
         x = grain.tokens(z, observed)
         empty = self.empty.expand(*x.shape[:2], ahead, -1).to(x.dtype)
-        return torch.cat([x, empty], 2), None if mask is None else functional.pad(mask, (0, ahead), value=True)
+        if mask is not None:
+            # A channel without a value has no tokens ahead either: others must not read what is not there.
+            mask = torch.cat([mask, mask[..., -1:].expand(*mask.shape[:2], ahead)], 2)
+        return torch.cat([x, empty], 2), mask
 
     def weights(
         self, past: Past, past_marks: Marks = None, future_marks: Marks = None, *, mask: Real = None
