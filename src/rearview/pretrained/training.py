@@ -245,7 +245,9 @@ class Trainer:
         grain = cast(Grain, network.grains[cell.grain])
         past, seen = values[..., :context], observed[..., :context]
         z, centre, scale = standardise(past, seen)
-        y = torch.asinh((values[..., context:] - centre[..., 0]) / scale[..., 0]).clamp(-LARGEST, LARGEST)
+        # Constant pasts, whose scale is 0, have no weight below.
+        wanted = (values[..., context:] - centre[..., 0]) / scale[..., 0].clamp(min=1e-30)
+        y = torch.asinh(wanted).clamp(-LARGEST, LARGEST)
         autocast = torch.autocast(values.device.type, torch.bfloat16, enabled=values.is_cuda)
         left: AbstractContextManager[None] = nullcontext()
         if self.plan.compile:
