@@ -8,6 +8,7 @@ from typing import Any, Literal, TypeAlias
 from rearview.core.errors import InputError, did_you_mean
 from rearview.core.installation import install_command
 from rearview.core.wording import listing
+from rearview.data.io.csv import join_headers
 from rearview.data.io.table import Table, TableColumn, check_unique, has_polars
 
 Cell: TypeAlias = str | float | bool | datetime | date | time | timedelta
@@ -101,13 +102,16 @@ def _table_of(path: Path, rows: list[list[Cell]], notes: tuple[tuple[str, str], 
         values = (f"value {place}" if len(filled) > 2 else "value" for place in range(1, len(header)))
         header, body, top = ["date", *values], rows[top:], top - 1
         notes = (*notes, ("header", f"There is no header; the columns are called {listing(list(map(str, header)))}."))
+    elif body and (joint := join_headers([*map(_text, header)], [*map(_text, body[0])])):
+        header, body, top = [*joint], body[1:], top + 1
+        notes = (*notes, ("header", f"The header has two rows; the columns are called {listing(joint)}."))
     kept = [number for number, row in enumerate(body) if _filled(row)]
     used = [
         place
         for place in range(len(header))
         if header[place] != "" or any(body[number][place] != "" for number in kept)
     ]
-    names = tuple(_text(header[place]) or f"column {place + 1}" for place in used)
+    names = tuple(" ".join(_text(header[place]).split()) or f"column {place + 1}" for place in used)
     check_unique(names, str(path))
     if not kept:
         raise InputError(f"{path} has a header but no rows.")
