@@ -134,7 +134,9 @@ def draw_maps(plan: Plan, options: Options) -> Drawing:
         choice="Map",
     )
     heads = ["map", "test MSE", "on itself", "most looked at", "its share", "evenness"]
-    return _drawing(arms, verdict, heads, rows, (figure,), "evenness: entropy over that of an even look, 1 at most.")
+    return _make_drawing(
+        arms, verdict, heads, rows, (figure,), "evenness: entropy over that of an even look, 1 at most."
+    )
 
 
 def _channel_maps(arm: Arm) -> list[Floats]:
@@ -245,7 +247,7 @@ def draw_ages(plan: Plan, options: Options) -> Drawing:
                 spread.append(Series(name, *_histogram(np.log10(np.clip(form, LEAST_WEIGHT, 1)))))
                 rows.append(
                     [f"{layer.name}, {name}", f"{arm.mse:.4f}", text.percent(own.causal_share(form)),
-                     _signed(own.slope(form))]
+                     _two_decimals(own.slope(form))]
                 )  # fmt: skip
             scored.append(Series(arm.name, *_histogram(own.scores)))
         ages.append(View(layer.name, tuple(by_age)))
@@ -267,7 +269,7 @@ def draw_ages(plan: Plan, options: Options) -> Drawing:
     )  # fmt: skip
     heads = ["layer and mechanism", "test MSE", "weight on itself and before", "goes with age to the power of"]
     verdict = _judge_ages(arms[-1], every[arms[-1].name])
-    return _drawing(arms, verdict, heads, rows, figures, _WEIGHTS_OF)
+    return _make_drawing(arms, verdict, heads, rows, figures, _WEIGHTS_OF)
 
 
 _WEIGHTS_OF = f"Weights are those of {FEW_WINDOWS} test windows and at most {COLUMNS} channels of each."
@@ -281,12 +283,12 @@ def _judge_ages(arm: Arm, layers: Sequence[Layer]) -> str:
         words.append(
             f"in {layer.name} the scores alone put {text.percent(layer.causal_share(layer.bare))} of the weight on a "
             f"token and earlier ones (an even look: {text.percent(even)}) and go with age to the power of "
-            f"{_signed(layer.slope(layer.bare))}, with the mask {_signed(layer.slope(layer.weights))}"
+            f"{_two_decimals(layer.slope(layer.bare))}, with the mask {_two_decimals(layer.slope(layer.weights))}"
         )
     return f"Trained with {arm.name}, {'; '.join(words)}."
 
 
-def _signed(value: float) -> str:
+def _two_decimals(value: float) -> str:
     """Two decimals; what rounds to nothing has no sign."""
     return f"{round(value, 2) + 0.0:.2f}"
 
@@ -331,7 +333,7 @@ def draw_forecasts(plan: Plan, options: Options) -> Drawing:
     about = "Standardised values; windows are spread evenly over the test part and not picked."
     figure = Figure("Forecasts", about, "lines", tuple(views), "steps ahead", "value", choice="Window and column")
     heads = ["mechanism", "test MSE", *(f"window {n + 1}" for n in range(len(future)))]
-    return _drawing(arms, f"{verdict}", heads, rows, (figure,))
+    return _make_drawing(arms, f"{verdict}", heads, rows, (figure,))
 
 
 def draw_paths(plan: Plan, options: Options) -> Drawing:
@@ -372,7 +374,7 @@ def draw_paths(plan: Plan, options: Options) -> Drawing:
     verdict = f"{describe_loss(lost)} Beyond the step itself, each path looks hardest at an age of: {listed}."
     heads = ["paths", "test MSE", "change", "share of weight"]
     note = "A path is silenced in the trained network; networks trained without it are tables 3 and 6."
-    return _drawing(arms, verdict, heads, rows, figures, note)
+    return _make_drawing(arms, verdict, heads, rows, figures, note)
 
 
 def describe_loss(lost: Mapping[str, float]) -> str:
@@ -383,7 +385,7 @@ def describe_loss(lost: Mapping[str, float]) -> str:
     return f"The forecast rests most on {most}: without it the test error is {lost[most]:.2f} times as large."
 
 
-def _drawing(
+def _make_drawing(
     arms: Sequence[Arm],
     verdict: str,
     heads: Sequence[str],

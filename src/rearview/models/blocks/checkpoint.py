@@ -20,14 +20,14 @@ class Place(NamedTuple):
     first_rows: bool = False
     """Whether the array may have more rows than the parameter, which takes the first of them."""
 
-    def wanted(self) -> tuple[int, ...]:
+    def array_shape(self) -> tuple[int, ...]:
         """The shape of the array."""
         shape = tuple(self.tensor.shape)
         return shape[::-1] if self.transposed else shape
 
     def fits(self, shape: tuple[int, ...]) -> bool:
         """Whether an array of this shape can be written."""
-        wanted = self.wanted()
+        wanted = self.array_shape()
         return shape == wanted or (self.first_rows and shape[1:] == wanted[1:] and shape[0] > wanted[0])
 
     def write(self, array: Tensor) -> None:
@@ -81,8 +81,8 @@ def _check(path: Path, shapes: dict[str, tuple[int, ...]], places: Sequence[Plac
             )
         if not place.fits(shapes[place.name]):
             raise InputError(
-                f"{place.name!r} is {_by(shapes[place.name])} in {path}, but {_by(place.wanted())} in this network; "
-                f"build it with the settings in {source.settings}."
+                f"{place.name!r} is {_by(shapes[place.name])} in {path}, but {_by(place.array_shape())} in this "
+                f"network; build it with the settings in {source.settings}."
             )
     spare = sorted(name for name in set(shapes) - {place.name for place in places} if not source.unused(name))
     if spare:

@@ -325,7 +325,7 @@ class MemberFits:
                 lambda: self._networks(session),
             ]
             if self.exact
-            else [self._streamed, self._trees, lambda: self._networks(session)]
+            else [self._fit_streamed, self._trees, lambda: self._networks(session)]
         )
         entries = []
         for step in steps:
@@ -353,7 +353,7 @@ class MemberFits:
         reason = f"{count:,} features, penalty {fit.penalty:g} by cross-validation"
         return Entry(name, Linear(blocks, fit.ridge), fit.left_out, reason)
 
-    def _streamed(self) -> Entry:
+    def _fit_streamed(self) -> Entry:
         blocks = CONVOLUTIONS + SHAPELETS
         for block in blocks:
             self._draw(block, SMALL)
