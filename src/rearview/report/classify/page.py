@@ -36,7 +36,7 @@ SCORES = {
 """Columns of the table of classes, with their meanings."""
 BOARD = {
     "Weight": "in the vote; none: it would change next to nothing",
-    "Accuracy": "share of training cases told right by fits that did not see them",
+    "Accuracy": "share of training cases classified correctly by fits that did not see them",
     "Log loss": "minus the logarithm of the true class's probability, mean over the same cases",
     "Seconds": "to fit and cross-validate; features that members share count for the first of them",
 }
