@@ -159,7 +159,7 @@ def _together(names: tuple[str, ...], looks: list[Outlook], steps: Steps, compar
 def _name_each(names: tuple[str, ...], looks: list[Outlook], compared: str) -> str:
     """Where each of a few variables goes, the one that rises most first."""
     order = sorted(range(len(looks)), key=lambda place: -looks[place].change)
-    words = []
+    words: list[str] = []
     for place in order:
         percent, rises = round(100 * abs(looks[place].change)), looks[place].change > 0
         way = f"about {percent} % {'higher' if rises else 'lower'}" if percent else "about as high"

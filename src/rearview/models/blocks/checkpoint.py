@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from rearview.core.errors import InputError
 
 
-class Place(NamedTuple):
+class ParameterPlace(NamedTuple):
     """The parameter that an array of a checkpoint goes to, and what is done on the way."""
 
     name: str
@@ -37,7 +37,7 @@ class Place(NamedTuple):
         self.tensor.copy_(array.to(self.tensor.device) * self.factor)
 
 
-class Source(NamedTuple):
+class PublishedWeights(NamedTuple):
     """What a kind of checkpoint is called in sentences, and which of its arrays are left out."""
 
     kind: str
@@ -48,7 +48,9 @@ class Source(NamedTuple):
     """What the names of all arrays may begin with."""
 
 
-def write_checkpoint(model: nn.Module, path: str | Path, places: Sequence[Place], source: Source) -> list[str]:
+def write_checkpoint(
+    model: nn.Module, path: str | Path, places: Sequence[ParameterPlace], source: PublishedWeights
+) -> list[str]:
     """Write a safetensors file into a network; returns the names of the parameters that it has nothing for.
 
     An array that is missing, of another shape or unknown is refused by its name, before anything is written.
@@ -71,7 +73,9 @@ def write_checkpoint(model: nn.Module, path: str | Path, places: Sequence[Place]
     return [name for name, own in model.named_parameters() if own.untyped_storage().data_ptr() not in written]
 
 
-def _check(path: Path, shapes: dict[str, tuple[int, ...]], places: Sequence[Place], source: Source) -> None:
+def _check(
+    path: Path, shapes: dict[str, tuple[int, ...]], places: Sequence[ParameterPlace], source: PublishedWeights
+) -> None:
     """Refuse before anything is written: a network half loaded looks like a loaded one."""
     for place in places:
         if place.name not in shapes:
