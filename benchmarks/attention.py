@@ -76,7 +76,7 @@ def toa_literal(layer: Any, x: Tensor, q: Tensor, k: Tensor, v: Tensor) -> Tenso
 def caps_literal(layer: Any, x: Tensor, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     """The per-pair formula: weights [token, token, channel] of three paths, summed."""
     signals = layer._signals(Inputs(x))
-    q, k = layer._turned(q, k, Inputs(x), signals)
+    q, k = layer._turn(q, k, Inputs(x), signals)
     p, decay = signals.p + torch.log(signals.delta), -functional.softplus(signals.g) * signals.delta
     tokens = q.shape[-2]
     seen = torch.ones(tokens, tokens, dtype=torch.bool, device=q.device).tril()[..., None]

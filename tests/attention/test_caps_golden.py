@@ -94,7 +94,7 @@ def test_queries_and_keys_of_each_path_are_the_authors(name: str) -> None:
     q, k, v = layer.heads(golden.tokens)
     given = Inputs(golden.tokens)
     found = layer._signals(given)
-    q, k = layer._turned(q, k, given, found)
+    q, k = layer._turn(q, k, given, found)
     assert off(q, golden.heads("mid/q_rot")) < TOLERANCE
     assert off(k, golden.heads("mid/k_rot")) < TOLERANCE
     assert off(v, golden.heads("mid/v")) < TOLERANCE

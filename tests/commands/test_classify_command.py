@@ -44,7 +44,7 @@ def test_it_prints_accuracy_confusion_and_classes(files, tmp_path, capsys):
     assert "macro F1 0." in text or "macro F1 1." in text
     assert "Confusion (true classes down, predicted across)" in text
     assert "precision" in text
-    assert "test cases right" in text
+    assert "test cases correctly" in text
 
 
 def test_it_writes_predictions_model_page_and_run(files, done):
@@ -68,11 +68,11 @@ def test_it_writes_predictions_model_page_and_run(files, done):
 def test_the_default_is_a_portfolio_with_a_leaderboard(files, tmp_path, capsys, monkeypatch):
     from rearview.estimators.classify.portfolio import blocks, portfolio
 
-    monkeypatch.setattr(portfolio, "LARGE", blocks.Sizes(biases=84 * 2, groups=8, shapelets=128))
+    monkeypatch.setattr(portfolio, "LARGE", blocks.FeatureCounts(biases=84 * 2, groups=8, shapelets=128))
     monkeypatch.setattr(portfolio, "MOST_SHOWN", 0)
     assert main(["classify", *files, "--out", str(tmp_path / "run")]) == 0
     said = capsys.readouterr().out
-    assert "The portfolio tells 45 of 45 test cases right (100.0 %)" in said
+    assert "The portfolio classifies 45 of 45 test cases correctly (100.0 %)" in said
     assert "nearest neighbour" in said
     run = json.loads((tmp_path / "run" / "run.json").read_text())
     assert run["request"]["model"] == "auto"
@@ -214,8 +214,8 @@ def test_a_test_that_is_the_training_is_reported(files, tmp_path, capsys):
     for test in (files[0], str(copy)):
         assert main(["classify", files[0], test, "--out", str(tmp_path / "run"), *BRIEF]) == 0
         notes = json.loads((tmp_path / "run" / "run.json").read_text())["notes"]
-        assert any(note.startswith(f"{test} holds the very cases of {files[0]}: ") for note in notes)
-        assert "holds the very cases of" in capsys.readouterr().out
+        assert any(note.startswith(f"{test} holds the same cases as {files[0]}: ") for note in notes)
+        assert "holds the same cases as" in capsys.readouterr().out
 
 
 def test_a_test_of_its_own_is_not_taken_for_the_training(done):
@@ -302,7 +302,7 @@ def test_a_saved_classifier_tells_new_cases_apart(done, tmp_path, capsys):
     new, model, out = tmp_path / "new.csv", str(done / "model"), tmp_path / "run"
     new.write_text(f"id,t,{names}\n{rows}")
     assert main(["classify", "--model", model, str(new), "--out", str(out)]) == 0
-    assert re.search(r"patchtst takes 45 cases for \w+ \(\d+\), \w+ \(\d+\)", capsys.readouterr().out)
+    assert re.search(r"patchtst predicts \w+ \(\d+\), \w+ \(\d+\).* for 45 cases", capsys.readouterr().out)
     assert sorted(path.name for path in out.iterdir()) == ["predictions.csv", "report.html", "run.json", "summary.md"]
     predicted = list(csv.DictReader((out / "predictions.csv").read_text().splitlines()))
     assert "class" not in predicted[0]

@@ -13,7 +13,7 @@ from rearview.bench.papers import catalogue
 from rearview.cli import main
 from rearview.commands.figure import plain, rows, trained
 from rearview.commands.figure.command import find
-from rearview.commands.figure.drawing import Options
+from rearview.commands.figure.drawing import FigureOptions
 from rearview.core.errors import InputError, SettingsError
 
 LOOKBACK, HORIZON, ROWS = 24, 6, 420
@@ -42,8 +42,8 @@ def plan(model: str, *attention: object, **more: object) -> dict[str, object]:
     }  # fmt: skip
 
 
-def options(path: str, **more: object) -> Options:
-    return Options(dataset=path, training=QUICK, device="cpu", **more)
+def options(path: str, **more: object) -> FigureOptions:
+    return FigureOptions(dataset=path, training=QUICK, device="cpu", **more)
 
 
 def test_masks_are_one_command(tmp_path, capsys):
@@ -60,7 +60,9 @@ def test_masks_are_one_command(tmp_path, capsys):
 
 
 def test_maps_of_masks_hide_the_future():
-    drawn = plain.draw_masks({"tokens": 7, "maps": True, "biases": [{"bias": "power_law", "alpha": 1.0}]}, Options())
+    drawn = plain.draw_masks(
+        {"tokens": 7, "maps": True, "biases": [{"bias": "power_law", "alpha": 1.0}]}, FigureOptions()
+    )
     *_, masked = drawn.figures[-1].views
     assert not np.triu(masked.map, 1).any()
     np.testing.assert_allclose(masked.map.sum(1), 1)
@@ -77,7 +79,7 @@ def test_correlation_over_separation_is_that_of_its_definition():
 
 
 def test_correlation_of_a_file(waves):
-    drawn = plain.draw_correlation({"separation": 29, "datasets": ["Weather"]}, Options(dataset=waves))
+    drawn = plain.draw_correlation({"separation": 29, "datasets": ["Weather"]}, FigureOptions(dataset=waves))
     assert [one.name for one in drawn.figures[0].views[0].series] == ["first", "second", "noise"]
     assert drawn.figures[0].views[0].series[0].y[0] == 1
     assert abs(drawn.figures[0].views[0].series[2].y[1]) < 0.2
@@ -139,7 +141,7 @@ def test_forecasts_beside_what_came(waves):
 def test_paths_of_caps_and_the_error_without_each(waves):
     asked = plan("caps_net", "caps", paths=["riemann", "prefix", "clock"])
     training = {"epochs": 3, "windows_per_epoch": 96, "batch": 8, "learning_rate": 0.03}
-    drawn = trained.draw_paths(asked, Options(dataset=waves, training=training, device="cpu"))
+    drawn = trained.draw_paths(asked, FigureOptions(dataset=waves, training=training, device="cpu"))
     assert [row[0].text for row in drawn.table.rows] == [
         "every path",
         "without riemann",
@@ -161,7 +163,7 @@ def test_a_path_is_missed_only_where_the_error_grows_without_it():
 
 
 def test_ranks_over_cost_are_the_papers():
-    drawn = rows.draw_ranks(find("mica:F3").draw, Options())
+    drawn = rows.draw_ranks(find("mica:F3").draw, FigureOptions())
     found = {row[0].text: row[1].text for row in drawn.table.rows}
     printed = [one for one in catalogue.published.select("mica", "T2") if one.metric == "rank"]
     assert len(found) == len(printed) == 12
@@ -178,7 +180,7 @@ def test_gains_are_those_of_printed_numbers_and_of_rows(tmp_path):
     for attention, settings, error in (("softmax", '{"rotary":false}', 8.0), ("mica", gate, 6.0)):
         row = bench_row(**common, attention=attention, attention_settings=settings, original_mae=error)
         bench.append(made, row)
-    drawn = rows.draw_gains(asked, Options(results=(str(made),)))
+    drawn = rows.draw_gains(asked, FigureOptions(results=(str(made),)))
     found = {row[0].text: [cell.text for cell in row[1:]] for row in drawn.table.rows}
     assert found["patchtst mlp_query, ours"] == ["1 of 1", "+25.0 %", "+25.0 %", "+25.0 %"]
     assert found["patchtst mlp_query, printed"][0] == "12 of 13"
@@ -213,11 +215,11 @@ def test_rows_keep_curves_and_a_figure_draws_them(waves, tmp_path):
     assert len(curve["train"]) == len(curve["validation"]) == 3
     assert min(curve["validation"]) == pytest.approx(row.validation_loss, rel=1e-5)
     assert [json.loads(one.curve) for one in bench.read(made)][1] == curve
-    drawn = rows.draw_curves({}, Options(results=(str(made),)))
+    drawn = rows.draw_curves({}, FigureOptions(results=(str(made),)))
     assert [cell.text for cell in drawn.table.rows[0]][1] == "2"
     assert [len(one.y) for one in drawn.figures[0].views[0].series] == [3, 3]
     with pytest.raises(InputError, match="No row holds a curve"):
-        rows.draw_curves({}, Options())
+        rows.draw_curves({}, FigureOptions())
 
 
 def test_density_tells_where_primed_attention_is_as_good(tmp_path):
@@ -228,12 +230,12 @@ def test_density_tells_where_primed_attention_is_as_good(tmp_path):
         bench.append(
             made, bench_row(model="gat", attention="gat", settings=settings, mse=error, windows_per_second=50.0)
         )
-    drawn = rows.draw_density({}, Options(results=(str(made),)))
+    drawn = rows.draw_density({}, FigureOptions(results=(str(made),)))
     assert "from a density of 0.75 on (0.2000)" in drawn.verdict
     assert [row[0].text for row in drawn.table.rows] == ["0.5", "0.75", "1"]
     assert drawn.table.rows[0][3].text == "20.00"  # milliseconds a window
     with pytest.raises(InputError, match="--table density"):
-        rows.draw_density({}, Options())
+        rows.draw_density({}, FigureOptions())
 
 
 @pytest.mark.parametrize(

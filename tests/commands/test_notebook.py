@@ -159,11 +159,11 @@ def test_the_page_of_a_detection_is_that_of_the_command(detector, tmp_path):
 def test_classes_and_confused_cases_are_drawn(classifier):
     X, y = waves(45, seed=7)
     wrong = y.copy()
-    wrong[:3] = ["quick", "flat", "slow"]  # of slow, quick and flat waves: three that can't be told right
+    wrong[:3] = ["quick", "flat", "slow"]  # of slow, quick and flat waves: three that can't be classified correctly
     figure = classifier.plot(X, wrong)
     counts = np.asarray(figure.data[0].customdata)
     np.testing.assert_array_equal(counts, classifier.confusion(X, wrong).counts)
-    assert f"{100 * np.trace(counts) / 45:.1f} % of 45 cases told right" in figure.layout.title.text
+    assert f"{100 * np.trace(counts) / 45:.1f} % of 45 cases classified correctly" in figure.layout.title.text
     cases = classifier.plot(X, wrong, kind="cases")
     titles = [note.text for note in cases.layout.annotations]
     assert len(titles) >= 3
@@ -187,12 +187,12 @@ def test_the_page_of_a_classification_draws_what_was_confused(classifier, tmp_pa
     X, y = waves(45, seed=7)
     y[:3] = ["quick", "flat", "slow"]
     text = classifier.report(tmp_path / "page.html", X, y).read_text(encoding="utf-8")
-    assert "of 45 test cases right" in text
+    assert "of 45 test cases correctly" in text
     assert '<section id="confused" aria-labelledby="confused-title">' in text
     classifier.save(tmp_path / "model")
     loaded = rv.Classifier.load(tmp_path / "model")
     again = loaded.report(tmp_path / "loaded.html", X, y).read_text(encoding="utf-8")
-    assert "of 45 cases right" in again
+    assert "of 45 cases correctly" in again
     assert "rv.Classifier.load(" in again
     with pytest.raises(SettingsError, match="give X and y"):
         loaded.plot()

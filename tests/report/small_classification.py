@@ -19,7 +19,7 @@ def summary(steps=30, channels=2, examples=None):
     ]
     return page.ClassificationSummary(
         title="Classification of small.ts",
-        verdict="It tells 8 of 10 right.",
+        verdict="It classifies 8 of 10 correctly.",
         command="rearview classify a.ts b.ts",
         created="2026-01-01T00:00:00+00:00",
         version="0",

@@ -113,7 +113,8 @@ def test_the_page_of_cases_without_classes_counts_predictions_and_lists_the_leas
         )
     )
     assert '<th scope="row">&lt;b&gt;odd&lt;/b&gt;</th><td>7</td><td>90.0 %</td>' in text
-    assert '<th scope="row">line &lt;4&gt;</th><td>up</td><td>51.0 %</td><td>down</td><td>49.0 %</td>' in text
+    likeliest = '<td class="words">up</td><td>51.0 %</td><td class="words">down</td><td>49.0 %</td>'
+    assert f'<th scope="row">line &lt;4&gt;</th>{likeliest}' in text
     assert "78.0 %" in text  # mean certainty over 7 cases of 0.9 and 3 of 0.5
     assert "<b>odd</b>" not in text
     assert payload(text)["labelled"] is False

@@ -271,6 +271,6 @@ def test_the_header_is_plain_json(written: Path) -> None:
 def test_copies_of_weights_share_what_the_model_shares() -> None:
     model = nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 3))
     model[1].weight = model[0].weight
-    copies = checkpoint.Standing().after(train.Epoch(1, 1.0, 1.0, 1e-3, 0.0), model, train.Settings()).best
+    copies = checkpoint.BestSoFar().after(train.Epoch(1, 1.0, 1.0, 1e-3, 0.0), model, train.Settings()).best
     assert copies is not None
     assert copies["0.weight"].data_ptr() == copies["1.weight"].data_ptr() != model[0].weight.data_ptr()

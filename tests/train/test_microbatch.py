@@ -12,7 +12,7 @@ from rearview.core.errors import SettingsError
 from rearview.models import outline
 from rearview.models.blocks.stack import FeedBlock, TokenBatchNorm
 from rearview.train import memory, optimisation
-from rearview.train.updates import Step
+from rearview.train.updates import Update
 
 CHANNELS, LOOKBACK, STEPS, WINDOWS = 3, 32, 5, 11
 SMALL = {"width": 8, "heads": 2, "feed_forward": 16, "depth": 2}
@@ -32,12 +32,12 @@ class Windows:
         return self.past[index], self.future[index], self.observed[index]
 
 
-def updated(name: str, gib: float | None, **given: Any) -> tuple[Step[Any], models.Model]:
+def updated(name: str, gib: float | None, **given: Any) -> tuple[Update[Any], models.Model]:
     """A network that has the gradients of one batch, all windows at once."""
     torch.manual_seed(3)
     model = models.create(name, channels=CHANNELS, lookback=LOOKBACK, steps=STEPS, **given).double().train()
     settings = train.Settings(batch=WINDOWS, memory=gib)
-    step = Step(model, Squares(), Windows(), optimisation.build(model, settings), settings)
+    step = Update(model, Squares(), Windows(), optimisation.build(model, settings), settings)
     step.gradients(torch.arange(WINDOWS))
     return step, model
 
@@ -46,7 +46,7 @@ def gradients(model: nn.Module) -> dict[str, Tensor]:
     return {name: weight.grad.clone() for name, weight in model.named_parameters() if weight.grad is not None}
 
 
-def cut_batch(name: str, **given: Any) -> tuple[Step[Any], models.Model]:
+def cut_batch(name: str, **given: Any) -> tuple[Update[Any], models.Model]:
     """The same, with the largest of some limits that a whole batch does not fit into."""
     gib = 1.0
     while True:
@@ -200,7 +200,7 @@ def test_trials_leave_random_numbers_and_statistics_alone() -> None:
         torch.manual_seed(3)
         model = network(dropout=0.5, norm=False)
         settings = train.Settings(batch=16, memory=gib)
-        step = Step(model, Squares(), Table(), optimisation.build(model, settings), settings)
+        step = Update(model, Squares(), Table(), optimisation.build(model, settings), settings)
         drawn = torch.get_rng_state()
         if gib is not None:
             with pytest.raises(memory.TooMuch), step.room.watch(16):

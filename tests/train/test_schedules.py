@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from rearview.train import Epoch, Settings
-from rearview.train.checkpoint import Standing
+from rearview.train.checkpoint import BestSoFar
 from rearview.train.optimisation import rate
 
 GOLDEN = np.load(Path(__file__).parents[1] / "golden" / "losses_and_schedules.npz", allow_pickle=False)
@@ -122,7 +122,7 @@ def test_warm_up_rises_in_equal_steps_and_then_the_schedule_begins() -> None:
     np.testing.assert_allclose(cosine[5:], [(1 + math.cos(math.pi * k / 15)) / 2 for k in range(15)])
 
 
-def follow(standing: Standing, loss: float, settings: Settings) -> Standing:
+def follow(standing: BestSoFar, loss: float, settings: Settings) -> BestSoFar:
     """The standing after one more epoch with this validation loss."""
     return standing.after(Epoch(len(standing.epochs) + 1, 0.0, loss, 1e-3, 0.0), torch.nn.Linear(1, 1), settings)
 
@@ -131,7 +131,7 @@ def follow(standing: Standing, loss: float, settings: Settings) -> Standing:
 def test_stopping_decisions_are_those_of_tslib(name: str) -> None:
     run = CONFIG["early_stopping"]["runs"][name]
     settings = Settings(patience=run["patience"], minimum_delta=run["delta"], ties_improve=True, epochs=1000)
-    standing, decisions = Standing(), []
+    standing, decisions = BestSoFar(), []
     for loss in GOLDEN[f"input_early_stopping_nan_ok/{name}"].tolist():
         standing = follow(standing, loss, settings)
         decisions.append([standing.waited, int(standing.waited == 0), int(standing.ended == "patience")])
@@ -142,7 +142,7 @@ def test_stopping_decisions_are_those_of_tslib(name: str) -> None:
 
 def test_a_tie_is_no_improvement_unless_asked_for() -> None:
     settings = Settings(patience=2)
-    standing = follow(follow(Standing(), 1.0, settings), 1.0, settings)
+    standing = follow(follow(BestSoFar(), 1.0, settings), 1.0, settings)
     assert (standing.best_epoch, standing.waited, standing.ended) == (1, 1, None)
     assert follow(standing, 1.0, settings).ended == "patience"
     assert follow(standing, 0.5, settings).ended is None

@@ -154,17 +154,17 @@ class Layer(Projected):
         return softmax_by_query(logits, edges[0], q.shape[3])
 
     def _scores(self, q: Tensor, k: Tensor, x: Tensor, edges: Edges, views: Views | None, a: int, b: int) -> Tensor:
-        keys = k[:, :, edges[1]] if views is None else self._mapped(x[:, edges[1]] * views(a, b), 1)
+        keys = k[:, :, edges[1]] if views is None else self._map_views(x[:, edges[1]] * views(a, b), 1)
         met = functional.leaky_relu(q[:, :, edges[0]] + keys, self.settings.slope)
         return (met @ self.score[:, :, None])[..., 0]
 
     def _messages(
         self, v: Tensor, x: Tensor, weights: Tensor, edges: Edges, views: Views | None, a: int, b: int
     ) -> Tensor:
-        values = v[:, :, edges[1]] if views is None else self._mapped(x[:, edges[1]] * views(a, b), 2)
+        values = v[:, :, edges[1]] if views is None else self._map_views(x[:, edges[1]] * views(a, b), 2)
         return weights[..., None] * values
 
-    def _mapped(self, seen: Float[Tensor, "row edge width"], which: int) -> Float[Tensor, "row head edge _"]:
+    def _map_views(self, seen: Float[Tensor, "row edge width"], which: int) -> Float[Tensor, "row head edge _"]:
         """Keys (the second of the maps) or values (the third) of each edge's own view of its neighbour."""
         weight = self.qkv.weight.split(self.widths)[which]
         bias = None if self.qkv.bias is None else self.qkv.bias.split(self.widths)[which]

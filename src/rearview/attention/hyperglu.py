@@ -129,7 +129,7 @@ class Layer(Projected):
         bank = gather[:, None, None].expand(*gates.shape[:-1], -1)
         keys = torch.cat([k * diagonal[:READOUT], bank[:READOUT]], dim=-1)
         scores = torch.cat([q, chosen], dim=-1) @ keys.transpose(-1, -2)
-        weights = dropout(self._activated(scores, inputs), self.site.dropout, self.training)
+        weights = dropout(self._activate(scores, inputs), self.site.dropout, self.training)
         read = weights @ torch.cat([v * diagonal[READOUT], bank[READOUT]], dim=-1)
         direct, low = read[..., : v.shape[-1]], read[..., v.shape[-1] :] * gates[READOUT]
         return direct + low @ torch.einsum("bghne,hnr->bghre", v, spread[READOUT]), inputs.carry
@@ -138,7 +138,7 @@ class Layer(Projected):
         if self.site.causal:
             return self._by_age(q, k, inputs, training=False)
         scores = self._spread_scores(self._scores(q, k, inputs), inputs)
-        weights = self._read(self._activated(scores, inputs), inputs)
+        weights = self._read(self._activate(scores, inputs), inputs)
         return weights if inputs.mask is None else weights * inputs.mask[:, :, None, None, :]
 
     def _by_age(self, q: Tensor, k: Tensor, inputs: Inputs, training: bool) -> Tensor:
@@ -149,7 +149,7 @@ class Layer(Projected):
         if inputs.mask is not None:
             pairs = index_by_age(inputs.mask[:, :, None, None, :].expand(*inputs.mask.shape[:2], 1, tokens, tokens))
         bias = None if inputs.bias is None else index_by_age(inputs.bias.broadcast_to(scores.shape[1:]))
-        weights = self._activated(scores, inputs._replace(mask=None, bias=bias), pairs)
+        weights = self._activate(scores, inputs._replace(mask=None, bias=bias), pairs)
         weights = self._read(dropout(weights, self.site.dropout, training), inputs)
         return index_by_age(weights * pairs)
 
@@ -182,6 +182,6 @@ class Layer(Projected):
         low = torch.einsum("bghtn,hnr->bghtr", a, gather) * gates
         return a * diagonal.transpose(-1, -2) + torch.einsum("bghtr,hnr->bghtn", low, spread)
 
-    def _activated(self, scores: Tensor, inputs: Inputs, earlier: Tensor | None = None) -> Tensor:
+    def _activate(self, scores: Tensor, inputs: Inputs, earlier: Tensor | None = None) -> Tensor:
         pairs = visible_pairs(inputs.mask, inputs.bias, earlier)
         return rectify(scores[GATE], inputs.bias, pairs, "l2") * functional.softplus(scores[SCALE])

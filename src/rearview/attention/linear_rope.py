@@ -49,14 +49,14 @@ class Layer(Bare):
         self.claims = Claims(causal=True, needs_time_order=True, linear_in_tokens=True, takes_bias=False)
 
     def mix(self, q: Tensor, k: Tensor, v: Tensor, inputs: Inputs) -> Mixture:
-        q, k = self._turned(q, k, inputs)
+        q, k = self._turn(q, k, inputs)
         return attend_chunks(q, k, v)[0], inputs.carry
 
     def operator(self, q: Tensor, k: Tensor, inputs: Inputs) -> Float[Tensor, "batch group head query key"]:
-        q, k = self._turned(q, k, inputs)
+        q, k = self._turn(q, k, inputs)
         return (q @ k.transpose(-1, -2)).tril()
 
-    def _turned(self, q: Tensor, k: Tensor, inputs: Inputs) -> tuple[Tensor, Tensor]:
+    def _turn(self, q: Tensor, k: Tensor, inputs: Inputs) -> tuple[Tensor, Tensor]:
         if inputs.bias is not None:
             raise SettingsError("linear_rope has no scores to add a bias to; use softmax with rotary=True, or rbca.")
         q, k = self.rotary(q, k, inputs.ages)

@@ -234,9 +234,9 @@ def figure(
         out: Folder for the page, which has the figure's name.
     """
     from rearview.commands.figure.command import figure_command
-    from rearview.commands.figure.drawing import Options
+    from rearview.commands.figure.drawing import FigureOptions
 
-    options = Options(
+    options = FigureOptions(
         dataset=dataset,
         training=pairs(training, "--train") or None,
         seed=seed,

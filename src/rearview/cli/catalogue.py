@@ -45,6 +45,6 @@ def describe(
         attention: A model's attention, such as rbca or rbca:alpha=0.5.
         settings: A model's settings, such as width=64,depth=2.
     """
-    from rearview.commands.description import Sizes, describe_command
+    from rearview.commands.description import CostSizes, describe_command
 
-    return describe_command(name, Sizes(channels, lookback, steps, mechanism(attention), pairs(settings, "--set")))
+    return describe_command(name, CostSizes(channels, lookback, steps, mechanism(attention), pairs(settings, "--set")))

@@ -28,8 +28,8 @@ def classify(
     overwrite: Overwrite = False,
     resume: bool = False,
 ) -> int:
-    """Train on one file of cases and test once on another, or tell new cases apart with a saved classifier; one HTML
-    page shows how it went.
+    """Train on one file of cases and test once on another, or classify new cases with a saved classifier; one HTML
+    page shows the result.
 
     Examples: rearview classify UWave_TRAIN.ts UWave_TEST.ts; rearview classify --model rearview-classify-UWave/model
     new.csv
@@ -53,7 +53,7 @@ def classify(
         known = "" if Path(train).exists() else hint(train)
         raise UsageError(
             known
-            or f"A file to test on is missing beside {train}, which is to train on; to tell new cases apart, name the "
+            or f"A file to test on is missing beside {train}, which is to train on; to classify new cases, name the "
             "folder of a saved classifier with --model."
         )
     from rearview.commands.classify.console import classify_command

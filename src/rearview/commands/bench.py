@@ -48,7 +48,7 @@ class Grid:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class GridOutcome:
     """The outcome of the runs of a grid."""
 
     rows: list[RunRow]
@@ -106,7 +106,7 @@ def list_cells(grid: Grid) -> list[Cell]:
     )
 
 
-def run_cells(cells: Sequence[Cell], grid: Grid, options: RunOptions) -> Outcome:
+def run_cells(cells: Sequence[Cell], grid: Grid, options: RunOptions) -> GridOutcome:
     """Make every run of these cells once, with what every run of their grid has, and keep its row."""
     cells, runs, plan = plan_runs(cells, grid, options)
     first = first_process(plan.device)
@@ -120,7 +120,7 @@ def run_cells(cells: Sequence[Cell], grid: Grid, options: RunOptions) -> Outcome
         progress=Line(progress_stream(), log=output.get().verbose),
     )
     late = late_lines(rows, len(cells) * options.seeds, options.seconds)
-    return Outcome(rows, first, [*([f"Rows in {plan.results}"] if rows else []), *late])
+    return GridOutcome(rows, first, [*([f"Rows in {plan.results}"] if rows else []), *late])
 
 
 def plan_runs(cells: Sequence[Cell], grid: Grid, options: RunOptions) -> tuple[list[Cell], list[Run], Plan]:

@@ -13,7 +13,7 @@ TRAINING = "training"
 
 
 @dataclass(frozen=True, slots=True)
-class Sizes:
+class CostSizes:
     """The sizes at which the cost of a network is counted."""
 
     channels: int = 7
@@ -24,19 +24,19 @@ class Sizes:
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class PartKind:
     """One kind of thing that can be described by its name."""
 
     heading: str
     """Its heading where two kinds share a name."""
     names: Callable[[], Iterable[str]]
-    lines: Callable[[str, Sizes], list[str]]
+    lines: Callable[[str, CostSizes], list[str]]
     any_case: bool = False
 
 
-def describe_command(name: str, sizes: Sizes | None = None) -> int:
+def describe_command(name: str, sizes: CostSizes | None = None) -> int:
     """Print all there is to say about a name."""
-    lines = _with_prefix(name) or _without_prefix(name, sizes or Sizes())
+    lines = _with_prefix(name) or _without_prefix(name, sizes or CostSizes())
     print_answer(lines, lambda: {"name": name, "text": lines, "parts": _parts(name)})
     return 0
 
@@ -70,7 +70,7 @@ def _with_prefix(name: str) -> list[str]:
     return []
 
 
-def _without_prefix(name: str, sizes: Sizes) -> list[str]:
+def _without_prefix(name: str, sizes: CostSizes) -> list[str]:
     from rearview.bench import protocols
 
     entries: dict[str, list[str]] = {}
@@ -95,20 +95,20 @@ def _without_prefix(name: str, sizes: Sizes) -> list[str]:
     )
 
 
-def _kinds() -> list[Kind]:
+def _kinds() -> list[PartKind]:
     from rearview import attention, models
     from rearview.commands.benchmark_sets import archive_names
     from rearview.data.datasets import catalogue, detection_sets
     from rearview.models import adapters
 
     return [
-        Kind("As settings:", lambda: [TRAINING], lambda name, sizes: _training()),
-        Kind("As an attention:", attention.names, lambda name, sizes: _part(attention.describe(name))),
-        Kind("As a model:", lambda: [*models.names(), *models.external_names()], _model),
-        Kind("As an adapter:", adapters.names, lambda name, sizes: _adapter(name)),
-        Kind("As data:", catalogue.names, lambda name, sizes: _forecasting_set(name)),
-        Kind("As data:", detection_sets.names, lambda name, sizes: _detection_set(name), any_case=True),
-        Kind("As data:", archive_names, lambda name, sizes: _archive_set(name), any_case=True),
+        PartKind("As settings:", lambda: [TRAINING], lambda name, sizes: _training()),
+        PartKind("As an attention:", attention.names, lambda name, sizes: _part(attention.describe(name))),
+        PartKind("As a model:", lambda: [*models.names(), *models.external_names()], _model),
+        PartKind("As an adapter:", adapters.names, lambda name, sizes: _adapter(name)),
+        PartKind("As data:", catalogue.names, lambda name, sizes: _forecasting_set(name)),
+        PartKind("As data:", detection_sets.names, lambda name, sizes: _detection_set(name), any_case=True),
+        PartKind("As data:", archive_names, lambda name, sizes: _archive_set(name), any_case=True),
     ]
 
 
@@ -136,7 +136,7 @@ def _adapter(name: str) -> list[str]:
     return [*_part(adapters.describe(name)), "", f"put around a model by: --set adapters={name}"]
 
 
-def _model(name: str, sizes: Sizes) -> list[str]:
+def _model(name: str, sizes: CostSizes) -> list[str]:
     """A network with the settings given in place of its defaults, and its cost."""
     from rearview import models
 
@@ -150,7 +150,7 @@ def _model(name: str, sizes: Sizes) -> list[str]:
     return [*_part(replace(about, settings=settings)), "", *_cost(name, sizes)]
 
 
-def _cost(name: str, sizes: Sizes) -> list[str]:
+def _cost(name: str, sizes: CostSizes) -> list[str]:
     from rearview import models
     from rearview.bench.runs.request import spell
     from rearview.core.installation import install_command

@@ -77,11 +77,11 @@ def _read_run(folder: Path) -> FinishedRun | None:
     if mark is None or not (record.is_file() or page.is_file()):
         return None
     if not record.is_file():
-        return FinishedRun(_changed(page), mark.command, "", "", "", str(folder), "")
+        return FinishedRun(_change_time(page), mark.command, "", "", "", str(folder), "")
     facts = json.loads(record.read_text(encoding="utf-8"))
     command = str(facts["command"])
     return FinishedRun(
-        finished=str(facts.get("finished") or _changed(record)),
+        finished=str(facts.get("finished") or _change_time(record)),
         command=mark.command,
         file=str(facts.get("file") or facts.get("test") or ""),
         model=_model(facts),
@@ -91,7 +91,7 @@ def _read_run(folder: Path) -> FinishedRun | None:
     )
 
 
-def _changed(path: Path) -> str:
+def _change_time(path: Path) -> str:
     return datetime.fromtimestamp(path.stat().st_mtime, UTC).isoformat(timespec="seconds")
 
 

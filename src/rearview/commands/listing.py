@@ -1,10 +1,10 @@
 """The `list` command: names with a line each. What is light to list imports nothing heavy."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Literal
 
 from rearview.commands.console import print_answer
 from rearview.core.wording import align
@@ -12,79 +12,60 @@ from rearview.core.wording import align
 What = Literal["attentions", "models", "adapters", "pairs", "datasets", "experiments", "protocols", "presets"]
 
 
-class Shelf(Protocol):
-    """Parts that have a line each."""
-
-    def summary(self, name: str, /) -> str: ...
+Entries = list[dict[str, object]]
+"""What is listed, for a program."""
 
 
 def list_command(what: What, data_dir: Path | None) -> int:
     """Print what there is of one kind."""
+    if what == "datasets":
+        print_answer(_datasets(data_dir), lambda: {what: _dataset_entries(data_dir)})
+        return 0
+    if what == "experiments":
+        rows = _experiment_rows(data_dir)
+        lines = align(rows, right=(1,))
+        entries: Entries = [{"name": name, "state": state, "title": title} for name, state, title in rows]
+    else:
+        lines, entries = _pairs() if what == "pairs" else _parts(what)
+    print_answer(lines, lambda: {what: entries})
+    return 0
+
+
+def _parts(what: What) -> tuple[list[str], Entries]:
+    """(lines, entries) of parts that have a name and a summary each."""
     from rearview import attention, models
     from rearview.bench import presets, protocols
     from rearview.core.installation import install_command
     from rearview.models import adapters
 
-    if what == "attentions":
-        lines = _summaries(attention, attention.names())
-    elif what == "models":
-        lines = [
-            *_summaries(models, models.names()),
-            "",
-            f"networks of other packages ({install_command('baselines')}):",
-            *_summaries(models, models.external_names()),
-            "",
-            f"inputs known in the future (--known) go into: {', '.join(models.KNOWN_INPUTS)}",
-        ]
-    elif what == "adapters":
-        lines = _summaries(adapters, adapters.names())
-    elif what == "presets":
-        lines = _summaries(presets, presets.names())
-    elif what == "protocols":
-        lines = [f"{name}: {protocols.get(name).summary}" for name in protocols.names()]
-    elif what == "pairs":
-        lines = _pairs()
-    elif what == "datasets":
-        lines = _datasets(data_dir)
-    else:
-        lines = align(_experiment_rows(data_dir), right=(1,))
-    print_answer(lines, lambda: {what: _entries(what, data_dir)})
-    return 0
-
-
-def _entries(what: What, data_dir: Path | None) -> list[dict[str, object]]:
-    """What there is of one kind, for a program."""
-    from rearview import attention, models
-    from rearview.bench import presets, protocols
-    from rearview.models import adapters
-
-    shelves: dict[str, tuple[Shelf, Sequence[str]]] = {
-        "attentions": (attention, attention.names()),
-        "models": (models, [*models.names(), *models.external_names()]),
-        "adapters": (adapters, adapters.names()),
-        "presets": (presets, presets.names()),
+    summaries: dict[What, Callable[[], dict[str, str]]] = {
+        "attentions": lambda: {name: attention.summary(name) for name in attention.names()},
+        "models": lambda: {name: models.summary(name) for name in (*models.names(), *models.external_names())},
+        "adapters": lambda: {name: adapters.summary(name) for name in adapters.names()},
+        "presets": lambda: {name: presets.summary(name) for name in presets.names()},
+        "protocols": lambda: {name: protocols.get(name).summary for name in protocols.names()},
     }
-    if what in shelves:
-        shelf, names = shelves[what]
-        extra = {name: {"known_inputs": name in models.KNOWN_INPUTS} if what == "models" else {} for name in names}
-        return [{"name": name, "summary": shelf.summary(name), **extra[name]} for name in names]
+    parts = summaries[what]()
+    entries: Entries = [{"name": name, "summary": summary} for name, summary in parts.items()]
     if what == "protocols":
-        return [{"name": name, "summary": protocols.get(name).summary} for name in protocols.names()]
-    if what == "pairs":
-        from rearview.models import pairs
+        return [f"{name}: {summary}" for name, summary in parts.items()], entries
+    if what != "models":
+        return align(list(parts.items())), entries
+    return [
+        *align([(name, parts[name]) for name in models.names()]),
+        "",
+        f"networks of other packages ({install_command('baselines')}):",
+        *align([(name, parts[name]) for name in models.external_names()]),
+        "",
+        f"inputs known in the future (--known) go into: {', '.join(models.KNOWN_INPUTS)}",
+    ], [{**entry, "known_inputs": entry["name"] in models.KNOWN_INPUTS} for entry in entries]
 
-        return [{**asdict(pair), "fits": not pair.reason} for pair in pairs.matrix()]
-    if what == "datasets":
-        return _dataset_entries(data_dir)
-    keys = ("name", "state", "title")
-    return [dict(zip(keys, row, strict=True)) for row in _experiment_rows(data_dir)]
 
-
-def _dataset_entries(data_dir: Path | None) -> list[dict[str, object]]:
+def _dataset_entries(data_dir: Path | None) -> Entries:
     from rearview.commands.benchmark_sets import collection
     from rearview.data.datasets import catalogue, detection_sets
 
-    entries: list[dict[str, object]] = []
+    entries: Entries = []
     for task in ("forecasting", "detection", "classification"):
         sets = collection(task)
         here = set(sets.available(data_dir))
@@ -100,11 +81,8 @@ def _dataset_entries(data_dir: Path | None) -> list[dict[str, object]]:
     return entries
 
 
-def _summaries(shelf: Shelf, names: Sequence[str]) -> list[str]:
-    return align([(name, shelf.summary(name)) for name in names])
-
-
-def _pairs() -> list[str]:
+def _pairs() -> tuple[list[str], Entries]:
+    """(lines, entries) of networks with mechanisms: a table, then why some are refused."""
     from rearview.models import pairs
 
     matrix = pairs.matrix()
@@ -120,7 +98,7 @@ def _pairs() -> list[str]:
     ):
         sentences = [f"{pair.model} with {pair.attention}: {sentence}" for pair, sentence in words.items() if sentence]
         lines += ["", heading, *sentences] if sentences else []
-    return lines
+    return lines, [{**asdict(pair), "fits": not pair.reason} for pair in matrix]
 
 
 def _datasets(data_dir: Path | None) -> list[str]:

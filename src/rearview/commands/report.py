@@ -232,7 +232,7 @@ def _notes(boards: Sequence[Board], counted: Sequence[RunRow], waited: int) -> t
 def _verdict(boards: Sequence[Board], ranked: Sequence[Standing]) -> str:
     """A sentence on the leading candidate, its blocks, and whether the lead is significant."""
     if not ranked:
-        return _unranked(boards)
+        return _explain_no_leader(boards)
     if len(answers := standings.pick_answers(ranked)) > 1:
         return _sum_up(answers)
     widest = standings.pick_headline(ranked)
@@ -276,7 +276,7 @@ def _sum_up(answers: Sequence[Answer]) -> str:
     return f"{where} an attention is significantly better than softmax: {named}.{elsewhere}"
 
 
-def _unranked(boards: Sequence[Board]) -> str:
+def _explain_no_leader(boards: Sequence[Board]) -> str:
     """Why nothing leads."""
     task = boards[0].task.name.capitalize()
     first = [board for board in boards if board.task is boards[0].task]

@@ -138,7 +138,7 @@ def create(
     claim = can[asks]
     if claim is not None and not getattr(claims(name), claim):
         able = ", ".join(other for other in names() if getattr(claims(other), claim))
-        what = "give a window back" if asks == "window" else "tell classes apart"
+        what = "give a window back" if asks == "window" else "classify"
         raise SettingsError(f"{name} forecasts and can't {what}; use one of {able}.")
     built = settings_from(module.Settings, name, settings)
     for size in _SIZES:

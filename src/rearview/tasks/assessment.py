@@ -77,7 +77,7 @@ def assess(
     rows that lie close together. Events are counted by them; None: by runs of flagged rows.
     """
 
-    def named(prefix: str, quality: Quality) -> dict[str, float]:
+    def add_prefix(prefix: str, quality: Quality) -> dict[str, float]:
         return {f"{prefix}{name}": value for name, value in asdict(quality).items()}
 
     known = ~np.isnan(scores)
@@ -92,14 +92,14 @@ def assess(
         anomalous=int(labels.sum()),
         events=len(events),
         flagged=int(flags.sum()),
-        **named("", alarms.score_rows(labels, flags)),
+        **add_prefix("", alarms.score_rows(labels, flags)),
         best_f1=rankings.best_f1(labels, scores),
         auc_pr=rankings.auc_pr(labels, scores),
         auc_roc=rankings.auc_roc(labels, scores),
         vus_pr=vus_pr,
-        **named("range_", alarms.score_ranges(labels, flags, events, flagged)),
-        **named("event_", alarms.score_events(labels, flags, events, shown)),
+        **add_prefix("range_", alarms.score_ranges(labels, flags, events, flagged)),
+        **add_prefix("event_", alarms.score_events(labels, flags, events, shown)),
         false_alarms=hits.alarms - hits.right,
-        **named("adjusted_", alarms.score_rows(labels, alarms.adjust(labels, flags, events))),
+        **add_prefix("adjusted_", alarms.score_rows(labels, alarms.adjust(labels, flags, events))),
         adjusted_f1_by_chance=alarms.chance_adjusted_f1(labels, int(flags.sum()), events),
     )

@@ -36,7 +36,7 @@ Facts = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class BestSoFar:
     """The result of the epochs so far; replaced as a whole, so that an interrupt never finds half of it."""
 
     epochs: tuple[Epoch, ...] = ()
@@ -47,7 +47,7 @@ class Standing:
     """Epochs since the best one."""
     ended: Ended | None = None
 
-    def after(self, epoch: Epoch, model: nn.Module, settings: Settings) -> "Standing":
+    def after(self, epoch: Epoch, model: nn.Module, settings: Settings) -> "BestSoFar":
         """The standing once `epoch` is over, with the model as it is now."""
         loss = epoch.validation_loss
         best, best_epoch, waited = self.best, self.best_epoch, self.waited + (loss is not None)
@@ -61,7 +61,7 @@ class Standing:
             ended = "epochs"
         elif settings.patience is not None and waited >= settings.patience:
             ended = "patience"
-        return Standing((*self.epochs, epoch), best, best_epoch, waited, ended)
+        return BestSoFar((*self.epochs, epoch), best, best_epoch, waited, ended)
 
 
 def fingerprint(model: nn.Module, settings: Settings, train: Tensor, validation: Tensor | None) -> Facts:
@@ -109,7 +109,7 @@ def _refuse_other_run(path: Path, saved: Facts, wanted: Facts) -> None:
 class Snapshot:
     """Everything a run needs to go on as if it had never stopped, beside model, optimiser and pool."""
 
-    standing: Standing
+    standing: BestSoFar
     position: int
     """Updates done in the epoch under way."""
     seconds: float
@@ -159,7 +159,7 @@ def load(path: Path, run: Facts, model: nn.Module, optimiser: torch.optim.Optimi
         torch.cuda.set_rng_state(tensors["random/cuda"], device)
     epochs = tuple(Epoch(**epoch) for epoch in facts["epochs"])
     best = {name: tensor.to(device) for name, tensor in strip_prefix("best/", tensors).items()}
-    standing = Standing(epochs, best or None, facts["best_epoch"], facts["waited"], facts["ended"])
+    standing = BestSoFar(epochs, best or None, facts["best_epoch"], facts["waited"], facts["ended"])
     made_with = facts.get("made_with", {})  # checkpoints of 0.1.0 have none
     return Snapshot(standing, facts["position"], facts["seconds"], facts["epoch_seconds"], made_with)
 

@@ -31,7 +31,7 @@ from rearview.train.history import Epoch, History
 from rearview.train.optimisation import rate
 from rearview.train.progress import Line, Progress, Silent
 from rearview.train.settings import Settings
-from rearview.train.updates import Step, Updates
+from rearview.train.updates import Update, Updates
 
 
 def fit(
@@ -104,7 +104,7 @@ class _Run(Generic[Batch]):
         self.visited, self.updates = _plan(len(self.train), settings)
         self.optimiser = optimisation.build(model, settings)
         self.random = RandomState(settings.seed + parallel.rank(), self.device)
-        self.step = Step(model, task, source, self.optimiser, settings)
+        self.step = Update(model, task, source, self.optimiser, settings)
         self.update = Updates(self.step, self.visited)
         self.identity: checkpoints.Facts = {}
         if self.checkpoint:
@@ -116,7 +116,7 @@ class _Run(Generic[Batch]):
                     f"The folder of the checkpoint {self.checkpoint} can't be made ({problem}); give a path that "
                     "can be written to."
                 ) from problem
-        self.standing = checkpoints.Standing()
+        self.standing = checkpoints.BestSoFar()
         # The epoch under way and its updates done: one tuple, so that an interrupt never finds a new one beside an old.
         self.place = (1, 0)
         # Moved into the past by what earlier sessions of a resumed run took.

@@ -35,7 +35,7 @@ WORTHWHILE = 20
 
 
 @dataclass(eq=False)
-class Step(Generic[Batch]):
+class Update(Generic[Batch]):
     """One update of the weights, over up to batch * accumulate windows."""
 
     model: nn.Module
@@ -143,7 +143,7 @@ class CompiledModel(nn.Module):
 class Updates(Generic[Batch]):
     """Every update of a run, epoch by epoch."""
 
-    def __init__(self, step: Step[Batch], visited: int) -> None:
+    def __init__(self, step: Update[Batch], visited: int) -> None:
         """`visited`: the windows of an epoch."""
         settings = step.settings
         self.step = step
@@ -224,7 +224,7 @@ def obstacle(settings: Settings, device: torch.device, full: int) -> str | None:
 class CapturedUpdates(Generic[Batch]):
     """The full updates of an epoch, `updates` of them, as replays of one graph."""
 
-    def __init__(self, step: Step[Batch], updates: int) -> None:
+    def __init__(self, step: Update[Batch], updates: int) -> None:
         self.step = step
         self.updates = updates
         device = step.device
@@ -283,7 +283,7 @@ class CapturedUpdates(Generic[Batch]):
 
 
 @contextmanager
-def _preserve_training(step: Step[Batch]) -> Iterator[None]:
+def _preserve_training(step: Update[Batch]) -> Iterator[None]:
     """Put weights, buffers, moments, sums and random states back afterwards; gradients are dropped."""
     known = optimisation.state_tensors(step.optimiser)
     with preserve(step.device, [*step.model.parameters(), *step.model.buffers(), *step.pool.tensors, *known]):

@@ -105,7 +105,7 @@ def test_what_can_not_be_trained_is_refused_before_training(monkeypatch):
     X, y = waves(9)
     with pytest.raises(SettingsError, match="validation is 1"):
         Classifier(validation=1).fit(X, y)
-    with pytest.raises(SettingsError, match="dlinear forecasts and can't tell classes apart"):
+    with pytest.raises(SettingsError, match="dlinear forecasts and can't classify"):
         Classifier("dlinear").fit(X, y)
     with pytest.raises(InputError, match="of one class"):
         Classifier().fit(X, ["same"] * 9)

@@ -149,7 +149,7 @@ def test_other_channels_are_refused(on_unequal):
 
 def test_a_network_that_forecasts_alone_is_refused():
     X, y = waves(6)
-    with pytest.raises(SettingsError, match="dlinear forecasts and can't tell classes apart"):
+    with pytest.raises(SettingsError, match="dlinear forecasts and can't classify"):
         fit(as_cases(X, y), ClassifySpec(model="dlinear"))
 
 

@@ -20,7 +20,7 @@ from rearview.estimators.classify.spec import ClassifySpec
 @pytest.fixture(autouse=True)
 def few_features(monkeypatch):
     """Fewer features and no network, so that a fit takes a moment."""
-    small = blocks.Sizes(biases=84 * 2, groups=8, shapelets=128)
+    small = blocks.FeatureCounts(biases=84 * 2, groups=8, shapelets=128)
     monkeypatch.setattr(portfolio, "LARGE", small)
     monkeypatch.setattr(portfolio, "SMALL", small)
     monkeypatch.setattr(portfolio, "MOST_SHOWN", 0)

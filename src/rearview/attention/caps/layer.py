@@ -172,7 +172,7 @@ class Layer(Bare):
         found = self._signals(inputs)
         # Sums of exponentials, and what is divided by them, need the digits of float32 whatever the layer runs in.
         with full_precision(v.device):
-            q, k = self._turned(q, k, inputs, found)
+            q, k = self._turn(q, k, inputs, found)
             if self.settings.normaliser == "softmax":
                 weights = functional.dropout(self._softmax(q, k, inputs, found), self.site.dropout, self.training)
                 out = weights @ _wide(v)
@@ -184,7 +184,7 @@ class Layer(Bare):
         found = self._signals(inputs)
         with full_precision(q.device):
             dtype = q.dtype
-            q, k = self._turned(q, k, inputs, found)
+            q, k = self._turn(q, k, inputs, found)
             if self.settings.normaliser == "softmax":
                 return self._softmax(q, k, inputs, found).to(dtype)
             return {path: score_path(self.form(path, q, k, found)).tril().to(dtype) for path in self.settings.paths}
@@ -227,7 +227,7 @@ class Layer(Bare):
         rows = q.flatten(0, 1), k.flatten(0, 1), v.flatten(0, 1)
         return attend_clocked(*rows, p, g, clock.flatten(0, 1).squeeze(-1), table, "clock" in paths).view(v.shape)
 
-    def _turned(self, q: Tensor, k: Tensor, inputs: Inputs, found: Signals) -> tuple[Tensor, Tensor]:
+    def _turn(self, q: Tensor, k: Tensor, inputs: Inputs, found: Signals) -> tuple[Tensor, Tensor]:
         if inputs.bias is not None and not self.claims.takes_bias:
             raise SettingsError(
                 "caps with normaliser='linear' has no scores to add a bias to; use normaliser='softmax', or rbca."

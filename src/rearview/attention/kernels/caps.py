@@ -49,15 +49,15 @@ def _store(start, values, t, c, tokens, columns):
 
 
 @triton.jit
-def _joined(fade, added, next_fade, next_added):
+def _join_steps(fade, added, next_fade, next_added):
     """Two steps of a recurrence x -> fade x + added as one."""
     return fade * next_fade, next_fade * added + next_added
 
 
 @triton.jit
-def _fading(fade, added, REVERSE: tl.constexpr):
+def _scan_fading(fade, added, REVERSE: tl.constexpr):
     """x_t = fade_t x_(t-1) + added_t along the first axis, from 0; backwards, x_t = fade_t x_(t+1) + added_t."""
-    return tl.associative_scan((tl.broadcast_to(fade, added.shape), added), 0, _joined, reverse=REVERSE)[1]
+    return tl.associative_scan((tl.broadcast_to(fade, added.shape), added), 0, _join_steps, reverse=REVERSE)[1]
 
 
 @triton.jit
@@ -122,10 +122,10 @@ def _scan(
 
 
 @triton.jit
-def _left(fade, border, added_before, CHUNK: tl.constexpr):
+def _fade_states(fade, border, added_before, CHUNK: tl.constexpr):
     """X_t of a chunk's tokens, along the first of three axes: what is left of S_(t-1) when token t arrives."""
     first = tl.arange(0, CHUNK)[:, None, None] == 0
-    return _fading(fade, fade * tl.where(first, border[None, :, :], added_before), False)
+    return _scan_fading(fade, fade * tl.where(first, border[None, :, :], added_before), False)
 
 
 @triton.jit
@@ -145,7 +145,7 @@ def _output(
         q, k = _load(Q + wide, t, c, tokens, channels), _load(K + wide, t, c, tokens, channels)
         k_before, a = _load(K + wide, t - 1, c, tokens, channels), _load(A + wide, t, c, tokens, channels)
         state = _state(local, carried, border, chunk, chunk // per_segment, c[:, None], e[None, :], channels, values)
-        left = _left(tl.exp(a)[:, :, None], state, k_before[:, :, None] * v_before[:, None, :], CHUNK)
+        left = _fade_states(tl.exp(a)[:, :, None], state, k_before[:, :, None] * v_before[:, None, :], CHUNK)
         out += tl.sum(q[:, :, None] * left, 1) + tl.sum(q * k, 1)[:, None] * v
     _store(OUT + narrow, out, t, e, tokens, values)
 
@@ -179,9 +179,9 @@ def _backward(
             BACK_LOCAL + per_chunk, BACK_CARRIED + carried, BACK_BORDER + per_border,
             chunk, segment, c[None, :], e[:, None], channels, values,
         )  # fmt: skip
-        left = _left(fade, before, k_before[:, None, :] * v_before[:, :, None], CHUNK)
+        left = _fade_states(fade, before, k_before[:, None, :] * v_before[:, :, None], CHUNK)
         own = q[:, None, :] * g[:, :, None]
-        dstate = _fading(fade_after, tl.where(last, own + after[None, :, :], own), True)
+        dstate = _scan_fading(fade_after, tl.where(last, own + after[None, :, :], own), True)
         dq += tl.sum(left * g[:, :, None], 1) + tl.sum(g * v, 1)[:, None] * k
         dk += tl.sum(dstate * v[:, :, None], 1)
         da += tl.sum(dstate * left, 1)

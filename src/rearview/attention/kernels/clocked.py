@@ -84,7 +84,7 @@ def _angles(TABLE, c, width, sines, TURNED: tl.constexpr):
 
 
 @triton.jit
-def _turned(at, inside, c, width, cos, sin, TURNED: tl.constexpr):
+def _load_turned(at, inside, c, width, cos, sin, TURNED: tl.constexpr):
     """Queries or keys of a token, each pair of channels turned by its angle."""
     x = _load(at, inside)
     if TURNED:
@@ -103,7 +103,7 @@ def _turned_back(dx, cos, sin, TURNED: tl.constexpr, HEADS: tl.constexpr, WIDTH:
 
 
 @triton.jit
-def _averaged(state, so_far, score, pair):
+def _average_step(state, so_far, score, pair):
     """A step of a path that weighs tokens by exp(score): its state, the weights' logarithm, the earlier one's lead."""
     before = so_far - score
     so_far = tl.maximum(so_far, score) + _log_1_plus_exp(-tl.abs(before))
@@ -147,17 +147,17 @@ def forward(
     mass, time = tl.full((HEADS, WIDTH), LOW, tl.float32), tl.full((HEADS, 1), LOW, tl.float32)
     for t in range(tokens):
         cos, sin = _angles(TABLE + t * width, c, width, sines, TURNED)
-        q = _turned(q_at + t * qt, wide, c, width, cos, sin, TURNED)
-        k = _turned(k_at + t * kt, wide, c, width, cos, sin, TURNED)
+        q = _load_turned(q_at + t * qt, wide, c, width, cos, sin, TURNED)
+        k = _load_turned(k_at + t * kt, wide, c, width, cos, sin, TURNED)
         pair = k[:, :, None] * _load(v_at + t * vt, narrow)[:, None, :]
         delta = _softplus(_load(clock_at + t * ct, h < heads)) + EPS
         if RIEMANN:
-            riemann, mass, _ = _averaged(riemann, mass, _load(p_at + t * pt, wide) + tl.log(delta), pair)
+            riemann, mass, _ = _average_step(riemann, mass, _load(p_at + t * pt, wide) + tl.log(delta), pair)
         if PREFIX:
             fade = tl.exp(-_softplus(_load(g_at + t * gt, wide)) * delta)
             prefix = fade[:, :, None] * prefix + pair
         if CLOCKED:
-            clock, time, _ = _averaged(clock, time, tl.log(delta), pair)
+            clock, time, _ = _average_step(clock, time, tl.log(delta), pair)
         _store(out_at + t * outt, tl.sum(q[:, :, None] * (riemann + prefix + clock), 1), narrow)
 
 
@@ -192,14 +192,14 @@ def backward(
     mass, time = tl.full((HEADS, WIDTH), LOW, tl.float32), tl.full((HEADS, 1), LOW, tl.float32)
     for t in range(tokens):
         cos, sin = _angles(TABLE + t * width, c, width, sines, TURNED)
-        q = _turned(q_at + t * qt, wide, c, width, cos, sin, TURNED)
-        k = _turned(k_at + t * kt, wide, c, width, cos, sin, TURNED)
+        q = _load_turned(q_at + t * qt, wide, c, width, cos, sin, TURNED)
+        k = _load_turned(k_at + t * kt, wide, c, width, cos, sin, TURNED)
         pair = k[:, :, None] * _load(v_at + t * vt, narrow)[:, None, :]
         pull = _load(pull_at + t * ut, narrow)[:, None, :]
         delta = _softplus(_load(clock_at + t * ct, one)) + EPS
         dq = tl.zeros((HEADS, WIDTH), tl.float32)
         if RIEMANN:
-            riemann, mass, before = _averaged(riemann, mass, _load(p_at + t * pt, wide) + tl.log(delta), pair)
+            riemann, mass, before = _average_step(riemann, mass, _load(p_at + t * pt, wide) + tl.log(delta), pair)
             part = tl.sum(riemann * pull, 2)
             dq += part
             tl.store(lines + t * stride, before, mask=wide)
@@ -211,7 +211,7 @@ def backward(
             dq += part
             tl.store(lines + t * stride + 2 * width, q * part, mask=wide)
         if CLOCKED:
-            clock, time, before = _averaged(clock, time, tl.log(delta), pair)
+            clock, time, before = _average_step(clock, time, tl.log(delta), pair)
             part = tl.sum(clock * pull, 2)
             dq += part
             tl.store(single + t * stride, before, mask=one)
@@ -228,8 +228,8 @@ def backward(
     for step in range(tokens):
         t = tokens - 1 - step
         cos, sin = _angles(TABLE + t * width, c, width, sines, TURNED)
-        q = _turned(q_at + t * qt, wide, c, width, cos, sin, TURNED)
-        k = _turned(k_at + t * kt, wide, c, width, cos, sin, TURNED)
+        q = _load_turned(q_at + t * qt, wide, c, width, cos, sin, TURNED)
+        k = _load_turned(k_at + t * kt, wide, c, width, cos, sin, TURNED)
         v = _load(v_at + t * vt, narrow)[:, None, :]
         pair = q[:, :, None] * _load(pull_at + t * ut, narrow)[:, None, :]
         raw = _load(clock_at + t * ct, one)

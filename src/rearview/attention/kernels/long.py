@@ -38,7 +38,7 @@ def _place(blocks, heads):
 
 
 @triton.jit
-def _shown(
+def _bias_scores(
     s, i, j, fading, real, tokens, back,
     KIND: tl.constexpr, CAUSAL: tl.constexpr, AGED: tl.constexpr, PADDED: tl.constexpr,
 ):  # fmt: skip
@@ -64,13 +64,13 @@ def _softplus(x):
 
 
 @triton.jit
-def gated(s, r):
+def weigh_gated(s, r):
     """Weights of the gated kind, softplus(r) relu(s)."""
     return tl.maximum(s, 0.0) * _softplus(r)
 
 
 @triton.jit
-def gated_pull(s, r, dp):
+def pull_gated(s, r, dp):
     """Gradients of s and r from that of the gated weights."""
     return tl.where(s > 0, dp * _softplus(r), 0.0), dp * tl.maximum(s, 0.0) * tl.sigmoid(r)
 
@@ -113,7 +113,7 @@ def forward(
         k = tile(K + n * kt, tokens - n, key_width, kt, KEYS, KEY)
         v = tile(V + n * vt, tokens - n, value_width, vt, KEYS, VALUE)
         s = tl.dot(q, tl.trans(k), input_precision=PRECISION) * scale
-        s = _shown(s, i[:, None], j[None, :], FADING, REAL, tokens, back, KIND, CAUSAL, AGED, PADDED)
+        s = _bias_scores(s, i[:, None], j[None, :], FADING, REAL, tokens, back, KIND, CAUSAL, AGED, PADDED)
         if KIND == "softmax":
             higher = tl.maximum(top, tl.max(s, 1))
             base = tl.where(higher == float("-inf"), 0.0, higher)  # nothing seen yet
@@ -126,7 +126,7 @@ def forward(
             w = tl.maximum(s, 0.0)
         else:
             k = tile(K + ks + n * kt, tokens - n, key_width, kt, KEYS, KEY)
-            w = gated(s, tl.dot(q_gate, tl.trans(k), input_precision=PRECISION) * scale)
+            w = weigh_gated(s, tl.dot(q_gate, tl.trans(k), input_precision=PRECISION) * scale)
         out = tl.dot(w.to(v.dtype), v, out, input_precision=PRECISION)
     if KIND == "softmax":
         total = tl.where(total == 0, 1.0, total)  # beyond the end, where nothing is seen
@@ -169,7 +169,7 @@ def pull_queries(
         k = tile(K + n * kt, tokens - n, key_width, kt, KEYS, KEY)
         v = tile(V + n * vt, tokens - n, value_width, vt, KEYS, VALUE)
         s = tl.dot(q, tl.trans(k), input_precision=PRECISION) * scale
-        s = _shown(s, i[:, None], j[None, :], FADING, REAL, tokens, back, KIND, CAUSAL, AGED, PADDED)
+        s = _bias_scores(s, i[:, None], j[None, :], FADING, REAL, tokens, back, KIND, CAUSAL, AGED, PADDED)
         dw = tl.dot(g, tl.trans(v), input_precision=PRECISION)
         if KIND == "softmax":
             ds = tl.exp2(s - norm[:, None]) * (dw - pull[:, None])
@@ -178,7 +178,7 @@ def pull_queries(
         else:
             k_gate = tile(K + ks + n * kt, tokens - n, key_width, kt, KEYS, KEY)
             r = tl.dot(q_gate, tl.trans(k_gate), input_precision=PRECISION) * scale
-            ds, dr = gated_pull(s, r, dw)
+            ds, dr = pull_gated(s, r, dw)
             dq_gate = tl.dot(dr.to(k.dtype), k_gate, dq_gate, input_precision=PRECISION)
         dq = tl.dot(ds.to(k.dtype), k, dq, input_precision=PRECISION)
     put(DQ, dq * slope, tokens - at, key_width, dqt, QUERIES, KEY)
@@ -221,7 +221,7 @@ def pull_keys(
         q = tile(Q + m * qt, tokens - m, key_width, qt, QUERIES, KEY)
         g = tile(G + m * gt, tokens - m, value_width, gt, QUERIES, VALUE)
         s = tl.dot(k, tl.trans(q), input_precision=PRECISION) * scale
-        s = _shown(s, i[None, :], j[:, None], FADING, REAL, tokens, back, KIND, CAUSAL, AGED, PADDED)
+        s = _bias_scores(s, i[None, :], j[:, None], FADING, REAL, tokens, back, KIND, CAUSAL, AGED, PADDED)
         dw = tl.dot(v, tl.trans(g), input_precision=PRECISION)
         if KIND == "softmax":
             row = (b * heads + h) * tokens + i
@@ -235,8 +235,8 @@ def pull_keys(
         else:
             q_gate = tile(Q + qs + m * qt, tokens - m, key_width, qt, QUERIES, KEY)
             r = tl.dot(k_gate, tl.trans(q_gate), input_precision=PRECISION) * scale
-            w = gated(s, r)
-            ds, dr = gated_pull(s, r, dw)
+            w = weigh_gated(s, r)
+            ds, dr = pull_gated(s, r, dw)
             dk_gate = tl.dot(dr.to(q.dtype), q_gate, dk_gate, input_precision=PRECISION)
         dv = tl.dot(w.to(g.dtype), g, dv, input_precision=PRECISION)
         dk = tl.dot(ds.to(q.dtype), q, dk, input_precision=PRECISION)
@@ -274,7 +274,7 @@ def pull_ages(
         norm = tl.load(NORM + row, mask=i < tokens, other=float("inf"))
         pull = tl.load(PULL + row, mask=i < tokens, other=0.0)
         s = tl.dot(q, tl.trans(k), input_precision=PRECISION) * scale
-        s = _shown(s, i[:, None], j[None, :], FADING, REAL, tokens, back, "softmax", True, True, PADDED)
+        s = _bias_scores(s, i[:, None], j[None, :], FADING, REAL, tokens, back, "softmax", True, True, PADDED)
         dw = tl.dot(g, tl.trans(v), input_precision=PRECISION)
         total += tl.exp2(s - norm[:, None]) * (dw - pull[:, None])
     put(SUMS + at * SIDE * SIDE, total, SIDE, SIDE, SIDE, SIDE, SIDE)

@@ -289,7 +289,7 @@ def mix_with_memory(
 
 def sum_memory(wrap: Wrap, k: Tensor, v: Tensor) -> Tensor:
     """M and z of keys and values [batch, group, head, token, width], as [batch, head, value_width + 1, key_width]."""
-    grid, sizes = _summing(k, v)
+    grid, sizes = _summing_grid(k, v)
     sums = _parts(grid, k, v)
     wrap(remember)[grid](k, v, sums, *_strides(k, v), len(k), *_counts(k, v), **sizes)
     return _total(sums)
@@ -327,7 +327,7 @@ def _rowwise(k: Tensor, *parts: Tensor) -> tuple[tuple[int, int], dict[str, Any]
     return (len(k) * -(-k.shape[2] // sizes["HEADS"]), -(-k.shape[1] * k.shape[3] // sizes["ROWS"])), sizes
 
 
-def _summing(k: Tensor, *parts: Tensor) -> tuple[tuple[int, int], dict[str, Any]]:
+def _summing_grid(k: Tensor, *parts: Tensor) -> tuple[tuple[int, int], dict[str, Any]]:
     """The grid of a kernel that sums over rows, and sizes of tiles."""
     (across, tiles), sizes = _rowwise(k, *parts)
     return (across, max(1, min(PROGRAMS // across, tiles))), sizes | {"num_stages": STAGES}
@@ -372,7 +372,7 @@ def _run_backward(
 
     batch, groups, heads, tokens, _ = q.shape
     alike = len(share) == 1
-    grid, sizes = _summing(q, v, g, local)
+    grid, sizes = _summing_grid(q, v, g, local)
     sums = _parts(grid, q, v)
     shape = (grid[1], batch, heads, v.shape[4]) if alike else (batch, groups, tokens, heads)
     dshare = torch.empty(shape, dtype=torch.float32, device=q.device)

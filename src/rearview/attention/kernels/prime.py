@@ -61,7 +61,7 @@ def _scores(q, k, f, bias, i, j, bias_row, bias_column, queries, keys, BIASED: t
 
 
 @triton.jit
-def _kept(seed, row, i, j, queries, keys, rate):
+def _draw_dropout(seed, row, i, j, queries, keys, rate):
     """The factors that dropout multiplies the weights by."""
     rate = single(rate)
     drawn = tl.rand(tl.load(seed), (row * queries + i[:, None]) * keys + j[None, :])
@@ -92,7 +92,7 @@ def _forward(
         shrink, p = tl.exp(top - level), tl.exp(s - level[:, None])
         total = total * shrink + tl.sum(p, 1)
         if DROPS:
-            p *= _kept(SEED, b * heads + h, i, j, queries, keys, rate)
+            p *= _draw_dropout(SEED, b * heads + h, i, j, queries, keys, rate)
         out = out * shrink[:, None] + tl.sum(p[:, :, None] * (v[None, :, :] * f), 1)
         top = higher
     _put(OUT + b * ob + h * oh, out / total[:, None], i, ot, c, queries, value_width)
@@ -126,7 +126,7 @@ def _primer_gradient(
         dp = tl.sum(g[:, None, :] * (v[None, :, :] * f), 2)
         used = p
         if DROPS:
-            kept = _kept(SEED, row, i, j, queries, keys, rate)
+            kept = _draw_dropout(SEED, row, i, j, queries, keys, rate)
             used, dp = p * kept, dp * kept
         ds = p * (dp - along[:, None])
         df += ds[:, :, None] * (q[:, None, :] * k[None, :, :]) + used[:, :, None] * (g[:, None, :] * v[None, :, :])

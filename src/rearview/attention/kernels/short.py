@@ -20,7 +20,7 @@ import triton.language as tl
 from torch import Tensor
 
 from rearview.attention.kernels import Wrap
-from rearview.attention.kernels.long import gated, gated_pull
+from rearview.attention.kernels.long import pull_gated, weigh_gated
 from rearview.attention.kernels.operator import Operator
 from rearview.attention.kernels.tiles import block, like, precision, put, roomy, single, tile
 
@@ -66,12 +66,12 @@ def _weights(s, r, KIND: tl.constexpr):
     elif KIND == "relu":
         p = tl.maximum(s, 0.0)
     else:
-        p = gated(s, r)
+        p = weigh_gated(s, r)
     return p
 
 
 @triton.jit
-def _kept(seed, rate, TOKENS: tl.constexpr):
+def _draw_dropout(seed, rate, TOKENS: tl.constexpr):
     """D of this program's head: what dropout multiplies the weights by."""
     row = tl.program_id(0).to(tl.int64)
     i, group = tl.arange(0, TOKENS)[:, None], tl.arange(0, TOKENS // 4)[None, :]
@@ -102,7 +102,7 @@ def _forward(
         r = tl.dot(q, tl.trans(k), input_precision=PRECISION) * scale
     p = _weights(s, r, KIND)
     if DROPS:
-        p *= _kept(SEED, rate, TOKENS)
+        p *= _draw_dropout(SEED, rate, TOKENS)
     o = tl.dot(p.to(v.dtype), v, input_precision=PRECISION)
     put(OUT + b * ob + h * oh, o, tokens, value_width, ot, TOKENS, VALUE)
 
@@ -132,7 +132,7 @@ def _backward(
     p = _weights(s, r, KIND)
     used = p
     if DROPS:
-        kept = _kept(SEED, rate, TOKENS)
+        kept = _draw_dropout(SEED, rate, TOKENS)
         used = p * kept
     dv = tl.dot(tl.trans(used.to(g.dtype)), g, input_precision=PRECISION)
     put(DV + b * dvb + h * dvh, dv, tokens, value_width, dvt, TOKENS, VALUE)
@@ -144,7 +144,7 @@ def _backward(
     elif KIND == "relu":
         ds = tl.where(s > 0, dp, 0.0)
     else:
-        ds, dr = gated_pull(s, r, dp)
+        ds, dr = pull_gated(s, r, dp)
         _pull_scores(dr * scale, q_gate, k_gate, DQ + dqs, DK + dks, tokens, key_width, dqt, dkt, PRECISION)
     _pull_scores(ds * scale, q, k, DQ, DK, tokens, key_width, dqt, dkt, PRECISION)
 

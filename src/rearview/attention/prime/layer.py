@@ -252,7 +252,7 @@ class Layer(Projected):
         q, k = q.flatten(0, 1), k.flatten(0, 1)
         bias = self._bias(inputs, q)
         if self.edges is None:
-            logits = self._gated(self._scores(q, k, self._window_features(inputs)), inputs)
+            logits = self._apply_gate(self._scores(q, k, self._window_features(inputs)), inputs)
             return (logits if bias is None else logits + bias).softmax(-1).unflatten(0, leading)
         edges, primers = self._edges_within(tokens)
         along = weigh_edges(q, k, edges, primers, bias, self.scale)
@@ -264,7 +264,7 @@ class Layer(Projected):
         if inputs.gate is not None:
             # Gated scores are the scores and a difference, which goes where any bias goes.
             scores = self._scores(q, k, features)
-            change = self._gated(scores, inputs) - scores
+            change = self._apply_gate(scores, inputs) - scores
             bias = change if bias is None else bias + change
 
         def attend_rows(q: Tensor, first: int, free: Tensor | None, bias: Tensor | None, seed: Tensor | None) -> Tensor:
@@ -293,7 +293,7 @@ class Layer(Projected):
         blocks = [_scores(q[:, :, a:b], k, self._rows(a, b, tokens, features), scale) for a, b in at]
         return torch.cat(blocks, dim=2)
 
-    def _gated(self, scores: Float[Tensor, "row head query key"], inputs: Inputs) -> Tensor:
+    def _apply_gate(self, scores: Float[Tensor, "row head query key"], inputs: Inputs) -> Tensor:
         if inputs.gate is None:
             return scores
         gate = inputs.gate.expand(*inputs.x.shape[:2], *scores.shape[1:]).flatten(0, 1)

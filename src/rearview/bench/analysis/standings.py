@@ -194,7 +194,7 @@ def _answer_experiments(entries: Sequence[Entry]) -> list[Standing]:
     for answer in comparable.find_answers(entries[0].task, entries):
         cells = {name: {comparable.block_of(entry): entry for entry in made} for name, made in answer.arms.items()}
         for whole in comparable.find_rectangles(cells):  # one, or none of a single arm
-            standing = _standing(cells, whole, entries[0].model)
+            standing = _build_standing(cells, whole, entries[0].model)
             standings.append(replace(standing, question=answer.experiment.title, holds=(answer.experiment.name,)))
     return standings
 
@@ -205,7 +205,7 @@ def _compare_at_best_rates(entries: Sequence[Entry]) -> list[Standing]:
     for rates, cells in comparable.choose_rates(entries).items():
         for widest in comparable.find_rectangles(cells)[:1]:
             listed = ", ".join(f"{rate:g}" for rate in rates)
-            standing = _standing(cells, widest, entries[0].model)
+            standing = _build_standing(cells, widest, entries[0].model)
             standings.append(replace(standing, rates=rates, footing=f"learning rate of {listed} chosen on validation"))
     return standings
 
@@ -221,7 +221,7 @@ def _compare_mechanisms(entries: Sequence[Entry], answers: Sequence[Standing]) -
                 cells[entry.label][comparable.block_of(entry)] = entry
         rectangles = comparable.find_rectangles(cells)
         fresh = [one for one in rectangles if not any(_rows(cells, one) <= other.rows for other in answers)]
-        made = [_standing(cells, one, entries[0].model) for one in comparable.pick_rectangles(fresh)]
+        made = [_build_standing(cells, one, entries[0].model) for one in comparable.pick_rectangles(fresh)]
         for one in made:
             size = f"{len(one.judgement.names)} candidates over {', '.join(one.blocks)}" if len(made) > 1 else ""
             holds = tuple(name for other in answers if other.rows <= one.rows for name in other.holds)
@@ -241,7 +241,7 @@ def _compare_networks(entries: Sequence[Entry]) -> list[Standing]:
         who = {name: cells[name][rectangle.blocks[0]] for name in rectangle.names}
         attending = {name for name, entry in who.items() if entry.attention}
         if len({entry.model for entry in who.values()}) > 1 and attending <= _plain(who).keys():
-            standing = _standing(cells, rectangle, "")
+            standing = _build_standing(cells, rectangle, "")
             if not standing.uneven:
                 return [standing]
     return []
@@ -360,7 +360,7 @@ def compare_protocols(boards: Sequence[Board]) -> list[ProtocolContrast]:
     return contrasts
 
 
-def _standing(cells: Mapping[str, Mapping[Block, Entry]], rectangle: Rectangle, model: str) -> Standing:
+def _build_standing(cells: Mapping[str, Mapping[Block, Entry]], rectangle: Rectangle, model: str) -> Standing:
     names, blocks = rectangle.names, rectangle.blocks
     grid = [[cells[name][block] for name in names] for block in blocks]
     task, protocol = grid[0][0].task, grid[0][0].protocol

@@ -108,7 +108,7 @@ def resolve(request: Request) -> RunSpec:
 class Data(run_spec.Data):
     """The files of a set; their cases are read by `fit`, as a run whose row is there needs the checksums alone."""
 
-    files: archives.Pair
+    files: archives.ArchiveFiles
 
 
 def read(spec: RunSpec, data_dir: Path | str | None) -> Data:

@@ -80,11 +80,11 @@ def failed_row(run: RunSpec | Request, device: str, problem: Exception) -> RunRo
     kind = tasks.get(run.task).row
     given = {name: value for name, value in run.columns().items() if name in kind.CONFIGURATION}
     why = " ".join(f"{type(problem).__name__}: {problem}".split())
-    nothing = {field.name: _nothing(field.name, field.type) for field in fields(kind) if field.default is MISSING}
+    nothing = {field.name: _empty_value(field.name, field.type) for field in fields(kind) if field.default is MISSING}
     return kind.build({**nothing, **given, **provenance.columns(device), "status": "failed", "problem": why})
 
 
-def _nothing(column: str, kind: object) -> object:
+def _empty_value(column: str, kind: object) -> object:
     """The value of a column in the row of a run that failed."""
     if column == "borders":
         return "{}"

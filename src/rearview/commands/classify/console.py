@@ -52,7 +52,7 @@ def _preview(job: Job, out: Path, overwrite: bool) -> int:
     if job.model is not None:
         classifier, cases = read_new(job, job.model)
         lines = [
-            f"Plan: tell {quantity(len(cases), 'case')} of {job.test} apart with the {classifier.model} of {job.model}."
+            f"Plan: classify {quantity(len(cases), 'case')} of {job.test} with the {classifier.model} of {job.model}."
         ]
         facts: dict[str, object] = {"model": str(job.model), "test": job.test, "cases": len(cases)}
         return print_preview(lines, {**facts, "plan": lines}, out, files)

@@ -97,7 +97,7 @@ class Outcome:
 
     @property
     def commonest(self) -> float | None:
-        """The accuracy of always saying the commonest class of training; None where either is not known."""
+        """The accuracy of always predicting the commonest class of training; None where either is not known."""
         if self.train is None or self.train.labels is None or self.test.labels is None:
             return None
         return commonest_accuracy(self.train.labels, self.test.labels)
@@ -134,21 +134,18 @@ class Outcome:
         teller = "The portfolio" if self.classifier.model == AUTO else self.classifier.model
         if not self.labelled:
             named = [f"{label} ({count:,})" for label, count in self.counts if count]
-            unsure = int((self.probabilities.max(axis=1) < UNSURE).sum())
-            are = (
-                f"of {quantity(unsure, 'case')} it is less than {100 * UNSURE:.0f} % sure"
-                if unsure
-                else (f"it is at least {100 * UNSURE:.0f} % sure of every case")
-            )
             listed = ", ".join([*named[:MOST_NAMED], *(["..."] if len(named) > MOST_NAMED else [])])
-            return f"{teller} takes {quantity(len(self.test), 'case')} for {listed}; {are}."
+            unsure = int((self.probabilities.max(axis=1) < UNSURE).sum())
+            sure = f"less than {100 * UNSURE:.0f} % sure of {quantity(unsure, 'case')}"
+            sure = sure if unsure else f"at least {100 * UNSURE:.0f} % sure of every case"
+            return f"{teller} predicts {listed} for {quantity(len(self.test), 'case')}; it is {sure}."
         confusion, commonest = self.confusion, self.commonest
         right = round(confusion.accuracy * len(self.test))
         cases = quantity(len(self.test), "case" if self.train is None else "test case")
-        sentence = f"{teller} tells {right:,} of {cases} right ({100 * confusion.accuracy:.1f} %)"
+        sentence = f"{teller} classifies {right:,} of {cases} correctly ({100 * confusion.accuracy:.1f} %)"
         if commonest is None:
             return f"{sentence}."
-        sentence += f"; always saying the commonest training class would get {100 * commonest:.1f} %."
+        sentence += f"; always predicting the commonest training class would get {100 * commonest:.1f} %."
         return sentence if confusion.accuracy > commonest else f"{sentence} It has learned nothing of use."
 
 
@@ -228,8 +225,8 @@ def _check_pair(job: Job, train: Cases, test: Cases) -> None:
     """Refuse a test that can't be scored, before anything is trained for it."""
     if test.labels is None:
         raise InputError(
-            f"The cases of {job.test} have no class, so nothing can be scored; bring cases that have one, and then "
-            f"tell these apart with the saved classifier: rearview classify --model DIR {job.test}."
+            f"The cases of {job.test} have no class, so nothing can be scored; test on cases that have one, and then "
+            f"classify these with the saved classifier: rearview classify --model DIR {job.test}."
         )
     if train.channels != test.channels:
         raise InputError(
@@ -258,8 +255,8 @@ def _note_same_cases(job: Job, train: Cases | None, test: Cases) -> list[str]:
     if not all(np.array_equal(a, b, equal_nan=True) for a, b in zip(train.series, test.series, strict=True)):
         return []
     return [
-        f"{job.test} holds the very cases of {job.train}: this tells how well they are remembered, not how well new "
-        "ones are told apart."
+        f"{job.test} holds the same cases as {job.train}: the score says how well they are remembered, not how well "
+        "new ones are classified."
     ]
 
 

@@ -32,7 +32,7 @@ def plot(classifier: Classifier, X: object, y: object, kind: str) -> "Figure":
         return draw_confusion(outcome.confusion, of)
     examples = [one for pair in confused_cases(outcome) for one in pair.cases]
     if not examples:
-        raise SettingsError("No case was told wrong, so there is none to draw; kind='confusion' draws the classes.")
+        raise SettingsError("No case was misclassified, so there is none to draw; kind='confusion' draws the classes.")
     return draw_cases(examples)
 
 

@@ -73,7 +73,7 @@ def read_rows(job: Job, say: Callable[[str], None]) -> Rows:
         arrays = _read_arrays(job)
         panel, labels, learned = detector.read(arrays.test)[0], arrays.labels, detector.read(arrays.train)[0]
     else:
-        other, marks = (None, None) if job.fit is None else detector.read(job.fit, drop=_dropped(job, job.fit))
+        other, marks = (None, None) if job.fit is None else detector.read(job.fit, drop=_columns_to_drop(job, job.fit))
         panel, labels = detector.read(job.file) if other is None else detector.read_on(job.file, str(other.step))
         _check_labels(job, detector, panel, labels)
         for finding in panel.findings:
@@ -182,7 +182,7 @@ def _label_hint(names: Sequence[str]) -> str:
     return f" If {marks[0]!r} marks anomalies, say --labels {marks[0]}." if marks else ""
 
 
-def _dropped(job: Job, fit: str) -> tuple[str, ...]:
+def _columns_to_drop(job: Job, fit: str) -> tuple[str, ...]:
     """The columns to leave out of the file to learn from; each must be in one of the two files."""
     dropped = names_in(job.options.drop or ())
     here = select_present(fit, dropped)

@@ -9,7 +9,7 @@ from rearview.bench.papers import catalogue
 from rearview.bench.papers.catalogue import Exhibit
 from rearview.commands.console import print_lines
 from rearview.commands.figure import plain, rows, trained
-from rearview.commands.figure.drawing import Drawing, Options, Plan
+from rearview.commands.figure.drawing import Drawing, FigureOptions, Plan
 from rearview.core.errors import SettingsError, UsageError, collect_warnings, did_you_mean
 from rearview.core.output_folder import check_place
 from rearview.core.wording import align
@@ -21,28 +21,28 @@ TRAINING = ("--dataset", "--train", "--seed", "--data-dir", "--device")
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class FigureKind:
     """A kind of figure: the function that draws it, and the flags that mean something to it."""
 
-    draw: Callable[[Plan, Options], Drawing]
+    draw: Callable[[Plan, FigureOptions], Drawing]
     flags: Sequence[str]
 
 
 KINDS = {
-    "masks": Kind(plain.draw_masks, ()),
-    "correlation": Kind(plain.draw_correlation, ("--dataset", "--data-dir")),
-    "maps": Kind(trained.draw_maps, TRAINING),
-    "ages": Kind(trained.draw_ages, TRAINING),
-    "forecasts": Kind(trained.draw_forecasts, TRAINING),
-    "paths": Kind(trained.draw_paths, TRAINING),
-    "gains": Kind(rows.draw_gains, ("--results",)),
-    "ranks": Kind(rows.draw_ranks, ("--results",)),
-    "curves": Kind(rows.draw_curves, ("--results", "--dataset")),
-    "density": Kind(rows.draw_density, ("--results", "--dataset")),
+    "masks": FigureKind(plain.draw_masks, ()),
+    "correlation": FigureKind(plain.draw_correlation, ("--dataset", "--data-dir")),
+    "maps": FigureKind(trained.draw_maps, TRAINING),
+    "ages": FigureKind(trained.draw_ages, TRAINING),
+    "forecasts": FigureKind(trained.draw_forecasts, TRAINING),
+    "paths": FigureKind(trained.draw_paths, TRAINING),
+    "gains": FigureKind(rows.draw_gains, ("--results",)),
+    "ranks": FigureKind(rows.draw_ranks, ("--results",)),
+    "curves": FigureKind(rows.draw_curves, ("--results", "--dataset")),
+    "density": FigureKind(rows.draw_density, ("--results", "--dataset")),
 }
 
 
-def figure_command(name: str, options: Options, out: Path, command: str) -> int:
+def figure_command(name: str, options: FigureOptions, out: Path, command: str) -> int:
     """Make a figure, print its table and what it shows, and write its page."""
     exhibit = find(name)
     kind = KINDS[exhibit.draw["kind"]]

@@ -11,7 +11,7 @@ from rearview.report.results.study import Figure
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
+class FigureOptions:
     """What a user may change of a figure."""
 
     dataset: str | None = None

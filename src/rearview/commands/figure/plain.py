@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from rearview.attention.contract import Site
 from rearview.attention.rbca.layer import Decay, Settings
 from rearview.bench.runs.request import spell
-from rearview.commands.figure.drawing import Drawing, Options, Plan, tabulate
+from rearview.commands.figure.drawing import Drawing, FigureOptions, Plan, tabulate
 from rearview.core.settings import settings_from
 from rearview.data.datasets import catalogue
 from rearview.report.common import text
@@ -23,7 +23,7 @@ SEPARATIONS = (1, 2, 5, 10, 20, 50, 100, 200, 500)
 Floats = NDArray[np.float64]
 
 
-def draw_masks(plan: Plan, options: Options) -> Drawing:
+def draw_masks(plan: Plan, options: FigureOptions) -> Drawing:
     """Biases over age: what they add to the scores, and what they leave of a weight that is 1 at age 0."""
     tokens = int(plan["tokens"])
     profiles = {name: _profile(settings, tokens) for name, settings in _settings(plan["biases"]).items()}
@@ -92,7 +92,7 @@ def _softmax(scores: Floats) -> Floats:
     return weights
 
 
-def draw_correlation(plan: Plan, options: Options) -> Drawing:
+def draw_correlation(plan: Plan, options: FigureOptions) -> Drawing:
     """The correlation of each channel with itself some steps later, over the whole recording."""
     names = [options.dataset] if options.dataset else list(plan["datasets"])
     here = {name.casefold() for name in catalogue.available(options.data_dir)}

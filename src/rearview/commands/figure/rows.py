@@ -2,7 +2,7 @@
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -17,7 +17,7 @@ from rearview.bench.papers.published import Number
 from rearview.bench.rows.row import Row
 from rearview.bench.tasks import FORECASTING
 from rearview.commands import report
-from rearview.commands.figure.drawing import Drawing, Options, Plan, tabulate
+from rearview.commands.figure.drawing import Drawing, FigureOptions, Plan, tabulate
 from rearview.core.errors import InputError
 from rearview.core.wording import quantity
 from rearview.report.common import text
@@ -28,7 +28,7 @@ Errors = dict[str, dict[str, float]]
 """Arm -> data set -> error."""
 
 
-def read_rows(options: Options) -> list[Row]:
+def read_rows(options: FigureOptions) -> list[Row]:
     """The latest row of every finished forecasting run; none where no file is named."""
     if not options.results:
         return []
@@ -41,7 +41,7 @@ def read_rows(options: Options) -> list[Row]:
     ]
 
 
-def draw_gains(plan: Plan, options: Options) -> Drawing:
+def draw_gains(plan: Plan, options: FigureOptions) -> Drawing:
     """How much less error gates leave than the network without them, data set by data set, as printed and by rows."""
     gains = {source: _gains(errors) for source, errors in _gate_errors(plan, read_rows(options)).items()}
     views, lines = [], []
@@ -113,7 +113,7 @@ def _gains(errors: tuple[Errors, Errors]) -> Errors:
     return gains
 
 
-def draw_ranks(plan: Plan, options: Options) -> Drawing:
+def draw_ranks(plan: Plan, options: FigureOptions) -> Drawing:
     """Average rank of each network over the data sets, over the GFLOPs of one window."""
     rows = read_rows(options)
     printed: Errors = defaultdict(dict)
@@ -161,24 +161,22 @@ def _arm_name(number: Number) -> str:
 
 
 def _printed_flops(tables: Sequence[str]) -> dict[str, float]:
-    found: dict[str, float] = {}
-    for table in tables:
-        for number in published.select("mica", table):
-            plain = number.variant in ("own", "softmax") and not number.around.get("adapters")
-            if number.metric == "gflops" and number.value and (plain or number.variant.startswith("mica_mlpq_incl")):
-                found.setdefault(_arm_name(number), number.value)
-    return found
+    return _flops_by_arm((one, one.value) for table in tables for one in published.select("mica", table))
 
 
 def _counted_flops(tables: Sequence[str]) -> dict[str, float]:
-    found: dict[str, float] = {}
-    for table in tables:
-        for one in costs.compare(costs.cells("mica", table), ()):
-            number = one.number
-            plain = number.variant in ("own", "softmax") and not number.around.get("adapters")
-            if number.metric == "gflops" and one.ours and (plain or number.variant.startswith("mica_mlpq_incl")):
-                found.setdefault(_arm_name(number), one.ours)
-    return found
+    compared = (one for table in tables for one in costs.compare(costs.cells("mica", table), ()))
+    return _flops_by_arm((one.number, one.ours) for one in compared)
+
+
+def _flops_by_arm(counts: Iterable[tuple[Number, float | None]]) -> dict[str, float]:
+    """GFLOPs of plain networks and of those with MICA's usual gate; the first count of an arm holds."""
+    flops: dict[str, float] = {}
+    for number, value in counts:
+        plain = number.variant in ("own", "softmax") and not number.around.get("adapters")
+        if number.metric == "gflops" and value and (plain or number.variant.startswith("mica_mlpq_incl")):
+            flops.setdefault(_arm_name(number), value)
+    return flops
 
 
 def _rank(errors: Errors) -> tuple[dict[str, float], int]:
@@ -191,7 +189,7 @@ def _rank(errors: Errors) -> tuple[dict[str, float], int]:
     return dict(zip(names, average_ranks(scores).tolist(), strict=True)), len(sets)
 
 
-def draw_curves(plan: Plan, options: Options) -> Drawing:
+def draw_curves(plan: Plan, options: FigureOptions) -> Drawing:
     """Training and validation loss of each run over epochs, averaged over seeds."""
     rows = [row for row in read_rows(options) if row.curve]
     if not rows:
@@ -231,7 +229,7 @@ def draw_curves(plan: Plan, options: Options) -> Drawing:
     return Drawing(verdict=verdict, table=tabulate("Curves", heads, lines), figures=(figure,))
 
 
-def draw_density(plan: Plan, options: Options) -> Drawing:
+def draw_density(plan: Plan, options: FigureOptions) -> Drawing:
     """Memory, time and error of graph attention over the density of its graph, plain and primed."""
     made: dict[bool, dict[float, list[Row]]] = {False: defaultdict(list), True: defaultdict(list)}
     for row in read_rows(options):
@@ -294,7 +292,7 @@ def _sentence(parts: Sequence[str]) -> str:
     return f"{words[:1].upper()}{words[1:]}."
 
 
-def _source_note(options: Options, sources: int) -> tuple[str, ...]:
+def _source_note(options: FigureOptions, sources: int) -> tuple[str, ...]:
     if sources > 1:
         return ()
     hint = "these files hold no rows of them" if options.results else "--results names files of rows"

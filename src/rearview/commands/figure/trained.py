@@ -21,7 +21,7 @@ from rearview.bench.runs.forecasting import Trial
 from rearview.bench.runs.request import Part, Request, spell
 from rearview.bench.synthetic.components import read_attention, silence
 from rearview.commands.console import say
-from rearview.commands.figure.drawing import Drawing, Options, Plan, tabulate
+from rearview.commands.figure.drawing import Drawing, FigureOptions, Plan, tabulate
 from rearview.core.errors import SettingsError
 from rearview.data.windows import Batch
 from rearview.estimators.base import resolve_device
@@ -49,7 +49,7 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Arm:
+class TrainedArm:
     """A trained network with its test error."""
 
     name: str
@@ -62,10 +62,10 @@ class Arm:
         return self.trial.source.batch(_spread(self.trial.tested, count))
 
 
-def train_arms(plan: Plan, options: Options) -> list[Arm]:
+def train_arms(plan: Plan, options: FigureOptions) -> list[TrainedArm]:
     """Train the networks of a figure, one for each of its mechanisms."""
     device = torch.device(resolve_device(options.device))
-    arms: list[Arm] = []
+    arms: list[TrainedArm] = []
     for attention in plan["attention"]:
         name = attention if isinstance(attention, str) else spell(attention)
         spec = forecasting.resolve(_request(plan, options, attention))
@@ -77,7 +77,7 @@ def train_arms(plan: Plan, options: Options) -> list[Arm]:
         trial = trial.fit(None, False, Line())
         std = trial.parts.scaler.std[0, : trial.source.targets]
         errors = measure.errors(trial.network, trial.task, trial.source, trial.tested, std, batch=trial.batch)
-        arms.append(Arm(name, trial, tuple(map(str, data.panel.columns)), errors.mse))
+        arms.append(TrainedArm(name, trial, tuple(map(str, data.panel.columns)), errors.mse))
     return arms
 
 
@@ -87,7 +87,7 @@ def _spread(windows: Tensor, count: int = MOST_WINDOWS) -> Tensor:
     return windows[torch.from_numpy(places)]
 
 
-def _request(plan: Plan, options: Options, attention: Part) -> Request:
+def _request(plan: Plan, options: FigureOptions, attention: Part) -> Request:
     return Request(
         options.dataset or plan["dataset"],
         plan["model"],
@@ -101,7 +101,7 @@ def _request(plan: Plan, options: Options, attention: Part) -> Request:
     )
 
 
-def draw_maps(plan: Plan, options: Options) -> Drawing:
+def draw_maps(plan: Plan, options: FigureOptions) -> Drawing:
     """Attention maps between channels of two mechanisms and their difference, layer by layer."""
     first, second = arms = train_arms(plan, options)
     maps = [_channel_maps(arm) for arm in arms]
@@ -134,10 +134,12 @@ def draw_maps(plan: Plan, options: Options) -> Drawing:
         choice="Map",
     )
     heads = ["map", "test MSE", "on itself", "most looked at", "its share", "evenness"]
-    return _drawing(arms, verdict, heads, rows, (figure,), "evenness: entropy over that of an even look, 1 at most.")
+    return _make_drawing(
+        arms, verdict, heads, rows, (figure,), "evenness: entropy over that of an even look, 1 at most."
+    )
 
 
-def _channel_maps(arm: Arm) -> list[Floats]:
+def _channel_maps(arm: TrainedArm) -> list[Floats]:
     """[looks, looked at] of each layer, averaged over windows, groups and heads."""
     batch = arm.windows(WINDOWS)
     with evaluation_mode(arm.trial.network):
@@ -164,7 +166,7 @@ def _describe_map(map_: Floats, names: Sequence[str]) -> list[str]:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Layer:
+class LayerWeights:
     """What one layer does on a few windows: [pair] of all heads, with and without its mask."""
 
     name: str
@@ -195,12 +197,12 @@ class Layer:
         return float(np.polyfit(np.log1p(ages[kept]), np.log(means[kept]), 1)[0])
 
 
-def read_layers(arm: Arm) -> list[Layer]:
+def read_layers(arm: TrainedArm) -> list[LayerWeights]:
     """Scores and weights of every layer that compares tokens, on a few windows and at most a few channels of each."""
     network, batch = arm.trial.network, arm.windows(FEW_WINDOWS)
     names = layer_names(network.axes())
     every = [part for part in network.modules() if isinstance(part, Attention)]
-    layers: list[Layer] = []
+    layers: list[LayerWeights] = []
 
     def add(layer: Projected, given: tuple[Tensor], named: dict[str, Any]) -> None:
         inputs = Inputs(*given, **named)
@@ -212,7 +214,7 @@ def read_layers(arm: Arm) -> list[Layer]:
         order = torch.arange(scores.shape[-1], device=scores.device)
         age = (order[:, None] - order).expand(scores.shape)
         flat = (part[:, :COLUMNS].flatten().double().cpu().numpy() for part in (scores, scores.softmax(-1), weights))
-        layers.append(Layer(names[len(layers)], age[:, :COLUMNS].flatten().cpu().numpy(), *flat))
+        layers.append(LayerWeights(names[len(layers)], age[:, :COLUMNS].flatten().cpu().numpy(), *flat))
 
     if not all(isinstance(part, Projected) for part in every):
         raise SettingsError(f"{arm.name} has no scores of pairs to draw; use softmax or rbca.")
@@ -226,7 +228,7 @@ def read_layers(arm: Arm) -> list[Layer]:
     return layers
 
 
-def draw_ages(plan: Plan, options: Options) -> Drawing:
+def draw_ages(plan: Plan, options: FigureOptions) -> Drawing:
     """Weights over age, and how scores and weights are distributed, with the mask and without it."""
     arms = train_arms(plan, options)
     every = {arm.name: read_layers(arm) for arm in arms}
@@ -245,7 +247,7 @@ def draw_ages(plan: Plan, options: Options) -> Drawing:
                 spread.append(Series(name, *_histogram(np.log10(np.clip(form, LEAST_WEIGHT, 1)))))
                 rows.append(
                     [f"{layer.name}, {name}", f"{arm.mse:.4f}", text.percent(own.causal_share(form)),
-                     _signed(own.slope(form))]
+                     _two_decimals(own.slope(form))]
                 )  # fmt: skip
             scored.append(Series(arm.name, *_histogram(own.scores)))
         ages.append(View(layer.name, tuple(by_age)))
@@ -267,13 +269,13 @@ def draw_ages(plan: Plan, options: Options) -> Drawing:
     )  # fmt: skip
     heads = ["layer and mechanism", "test MSE", "weight on itself and before", "goes with age to the power of"]
     verdict = _judge_ages(arms[-1], every[arms[-1].name])
-    return _drawing(arms, verdict, heads, rows, figures, _WEIGHTS_OF)
+    return _make_drawing(arms, verdict, heads, rows, figures, _WEIGHTS_OF)
 
 
 _WEIGHTS_OF = f"Weights are those of {FEW_WINDOWS} test windows and at most {COLUMNS} channels of each."
 
 
-def _judge_ages(arm: Arm, layers: Sequence[Layer]) -> str:
+def _judge_ages(arm: TrainedArm, layers: Sequence[LayerWeights]) -> str:
     """What the strongest mask makes the scores learn, in the first and the last layer."""
     words = []
     for layer in dict.fromkeys((layers[0], layers[-1])):
@@ -281,12 +283,12 @@ def _judge_ages(arm: Arm, layers: Sequence[Layer]) -> str:
         words.append(
             f"in {layer.name} the scores alone put {text.percent(layer.causal_share(layer.bare))} of the weight on a "
             f"token and earlier ones (an even look: {text.percent(even)}) and go with age to the power of "
-            f"{_signed(layer.slope(layer.bare))}, with the mask {_signed(layer.slope(layer.weights))}"
+            f"{_two_decimals(layer.slope(layer.bare))}, with the mask {_two_decimals(layer.slope(layer.weights))}"
         )
     return f"Trained with {arm.name}, {'; '.join(words)}."
 
 
-def _signed(value: float) -> str:
+def _two_decimals(value: float) -> str:
     """Two decimals; what rounds to nothing has no sign."""
     return f"{round(value, 2) + 0.0:.2f}"
 
@@ -297,7 +299,7 @@ def _histogram(values: Floats) -> tuple[Floats, Floats]:
     return (edges[:-1] + edges[1:]) / 2, counts / counts.sum()
 
 
-def draw_forecasts(plan: Plan, options: Options) -> Drawing:
+def draw_forecasts(plan: Plan, options: FigureOptions) -> Drawing:
     """Forecasts of a few test windows by several mechanisms, beside what came."""
     arms = train_arms(plan, options)
     batches = [arm.windows(DRAWN) for arm in arms]
@@ -331,10 +333,10 @@ def draw_forecasts(plan: Plan, options: Options) -> Drawing:
     about = "Standardised values; windows are spread evenly over the test part and not picked."
     figure = Figure("Forecasts", about, "lines", tuple(views), "steps ahead", "value", choice="Window and column")
     heads = ["mechanism", "test MSE", *(f"window {n + 1}" for n in range(len(future)))]
-    return _drawing(arms, f"{verdict}", heads, rows, (figure,))
+    return _make_drawing(arms, f"{verdict}", heads, rows, (figure,))
 
 
-def draw_paths(plan: Plan, options: Options) -> Drawing:
+def draw_paths(plan: Plan, options: FigureOptions) -> Drawing:
     """CAPS path by path: weight by age, and the error with each path silenced."""
     [arm] = arms = train_arms(plan, options)
     trial, paths = arm.trial, tuple(plan["paths"])
@@ -372,7 +374,7 @@ def draw_paths(plan: Plan, options: Options) -> Drawing:
     verdict = f"{describe_loss(lost)} Beyond the step itself, each path looks hardest at an age of: {listed}."
     heads = ["paths", "test MSE", "change", "share of weight"]
     note = "A path is silenced in the trained network; networks trained without it are tables 3 and 6."
-    return _drawing(arms, verdict, heads, rows, figures, note)
+    return _make_drawing(arms, verdict, heads, rows, figures, note)
 
 
 def describe_loss(lost: Mapping[str, float]) -> str:
@@ -383,8 +385,8 @@ def describe_loss(lost: Mapping[str, float]) -> str:
     return f"The forecast rests most on {most}: without it the test error is {lost[most]:.2f} times as large."
 
 
-def _drawing(
-    arms: Sequence[Arm],
+def _make_drawing(
+    arms: Sequence[TrainedArm],
     verdict: str,
     heads: Sequence[str],
     rows: Sequence[Sequence[str]],

@@ -40,7 +40,7 @@ def predict_command(
 ) -> int:
     """Write what a saved model says of a file; `out` None: to standard output.
 
-    A forecaster forecasts what follows its rows, a detector judges them, a classifier tells its cases apart. `reading`
+    A forecaster forecasts what follows its rows, a detector judges them, a classifier classifies its cases. `reading`
     says how what the file says is read, where it is not as in training. With `what_if`, another file of known inputs or
     the values of some, forecasts as planned and as changed are written, and drawn on a `page` if it is named.
     """

@@ -164,16 +164,20 @@ def _judge_operators(rows: Sequence[OperatorsRow]) -> str:
     """The best arm of each case, beside softmax and the best fixed linear operator."""
     words = []
     for case in dict.fromkeys(row.arm.partition("/")[0] for row in rows):
-        errors: dict[str, list[float]] = {}
-        for row in rows:
-            if row.arm.startswith(f"{case}/"):
-                errors.setdefault(row.arm.partition("/")[2], []).append(row.mse)
-        means = {arm: sum(each) / len(each) for arm, each in errors.items()}
+        means = _mean_errors([row for row in rows if row.arm.startswith(f"{case}/")])
         best = min(means, key=lambda arm: means[arm])
         beside = f", softmax {means['softmax']:.4f}" if best != "softmax" and "softmax" in means else ""
         floor = next(row.linear_floor for row in rows if row.arm.startswith(f"{case}/"))
         words.append(f"{case} {best} {means[best]:.4f}{beside} (fixed linear {floor:.4f})")
     return f"Least error of each case: {'; '.join(words)}."
+
+
+def _mean_errors(rows: Sequence[OperatorsRow | ComponentsRow]) -> dict[str, float]:
+    """The mean error over seeds of each arm of one case, by the part of its name after the case."""
+    errors: dict[str, list[float]] = {}
+    for row in rows:
+        errors.setdefault(row.arm.partition("/")[2], []).append(row.mse)
+    return {arm: sum(each) / len(each) for arm, each in errors.items()}
 
 
 def _judge_harmonic(rows: Sequence[HarmonicRow]) -> str:
@@ -212,12 +216,9 @@ def _most_needed(row: ComponentsRow) -> str:
 
 def _best_paths(rows: Sequence[ComponentsRow]) -> str:
     """The choice of paths with the least error among one part's networks, beside all paths; empty if there is one."""
-    errors: dict[str, list[float]] = {}
-    for row in rows:
-        errors.setdefault(row.arm.partition("/")[2], []).append(row.mse)
-    if len(errors) == 1:
+    means = _mean_errors(rows)
+    if len(means) == 1:
         return ""
-    means = {paths: sum(each) / len(each) for paths, each in errors.items()}
     best = min(means, key=lambda paths: means[paths])
     beside = f", all paths {means['all']:.3g}" if "all" in means and best != "all" else ""
     return f"{'all paths' if best == 'all' else best} (error {means[best]:.3g}{beside})"

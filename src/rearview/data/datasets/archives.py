@@ -10,7 +10,7 @@ SOURCE = "https://www.timeseriesclassification.com"
 _ENDINGS = ("_TRAIN.ts", "_TEST.ts")
 
 
-class Pair(NamedTuple):
+class ArchiveFiles(NamedTuple):
     """The two files of a set."""
 
     name: str
@@ -19,10 +19,10 @@ class Pair(NamedTuple):
     test: Path
 
 
-def find(name: str, data_dir: Path | str | None = None) -> Pair:
+def find(name: str, data_dir: Path | str | None = None) -> ArchiveFiles:
     """The files of a set, whatever the case of its name; a missing one is refused with the places looked at."""
     train, test = (locate(name, (f"{name}{ending}",), SOURCE, data_dir) for ending in _ENDINGS)
-    return Pair(train.name[: -len(_ENDINGS[0])], train, test)
+    return ArchiveFiles(train.name[: -len(_ENDINGS[0])], train, test)
 
 
 def available(names: Iterable[str], data_dir: Path | str | None = None) -> tuple[str, ...]:

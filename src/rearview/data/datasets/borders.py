@@ -58,7 +58,7 @@ def by_rule(rule: str | Rule, rows: int, lookback: int) -> Borders:
     return borders
 
 
-def _lending(train_end: int, validation_end: int, test_start: int, test_end: int, lookback: int) -> Borders:
+def _with_context(train_end: int, validation_end: int, test_start: int, test_end: int, lookback: int) -> Borders:
     """Borders whose validation and test borrow their context from the rows before them."""
     return Borders((0, train_end), (train_end - lookback, validation_end), (test_start - lookback, test_end))
 
@@ -69,19 +69,19 @@ def _ett(rows_per_hour: int) -> Rule:
     def rule(rows: int, lookback: int) -> Borders:
         if rows < 20 * month:
             raise SettingsError(f"The ETT borders need 20 months ({20 * month:,} rows), but the series has {rows:,}.")
-        return _lending(12 * month, 16 * month, 16 * month, 20 * month, lookback)
+        return _with_context(12 * month, 16 * month, 16 * month, 20 * month, lookback)
 
     return rule
 
 
 def _custom(rows: int, lookback: int) -> Borders:
     test_start = rows - int(rows * 0.2)
-    return _lending(int(rows * 0.7), test_start, test_start, rows, lookback)
+    return _with_context(int(rows * 0.7), test_start, test_start, rows, lookback)
 
 
 def _solar(rows: int, lookback: int) -> Borders:
     train_end = int(rows * 0.7)
-    return _lending(train_end, train_end + int(rows * 0.1), rows - int(rows * 0.2), rows, lookback)
+    return _with_context(train_end, train_end + int(rows * 0.1), rows - int(rows * 0.2), rows, lookback)
 
 
 def _pems(rows: int, lookback: int) -> Borders:
@@ -91,7 +91,7 @@ def _pems(rows: int, lookback: int) -> Borders:
 
 def _tenths(rows: int, lookback: int) -> Borders:
     tenth = int(rows * 0.1)
-    return _lending(rows - 2 * tenth, rows - tenth, rows - tenth, rows, lookback)
+    return _with_context(rows - 2 * tenth, rows - tenth, rows - tenth, rows, lookback)
 
 
 def gift_short(horizon: int) -> Rule:
@@ -102,7 +102,7 @@ def gift_short(horizon: int) -> Rule:
 def _gift_short(horizon: int, rows: int, lookback: int) -> Borders:
     windows = min(max(1, math.ceil(rows / 10 / horizon)), 20)
     test_start = rows - windows * horizon
-    return _lending(test_start - horizon, test_start, test_start, rows, lookback)
+    return _with_context(test_start - horizon, test_start, test_start, rows, lookback)
 
 
 RULES: dict[str, Rule] = {

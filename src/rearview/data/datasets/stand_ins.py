@@ -34,7 +34,7 @@ _ROWS_AT_ONCE = 2_048
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class StandInKind:
     """The character of a set; shares are of a channel's level, times are hours."""
 
     level: float
@@ -59,7 +59,9 @@ class Kind:
 
 
 _DECLARED = read_yaml("rearview.data.datasets", "catalogue")["stand_ins"]
-SETS = {name: (Kind(**_DECLARED["kinds"][kind]), str(start)) for name, (kind, start) in _DECLARED["sets"].items()}
+SETS = {
+    name: (StandInKind(**_DECLARED["kinds"][kind]), str(start)) for name, (kind, start) in _DECLARED["sets"].items()
+}
 """The sets that have stand-ins: their character, and when they begin."""
 
 
@@ -76,7 +78,7 @@ def make(rows: int, channels: int, step: Step, *, of: str) -> Panel:
     )
 
 
-def cells(rows: int, channels: int, step: Step, kind: Kind, start: str) -> Floats:
+def cells(rows: int, channels: int, step: Step, kind: StandInKind, start: str) -> Floats:
     """[row, channel] of a stand-in."""
     if rows < 1:
         raise SettingsError(f"rows is {rows}; a stand-in has at least 1.")

@@ -83,7 +83,7 @@ class ShockSource:
 
 
 @dataclass(frozen=True, slots=True)
-class Components:
+class EnergyParts:
     """The parts of the demo's data, each [row, channel]; they add up to it exactly."""
 
     stamps: NDArray[np.datetime64]
@@ -137,7 +137,7 @@ def demo(rows: int = ROWS, seed: int = 0) -> dict[str, NDArray[np.generic]]:
     return columns | dict(zip(parts.names, np.ascontiguousarray(parts.total.T), strict=True))
 
 
-def demo_components(rows: int = ROWS, seed: int = 0) -> Components:
+def demo_components(rows: int = ROWS, seed: int = 0) -> EnergyParts:
     """The parts (trend, season, shocks, noise) that add up to `demo(rows, seed)` exactly."""
     if rows < 1:
         raise SettingsError(f"rows is {rows}, but the demo's data has at least 1 row")
@@ -155,7 +155,7 @@ def demo_components(rows: int = ROWS, seed: int = 0) -> Components:
         shocks[name] = _add_responses(_fade(impulses[name], channel.rho), channel, shocks)
         noise[name] = _add_responses(channel.noise * draws[:, index], channel, noise)
     trend = {channel.name: channel.level + channel.growth * hours / _HOURS_A_YEAR for channel in CHANNELS}
-    return Components(
+    return EnergyParts(
         stamps=START + np.arange(rows) * np.timedelta64(1, "h"),
         names=tuple(channel.name for channel in CHANNELS),
         trend=_round(trend),

@@ -20,7 +20,7 @@ from rearview.estimators.auto.weights import choose_weights, combine_backtests, 
 from rearview.estimators.base import Session, fingerprint
 from rearview.estimators.forecast.backtest import (
     Backtest,
-    History,
+    PanelHistory,
     backtest,
     ends_apart,
     read_backtest,
@@ -67,7 +67,7 @@ class _Trial:
     final: Predictor | None = None
 
 
-def fit(panel: Panel, spec: ForecastSpec, options: Options, known_at: History | None = None) -> AutoFit:
+def fit(panel: Panel, spec: ForecastSpec, options: Options, known_at: PanelHistory | None = None) -> AutoFit:
     """Fit a portfolio to a panel; `known_at` gives the panel as it was known at a date."""
     candidates, sample, windows, seasons = choose_candidates(panel, spec, options)
     levels = tuple(sorted({*GRID, *spec.levels}))
@@ -115,7 +115,7 @@ def _backtest(
     levels: tuple[float, ...],
     windows: int,
     options: Options,
-    known_at: History | None,
+    known_at: PanelHistory | None,
     networks: int,
     left: float,
     ratio: float,

@@ -74,7 +74,7 @@ class Prepared:
     """Cases that pick the epoch."""
 
     def train(self, session: Session = NO_CHECKPOINT) -> Fitted:
-        """Train the network to tell the classes apart."""
+        """Train the network."""
         learned, held = torch.from_numpy(self.learned), torch.from_numpy(self.held)
         history = base.train_network(self.network, Classify(), self.data, learned, held, self.training, session)
         assert history is not None  # networks that classify are trained
@@ -92,7 +92,7 @@ class Prepared:
 
 
 def fit(cases: Cases, spec: ClassifySpec, session: Session = NO_CHECKPOINT) -> Fitted:
-    """Train a network to tell the classes of the cases apart."""
+    """Train a network to classify the cases."""
     return prepare(cases, spec).train(session)
 
 

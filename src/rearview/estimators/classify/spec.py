@@ -1,4 +1,4 @@
-"""The options of a classifier: how to tell cases apart, and how tables of cases are read."""
+"""The options of a classifier: network and training, and how tables of cases are read."""
 
 from dataclasses import dataclass, field
 from numbers import Integral, Real

@@ -36,7 +36,7 @@ ROUNDING = 2.0**-19
 _KEPT = ("cutoffs", "stamps", "y", "mean", "absolute", "squared", "rounding")
 
 
-class History(Protocol):
+class PanelHistory(Protocol):
     """A panel as it was known at any date (see `AsOf`)."""
 
     def __call__(self, date: np.generic) -> Panel:
@@ -161,7 +161,7 @@ def backtest(
     refit: bool = False,
     levels: tuple[float, ...] = (),
     lookback: int | None = None,
-    known_at: History | None = None,
+    known_at: PanelHistory | None = None,
     own_ends: bool = False,
 ) -> Backtest:
     """Run a backtest; `fit(rows up to the cutoff, window)` trains a network.
@@ -277,7 +277,7 @@ _Cuts = tuple[Callable[[int], Panel], NDArray[np.int64], NDArray[np.generic], ND
 cutoffs [window, series], stamps [window, series, step])."""
 
 
-def _date_cuts(panel: Panel, horizon: int, n_windows: int, step_size: int, known_at: History | None) -> _Cuts:
+def _date_cuts(panel: Panel, horizon: int, n_windows: int, step_size: int, known_at: PanelHistory | None) -> _Cuts:
     """Windows that begin after dates which all series share."""
     dates, stamps = cutoffs(panel, horizon, n_windows, step_size)
     _check_begun(panel, dates[0])
@@ -292,7 +292,7 @@ def _date_cuts(panel: Panel, horizon: int, n_windows: int, step_size: int, known
     return lambda window: until(dates[window]), starts, *shared
 
 
-def _own_cuts(panel: Panel, horizon: int, n_windows: int, step_size: int, known_at: History | None) -> _Cuts:
+def _own_cuts(panel: Panel, horizon: int, n_windows: int, step_size: int, known_at: PanelHistory | None) -> _Cuts:
     """Windows counted back from the last row of each series."""
     back = horizon + step_size * np.arange(n_windows)[::-1]
     ends = panel.offsets[1:] - back[:, None]

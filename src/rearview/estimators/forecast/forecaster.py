@@ -40,7 +40,7 @@ from rearview.estimators.forecast import backtest as backtesting
 from rearview.estimators.forecast import storage
 from rearview.estimators.forecast.as_of import AsOf
 from rearview.estimators.forecast.attention_maps import AttentionMaps, explain_windows, select_series
-from rearview.estimators.forecast.backtest import Backtest, History, select_columns
+from rearview.estimators.forecast.backtest import Backtest, PanelHistory, select_columns
 from rearview.estimators.forecast.fit import fit
 from rearview.estimators.forecast.frames import WhatIf, backtest_frame, forecast_frame, what_if_frame
 from rearview.estimators.forecast.known_inputs import change_known, read_known
@@ -202,7 +202,7 @@ class Forecaster(Estimator[Predictor]):
         *,
         refit: bool = False,
         level: Sequence[float] | None = None,
-        known_at: History | None = None,
+        known_at: PanelHistory | None = None,
         checkpoint: Path | None = None,
         resume: bool = False,
     ) -> Backtest:

@@ -104,9 +104,9 @@ def _predict(
     infinite = np.any([np.isinf(side) for sides in bounds.values() for side in sides], axis=(0, 3)) if bounds else False
     if (broken := ~blind & (infinite | ~np.isfinite(mean).all(axis=2))).any():
         raise InputError(
-            f"The forecast of {listing(_named(panel, which, broken))} is not a finite number: its values are too large "
-            "to compute with, or some are not real; look at the largest ones, and name those that stand for missing "
-            "with sentinels (--sentinels)."
+            f"The forecast of {listing(_list_names(panel, which, broken))} is not a finite number: its values are too "
+            "large to compute with, or some are not real; look at the largest ones, and name those that stand for "
+            "missing with sentinels (--sentinels)."
         )
     return Forecasts(
         series=which.series,
@@ -169,14 +169,14 @@ def _about_past(
         distance = np.abs(panel.values[a:b, : fitted.targets] - scaler.mean[s, : fitted.targets]).max(axis=0)
         far[w] = distance > FAR * scaler.std[s, : fitted.targets]
     if (stale & ~blind).any():
-        names = _named(panel, which, stale & ~blind)
+        names = _list_names(panel, which, stale & ~blind)
         message = (
             f"No value of {listing(names)} was observed within the look-back of {fitted.lookback}: the forecast rests "
             "on the last one before, and intervals around it are likely too narrow."
         )
         found.append(Finding("warning", "stale_past", len(names), message))
     if (far & ~blind).any():
-        names = _named(panel, which, far & ~blind)
+        names = _list_names(panel, which, far & ~blind)
         message = (
             f"Values of {listing(names)} lie more than {FAR:,} standard deviations from those of training: check "
             "their units before you trust the forecast."
@@ -185,7 +185,7 @@ def _about_past(
     return found
 
 
-def _named(panel: Panel, which: Windows, chosen: NDArray[np.bool_]) -> list[str]:
+def _list_names(panel: Panel, which: Windows, chosen: NDArray[np.bool_]) -> list[str]:
     """The names of some variables, chosen by window and target."""
     names = variables(panel)
     return [names[int(which.series[w]) * panel.targets + target] for w, target in np.argwhere(chosen).tolist()]

@@ -39,11 +39,11 @@ class Network(Mixer):
         shape.refuse_marks("mlp")
         if settings.depth < 1:
             raise SettingsError(f"depth is {settings.depth}; it must be at least 1.")
-        blocks = (Perceptron(shape.lookback, settings) for _ in range(settings.depth))
+        blocks = (ResidualPerceptron(shape.lookback, settings) for _ in range(settings.depth))
         super().__init__(shape, settings.normalise, nn.Sequential(*blocks), settings.dropout)
 
 
-class Perceptron(nn.Module):
+class ResidualPerceptron(nn.Module):
     """x + W2 drop(gelu(W1 x)) of the last axis."""
 
     def __init__(self, size: int, settings: Settings) -> None:

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from rearview.core.errors import InputError
 
 
-class Place(NamedTuple):
+class ParameterPlace(NamedTuple):
     """The parameter that an array of a checkpoint goes to, and what is done on the way."""
 
     name: str
@@ -20,14 +20,14 @@ class Place(NamedTuple):
     first_rows: bool = False
     """Whether the array may have more rows than the parameter, which takes the first of them."""
 
-    def wanted(self) -> tuple[int, ...]:
+    def array_shape(self) -> tuple[int, ...]:
         """The shape of the array."""
         shape = tuple(self.tensor.shape)
         return shape[::-1] if self.transposed else shape
 
     def fits(self, shape: tuple[int, ...]) -> bool:
         """Whether an array of this shape can be written."""
-        wanted = self.wanted()
+        wanted = self.array_shape()
         return shape == wanted or (self.first_rows and shape[1:] == wanted[1:] and shape[0] > wanted[0])
 
     def write(self, array: Tensor) -> None:
@@ -37,7 +37,7 @@ class Place(NamedTuple):
         self.tensor.copy_(array.to(self.tensor.device) * self.factor)
 
 
-class Source(NamedTuple):
+class PublishedWeights(NamedTuple):
     """What a kind of checkpoint is called in sentences, and which of its arrays are left out."""
 
     kind: str
@@ -48,7 +48,9 @@ class Source(NamedTuple):
     """What the names of all arrays may begin with."""
 
 
-def write_checkpoint(model: nn.Module, path: str | Path, places: Sequence[Place], source: Source) -> list[str]:
+def write_checkpoint(
+    model: nn.Module, path: str | Path, places: Sequence[ParameterPlace], source: PublishedWeights
+) -> list[str]:
     """Write a safetensors file into a network; returns the names of the parameters that it has nothing for.
 
     An array that is missing, of another shape or unknown is refused by its name, before anything is written.
@@ -71,7 +73,9 @@ def write_checkpoint(model: nn.Module, path: str | Path, places: Sequence[Place]
     return [name for name, own in model.named_parameters() if own.untyped_storage().data_ptr() not in written]
 
 
-def _check(path: Path, shapes: dict[str, tuple[int, ...]], places: Sequence[Place], source: Source) -> None:
+def _check(
+    path: Path, shapes: dict[str, tuple[int, ...]], places: Sequence[ParameterPlace], source: PublishedWeights
+) -> None:
     """Refuse before anything is written: a network half loaded looks like a loaded one."""
     for place in places:
         if place.name not in shapes:
@@ -81,8 +85,8 @@ def _check(path: Path, shapes: dict[str, tuple[int, ...]], places: Sequence[Plac
             )
         if not place.fits(shapes[place.name]):
             raise InputError(
-                f"{place.name!r} is {_by(shapes[place.name])} in {path}, but {_by(place.wanted())} in this network; "
-                f"build it with the settings in {source.settings}."
+                f"{place.name!r} is {_by(shapes[place.name])} in {path}, but {_by(place.array_shape())} in this "
+                f"network; build it with the settings in {source.settings}."
             )
     spare = sorted(name for name in set(shapes) - {place.name for place in places} if not source.unused(name))
     if spare:

@@ -18,7 +18,7 @@ NUMBERS = 2048
 
 
 @triton.jit
-def kept(seed, rate, r, first, groups, COLUMNS: tl.constexpr):
+def draw_dropout(seed, rate, r, first, groups, COLUMNS: tl.constexpr):
     """The factors of dropout on rows r, in COLUMNS columns from `first` on; a row has `groups` times four of them.
 
     It depends on the seed and on where a number stands, so that the way back draws the same.

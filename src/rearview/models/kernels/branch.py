@@ -15,7 +15,7 @@ import triton.language as tl
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from rearview.models.kernels._rows import kept, partial_sums, tiles
+from rearview.models.kernels._rows import draw_dropout, partial_sums, tiles
 
 Function = Literal["none", "relu", "gelu", "gelu_tanh"]
 WIDEST = 1024
@@ -33,7 +33,7 @@ def _half_tanh(h):
 
 
 @triton.jit
-def _activated(h, FUNCTION: tl.constexpr):
+def _activate(h, FUNCTION: tl.constexpr):
     """f(h)."""
     y = h
     if FUNCTION == "relu":
@@ -71,9 +71,9 @@ def _forward(
     h = tl.load(H + at, mask=inside, other=0.0).to(tl.float32)
     if BIASED:
         h += tl.load(C + column, mask=column < WIDTH, other=0.0).to(tl.float32)[None, :]
-    y = _activated(h, FUNCTION)
+    y = _activate(h, FUNCTION)
     if DROPS:
-        y *= kept(SEED, rate, r, left, groups, COLUMNS)
+        y *= draw_dropout(SEED, rate, r, left, groups, COLUMNS)
     if ADDS:
         y += tl.load(X + at, mask=inside, other=0.0).to(tl.float32)
     tl.store(Y + at, y.to(Y.dtype.element_ty), mask=inside)
@@ -99,7 +99,7 @@ def _backward(
                 h += tl.load(C + column, mask=column < WIDTH, other=0.0).to(tl.float32)[None, :]
             dh *= _slope(h, FUNCTION)
         if DROPS:
-            dh *= kept(SEED, rate, r, left, groups, COLUMNS)
+            dh *= draw_dropout(SEED, rate, r, left, groups, COLUMNS)
         tl.store(DH + at, dh.to(DH.dtype.element_ty), mask=inside)
         dc += dh
     if BIASED:

@@ -16,7 +16,7 @@ import triton.language as tl
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from rearview.models.kernels._rows import kept, partial_sums, tiles
+from rearview.models.kernels._rows import draw_dropout, partial_sums, tiles
 
 WIDEST = 2048
 """The widest row that a program can hold."""
@@ -48,7 +48,7 @@ def _forward(
         if BIASED:
             added += tl.load(C + column, mask=column < WIDTH, other=0.0).to(tl.float32)[None, :]
         if DROPS:
-            added *= kept(SEED, rate, r, 0, COLUMNS // 4, COLUMNS)
+            added *= draw_dropout(SEED, rate, r, 0, COLUMNS // 4, COLUMNS)
         # Rounded as it is kept, so that both ways see the same numbers.
         s = (s + added).to(S.dtype.element_ty)
         tl.store(S + at, s, mask=inside)
@@ -84,7 +84,7 @@ def _backward(
         ds = (weighed - tl.sum(weighed, 1)[:, None] / WIDTH - standard * along) * scale
         tl.store(DX + at, ds.to(DX.dtype.element_ty), mask=inside)
         if DROPS:
-            ds *= kept(SEED, rate, r, 0, COLUMNS // 4, COLUMNS)
+            ds *= draw_dropout(SEED, rate, r, 0, COLUMNS // 4, COLUMNS)
         if APART:
             tl.store(DR + at, ds.to(DR.dtype.element_ty), mask=inside)
         if BIASED:

@@ -24,7 +24,7 @@ from rearview.attention.contract import Projected, Site
 from rearview.core.errors import SettingsError
 from rearview.embed import Learned, Normalise
 from rearview.models.blocks import setting
-from rearview.models.blocks.checkpoint import Place, Source, write_checkpoint
+from rearview.models.blocks.checkpoint import ParameterPlace, PublishedWeights, write_checkpoint
 from rearview.models.blocks.stack import Block, BlockSettings, Stack
 from rearview.models.contract import Shape
 from rearview.models.patch_hosts._host import PatchHost
@@ -103,7 +103,7 @@ def load_published(model: nn.Module, path: str | Path, *, freeze: bool = True) -
             "GPT-2's weights fit the network 'gpt4ts' alone; build it with models.create('gpt4ts', ...)."
         )
     places = list(_places(model))
-    source = Source("GPT-2", "gpt4ts.PUBLISHED", _is_unused, ("", "transformer."))
+    source = PublishedWeights("GPT-2", "gpt4ts.PUBLISHED", _is_unused, ("", "transformer."))
     own = write_checkpoint(model, path, places, source)
     for name, parameter in model.named_parameters():
         parameter.requires_grad_(not freeze or name in own or "norm" in name or "final" in name or "positions" in name)
@@ -115,10 +115,10 @@ def _is_unused(name: str) -> bool:
     return name in ("wte.weight", "lm_head.weight") or name.startswith("h.")
 
 
-def _places(model: PatchHost) -> Iterator[Place]:
+def _places(model: PatchHost) -> Iterator[ParameterPlace]:
     """The place of each array of a checkpoint; GPT-2 writes maps as inputs x outputs."""
     assert isinstance(model.positions, Learned)
-    yield Place("wpe.weight", model.positions.table, first_rows=True)
+    yield ParameterPlace("wpe.weight", model.positions.table, first_rows=True)
     for index, block in enumerate(model.stack.blocks):
         assert isinstance(block, Block)
         attend = block.attend
@@ -131,9 +131,11 @@ def _places(model: PatchHost) -> Iterator[Place]:
         first, last = (part for part in block.feed_forward if isinstance(part, nn.Linear))
         maps = {"attn.c_attn": attend.qkv, "attn.c_proj": attend.out, "mlp.c_fc": first, "mlp.c_proj": last}
         for name, own in maps.items():
-            yield Place(f"h.{index}.{name}.weight", own.weight, transposed=True)
-            yield Place(f"h.{index}.{name}.bias", own.get_parameter("bias"))
+            yield ParameterPlace(f"h.{index}.{name}.weight", own.weight, transposed=True)
+            yield ParameterPlace(f"h.{index}.{name}.bias", own.get_parameter("bias"))
         for name, norm in {"ln_1": block.norm_attended, "ln_2": block.norm_fed}.items():
-            yield from (Place(f"h.{index}.{name}.{part}", norm.get_parameter(part)) for part in ("weight", "bias"))
+            yield from (
+                ParameterPlace(f"h.{index}.{name}.{part}", norm.get_parameter(part)) for part in ("weight", "bias")
+            )
     assert model.stack.final is not None
-    yield from (Place(f"ln_f.{part}", model.stack.final.get_parameter(part)) for part in ("weight", "bias"))
+    yield from (ParameterPlace(f"ln_f.{part}", model.stack.final.get_parameter(part)) for part in ("weight", "bias"))

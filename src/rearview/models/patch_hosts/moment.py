@@ -39,7 +39,7 @@ from rearview.attention.contract import Projected, Tokens
 from rearview.core.errors import SettingsError
 from rearview.embed import Normalise, RelativeBias
 from rearview.models.blocks import setting
-from rearview.models.blocks.checkpoint import Place, Source, write_checkpoint
+from rearview.models.blocks.checkpoint import ParameterPlace, PublishedWeights, write_checkpoint
 from rearview.models.blocks.stack import Block, GatedMap, t5_stack
 from rearview.models.contract import Shape, Steps
 from rearview.models.patch_hosts._host import PatchHost
@@ -142,30 +142,30 @@ def load_published(model: nn.Module, path: str | Path) -> list[str]:
             "form='moment-1', ...)."
         )
     unused = {*UNUSED, *HEAD, RELATIVE}
-    source = Source("MOMENT-1", "moment.PUBLISHED", unused.__contains__)
+    source = PublishedWeights("MOMENT-1", "moment.PUBLISHED", unused.__contains__)
     return write_checkpoint(model, path, list(_places(model)), source)
 
 
-def _places(model: PatchHost) -> Iterator[Place]:
+def _places(model: PatchHost) -> Iterator[ParameterPlace]:
     """The place of each array of a checkpoint.
 
     T5's scores are not scaled and ours are, so the queries are multiplied by sqrt(d_h): 8, which costs no digit. Where
     toa has a `score_scale` of its own they are divided by that.
     """
-    yield Place("patch_embedding.value_embedding.weight", model.patches.project.weight)
+    yield ParameterPlace("patch_embedding.value_embedding.weight", model.patches.project.weight)
     for index, block in enumerate(model.stack.blocks):
         assert isinstance(block, Block)
         yield from _block(f"encoder.block.{index}.layer", block)
     relative = getattr(model, "relative", None)
     if relative is not None:
-        yield Place(RELATIVE, relative.table)
+        yield ParameterPlace(RELATIVE, relative.table)
     assert model.stack.final is not None
-    yield Place("encoder.final_layer_norm.weight", model.stack.final.get_parameter("weight"))
+    yield ParameterPlace("encoder.final_layer_norm.weight", model.stack.final.get_parameter("weight"))
     if getattr(model, "by_patch", False):
-        yield from (Place(name, model.head.get_parameter(name.rpartition(".")[2])) for name in HEAD)
+        yield from (ParameterPlace(name, model.head.get_parameter(name.rpartition(".")[2])) for name in HEAD)
 
 
-def _block(theirs: str, block: Block) -> Iterator[Place]:
+def _block(theirs: str, block: Block) -> Iterator[ParameterPlace]:
     # mica has a mechanism within each channel, whose maps these are; what it adds to them is its own.
     attend = getattr(block.attend, "local", block.attend)
     widen, narrow = block.feed_forward[0], block.feed_forward[2]
@@ -180,12 +180,12 @@ def _block(theirs: str, block: Block) -> Iterator[Place]:
         )
     queries, keys, values = attend.qkv.weight.split(attend.widths)
     scale = getattr(attend, "scale", attend.site.per_head**-0.5)
-    yield Place(f"{theirs}.0.SelfAttention.q.weight", queries, 1 / scale)
-    yield Place(f"{theirs}.0.SelfAttention.k.weight", keys)
-    yield Place(f"{theirs}.0.SelfAttention.v.weight", values)
-    yield Place(f"{theirs}.0.SelfAttention.o.weight", attend.out.weight)
-    yield Place(f"{theirs}.0.layer_norm.weight", block.norm_attended.get_parameter("weight"))
-    yield Place(f"{theirs}.1.DenseReluDense.wi_0.weight", widen.gate.weight)
-    yield Place(f"{theirs}.1.DenseReluDense.wi_1.weight", widen.value.weight)
-    yield Place(f"{theirs}.1.DenseReluDense.wo.weight", narrow.get_parameter("weight"))
-    yield Place(f"{theirs}.1.layer_norm.weight", block.norm_fed.get_parameter("weight"))
+    yield ParameterPlace(f"{theirs}.0.SelfAttention.q.weight", queries, 1 / scale)
+    yield ParameterPlace(f"{theirs}.0.SelfAttention.k.weight", keys)
+    yield ParameterPlace(f"{theirs}.0.SelfAttention.v.weight", values)
+    yield ParameterPlace(f"{theirs}.0.SelfAttention.o.weight", attend.out.weight)
+    yield ParameterPlace(f"{theirs}.0.layer_norm.weight", block.norm_attended.get_parameter("weight"))
+    yield ParameterPlace(f"{theirs}.1.DenseReluDense.wi_0.weight", widen.gate.weight)
+    yield ParameterPlace(f"{theirs}.1.DenseReluDense.wi_1.weight", widen.value.weight)
+    yield ParameterPlace(f"{theirs}.1.DenseReluDense.wo.weight", narrow.get_parameter("weight"))
+    yield ParameterPlace(f"{theirs}.1.layer_norm.weight", block.norm_fed.get_parameter("weight"))

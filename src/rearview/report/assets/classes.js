@@ -35,7 +35,7 @@
     }, colours, `${example.name} of class ${example.label}, ${count(example.channels.length, "channel")}.`);
     const subject = document.createElement("b");
     subject.textContent = example.name;
-    const verdict = known && right(example) ? "told right" : `taken for ${Figures.cut(example.said, 40)}`;
+    const verdict = known && right(example) ? "classified correctly" : `taken for ${Figures.cut(example.said, 40)}`;
     byId("examples-subject").replaceChildren(subject, ` ${verdict}, held to be ${percent(example.share)} likely.`);
   }
 
@@ -70,7 +70,7 @@
     const { train, validation, best } = Object.values(data.curves)[0];
     drawCurve("loss", train, "cross-entropy", best);
     byId("held").hidden = !validation.length;
-    if (validation.length) drawCurve("held", validation, "share told wrong", best);
+    if (validation.length) drawCurve("held", validation, "share misclassified", best);
   }
 
   options(byId("label"), labels.map((label) => [label, label]), state.label);

@@ -29,7 +29,7 @@ def draw_confusion(confusion: Confusion, of: str) -> "Figure":
         hovertemplate="%{y} taken for %{x}: %{customdata} (%{z:.0%} of its cases)<extra></extra>",
     )  # fmt: skip
     side = 160 + 34 * len(names)
-    words = f"{text.percent(confusion.accuracy)} of {counts.sum():,} {of} told right"
+    words = f"{text.percent(confusion.accuracy)} of {counts.sum():,} {of} classified correctly"
     figure = go.Figure(heat)
     figure.update_layout(
         template="plotly_white", title={"text": words, "font": {"size": 14}}, height=max(360, side),
@@ -55,5 +55,5 @@ def draw_cases(examples: Sequence[Example]) -> "Figure":
 def describe(one: Example) -> str:
     """A case in words: its class, the answer, how likely both were held to be."""
     if one.said == one.label:
-        return f"{one.name}: {one.label}, told right ({100 * one.share:.0f} %)"
+        return f"{one.name}: {one.label}, classified correctly ({100 * one.share:.0f} %)"
     return f"{one.name}: {one.label} taken for {one.said} ({100 * one.share:.0f} %)"

@@ -15,7 +15,7 @@ from rearview.estimators.classify.portfolio.portfolio import Standing
 from rearview.report.common import text
 from rearview.report.common.payload import encode_curves, round_digits
 from rearview.report.common.summary import BUDGET, Content, Summary, Tile
-from rearview.report.common.tables import Cell, Table, html_table
+from rearview.report.common.tables import Cell, Table
 from rearview.tasks.confusion import Confusion
 
 SCRIPTS = ("figures.js", "plots.js", "classes.js", "confused.js", "copy.js")
@@ -26,6 +26,21 @@ MANY_CLASSES = 16
 """Classes from which the cells of the confusion table are set close, so that it fits a screen."""
 STRONG = 0.55
 """Share from which a cell is so dark that its number is set light."""
+SCORES = {
+    "Precision": "share of the cases predicted as this class that are of it",
+    "Recall": "share of the cases of this class that were predicted as it",
+    "F1": "harmonic mean of precision and recall",
+    "Cases": "test cases of this class",
+    "Most often taken for": "the commonest wrong answer to cases of this class",
+}
+"""Columns of the table of classes, with their meanings."""
+BOARD = {
+    "Weight": "in the vote; none: it would change next to nothing",
+    "Accuracy": "share of training cases classified correctly by fits that did not see them",
+    "Log loss": "minus the logarithm of the true class's probability, mean over the same cases",
+    "Seconds": "to fit and cross-validate; features that members share count for the first of them",
+}
+"""Columns of the leaderboard, with their meanings."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -76,9 +91,9 @@ class ClassificationSummary(Summary):
             template="classification.html",
             parts={
                 "confusion": _confusion_table(self.confusion),
-                "classes": _class_table(self.confusion),
+                "classes": self._class_table().html("Scores of each class"),
                 "no_confused": not self.confused,
-                "leaderboard": _leaderboard(self.leaderboard) if self.leaderboard else "",
+                "leaderboard": self._leaderboard().html("Leaderboard of the members") if self.leaderboard else "",
                 "no_leaderboard": not self.leaderboard,
                 "no_training": not self.curves,
             },
@@ -97,21 +112,28 @@ class ClassificationSummary(Summary):
         return {"count": pair.count, "cases": [{**one, "truth": t} for one, t in zip(shown, chances, strict=True)]}
 
     def tables(self) -> list[Table]:
-        heads = ("Class", "Precision", "Recall", "F1", "Cases", "Most often taken for")
-        rows = tuple(
-            (Cell(one.label), *map(Cell, (f"{one.precision:.3f}", f"{one.recall:.3f}", f"{one.f1:.3f}")),
-             Cell(f"{one.cases:,}"), Cell(taken, times))
-            for one, (taken, times) in zip(self.confusion.by_class(), _mistaken(self.confusion), strict=True)
-        )  # fmt: skip
-        caption = f"Accuracy {text.percent(self.confusion.accuracy)}, macro F1 {self.confusion.macro_f1:.3f}."
-        tables = [Table(caption, heads, rows, {5})]
         pairs = tuple((Cell(one.label), Cell(one.said), Cell(f"{one.count:,}")) for one in self.confused)
-        tables += [Table("Most often confused.", ("Class", "Taken for", "Times"), pairs, {1})] if pairs else []
-        if self.leaderboard:
-            board = tuple((Cell(one.name), *map(Cell, _standing(one)), Cell(one.meaning)) for one in self.leaderboard)
-            heads = ("Member", "Weight", "Accuracy", "Log loss", "Seconds", "What it reads")
-            tables.append(Table("Members on training cases that their fits did not see.", heads, board, {5}))
-        return tables
+        confused = [Table("Most often confused.", ("Class", "Taken for", "Times"), pairs, {1})] if pairs else []
+        return [self._class_table(), *confused, *([self._leaderboard()] if self.leaderboard else [])]
+
+    def _class_table(self) -> Table:
+        """The scores of each class, and its commonest wrong answer."""
+        rows = []
+        for one, (taken, times) in zip(self.confusion.by_class(), _list_mistakes(self.confusion), strict=True):
+            scores = (f"{one.precision:.3f}", f"{one.recall:.3f}", f"{one.f1:.3f}", f"{one.cases:,}")
+            rows.append((Cell(one.label), *map(Cell, scores), Cell(taken, times)))
+        caption = f"Accuracy {text.percent(self.confusion.accuracy)}, macro F1 {self.confusion.macro_f1:.3f}."
+        return Table(caption, ("Class", *SCORES), tuple(rows), {len(SCORES)}, meanings=SCORES)
+
+    def _leaderboard(self) -> Table:
+        """The members of a portfolio."""
+        rows = []
+        for one in self.leaderboard:
+            weight = f"{one.weight:.2f}" if one.weight else text.ABSENT
+            numbers = (weight, text.percent(one.accuracy), f"{one.log_loss:.3f}", f"{one.seconds:.1f}")
+            rows.append((Cell(one.name), *map(Cell, (*numbers, one.meaning))))
+        caption, heads = "Members on training cases that their fits did not see.", ("Member", *BOARD, "What it reads")
+        return Table(caption, heads, tuple(rows), {len(heads) - 1}, meanings=BOARD)
 
     def _tiles(self) -> list[Tile]:
         confusion = self.confusion
@@ -191,30 +213,7 @@ def _confusion_table(confusion: Confusion) -> str:
     )
 
 
-def _leaderboard(candidates: Sequence[Standing]) -> str:
-    heads = (
-        "Member",
-        ("Weight", "in the vote; none: it would change next to nothing"),
-        ("Accuracy", "share of training cases told right by fits that did not see them"),
-        ("Log loss", "minus the logarithm of the true class's probability, mean over the same cases"),
-        ("Seconds", "to fit and cross-validate; features that members share count for the first of them"),
-        "What it reads",
-    )
-    rows = "".join(
-        f'<tr><th scope="row">{escape(one.name)}</th>{"".join(f"<td>{cell}</td>" for cell in _standing(one))}'
-        f'<td class="words">{escape(one.meaning)}</td></tr>'
-        for one in candidates
-    )
-    return html_table("Leaderboard of the members", heads, rows, kinds=[*[""] * (len(heads) - 1), "words"])
-
-
-def _standing(one: Standing) -> tuple[str, str, str, str]:
-    """Weight, accuracy, log loss and seconds of a member as text."""
-    weight = f"{one.weight:.2f}" if one.weight else text.ABSENT
-    return weight, text.percent(one.accuracy), f"{one.log_loss:.3f}", f"{one.seconds:.1f}"
-
-
-def _mistaken(confusion: Confusion) -> list[tuple[str, str]]:
+def _list_mistakes(confusion: Confusion) -> list[tuple[str, str]]:
     """The commonest wrong answer to the cases of each class, and how often it was given."""
     mistaken = []
     for row, counts in enumerate(confusion.counts):
@@ -224,22 +223,3 @@ def _mistaken(confusion: Confusion) -> list[tuple[str, str]]:
         times = (str(confusion.labels[other]), quantity(int(wrong[other]), "time"))
         mistaken.append(times if wrong.any() else (text.ABSENT, ""))
     return mistaken
-
-
-def _class_table(confusion: Confusion) -> str:
-    heads = (
-        "Class",
-        ("Precision", "share of the cases predicted as this class that are of it"),
-        ("Recall", "share of the cases of this class that were predicted as it"),
-        ("F1", "harmonic mean of precision and recall"),
-        ("Cases", "test cases of this class"),
-        ("Most often taken for", "the commonest wrong answer to cases of this class"),
-    )
-    rows = []
-    for one, (taken, times) in zip(confusion.by_class(), _mistaken(confusion), strict=True):
-        mistaken = f"{escape(taken)} <small>{times}</small>" if times else taken
-        rows.append(
-            f'<tr><th scope="row">{escape(one.label)}</th><td>{one.precision:.3f}</td><td>{one.recall:.3f}</td>'
-            f"<td>{one.f1:.3f}</td><td>{one.cases:,}</td><td>{mistaken}</td></tr>"
-        )
-    return html_table("Scores of each class", heads, "".join(rows))

@@ -1,13 +1,12 @@
 """The page of cases whose true classes nobody knows: how often each class was predicted, and how surely."""
 
 from dataclasses import dataclass
-from html import escape
 
 from rearview.core.wording import quantity
 from rearview.report.classify.page import Example, encode_examples
 from rearview.report.common import text
 from rearview.report.common.summary import BUDGET, Content, Summary, Tile
-from rearview.report.common.tables import Cell, Table, html_table
+from rearview.report.common.tables import Cell, Table
 
 SCRIPTS = ("figures.js", "plots.js", "classes.js", "copy.js")
 
@@ -48,7 +47,10 @@ class PredictionSummary(Summary):
         data, left_off = encode_examples(self.examples, budget)
         return Content(
             template="predictions.html",
-            parts={"classes": self._class_table(), "unsure": self._unsure_table()},
+            parts={
+                "classes": self._class_table().html("Predictions of each class"),
+                "unsure": self._unsure_table().html("The least certain cases"),
+            },
             tiles=self._tiles(),
             scripts=SCRIPTS,
             data={**data, "curves": {}, "labelled": False},
@@ -57,19 +59,26 @@ class PredictionSummary(Summary):
         )
 
     def tables(self) -> list[Table]:
-        shares = [text.percent(one.share) if one.cases else text.ABSENT for one in self.classes]
-        classes = tuple(
-            (Cell(one.label), Cell(f"{one.cases:,}"), Cell(share))
-            for one, share in zip(self.classes, shares, strict=True)
-        )
-        unsure = tuple(
-            (Cell(one.name), Cell(one.first), Cell(text.percent(one.first_share)),
-             Cell(one.second), Cell(text.percent(one.second_share)))
-            for one in self.unsure
-        )  # fmt: skip
-        tables = [Table("Predictions of each class.", ("Class", "Cases", "Mean probability"), classes)]
+        return [self._class_table(), *([self._unsure_table()] if self.unsure else [])]
+
+    def _class_table(self) -> Table:
+        rows = []
+        for one in self.classes:
+            share = text.percent(one.share) if one.cases else text.ABSENT
+            rows.append((Cell(one.label), Cell(f"{one.cases:,}"), Cell(share)))
+        meanings = {
+            "Cases": "cases that were predicted to be of this class",
+            "Mean probability": "of this class among them",
+        }
+        return Table("Predictions of each class.", ("Class", *meanings), tuple(rows), meanings=meanings)
+
+    def _unsure_table(self) -> Table:
+        rows = []
+        for one in self.unsure:
+            shares = text.percent(one.first_share), text.percent(one.second_share)
+            rows.append(tuple(map(Cell, (one.name, one.first, shares[0], one.second, shares[1]))))
         heads = ("Case", "Predicted", "Probability", "Next", "Probability")
-        return [*tables, Table("The least certain cases.", heads, unsure, {1, 3})] if unsure else tables
+        return Table("The least certain cases.", heads, tuple(rows), {1, 3})
 
     def _tiles(self) -> list[Tile]:
         cases, first = sum(one.cases for one in self.classes), self.classes[0]
@@ -80,25 +89,3 @@ class PredictionSummary(Summary):
             ("Mean certainty", text.percent(sure), "probability of the predicted class"),
             self.run_time,
         ]
-
-    def _class_table(self) -> str:
-        heads = (
-            "Class",
-            ("Cases", "cases that were predicted to be of this class"),
-            ("Mean probability", "of this class among them"),
-        )
-        rows = "".join(
-            f'<tr><th scope="row">{escape(one.label)}</th><td>{one.cases:,}</td>'
-            f"<td>{text.percent(one.share) if one.cases else text.ABSENT}</td></tr>"
-            for one in self.classes
-        )
-        return html_table("Predictions of each class", heads, rows)
-
-    def _unsure_table(self) -> str:
-        rows = "".join(
-            f'<tr><th scope="row">{escape(one.name)}</th><td>{escape(one.first)}</td>'
-            f"<td>{text.percent(one.first_share)}</td><td>{escape(one.second)}</td>"
-            f"<td>{text.percent(one.second_share)}</td></tr>"
-            for one in self.unsure
-        )
-        return html_table("The least certain cases", ("Case", "Predicted", "Probability", "Next", "Probability"), rows)

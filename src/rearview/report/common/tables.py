@@ -1,7 +1,7 @@
 """Tables: one set of cells, with marks for best and second, as HTML, Markdown and LaTeX."""
 
-from collections.abc import Sequence, Set
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass, field
 from html import escape
 from typing import Literal
 
@@ -36,9 +36,11 @@ class Table:
     """A word for each row by which a page's script picks rows; empty: it picks none."""
     stacks: bool = False
     """Whether a narrow screen shows the cells of a row one below the other, each with its head."""
+    meanings: Mapping[str, str] = field(default_factory=dict)
+    """What a head means, shown under the pointer."""
 
-    def html(self) -> str:
-        """The table for a page, in a box that scrolls sideways."""
+    def html(self, label: str = "") -> str:
+        """The table for a page, in a box that scrolls sideways; a `label` for readers' aids stands for the caption."""
         kinds = [
             "" if place not in self.words else "words long" if place in self.sentences else "words"
             for place in range(len(self.heads))
@@ -49,8 +51,11 @@ class Table:
             f"{html_cells(row[1:], kinds[1:], self.heads[1:] if self.stacks else ())}</tr>"
             for tag, row in zip(tags, self.rows, strict=True)
         )
+        heads = [(head, self.meanings.get(head, "")) for head in self.heads]
+        if label:
+            return html_table(label, heads, body, kinds=kinds)
         kind = "named stacks" if self.stacks else "named"
-        return html_table(self.caption, self.heads, body, self.caption, kind=kind, kinds=kinds)
+        return html_table(self.caption, heads, body, self.caption, kind=kind, kinds=kinds)
 
     def markdown(self) -> str:
         """A table of GitHub's Markdown, best bold, second underlined."""

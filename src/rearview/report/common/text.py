@@ -15,12 +15,12 @@ def column(values: Sequence[float]) -> list[str]:
     """Numbers that stand below one another: as many decimals as the smallest of them needs for four digits."""
     sizes = [abs(value) for value in values if math.isfinite(value) and value != 0]
     if not sizes:
-        return [_fixed(value, 0) for value in values]
+        return [_format_fixed(value, 0) for value in values]
     smallest, largest = min(sizes), max(sizes)
     if largest >= 1e9 or largest < 1e-4 or largest / smallest > 1e5:
         return [f"{value:.3e}" if math.isfinite(value) else ABSENT for value in values]
     decimals = max(0, 3 - math.floor(math.log10(smallest)))
-    return [_fixed(value, min(decimals, 6)) for value in values]
+    return [_format_fixed(value, min(decimals, 6)) for value in values]
 
 
 def percent(share: float) -> str:
@@ -77,5 +77,5 @@ def setting(value: object) -> str:
     return str(value)
 
 
-def _fixed(value: float, decimals: int) -> str:
+def _format_fixed(value: float, decimals: int) -> str:
     return f"{value:,.{decimals}f}" if math.isfinite(value) else ABSENT

@@ -5,7 +5,7 @@ a segment stay), then fewer channels of each series, then fewer series; the page
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from html import escape
 
@@ -31,6 +31,13 @@ LOUDEST = 2
 """Members named beside a segment."""
 MOST_SEGMENTS, MOST_LISTED = 300, 10
 """Segments in the table of the page, and in the summary in Markdown."""
+BOARD = {
+    "Weight": "in the score",
+    "Usual error": "mean on held-out rows, which its errors are compared with",
+    "Agreement": "rank correlation with the score of all members, on held-out rows",
+    "Seconds": "to fit",
+}
+"""Columns of the table of members, with their meanings."""
 
 Rows = NDArray[np.int64]
 
@@ -107,9 +114,9 @@ class DetectionSummary(Summary):
             template="detection.html",
             parts={
                 "segments": _segment_table(self),
-                "measures": _measure_table(self.measures),
+                "measures": self._measure_table().html("Measures against the labels"),
                 "no_measures": not self.measures,
-                "members": _member_table(self.members) if self.members else "",
+                "members": self._member_table().html("Members") if self.members else "",
                 "no_members": not self.members,
                 "no_training": not self.curves,
             },
@@ -129,9 +136,19 @@ class DetectionSummary(Summary):
         heads = (*(("Series",) if several else ()), "Start", "End", "Peak", "Rows", "Score", "Channels")
         more = f" The {MOST_LISTED} highest of {len(segments):,}." if len(segments) > MOST_LISTED else ""
         found = Table(f"Anomalies, highest above the threshold first.{more}", heads, tuple(rows), {len(heads) - 1})
-        measures = tuple((Cell(name), Cell(text.number(v)), Cell(why)) for name, (v, why) in self.measures.items())
-        against = Table("Against the labels.", ("Measure", "Value", "What it is"), measures, {2})
-        return [*([found] if rows else []), *([against] if measures else [])]
+        return [*([found] if rows else []), *([self._measure_table()] if self.measures else [])]
+
+    def _measure_table(self) -> Table:
+        rows = tuple((Cell(name), Cell(text.number(v)), Cell(why)) for name, (v, why) in self.measures.items())
+        return Table("Against the labels.", ("Measure", "Value", "What it is"), rows, {2})
+
+    def _member_table(self) -> Table:
+        rows = []
+        for one in self.members:
+            numbers = (f"{one.weight:.2f}", text.number(one.usual), f"{one.agreement:.2f}", f"{one.seconds:.1f}")
+            rows.append(tuple(map(Cell, (one.name, *numbers, one.meaning))))
+        heads = ("Member", *BOARD, "What it looks at")
+        return Table("Members of the portfolio.", heads, tuple(rows), {len(heads) - 1}, meanings=BOARD)
 
     def ranked(self) -> list[tuple[EntityView, int, SegmentView]]:
         """Every segment with its series and its number there, the highest above the threshold first."""
@@ -266,29 +283,3 @@ def _segment_table(summary: DetectionSummary) -> str:
     return html_table(
         "Anomalies", heads, "".join(rows), caption, kinds=[*[""] * (len(heads) - len(words)), *["words"] * len(words)]
     )
-
-
-def _measure_table(measures: Mapping[str, tuple[float, str]]) -> str:
-    rows = "".join(
-        f'<tr><th scope="row">{escape(name)}</th><td>{text.number(value)}</td>'
-        f'<td class="words">{escape(meaning)}</td></tr>'
-        for name, (value, meaning) in measures.items()
-    )
-    return html_table("Measures against the labels", ("Measure", "Value", "What it is"), rows, kinds=("", "", "words"))
-
-
-def _member_table(members: Sequence[Standing]) -> str:
-    heads = (
-        "Member",
-        ("Weight", "in the score"),
-        ("Usual error", "mean on held-out rows, which its errors are compared with"),
-        ("Agreement", "rank correlation with the score of all members, on held-out rows"),
-        ("Seconds", "to fit"),
-        "What it looks at",
-    )
-    rows = "".join(
-        f'<tr><th scope="row">{escape(one.name)}</th><td>{one.weight:.2f}</td><td>{text.number(one.usual)}</td>'
-        f'<td>{one.agreement:.2f}</td><td>{one.seconds:.1f}</td><td class="words">{escape(one.meaning)}</td></tr>'
-        for one in members
-    )
-    return html_table("Members", heads, rows, kinds=[*[""] * (len(heads) - 1), "words"])

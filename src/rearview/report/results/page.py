@@ -71,12 +71,12 @@ class ResultsSummary(Summary):
                 "rule": escape(f"{RULE} {HEADLINE}"),
                 "leaders": tables.leader_table(self.standings, self.steps).html(),
                 "leaderboards": "".join(_board(board, self) for board in self.boards),
-                "ranks": "".join(map(_standing, self.tested)),
+                "ranks": "".join(map(_show_standing, self.tested)),
                 "ablations": "".join(_ablation(*ablation, self.steps) for ablation in self.ablations),
                 "papers": _papers(self.besides) if self.besides else "",
                 "protocols": _protocols(self),
                 "failed": papers.failure_table(self.failures).html(),
-                "missing": _missing(self.coverage),
+                "missing": _list_missing(self.coverage),
                 "rows": "".join(_download(name, content) for name, content in self.files),
                 "no_leaders": len(self.standings) < 2,
                 "no_ranks": not self.tested,
@@ -198,7 +198,7 @@ def _group(title: str, sentence: str, figure: str, summary: str, table: Table) -
     return f"{opening}{figure}{_details(summary, table.html())}</div>"
 
 
-def _standing(standing: Standing) -> str:
+def _show_standing(standing: Standing) -> str:
     figure = draw_ranks(standing.judgement, standing.model)
     sentence = tables.significance(standing)
     return _group(standing.title, sentence, figure, "Ranks and tests", tables.rank_table(standing))
@@ -252,7 +252,7 @@ def _protocols(summary: ResultsSummary) -> str:
     return table + "".join(_details(title, _list(habits)) for title, habits in summary.habits)
 
 
-def _missing(coverage: Sequence[Coverage]) -> str:
+def _list_missing(coverage: Sequence[Coverage]) -> str:
     lists = "".join(
         _details(f"{one.experiment.name}: {quantity(len(one.missing), 'cell')}", _list(papers.missing_lines(one)))
         for one in coverage

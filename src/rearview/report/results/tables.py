@@ -39,7 +39,7 @@ def leaderboard_table(
     metrics = _metrics(board)
     # The measure that stands beside the papers' numbers.
     compared = next(iter(board.task.printed.values()), board.task.deciding_measure(board.protocol))
-    printed = _printed(compared, entries, besides)
+    printed = _printed_numbers(compared, entries, besides)
     measures = [METRICS[metric] for metric in metrics]
     waited = ["\u00a0*" if overlaps(entry, overlapping) else "" for entry in entries]
     heads = ["Candidate", "Look-back", *measures, "Budget", "Parameters", "Training"]
@@ -380,7 +380,7 @@ def _score_cells(entries: Sequence[Entry | None], metric: str, task: Task) -> li
     return [replace(cell, mark="") for cell in cells] if metric in task.chance.values() else cells
 
 
-def _printed(metric: str, entries: Sequence[Entry], besides: Sequence[Comparison]) -> list[str]:
+def _printed_numbers(metric: str, entries: Sequence[Entry], besides: Sequence[Comparison]) -> list[str]:
     """The papers' numbers for each entry, by the measure that is compared."""
     by_row: dict[int, list[Comparison]] = defaultdict(list)
     for one in besides:

@@ -30,7 +30,7 @@ FLAT = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
-class Sizes:
+class FeatureCounts:
     """How many features to draw."""
 
     biases: int
@@ -40,14 +40,14 @@ class Sizes:
     shapelets: int
 
 
-LARGE = Sizes(biases=84 * 30, groups=64, shapelets=8_000)
+LARGE = FeatureCounts(biases=84 * 30, groups=64, shapelets=8_000)
 """About 50,000 features, where all of them fit into memory for every case."""
-SMALL = Sizes(biases=84 * 4, groups=16, shapelets=640)
+SMALL = FeatureCounts(biases=84 * 4, groups=16, shapelets=640)
 """About 6,000 features, whose products with one another fit into memory."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Block:
+class FeatureBlock:
     """A transform and the scale of its features."""
 
     name: Name
@@ -60,7 +60,9 @@ class Block:
     def __call__(self, values: Float[Tensor, "case channel time"]) -> Float[Tensor, "case feature"]:
         return self._scale(self._raw(values))
 
-    def fit_scale(self, values: Float[Tensor, "case channel time"]) -> tuple["Block", Float[Tensor, "case feature"]]:
+    def fit_scale(
+        self, values: Float[Tensor, "case channel time"]
+    ) -> tuple["FeatureBlock", Float[Tensor, "case feature"]]:
         """(the block scaled by training cases, their features)."""
         raw = self._raw(values)
         centre, spread = raw.mean(0), raw.std(0, correction=0)
@@ -74,12 +76,12 @@ class Block:
         if self.name == "hydra":
             # A kernel that rarely wins gets a larger spread, so that its rare gains do not count for much.
             spread = spread + (raw == 0).to(raw).mean(0) ** 4
-        block = Block(self.name, self.transform, centre, spread)
+        block = FeatureBlock(self.name, self.transform, centre, spread)
         return block, block._scale(raw)
 
-    def to(self, device: torch.device | str) -> "Block":
+    def to(self, device: torch.device | str) -> "FeatureBlock":
         """The same on another device."""
-        return Block(self.name, self.transform.to(device), self.centre.to(device), self.spread.to(device))
+        return FeatureBlock(self.name, self.transform.to(device), self.centre.to(device), self.spread.to(device))
 
     def tensors(self, prefix: str) -> dict[str, Tensor]:
         """What a model's folder holds of it."""
@@ -104,9 +106,9 @@ def draw_block(
     name: Name,
     values: Float[Tensor, "case channel time"],
     codes: NDArray[np.int64],
-    sizes: Sizes,
+    sizes: FeatureCounts,
     random: np.random.Generator,
-) -> Block:
+) -> FeatureBlock:
     """Draw a transform from training cases; its features are not scaled yet."""
     transform: Features
     if name == "series":
@@ -119,12 +121,12 @@ def draw_block(
         transform = Shapelets.draw(values, codes, sizes.shapelets, random)
     else:
         transform = IntervalQuantiles()
-    return Block(name, transform.to(values.device), values.new_zeros(()), values.new_ones(()))
+    return FeatureBlock(name, transform.to(values.device), values.new_zeros(()), values.new_ones(()))
 
 
-def load_block(name: str, tensors: Mapping[str, Tensor]) -> Block:
-    """The block that `Block.tensors` described, by the part of its tensors' names behind the prefix."""
+def load_block(name: str, tensors: Mapping[str, Tensor]) -> FeatureBlock:
+    """The block that `FeatureBlock.tensors` described, by the part of its tensors' names behind the prefix."""
     known: Sequence[Name] = get_args(Name)
     which = known[known.index(name)]
     parts = {key.removeprefix("transform."): tensor for key, tensor in tensors.items()}
-    return Block(which, KINDS[which].from_tensors(parts), tensors["centre"], tensors["spread"])
+    return FeatureBlock(which, KINDS[which].from_tensors(parts), tensors["centre"], tensors["spread"])

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from rearview.data.cases.case_set import Cases
 from rearview.estimators.classify.fit import Fitted, network_logits
-from rearview.estimators.classify.portfolio.blocks import Block, Name
+from rearview.estimators.classify.portfolio.blocks import FeatureBlock, Name
 from rearview.estimators.classify.portfolio.forest import Forest
 from rearview.estimators.classify.portfolio.ridge import Ridge
 from rearview.estimators.classify.portfolio.warping import warped_distances
@@ -35,7 +35,7 @@ class Sample:
     cases: Cases
     values: Float[Tensor, "case channel time"]
     """Scaled, without gaps, of one length."""
-    blocks: Mapping[Name, Block]
+    blocks: Mapping[Name, FeatureBlock]
     computed: dict[Name, Tensor] = field(default_factory=dict)
 
     def features(self, names: tuple[Name, ...]) -> Float[Tensor, "case feature"]:

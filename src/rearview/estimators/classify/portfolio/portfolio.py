@@ -23,7 +23,15 @@ from rearview.estimators import base
 from rearview.estimators.base import NO_CHECKPOINT, Session
 from rearview.estimators.classify import fit as network_fit
 from rearview.estimators.classify.fit import Likelihoods, check_channels, code_classes, find_oddities, note_limits
-from rearview.estimators.classify.portfolio.blocks import KINDS, LARGE, SMALL, Block, Name, Sizes, draw_block
+from rearview.estimators.classify.portfolio.blocks import (
+    KINDS,
+    LARGE,
+    SMALL,
+    FeatureBlock,
+    FeatureCounts,
+    Name,
+    draw_block,
+)
 from rearview.estimators.classify.portfolio.forest import MOST_CASES, grow_forest
 from rearview.estimators.classify.portfolio.members import (
     Linear,
@@ -87,7 +95,7 @@ class Standing:
     weight: float
     """In the vote; 0: left out."""
     accuracy: float
-    """Share of training cases told right by fits that did not see them."""
+    """Share of training cases classified correctly by fits that did not see them."""
     log_loss: float
     """Mean of minus the logarithm of the true class's probability, over the same cases."""
     seconds: float
@@ -109,7 +117,7 @@ class Portfolio:
     findings: tuple[Finding, ...]
     steps: int
     """Length that cases are stretched to."""
-    blocks: Mapping[Name, Block]
+    blocks: Mapping[Name, FeatureBlock]
     members: Mapping[str, Member]
     """Those with a weight, in the order of the vote."""
     vote: Vote
@@ -175,7 +183,7 @@ class Portfolio:
 
 
 @dataclass(slots=True, eq=False)
-class Entry:
+class FittedMember:
     """A fitted member before the vote."""
 
     name: str
@@ -241,7 +249,7 @@ class PreparedPortfolio:
 
 
 def prepare(cases: Cases, spec: ClassifySpec) -> PreparedPortfolio:
-    """Check and scale the cases; what can't be told apart is refused."""
+    """Check and scale the cases; a set that no classifier can learn from is refused."""
     classes, codes = code_classes(cases)
     lookback = Choice(int(cases.lengths.max()), "the longest case to train on")
     if spec.lookback is not None:
@@ -250,7 +258,7 @@ def prepare(cases: Cases, spec: ClassifySpec) -> PreparedPortfolio:
     return PreparedPortfolio(spec, cases, classes, codes, ChannelScaler.fit(cases), lookback)
 
 
-def _rank(entries: list[Entry], vote: Vote, left_out: Tensor, codes: Tensor) -> tuple[Standing, ...]:
+def _rank(entries: list[FittedMember], vote: Vote, left_out: Tensor, codes: Tensor) -> tuple[Standing, ...]:
     """The leaderboard: members by their log loss, and the vote."""
 
     def judge(likely: Tensor) -> tuple[float, float]:
@@ -301,7 +309,7 @@ class MemberFits:
         number = min(FOLDS, len(self.cases)) if self.exact else max(FOLDS, -(-len(self.cases) // MOST_HELD))
         self.folds = draw_folds(self.codes, number, self._random(0))
         self.held = np.flatnonzero(self.folds == 0)
-        self.blocks: dict[Name, Block] = {}
+        self.blocks: dict[Name, FeatureBlock] = {}
         self.sample = Sample(self.cases, self.values, self.blocks)
         self.interrupted = False
         self.entries = self._fit(session)
@@ -314,8 +322,8 @@ class MemberFits:
             return number, "each case is told by fits without its fold"
         return number, f"one of them, {len(self.held):,} cases, is held out to weigh the members by"
 
-    def _fit(self, session: Session) -> list[Entry]:
-        steps: list[Callable[[], Entry | None]] = (
+    def _fit(self, session: Session) -> list[FittedMember]:
+        steps: list[Callable[[], FittedMember | None]] = (
             [
                 lambda: self._linear("convolutions", CONVOLUTIONS),
                 lambda: self._linear("shapelets", SHAPELETS),
@@ -325,7 +333,7 @@ class MemberFits:
                 lambda: self._networks(session),
             ]
             if self.exact
-            else [self._streamed, self._trees, lambda: self._networks(session)]
+            else [self._fit_streamed, self._trees, lambda: self._networks(session)]
         )
         entries = []
         for step in steps:
@@ -336,7 +344,7 @@ class MemberFits:
                 entries.append(entry)
         return entries
 
-    def _linear(self, name: str, blocks: tuple[Name, ...]) -> Entry:
+    def _linear(self, name: str, blocks: tuple[Name, ...]) -> FittedMember:
         for block in blocks:
             self._draw(block, LARGE)
         sources = None
@@ -351,9 +359,9 @@ class MemberFits:
         fit = fit_ridge(self.sample.features(blocks), self.labels, self.classes, self.folds, sources)
         count = sum(self.blocks[block].centre.numel() for block in blocks)
         reason = f"{count:,} features, penalty {fit.penalty:g} by cross-validation"
-        return Entry(name, Linear(blocks, fit.ridge), fit.left_out, reason)
+        return FittedMember(name, Linear(blocks, fit.ridge), fit.left_out, reason)
 
-    def _streamed(self) -> Entry:
+    def _fit_streamed(self) -> FittedMember:
         blocks = CONVOLUTIONS + SHAPELETS
         for block in blocks:
             self._draw(block, SMALL)
@@ -376,9 +384,9 @@ class MemberFits:
         sums.add(held_features, truth)
         ridge: Ridge = sums.solve(penalty).to(self.device)
         reason = f"{held_features.shape[1]:,} features, penalty {penalty:g} by held-out cases"
-        return Entry("convolutions and shapelets", Linear(blocks, ridge), self._only_held(decisions), reason)
+        return FittedMember("convolutions and shapelets", Linear(blocks, ridge), self._only_held(decisions), reason)
 
-    def _trees(self) -> Entry:
+    def _trees(self) -> FittedMember:
         self._draw("quantiles", LARGE)
         random = self._random(6)
         if self.exact:
@@ -395,17 +403,17 @@ class MemberFits:
             shares = torch.cat([forest.vote(self._features(("quantiles",), part)) for part in held])
             left_out = self._only_held(log_shares(shares))
         reason = f"{len(forest.features)} trees over {features.shape[1]:,} features"
-        return Entry("quantiles", Trees(("quantiles",), forest), left_out, reason)
+        return FittedMember("quantiles", Trees(("quantiles",), forest), left_out, reason)
 
-    def _neighbours(self) -> Entry | None:
+    def _neighbours(self) -> FittedMember | None:
         steps = min(self.steps, WARPED_STEPS)
         if len(self.cases) ** 2 * steps**2 > MOST_WARPED:
             return None
         member, left_out, share = fit_neighbours(shorten(self.values, steps), self.labels, self.classes)
-        reason = f"paths within {100 * share:g} % of the diagonal, by the share of cases told right"
-        return Entry("nearest neighbour", member, left_out, reason)
+        reason = f"paths within {100 * share:g} % of the diagonal, by the share of correct answers"
+        return FittedMember("nearest neighbour", member, left_out, reason)
 
-    def _networks(self, session: Session) -> Entry | None:
+    def _networks(self, session: Session) -> FittedMember | None:
         """Networks that are each trained without one fold, which they answer for."""
         if not self.exact:
             return None
@@ -434,9 +442,9 @@ class MemberFits:
             fitted.append(one)
             left_out[torch.from_numpy(held)] = network_fit.network_logits(one, self.cases.take(held))
         reason = f"{len(fitted)} networks, each trained without one of {len(fitted)} folds"
-        return Entry(NETWORK, Networks(tuple(fitted)), torch.log_softmax(left_out, dim=-1), reason)
+        return FittedMember(NETWORK, Networks(tuple(fitted)), torch.log_softmax(left_out, dim=-1), reason)
 
-    def _draw(self, name: Name, sizes: Sizes) -> None:
+    def _draw(self, name: Name, sizes: FeatureCounts) -> None:
         if name in self.blocks:
             return
         block = draw_block(name, self.values, self.codes, sizes, self._random(1 + list(KINDS).index(name)))

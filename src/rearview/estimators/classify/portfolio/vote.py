@@ -61,8 +61,8 @@ def _log_probabilities(decisions: Tensor, factors: Tensor) -> Tensor:
 
 
 def _doubt(codes: Int[Tensor, " case"], classes: int) -> Float[Tensor, "case class"]:
-    """The true classes, less the share of one mistake beyond those that were seen: n cases told right do not prove that
-    the next one is."""
+    """The true classes, less the share of one mistake beyond those that were seen: n correct answers do not prove
+    that the next one is."""
     doubt = 1 / (len(codes) + 1)
     return (1 - doubt) * functional.one_hot(codes, classes).double() + doubt / classes
 
