@@ -242,6 +242,20 @@ def test_ctrl_c_keeps_what_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
         quick(monthly())
 
 
+def test_ctrl_c_before_any_backtest_gives_the_cheapest_forecast(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(portfolio, "backtest", interrupt)
+    forecaster = quick(monthly())
+    board = forecaster.leaderboard().set_index("model")
+    assert forecaster.fitted.interrupted
+    assert board.loc["seasonal_naive", "weight"] == 1
+    assert set(board.drop("seasonal_naive")["note"]) == {"interrupted"}
+    assert any("Interrupted before a backtest" in note for note in forecaster.fitted.notes)
+    assert np.isfinite(forecaster.predict()["c0"]).all()
+
+
 def test_ctrl_c_while_a_network_trains_ends_the_others_too(monkeypatch: pytest.MonkeyPatch) -> None:
     def stop(rows: Panel, session: Session) -> Statistical:
         naive = Statistical.of("seasonal_naive", rows, Forecaster(horizon=HORIZON).spec, (12,))

@@ -87,10 +87,8 @@ def fit(panel: Panel, spec: ForecastSpec, options: Options, known_at: History | 
                 if trial.backtest is not None and trial.backtest.fitted.interrupted:
                     raise KeyboardInterrupt  # which the training took for itself
         except KeyboardInterrupt:
-            if not any(one.backtest for one in trials):
-                raise
             interrupted = True
-            for one in trials[place:]:
+            for one in trials[place:] if place else trials[1:]:  # the first, and cheapest, can do without a backtest
                 one.note = INTERRUPTED
             break
     return _finish(panel, sample, spec, trials, levels, options, seasons, windows, interrupted)
@@ -224,7 +222,7 @@ def _finish(
     # stretched twice hold too often.
     losses = measure_losses(tests) if tests else None
     if losses is None:
-        scored = [trial for trial in trials if not trial.candidate.trains]
+        scored = [trial for trial in trials if not trial.candidate.trains and trial.note != INTERRUPTED]
     prior = np.array([trial.candidate.prior for trial in scored])
     if losses is None:
         weights = np.tile(prior / prior.sum(), (sample.series * sample.targets, 1))
@@ -257,7 +255,7 @@ def _finish(
         period=seasons[0] if seasons else 1,
         stretch=stretch,
         leaderboard=_leaderboard(panel, trials, members, common, losses, scored),
-        notes=_notes(panel, spec, windows, sample, seasons, finals),
+        notes=_notes(panel, spec, windows if tests else 0, sample, seasons, finals, interrupted),
         findings=tuple(dict.fromkeys(finding for one in finals for finding in one.findings)),
         interrupted=any(one.interrupted for one in finals) or any(one.note == INTERRUPTED for one in trials),
     )
@@ -299,6 +297,8 @@ def _fit_members(panel: Panel, scored: list[_Trial], weights: Array, options: Op
     lost = weights.sum(axis=1) == 0
     if lost.any():
         alive = [n for n in used if scored[n].final is not None]
+        if not alive and interrupted:
+            raise KeyboardInterrupt
         if not alive:
             raise RearviewError(f"No model could be fitted: {'; '.join(trial.note for trial in scored)}")
         weights[np.ix_(lost, alive)] = 1 / len(alive)
@@ -339,12 +339,12 @@ def _notes(
     sample: Panel,
     seasons: tuple[int, ...],
     finals: tuple[Predictor, ...],
+    interrupted: bool,
 ) -> tuple[str, ...]:
     notes = []
     if not windows:
-        notes.append(
-            "Too short for a backtest: the weights are those of other data, and the intervals are the members' own."
-        )
+        why = "Interrupted before" if interrupted else "Too short for"
+        notes.append(f"{why} a backtest: the weights are those of other data, and the intervals are the members' own.")
     elif windows == 1:
         notes.append("The weights rest on one backtest window.")
     if sample is not panel:
