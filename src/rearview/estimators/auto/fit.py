@@ -38,6 +38,10 @@ FEW_VARIABLES = 20
 """Variables below which no model is too slow."""
 FOR_TRAINING = 0.8
 """Share of the time left that networks may train for; the rest is for forecasts, pages and files."""
+FOR_THE_END = 0.25
+"""Share of the limit that must be left for a model that does not train to be begun, but for the first few."""
+LEAST_TRIED = 2
+"""Models that are backtested whatever the limit: the naive forecast and the network that came trained."""
 BREAKING = (RearviewError, ArithmeticError, LookupError, RuntimeError, ValueError, TypeError)
 """What a candidate may break on while the others go on."""
 INTERRUPTED = "interrupted"
@@ -83,7 +87,8 @@ def fit(panel: Panel, spec: ForecastSpec, options: Options, known_at: History | 
                 networks = sum(one.candidate.trains for one in trials[place:])
                 left = options.left() - sum(one.forecast_seconds for one in trials)
                 ratio = panel.series * panel.targets / (sample.series * sample.targets)
-                _backtest(trial, sample, spec, levels, windows, options, known_at, networks, left, ratio)
+                tried = sum(one.backtest is not None for one in trials)
+                _backtest(trial, sample, spec, levels, windows, options, known_at, networks, left, ratio, tried)
                 if trial.backtest is not None and trial.backtest.fitted.interrupted:
                     raise KeyboardInterrupt  # which the training took for itself
         except KeyboardInterrupt:
@@ -117,6 +122,7 @@ def _backtest(
     networks: int,
     left: float,
     ratio: float,
+    tried: int,
 ) -> None:
     """Backtest one candidate on a sample, one part in `ratio`; whatever it breaks on, the others go on without it."""
     candidate, began = trial.candidate, time.monotonic()
@@ -127,6 +133,9 @@ def _backtest(
             return
     else:
         seconds = None
+        if left < FOR_THE_END * options.time_limit and tried >= LEAST_TRIED:
+            trial.note = "no time left"
+            return
         once = _estimate(candidate, panel, spec, levels)
         backtests, final = _share_work(once * windows), _share_work(once * ratio)
         if once and backtests + final > left / 2:

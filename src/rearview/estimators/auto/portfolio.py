@@ -88,23 +88,7 @@ def list_candidates(
     """The candidates, cheapest first, or the one that is asked for; `quick` leaves out networks that train."""
     asked = spec.model
     spec = replace(spec, intervals="conformal", season=seasons[0] if seasons else 1)
-    candidates = []
-    for name in statistics.NAMES:
-        if name == "mstl" and not seasons and asked != name:
-            continue  # without a season it is ETS
-
-        def fit_statistics(rows: Panel, session: Session, name: statistics.Name = name) -> Predictor:
-            return Statistical.of(name, rows, spec, seasons, workers)
-
-        cost = statistics.estimate_seconds(name, min(int(panel.lengths.max()), MOST_ROWS[name]), seasons)
-        candidates.append(Candidate(name, statistics.MEANINGS[name], fit_statistics, cost=cost))
-    candidates.append(
-        Candidate(
-            linear.NAME,
-            "a ridge regression from the normalised look-back to all steps",
-            lambda rows, session: linear.fit(rows, spec, seasons),
-        )
-    )
+    candidates = [_statistics(statistics.NAMES[0], panel, spec, seasons, workers)]
     shipped = replace(spec, model=weights.NAME)
     if weights.available():
         candidates.append(
@@ -114,6 +98,16 @@ def list_candidates(
                 lambda rows, session: Pretrained.of(rows, shipped).start(),
             )
         )
+    candidates.append(
+        Candidate(
+            linear.NAME,
+            "a ridge regression from the normalised look-back to all steps",
+            lambda rows, session: linear.fit(rows, spec, seasons),
+        )
+    )
+    for name in statistics.NAMES[1:]:
+        if name != "mstl" or seasons or asked == name:  # without a season it is ETS
+            candidates.append(_statistics(name, panel, spec, seasons, workers))
     if not quick:
         if weights.available():
             candidates.append(
@@ -138,6 +132,18 @@ def list_candidates(
     find = _find_effects(seasons)
     cleared = [replace(one, fit=_with_effects(one.fit, find)) for one in candidates if one.name != "itransformer"]
     return cleared if quick else [*cleared, _network("itransformer", spec, seasons)]
+
+
+def _statistics(
+    name: statistics.Name, panel: Panel, spec: ForecastSpec, seasons: tuple[int, ...], workers: int
+) -> Candidate:
+    cost = statistics.estimate_seconds(name, min(int(panel.lengths.max()), MOST_ROWS[name]), seasons)
+    return Candidate(
+        name,
+        statistics.MEANINGS[name],
+        lambda rows, session: Statistical.of(name, rows, spec, seasons, workers),
+        cost=cost,
+    )
 
 
 def _network(name: str, spec: ForecastSpec, seasons: tuple[int, ...]) -> Candidate:
