@@ -1,6 +1,7 @@
 """Backtest a portfolio within a time limit, weigh its members, fit them to all rows."""
 
 import os
+import sys
 import time
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -14,7 +15,7 @@ from rearview.data.windows import final_windows
 from rearview.estimators.auto import linear
 from rearview.estimators.auto.ensemble import GRID, Ensemble, Standing, cut_at_zero
 from rearview.estimators.auto.portfolio import Candidate, list_candidates, panel_seasons
-from rearview.estimators.auto.schedule import Options, check_rows, choose_windows
+from rearview.estimators.auto.schedule import START, Options, check_rows, choose_windows
 from rearview.estimators.auto.usage import list_used_inputs
 from rearview.estimators.auto.weights import choose_weights, combine_backtests, measure_losses
 from rearview.estimators.base import Session, fingerprint
@@ -35,7 +36,7 @@ from rearview.tasks import metrics, statistics
 MOST_BACKTESTED = 200
 """Series, or columns, whose backtests weigh the members; more are not looked at for that."""
 FEW_VARIABLES = 20
-"""Variables below which no model is too slow."""
+"""Variables below which the time of a model is not measured, but taken from what it costs elsewhere."""
 FOR_TRAINING = 0.8
 """Share of the time left that networks may train for; the rest is for forecasts, pages and files."""
 FOR_THE_END = 0.25
@@ -136,10 +137,14 @@ def _backtest(
         if left < FOR_THE_END * options.time_limit and tried >= LEAST_TRIED:
             trial.note = "no time left"
             return
-        once = _estimate(candidate, panel, spec, levels)
+        once, start = _estimate(candidate, panel, spec, levels), 0.0
+        if candidate.cost and not once:
+            slowness = options.slowness()
+            once = slowness * candidate.cost * panel.series * panel.targets
+            start = 0.0 if "statsforecast" in sys.modules else slowness * START
         backtests, final = _share_work(once * windows), _share_work(once * ratio)
-        if once and backtests + final > left / 2:
-            trial.note = f"about {backtests + final:.0f} s, more than there is time for"
+        if once and start + backtests + final > left / 2:
+            trial.note = f"about {start + backtests + final:.0f} s, more than there is time for"
             options.say(f"{candidate.name}: left out, {trial.note}")
             return
         trial.forecast_seconds = final
@@ -192,7 +197,7 @@ def _keep_targets(panel: Panel, every: int) -> Panel:
 
 
 def _estimate(candidate: Candidate, panel: Panel, spec: ForecastSpec, levels: tuple[float, ...]) -> float:
-    """Seconds of one process for a forecast of all variables, measured on a few; of what is quick anyway, 0."""
+    """Seconds of one process for a forecast of all variables, measured on a few; 0: too few variables to measure."""
     if panel.series * panel.targets < FEW_VARIABLES or candidate.name in ("seasonal_naive", linear.NAME):
         return 0.0
     few = panel.only(panel.ids[:1])

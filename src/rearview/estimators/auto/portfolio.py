@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from rearview.core.errors import InputError
 from rearview.data.panel import Panel
 from rearview.estimators.auto import linear
 from rearview.estimators.auto.effects import Effects, WithEffects
@@ -114,7 +115,7 @@ def list_candidates(
                 Candidate(
                     TUNED,
                     "the same, trained further on these rows",
-                    lambda rows, session: Pretrained.of(rows, shipped).tuned(session),
+                    lambda rows, session: _tune(Pretrained.of(rows, shipped), session),
                     trains=True,
                 )
             )
@@ -132,6 +133,14 @@ def list_candidates(
     find = _find_effects(seasons)
     cleared = [replace(one, fit=_with_effects(one.fit, find)) for one in candidates if one.name != "itransformer"]
     return cleared if quick else [*cleared, _network("itransformer", spec, seasons)]
+
+
+def _tune(shipped: Pretrained, session: Session) -> Predictor:
+    """The network trained further; one that stayed as it came is no second member."""
+    fitted = shipped.tuned(session)
+    if fitted.name != TUNED:
+        raise InputError(f"training {weights.NAME} further gave nothing better in its time; it is kept as it came")
+    return fitted
 
 
 def _statistics(

@@ -5,6 +5,7 @@ are the network's own quantiles, stretched by what backtest windows show where t
 the network further on the data, and keeps it only where a backtest is the better for it.
 """
 
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import NormalDist
@@ -53,6 +54,8 @@ TUNING_SECONDS = 120.0
 """Time to train further where no limit is given."""
 TOKENS_LEARNED = 1 << 10
 """Tokens of an update where the network is trained further, about: an update stays quick, however long windows are."""
+LEAST_SECONDS = 2.0
+"""Seconds below which training further is not begun."""
 TOKENS_HELD = 1 << 12
 """Tokens of the windows that stop that training, about."""
 BLENDS = (0.5, 1.0)
@@ -292,7 +295,7 @@ class Pretrained:
     def tuned(self, session: Session) -> ZeroShot:
         """The weights after training on the rows, stopped by the newest of them; intervals not corrected.
 
-        Where these are not forecast better for it, the weights stay as they came.
+        Where these are not forecast better for it, the weights stay as they came, and so does the name.
         """
         start, spec, panel = self.start(), self.spec, transform_panel(self.panel, self.spec)
         network = start.network
@@ -325,7 +328,13 @@ class Pretrained:
         values = {name: choice.value for name, choice in training.items()}
         loop = settings_from(train.Settings, "Training", {**values, "seed": spec.seed})
         task = Forecast(horizon, quantiles=settings.quantiles)
+        began = time.monotonic()
         losses = [train.evaluate(learner, task, source, held)] if len(held) else []
+        if session.seconds is not None:  # of looks at the rows held out, each blend takes one, and so does an epoch
+            left = session.seconds - (2 + len(BLENDS)) * (time.monotonic() - began)
+            if left < LEAST_SECONDS:
+                return start
+            session = replace(session, seconds=left)
         history = base.train_network(learner, task, source, order[:a], held, loop, session)
         first, last = network.state_dict(), {name: one.clone() for name, one in learner.state_dict().items()}
         found = [first]
@@ -334,12 +343,15 @@ class Pretrained:
             if len(held):
                 learner.load_state_dict(found[-1])
                 losses.append(train.evaluate(learner, task, source, held))
-        network.load_state_dict(found[int(np.argmin(losses)) if losses else -1])
+        best = int(np.argmin(losses)) if losses else len(found) - 1
+        network.load_state_dict(found[best])
+        fitted = replace(start, history=history)
+        if not best and not fitted.interrupted:
+            return start
         return replace(
-            start,
+            fitted,
             name=TUNED,
             plan=replace(start.plan, training=training),
-            history=history,
             notes=self.notes,
             windows={"train": a, "validation": len(held), "calibration": 0},
         )
