@@ -28,7 +28,8 @@ from pathlib import Path
 import torch
 
 from _task_files import development_tasks
-from gift import glance, relative, run
+from _tasks import relative
+from gift import glance, run
 from rearview.bench.runs.provenance import commit, device_words
 from rearview.pretrained.training import TWO_GRAINS, Plan, Trainer
 from train_glance import parse_attention, parse_pairs

@@ -3,6 +3,7 @@
 import re
 import socket
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -13,11 +14,15 @@ from samples import long, numbers, wide
 import rearview as rv
 from rearview.core.errors import InputError, SettingsError
 from rearview.data.panel_checks import TooShort
+from rearview.data.windows import Source
+from rearview.estimators.auto import fit as portfolio
 from rearview.estimators.auto.ensemble import Ensemble
 from rearview.estimators.base import Session
 from rearview.estimators.forecast import zero_shot
 from rearview.estimators.forecast.zero_shot import ZeroShot
+from rearview.models.patch_hosts.glance import Network
 from rearview.pretrained import weights
+from rearview.tasks.plan import Choice
 
 pytestmark = pytest.mark.usefixtures("glance_weights")
 HORIZON = 5
@@ -204,8 +209,42 @@ def test_training_that_does_not_help_on_rows_held_out_leaves_the_weights(monkeyp
     forecaster = glance(training={"epochs": 1})
     pretrained = zero_shot.Pretrained.of(forecaster.read_to_fit(series(walk(60))), forecaster.spec)
     start, tuned = pretrained.start(), pretrained.tuned(Session())
+    assert tuned.name == "glance"
     for name, weight in start.network.state_dict().items():
         assert torch.equal(weight, tuned.network.state_dict()[name]), name
+
+
+def test_weights_go_as_far_as_rows_held_out_like_best(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = []
+    for losses in ([1.0, 0.5, 0.7], [1.0, 0.5, 0.4]):
+        left = iter(losses)
+        monkeypatch.setattr(zero_shot.train, "evaluate", lambda *arguments, left=left: next(left))
+        forecaster = glance(training={"epochs": 1})
+        pretrained = zero_shot.Pretrained.of(forecaster.read_to_fit(series(walk(60))), forecaster.spec)
+        found.append(pretrained.tuned(Session()).network.state_dict())
+    for name, weight in pretrained.start().network.state_dict().items():
+        torch.testing.assert_close(found[0][name], (weight + found[1][name]) / 2)
+
+
+@pytest.mark.parametrize("rows", [24, 60, 90, 400])
+def test_windows_to_train_on_are_read_at_the_grain_of_forecasts(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    lookbacks: list[int] = []
+
+    def note_lookback(*given: Any, **options: Any) -> Source:
+        lookbacks.append(given[3])
+        return Source(*given, **options)
+
+    monkeypatch.setattr(zero_shot, "Source", note_lookback)
+    losses = iter([1.0, 0.9, 0.8])
+    monkeypatch.setattr(zero_shot.train, "evaluate", lambda *arguments: next(losses))
+    forecaster = glance(training={"epochs": 1})
+    pretrained = zero_shot.Pretrained.of(forecaster.read_to_fit(series(walk(rows))), forecaster.spec)
+    fitted = pretrained.tuned(Session())
+    assert fitted.windows["validation"] > 0
+    network = fitted.network
+    assert isinstance(network, Network)
+    grains = [network.choose_grain(length, HORIZON) for length in (lookbacks[0], fitted.lookback)]
+    assert grains[0] is grains[1]
 
 
 def test_glance_with_settings_of_its_own_is_trained_from_nothing() -> None:
@@ -213,6 +252,20 @@ def test_glance_with_settings_of_its_own_is_trained_from_nothing() -> None:
     made = glance(settings=small, training={"epochs": 1}, lookback=16).fit(wide(100))
     assert not isinstance(made.fitted, ZeroShot)
     assert made.fitted.history is not None
+
+
+def test_a_network_that_training_did_not_change_is_no_second_member(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(zero_shot.train, "evaluate", lambda *arguments: 1.0)
+    monkeypatch.setitem(zero_shot.TUNING, "epochs", Choice(1, ""))
+    listed = portfolio.list_candidates
+    wanted = ("seasonal_naive", "glance", "glance_tuned")
+    monkeypatch.setattr(
+        portfolio, "list_candidates", lambda *a, **k: [one for one in listed(*a, **k) if one.name in wanted]
+    )
+    board = rv.Forecaster(horizon=HORIZON, device="cpu").fit(series(walk(80)), time_limit=60).leaderboard()
+    tuned = board.set_index("model").loc["glance_tuned"]
+    assert tuned["weight"] == 0
+    assert "nothing better" in tuned["note"]
 
 
 def test_a_portfolio_counts_the_network_among_its_candidates() -> None:
