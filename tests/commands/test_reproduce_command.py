@@ -86,7 +86,7 @@ def test_a_table_of_which_every_run_failed_ends_badly(swept, capsys, tmp_path, m
     lost = SimpleNamespace(status="failed", problem="RuntimeError: no memory")
     monkeypatch.setattr(reproduce, "sweep", lambda runs, plan, **options: [lost])
     arguments = ["reproduce", "rbca", "--table", "S9", "--dataset", "ETTh1", "--device", "cpu"]
-    assert "No run came to an end; the first: RuntimeError: no memory" in refused(arguments, capsys)
+    assert "Every run failed; the first: RuntimeError: no memory" in refused(arguments, capsys)
     monkeypatch.setattr(reproduce, "sweep", lambda runs, plan, **options: [lost, SimpleNamespace(status="done")])
     assert main(arguments) == 0
 
@@ -293,7 +293,7 @@ def test_what_can_not_be_tried_is_refused(options, sentence, swept, capsys):
         (
             "bench --dataset ASD --model patchtst",
             1,
-            "`rearview bench` runs sets to forecast. ASD is a benchmark set of detection: `rearview reproduce rearview "
+            "`rearview bench` runs forecasting sets. ASD is a benchmark set of detection: `rearview reproduce rearview "
             "--table detection --dataset ASD` runs it, and `rearview detect` takes its file (ASD.npz).",
         ),
         (
