@@ -273,7 +273,7 @@ def test_a_search_with_adapters_on_a_stand_in_runs_from_the_command_line(tmp_pat
             "--attention softmax,rbca --try alpa=1|2",
             "no setting of patchtst, softmax, rbca or the training. Did you mean 'alpha'?",
         ),
-        ("--try dropout=0..0.5", "dropout=0..0.5 is a range of any number within, and only --tune draws from one"),
+        ("--try dropout=0..0.5", "dropout=0..0.5 is a continuous range, which only --tune can draw from"),
         ("--tune 5", "--tune needs --try"),
         ("--tune 5 --try learning_rate=0..0.5:log", "above 0 on the logarithmic scale"),
         ("--tune 5 --try depth=0.5..3", "begins and ends with one"),

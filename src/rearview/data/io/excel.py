@@ -34,10 +34,10 @@ def read_excel(path: Path, sheet: str | None) -> Table:
     name, rows = "", list[list[Cell]]()
     for one in names if sheet is None else [sheet]:
         cells = _read_sheet(path, sheets, one)
-        if any(map(_count_filled, cells)) and not rows:
+        if any(map(_filled, cells)) and not rows:
             name, rows = one, cells
         # A sheet of remarks may stand before the table.
-        if sum(map(bool, map(_count_filled, cells))) >= _LEAST_ROWS:
+        if sum(map(bool, map(_filled, cells))) >= _LEAST_ROWS:
             name, rows = one, cells
             break
     if not rows:
@@ -74,14 +74,14 @@ def _open_workbook(path: Path) -> Any:
         ) from error
 
 
-def _count_filled(row: Sequence[Cell]) -> int:
+def _filled(row: Sequence[Cell]) -> int:
     """How many cells of a row hold something."""
     return sum(cell != "" for cell in row)
 
 
 def _find_header(rows: list[list[Cell]]) -> int:
     """The row of the names: the first that is text throughout and as long as most rows, else the first of two cells."""
-    lengths = [count for count in map(_count_filled, rows) if count]
+    lengths = [count for count in map(_filled, rows) if count]
     usual = max(set(lengths), key=lengths.count)
     for number, row in enumerate(rows[:_MOST_ROWS_ABOVE]):
         filled = [cell for cell in row if cell != ""]
@@ -89,7 +89,7 @@ def _find_header(rows: list[list[Cell]]) -> int:
             if all(isinstance(cell, str) for cell in filled):
                 return number
             break
-    return next(number for number, row in enumerate(rows) if _count_filled(row) >= min(2, max(lengths)))
+    return next(number for number, row in enumerate(rows) if _filled(row) >= min(2, max(lengths)))
 
 
 def _table_of(path: Path, rows: list[list[Cell]], notes: tuple[tuple[str, str], ...]) -> Table:
@@ -101,7 +101,7 @@ def _table_of(path: Path, rows: list[list[Cell]], notes: tuple[tuple[str, str], 
         values = (f"value {place}" if len(filled) > 2 else "value" for place in range(1, len(header)))
         header, body, top = ["date", *values], rows[top:], top - 1
         notes = (*notes, ("header", f"There is no header; the columns are called {listing(list(map(str, header)))}."))
-    kept = [number for number, row in enumerate(body) if _count_filled(row)]
+    kept = [number for number, row in enumerate(body) if _filled(row)]
     used = [
         place
         for place in range(len(header))
